@@ -1,0 +1,298 @@
+//! The trait every catalog offers, and what it speaks of.
+
+use format::{Attributes, Change, ContainerId, FileId, JournalRecord, Root, SessionId, StorePath, VersionRecord};
+
+/// Why a catalog refused or failed, by what the caller does about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("{path}: no such file or directory in the store")]
+    NotFound { path: StorePath },
+    #[error("{path}: {why}")]
+    Refused { path: StorePath, why: &'static str },
+    /// The commit refers to containers that were condemned or rewritten since the session began: put those
+    /// segments again, refer to the new places, and commit again.
+    #[error("{} container(s) the commit refers to are no longer live", containers.len())]
+    NotLive { containers: Vec<ContainerId> },
+    /// The path's head is no longer the version the commit was based on: rebase and commit again.
+    #[error("{path}: another writer committed first")]
+    HeadMoved { path: StorePath, head: Option<u64> },
+    /// The session's lease ran out: nothing it wrote was committed.
+    #[error("session {session} holds no lease any more; its work was not committed")]
+    LeaseLost { session: SessionId },
+    /// Another node has taken over this seat of the path's session.
+    #[error("seat {seat} of session {session} was taken over by another node")]
+    SeatLost { session: SessionId, seat: u32 },
+    #[error("the catalog at {path} is of format {found}, newer than this program knows; use a newer thalweg")]
+    TooNew { path: String, found: u16 },
+    #[error("the catalog at {path} is damaged: {why}; `thalweg verify --rebuild-catalog` makes it again from the containers")]
+    Corrupt { path: String, why: String },
+    #[error("{path}: the disk is full; free some space and run again")]
+    Full { path: String },
+    #[error("the catalog at {path}: {why}")]
+    Io { path: String, why: String },
+    #[error("{peer}: {why}")]
+    Unavailable { peer: String, why: String },
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What a session is for; shown by `thalweg sessions`, and only path sessions can hold checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Purpose {
+    Read = 0,
+    Write = 1,
+    Path = 2,
+}
+
+/// A lease: while it is held, no container condemned after `epoch` is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Session {
+    pub id: SessionId,
+    pub epoch: u64,
+}
+
+/// Open (being written) → live → condemned (unreferenced, file still there) → gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ContainerState {
+    Open = 0,
+    Live = 1,
+    Condemned = 2,
+    Gone = 3,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContainerRecord {
+    pub id: ContainerId,
+    pub state: ContainerState,
+    /// The container whose file holds the segments; its own number unless collection rewrote it.
+    pub physical: ContainerId,
+    pub stored_bytes: u64,
+    pub segments: u64,
+}
+
+/// All of it or none of it, in one transaction.
+#[derive(Clone, Debug)]
+pub struct Commit {
+    pub session: SessionId,
+    /// Every container the new versions refer to. Each must be open or live, and not rewritten since the
+    /// session's epoch.
+    pub references: Vec<ContainerId>,
+    pub changes: Vec<Change>,
+    /// Checkpoints whose writes this commit carries, as (path session, seat, number): those of the seat up to
+    /// this number are dropped.
+    pub settles: Vec<(SessionId, u32, u64)>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Committed {
+    pub sequence: u64,
+    /// File and version number of each `Change::Write`, in order.
+    pub numbers: Vec<(FileId, u64)>,
+}
+
+/// One version of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// Counts 1, 2, 3 … within the file; never reused.
+    pub number: u64,
+    pub committed_ns: i64,
+    pub record: VersionRecord,
+}
+
+/// What a name points to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FileEntry {
+    pub file: FileId,
+    pub attributes: Attributes,
+    /// The newest version; none for directories and symlinks.
+    pub head: Option<Version>,
+    /// How many names the file has.
+    pub links: u64,
+}
+
+/// A live or interrupted session of one path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathSession {
+    pub id: SessionId,
+    pub path: StorePath,
+    /// Addresses of the nodes by seat: stripe `s` of the file belongs to seat `s mod nodes.len()`. Seat 0 is home.
+    pub nodes: Vec<String>,
+    pub stripe_bytes: u64,
+    /// What `thalweg run` named the job, to find what a job left behind; empty outside one.
+    pub job: String,
+    pub opened_ns: i64,
+    /// Handles open now.
+    pub handles: u32,
+    /// The lease has run out: its owner died. What it had checkpointed can be recovered.
+    pub interrupted: bool,
+}
+
+/// Asks for the live session of a path, or a new one.
+#[derive(Clone, Debug)]
+pub struct Join {
+    pub path: StorePath,
+    /// Used when the session is new; one that lives keeps its own.
+    pub nodes: Vec<String>,
+    pub stripe_bytes: u64,
+    pub job: String,
+    pub lease_ms: u64,
+}
+
+/// What one seat has made durable of a path session: a manifest of the ranges written since its last one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    pub session: SessionId,
+    pub seat: u32,
+    /// The node process that holds the seat: see [`Catalog::take_seat`].
+    pub holder: u64,
+    /// Counts up within the seat; checkpoints are applied in this order.
+    pub number: u64,
+    /// The MPI epoch it belongs to (syncs so far).
+    pub epoch: u64,
+    /// A sparse manifest: entries written, and holes of kind `Hole` where nothing was written.
+    pub root: Root,
+    /// Size of the file as this seat knows it.
+    pub size: u64,
+}
+
+/// The moment a collection begins to mark from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    pub sequence: u64,
+    pub epoch: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Statistics {
+    pub files: u64,
+    pub directories: u64,
+    pub versions: u64,
+    /// Sum of the sizes of all kept versions (bytes).
+    pub logical_bytes: u64,
+    pub live_containers: u64,
+    pub condemned_containers: u64,
+    /// Sum of the sizes of the container files that are not gone (bytes).
+    pub container_bytes: u64,
+    pub container_segments: u64,
+}
+
+/// Names, versions, container states, sessions. Every call is one transaction; all are safe from many
+/// threads and, for engines on disk, many processes.
+pub trait Catalog: Send + Sync {
+    // Sessions. Leases run by the catalog's clock.
+
+    fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session>;
+
+    /// Extends the lease. With `refresh` the session's epoch becomes today's: its holder declares that it
+    /// relies on no earlier answer. A lease that ran out but was not yet ended by a collection is renewed.
+    fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session>;
+
+    /// Ends the session; containers it left open become live. Ending twice is no error.
+    fn end(&self, session: SessionId) -> Result<()>;
+
+    // Containers.
+
+    /// Numbers count up from 1 and are never reused. The session must hold a lease.
+    fn open_container(&self, session: SessionId) -> Result<ContainerId>;
+
+    /// Open → live.
+    fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()>;
+
+    fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>>;
+
+    /// All that are not gone, by number.
+    fn containers(&self) -> Result<Vec<ContainerRecord>>;
+
+    // Names and versions.
+
+    /// Applies all changes or none. Checks, in this order: the session's lease, the references, each change.
+    /// The transaction is kept for [`Catalog::unjournaled`].
+    fn commit(&self, commit: &Commit) -> Result<Committed>;
+
+    fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>>;
+
+    /// What lies in a directory, or everything below it, in byte order of the paths, from after `after`, at
+    /// most `limit`. The directory itself is not listed.
+    fn list(
+        &self,
+        directory: &StorePath,
+        recursive: bool,
+        after: Option<&StorePath>,
+        limit: usize,
+    ) -> Result<Vec<(StorePath, FileEntry)>>;
+
+    /// Oldest first.
+    fn versions(&self, path: &StorePath) -> Result<Vec<Version>>;
+
+    // The journal.
+
+    /// Transactions not yet kept by a container, in order of sequence.
+    fn unjournaled(&self, limit: usize) -> Result<Vec<JournalRecord>>;
+
+    /// A container keeps these now, durably.
+    fn journaled(&self, sequences: &[u64]) -> Result<()>;
+
+    /// Fills an *empty* catalog: containers as found, and records sorted by sequence, without repetition.
+    /// The next container, file, session and sequence numbers are above all that occur.
+    fn replay(&self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()>;
+
+    // Sessions of paths.
+
+    /// Joins the path's live session, adding a handle and extending the lease, or begins one. An interrupted
+    /// session is left alone: a new one begins beside it.
+    fn join(&self, join: &Join) -> Result<PathSession>;
+
+    fn path_session(&self, session: SessionId) -> Result<Option<PathSession>>;
+
+    /// The path's live session, if any.
+    fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>>;
+
+    /// All of them, interrupted ones included, oldest first.
+    fn path_sessions(&self) -> Result<Vec<PathSession>>;
+
+    /// Takes a handle away. With the last one the session ends if it has no checkpoints left, and otherwise
+    /// is interrupted at once. Returns the handles left.
+    fn leave(&self, session: SessionId) -> Result<u32>;
+
+    /// Drops the session with its checkpoints: after recovery, or when nobody wants it.
+    fn discard(&self, session: SessionId) -> Result<()>;
+
+    /// `holder` (a number of the node process's own) takes a seat, from whoever had it. From now on only its
+    /// checkpoints count. Returns the number its next checkpoint gets.
+    fn take_seat(&self, session: SessionId, seat: u32, holder: u64) -> Result<u64>;
+
+    /// Records a durable checkpoint. Refused with [`Error::SeatLost`] when `holder` does not hold the seat,
+    /// with [`Error::NotLive`] as a commit is; `writer` is the session whose epoch the references are judged by.
+    fn checkpoint(&self, writer: SessionId, checkpoint: &Checkpoint, references: &[ContainerId]) -> Result<()>;
+
+    /// In order of seat, then number.
+    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>>;
+
+    // Collection.
+
+    /// Where marking begins; sessions that ended or ran out are ended first.
+    fn snapshot(&self) -> Result<Snapshot>;
+
+    /// Roots of all kept versions and all checkpoints, in some fixed order, from after `after` (0 to begin);
+    /// each with its cursor.
+    fn roots(&self, after: u64, limit: usize) -> Result<Vec<(u64, Root)>>;
+
+    /// Live → condemned, for those that are live and that no commit or checkpoint since the snapshot refers
+    /// to. Returns those condemned.
+    fn condemn(&self, snapshot: Snapshot, containers: &[ContainerId]) -> Result<Vec<ContainerId>>;
+
+    /// From now on the segments of each `(logical, physical)` lie in the file of `physical`; the file that
+    /// held them until now is to be deleted when no older session is left. Left out are those that are not live
+    /// or that a commit or checkpoint since the snapshot refers to. Returns the logical numbers that moved.
+    fn relocate(&self, snapshot: Snapshot, moves: &[(ContainerId, ContainerId)]) -> Result<Vec<ContainerId>>;
+
+    /// Files that may be deleted now: condemned or replaced, and no session older than that is left.
+    fn deletable(&self) -> Result<Vec<ContainerId>>;
+
+    /// Their files are deleted.
+    fn deleted(&self, containers: &[ContainerId]) -> Result<()>;
+
+    fn statistics(&self) -> Result<Statistics>;
+}

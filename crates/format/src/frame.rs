@@ -1,0 +1,82 @@
+//! The frame: what every message between client and node is wrapped in.
+//!
+//! A fixed header, then a body of structured fields, then a payload of bulk bytes. Requests and replies
+//! share the request number; a reply may come in any order.
+
+use crate::{checksum, corrupt, Reader, Result, Writer};
+
+pub const FRAME_HEADER_BYTES: usize = 32;
+pub const FRAME_MAGIC: [u8; 4] = *b"TWGF";
+/// Limits a receiver may rely on before it allocates.
+pub const MAX_BODY_BYTES: u32 = 64 << 20;
+pub const MAX_PAYLOAD_BYTES: u32 = 80 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// Which message: see the table in `docs/format.md`. Replies have the highest bit set.
+    pub kind: u16,
+    pub request: u64,
+    pub body_bytes: u32,
+    pub payload_bytes: u32,
+    /// [`checksum`] of body and payload together, taken as one piece of bytes: see [`FrameHeader::sum`].
+    pub checksum: u64,
+}
+
+impl FrameHeader {
+    pub fn new(kind: u16, request: u64, body: &[u8], payload: &[u8]) -> Self {
+        FrameHeader {
+            kind,
+            request,
+            body_bytes: body.len() as u32,
+            payload_bytes: payload.len() as u32,
+            checksum: Self::sum(body, payload),
+        }
+    }
+
+    /// The checksums of body and payload, the latter turned so that swapping the two is noticed.
+    pub fn sum(body: &[u8], payload: &[u8]) -> u64 {
+        checksum(body) ^ checksum(payload).rotate_left(1)
+    }
+
+    pub fn encode(&self) -> [u8; FRAME_HEADER_BYTES] {
+        let mut to = Writer::new();
+        to.put(&FRAME_MAGIC).u8(0).u8(0).u16(self.kind).u64(self.request);
+        to.u32(self.body_bytes).u32(self.payload_bytes).u64(self.checksum);
+        to.finish().try_into().expect("the layout has its stated size")
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut from = Reader::new("frame header", bytes);
+        if from.array::<4>()? != FRAME_MAGIC {
+            return corrupt("frame header", "the magic bytes are not there: this is not a thalweg peer");
+        }
+        let (version, _) = (from.u8()?, from.u8()?);
+        crate::check_version("frame header", version as u16)?;
+        let header = FrameHeader {
+            kind: from.u16()?,
+            request: from.u64()?,
+            body_bytes: from.u32()?,
+            payload_bytes: from.u32()?,
+            checksum: from.u64()?,
+        };
+        if header.body_bytes > MAX_BODY_BYTES || header.payload_bytes > MAX_PAYLOAD_BYTES {
+            return corrupt("frame header", format!("{} + {} bytes is above the limit", header.body_bytes, header.payload_bytes));
+        }
+        Ok(header)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_come_back_and_limits_hold() {
+        let header = FrameHeader::new(5, 77, b"body", b"payload");
+        assert_eq!(FrameHeader::decode(&header.encode()).unwrap(), header);
+        let mut large = header;
+        large.payload_bytes = u32::MAX;
+        assert!(FrameHeader::decode(&large.encode()).is_err());
+        assert_ne!(FrameHeader::sum(b"a", b"b"), FrameHeader::sum(b"b", b"a"));
+    }
+}

@@ -1,0 +1,116 @@
+//! The names of things: fingerprints, containers, places, sessions, stores.
+
+use std::fmt;
+
+use crate::{Reader, Result, Writer};
+
+/// The digest that names a segment. Shorter digests (SHA-1: 20 bytes) are padded with zeros.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(pub [u8; 32]);
+
+impl Fingerprint {
+    pub const BYTES: usize = 32;
+
+    /// Eight of its bytes as a number, for hashing into maps and shards.
+    pub fn low(&self) -> u64 {
+        u64::from_le_bytes(self.0[..8].try_into().expect("eight of 32 bytes"))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0[..6].iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+        pub struct $name(pub u64);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:016x}", self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!(stringify!($name), "({:x})"), self.0)
+            }
+        }
+    };
+}
+
+number! {
+    /// A container's logical number: given by the catalog, never reused.
+    ContainerId
+}
+number! {
+    /// What a name points to; several names (hard links) may share one.
+    FileId
+}
+number! {
+    /// A lease in the catalog: a writer's, a reader's or a path's.
+    SessionId
+}
+
+/// One segment: a container and the segment's ordinal in it. Neither ever changes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct Place {
+    pub container: ContainerId,
+    pub ordinal: u32,
+}
+
+impl Place {
+    pub fn new(container: ContainerId, ordinal: u32) -> Self {
+        Place { container, ordinal }
+    }
+
+    pub fn write(&self, to: &mut Writer) {
+        to.u64(self.container.0).u32(self.ordinal);
+    }
+
+    pub fn read(from: &mut Reader) -> Result<Self> {
+        Ok(Place { container: ContainerId(from.u64()?), ordinal: from.u32()? })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.container, self.ordinal)
+    }
+}
+
+/// A store's own random name; containers carry it, so that none can stray into another store.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct StoreId(pub [u8; 16]);
+
+impl fmt::Display for StoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl std::str::FromStr for StoreId {
+    type Err = crate::Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let refuse = || crate::Error::Corrupt { what: "store id", why: format!("{text:?} is not 32 hexadecimal digits") };
+        if text.len() != 32 || !text.is_ascii() {
+            return Err(refuse());
+        }
+        let mut id = [0; 16];
+        for (i, byte) in id.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).map_err(|_| refuse())?;
+        }
+        Ok(StoreId(id))
+    }
+}

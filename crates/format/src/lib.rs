@@ -1,0 +1,70 @@
+//! Ids and every byte layout of Thalweg, at rest and on the wire. No I/O.
+//!
+//! The prose twin of this crate is `docs/format.md`; the sizes it states are asserted here.
+//! Integers are little-endian, layouts are fixed unless a field says otherwise, and everything
+//! that is read from outside is checked: a decoder returns [`Error`], it never panics.
+
+mod attributes;
+mod bytes;
+mod change;
+mod container;
+mod frame;
+mod id;
+mod manifest;
+mod path;
+mod settings;
+mod table;
+
+pub use attributes::{Attributes, FileKind, FileTimes};
+pub use bytes::{Reader, Writer};
+pub use change::{Change, JournalRecord, VersionRecord};
+pub use container::{
+    Block, BlockHeader, BlockKind, CodecId, ContainerHeader, Label, PartEntry, PartHeader, SegmentEntry,
+    BLOCK_HEADER_BYTES, CONTAINER_HEADER_BYTES, CONTAINER_MAGIC, LABEL_BYTES, PART_ENTRY_BYTES, PART_HEADER_BYTES,
+    SEGMENT_ENTRY_BYTES,
+};
+pub use frame::{FrameHeader, FRAME_HEADER_BYTES, FRAME_MAGIC, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
+pub use id::{ContainerId, FileId, Fingerprint, Place, SessionId, StoreId};
+pub use manifest::{page_digest, run_digest, Entry, EntryKind, Page, Root, Run, ENTRY_BYTES, PAGE_HEADER_BYTES};
+pub use path::StorePath;
+pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, Settings};
+pub use table::{TableEntry, TableHeader, TABLE_ENTRY_BYTES, TABLE_HEADER_BYTES, TABLE_PREFIX_BYTES};
+
+/// The version this crate writes. Readers accept it and everything older.
+pub const FORMAT_VERSION: u16 = 0;
+
+/// A segment is never longer than this, whatever cuts it (bytes).
+pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
+
+/// Why bytes could not be understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The bytes end before the layout does.
+    #[error("{what}: cut short, {needed} bytes needed, {found} found")]
+    Truncated { what: &'static str, needed: usize, found: usize },
+    /// The bytes are not what they claim to be.
+    #[error("{what}: {why}")]
+    Corrupt { what: &'static str, why: String },
+    /// Written by a newer Thalweg.
+    #[error("{what}: format version {found} is newer than this program knows ({known}); use a newer thalweg")]
+    TooNew { what: &'static str, found: u16, known: u16 },
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+pub(crate) fn corrupt<T>(what: &'static str, why: impl Into<String>) -> Result<T> {
+    Err(Error::Corrupt { what, why: why.into() })
+}
+
+pub(crate) fn check_version(what: &'static str, found: u16) -> Result<()> {
+    if found > FORMAT_VERSION {
+        return Err(Error::TooNew { what, found, known: FORMAT_VERSION });
+    }
+    Ok(())
+}
+
+/// The checksum used wherever bytes must be known to have arrived whole (XXH3, 64 bits).
+/// Content is protected by fingerprints; this only detects torn writes and broken links.
+pub fn checksum(bytes: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(bytes)
+}

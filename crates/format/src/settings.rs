@@ -1,0 +1,235 @@
+//! What a store was made with: the text file `store.toml` at its top.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{check_version, corrupt, Error, Result, StoreId, FORMAT_VERSION, MAX_SEGMENT_BYTES};
+
+/// How files given to `put` are cut. MPI writes are always cut at fixed offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ChunkerKind {
+    /// Every `segment_bytes`, counted from the file's start.
+    Fixed,
+    /// Where the content says so; `segment_bytes` is the mean.
+    Cdc,
+    /// The whole file, up to [`MAX_SEGMENT_BYTES`] a piece.
+    File,
+}
+
+/// Which digest names a segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[repr(u8)]
+pub enum FingerprintKind {
+    Blake3 = 0,
+    Sha256 = 1,
+    Sha1 = 2,
+}
+
+impl FingerprintKind {
+    pub(crate) fn from_byte(byte: u8) -> Result<Self> {
+        match byte {
+            0 => Ok(FingerprintKind::Blake3),
+            1 => Ok(FingerprintKind::Sha256),
+            2 => Ok(FingerprintKind::Sha1),
+            _ => corrupt("container header", format!("unknown fingerprint kind {byte}")),
+        }
+    }
+}
+
+/// Which codec new blocks get; written `auto`, `none`, `lz4`, `zstd` or `zstd:LEVEL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum CodecChoice {
+    /// Chosen per block.
+    Auto,
+    None,
+    Lz4,
+    Zstd(i8),
+}
+
+/// The level `zstd` means when none is given.
+const ZSTD_DEFAULT_LEVEL: i8 = 3;
+
+macro_rules! named {
+    ($kind:ident, $what:literal, $($variant:ident = $name:literal),+) => {
+        impl fmt::Display for $kind {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $($kind::$variant => $name),+ })
+            }
+        }
+
+        impl FromStr for $kind {
+            type Err = Error;
+
+            fn from_str(text: &str) -> Result<Self> {
+                match text {
+                    $($name => Ok($kind::$variant),)+
+                    _ => corrupt($what, format!("{text:?} is none of: {}", [$($name),+].join(", "))),
+                }
+            }
+        }
+    };
+}
+
+named!(ChunkerKind, "chunker", Fixed = "fixed", Cdc = "cdc", File = "file");
+named!(FingerprintKind, "fingerprint", Blake3 = "blake3", Sha256 = "sha256", Sha1 = "sha1");
+
+impl fmt::Display for CodecChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CodecChoice::Auto => f.write_str("auto"),
+            CodecChoice::None => f.write_str("none"),
+            CodecChoice::Lz4 => f.write_str("lz4"),
+            CodecChoice::Zstd(level) => write!(f, "zstd:{level}"),
+        }
+    }
+}
+
+impl FromStr for CodecChoice {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        match text {
+            "auto" => Ok(CodecChoice::Auto),
+            "none" => Ok(CodecChoice::None),
+            "lz4" => Ok(CodecChoice::Lz4),
+            "zstd" => Ok(CodecChoice::Zstd(ZSTD_DEFAULT_LEVEL)),
+            _ => match text.strip_prefix("zstd:").and_then(|level| level.parse().ok()) {
+                Some(level @ -7..=22) => Ok(CodecChoice::Zstd(level)),
+                _ => corrupt("codec", format!("{text:?} is none of: auto, none, lz4, zstd, zstd:LEVEL (-7 to 22)")),
+            },
+        }
+    }
+}
+
+impl TryFrom<String> for CodecChoice {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Self> {
+        text.parse()
+    }
+}
+
+impl From<CodecChoice> for String {
+    fn from(choice: CodecChoice) -> String {
+        choice.to_string()
+    }
+}
+
+/// A store's settings, fixed when it is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    pub id: StoreId,
+    pub chunker: ChunkerKind,
+    /// Length of fixed segments, mean length of content-defined ones; a power of two for the latter.
+    pub segment_bytes: u32,
+    pub fingerprint: FingerprintKind,
+    pub codec: CodecChoice,
+    /// Where catalog and table live when not beside the containers.
+    pub state: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct File {
+    format: u16,
+    id: String,
+    chunker: ChunkerKind,
+    segment_bytes: u32,
+    fingerprint: FingerprintKind,
+    codec: CodecChoice,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<String>,
+}
+
+impl Settings {
+    /// The defaults: content-defined segments of 8 KiB, BLAKE3, a codec chosen per block.
+    pub fn new(id: StoreId) -> Self {
+        Settings {
+            id,
+            chunker: ChunkerKind::Cdc,
+            segment_bytes: 8192,
+            fingerprint: FingerprintKind::Blake3,
+            codec: CodecChoice::Auto,
+            state: None,
+        }
+    }
+
+    /// Refuses lengths that no chunker can work with.
+    pub fn check(&self) -> Result<()> {
+        if !(512..=MAX_SEGMENT_BYTES / 8).contains(&self.segment_bytes) {
+            return corrupt("settings", format!("segment_bytes {} is not between 512 and 8388608", self.segment_bytes));
+        }
+        if self.chunker == ChunkerKind::Cdc && !self.segment_bytes.is_power_of_two() {
+            return corrupt("settings", format!("segment_bytes {} must be a power of two for cdc", self.segment_bytes));
+        }
+        Ok(())
+    }
+
+    /// The text of `store.toml`.
+    pub fn to_text(&self) -> String {
+        let file = File {
+            format: FORMAT_VERSION,
+            id: self.id.to_string(),
+            chunker: self.chunker,
+            segment_bytes: self.segment_bytes,
+            fingerprint: self.fingerprint,
+            codec: self.codec,
+            state: self.state.clone(),
+        };
+        toml::to_string(&file).expect("plain fields always serialise")
+    }
+
+    /// Reads `store.toml`; the version is judged before anything else, since a newer file may have other fields.
+    pub fn from_text(text: &str) -> Result<Self> {
+        let what = "store.toml";
+        let refuse = |why: toml::de::Error| Error::Corrupt { what, why: why.message().to_owned() };
+        let table: toml::Table = text.parse().map_err(refuse)?;
+        let format = table.get("format").and_then(|value| value.as_integer());
+        match format.and_then(|number| u16::try_from(number).ok()) {
+            Some(number) => check_version(what, number)?,
+            None => return corrupt(what, "the field `format` is missing or no number"),
+        }
+        let file: File = toml::from_str(text).map_err(refuse)?;
+        let settings = Settings {
+            id: file.id.parse()?,
+            chunker: file.chunker,
+            segment_bytes: file.segment_bytes,
+            fingerprint: file.fingerprint,
+            codec: file.codec,
+            state: file.state,
+        };
+        settings.check()?;
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_come_back_from_their_text() {
+        let mut settings = Settings::new(StoreId([3; 16]));
+        settings.codec = CodecChoice::Zstd(7);
+        settings.state = Some("/local/state".into());
+        assert_eq!(Settings::from_text(&settings.to_text()).unwrap(), settings);
+    }
+
+    #[test]
+    fn a_newer_store_is_refused_by_its_version_alone() {
+        let found = Settings::from_text("format = 7\nshape = \"unheard of\"\n").unwrap_err();
+        assert!(matches!(found, Error::TooNew { found: 7, .. }), "{found}");
+    }
+
+    #[test]
+    fn codec_choices_read_as_written() {
+        for text in ["auto", "none", "lz4", "zstd:-2", "zstd:19"] {
+            assert_eq!(text.parse::<CodecChoice>().unwrap().to_string(), text);
+        }
+        assert!("zstd:99".parse::<CodecChoice>().is_err());
+    }
+}

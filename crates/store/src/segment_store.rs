@@ -1,0 +1,114 @@
+//! The trait every segment store offers, and the one it asks of the catalog.
+
+use format::{Block, ContainerId, Fingerprint, Label, Place, Run, SegmentEntry};
+
+/// What a store says of a segment it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Stored here already, or on its way into this store by this process.
+    Have(Place),
+    /// Not stored: the asker now holds the claim and is expected to put it.
+    Send,
+    /// Another claimant is about to put it: ask [`SegmentStore::await_claims`] after putting one's own.
+    Claimed,
+}
+
+/// Who holds claims: one pipeline, one connection. Numbers are the caller's to choose and must differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Claimant(pub u64);
+
+/// A block as it lies in a container, with the numbers its segments bear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedBlock {
+    /// In the order of the block's segments; the counts add up to their number.
+    pub labels: Vec<Label>,
+    pub block: Block,
+}
+
+impl PlacedBlock {
+    /// The place of each segment, in order.
+    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        self.labels.iter().flat_map(|label| {
+            (label.first..label.first + label.count).map(|ordinal| Place::new(label.container, ordinal))
+        })
+    }
+}
+
+/// Why a store could not do what it was asked, by what the caller does about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No such container or segment: collected, or a manifest that does not belong here.
+    #[error("{what} is not in the store")]
+    NotFound { what: String },
+    /// Stored bytes are not what they were; other containers are still readable.
+    #[error("{path} is damaged at byte {offset}: {why}; `thalweg verify --data` lists what is affected")]
+    Corrupt { path: String, offset: u64, why: String },
+    /// No room left; nothing half-written is visible.
+    #[error("{path}: the disk is full; free some space (`thalweg collect`, `thalweg forget`) and run again")]
+    Full { path: String },
+    #[error(transparent)]
+    Format(#[from] format::Error),
+    #[error("{path}: {source}")]
+    Io { path: String, source: std::io::Error },
+    /// The other end cannot be reached, now; trying again may help.
+    #[error("{peer}: {why}")]
+    Unavailable { peer: String, why: String },
+    /// A write failed earlier: what was written since the last success may be lost, so nothing more is taken.
+    #[error("the store stopped taking data after an earlier failure: {why}")]
+    Poisoned { why: String },
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// Segments by fingerprint and by place. Batched; safe to use from many threads.
+///
+/// The order of use is `lacking` → `put` what is to be sent → `await_claims` for the rest → `make_durable`
+/// → commit in the catalog. Dropping out in between only needs `release`.
+pub trait SegmentStore: Send + Sync {
+    /// For each fingerprint whether it must be sent. Equal fingerprints within one call: the first is
+    /// answered `Send`, the later ones `Claimed` (by the asker itself; its own put resolves them).
+    fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
+
+    /// As `lacking`, but waits until no answer is `Claimed` by *another* claimant any more. One whose claimant
+    /// gave up is answered `Send`. Put your own claims first, or two claimants may wait for each other.
+    fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
+
+    /// Stores a block; its segments get consecutive ordinals of one container, and the claimant's claims on
+    /// them are resolved. The block's content is trusted: who takes blocks from afar checks them first.
+    fn put(&self, claimant: Claimant, block: &Block) -> Result<Run>;
+
+    /// Gives up all claims of this claimant that are still open.
+    fn release(&self, claimant: Claimant);
+
+    /// The encoded blocks that hold the run's segments, each once, in the order of the run.
+    fn get(&self, run: Run) -> Result<Vec<PlacedBlock>>;
+
+    /// Fingerprint and length of each segment of the run, in order.
+    fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>>;
+
+    /// Returns when everything put before survives power loss, and is readable by other processes.
+    fn make_durable(&self) -> Result<()>;
+}
+
+/// What is known of a container when it is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct ContainerFacts {
+    /// Length of the file.
+    pub stored_bytes: u64,
+    pub segments: u64,
+}
+
+/// What a local store asks of the catalog; a trait so that this crate need not know catalogs.
+pub trait Registrar: Send + Sync {
+    /// A new container number, registered as open before the container's first byte.
+    fn open(&self) -> Result<ContainerId>;
+
+    /// The container has its footer and changes no more.
+    fn sealed(&self, container: ContainerId, facts: ContainerFacts) -> Result<()>;
+
+    /// Whether a duplicate found in this container may be referred to.
+    fn is_live(&self, container: ContainerId) -> Result<bool>;
+
+    /// The container whose file holds this logical number's segments now; asked when it has no file of its own.
+    fn locate(&self, container: ContainerId) -> Result<Option<ContainerId>>;
+}
