@@ -1,0 +1,69 @@
+# One verb for each daily act. Everything built lands under CARGO_TARGET_DIR (default: target), the command and the MPI
+# libraries in its release/ folder.
+#
+#   make build         the command and the MPI libraries
+#   make demo          two real programs with and without Thalweg, compared in a table (a few minutes)
+#   make test          every test there is; the last line is the tally
+#   make check         the style gate: rustfmt and clippy, no warnings
+#   make bench         the comparisons of bench/, short; longer ones are described in bench/README.md
+#   make fuzz          each decoder for FUZZ_SECONDS (default 20)
+#   make install-deps  the Debian packages for all of these
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := build
+.PHONY: build demo test check bench fuzz install-deps
+
+export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
+export PATH := $(CARGO_TARGET_DIR)/release:$(PATH):$(HOME)/.cargo/bin
+RELEASE := $(CARGO_TARGET_DIR)/release
+FUZZ_SECONDS ?= 20
+
+build:
+	@./install build
+	cargo build --release --workspace
+	$(MAKE) --no-print-directory -C mpi ABI=$(RELEASE)/libthalweg_abi.a OUT=$(RELEASE)
+
+demo: build
+	@./install demo
+	examples/demo
+
+# Both halves run even when the first fails. A half that fails without naming a failed test (it did not compile, or it
+# crashed) counts as one failure, and the runner's own tally is relabelled so that the last line is the only one.
+test: build
+	@./install build test
+	log=$(CARGO_TARGET_DIR)/test.log
+	tally() {
+	    awk -v status="$$1" '/^test result:/ { passed += $$4; failed += $$6 }
+	        /^[0-9]+ passed, [0-9]+ failed$$/ { passed += $$1; failed += $$3 }
+	        END { if (status != 0 && failed == 0) failed = 1; print passed + 0, failed + 0 }' "$$log"
+	}
+	status=0; cargo test --release --workspace --no-fail-fast 2>&1 | tee "$$log" || status=$$?
+	read -r crates_passed crates_failed < <(tally $$status)
+	status=0; tests/run 2>&1 | tee "$$log" | sed --unbuffered -E 's/^[0-9]+ passed, [0-9]+ failed$$/end to end: &/' || status=$$?
+	read -r runner_passed runner_failed < <(tally $$status)
+	failed=$$((crates_failed + runner_failed))
+	echo "$$((crates_passed + runner_passed)) passed, $$failed failed"
+	exit $$((failed > 0))
+
+check:
+	@./install build
+	cargo fmt --all --check
+	cargo clippy --release --workspace --all-targets -- -D warnings
+
+bench: build
+	@./install bench
+	bench/backup --short
+	bench/loopback --short
+
+# cargo-fuzz asks for a nightly compiler; RUSTC_BOOTSTRAP gives the stable one what it needs.
+fuzz:
+	@./install build fuzz
+	command -v cargo-fuzz >/dev/null || { echo "make fuzz needs cargo-fuzz: cargo install --locked cargo-fuzz" >&2; exit 1; }
+	for target in fuzz/fuzz_targets/*.rs; do
+	    RUSTC_BOOTSTRAP=1 cargo fuzz run "$$(basename "$$target" .rs)" -- -max_total_time=$(FUZZ_SECONDS)
+	done
+
+install-deps:
+	@./install build demo test bench fuzz

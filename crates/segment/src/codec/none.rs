@@ -1,0 +1,13 @@
+//! Bytes as they are: the plain baseline.
+
+pub(super) fn encode(raw: &[u8], _level: i8, to: &mut Vec<u8>) {
+    to.clear();
+    to.extend_from_slice(raw);
+}
+
+pub(super) fn decode(stored: &[u8], raw_bytes: usize) -> Result<Vec<u8>, String> {
+    if stored.len() != raw_bytes {
+        return Err(format!("{} bytes instead of {raw_bytes}", stored.len()));
+    }
+    Ok(stored.to_vec())
+}

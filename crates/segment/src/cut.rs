@@ -1,0 +1,104 @@
+//! Where one segment ends and the next begins.
+//!
+//! One file per algorithm, all with the same small signature; `fixed` is the plain baseline. Boundaries
+//! depend on the bytes alone, never on how they arrive, and are frozen: what is cut differently tomorrow
+//! no longer deduplicates against what is stored today.
+
+mod content;
+mod file;
+mod fixed;
+
+use format::ChunkerKind;
+
+pub use content::ContentCutter;
+pub use file::FileCutter;
+pub use fixed::FixedCutter;
+
+/// Finds segment boundaries in bytes that its caller keeps, so that nothing need be copied.
+///
+/// The caller holds the bytes from the start of the current segment on and calls [`Cutter::next`]; told a
+/// length, it takes that many bytes away and calls again; told `None`, it appends more.
+#[derive(Clone, Debug)]
+pub enum Cutter {
+    Fixed(FixedCutter),
+    Content(ContentCutter),
+    File(FileCutter),
+}
+
+impl Cutter {
+    /// `segment_bytes` is the length (fixed) or mean length (content-defined) and is not used for whole files.
+    ///
+    /// Panics when it is not within what `format::Settings::check` lets pass.
+    pub fn new(kind: ChunkerKind, segment_bytes: u32) -> Self {
+        match kind {
+            ChunkerKind::Fixed => Cutter::Fixed(FixedCutter::new(segment_bytes)),
+            ChunkerKind::Cdc => Cutter::Content(ContentCutter::new(segment_bytes)),
+            ChunkerKind::File => Cutter::File(FileCutter::new()),
+        }
+    }
+
+    /// Length of the segment at the start of `buffered` (bytes), or `None` when more bytes are needed to know.
+    ///
+    /// After `None`, the next call must see the same bytes with more behind them, or `end_of_input`. At the
+    /// end of the input what is left is a segment, however short; nothing left is `None`.
+    pub fn next(&mut self, buffered: &[u8], end_of_input: bool) -> Option<usize> {
+        match self {
+            Cutter::Fixed(cutter) => cutter.next(buffered, end_of_input),
+            Cutter::Content(cutter) => cutter.next(buffered, end_of_input),
+            Cutter::File(cutter) => cutter.next(buffered, end_of_input),
+        }
+    }
+
+    /// With this many bytes buffered, [`Cutter::next`] always knows.
+    pub fn max_segment_bytes(&self) -> usize {
+        match self {
+            Cutter::Fixed(cutter) => cutter.max_segment_bytes(),
+            Cutter::Content(cutter) => cutter.max_segment_bytes(),
+            Cutter::File(cutter) => cutter.max_segment_bytes(),
+        }
+    }
+
+    /// Lengths of all segments of `bytes`, for input that is in memory as a whole.
+    pub fn cut_whole(&mut self, bytes: &[u8]) -> Vec<usize> {
+        let mut lengths = Vec::new();
+        let mut rest = bytes;
+        while let Some(length) = self.next(rest, true) {
+            lengths.push(length);
+            rest = &rest[length..];
+        }
+        lengths
+    }
+}
+
+/// The rule all cutters share for a boundary known in advance: at `limit`, or where the input ends.
+fn cut_at(limit: usize, buffered: &[u8], end_of_input: bool) -> Option<usize> {
+    if buffered.len() >= limit {
+        return Some(limit);
+    }
+    (end_of_input && !buffered.is_empty()).then_some(buffered.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_left_is_no_segment() {
+        for kind in [ChunkerKind::Fixed, ChunkerKind::Cdc, ChunkerKind::File] {
+            let mut cutter = Cutter::new(kind, 8192);
+            assert_eq!(cutter.next(&[], false), None);
+            assert_eq!(cutter.next(&[], true), None);
+            assert_eq!(cutter.next(&[1], false), None);
+            assert_eq!(cutter.next(&[1], true), Some(1));
+        }
+    }
+
+    #[test]
+    fn the_longest_segment_is_always_decided() {
+        for kind in [ChunkerKind::Fixed, ChunkerKind::Cdc, ChunkerKind::File] {
+            let mut cutter = Cutter::new(kind, 8192);
+            let bytes = vec![7; cutter.max_segment_bytes()];
+            assert!(cutter.next(&bytes, false).is_some(), "{kind}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Why talking to a node failed, by what the caller does about it.
+
+use crate::message::{Failure, FailureKind};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody answers, or the connection broke and could not be made again in time.
+    #[error("{peer}: {why}")]
+    Unavailable { peer: String, why: String },
+    /// What arrived is no frame of ours, or damaged.
+    #[error("{peer}: {source}")]
+    Protocol { peer: String, source: format::Error },
+    /// The node understood and refused or failed.
+    #[error("{}", .0.text)]
+    Failed(Failure),
+    /// The caller's own mistake: a name or flag that does not fit.
+    #[error("{0}")]
+    Refused(String),
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    /// The node's own verdict, if there was one.
+    pub fn failure(&self) -> Option<FailureKind> {
+        match self {
+            Error::Failed(failure) => Some(failure.kind),
+            _ => None,
+        }
+    }
+}

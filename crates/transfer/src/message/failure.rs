@@ -1,0 +1,65 @@
+//! What a node answers instead of a result.
+
+use format::{ContainerId, Reader, Result, Writer};
+
+use super::Field;
+
+/// By what the caller does about it. The numbers never change meaning; `thalweg.h` has the same kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum FailureKind {
+    NotFound = 1,
+    Exists = 2,
+    Refused = 3,
+    /// Trying again later may help.
+    Unavailable = 4,
+    Full = 5,
+    Corrupt = 6,
+    Io = 7,
+    /// The commit's containers are no longer live: see [`Failure::containers`].
+    NotLive = 9,
+    /// The path's head moved: see [`Failure::head`].
+    HeadMoved = 10,
+    LeaseLost = 11,
+    /// Another node holds the seat now: ask the catalog, attach there, send again.
+    SeatLost = 12,
+    TooNew = 13,
+}
+
+impl FailureKind {
+    const ALL: [FailureKind; 12] = {
+        use FailureKind::*;
+        [NotFound, Exists, Refused, Unavailable, Full, Corrupt, Io, NotLive, HeadMoved, LeaseLost, SeatLost, TooNew]
+    };
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Failure {
+    pub kind: FailureKind,
+    /// A whole sentence for the user.
+    pub text: String,
+    pub containers: Vec<ContainerId>,
+    pub head: Option<u64>,
+}
+
+impl Failure {
+    pub fn new(kind: FailureKind, text: impl Into<String>) -> Self {
+        Failure { kind, text: text.into(), containers: Vec::new(), head: None }
+    }
+}
+
+impl Field for Failure {
+    const LEAST_BYTES: usize = 11;
+
+    fn write(&self, to: &mut Writer) {
+        to.u16(self.kind as u16).text(&self.text);
+        self.containers.write(to);
+        self.head.write(to);
+    }
+
+    fn read(from: &mut Reader) -> Result<Self> {
+        let number = from.u16()?;
+        let kind = FailureKind::ALL.into_iter().find(|kind| *kind as u16 == number).unwrap_or(FailureKind::Io);
+        Ok(Failure { kind, text: from.text()?, containers: Field::read(from)?, head: Field::read(from)? })
+    }
+}

@@ -1,0 +1,215 @@
+//! How each type of field is written: little-endian numbers, counted lists and byte strings.
+
+use catalog::{Checkpoint, Committed, FileEntry, PathSession, Purpose, Session, Version};
+use format::{
+    Attributes, BlockHeader, Change, ContainerId, FileId, Fingerprint, Label, Place, Reader, Result, Root, Run,
+    SegmentEntry, SessionId, StorePath, VersionRecord, Writer,
+};
+use store::Answer;
+
+pub trait Field: Sized {
+    /// The least bytes a value takes, so that forged counts are refused before memory is asked for.
+    const LEAST_BYTES: usize;
+    fn write(&self, to: &mut Writer);
+    fn read(from: &mut Reader) -> Result<Self>;
+}
+
+/// A range of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    pub offset: u64,
+    pub bytes: u64,
+}
+
+/// A block as [`store::PlacedBlock`] has it, its payload travelling apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacedHeader {
+    pub labels: Vec<Label>,
+    pub header: BlockHeader,
+    pub segments: Vec<SegmentEntry>,
+}
+
+macro_rules! plain {
+    ($($type:ty, $bytes:literal, $method:ident);* $(;)?) => {
+        $(impl Field for $type {
+            const LEAST_BYTES: usize = $bytes;
+            fn write(&self, to: &mut Writer) {
+                to.$method(*self);
+            }
+            fn read(from: &mut Reader) -> Result<Self> {
+                from.$method()
+            }
+        })*
+    };
+}
+
+plain! { u8, 1, u8; u16, 2, u16; u32, 4, u32; u64, 8, u64; i64, 8, i64; bool, 1, bool }
+
+macro_rules! own {
+    ($($type:ty, $bytes:expr);* $(;)?) => {
+        $(impl Field for $type {
+            const LEAST_BYTES: usize = $bytes;
+            fn write(&self, to: &mut Writer) {
+                <$type>::write(self, to);
+            }
+            fn read(from: &mut Reader) -> Result<Self> {
+                <$type>::read(from)
+            }
+        })*
+    };
+}
+
+own! {
+    Place, 12; Run, 16; Label, 16; BlockHeader, 64; SegmentEntry, 36; Root, 5; Attributes, 45; VersionRecord, 14; Change, 5;
+}
+
+macro_rules! record {
+    ($($type:ident, $bytes:expr, { $($field:ident),* });* $(;)?) => {
+        $(impl Field for $type {
+            const LEAST_BYTES: usize = $bytes;
+            fn write(&self, to: &mut Writer) {
+                $(Field::write(&self.$field, to);)*
+            }
+            fn read(from: &mut Reader) -> Result<Self> {
+                Ok($type { $($field: Field::read(from)?),* })
+            }
+        })*
+    };
+}
+
+record! {
+    Extent, 16, { offset, bytes };
+    PlacedHeader, 72, { labels, header, segments };
+    Session, 16, { id, epoch };
+    Version, 30, { number, committed_ns, record };
+    FileEntry, 62, { file, attributes, head, links };
+    Committed, 12, { sequence, numbers };
+    PathSession, 41, { id, path, nodes, stripe_bytes, job, opened_ns, handles, interrupted };
+    Checkpoint, 49, { session, seat, holder, number, epoch, root, size };
+}
+
+macro_rules! wrapped {
+    ($($type:ident, $bytes:literal);* $(;)?) => {
+        $(impl Field for $type {
+            const LEAST_BYTES: usize = $bytes;
+            fn write(&self, to: &mut Writer) {
+                Field::write(&self.0, to);
+            }
+            fn read(from: &mut Reader) -> Result<Self> {
+                Ok($type(Field::read(from)?))
+            }
+        })*
+    };
+}
+
+wrapped! { ContainerId, 8; FileId, 8; SessionId, 8; Fingerprint, 32 }
+
+impl<const N: usize> Field for [u8; N] {
+    const LEAST_BYTES: usize = N;
+    fn write(&self, to: &mut Writer) {
+        to.put(self);
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        from.array()
+    }
+}
+
+impl Field for String {
+    const LEAST_BYTES: usize = 4;
+    fn write(&self, to: &mut Writer) {
+        to.text(self);
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        from.text()
+    }
+}
+
+impl Field for StorePath {
+    const LEAST_BYTES: usize = 4;
+    fn write(&self, to: &mut Writer) {
+        to.blob(self.as_bytes());
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        StorePath::new(from.blob()?)
+    }
+}
+
+impl Field for Purpose {
+    const LEAST_BYTES: usize = 1;
+    fn write(&self, to: &mut Writer) {
+        to.u8(*self as u8);
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        match from.u8()? {
+            0 => Ok(Purpose::Read),
+            1 => Ok(Purpose::Write),
+            2 => Ok(Purpose::Path),
+            other => from.refuse(format!("unknown purpose {other}")),
+        }
+    }
+}
+
+impl Field for Answer {
+    const LEAST_BYTES: usize = 1;
+    fn write(&self, to: &mut Writer) {
+        match self {
+            Answer::Send => to.u8(0),
+            Answer::Claimed => to.u8(1),
+            Answer::Have(place) => {
+                place.write(to.u8(2));
+                to
+            }
+        };
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        match from.u8()? {
+            0 => Ok(Answer::Send),
+            1 => Ok(Answer::Claimed),
+            2 => Ok(Answer::Have(Place::read(from)?)),
+            other => from.refuse(format!("unknown answer {other}")),
+        }
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    const LEAST_BYTES: usize = 4;
+    fn write(&self, to: &mut Writer) {
+        to.list(self, |to, item| item.write(to));
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        from.list(T::LEAST_BYTES, T::read)
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    const LEAST_BYTES: usize = 1;
+    fn write(&self, to: &mut Writer) {
+        to.option(self.as_ref(), |to, item| item.write(to));
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        from.option(T::read)
+    }
+}
+
+impl<A: Field, B: Field> Field for (A, B) {
+    const LEAST_BYTES: usize = A::LEAST_BYTES + B::LEAST_BYTES;
+    fn write(&self, to: &mut Writer) {
+        self.0.write(to);
+        self.1.write(to);
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        Ok((A::read(from)?, B::read(from)?))
+    }
+}
+
+impl<A: Field, B: Field, C: Field> Field for (A, B, C) {
+    const LEAST_BYTES: usize = A::LEAST_BYTES + B::LEAST_BYTES + C::LEAST_BYTES;
+    fn write(&self, to: &mut Writer) {
+        self.0.write(to);
+        self.1.write(to);
+        self.2.write(to);
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        Ok((A::read(from)?, B::read(from)?, C::read(from)?))
+    }
+}

@@ -1,0 +1,55 @@
+//! The messages: one enum for what clients ask, one for what nodes answer.
+//!
+//! Each variant is a frame kind and a list of fields, written in the order they stand here (see `docs/format.md`).
+//! Bulk bytes are not fields: they travel as the frame's payload.
+
+mod field;
+mod failure;
+mod reply;
+mod request;
+
+pub use failure::{Failure, FailureKind};
+pub use field::{Extent, Field, PlacedHeader};
+pub use reply::{Reply, StoreStatistics};
+pub use request::Request;
+
+/// Defines an enum of messages: kind number, variant, fields. Generates `kind`, `encode` and `decode`.
+macro_rules! messages {
+    ($(#[$enum_doc:meta])* $name:ident {
+        $($(#[$doc:meta])* $number:literal $variant:ident { $($field:ident: $type:ty),* $(,)? }),* $(,)?
+    }) => {
+        $(#[$enum_doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $name {
+            $($(#[$doc])* $variant { $($field: $type),* }),*
+        }
+
+        impl $name {
+            /// The frame's kind.
+            pub fn kind(&self) -> u16 {
+                match self { $(Self::$variant { .. } => $number),* }
+            }
+
+            /// The frame's body.
+            pub fn encode(&self) -> Vec<u8> {
+                #[allow(unused_mut)]
+                let mut to = format::Writer::new();
+                match self {
+                    $(Self::$variant { $($field),* } => { $($crate::message::Field::write($field, &mut to);)* })*
+                }
+                to.finish()
+            }
+
+            pub fn decode(kind: u16, body: &[u8]) -> format::Result<Self> {
+                let mut from = format::Reader::new("message", body);
+                let message = match kind {
+                    $($number => Self::$variant { $($field: $crate::message::Field::read(&mut from)?),* },)*
+                    _ => return from.refuse(format!("unknown kind {kind}; the peer is newer")),
+                };
+                from.end()?;
+                Ok(message)
+            }
+        }
+    };
+}
+pub(crate) use messages;

@@ -1,0 +1,81 @@
+//! What a node answers. Kinds have the highest bit set.
+
+use catalog::{Checkpoint, Committed, FileEntry, PathSession, Session, Version};
+use format::{Run, SegmentEntry, SessionId, StorePath};
+use store::Answer;
+
+use super::{messages, Failure, Field, PlacedHeader};
+
+/// What `thalweg stats` shows of a store (bytes and counts).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct StoreStatistics {
+    pub logical_bytes: u64,
+    pub unique_bytes: u64,
+    pub stored_bytes: u64,
+    pub segments: u64,
+    pub unique_segments: u64,
+    pub containers: u64,
+    pub files: u64,
+    pub table_memory_bytes: u64,
+}
+
+impl Field for StoreStatistics {
+    const LEAST_BYTES: usize = 64;
+
+    fn write(&self, to: &mut format::Writer) {
+        to.u64(self.logical_bytes).u64(self.unique_bytes).u64(self.stored_bytes).u64(self.segments);
+        to.u64(self.unique_segments).u64(self.containers).u64(self.files).u64(self.table_memory_bytes);
+    }
+
+    fn read(from: &mut format::Reader) -> format::Result<Self> {
+        Ok(StoreStatistics {
+            logical_bytes: from.u64()?,
+            unique_bytes: from.u64()?,
+            stored_bytes: from.u64()?,
+            segments: from.u64()?,
+            unique_segments: from.u64()?,
+            containers: from.u64()?,
+            files: from.u64()?,
+            table_memory_bytes: from.u64()?,
+        })
+    }
+}
+
+messages! {
+    /// A reply, or, with request number 0, something the node says unasked.
+    Reply {
+        0x8000 Done {},
+        0x8001 Failed { failure: Failure },
+        /// `settings` is the text of `store.toml`; `holder` is the node process's random number.
+        0x8002 Welcome { settings: String, holder: u64 },
+
+        0x8010 Answers { answers: Vec<Answer> },
+        0x8011 Stored { run: Run },
+        /// Payload: the blocks' payloads, one after the other.
+        0x8012 Blocks { blocks: Vec<PlacedHeader> },
+        0x8013 Entries { entries: Vec<SegmentEntry> },
+
+        0x8020 Session { session: Session },
+        0x8021 Committed { committed: Committed },
+        0x8022 Entry { entry: Option<FileEntry> },
+        0x8023 List { entries: Vec<(StorePath, FileEntry)> },
+        0x8024 Versions { versions: Vec<Version> },
+        0x8025 PathSessions { sessions: Vec<PathSession> },
+        0x8026 Checkpoints { checkpoints: Vec<Checkpoint> },
+        0x8027 Statistics { statistics: StoreStatistics },
+
+        /// `segment_bytes` is the length of the session's fixed segments; `size` the head's.
+        0x8040 Opened { session: PathSession, size: u64, segment_bytes: u32 },
+        0x8041 Attached { size: u64, epoch: u64 },
+        /// The node holds it; `stamp` orders it among all that arrived at this seat.
+        0x8042 Received { sequence: u64, stamp: u64 },
+        /// Indices into the offer's segments that must be supplied.
+        0x8043 Lacks { sequence: u64, stamp: u64, wanted: Vec<u32> },
+        /// Payload: the bytes asked for, zeros beyond what the seat knows; `size` is the file's as the seat knows it.
+        0x8044 Bytes { size: u64 },
+        0x8045 Size { size: u64 },
+        0x8046 Version { number: u64 },
+        /// Unasked: all of this stream's writes to the seat up to `sequence` are durable.
+        0x8047 Durable { session: SessionId, seat: u32, sequence: u64 },
+    }
+}

@@ -1,0 +1,84 @@
+//! What a client asks of a node.
+
+use catalog::Purpose;
+use format::{BlockHeader, Change, ContainerId, Fingerprint, Run, SegmentEntry, SessionId, StorePath};
+
+use super::{messages, Extent};
+
+messages! {
+    /// A request; the payload, where one travels, is named.
+    Request {
+        // The connection.
+
+        /// The first message. `client` is the process's random number, the same on all its streams and across
+        /// reconnections; `stream` tells its connections apart.
+        1 Hello { client: u64, stream: u32, job: String },
+
+        // The segment store ([`store::SegmentStore`]); the connection is the claimant.
+
+        10 Lacking { fingerprints: Vec<Fingerprint> },
+        11 AwaitClaims { fingerprints: Vec<Fingerprint> },
+        /// Payload: the block's.
+        12 PutBlock { header: BlockHeader, segments: Vec<SegmentEntry> },
+        13 Release {},
+        14 Get { run: Run },
+        15 Entries { run: Run },
+        16 MakeDurable {},
+
+        // The catalog ([`catalog::Catalog`]), as far as clients need it.
+
+        20 Begin { purpose: Purpose, lease_ms: u64 },
+        21 Renew { session: SessionId, lease_ms: u64, refresh: bool },
+        22 End { session: SessionId },
+        /// The node also writes the journal before it answers.
+        23 Commit {
+            session: SessionId,
+            references: Vec<ContainerId>,
+            changes: Vec<Change>,
+            settles: Vec<(SessionId, u32, u64)>,
+        },
+        24 Entry { path: StorePath },
+        25 List { directory: StorePath, recursive: bool, after: Option<StorePath>, limit: u32 },
+        26 Versions { path: StorePath },
+        27 PathSessions {},
+        28 Checkpoints { session: SessionId },
+        29 Discard { session: SessionId },
+        30 Statistics {},
+        /// Makes what a session had checkpointed the head of its path.
+        31 Recover { session: SessionId },
+
+        // Sessions of paths.
+
+        /// Joins or begins the path's live session; `flags` as in `thalweg.h`. Adds a handle, taken off by `Leave`
+        /// or by the client's death.
+        40 OpenPath { path: StorePath, flags: u32, job: String, nodes: Vec<String>, stripe_bytes: u64 },
+        /// This connection will use the seat; a node that does not hold it takes it and loads its checkpoints.
+        41 Attach { session: SessionId, seat: u32 },
+        /// Payload: the extents' bytes, one after the other. `sequence` counts 1, 2, … per connection's
+        /// (client, stream, session, seat); `stamp` is 0, or on sending again what `Received` said.
+        42 Write { session: SessionId, seat: u32, sequence: u64, stamp: u64, epoch: u64, extents: Vec<Extent> },
+        /// Reduced at the client: whole segments at their offsets, by name only. Answered by `Lacks`, or by
+        /// `Received` when nothing lacks.
+        43 Offer { session: SessionId, seat: u32, sequence: u64, stamp: u64, epoch: u64, segments: Vec<(u64, SegmentEntry)> },
+        /// What `Lacks` asked for, as blocks whose payloads stand one after the other in the payload. Answered by
+        /// `Received`, or by `Lacks` again when another client's claim came to nothing.
+        44 Supply { session: SessionId, seat: u32, sequence: u64, blocks: Vec<(BlockHeader, Vec<SegmentEntry>)> },
+        /// Answered by `Bytes`.
+        45 Read { session: SessionId, seat: u32, extents: Vec<Extent> },
+        46 Size { session: SessionId, seat: u32 },
+        47 SetSize { session: SessionId, seat: u32, size: u64 },
+        /// Everything received becomes a durable checkpoint; later writes of an epoch below the given one are
+        /// acknowledged and dropped.
+        48 Settle { session: SessionId, seat: u32, epoch: u64 },
+        /// The client's window is full: make durable what can be.
+        49 Press { session: SessionId, seat: u32 },
+        /// All seats have settled: make the session's writes a version.
+        50 CommitPath { session: SessionId },
+        51 Detach { session: SessionId, seat: u32 },
+        52 Leave { session: SessionId },
+        /// Answered when the lock is held. It is freed with the connection.
+        53 Lock { session: SessionId },
+        54 Unlock { session: SessionId },
+        55 Delete { path: StorePath },
+    }
+}
