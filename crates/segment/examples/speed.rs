@@ -1,45 +1,95 @@
+//! Prints how fast each station of this crate is, on one core, best of five.
+//!
+//! `cargo run --release -p thalweg-segment --example speed [FILE...]`: beside random bytes and an array of noisy
+//! doubles, it encodes the files given, up to 32 MiB each.
+
+use std::hint::black_box;
+use std::io::Read;
 use std::time::Instant;
-use thalweg_segment::try_it::*;
-use policy::Compression::{self, Lz4, Zstd};
-fn rnd(x: &mut u64) -> u64 { *x ^= *x << 13; *x ^= *x >> 7; *x ^= *x << 17; x.wrapping_mul(0x2545F4914F6CDD1D) }
-fn unit(x: &mut u64) -> f64 { (rnd(x) >> 11) as f64 / (1u64 << 53) as f64 }
-fn doubles(n: usize, noise: f64, digits: Option<f64>) -> Vec<u8> {
-    let mut x = 99;
-    (0..n / 8).flat_map(|i| { let v = 300.0 + 20.0 * (i as f64 * 0.001).sin() + noise * (unit(&mut x) - 0.5);
-        let v = match digits { Some(d) => (v * d).round() / d, None => v }; v.to_le_bytes() }).collect()
-}
-fn floats(n: usize, noise: f64) -> Vec<u8> {
-    let mut x = 99;
-    (0..n / 4).flat_map(|i| { let v = 300.0 + 20.0 * (i as f64 * 0.001).sin() + noise * (unit(&mut x) - 0.5); (v as f32).to_le_bytes() }).collect()
-}
-fn files(dir: &str, ext: &str, n: usize) -> Vec<u8> {
-    let o = std::process::Command::new("sh").arg("-c").arg(format!("find {dir} -type f -name '{ext}' | sort | xargs cat | head -c {n}")).output().unwrap(); o.stdout
-}
-fn main() {
-    let n = 16 << 20;
-    let mut x = 88172645463325252u64;
-    let random: Vec<u8> = (0..n / 8).flat_map(|_| rnd(&mut x).to_le_bytes()).collect();
-    let mut y = 5u64;
-    let uniform: Vec<u8> = (0..n / 8).flat_map(|_| unit(&mut y).to_le_bytes()).collect();
-    let ints: Vec<u8> = (0..n / 8).flat_map(|i| (i as u64).to_le_bytes()).collect();
-    let home = std::env::var("HOME").unwrap();
-    let sets = [("random", random), ("uniform01", uniform), ("ids", ints), ("dbl noise1e-3", doubles(n, 1e-3, None)), ("dbl noise1", doubles(n, 1.0, None)), ("dbl noise0", doubles(n, 0.0, None)), ("dbl 3 digits", doubles(n, 1.0, Some(1000.0))),
-        ("f32 noise1e-2", floats(n, 1e-2)), ("f32 noise 0", floats(n, 0.0)),
-        ("rust text", files(&format!("{home}/.cargo/registry/src"), "*.rs", n)), ("doc", files("/usr/share", "*.txt", n)), ("so", files("/usr/lib", "*.so*", n)), ("crates", files(&format!("{home}/.cargo/registry/cache"), "*.crate", n)),("pyc", files("/usr/lib/python3", "*.py", n)), ("h", files("/usr/include", "*.h", n)), ("mo", files("/usr/share", "*.mo", n))];
-    for (name, data) in &sets {
-        if data.is_empty() { continue; }
-        print!("{name:14} {:5.1}M", data.len() as f64 / 1e6);
-        for pieces in [(4,4096),(2,4096),(4,2048)] {
-        print!(" || ");
-        for c in [Lz4, Zstd{level:1}, Zstd{level:3}] {
-            let (mut raw, mut enc_n) = (0, 0);
-            let t = Instant::now();
-            for b in data.chunks(256<<10).filter(|b| b.len() == 256 << 10) {
-                let smp: Vec<u8> = (0..pieces.0).flat_map(|i| { let at = i * (b.len() - pieces.1) / (pieces.0 - 1); b[at..at+pieces.1].iter().copied() }).collect();
-                raw += smp.len(); enc_n += enc(c, &smp);
-            }
-            print!(" {:5.1}% {:4.0}us", enc_n as f64 / raw as f64 * 100.0, t.elapsed().as_secs_f64() * 1e6 / (data.len() >> 18) as f64);
-        }}
-        println!();
+
+use format::{Block, BlockKind, ChunkerKind, CodecChoice, Fingerprint, FingerprintKind};
+use thalweg_segment::{BLOCK_BYTES, BlockBuilder, Cutter, decode, fingerprint, is_zero};
+
+const INPUT_BYTES: usize = 32 << 20;
+const SEGMENT_BYTES: usize = 8192;
+
+fn main() -> std::io::Result<()> {
+    let random = random_bytes();
+    stations(&random);
+    println!("\n{:36} {:>8} {:>8} {:>8}", "data, codec (GB/s of raw bytes)", "stored", "encode", "decode");
+    codecs("random", &random);
+    codecs("doubles, smooth with noise", &noisy_doubles());
+    for path in std::env::args().skip(1) {
+        let mut bytes = Vec::new();
+        std::fs::File::open(&path)?.take(INPUT_BYTES as u64).read_to_end(&mut bytes)?;
+        codecs(path.rsplit('/').next().unwrap_or(&path), &bytes);
     }
+    Ok(())
+}
+
+fn stations(random: &[u8]) {
+    let cut = || Cutter::new(ChunkerKind::Cdc, SEGMENT_BYTES as u32).cut_whole(random).len();
+    println!("cut, 8 KiB mean        {:6.2} GB/s", speed(random.len(), cut));
+    for kind in [FingerprintKind::Blake3, FingerprintKind::Sha256, FingerprintKind::Sha1] {
+        let name = || random.chunks(SEGMENT_BYTES).map(|bytes| fingerprint(kind, bytes).low()).fold(0, |a, b| a ^ b);
+        println!("{:22} {:6.2} GB/s", format!("{kind}, 8 KiB"), speed(random.len(), name));
+    }
+    let zeros = vec![0; BLOCK_BYTES];
+    let all_zero = || (0..128).filter(|_| black_box(&zeros).chunks(SEGMENT_BYTES).all(is_zero)).count();
+    println!("is_zero of zeros       {:6.2} GB/s", speed(128 * zeros.len(), all_zero));
+    let none_zero = || random.chunks(SEGMENT_BYTES).filter(|bytes| is_zero(bytes)).count();
+    println!("is_zero of random      {:6.2} GB/s", speed(random.len(), none_zero));
+}
+
+fn codecs(name: &str, raw: &[u8]) {
+    for choice in [CodecChoice::None, CodecChoice::Auto, CodecChoice::Lz4, CodecChoice::Zstd(1), CodecChoice::Zstd(3)] {
+        let mut blocks = Vec::new();
+        encode_all(raw, choice, |block| blocks.push(block));
+        let stored: usize = blocks.iter().map(|block| block.payload.len()).sum();
+        let encode_speed = speed(raw.len(), || encode_all(raw, choice, |block| drop(black_box(block))));
+        let decode_all = || blocks.iter().map(|block| decode(block).expect("just encoded").len()).sum::<usize>();
+        let share = 100.0 * stored as f64 / raw.len() as f64;
+        let what = format!("{name}, {choice}");
+        println!("{what:36} {share:7.1}% {encode_speed:8.3} {:8.3}", speed(raw.len(), decode_all));
+    }
+}
+
+/// Hands over one block after the other, as a writer would that is through with each before the next.
+fn encode_all(raw: &[u8], choice: CodecChoice, mut receive: impl FnMut(Block)) {
+    let mut builder = BlockBuilder::new(BlockKind::Data, 0);
+    for bytes in raw.chunks(BLOCK_BYTES) {
+        bytes.chunks(SEGMENT_BYTES).for_each(|segment| builder.push(Fingerprint([0; 32]), segment));
+        receive(builder.finish(choice));
+    }
+}
+
+/// GB/s of the best of five runs.
+fn speed<T>(bytes: usize, run: impl Fn() -> T) -> f64 {
+    let seconds = |_| {
+        let start = Instant::now();
+        black_box(run());
+        start.elapsed().as_secs_f64()
+    };
+    bytes as f64 / (0..5).map(seconds).fold(f64::INFINITY, f64::min) / 1e9
+}
+
+fn random_numbers() -> impl Iterator<Item = u64> {
+    std::iter::successors(Some(0x9e37_79b9_7f4a_7c15u64), |&last| {
+        let mut next = last ^ (last >> 12);
+        next ^= next << 25;
+        Some(next ^ (next >> 27))
+    })
+    .map(|state| state.wrapping_mul(0x2545_f491_4f6c_dd1d))
+}
+
+fn random_bytes() -> Vec<u8> {
+    random_numbers().take(INPUT_BYTES / 8).flat_map(u64::to_le_bytes).collect()
+}
+
+fn noisy_doubles() -> Vec<u8> {
+    let value = |(cell, random): (usize, u64)| {
+        let noise = (random >> 11) as f64 / (1u64 << 53) as f64;
+        (300.0 + 20.0 * (cell as f64 * 0.001).sin() + 0.01 * noise).to_le_bytes()
+    };
+    random_numbers().take(INPUT_BYTES / 8).enumerate().flat_map(value).collect()
 }

@@ -7,6 +7,8 @@
 mod content;
 mod file;
 mod fixed;
+#[cfg(test)]
+mod oracle;
 
 use format::ChunkerKind;
 

@@ -1,11 +1,22 @@
+//! Bytes to segments to fingerprints to encoded blocks, and back. Pure: no I/O.
+//!
+//! Reading order is the road of a byte: [`Cutter`] finds where segments end, [`fingerprint`] names them, and
+//! [`BlockBuilder`] compresses neighbours together; [`decode`] and [`decode_verified`] come back. How a block is
+//! compressed is decided by `policy` from what `probe` sees in it.
+
+mod block;
+mod builder;
 mod codec;
 mod cut;
 mod error;
-pub use cut::*;
+mod fingerprint;
+mod probe;
+#[cfg(test)]
+mod random;
+
+pub use block::{decode, decode_verified, encode, segments};
+pub use builder::{BLOCK_BYTES, BlockBuilder};
+pub use codec::MAX_BLOCK_BYTES;
+pub use cut::{ContentCutter, Cutter, FileCutter, FixedCutter};
 pub use error::{Error, Result};
-pub mod try_it {
-    use super::*;
-    pub fn enc(c: policy::Compression, raw: &[u8]) -> usize { codec::encoded_bytes(c, raw) }
-    pub fn full(c: policy::Compression, raw: &[u8]) -> Option<Vec<u8>> { codec::encode(c, raw) }
-    pub fn dec(c: format::CodecId, raw: &[u8], n: usize) -> Vec<u8> { codec::decode(c, raw, n).unwrap() }
-}
+pub use fingerprint::{fingerprint, is_zero};

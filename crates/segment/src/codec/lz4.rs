@@ -2,22 +2,23 @@
 
 use std::cell::RefCell;
 
-use lz4_flex::block::{compress_into_with_table, decompress_into, get_maximum_output_size, CompressTable};
+use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into};
+
+/// LZ4 cannot make more than this many bytes of one; what claims more is refused before memory is set aside.
+const MOST_EXPANSION: usize = 255;
 
 thread_local! {
     static TABLE: RefCell<CompressTable> = RefCell::new(CompressTable::large());
 }
 
-pub(super) fn encode(raw: &[u8], _level: i8, to: &mut Vec<u8>) {
-    let worst_bytes = get_maximum_output_size(raw.len());
-    if to.len() < worst_bytes {
-        to.resize(worst_bytes, 0);
-    }
-    let encoded = TABLE.with_borrow_mut(|table| compress_into_with_table(raw, to, table));
-    to.truncate(encoded.expect("the buffer holds the worst case"));
+pub(super) fn encode(raw: &[u8], _level: i8, to: &mut [u8]) -> usize {
+    TABLE.with_borrow_mut(|table| compress_into_with_table(raw, to, table)).expect("`to` holds the worst case")
 }
 
 pub(super) fn decode(stored: &[u8], raw_bytes: usize) -> Result<Vec<u8>, String> {
+    if raw_bytes > stored.len().saturating_mul(MOST_EXPANSION) {
+        return Err(format!("{} bytes cannot hold {raw_bytes}", stored.len()));
+    }
     let mut raw = vec![0; raw_bytes];
     let decoded_bytes = decompress_into(stored, &mut raw).map_err(|error| error.to_string())?;
     raw.truncate(decoded_bytes);

@@ -1,8 +1,8 @@
 //! Bytes as they are: the plain baseline.
 
-pub(super) fn encode(raw: &[u8], _level: i8, to: &mut Vec<u8>) {
-    to.clear();
-    to.extend_from_slice(raw);
+pub(super) fn encode(raw: &[u8], _level: i8, to: &mut [u8]) -> usize {
+    to[..raw.len()].copy_from_slice(raw);
+    raw.len()
 }
 
 pub(super) fn decode(stored: &[u8], raw_bytes: usize) -> Result<Vec<u8>, String> {

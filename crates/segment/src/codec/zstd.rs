@@ -9,17 +9,16 @@ thread_local! {
     static DECOMPRESSOR: RefCell<Decompressor<'static>> = RefCell::default();
 }
 
-pub(super) fn encode(raw: &[u8], level: i8, to: &mut Vec<u8>) {
-    to.clear();
-    to.reserve(zstd::zstd_safe::compress_bound(raw.len()));
+pub(super) fn encode(raw: &[u8], level: i8, to: &mut [u8]) -> usize {
     let encoded = COMPRESSOR.with_borrow_mut(|compressor| {
         compressor.set_compression_level(level.into())?;
         compressor.compress_to_buffer(raw, to)
     });
-    encoded.expect("levels are checked where they are read, and the buffer holds the worst case");
+    encoded.expect("zstd knows every level from -128 to 22, clamps others, and `to` holds the worst case")
 }
 
 pub(super) fn decode(stored: &[u8], raw_bytes: usize) -> Result<Vec<u8>, String> {
+    // The capacity bounds the output; memory is only touched as far as bytes come.
     let mut raw = Vec::with_capacity(raw_bytes);
     let decoded = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress_to_buffer(stored, &mut raw));
     decoded.map_err(|error| error.to_string())?;

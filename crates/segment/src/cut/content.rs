@@ -15,7 +15,7 @@ const WINDOW_BYTES: usize = 64;
 const CENTRE_PER_1024: usize = 842;
 
 /// One random number per byte value: SplitMix64 (Steele, Lea, Flood, OOPSLA'14) seeded with "thalweg0".
-const GEAR: [u64; 256] = gear_table(u64::from_le_bytes(*b"thalweg0"));
+pub(super) const GEAR: [u64; 256] = gear_table(u64::from_le_bytes(*b"thalweg0"));
 
 const fn gear_table(seed: u64) -> [u64; 256] {
     let mut table = [0; 256];

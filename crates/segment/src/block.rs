@@ -1,0 +1,136 @@
+//! A block as a whole: from segments, and back to them.
+//!
+//! Nothing in a block is believed before it is checked: what is decoded may have come over a network.
+
+use format::{Block, BlockKind, CodecChoice, Fingerprint, FingerprintKind};
+
+use crate::builder::BlockBuilder;
+use crate::codec;
+use crate::error::{Error, Result, corrupt};
+use crate::fingerprint::fingerprint;
+
+/// Compresses segments together; [`BlockBuilder`] does the same for segments that come one by one.
+///
+/// Panics when they add up to more than [`crate::MAX_BLOCK_BYTES`].
+pub fn encode(kind: BlockKind, segments: &[(Fingerprint, &[u8])], choice: CodecChoice, record_length: u32) -> Block {
+    let mut builder = BlockBuilder::new(kind, record_length);
+    segments.iter().for_each(|(fingerprint, bytes)| builder.push(*fingerprint, bytes));
+    builder.finish(choice)
+}
+
+/// The raw bytes of all segments, one after the other. Checks that the block is consistent in itself, but not
+/// that the segments are what their fingerprints say.
+pub fn decode(block: &Block) -> Result<Vec<u8>> {
+    let header = &block.header;
+    if header.cipher != 0 || header.filters != [0; 4] {
+        return corrupt(format!(
+            "cipher {} and filters {:?} are unknown to this program; use a newer thalweg",
+            header.cipher, header.filters
+        ));
+    }
+    block.check()?;
+    codec::decode(header.codec, &block.payload, header.raw_bytes as usize)
+}
+
+/// As [`decode`], and every segment is what its fingerprint says; the error names the first that is not.
+pub fn decode_verified(block: &Block, kind: FingerprintKind) -> Result<Vec<u8>> {
+    let raw = decode(block)?;
+    for (number, (expected, bytes)) in segments(block, &raw).enumerate() {
+        if fingerprint(kind, bytes) != expected {
+            let why = format!("its {} bytes do not match their fingerprint {expected}", bytes.len());
+            return Err(Error::Corrupt { segment: Some(number), why });
+        }
+    }
+    Ok(raw)
+}
+
+/// The segments of a block that was decoded to `raw`, in order.
+///
+/// Panics when `raw` is shorter than the segments together, which [`decode`] excludes.
+pub fn segments<'a>(block: &'a Block, raw: &'a [u8]) -> impl Iterator<Item = (Fingerprint, &'a [u8])> {
+    let mut rest = raw;
+    block.segments.iter().map(move |entry| {
+        let (bytes, after) = rest.split_at(entry.bytes as usize);
+        rest = after;
+        (entry.fingerprint, bytes)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::{Random, field, random_bytes, text};
+    use format::checksum;
+
+    const KINDS: [FingerprintKind; 3] = [FingerprintKind::Blake3, FingerprintKind::Sha256, FingerprintKind::Sha1];
+    const CHOICES: [CodecChoice; 4] = [CodecChoice::Auto, CodecChoice::None, CodecChoice::Lz4, CodecChoice::Zstd(3)];
+
+    fn encoded(seed: u64, kind: FingerprintKind, choice: CodecChoice) -> (Vec<Vec<u8>>, Block) {
+        let mut random = Random::new(seed);
+        let contents = (0..random.below(12)).map(|_| {
+            let (seed, length) = (random.next(), random.below(20_000));
+            [text, random_bytes, field][random.below(3)](seed, length)
+        });
+        let contents: Vec<Vec<u8>> = contents.collect();
+        let named: Vec<_> = contents.iter().map(|bytes| (fingerprint(kind, bytes), bytes.as_slice())).collect();
+        let block = encode(BlockKind::Data, &named, choice, 8);
+        (contents, block)
+    }
+
+    #[test]
+    fn every_block_comes_back_segment_by_segment() {
+        for seed in 0..60 {
+            for (kind, choice) in KINDS.into_iter().flat_map(|kind| CHOICES.map(|choice| (kind, choice))) {
+                let (contents, block) = encoded(seed, kind, choice);
+                block.check().unwrap();
+                let raw = decode_verified(&block, kind).unwrap();
+                let found: Vec<_> = segments(&block, &raw).map(|(_, bytes)| bytes.to_vec()).collect();
+                assert_eq!(found, contents, "seed {seed}, {kind}, {choice}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_damaged_segment_is_named() {
+        let contents = [text(1, 5000), text(2, 6000), text(3, 7000)];
+        let mut names = contents.each_ref().map(|bytes| fingerprint(FingerprintKind::Blake3, bytes));
+        names[1].0[31] ^= 1;
+        let named = [0, 1, 2].map(|number| (names[number], contents[number].as_slice()));
+        let block = encode(BlockKind::Data, &named, CodecChoice::Auto, 0);
+        assert!(decode(&block).is_ok());
+        let error = decode_verified(&block, FingerprintKind::Blake3).unwrap_err();
+        assert!(matches!(error, Error::Corrupt { segment: Some(1), .. }), "{error}");
+        assert!(error.to_string().starts_with("block, segment 1, is damaged"), "{error}");
+    }
+
+    #[test]
+    fn blocks_altered_on_the_way_are_refused() {
+        let (_, good) = encoded(4, FingerprintKind::Blake3, CodecChoice::Auto);
+        let altered = |change: fn(&mut Block)| {
+            let mut block = good.clone();
+            change(&mut block);
+            decode_verified(&block, FingerprintKind::Blake3)
+        };
+        assert!(altered(|_| ()).is_ok());
+        assert!(altered(|block| block.payload[7] ^= 1).is_err());
+        assert!(altered(|block| block.segments[0].bytes += 1).is_err());
+        assert!(altered(|block| block.header.raw_bytes -= 1).is_err());
+        assert!(altered(|block| block.header.cipher = 1).is_err());
+        assert!(altered(|block| block.header.filters[0] = 1).is_err());
+        assert!(altered(|block| block.segments.truncate(1)).is_err());
+    }
+
+    #[test]
+    fn a_forged_block_is_refused_although_its_checksum_fits() {
+        for seed in 1..300 {
+            let (_, mut block) = encoded(seed, FingerprintKind::Blake3, CodecChoice::Zstd(1));
+            let Some(at) = Random::new(seed).next().checked_rem(block.payload.len() as u64) else { continue };
+            block.payload[at as usize] ^= 1 << (seed % 8);
+            block.header.checksum = checksum(&block.payload);
+            let honest = encoded(seed, FingerprintKind::Blake3, CodecChoice::Zstd(1)).0.concat();
+            if let Ok(raw) = decode_verified(&block, FingerprintKind::Blake3) {
+                assert_eq!(raw, honest, "seed {seed}");
+            }
+        }
+    }
+}
