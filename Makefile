@@ -41,7 +41,8 @@ test: build
 	}
 	status=0; cargo test --release --workspace --no-fail-fast 2>&1 | tee "$$log" || status=$$?
 	read -r crates_passed crates_failed < <(tally $$status)
-	status=0; tests/run 2>&1 | tee "$$log" | sed --unbuffered -E 's/^[0-9]+ passed, [0-9]+ failed$$/end to end: &/' || status=$$?
+	relabel='s/^[0-9]+ passed, [0-9]+ failed$$/end to end: &/'
+	status=0; tests/run 2>&1 | tee "$$log" | sed --unbuffered -E "$$relabel" || status=$$?
 	read -r runner_passed runner_failed < <(tally $$status)
 	failed=$$((crates_failed + runner_failed))
 	echo "$$((crates_passed + runner_passed)) passed, $$failed failed"

@@ -24,7 +24,9 @@ pub enum Error {
     SeatLost { session: SessionId, seat: u32 },
     #[error("the catalog at {path} is of format {found}, newer than this program knows; use a newer thalweg")]
     TooNew { path: String, found: u16 },
-    #[error("the catalog at {path} is damaged: {why}; `thalweg verify --rebuild-catalog` makes it again from the containers")]
+    #[error(
+        "the catalog at {path} is damaged: {why}; `thalweg verify --rebuild-catalog` makes it again from the containers"
+    )]
     Corrupt { path: String, why: String },
     #[error("{path}: the disk is full; free some space and run again")]
     Full { path: String },
@@ -155,6 +157,11 @@ pub struct Checkpoint {
     pub root: Root,
     /// Size of the file as this seat knows it.
     pub size: u64,
+    /// The size was set since the seat's last checkpoint; otherwise the file only grew.
+    pub resized: bool,
+    /// (client, stream, sequence): all pieces of that stream up to this one are in this or an earlier checkpoint
+    /// of the seat, and are repetitions when they come again.
+    pub frontier: Vec<(u64, u32, u64)>,
 }
 
 /// The moment a collection begins to mark from.
@@ -260,7 +267,8 @@ pub trait Catalog: Send + Sync {
     fn discard(&self, session: SessionId) -> Result<()>;
 
     /// `holder` (a number of the node process's own) takes a seat, from whoever had it. From now on only its
-    /// checkpoints count. Returns the number its next checkpoint gets.
+    /// checkpoints count. Returns the number its next checkpoint gets, which is above all it had and above what
+    /// any earlier taking of this seat returned.
     fn take_seat(&self, session: SessionId, seat: u32, holder: u64) -> Result<u64>;
 
     /// Records a durable checkpoint. Refused with [`Error::SeatLost`] when `holder` does not hold the seat,

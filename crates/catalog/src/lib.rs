@@ -3,6 +3,19 @@
 //! [`Catalog`] is the one trait every engine offers; `conformance` (feature `testing`) is the suite each
 //! passes. Its content can be rebuilt from the journal that containers keep.
 
-mod interface;
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
 
+mod clock;
+mod counters;
+mod interface;
+mod memory;
+mod reasons;
+mod rebuild;
+mod sqlite;
+mod subtree;
+
+pub use clock::{Clock, system_clock};
 pub use interface::*;
+pub use memory::MemoryCatalog;
+pub use sqlite::SqliteCatalog;

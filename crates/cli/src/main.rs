@@ -1,1 +1,89 @@
-fn main() {}
+//! The `thalweg` command: one file per verb in `commands/`, and what several of them share beside it.
+//!
+//! Exit codes: 0 done; 1 failed, nothing half-done is visible; 2 wrong usage; 3 finished, but not everything was
+//! right, and what was not has been named on standard error. Errors are one line that begins with `thalweg:`.
+
+mod commands;
+mod failure;
+mod get;
+mod opening;
+mod output;
+mod place;
+mod progress;
+mod put;
+mod random;
+mod retention;
+mod shown;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::output::Output;
+
+#[derive(Parser)]
+#[command(
+    name = "thalweg",
+    version,
+    about = "Keeps every segment once, between parallel programs and the storage they share",
+    after_help = "A place is written STORE::PATH: a store's directory or thalweg://HOST:PORT, and a path in it.\n\
+                  With nothing before the `::`, the store is $THALWEG_STORE."
+)]
+struct Command {
+    /// Print one JSON document on standard output instead of text
+    #[arg(long, global = true)]
+    json: bool,
+    /// No progress and no summary: only results, notes and errors
+    #[arg(long, short, global = true)]
+    quiet: bool,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Init(commands::init::Arguments),
+    Put(commands::put::Arguments),
+    Get(commands::get::Arguments),
+    Ls(commands::ls::Arguments),
+    Stat(commands::stat::Arguments),
+    Rm(commands::rm::Arguments),
+    Mv(commands::mv::Arguments),
+    Verify(commands::verify::Arguments),
+    Collect(commands::collect::Arguments),
+    Forget(commands::forget::Arguments),
+    Sessions(commands::sessions::Arguments),
+    Recover(commands::recover::Arguments),
+    Stats(commands::stats::Arguments),
+}
+
+fn main() -> ExitCode {
+    let command = match Command::try_parse() {
+        Ok(command) => command,
+        Err(error) => return failure::usage(error),
+    };
+    let output = Output::new(command.json, command.quiet);
+    let done = execute(command.verb, &output).and_then(|()| output.finish());
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => failure::report(&error, &output),
+    }
+}
+
+fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
+    match verb {
+        Verb::Init(arguments) => commands::init::execute(arguments, output),
+        Verb::Put(arguments) => commands::put::execute(arguments, output),
+        Verb::Get(arguments) => commands::get::execute(arguments, output),
+        Verb::Ls(arguments) => commands::ls::execute(arguments, output),
+        Verb::Stat(arguments) => commands::stat::execute(arguments, output),
+        Verb::Rm(arguments) => commands::rm::execute(arguments, output),
+        Verb::Mv(arguments) => commands::mv::execute(arguments, output),
+        Verb::Verify(arguments) => commands::verify::execute(arguments, output),
+        Verb::Collect(arguments) => commands::collect::execute(arguments, output),
+        Verb::Forget(arguments) => commands::forget::execute(arguments, output),
+        Verb::Sessions(arguments) => commands::sessions::execute(arguments, output),
+        Verb::Recover(arguments) => commands::recover::execute(arguments, output),
+        Verb::Stats(arguments) => commands::stats::execute(arguments, output),
+    }
+}

@@ -61,7 +61,8 @@ pub struct PartHeader {
     pub container: ContainerId,
     /// 0, 1, 2 … within the file.
     pub number: u32,
-    /// The last part: its data is the list of parts before it ([`PartEntry`]), its index is empty.
+    /// The last part: its data is the list of parts before it ([`PartEntry`]) and, as the last entry, of itself, so
+    /// that the file's last bytes say where the footer begins. Its index is empty; `index_checksum` covers the list.
     pub footer: bool,
     pub labels: u32,
     pub blocks: u32,

@@ -10,6 +10,8 @@ pub const FRAME_MAGIC: [u8; 4] = *b"TWGF";
 /// Limits a receiver may rely on before it allocates.
 pub const MAX_BODY_BYTES: u32 = 64 << 20;
 pub const MAX_PAYLOAD_BYTES: u32 = 80 << 20;
+/// All of the header but the checksum itself.
+const CHECKED_HEADER_BYTES: usize = FRAME_HEADER_BYTES - 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
@@ -18,24 +20,35 @@ pub struct FrameHeader {
     pub request: u64,
     pub body_bytes: u32,
     pub payload_bytes: u32,
-    /// [`checksum`] of body and payload together, taken as one piece of bytes: see [`FrameHeader::sum`].
+    /// Over the header's bytes before this field, the body and the payload: see [`FrameHeader::sum`].
     pub checksum: u64,
 }
 
 impl FrameHeader {
     pub fn new(kind: u16, request: u64, body: &[u8], payload: &[u8]) -> Self {
-        FrameHeader {
-            kind,
-            request,
-            body_bytes: body.len() as u32,
-            payload_bytes: payload.len() as u32,
-            checksum: Self::sum(body, payload),
-        }
+        Self::of_pieces(kind, request, body, &[payload])
     }
 
-    /// The checksums of body and payload, the latter turned so that swapping the two is noticed.
-    pub fn sum(body: &[u8], payload: &[u8]) -> u64 {
-        checksum(body) ^ checksum(payload).rotate_left(1)
+    /// As `new`, for a payload that lies in several places.
+    pub fn of_pieces(kind: u16, request: u64, body: &[u8], payload: &[&[u8]]) -> Self {
+        let payload_bytes = payload.iter().map(|piece| piece.len()).sum::<usize>() as u32;
+        let mut header = FrameHeader { kind, request, body_bytes: body.len() as u32, payload_bytes, checksum: 0 };
+        header.checksum = header.sum(body, payload);
+        header
+    }
+
+    /// Whether these are the body and payload that were sent under this very header.
+    pub fn check(&self, body: &[u8], payload: &[u8]) -> Result<()> {
+        if self.sum(body, &[payload]) != self.checksum {
+            return corrupt("frame", "the checksum does not match: the connection damaged it");
+        }
+        Ok(())
+    }
+
+    /// The checksums of header, body and payload, each turned differently so that swapping two is noticed.
+    fn sum(&self, body: &[u8], payload: &[&[u8]]) -> u64 {
+        let header = checksum(&self.encode()[..CHECKED_HEADER_BYTES]);
+        header.rotate_left(2) ^ checksum(body) ^ crate::checksum_of_pieces(payload).rotate_left(1)
     }
 
     pub fn encode(&self) -> [u8; FRAME_HEADER_BYTES] {
@@ -77,6 +90,15 @@ mod tests {
         let mut large = header;
         large.payload_bytes = u32::MAX;
         assert!(FrameHeader::decode(&large.encode()).is_err());
-        assert_ne!(FrameHeader::sum(b"a", b"b"), FrameHeader::sum(b"b", b"a"));
+    }
+
+    #[test]
+    fn the_checksum_covers_header_body_and_payload() {
+        let header = FrameHeader::of_pieces(5, 77, b"body", &[b"pay", b"load"]);
+        assert_eq!(header, FrameHeader::new(5, 77, b"body", b"payload"));
+        assert!(header.check(b"body", b"payload").is_ok());
+        assert!(header.check(b"payload", b"body").is_err());
+        assert!(FrameHeader { kind: 6, ..header }.check(b"body", b"payload").is_err());
+        assert!(FrameHeader { request: 78, ..header }.check(b"body", b"payload").is_err());
     }
 }

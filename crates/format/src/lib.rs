@@ -68,3 +68,13 @@ pub(crate) fn check_version(what: &'static str, found: u16) -> Result<()> {
 pub fn checksum(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
+
+/// [`checksum`] of bytes that lie in several places, as if they lay in one.
+pub(crate) fn checksum_of_pieces(pieces: &[&[u8]]) -> u64 {
+    if let [whole] = pieces {
+        return checksum(whole);
+    }
+    let mut sum = xxhash_rust::xxh3::Xxh3::new();
+    pieces.iter().for_each(|piece| sum.update(piece));
+    sum.digest()
+}

@@ -1,1 +1,36 @@
-//! Under construction.
+//! What a store can do: write, read, list, commit, collect, verify, rebuild, and the sessions of paths.
+//!
+//! Reading order: [`Repository`] (the pair of engines), `keep` (segments in), `tree` (manifests), `read`
+//! (segments out), `commit` (the order of rule 4), then `session` (what a node does while a program writes),
+//! then the caretaker's verbs: `collect`, `verify`, `rebuild`.
+
+mod blocks;
+mod collect;
+mod commit;
+mod engines;
+mod error;
+mod journal;
+mod keep;
+mod lease;
+mod marks;
+mod pack;
+mod read;
+mod rebuild;
+mod repository;
+mod session;
+mod statistics;
+mod tree;
+mod verify;
+
+pub use collect::{collect, Collected};
+pub use engines::{create, open, read_settings, Access};
+pub use error::{Error, Result};
+pub use lease::{Lease, LEASE_MS};
+pub use pack::{Packed, Packer};
+pub use read::{FileReader, Piece};
+pub use rebuild::{rebuild_catalog, Rebuilt};
+pub use repository::Repository;
+pub use session::{publish, recover, Arrival, Budget, Clock, Published, Seat, SeatOptions, Source};
+pub use statistics::{file_statistics, store_statistics, FileStatistics, StoreFigures};
+pub use tree::{Builder, Built};
+pub use verify::{verify, Damage, Verified};

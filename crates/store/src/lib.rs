@@ -1,9 +1,20 @@
 //! The segment store: which segments there are, where they lie, and how they become durable.
 //!
 //! [`SegmentStore`] is the one trait every engine offers, near or far, and `conformance` (feature
-//! `testing`) is the suite each passes. [`LocalStore`] is the engine over [`Files`]: containers are the
-//! truth, the fingerprint table is a hint that can be lost and rebuilt.
+//! `testing`) is the suite each passes. [`LocalStore`] is the engine over [`Files`](files::Files): containers
+//! are the truth, the fingerprint table is a hint that can be lost and rebuilt.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
+mod container;
+pub mod files;
+mod guard;
+mod local;
+mod memory;
 mod segment_store;
+mod table;
 
+pub use container::{BlockPlan, BlockSpot, ContainerIndex, Damage};
+pub use local::{Counters, LocalStore, Options, Report};
+pub use memory::{CountingRegistrar, MemoryStore};
 pub use segment_store::{Answer, Claimant, ContainerFacts, Error, PlacedBlock, Registrar, Result, SegmentStore};

@@ -2,7 +2,7 @@
 
 use crate::message::{Failure, FailureKind};
 
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
     /// Nobody answers, or the connection broke and could not be made again in time.
     #[error("{peer}: {why}")]

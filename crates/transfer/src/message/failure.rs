@@ -1,6 +1,6 @@
 //! What a node answers instead of a result.
 
-use format::{ContainerId, Reader, Result, Writer};
+use format::{ContainerId, Reader, Result, StorePath, Writer};
 
 use super::Field;
 
@@ -38,21 +38,24 @@ pub struct Failure {
     pub kind: FailureKind,
     /// A whole sentence for the user.
     pub text: String,
+    /// The path in the store it is about, where there is one.
+    pub path: Option<StorePath>,
     pub containers: Vec<ContainerId>,
     pub head: Option<u64>,
 }
 
 impl Failure {
     pub fn new(kind: FailureKind, text: impl Into<String>) -> Self {
-        Failure { kind, text: text.into(), containers: Vec::new(), head: None }
+        Failure { kind, text: text.into(), path: None, containers: Vec::new(), head: None }
     }
 }
 
 impl Field for Failure {
-    const LEAST_BYTES: usize = 11;
+    const LEAST_BYTES: usize = 12;
 
     fn write(&self, to: &mut Writer) {
         to.u16(self.kind as u16).text(&self.text);
+        self.path.write(to);
         self.containers.write(to);
         self.head.write(to);
     }
@@ -60,6 +63,12 @@ impl Field for Failure {
     fn read(from: &mut Reader) -> Result<Self> {
         let number = from.u16()?;
         let kind = FailureKind::ALL.into_iter().find(|kind| *kind as u16 == number).unwrap_or(FailureKind::Io);
-        Ok(Failure { kind, text: from.text()?, containers: Field::read(from)?, head: Field::read(from)? })
+        Ok(Failure {
+            kind,
+            text: from.text()?,
+            path: Field::read(from)?,
+            containers: Field::read(from)?,
+            head: Field::read(from)?,
+        })
     }
 }

@@ -1,0 +1,69 @@
+/* fresh.c — MPI ranks write incompressible bytes to one file as fast as they can; for bench/loopback.
+ *
+ *     fresh FILE MEGABYTES_PER_RANK PIECE_KILOBYTES SEED
+ *
+ * Rank r of n writes pieces r, r + n, r + 2n … of the file. Every byte follows from the seed and its place in the file:
+ * another seed gives data never seen, the same seed gives duplicates alone. The data is made before the clock starts.
+ * Prints one line of JSON: bytes, and the seconds of the slowest rank from before the open until after the close.
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include <mpi.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void check(int code, const char *what) {
+    if (code == MPI_SUCCESS) return;
+    char text[MPI_MAX_ERROR_STRING];
+    int length;
+    MPI_Error_string(code, text, &length);
+    fprintf(stderr, "fresh: cannot %s: %s\n", what, text);
+    MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+/* splitmix64 of the word's number in the file. */
+static uint64_t word(uint64_t seed, uint64_t number) {
+    uint64_t x = (seed << 40) + number * 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+int main(int argc, char **argv) {
+    int rank, ranks;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    if (argc != 5) {
+        if (rank == 0) fprintf(stderr, "usage: fresh FILE MEGABYTES_PER_RANK PIECE_KILOBYTES SEED\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    uint64_t piece = strtoull(argv[3], NULL, 0) << 10, seed = strtoull(argv[4], NULL, 0);
+    uint64_t pieces = (strtoull(argv[2], NULL, 0) << 20) / piece, words = piece / sizeof(uint64_t);
+    uint64_t *data = malloc(pieces * piece);
+    if (!data || !pieces) check(MPI_ERR_ARG, "hold that much");
+    for (uint64_t p = 0; p < pieces; p++) {
+        uint64_t first = (p * (uint64_t)ranks + (uint64_t)rank) * words;
+        for (uint64_t i = 0; i < words; i++) data[p * words + i] = word(seed, first + i);
+    }
+
+    MPI_File file;
+    MPI_Barrier(MPI_COMM_WORLD);
+    double start = MPI_Wtime();
+    check(MPI_File_open(MPI_COMM_WORLD, argv[1], MPI_MODE_CREATE | MPI_MODE_WRONLY, MPI_INFO_NULL, &file), "open");
+    double opened = MPI_Wtime();
+    for (uint64_t p = 0; p < pieces; p++) {
+        MPI_Offset offset = (MPI_Offset)((p * (uint64_t)ranks + (uint64_t)rank) * piece);
+        check(MPI_File_write_at(file, offset, data + p * words, (int)piece, MPI_BYTE, MPI_STATUS_IGNORE), "write");
+    }
+    double written = MPI_Wtime();
+    check(MPI_File_close(&file), "close");
+    double mine[3] = {opened - start, written - opened, MPI_Wtime() - start}, slowest[3];
+    MPI_Reduce(mine, slowest, 3, MPI_DOUBLE, MPI_MAX, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        printf("{\"bytes\": %llu, \"ranks\": %d, \"open_seconds\": %.6f, \"write_seconds\": %.6f, \"seconds\": %.6f}\n",
+               (unsigned long long)(pieces * piece * (uint64_t)ranks), ranks, slowest[0], slowest[1], slowest[2]);
+    free(data);
+    MPI_Finalize();
+    return 0;
+}

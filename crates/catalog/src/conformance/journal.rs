@@ -1,0 +1,112 @@
+//! Promises of the journal and its replay.
+
+use super::*;
+use crate::{ContainerRecord, ContainerState, Error};
+use format::{FileId, JournalRecord};
+
+promises!(
+    every_commit_waits_to_be_journaled,
+    a_replayed_catalog_is_the_same,
+    replay_gives_the_numbers_of_the_journal,
+    replay_wants_an_empty_catalog,
+    replayed_numbers_are_not_given_again,
+    a_journal_with_gaps_is_replayed_as_far_as_it_goes,
+    impossible_numbers_are_damage,
+);
+
+fn every_commit_waits_to_be_journaled(stand: &Stand) {
+    let changes = vec![written("a", 1), made("d", FileKind::Directory)];
+    let first = stand.commit(changes.clone()).unwrap();
+    let second = stand.write(&["b"]);
+    let found = stand.catalog.unjournaled(9).unwrap();
+    let record = JournalRecord {
+        sequence: first.sequence,
+        committed_ns: 1_000_000_000,
+        session: stand.writer,
+        numbers: first.numbers,
+        changes,
+    };
+    assert_eq!(found[0], record);
+    assert_eq!(stand.catalog.unjournaled(1).unwrap(), [record]);
+    stand.catalog.journaled(&[first.sequence, 99]).unwrap();
+    let left = stand.catalog.unjournaled(9).unwrap();
+    assert_eq!(left.iter().map(|record| record.sequence).collect::<Vec<_>>(), [second.sequence]);
+}
+
+fn a_replayed_catalog_is_the_same(stand: &Stand) {
+    stand.commit(vec![written("d/a", 1), made("d/s", FileKind::Symlink), written("b", 1)]).unwrap();
+    stand.pass_ms(1);
+    stand.commit(vec![written("d/a", 2), linked("c", "d/a"), renamed("d", "e/f"), removed("b", false)]).unwrap();
+    stand.write(&["b"]);
+    stand.apply(Change::Forget { path: path("c"), versions: vec![1] });
+    let copy = stand.empty();
+    copy.replay(&[], &stand.catalog.unjournaled(99).unwrap()).unwrap();
+    let all = |catalog: &dyn Catalog| catalog.list(&StorePath::root(), true, None, 99).unwrap();
+    assert_eq!(all(copy.as_ref()), all(stand.catalog.as_ref()));
+    assert_eq!(copy.versions(&path("c")).unwrap(), stand.catalog.versions(&path("c")).unwrap());
+    assert!(copy.unjournaled(9).unwrap().is_empty());
+}
+
+fn record(sequence: u64, numbers: Vec<(u64, u64)>, changes: Vec<Change>) -> JournalRecord {
+    let numbers = numbers.into_iter().map(|(file, version)| (FileId(file), version)).collect();
+    JournalRecord { sequence, committed_ns: 5, session: SessionId(40), numbers, changes }
+}
+
+fn replay_gives_the_numbers_of_the_journal(stand: &Stand) {
+    let Change::Write { path: a, attributes, version, .. } = written("a", 1) else { unreachable!() };
+    let based = Change::Write { path: a, attributes, version, base: Some(Some(12)) };
+    stand.catalog.replay(&[], &[record(8, vec![(31, 13)], vec![based])]).unwrap();
+    let entry = stand.catalog.entry(&path("a")).unwrap().unwrap();
+    assert_eq!((entry.file, entry.links), (FileId(31), 1));
+    assert_eq!(entry.head.map(|head| (head.number, head.committed_ns)), Some((13, 5)));
+}
+
+fn replay_wants_an_empty_catalog(stand: &Stand) {
+    stand.write(&["a"]);
+    assert_refused!(stand.catalog.replay(&[], &[]), Error::Refused { .. });
+}
+
+fn replayed_numbers_are_not_given_again(stand: &Stand) {
+    let live = ContainerRecord {
+        id: ContainerId(6),
+        state: ContainerState::Live,
+        physical: ContainerId(9),
+        stored_bytes: 1,
+        segments: 1,
+    };
+    let open = ContainerRecord { id: ContainerId(9), state: ContainerState::Open, physical: ContainerId(9), ..live };
+    // The version's root lies in container 20, which was not found.
+    let mut lost = written("a", 1);
+    if let Change::Write { version, .. } = &mut lost {
+        version.root = root(20, 0);
+    }
+    stand.catalog.replay(&[live, open], &[record(8, vec![(31, 13)], vec![lost])]).unwrap();
+    let found = stand.catalog.containers().unwrap();
+    assert_eq!(found, [live, ContainerRecord { state: ContainerState::Live, ..open }]);
+    let session = stand.catalog.begin(Purpose::Write, LEASE_MS).unwrap().id;
+    assert_eq!(session, SessionId(41));
+    assert_eq!(stand.catalog.open_container(session).unwrap(), ContainerId(21));
+    let next = stand.commit_with(session, vec![], vec![written("b", 1), written("a", 1)]).unwrap();
+    assert_eq!((next.sequence, next.numbers), (9, vec![(FileId(32), 1), (FileId(31), 14)]));
+}
+
+fn a_journal_with_gaps_is_replayed_as_far_as_it_goes(stand: &Stand) {
+    let records = [
+        record(2, vec![(4, 3)], vec![removed("gone", false), written("a", 3)]),
+        // In the gap, `a` was renamed to `b` and another `a` written.
+        record(5, vec![(4, 4), (9, 2)], vec![written("b", 4), written("a", 2)]),
+    ];
+    stand.catalog.replay(&[], &records).unwrap();
+    let file = |text| stand.catalog.entry(&path(text)).unwrap().unwrap().file;
+    assert_eq!((file("b"), file("a")), (FileId(4), FileId(9)));
+    let numbers: Vec<_> = stand.catalog.versions(&path("b")).unwrap().iter().map(|version| version.number).collect();
+    assert_eq!(numbers, [3, 4]);
+}
+
+fn impossible_numbers_are_damage(stand: &Stand) {
+    let absurd = record(2, vec![(u64::MAX, 1)], vec![written("a", 1)]);
+    assert_refused!(stand.catalog.replay(&[], &[absurd]), Error::Corrupt { .. });
+    let unnumbered = record(2, vec![], vec![written("a", 1)]);
+    assert_refused!(stand.catalog.replay(&[], &[unnumbered]), Error::Corrupt { .. });
+    assert!(stand.names().is_empty());
+}

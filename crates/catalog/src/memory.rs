@@ -1,0 +1,244 @@
+//! The catalog in memory: plain maps behind one lock, for tests and simulated histories.
+//!
+//! It keeps every promise of [`Catalog`] but durability, and is deterministic: with the same clock the same
+//! calls give the same answers, numbers included. The engine on disk is compared with it.
+
+mod commits;
+mod containers;
+mod path_sessions;
+mod sessions;
+mod tree;
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+
+use crate::clock::{Clock, system_clock};
+use crate::counters::Counters;
+use crate::reasons::not_found;
+use crate::*;
+use containers::Container;
+use path_sessions::OpenPath;
+use sessions::Lease;
+use tree::Tree;
+
+pub struct MemoryCatalog {
+    state: Mutex<State>,
+    clock: Clock,
+}
+
+/// All a catalog knows. Methods check everything before they alter anything.
+struct State {
+    /// When the current call began, by the catalog's clock.
+    now_ns: i64,
+    counters: Counters,
+    sessions: BTreeMap<SessionId, Lease>,
+    containers: BTreeMap<ContainerId, Container>,
+    tree: Tree,
+    /// Transactions no container keeps yet, by sequence.
+    journal: BTreeMap<u64, JournalRecord>,
+    path_sessions: BTreeMap<SessionId, OpenPath>,
+    /// Checkpoints ever recorded: the last one's cursor in `roots`.
+    checkpoints: u64,
+}
+
+/// Cursors of checkpoints in `roots` have this bit: they follow those of all versions.
+const CHECKPOINT_CURSOR: u64 = 1 << 63;
+
+impl MemoryCatalog {
+    /// An empty catalog that runs by the machine's clock.
+    pub fn new() -> Self {
+        let state = State {
+            now_ns: 0,
+            counters: Counters::new(),
+            sessions: BTreeMap::new(),
+            containers: BTreeMap::new(),
+            tree: Tree::new(),
+            journal: BTreeMap::new(),
+            path_sessions: BTreeMap::new(),
+            checkpoints: 0,
+        };
+        MemoryCatalog { state: Mutex::new(state), clock: system_clock() }
+    }
+
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.now_ns = (self.clock)();
+        state
+    }
+}
+
+impl Default for MemoryCatalog {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Catalog for MemoryCatalog {
+    fn begin(&self, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
+        Ok(self.state().begin(lease_ms))
+    }
+
+    fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
+        self.state().renew(session, lease_ms, refresh)
+    }
+
+    fn end(&self, session: SessionId) -> Result<()> {
+        self.state().retire(session);
+        Ok(())
+    }
+
+    fn open_container(&self, session: SessionId) -> Result<ContainerId> {
+        self.state().open_container(session)
+    }
+
+    fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()> {
+        self.state().seal_container(container, stored_bytes, segments)
+    }
+
+    fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
+        Ok(self.state().containers.get(&container).map(|found| found.record))
+    }
+
+    fn containers(&self) -> Result<Vec<ContainerRecord>> {
+        let state = self.state();
+        let records = state.containers.values().map(|container| container.record);
+        Ok(records.filter(|record| record.state != ContainerState::Gone).collect())
+    }
+
+    fn commit(&self, commit: &Commit) -> Result<Committed> {
+        self.state().commit(commit)
+    }
+
+    fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>> {
+        Ok(self.state().tree.entry(path))
+    }
+
+    fn list(
+        &self,
+        directory: &StorePath,
+        recursive: bool,
+        after: Option<&StorePath>,
+        limit: usize,
+    ) -> Result<Vec<(StorePath, FileEntry)>> {
+        self.state().tree.list(directory, recursive, after, limit)
+    }
+
+    fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
+        self.state().tree.versions(path).ok_or_else(|| not_found(path))
+    }
+
+    fn unjournaled(&self, limit: usize) -> Result<Vec<JournalRecord>> {
+        Ok(self.state().journal.values().take(limit).cloned().collect())
+    }
+
+    fn journaled(&self, sequences: &[u64]) -> Result<()> {
+        let mut state = self.state();
+        sequences.iter().for_each(|sequence| drop(state.journal.remove(sequence)));
+        Ok(())
+    }
+
+    fn replay(&self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()> {
+        self.state().replay(containers, records)
+    }
+
+    fn join(&self, join: &Join) -> Result<PathSession> {
+        Ok(self.state().join(join))
+    }
+
+    fn path_session(&self, session: SessionId) -> Result<Option<PathSession>> {
+        Ok(self.state().path_session(session))
+    }
+
+    fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>> {
+        Ok(self.state().live_session(path))
+    }
+
+    fn path_sessions(&self) -> Result<Vec<PathSession>> {
+        let state = self.state();
+        Ok(state.path_sessions.keys().filter_map(|session| state.path_session(*session)).collect())
+    }
+
+    fn leave(&self, session: SessionId) -> Result<u32> {
+        self.state().leave(session)
+    }
+
+    fn discard(&self, session: SessionId) -> Result<()> {
+        let mut state = self.state();
+        state.path_sessions.remove(&session);
+        state.retire(session);
+        Ok(())
+    }
+
+    fn take_seat(&self, session: SessionId, seat: u32, holder: u64) -> Result<u64> {
+        self.state().take_seat(session, seat, holder)
+    }
+
+    fn checkpoint(&self, writer: SessionId, checkpoint: &Checkpoint, references: &[ContainerId]) -> Result<()> {
+        self.state().checkpoint(writer, checkpoint, references)
+    }
+
+    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {
+        Ok(self.state().checkpoints(session))
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        let mut state = self.state();
+        state.end_expired();
+        Ok(Snapshot { sequence: state.counters.sequence, epoch: state.counters.epoch })
+    }
+
+    fn roots(&self, after: u64, limit: usize) -> Result<Vec<(u64, Root)>> {
+        let state = self.state();
+        let mut roots = state.tree.roots();
+        roots.extend(state.checkpoint_roots());
+        roots.retain(|(cursor, _)| *cursor > after);
+        roots.sort_by_key(|(cursor, _)| *cursor);
+        roots.truncate(limit);
+        Ok(roots)
+    }
+
+    fn condemn(&self, snapshot: Snapshot, containers: &[ContainerId]) -> Result<Vec<ContainerId>> {
+        Ok(self.state().condemn(snapshot, containers))
+    }
+
+    fn relocate(&self, snapshot: Snapshot, moves: &[(ContainerId, ContainerId)]) -> Result<Vec<ContainerId>> {
+        self.state().relocate(snapshot, moves)
+    }
+
+    fn deletable(&self) -> Result<Vec<ContainerId>> {
+        let mut state = self.state();
+        state.end_expired();
+        Ok(state.deletable())
+    }
+
+    fn deleted(&self, containers: &[ContainerId]) -> Result<()> {
+        self.state().deleted(containers);
+        Ok(())
+    }
+
+    fn statistics(&self) -> Result<Statistics> {
+        let state = self.state();
+        let mut statistics = state.tree.statistics();
+        state.count_containers(&mut statistics);
+        Ok(statistics)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn the_catalog_in_memory_keeps_every_promise() {
+        conformance::suite(|clock| Arc::new(MemoryCatalog::new().with_clock(clock)));
+    }
+}

@@ -1,0 +1,68 @@
+//! Commits, and their replay from a journal.
+
+use format::{Change, JournalRecord};
+
+use super::State;
+use super::containers::Container;
+use crate::reasons::{CATALOG_NOT_EMPTY, refused};
+use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, Result, rebuild};
+
+impl State {
+    pub fn commit(&mut self, commit: &Commit) -> Result<Committed> {
+        let epoch = self.lease(commit.session)?.epoch;
+        self.check_references(&commit.references, epoch)?;
+        let (before, now_ns, counters) = (self.counters, self.now_ns, &mut self.counters);
+        let applied = self.tree.attempt(|tree| {
+            let numbers = commit.changes.iter().map(|change| tree.apply(change, now_ns, None, counters));
+            numbers.collect::<Result<Vec<_>>>()
+        });
+        let numbers: Vec<_> = match applied {
+            Ok(numbers) => numbers.into_iter().flatten().collect(),
+            Err(error) => {
+                self.counters = before;
+                return Err(error);
+            }
+        };
+        let sequence = self.counters.next_sequence();
+        self.mark_referred(&commit.references, sequence);
+        commit.settles.iter().for_each(|(session, seat, number)| self.settle(*session, *seat, *number));
+        self.journal.insert(
+            sequence,
+            JournalRecord {
+                sequence,
+                committed_ns: now_ns,
+                session: commit.session,
+                numbers: numbers.clone(),
+                changes: commit.changes.clone(),
+            },
+        );
+        Ok(Committed { sequence, numbers })
+    }
+
+    pub fn replay(&mut self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()> {
+        if self.counters.sequence > 0 || self.counters.container > 0 {
+            return refused(&Default::default(), CATALOG_NOT_EMPTY);
+        }
+        let mut counters = self.counters;
+        rebuild::raise(&mut counters, containers, records)
+            .map_err(|why| Error::Corrupt { path: "memory".to_owned(), why })?;
+        self.counters = counters;
+        for found in containers {
+            // Who had it open is gone with the old catalog.
+            let state = if found.state == ContainerState::Open { ContainerState::Live } else { found.state };
+            self.containers.insert(found.id, Container::new(ContainerRecord { state, ..*found }, None));
+        }
+        records.iter().for_each(|record| self.replay_record(record));
+        Ok(())
+    }
+
+    /// What a gap in the journal makes impossible is left out: the rest is still worth having.
+    fn replay_record(&mut self, record: &JournalRecord) {
+        let mut numbers = record.numbers.iter().copied();
+        for change in &record.changes {
+            let number = matches!(change, Change::Write { .. }).then(|| numbers.next()).flatten();
+            let counters = &mut self.counters;
+            let _ = self.tree.attempt(|tree| tree.apply(change, record.committed_ns, number, counters));
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Sessions of paths: who has a path open for writing, who holds its seats, what was checkpointed.
+
+use std::collections::BTreeMap;
+
+use format::{ContainerId, Root, SessionId, StorePath};
+
+use super::{CHECKPOINT_CURSOR, State};
+use crate::clock::lease_end_ns;
+use crate::reasons::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
+use crate::{Checkpoint, Error, Join, PathSession, Result};
+
+pub(super) struct OpenPath {
+    /// Its `interrupted` is not kept up: the lease decides.
+    session: PathSession,
+    seats: BTreeMap<u32, Seat>,
+    /// By seat and number; each with its cursor in `roots`.
+    pub checkpoints: BTreeMap<(u32, u64), (u64, Checkpoint)>,
+}
+
+#[derive(Clone, Copy)]
+struct Seat {
+    holder: u64,
+    /// The last its holder may no longer give: used by a checkpoint or by a taking.
+    last_number: u64,
+}
+
+impl State {
+    pub fn join(&mut self, join: &Join) -> PathSession {
+        self.set_aside_expired(&join.path);
+        let id = match self.live_session(&join.path) {
+            Some(found) => found.id,
+            None => self.open_path(join),
+        };
+        if let Some(lease) = self.sessions.get_mut(&id) {
+            lease.end_ns = lease.end_ns.max(lease_end_ns(self.now_ns, join.lease_ms));
+        }
+        let open = self.path_sessions.get_mut(&id).expect("found or inserted above");
+        open.session.handles += 1;
+        self.path_session(id).expect("found or inserted above")
+    }
+
+    /// A session whose lease ran out can be renewed only until another takes its path.
+    fn set_aside_expired(&mut self, path: &StorePath) {
+        let of_path = self.path_sessions.iter().filter(|(_, open)| open.session.path == *path);
+        let expired: Vec<_> = of_path.map(|(id, _)| *id).filter(|id| self.lease(*id).is_err()).collect();
+        expired.into_iter().for_each(|id| self.retire(id));
+    }
+
+    fn open_path(&mut self, join: &Join) -> SessionId {
+        let id = self.begin(join.lease_ms).id;
+        let session = PathSession {
+            id,
+            path: join.path.clone(),
+            nodes: join.nodes.clone(),
+            stripe_bytes: join.stripe_bytes,
+            job: join.job.clone(),
+            opened_ns: self.now_ns,
+            handles: 0,
+            interrupted: false,
+        };
+        self.path_sessions.insert(id, OpenPath { session, seats: BTreeMap::new(), checkpoints: BTreeMap::new() });
+        id
+    }
+
+    pub fn path_session(&self, session: SessionId) -> Option<PathSession> {
+        let open = self.path_sessions.get(&session)?;
+        Some(PathSession { interrupted: self.lease(session).is_err(), ..open.session.clone() })
+    }
+
+    pub fn live_session(&self, path: &StorePath) -> Option<PathSession> {
+        let of_path = self.path_sessions.iter().filter(|(_, open)| open.session.path == *path);
+        of_path.filter_map(|(id, _)| self.path_session(*id)).find(|session| !session.interrupted)
+    }
+
+    pub fn leave(&mut self, session: SessionId) -> Result<u32> {
+        let open = self.path_sessions.get_mut(&session).ok_or(Error::LeaseLost { session })?;
+        open.session.handles = open.session.handles.saturating_sub(1);
+        let handles = open.session.handles;
+        if handles == 0 {
+            self.retire(session);
+        }
+        Ok(handles)
+    }
+
+    pub fn take_seat(&mut self, session: SessionId, seat: u32, holder: u64) -> Result<u64> {
+        if !self.sessions.contains_key(&session) {
+            return Err(Error::LeaseLost { session });
+        }
+        let open = self.path_sessions.get_mut(&session).ok_or(Error::LeaseLost { session })?;
+        // Taking it again uses up a number, so that no two takings return the same.
+        let last_number = open.seats.get(&seat).map_or(0, |former| former.last_number + 1);
+        open.seats.insert(seat, Seat { holder, last_number });
+        Ok(last_number + 1)
+    }
+
+    pub fn checkpoint(&mut self, writer: SessionId, made: &Checkpoint, references: &[ContainerId]) -> Result<()> {
+        let epoch = self.lease(writer)?.epoch;
+        let Checkpoint { session, seat, holder, number, .. } = *made;
+        self.lease(session)?;
+        let open = self.path_sessions.get(&session).ok_or(Error::LeaseLost { session })?;
+        let held = open.seats.get(&seat).filter(|held| held.holder == holder);
+        let held = held.ok_or(Error::SeatLost { session, seat })?;
+        if number <= held.last_number || number > MAX_CHECKPOINT {
+            return refused(&open.session.path, CHECKPOINT_NUMBER);
+        }
+        self.check_references(references, epoch)?;
+
+        let sequence = self.counters.next_sequence();
+        self.mark_referred(references, sequence);
+        self.checkpoints += 1;
+        let cursor = CHECKPOINT_CURSOR | self.checkpoints;
+        let open = self.path_sessions.get_mut(&session).expect("found above");
+        open.seats.insert(seat, Seat { holder, last_number: number });
+        open.checkpoints.insert((seat, number), (cursor, made.clone()));
+        Ok(())
+    }
+
+    pub fn checkpoints(&self, session: SessionId) -> Vec<Checkpoint> {
+        let open = self.path_sessions.get(&session);
+        open.iter().flat_map(|open| open.checkpoints.values()).map(|(_, checkpoint)| checkpoint.clone()).collect()
+    }
+
+    pub fn checkpoint_roots(&self) -> impl Iterator<Item = (u64, Root)> + '_ {
+        let all = self.path_sessions.values().flat_map(|open| open.checkpoints.values());
+        all.map(|(cursor, checkpoint)| (*cursor, checkpoint.root.clone()))
+    }
+
+    /// Drops the seat's checkpoints up to `number`: a commit carries them.
+    pub fn settle(&mut self, session: SessionId, seat: u32, number: u64) {
+        if let Some(open) = self.path_sessions.get_mut(&session) {
+            open.checkpoints.retain(|(of_seat, of_number), _| *of_seat != seat || *of_number > number);
+        }
+    }
+}

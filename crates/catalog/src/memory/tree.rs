@@ -1,0 +1,359 @@
+//! Names, what they point to, and the changes a commit makes to them.
+//!
+//! All changes go through [`Tree::set_name`] and [`Tree::set_file`], which remember what was there before:
+//! that is how a commit that fails half-way leaves nothing behind.
+
+use std::collections::BTreeMap;
+
+use format::{Attributes, Change, FileId, FileKind, Root, StorePath, VersionRecord};
+
+use crate::counters::{Counters, ROOT};
+use crate::reasons::*;
+use crate::subtree::{MAX_PATH_BYTES, bounds, child_end, successor};
+use crate::{Error, FileEntry, Result, Statistics, Version};
+
+pub(super) struct Tree {
+    names: BTreeMap<Vec<u8>, FileId>,
+    files: BTreeMap<FileId, File>,
+    undo: Vec<Undo>,
+    /// Versions ever made: the last one's cursor in `roots`.
+    versions: u64,
+}
+
+#[derive(Clone)]
+struct File {
+    attributes: Attributes,
+    links: u64,
+    last_version: u64,
+    /// By number; each with its cursor in `roots`.
+    versions: BTreeMap<u64, (u64, Version)>,
+}
+
+impl File {
+    fn new(attributes: &Attributes) -> Self {
+        File { attributes: attributes.clone(), links: 0, last_version: 0, versions: BTreeMap::new() }
+    }
+
+    fn head(&self) -> Option<&Version> {
+        self.versions.last_key_value().map(|(_, (_, version))| version)
+    }
+}
+
+/// What to put back.
+enum Undo {
+    Name(Vec<u8>, Option<FileId>),
+    File(FileId, Option<File>),
+}
+
+fn implicit_directory() -> Attributes {
+    Attributes { kind: FileKind::Directory, mode: 0o755, ..Default::default() }
+}
+
+impl Tree {
+    pub fn new() -> Self {
+        let root = File { links: 1, ..File::new(&implicit_directory()) };
+        Tree {
+            names: BTreeMap::from([(Vec::new(), ROOT)]),
+            files: BTreeMap::from([(ROOT, root)]),
+            undo: Vec::new(),
+            versions: 0,
+        }
+    }
+
+    /// All that `body` does, or nothing when it fails.
+    pub fn attempt<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.undo.clear();
+        let result = body(self);
+        if result.is_err() {
+            while let Some(step) = self.undo.pop() {
+                match step {
+                    Undo::Name(path, file) => drop(replace(&mut self.names, path, file)),
+                    Undo::File(id, file) => drop(replace(&mut self.files, id, file)),
+                }
+            }
+        }
+        result
+    }
+
+    /// Applies one change; `number` is given in replay only, where bases do not count. Returns the numbers
+    /// of a write.
+    pub fn apply(
+        &mut self,
+        change: &Change,
+        committed_ns: i64,
+        number: Option<(FileId, u64)>,
+        counters: &mut Counters,
+    ) -> Result<Option<(FileId, u64)>> {
+        match change {
+            Change::Write { path, attributes, version, base } => {
+                let base = base.filter(|_| number.is_none());
+                self.check_write(path, attributes, base)?;
+                self.make_above(path, counters)?;
+                return Ok(Some(self.write(path, attributes, version, committed_ns, number, counters)));
+            }
+            Change::Make { path, attributes } => self.make(path, attributes, counters)?,
+            Change::Link { path, target } => self.link(path, target, counters)?,
+            Change::Remove { path, recursive } => self.remove(path, *recursive)?,
+            Change::Rename { from, to } => self.rename(from, to, counters)?,
+            Change::Attributes { path, attributes } => self.set_attributes(path, attributes)?,
+            Change::Forget { path, versions } => self.forget(path, versions)?,
+        }
+        Ok(None)
+    }
+
+    fn check_write(&self, path: &StorePath, attributes: &Attributes, base: Option<Option<u64>>) -> Result<()> {
+        if attributes.kind != FileKind::Regular {
+            return refused(path, WRITE_IS_REGULAR);
+        }
+        if self.kind(path) == Some(FileKind::Directory) {
+            return refused(path, IS_DIRECTORY);
+        }
+        let head = self.find(path).and_then(|(_, file)| file.head()).map(|version| version.number);
+        match base {
+            Some(base) if base != head => Err(Error::HeadMoved { path: path.clone(), head }),
+            _ => Ok(()),
+        }
+    }
+
+    fn write(
+        &mut self,
+        path: &StorePath,
+        attributes: &Attributes,
+        record: &VersionRecord,
+        committed_ns: i64,
+        number: Option<(FileId, u64)>,
+        counters: &mut Counters,
+    ) -> (FileId, u64) {
+        let present = self.find(path).filter(|(_, file)| file.attributes.kind == FileKind::Regular).map(|(id, _)| id);
+        let id = number.map(|(id, _)| id).or(present).unwrap_or_else(|| counters.next_versioned());
+        let mut file = self.files.get(&id).cloned().unwrap_or_else(|| File::new(attributes));
+        let number = number.map_or(file.last_version + 1, |(_, number)| number);
+        self.versions += 1;
+        file.attributes = attributes.clone();
+        file.last_version = file.last_version.max(number);
+        file.versions.insert(number, (self.versions, Version { number, committed_ns, record: record.clone() }));
+        self.set_file(id, Some(file));
+        self.point(path.as_bytes(), Some(id));
+        (id, number)
+    }
+
+    fn make(&mut self, path: &StorePath, attributes: &Attributes, counters: &mut Counters) -> Result<()> {
+        if attributes.kind == FileKind::Regular {
+            return refused(path, MAKE_IS_NOT_REGULAR);
+        }
+        match self.kind(path) {
+            Some(kind) if kind == attributes.kind => return self.set_attributes(path, attributes),
+            Some(FileKind::Directory) => return refused(path, IS_DIRECTORY),
+            Some(_) if attributes.kind == FileKind::Directory => return refused(path, NOT_DIRECTORY),
+            _ => self.make_above(path, counters)?,
+        }
+        self.create(path.as_bytes(), attributes, counters);
+        Ok(())
+    }
+
+    fn link(&mut self, path: &StorePath, target: &StorePath, counters: &mut Counters) -> Result<()> {
+        let (id, file) = self.find(target).ok_or_else(|| not_found(target))?;
+        if file.attributes.kind == FileKind::Directory {
+            return refused(target, IS_DIRECTORY);
+        }
+        if self.kind(path) == Some(FileKind::Directory) {
+            return refused(path, IS_DIRECTORY);
+        }
+        self.make_above(path, counters)?;
+        self.point(path.as_bytes(), Some(id));
+        Ok(())
+    }
+
+    fn remove(&mut self, path: &StorePath, recursive: bool) -> Result<()> {
+        if path.is_root() {
+            return refused(path, ROOT_STAYS);
+        }
+        self.find(path).ok_or_else(|| not_found(path))?;
+        let below = self.below(path);
+        if !below.is_empty() && !recursive {
+            return refused(path, NOT_EMPTY);
+        }
+        below.iter().for_each(|name| self.point(name, None));
+        self.point(path.as_bytes(), None);
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &StorePath, to: &StorePath, counters: &mut Counters) -> Result<()> {
+        if from.is_root() {
+            return refused(from, ROOT_STAYS);
+        }
+        let kind = self.kind(from).ok_or_else(|| not_found(from))?;
+        if from == to {
+            return Ok(());
+        }
+        if to.is_within(from) {
+            return refused(to, INTO_ITSELF);
+        }
+        match self.kind(to) {
+            Some(FileKind::Directory) => return refused(to, IS_DIRECTORY),
+            Some(_) if kind == FileKind::Directory => return refused(to, NOT_DIRECTORY),
+            _ => {}
+        }
+        let mut names = self.below(from);
+        names.push(from.as_bytes().to_vec());
+        let moved = |name: &[u8]| [to.as_bytes(), &name[from.as_bytes().len()..]].concat();
+        if names.iter().any(|name| moved(name).len() > MAX_PATH_BYTES) {
+            return refused(to, TOO_LONG);
+        }
+        self.make_above(to, counters)?;
+        for name in &names {
+            self.point(&moved(name), self.names.get(name).copied());
+            self.point(name, None);
+        }
+        Ok(())
+    }
+
+    fn set_attributes(&mut self, path: &StorePath, attributes: &Attributes) -> Result<()> {
+        let (id, file) = self.find(path).ok_or_else(|| not_found(path))?;
+        if file.attributes.kind != attributes.kind {
+            return refused(path, KIND_STAYS);
+        }
+        self.set_file(id, Some(File { attributes: attributes.clone(), ..file.clone() }));
+        Ok(())
+    }
+
+    fn forget(&mut self, path: &StorePath, versions: &[u64]) -> Result<()> {
+        let (id, file) = self.find(path).ok_or_else(|| not_found(path))?;
+        if file.head().is_some_and(|head| versions.contains(&head.number)) {
+            return refused(path, HEAD_STAYS);
+        }
+        let mut file = file.clone();
+        file.versions.retain(|number, _| !versions.contains(number));
+        self.set_file(id, Some(file));
+        Ok(())
+    }
+
+    /// Makes the directories above `path` that are missing.
+    fn make_above(&mut self, path: &StorePath, counters: &mut Counters) -> Result<()> {
+        let mut missing = Vec::new();
+        let mut above = path.parent();
+        while let Some(directory) = above {
+            match self.kind(&directory) {
+                Some(FileKind::Directory) => break,
+                Some(_) => return refused(path, ABOVE_NOT_DIRECTORY),
+                None => above = directory.parent(),
+            }
+            missing.push(directory);
+        }
+        for directory in missing.iter().rev() {
+            self.create(directory.as_bytes(), &implicit_directory(), counters);
+        }
+        Ok(())
+    }
+
+    fn create(&mut self, path: &[u8], attributes: &Attributes, counters: &mut Counters) {
+        let id = counters.next_unversioned();
+        self.set_file(id, Some(File::new(attributes)));
+        self.point(path, Some(id));
+    }
+
+    /// Makes a name point elsewhere, or nowhere. A file goes with its last name.
+    fn point(&mut self, path: &[u8], file: Option<FileId>) {
+        if let Some(id) = file {
+            self.count_links(id, 1);
+        }
+        if let Some(former) = self.set_name(path.to_vec(), file) {
+            self.count_links(former, -1);
+        }
+    }
+
+    fn count_links(&mut self, id: FileId, change: i64) {
+        let file = self.files.get(&id).expect("a name points to a file that is there");
+        let links = file.links.checked_add_signed(change).expect("links count names");
+        let file = (links > 0).then(|| File { links, ..file.clone() });
+        self.set_file(id, file);
+    }
+
+    fn set_name(&mut self, path: Vec<u8>, file: Option<FileId>) -> Option<FileId> {
+        let former = replace(&mut self.names, path.clone(), file);
+        self.undo.push(Undo::Name(path, former));
+        former
+    }
+
+    fn set_file(&mut self, id: FileId, file: Option<File>) {
+        let former = replace(&mut self.files, id, file);
+        self.undo.push(Undo::File(id, former));
+    }
+
+    fn find(&self, path: &StorePath) -> Option<(FileId, &File)> {
+        let id = *self.names.get(path.as_bytes())?;
+        Some((id, &self.files[&id]))
+    }
+
+    fn kind(&self, path: &StorePath) -> Option<FileKind> {
+        self.find(path).map(|(_, file)| file.attributes.kind)
+    }
+
+    fn below(&self, path: &StorePath) -> Vec<Vec<u8>> {
+        let (from, to) = bounds(path);
+        self.names.range(from..to).map(|(name, _)| name.clone()).collect()
+    }
+
+    fn entry_of(&self, id: FileId) -> FileEntry {
+        let file = &self.files[&id];
+        FileEntry { file: id, attributes: file.attributes.clone(), head: file.head().cloned(), links: file.links }
+    }
+
+    pub fn entry(&self, path: &StorePath) -> Option<FileEntry> {
+        self.names.get(path.as_bytes()).map(|id| self.entry_of(*id))
+    }
+
+    pub fn list(
+        &self,
+        directory: &StorePath,
+        recursive: bool,
+        after: Option<&StorePath>,
+        limit: usize,
+    ) -> Result<Vec<(StorePath, FileEntry)>> {
+        match self.kind(directory) {
+            None => return Err(not_found(directory)),
+            Some(FileKind::Directory) => {}
+            Some(_) => return refused(directory, NOT_DIRECTORY),
+        }
+        let (from, to) = bounds(directory);
+        let from = after.map_or(from.clone(), |after| successor(after).max(from));
+        if from >= to {
+            return Ok(Vec::new());
+        }
+        let wanted = |name: &[u8]| recursive || child_end(directory, name).is_none();
+        let found = self.names.range(from..to).filter(|(name, _)| wanted(name)).take(limit);
+        let path = |name: &[u8]| StorePath::new(name).expect("names came from paths");
+        Ok(found.map(|(name, id)| (path(name), self.entry_of(*id))).collect())
+    }
+
+    pub fn versions(&self, path: &StorePath) -> Option<Vec<Version>> {
+        let (_, file) = self.find(path)?;
+        Some(file.versions.values().map(|(_, version)| version.clone()).collect())
+    }
+
+    pub fn roots(&self) -> Vec<(u64, Root)> {
+        let versions = self.files.values().flat_map(|file| file.versions.values());
+        versions.map(|(cursor, version)| (*cursor, version.record.root.clone())).collect()
+    }
+
+    pub fn statistics(&self) -> Statistics {
+        let count = |kind| self.files.values().filter(|file| file.attributes.kind == kind).count() as u64;
+        let versions = || self.files.values().flat_map(|file| file.versions.values());
+        Statistics {
+            files: count(FileKind::Regular),
+            // The root is always there and not counted.
+            directories: count(FileKind::Directory) - 1,
+            versions: versions().count() as u64,
+            logical_bytes: versions().fold(0, |sum, (_, version)| sum.saturating_add(version.record.size)),
+            ..Default::default()
+        }
+    }
+}
+
+/// Sets or takes away; returns what was there.
+fn replace<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> Option<V> {
+    match value {
+        Some(value) => map.insert(key, value),
+        None => map.remove(&key),
+    }
+}

@@ -1,0 +1,73 @@
+//! What replaying a journal must know before it begins: the highest numbers that occur anywhere in it.
+//!
+//! A version may refer to a container that was not found; its number must not be given again all the same.
+
+use format::{Change, ContainerId, EntryKind, JournalRecord, Page, Root, SessionId};
+
+use crate::ContainerRecord;
+use crate::counters::Counters;
+
+/// No catalog of ours ever gives a number as high as this; one that occurs is damage.
+const LIMIT: u64 = 1 << 62;
+
+/// Raises `counters` to the highest numbers that occur; `Err` says what is impossible about the records.
+pub(crate) fn raise(
+    counters: &mut Counters,
+    containers: &[ContainerRecord],
+    records: &[JournalRecord],
+) -> Result<(), String> {
+    for container in containers {
+        raise_to(&mut counters.container, container.id.0.max(container.physical.0), "container")?;
+    }
+    for record in records {
+        raise_to(&mut counters.sequence, record.sequence, "transaction")?;
+        let SessionId(session) = record.session;
+        raise_to(&mut counters.session, session, "session")?;
+        for (file, version) in &record.numbers {
+            raise_to(&mut counters.versioned, file.0, "file")?;
+            raise_to(&mut 0, *version, "version")?;
+        }
+        let writes = record.changes.iter().filter_map(root_of);
+        if writes.clone().count() != record.numbers.len() {
+            return Err(format!("journal record {} does not number each of its writes", record.sequence));
+        }
+        for ContainerId(container) in writes.flat_map(containers_in) {
+            raise_to(&mut counters.container, container, "container")?;
+        }
+    }
+    Ok(())
+}
+
+fn raise_to(counter: &mut u64, number: u64, what: &str) -> Result<(), String> {
+    if number >= LIMIT {
+        return Err(format!("the journal holds the {what} number {number:#x}, which no catalog gives"));
+    }
+    *counter = number.max(*counter);
+    Ok(())
+}
+
+fn root_of(change: &Change) -> Option<&Root> {
+    match change {
+        Change::Write { version, .. } => Some(&version.root),
+        _ => None,
+    }
+}
+
+/// The containers a root names itself. An inline page that cannot be read names none.
+fn containers_in(root: &Root) -> Vec<ContainerId> {
+    match root {
+        Root::Stored { place, .. } => vec![place.container],
+        Root::Inline(bytes) => {
+            let entries = Page::decode(bytes).map(|page| page.entries).unwrap_or_default();
+            entries.iter().filter_map(|entry| container_of(&entry.kind)).collect()
+        }
+    }
+}
+
+fn container_of(kind: &EntryKind) -> Option<ContainerId> {
+    match kind {
+        EntryKind::Data { run, .. } => Some(run.container),
+        EntryKind::Page { place, .. } => Some(place.container),
+        EntryKind::Zero | EntryKind::Hole => None,
+    }
+}

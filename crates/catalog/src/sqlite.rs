@@ -1,0 +1,195 @@
+//! The catalog in an SQLite file, shared by all processes of one machine.
+//!
+//! This file says which call is which transaction; what happens in one stands by theme in the files of
+//! `sqlite/`, the tables in `sqlite/schema.sql`.
+
+mod collection;
+mod commits;
+mod connections;
+mod containers;
+mod failure;
+mod listing;
+mod names;
+mod path_sessions;
+mod schema;
+mod sessions;
+mod statement;
+mod writing;
+
+use std::path::Path;
+
+use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+
+use crate::clock::{Clock, system_clock};
+use crate::*;
+use connections::Connections;
+use failure::Attempt;
+use writing::Writing;
+
+pub struct SqliteCatalog {
+    connections: Connections,
+    clock: Clock,
+}
+
+impl SqliteCatalog {
+    /// Opens the catalog in the file at `path`; makes it when `create` and it is not there or empty. The
+    /// file must lie on a local file system.
+    pub fn open(path: &Path, create: bool) -> Result<Self> {
+        Ok(SqliteCatalog { connections: Connections::open(path, create)?, clock: system_clock() })
+    }
+
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    fn write<T>(&self, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
+        self.connections.write(&self.clock, body)
+    }
+}
+
+impl Catalog for SqliteCatalog {
+    fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session> {
+        self.write(|writing| writing.begin(purpose, lease_ms))
+    }
+
+    fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
+        self.write(|writing| writing.renew(session, lease_ms, refresh))
+    }
+
+    fn end(&self, session: SessionId) -> Result<()> {
+        self.write(|writing| writing.retire(session))
+    }
+
+    fn open_container(&self, session: SessionId) -> Result<ContainerId> {
+        self.write(|writing| writing.open_container(session))
+    }
+
+    fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()> {
+        self.write(|writing| writing.seal_container(container, stored_bytes, segments))
+    }
+
+    fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
+        self.connections.read_once(|sql| containers::container(sql, container))
+    }
+
+    fn containers(&self) -> Result<Vec<ContainerRecord>> {
+        self.connections.read_once(containers::containers)
+    }
+
+    fn commit(&self, commit: &Commit) -> Result<Committed> {
+        self.write(|writing| writing.commit(commit))
+    }
+
+    fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>> {
+        self.connections.read_once(|sql| listing::entry(sql, path))
+    }
+
+    fn list(
+        &self,
+        directory: &StorePath,
+        recursive: bool,
+        after: Option<&StorePath>,
+        limit: usize,
+    ) -> Result<Vec<(StorePath, FileEntry)>> {
+        self.connections.read(|sql| listing::list(sql, directory, recursive, after, limit))
+    }
+
+    fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
+        self.connections.read(|sql| listing::versions(sql, path))
+    }
+
+    fn unjournaled(&self, limit: usize) -> Result<Vec<JournalRecord>> {
+        self.connections.read_once(|sql| commits::unjournaled(sql, limit))
+    }
+
+    fn journaled(&self, sequences: &[u64]) -> Result<()> {
+        self.write(|writing| writing.journaled(sequences))
+    }
+
+    fn replay(&self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()> {
+        self.write(|writing| writing.replay(containers, records))
+    }
+
+    fn join(&self, join: &Join) -> Result<PathSession> {
+        self.write(|writing| writing.join(join))
+    }
+
+    fn path_session(&self, session: SessionId) -> Result<Option<PathSession>> {
+        self.connections.read_once(|sql| path_sessions::path_session(sql, (self.clock)(), session))
+    }
+
+    fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>> {
+        self.connections.read_once(|sql| path_sessions::live_session(sql, (self.clock)(), path))
+    }
+
+    fn path_sessions(&self) -> Result<Vec<PathSession>> {
+        self.connections.read_once(|sql| path_sessions::path_sessions(sql, (self.clock)()))
+    }
+
+    fn leave(&self, session: SessionId) -> Result<u32> {
+        self.write(|writing| writing.leave(session))
+    }
+
+    fn discard(&self, session: SessionId) -> Result<()> {
+        self.write(|writing| writing.discard(session))
+    }
+
+    fn take_seat(&self, session: SessionId, seat: u32, holder: u64) -> Result<u64> {
+        self.write(|writing| writing.take_seat(session, seat, holder))
+    }
+
+    fn checkpoint(&self, writer: SessionId, checkpoint: &Checkpoint, references: &[ContainerId]) -> Result<()> {
+        self.write(|writing| writing.checkpoint(writer, checkpoint, references))
+    }
+
+    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {
+        self.connections.read_once(|sql| path_sessions::checkpoints(sql, session))
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        self.write(|writing| writing.snapshot())
+    }
+
+    fn roots(&self, after: u64, limit: usize) -> Result<Vec<(u64, Root)>> {
+        self.connections.read(|sql| collection::roots(sql, after, limit))
+    }
+
+    fn condemn(&self, snapshot: Snapshot, containers: &[ContainerId]) -> Result<Vec<ContainerId>> {
+        self.write(|writing| writing.condemn(snapshot, containers))
+    }
+
+    fn relocate(&self, snapshot: Snapshot, moves: &[(ContainerId, ContainerId)]) -> Result<Vec<ContainerId>> {
+        self.write(|writing| writing.relocate(snapshot, moves))
+    }
+
+    fn deletable(&self) -> Result<Vec<ContainerId>> {
+        self.write(|writing| writing.deletable())
+    }
+
+    fn deleted(&self, containers: &[ContainerId]) -> Result<()> {
+        self.write(|writing| writing.deleted(containers))
+    }
+
+    fn statistics(&self) -> Result<Statistics> {
+        self.connections.read(collection::statistics)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn the_catalog_on_disk_keeps_every_promise() {
+        let scratch = tempfile::tempdir().unwrap();
+        let made = std::cell::Cell::new(0);
+        conformance::suite(|clock| {
+            made.set(made.get() + 1);
+            let path = scratch.path().join(format!("catalog-{}", made.get()));
+            Arc::new(SqliteCatalog::open(&path, true).unwrap().with_clock(clock))
+        });
+    }
+}

@@ -1,0 +1,75 @@
+//! Commits, the journal they leave to be kept by containers, and its replay.
+
+use format::{Change, JournalRecord, StorePath};
+use rusqlite::Connection;
+
+use super::failure::{Attempt, Failure};
+use super::statement::{all, at_most, run};
+use super::writing::Writing;
+use crate::reasons::{CATALOG_NOT_EMPTY, refused};
+use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, rebuild};
+
+impl Writing<'_> {
+    pub fn commit(&mut self, commit: &Commit) -> Attempt<Committed> {
+        let epoch = self.leased_epoch(commit.session)?;
+        let sequence = self.counters.next_sequence();
+        self.refer(&commit.references, epoch, sequence)?;
+        let mut numbers = Vec::with_capacity(commit.changes.len());
+        for change in &commit.changes {
+            numbers.extend(self.apply(change, self.now_ns, None)?);
+        }
+        for (session, seat, number) in &commit.settles {
+            self.settle(*session, *seat, *number)?;
+        }
+        let record = JournalRecord {
+            sequence,
+            committed_ns: self.now_ns,
+            session: commit.session,
+            numbers,
+            changes: commit.changes.clone(),
+        };
+        run(self.sql, "INSERT INTO journal VALUES (?1, ?2)", (sequence as i64, record.encode()))?;
+        Ok(Committed { sequence, numbers: record.numbers })
+    }
+
+    pub fn journaled(&mut self, sequences: &[u64]) -> Attempt<()> {
+        for sequence in sequences {
+            run(self.sql, "DELETE FROM journal WHERE sequence = ?1", [*sequence as i64])?;
+        }
+        Ok(())
+    }
+
+    pub fn replay(&mut self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Attempt<()> {
+        if self.counters.sequence > 0 || self.counters.container > 0 {
+            return Ok(refused(&StorePath::root(), CATALOG_NOT_EMPTY)?);
+        }
+        let path = || self.sql.path().unwrap_or_default().to_owned();
+        rebuild::raise(&mut self.counters, containers, records).map_err(|why| Error::Corrupt { path: path(), why })?;
+        for found in containers {
+            // Who had it open is gone with the old catalog.
+            let state = if found.state == ContainerState::Open { ContainerState::Live } else { found.state };
+            self.insert_container(&ContainerRecord { state, ..*found }, None)?;
+        }
+        records.iter().try_for_each(|record| self.replay_record(record))
+    }
+
+    /// What a gap in the journal makes impossible is left out: the rest is still worth having.
+    fn replay_record(&mut self, record: &JournalRecord) -> Attempt<()> {
+        let mut numbers = record.numbers.iter().copied();
+        for change in &record.changes {
+            let number = matches!(change, Change::Write { .. }).then(|| numbers.next()).flatten();
+            match self.apply(change, record.committed_ns, number) {
+                Err(Failure::Answer(Error::NotFound { .. } | Error::Refused { .. })) => {}
+                other => drop(other?),
+            }
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn unjournaled(sql: &Connection, limit: usize) -> Attempt<Vec<JournalRecord>> {
+    let text = "SELECT record FROM journal ORDER BY sequence LIMIT ?1";
+    all(sql, text, [at_most(limit)], |row| {
+        Ok(JournalRecord::decode(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?)
+    })
+}

@@ -1,0 +1,164 @@
+//! One connection that writes and a few that read, on one file that other processes use as well.
+//!
+//! The log (WAL) lets readers go on beside a writer; writers of all processes take turns by SQLite's lock,
+//! asked for at the beginning (BEGIN IMMEDIATE), so that none fails half-way. `synchronous = FULL`: a
+//! transaction that returned is on the disk.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+
+use super::failure::{Attempt, Failure};
+use super::schema;
+use super::writing::Writing;
+use crate::clock::Clock;
+use crate::{Error, Result};
+
+/// How long a writer waits for its turn before it tells the user that somebody sits on the catalog.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// SQLite itself waits this long, in steps of up to 100 ms; we then ask again.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
+/// Connections kept for reading; more are opened when needed and closed again.
+const KEPT_READERS: usize = 8;
+/// More than there are different statements here.
+const KEPT_STATEMENTS: usize = 128;
+
+/// The log is moved into the file when it has this many pages of 4 KiB: a large commit should not pay for it.
+const LOG_PAGES: u32 = 4096;
+/// What remains of the log's file after a large transaction (bytes).
+const LOG_LIMIT_BYTES: i64 = 64 << 20;
+/// Pages each connection remembers (KiB).
+const WRITER_CACHE_KIB: i64 = 32 << 10;
+const READER_CACHE_KIB: i64 = 8 << 10;
+
+pub(super) struct Connections {
+    path: PathBuf,
+    writer: Mutex<Connection>,
+    readers: Mutex<Vec<Connection>>,
+}
+
+impl Connections {
+    pub fn open(path: &Path, create: bool) -> Result<Self> {
+        let explain = |failure: Failure| failure.explain(path);
+        if !create && !path.exists() {
+            let why = "there is no such file".to_owned();
+            return Err(Error::Io { path: path.display().to_string(), why });
+        }
+        let writer = connect(path, create).map_err(explain)?;
+        patiently(|| schema::prepare(&writer, path, create)).map_err(explain)?;
+        patiently(|| use_log(&writer, path)).map_err(explain)?;
+        set_up(&writer, WRITER_CACHE_KIB).map_err(|error| explain(error.into()))?;
+        if create {
+            keep_directory_entry(path)?;
+        }
+        Ok(Connections { path: path.to_owned(), writer: Mutex::new(writer), readers: Mutex::new(Vec::new()) })
+    }
+
+    /// One transaction that may write: all of `body` or nothing of it.
+    pub fn write<T>(&self, clock: &Clock, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
+        let connection = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = || Ok(Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?);
+        let attempt = || {
+            let transaction = patiently(begin)?;
+            // The clock is read when it is our turn: leases must not outlive the wait.
+            let mut writing = Writing::new(&transaction, clock())?;
+            let value = body(&mut writing)?;
+            writing.finish()?;
+            transaction.commit()?;
+            Ok(value)
+        };
+        attempt().map_err(|failure: Failure| failure.explain(&self.path))
+    }
+
+    /// One transaction that only reads: it sees the catalog as it was at one moment.
+    pub fn read<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Result<T> {
+        let attempt = || {
+            let connection = self.take_reader()?;
+            let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred)?;
+            let value = body(&transaction)?;
+            transaction.commit()?;
+            self.give_back(connection);
+            Ok(value)
+        };
+        patiently(attempt).map_err(|failure| failure.explain(&self.path))
+    }
+
+    /// As `read`, for a body of one statement, which is a transaction by itself.
+    pub fn read_once<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Result<T> {
+        let attempt = || {
+            let connection = self.take_reader()?;
+            let value = body(&connection)?;
+            self.give_back(connection);
+            Ok(value)
+        };
+        patiently(attempt).map_err(|failure| failure.explain(&self.path))
+    }
+
+    fn take_reader(&self) -> Attempt<Connection> {
+        if let Some(kept) = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+            return Ok(kept);
+        }
+        let reader = connect(&self.path, false)?;
+        set_up(&reader, READER_CACHE_KIB)?;
+        reader.pragma_update(None, "query_only", true)?;
+        Ok(reader)
+    }
+
+    fn give_back(&self, reader: Connection) {
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.len() < KEPT_READERS {
+            readers.push(reader);
+        }
+    }
+}
+
+/// Tries again for as long as other processes are in the way, within reason.
+fn patiently<T>(mut attempt: impl FnMut() -> Attempt<T>) -> Attempt<T> {
+    let begun = Instant::now();
+    loop {
+        match attempt() {
+            Err(failure) if failure.is_busy() && begun.elapsed() < PATIENCE => {
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn connect(path: &Path, create: bool) -> Attempt<Connection> {
+    let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(KEPT_STATEMENTS);
+    // Plans do not depend on the values bound, or a kept statement would be compiled anew for each.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(connection)
+}
+
+/// Readers and writers of several processes need the log, and the log needs a local file system.
+fn use_log(connection: &Connection, path: &Path) -> Attempt<()> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+    if mode.eq_ignore_ascii_case("wal") {
+        return Ok(());
+    }
+    let why = "this file system cannot hold a log shared by processes; keep the catalog on a local disk".to_owned();
+    Err(Error::Io { path: path.display().to_string(), why }.into())
+}
+
+fn set_up(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "cache_size", -cache_kib)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    connection.pragma_update_and_check(None, "journal_size_limit", LOG_LIMIT_BYTES, |_| Ok(()))
+}
+
+/// A new file survives power loss only when its directory is on the disk as well.
+fn keep_directory_entry(path: &Path) -> Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let synced = std::fs::File::open(directory).and_then(|directory| directory.sync_all());
+    synced.map_err(|error| Error::Io { path: directory.display().to_string(), why: error.to_string() })
+}

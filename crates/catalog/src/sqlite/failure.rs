@@ -1,0 +1,78 @@
+//! What can go wrong inside a transaction, and what the caller is told of it.
+
+use std::path::Path;
+
+use format::StorePath;
+use rusqlite::{ErrorCode, ffi};
+
+use crate::Error;
+use crate::reasons::COMMIT_TOO_LARGE;
+
+/// An answer of ours passes through as it is; the rest is told apart in [`Failure::explain`].
+#[derive(Debug)]
+pub(super) enum Failure {
+    Answer(Error),
+    Sqlite(rusqlite::Error),
+    /// A column holds bytes that nothing of ours wrote.
+    Format(format::Error),
+}
+
+pub(super) type Attempt<T> = Result<T, Failure>;
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Answer(error)
+    }
+}
+
+impl From<rusqlite::Error> for Failure {
+    fn from(error: rusqlite::Error) -> Self {
+        Failure::Sqlite(error)
+    }
+}
+
+impl From<format::Error> for Failure {
+    fn from(error: format::Error) -> Self {
+        Failure::Format(error)
+    }
+}
+
+impl Failure {
+    /// Another process was in the way: the transaction has not begun, or is undone, and can be tried again.
+    pub fn is_busy(&self) -> bool {
+        use ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
+        let Failure::Sqlite(error) = self else { return false };
+        matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
+    }
+
+    pub fn explain(self, path: &Path) -> Error {
+        let path = path.display().to_string();
+        match self {
+            Failure::Answer(error) => error,
+            Failure::Format(error) => Error::Corrupt { path, why: error.to_string() },
+            Failure::Sqlite(error) => explain_sqlite(error, path),
+        }
+    }
+}
+
+fn explain_sqlite(error: rusqlite::Error, path: String) -> Error {
+    let why = error.to_string();
+    let rusqlite::Error::SqliteFailure(failure, _) = error else {
+        // A column of another type, a row that must be there: the file is not as we wrote it.
+        return Error::Corrupt { path, why };
+    };
+    match failure.code {
+        ErrorCode::DiskFull => Error::Full { path },
+        // The log's index is grown by writing zeros: that it failed means there was no room.
+        _ if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => Error::Full { path },
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Error::Corrupt { path, why },
+        // Our statements fit our schema: one that does not compile met another schema.
+        ErrorCode::Unknown | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch => Error::Corrupt { path, why },
+        ErrorCode::TooBig => Error::Refused { path: StorePath::root(), why: COMMIT_TOO_LARGE },
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
+            let why = "another process has held it for minutes; see which programs have it open".to_owned();
+            Error::Unavailable { peer: path, why }
+        }
+        _ => Error::Io { path, why },
+    }
+}

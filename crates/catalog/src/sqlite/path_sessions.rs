@@ -1,0 +1,197 @@
+//! Sessions of paths: who has a path open for writing, who holds its seats, what was checkpointed.
+//!
+//! A path session is live while its lease in `sessions` is held; without one it is interrupted.
+
+use format::{ContainerId, Reader, Root, SessionId, StorePath, Writer};
+use rusqlite::{Connection, Row};
+
+use super::failure::Attempt;
+use super::statement::{all, first, number, run};
+use super::writing::Writing;
+use crate::clock::lease_end_ns;
+use crate::reasons::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
+use crate::{Checkpoint, Error, Join, PathSession, Purpose};
+
+/// The columns [`read_session`] reads; `?1` is the time.
+macro_rules! select_sessions {
+    ($rest:literal) => {
+        concat!(
+            "SELECT p.id, path, nodes, stripe_bytes, job, opened_ns, handles, end_ns IS NULL OR end_ns <= ?1
+             FROM path_sessions AS p LEFT JOIN sessions AS s ON s.id = p.id ",
+            $rest
+        )
+    };
+}
+
+impl Writing<'_> {
+    pub fn join(&mut self, join: &Join) -> Attempt<PathSession> {
+        self.set_aside_expired(&join.path)?;
+        let session = match live_session(self.sql, self.now_ns, &join.path)? {
+            Some(found) => found.id,
+            None => self.open_path(join)?,
+        };
+        let id = session.0 as i64;
+        let extend = "UPDATE sessions SET end_ns = max(end_ns, ?2) WHERE id = ?1";
+        run(self.sql, extend, (id, lease_end_ns(self.now_ns, join.lease_ms)))?;
+        run(self.sql, "UPDATE path_sessions SET handles = handles + 1 WHERE id = ?1", [id])?;
+        let joined = path_session(self.sql, self.now_ns, session)?;
+        Ok(joined.ok_or(Error::LeaseLost { session })?)
+    }
+
+    /// A session whose lease ran out can be renewed only until another takes its path.
+    fn set_aside_expired(&mut self, path: &StorePath) -> Attempt<()> {
+        let text = select_sessions!("WHERE path = ?2");
+        for session in all(self.sql, text, (self.now_ns, path.as_bytes()), read_session)? {
+            if session.interrupted {
+                self.retire(session.id)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn open_path(&mut self, join: &Join) -> Attempt<SessionId> {
+        let session = self.begin(Purpose::Path, join.lease_ms)?.id;
+        let mut nodes = Writer::new();
+        nodes.list(&join.nodes, |to, node| {
+            to.text(node);
+        });
+        let row =
+            (session.0 as i64, join.path.as_bytes(), nodes.finish(), join.stripe_bytes as i64, &join.job, self.now_ns);
+        run(self.sql, "INSERT INTO path_sessions VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0)", row)?;
+        Ok(session)
+    }
+
+    pub fn leave(&mut self, session: SessionId) -> Attempt<u32> {
+        let text = "UPDATE path_sessions SET handles = max(handles - 1, 0) WHERE id = ?1 RETURNING handles";
+        let handles = first(self.sql, text, [session.0 as i64], |row| Ok(row.get(0)?))?;
+        let handles = handles.ok_or(Error::LeaseLost { session })?;
+        if handles == 0 {
+            self.retire(session)?;
+        }
+        Ok(handles)
+    }
+
+    pub fn discard(&mut self, session: SessionId) -> Attempt<()> {
+        run(self.sql, "DELETE FROM checkpoints WHERE session = ?1", [session.0 as i64])?;
+        self.retire(session)
+    }
+
+    /// Its checkpoints are gone already.
+    pub fn drop_path_session(&mut self, session: SessionId) -> Attempt<()> {
+        run(self.sql, "DELETE FROM path_sessions WHERE id = ?1", [session.0 as i64])?;
+        run(self.sql, "DELETE FROM seats WHERE session = ?1", [session.0 as i64])?;
+        Ok(())
+    }
+
+    pub fn take_seat(&mut self, session: SessionId, seat: u32, holder: u64) -> Attempt<u64> {
+        let running = "SELECT 1 FROM path_sessions JOIN sessions USING (id) WHERE id = ?1";
+        first(self.sql, running, [session.0 as i64], |_| Ok(()))?.ok_or(Error::LeaseLost { session })?;
+        // Taking it again uses up a number, so that no two takings return the same.
+        let text = "INSERT INTO seats VALUES (?1, ?2, ?3, 0)
+            ON CONFLICT DO UPDATE SET holder = ?3, last_number = last_number + 1 RETURNING last_number";
+        let last = first(self.sql, text, (session.0 as i64, seat, holder as i64), |row| number(row, 0))?;
+        Ok(last.unwrap_or(0).saturating_add(1))
+    }
+
+    pub fn checkpoint(&mut self, writer: SessionId, made: &Checkpoint, references: &[ContainerId]) -> Attempt<()> {
+        let epoch = self.leased_epoch(writer)?;
+        let Checkpoint { session, seat, holder, number: made_number, .. } = *made;
+        self.leased_epoch(session)?;
+        let found = path_session(self.sql, self.now_ns, session)?.ok_or(Error::LeaseLost { session })?;
+        let held = "SELECT last_number FROM seats WHERE session = ?1 AND seat = ?2 AND holder = ?3";
+        let last = first(self.sql, held, (session.0 as i64, seat, holder as i64), |row| number(row, 0))?;
+        if made_number <= last.ok_or(Error::SeatLost { session, seat })? || made_number > MAX_CHECKPOINT {
+            return Ok(refused(&found.path, CHECKPOINT_NUMBER)?);
+        }
+        let sequence = self.counters.next_sequence();
+        self.refer(references, epoch, sequence)?;
+        let text = "UPDATE seats SET last_number = ?3 WHERE session = ?1 AND seat = ?2";
+        run(self.sql, text, (session.0 as i64, seat, made_number as i64))?;
+        self.insert_checkpoint(made)
+    }
+
+    fn insert_checkpoint(&self, made: &Checkpoint) -> Attempt<()> {
+        let text = "INSERT INTO checkpoints (session, seat, number, holder, epoch, size, root, resized, frontier)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let params = (
+            made.session.0 as i64,
+            made.seat,
+            made.number as i64,
+            made.holder as i64,
+            made.epoch as i64,
+            made.size as i64,
+            made.root.encode(),
+            made.resized,
+            encode_frontier(&made.frontier),
+        );
+        run(self.sql, text, params)?;
+        Ok(())
+    }
+
+    /// Drops the seat's checkpoints up to `number`: a commit carries them.
+    pub fn settle(&mut self, session: SessionId, seat: u32, number: u64) -> Attempt<()> {
+        let text = "DELETE FROM checkpoints WHERE session = ?1 AND seat = ?2 AND number <= ?3";
+        let number = i64::try_from(number).unwrap_or(i64::MAX);
+        run(self.sql, text, (session.0 as i64, seat, number))?;
+        Ok(())
+    }
+}
+
+pub(super) fn path_session(sql: &Connection, now_ns: i64, id: SessionId) -> Attempt<Option<PathSession>> {
+    first(sql, select_sessions!("WHERE p.id = ?2"), (now_ns, id.0 as i64), read_session)
+}
+
+pub(super) fn live_session(sql: &Connection, now_ns: i64, path: &StorePath) -> Attempt<Option<PathSession>> {
+    first(sql, select_sessions!("WHERE path = ?2 AND end_ns > ?1"), (now_ns, path.as_bytes()), read_session)
+}
+
+pub(super) fn path_sessions(sql: &Connection, now_ns: i64) -> Attempt<Vec<PathSession>> {
+    all(sql, select_sessions!("ORDER BY p.id"), [now_ns], read_session)
+}
+
+fn read_session(row: &Row) -> Attempt<PathSession> {
+    let mut nodes = Reader::new("path session", row.get_ref(2)?.as_blob().map_err(rusqlite::Error::from)?);
+    Ok(PathSession {
+        id: SessionId(number(row, 0)?),
+        path: StorePath::new(row.get_ref(1)?.as_blob().map_err(rusqlite::Error::from)?)?,
+        nodes: nodes.list(4, |node| node.text())?,
+        stripe_bytes: number(row, 3)?,
+        job: row.get(4)?,
+        opened_ns: row.get(5)?,
+        handles: row.get(6)?,
+        interrupted: row.get(7)?,
+    })
+}
+
+pub(super) fn checkpoints(sql: &Connection, session: SessionId) -> Attempt<Vec<Checkpoint>> {
+    let text = "SELECT seat, number, holder, epoch, size, root, resized, frontier FROM checkpoints
+        WHERE session = ?1 ORDER BY seat, number";
+    all(sql, text, [session.0 as i64], |row| {
+        Ok(Checkpoint {
+            session,
+            seat: row.get(0)?,
+            number: number(row, 1)?,
+            holder: number(row, 2)?,
+            epoch: number(row, 3)?,
+            size: number(row, 4)?,
+            root: Root::decode(row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?)?,
+            resized: row.get(6)?,
+            frontier: decode_frontier(row.get_ref(7)?.as_blob().map_err(rusqlite::Error::from)?)?,
+        })
+    })
+}
+
+fn encode_frontier(frontier: &[(u64, u32, u64)]) -> Vec<u8> {
+    let mut to = Writer::new();
+    to.list(frontier, |to, (client, stream, sequence)| {
+        to.u64(*client).u32(*stream).u64(*sequence);
+    });
+    to.finish()
+}
+
+fn decode_frontier(bytes: &[u8]) -> format::Result<Vec<(u64, u32, u64)>> {
+    let mut from = Reader::new("checkpoint frontier", bytes);
+    let frontier = from.list(20, |from| Ok((from.u64()?, from.u32()?, from.u64()?)))?;
+    from.end()?;
+    Ok(frontier)
+}

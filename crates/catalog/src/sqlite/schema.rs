@@ -1,0 +1,64 @@
+//! Makes the tables, and refuses files that are not a catalog this program knows.
+
+use std::path::Path;
+
+use rusqlite::{Connection, Transaction, TransactionBehavior};
+
+use super::failure::Attempt;
+use super::names::implicit_directory;
+use super::statement::run;
+use super::writing::store_counters;
+use crate::Error;
+use crate::counters::{Counters, ROOT};
+
+/// The format of `schema.sql`, kept in `user_version`.
+const SCHEMA_FORMAT: u16 = 1;
+/// "TWGC": marks the file as ours among SQLite databases.
+const APPLICATION_ID: i64 = 0x5457_4743;
+
+/// Checks the file's format; an empty file is filled when `create`.
+pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Attempt<()> {
+    if is_filled(connection, path)? {
+        return Ok(());
+    }
+    let path_text = path.display().to_string();
+    if !create {
+        return Err(Error::Corrupt { path: path_text, why: "the file is empty".to_owned() }.into());
+    }
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    // Another process may have been first.
+    if !is_filled(&transaction, path)? {
+        fill(&transaction)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+fn is_filled(connection: &Connection, path: &Path) -> Attempt<bool> {
+    let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let (application, format) = (pragma("application_id")?, pragma("user_version")?);
+    let path = path.display().to_string();
+    if tables == 0 && application == 0 {
+        return Ok(false);
+    }
+    if application != APPLICATION_ID {
+        return Err(Error::Corrupt { path, why: "it is a database of another program".to_owned() }.into());
+    }
+    match u16::try_from(format) {
+        Ok(1..=SCHEMA_FORMAT) => Ok(true),
+        Ok(found) if found > SCHEMA_FORMAT => Err(Error::TooNew { path, found }.into()),
+        _ => Err(Error::Corrupt { path, why: format!("its format number is {format}") }.into()),
+    }
+}
+
+fn fill(connection: &Connection) -> Attempt<()> {
+    connection.execute_batch(include_str!("schema.sql"))?;
+    run(connection, "INSERT INTO counters VALUES (0, 0, 0, 0, 0, 0, 0)", [])?;
+    store_counters(connection, &Counters::new())?;
+    let attributes = implicit_directory();
+    let params = (ROOT.0 as i64, attributes.kind as u8, attributes.encode());
+    run(connection, "INSERT INTO files (id, kind, links, attributes) VALUES (?1, ?2, 1, ?3)", params)?;
+    run(connection, "INSERT INTO names VALUES (x'', ?1)", [ROOT.0 as i64])?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    Ok(connection.pragma_update(None, "user_version", SCHEMA_FORMAT)?)
+}

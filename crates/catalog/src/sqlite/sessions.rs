@@ -1,0 +1,67 @@
+//! Leases: who may commit, and which epochs are still relied upon.
+
+use format::SessionId;
+use rusqlite::Connection;
+
+use super::failure::Attempt;
+use super::statement::{all, first, number, run};
+use super::writing::Writing;
+use crate::clock::lease_end_ns;
+use crate::{Error, Purpose, Session};
+
+impl Writing<'_> {
+    pub fn begin(&mut self, purpose: Purpose, lease_ms: u64) -> Attempt<Session> {
+        let id = self.counters.next_session();
+        let epoch = self.counters.epoch;
+        let row = (id.0 as i64, purpose as u8, epoch as i64, lease_end_ns(self.now_ns, lease_ms));
+        run(self.sql, "INSERT INTO sessions VALUES (?1, ?2, ?3, ?4)", row)?;
+        Ok(Session { id, epoch })
+    }
+
+    pub fn renew(&mut self, session: SessionId, lease_ms: u64, refresh: bool) -> Attempt<Session> {
+        let text = "UPDATE sessions SET end_ns = ?2, epoch = iif(?3, ?4, epoch) WHERE id = ?1 RETURNING epoch";
+        let end_ns = lease_end_ns(self.now_ns, lease_ms);
+        let params = (session.0 as i64, end_ns, refresh, self.counters.epoch as i64);
+        let epoch = first(self.sql, text, params, |row| number(row, 0))?;
+        Ok(Session { id: session, epoch: epoch.ok_or(Error::LeaseLost { session })? })
+    }
+
+    /// The epoch of a session that holds a lease now.
+    pub fn leased_epoch(&self, session: SessionId) -> Attempt<u64> {
+        let text = "SELECT epoch FROM sessions WHERE id = ?1 AND end_ns > ?2";
+        let epoch = first(self.sql, text, (session.0 as i64, self.now_ns), |row| number(row, 0))?;
+        Ok(epoch.ok_or(Error::LeaseLost { session })?)
+    }
+
+    /// Ends a lease: open containers become live, a path session stays only if it has checkpoints.
+    pub fn retire(&mut self, session: SessionId) -> Attempt<()> {
+        let id = [session.0 as i64];
+        run(self.sql, "DELETE FROM sessions WHERE id = ?1", id)?;
+        run(self.sql, "UPDATE containers SET state = 1, opener = NULL WHERE opener = ?1", id)?;
+        let checkpoints = "SELECT 1 FROM checkpoints WHERE session = ?1 LIMIT 1";
+        if first(self.sql, checkpoints, id, |_| Ok(()))?.is_none() {
+            self.drop_path_session(session)?;
+        }
+        Ok(())
+    }
+
+    pub fn end_expired(&mut self) -> Attempt<()> {
+        let expired = "SELECT id FROM sessions WHERE end_ns <= ?1";
+        for session in all(self.sql, expired, [self.now_ns], |row| Ok(SessionId(number(row, 0)?)))? {
+            self.retire(session)?;
+        }
+        // Interrupted sessions whose last checkpoint was settled since.
+        let settled =
+            "SELECT id FROM path_sessions AS path WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = path.id)
+            AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE session = path.id)";
+        for session in all(self.sql, settled, [], |row| Ok(SessionId(number(row, 0)?)))? {
+            self.drop_path_session(session)?;
+        }
+        Ok(())
+    }
+}
+
+/// The epoch of the oldest session left; files left by then may go.
+pub(super) fn oldest_epoch(sql: &Connection) -> Attempt<Option<u64>> {
+    first(sql, "SELECT epoch FROM sessions ORDER BY epoch LIMIT 1", [], |row| number(row, 0))
+}

@@ -1,0 +1,142 @@
+//! Files that are no catalog, a newer one, a damaged one; and disks without room.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::catalog::{Catalog, Error, SqliteCatalog};
+use crate::{commit, opened, path, scratch, writer, written};
+use format::StorePath;
+
+fn refusal(file: &Path, create: bool) -> Error {
+    SqliteCatalog::open(file, create).err().expect("the file must be refused")
+}
+
+#[test]
+fn a_catalog_is_made_only_when_asked() {
+    let directory = scratch();
+    let file = directory.path().join("catalog");
+    assert!(matches!(refusal(&file, false), Error::Io { .. }));
+    assert!(!file.exists());
+    drop(opened(&file));
+    SqliteCatalog::open(&file, false).unwrap();
+    assert!(matches!(refusal(&directory.path().join("missing/catalog"), true), Error::Io { .. }));
+}
+
+#[test]
+fn a_catalog_keeps_its_content_and_its_numbers_when_opened_again() {
+    let directory = scratch();
+    let file = directory.path().join("catalog");
+    let first = opened(&file);
+    let done = commit(&first, writer(&first), vec![written("d/a", 1, None)]).unwrap();
+    let container = first.open_container(writer(&first)).unwrap();
+    drop(first);
+    let again = opened(&file);
+    assert_eq!(again.entry(&path("d/a")).unwrap().unwrap().file, done.numbers[0].0);
+    let session = writer(&again);
+    assert!(again.open_container(session).unwrap() > container);
+    assert!(commit(&again, session, vec![]).unwrap().sequence > done.sequence);
+}
+
+#[test]
+fn a_newer_catalog_is_refused() {
+    let directory = scratch();
+    let file = directory.path().join("catalog");
+    drop(opened(&file));
+    rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", 2).unwrap();
+    assert!(matches!(refusal(&file, true), Error::TooNew { found: 2, .. }));
+}
+
+#[test]
+fn other_files_are_refused_and_left_alone() {
+    let directory = scratch();
+    let file = directory.path().join("catalog");
+    let text = "no database, but longer than the header of one ".repeat(9);
+    std::fs::write(&file, &text).unwrap();
+    assert!(matches!(refusal(&file, true), Error::Corrupt { .. }));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+    let other = directory.path().join("other");
+    rusqlite::Connection::open(&other).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
+    assert!(matches!(refusal(&other, true), Error::Corrupt { .. }));
+    std::fs::write(directory.path().join("empty"), "").unwrap();
+    assert!(matches!(refusal(&directory.path().join("empty"), false), Error::Corrupt { .. }));
+}
+
+/// Every call may fail with `Corrupt`, and some must; none may panic or fail otherwise. SQLite keeps no
+/// checksums: a name may seem to be missing.
+#[test]
+fn damage_is_told_and_never_a_panic() {
+    let directory = scratch();
+    let file = directory.path().join("catalog");
+    let catalog = opened(&file);
+    let session = writer(&catalog);
+    commit(&catalog, session, (0..2000).map(|n| written(&format!("d{}/{n}", n % 7), n, None)).collect()).unwrap();
+    drop(catalog);
+    let whole = std::fs::read(&file).unwrap();
+    let mut told = 0;
+    for offset in (4096..whole.len() - 4096).step_by(whole.len() / 60) {
+        let mut bytes = whole.clone();
+        bytes[offset..offset + 3000].iter_mut().for_each(|byte| *byte ^= 0xa5);
+        std::fs::write(&file, &bytes).unwrap();
+        told += probe(&file).is_err() as u32;
+    }
+    assert!(told > 10, "only {told} of about 60 damages were found");
+}
+
+fn probe(file: &Path) -> Result<(), Error> {
+    let outcome = (|| {
+        let catalog = SqliteCatalog::open(file, false)?;
+        let session = catalog.begin(crate::Purpose::Write, 1000)?.id;
+        for (path, _) in catalog.list(&StorePath::root(), true, None, usize::MAX)? {
+            catalog.versions(&path)?;
+        }
+        catalog.unjournaled(9)?;
+        catalog.roots(0, usize::MAX)?;
+        commit(&catalog, session, vec![written("d1/1", 1, None), written("new", 1, None)]).map(drop)
+    })();
+    match outcome {
+        Ok(()) | Err(Error::Corrupt { .. } | Error::NotFound { .. }) => outcome,
+        Err(other) => panic!("damage was told as: {other}"),
+    }
+}
+
+/// A small file system of its own; none where we may not mount one.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let disk = SmallDisk(tempfile::tempdir().unwrap());
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=2m", "none"]).arg(disk.0.path());
+        mount.output().ok()?.status.success().then_some(disk)
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(self.0.path()).output();
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_leaves_the_catalog_whole() {
+    let Some(disk) = SmallDisk::mount() else {
+        eprintln!("skipped: mounting is not allowed here");
+        return;
+    };
+    let file = disk.0.path().join("catalog");
+    let catalog = opened(&file);
+    let session = writer(&catalog);
+    let mut committed = 0;
+    let refused = loop {
+        let changes = (0..100).map(|n| written(&format!("{committed}/{n}"), n, None)).collect();
+        match commit(&catalog, session, changes) {
+            Ok(_) => committed += 1,
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(refused, Error::Full { .. }), "{refused}");
+    let files = catalog.list(&StorePath::root(), true, None, usize::MAX).unwrap();
+    assert_eq!(files.len(), committed * 101);
+    drop(catalog);
+    assert_eq!(opened(&file).statistics().unwrap().files, committed as u64 * 100);
+}

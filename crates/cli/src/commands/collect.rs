@@ -1,0 +1,41 @@
+//! `thalweg collect`: frees what nothing refers to.
+
+use std::ffi::OsString;
+
+use repository::{collect, Access};
+use serde_json::json;
+
+use crate::opening::directory;
+use crate::output::Output;
+use crate::place::StoreAddress;
+use crate::shown;
+
+/// Free what no kept version needs, safely beside writers
+#[derive(clap::Args)]
+#[command(after_help = "Files that a running reader or writer may still need wait for the next collection.\n\n\
+                        Example: thalweg collect /scratch/st")]
+pub struct Arguments {
+    /// The store's directory (default: $THALWEG_STORE)
+    store: Option<OsString>,
+}
+
+pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
+    let store = StoreAddress::of_argument(arguments.store.as_deref())?;
+    let repository = repository::open(directory(&store, "collect")?, Access::Write)?;
+    let collected = collect(&repository)?;
+    repository.close()?;
+    output.document(&json!({
+        "condemned": collected.condemned,
+        "rewritten": collected.rewritten,
+        "deleted": collected.deleted,
+        "freed_bytes": collected.freed_bytes,
+        "waiting": collected.waiting,
+    }))?;
+    output.summary(format_args!(
+        "freed {}: {} deleted, {} rewritten, {} waiting for older sessions to end",
+        shown::size(collected.freed_bytes),
+        shown::count(collected.deleted, "container"),
+        collected.rewritten,
+        collected.waiting
+    ))
+}

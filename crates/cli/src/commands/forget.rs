@@ -1,0 +1,93 @@
+//! `thalweg forget`: drops old versions by a rule. The space comes back with `thalweg collect`.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+
+use anyhow::bail;
+use catalog::FileEntry;
+use format::{Change, FileId, FileKind, StorePath};
+use repository::{Access, Repository};
+use serde_json::{json, Value};
+
+use super::{commit_names, list, now_ns};
+use crate::opening::open_store;
+use crate::output::Output;
+use crate::place::Place;
+use crate::retention::Retention;
+use crate::shown;
+
+/// Drop old versions of a file, or of all files below a directory
+#[derive(clap::Args)]
+#[command(after_help = "A version stays if any of the rules keeps it; the newest always stays. Without --keep all stay.\n\
+                        Units are s, m, h, d, w and y.\n\n\
+                        Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d")]
+pub struct Arguments {
+    /// A file or directory, STORE::PATH
+    #[arg(required = true)]
+    place: OsString,
+    /// last=N, within=SPAN, or both with a comma between
+    #[arg(long, value_name = "RULES")]
+    keep: Option<Retention>,
+}
+
+/// Changes committed at once.
+const BATCH: usize = 4096;
+
+pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
+    let place = Place::parse(&arguments.place)?;
+    let repository = open_store(&place.store, Access::Write)?;
+    let Some(entry) = repository.catalog().entry(&place.path)? else {
+        bail!("{place}: no such file or directory in the store");
+    };
+    let mut forgetting = Forgetting { repository: &repository, seen: HashSet::new(), forgotten: Vec::new(), versions: 0 };
+    match &arguments.keep {
+        Some(keep) => forgetting.run(&place.path, &entry, keep)?,
+        None => output.summary("no --keep rule, so every version is kept")?,
+    }
+    let Forgetting { forgotten, versions, .. } = forgetting;
+    repository.close()?;
+    if arguments.keep.is_some() {
+        output.summary(format_args!("forgot {} of {}", shown::count(versions, "version"), shown::count(forgotten.len() as u64, "file")))?;
+    }
+    output.document(&json!({ "versions": versions, "files": forgotten }))
+}
+
+struct Forgetting<'a> {
+    repository: &'a Repository,
+    /// A file with several names is looked at once.
+    seen: HashSet<FileId>,
+    forgotten: Vec<Value>,
+    versions: u64,
+}
+
+impl Forgetting<'_> {
+    fn run(&mut self, path: &StorePath, entry: &FileEntry, keep: &Retention) -> anyhow::Result<()> {
+        if entry.attributes.kind != FileKind::Directory {
+            return self.forget(vec![(path.clone(), entry.clone())], keep);
+        }
+        list(self.repository.catalog(), path, true, |entries| self.forget(entries, keep))
+    }
+
+    fn forget(&mut self, entries: Vec<(StorePath, FileEntry)>, keep: &Retention) -> anyhow::Result<()> {
+        let now_ns = now_ns();
+        let mut changes = Vec::new();
+        for (path, entry) in entries.into_iter().filter(|(_, entry)| entry.head.is_some()) {
+            if !self.seen.insert(entry.file) {
+                continue;
+            }
+            let dropped = keep.dropped(&self.repository.catalog().versions(&path)?, now_ns);
+            if !dropped.is_empty() {
+                self.note(&path, &dropped);
+                changes.push(Change::Forget { path, versions: dropped });
+            }
+        }
+        changes.chunks(BATCH).try_for_each(|changes| commit_names(self.repository, changes.to_vec()))
+    }
+
+    fn note(&mut self, path: &StorePath, dropped: &[u64]) {
+        let mut fields = shown::path_fields(path.as_bytes());
+        fields.insert("forgotten".into(), json!(dropped));
+        self.forgotten.push(Value::Object(fields));
+        self.versions += dropped.len() as u64;
+    }
+}

@@ -1,0 +1,89 @@
+//! `thalweg init`: makes a store.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context};
+use format::{ChunkerKind, CodecChoice, FingerprintKind, Settings, StoreId};
+use serde_json::json;
+
+use crate::opening;
+use crate::output::Output;
+use crate::place::StoreAddress;
+use crate::random::random_bytes;
+
+/// Make a store in a directory that is missing or empty
+#[derive(clap::Args)]
+#[command(after_help = "Example: thalweg init /scratch/st --codec zstd:7")]
+pub struct Arguments {
+    /// The store's directory
+    store: Option<OsString>,
+    /// How files given to `put` are cut: fixed, cdc (where the content says so) or file (whole files)
+    #[arg(long, value_name = "KIND", default_value = "cdc")]
+    chunker: ChunkerKind,
+    /// Length of fixed segments, mean length of content-defined ones
+    #[arg(long, value_name = "N", default_value_t = 8192)]
+    segment_bytes: u32,
+    /// The digest that names segments: blake3, sha256 or sha1
+    #[arg(long, value_name = "KIND", default_value = "blake3")]
+    fingerprint: FingerprintKind,
+    /// auto (chosen per block), none, lz4, zstd or zstd:LEVEL
+    #[arg(long, value_name = "CODEC", default_value = "auto")]
+    codec: CodecChoice,
+    /// A directory on a local disk for catalog and table, when the store lies on NFS, Lustre or GPFS
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+}
+
+pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
+    let store = StoreAddress::of_argument(arguments.store.as_deref())?;
+    let path = opening::directory(&store, "init")?;
+    let settings = settings(&arguments)?;
+    if let (Some(kind), None) = (shared_file_system(path), &settings.state) {
+        bail!("{store}: lies on {kind}; name a directory on a local disk with --state for catalog and table");
+    }
+    repository::create(path, &settings)?;
+    output.summary(format_args!("made a store at {store}"))?;
+    output.document(&json!({
+        "store": store.to_string(),
+        "id": settings.id.to_string(),
+        "chunker": settings.chunker.to_string(),
+        "segment_bytes": settings.segment_bytes,
+        "fingerprint": settings.fingerprint.to_string(),
+        "codec": settings.codec.to_string(),
+        "state": settings.state,
+    }))
+}
+
+fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
+    let state = arguments.state.as_deref().map(absolute_text).transpose()?;
+    let settings = Settings {
+        id: StoreId(random_bytes()?),
+        chunker: arguments.chunker,
+        segment_bytes: arguments.segment_bytes,
+        fingerprint: arguments.fingerprint,
+        codec: arguments.codec,
+        state,
+    };
+    settings.check()?;
+    Ok(settings)
+}
+
+fn absolute_text(path: &Path) -> anyhow::Result<String> {
+    let absolute = std::path::absolute(path).with_context(|| path.display().to_string())?;
+    let text = absolute.to_str().with_context(|| format!("{}: a state directory's name must be UTF-8", path.display()))?;
+    Ok(text.to_owned())
+}
+
+/// The name of the file system that several machines see and SQLite must not lie on, if it is one.
+fn shared_file_system(path: &Path) -> Option<&'static str> {
+    let absolute = std::path::absolute(path).ok()?;
+    let existing = absolute.ancestors().find(|ancestor| ancestor.exists())?;
+    match rustix::fs::statfs(existing).ok()?.f_type as u64 & 0xffff_ffff {
+        0x6969 => Some("NFS"),
+        0x0bd0_0bd0 => Some("Lustre"),
+        0x4750_4653 => Some("GPFS"),
+        0xff53_4d42 | 0xfe53_4d42 => Some("a Windows share"),
+        _ => None,
+    }
+}

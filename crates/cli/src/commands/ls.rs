@@ -1,0 +1,129 @@
+//! `thalweg ls`: names, and what is being written under them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+
+use anyhow::bail;
+use catalog::{FileEntry, PathSession};
+use format::{FileKind, StorePath};
+use repository::{Access, Repository};
+use serde_json::Value;
+
+use super::{checkpointed, list};
+use crate::opening::open_store;
+use crate::output::{Array, Output};
+use crate::place::Place;
+use crate::shown;
+
+/// List a directory of a store
+#[derive(clap::Args)]
+#[command(after_help = "Paths are shown from the listed directory on; `(live)` and `(interrupted)` mark what a session has\n\
+                        checkpointed and not committed.\n\nExample: thalweg ls -lR /scratch/st::run1")]
+pub struct Arguments {
+    /// A directory or file, STORE::PATH
+    #[arg(required = true)]
+    place: OsString,
+    /// Mode, owner, size and time as well
+    #[arg(long, short)]
+    long: bool,
+    /// Everything below, not only the directory's own names
+    #[arg(long, short = 'R')]
+    recursive: bool,
+}
+
+struct Listing<'a> {
+    output: &'a Output,
+    array: Array<'a>,
+    arguments: &'a Arguments,
+    repository: &'a Repository,
+    /// What sessions have not committed yet, by path; taken out as their names are listed.
+    unfinished: BTreeMap<StorePath, PathSession>,
+}
+
+pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
+    let place = Place::parse(&arguments.place)?;
+    let repository = open_store(&place.store, Access::Read)?;
+    let sessions = repository.catalog().path_sessions()?;
+    let within = |path: &StorePath| match path.below(&place.path) {
+        Some(rest) => arguments.recursive || !rest.contains(&b'/'),
+        None => false,
+    };
+    let unfinished = sessions.into_iter().filter(|session| within(&session.path));
+    let unfinished = unfinished.map(|session| (session.path.clone(), session)).collect();
+    let (array, arguments, repository_) = (output.array(), &arguments, &*repository);
+    let mut listing = Listing { output, array, arguments, repository: repository_, unfinished };
+    listing.run(&place)?;
+    listing.array.finish()?;
+    repository.close()?;
+    Ok(())
+}
+
+impl Listing<'_> {
+    fn run(&mut self, place: &Place) -> anyhow::Result<()> {
+        let catalog = self.repository.catalog();
+        match catalog.entry(&place.path)? {
+            Some(entry) if entry.attributes.kind == FileKind::Directory => {
+                list(catalog, &place.path, self.arguments.recursive, |entries| {
+                    entries.iter().try_for_each(|(path, entry)| self.entry(&place.path, path, entry))
+                })?;
+            }
+            Some(entry) => self.entry(&place.path.parent().unwrap_or_default(), &place.path, &entry)?,
+            None if self.unfinished.is_empty() => bail!("{place}: no such file or directory in the store"),
+            None => {}
+        }
+        // Names that only a session knows of.
+        for session in std::mem::take(&mut self.unfinished).into_values() {
+            self.session(&place.path, &session)?;
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, base: &StorePath, path: &StorePath, entry: &FileEntry) -> anyhow::Result<()> {
+        let session = self.unfinished.remove(path);
+        if self.output.is_json() {
+            let mut fields = shown::entry_fields(path, entry);
+            if let Some(session) = &session {
+                fields.insert("unfinished".into(), shown::state(session).into());
+            }
+            return self.array.push(&Value::Object(fields));
+        }
+        let mut line = String::new();
+        if self.arguments.long {
+            let attributes = &entry.attributes;
+            let size = entry.head.as_ref().map_or(0, |head| head.record.size);
+            let time = shown::time(attributes.times.modified_ns);
+            line = format!("{} {:>5} {:>5} {size:>12} {time} ", shown::mode(attributes), attributes.uid, attributes.gid);
+        }
+        line += &below(path, base);
+        match entry.attributes.kind {
+            FileKind::Directory => line.push('/'),
+            FileKind::Symlink if self.arguments.long => line += &format!(" -> {}", shown::escaped(&entry.attributes.target)),
+            _ => {}
+        }
+        if let Some(session) = &session {
+            line += &format!(" ({})", shown::state(session));
+        }
+        self.output.line(line)
+    }
+
+    fn session(&mut self, base: &StorePath, session: &PathSession) -> anyhow::Result<()> {
+        let (size, checkpoints) = checkpointed(self.repository.catalog(), session)?;
+        if self.output.is_json() {
+            let mut fields = shown::session_fields(session, size, checkpoints);
+            fields.insert("unfinished".into(), shown::state(session).into());
+            return self.array.push(&Value::Object(fields));
+        }
+        let mut line = String::new();
+        if self.arguments.long {
+            line = format!("?????????? {:>5} {:>5} {size:>12} {} ", "?", "?", shown::time(session.opened_ns));
+        }
+        self.output.line(format_args!("{line}{} ({})", below(&session.path, base), shown::state(session)))
+    }
+}
+
+fn below(path: &StorePath, base: &StorePath) -> String {
+    match path.below(base) {
+        Some(rest) if !rest.is_empty() => shown::escaped(rest),
+        _ => shown::escaped(path.name()),
+    }
+}

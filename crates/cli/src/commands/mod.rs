@@ -1,0 +1,72 @@
+//! One file per verb: its arguments, and what it does with them.
+
+pub mod collect;
+pub mod forget;
+pub mod get;
+pub mod init;
+pub mod ls;
+pub mod mv;
+pub mod put;
+pub mod recover;
+pub mod rm;
+pub mod sessions;
+pub mod stat;
+pub mod stats;
+pub mod verify;
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use catalog::{Catalog, FileEntry, PathSession};
+use format::{Change, StorePath};
+use repository::Repository;
+use store::Claimant;
+
+/// The main thread's: what commits, not what packs.
+pub const COMMITTER: Claimant = Claimant(0);
+/// Names asked of the catalog at a time.
+const LISTED_AT_ONCE: usize = 4096;
+
+/// Commits changes of names alone.
+pub fn commit_names(repository: &Repository, changes: Vec<Change>) -> anyhow::Result<()> {
+    repository.commit(COMMITTER, changes, Default::default(), Vec::new())?;
+    Ok(())
+}
+
+/// Hands over what lies in a directory, or all below it, in byte order, a batch at a time.
+pub fn list(
+    catalog: &dyn Catalog,
+    directory: &StorePath,
+    recursive: bool,
+    mut take: impl FnMut(Vec<(StorePath, FileEntry)>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let mut after = None;
+    loop {
+        let listed = catalog.list(directory, recursive, after.as_ref(), LISTED_AT_ONCE)?;
+        let is_last = listed.len() < LISTED_AT_ONCE;
+        after = listed.last().map(|(path, _)| path.clone());
+        take(listed)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+/// Sessions of this path that have not been committed, oldest first.
+pub fn sessions_of(catalog: &dyn Catalog, path: &StorePath) -> anyhow::Result<Vec<PathSession>> {
+    let mut sessions = catalog.path_sessions()?;
+    sessions.retain(|session| session.path == *path);
+    Ok(sessions)
+}
+
+/// Size and number of a session's checkpoints.
+pub fn checkpointed(catalog: &dyn Catalog, session: &PathSession) -> anyhow::Result<(u64, usize)> {
+    let checkpoints = catalog.checkpoints(session.id)?;
+    let size = checkpoints.iter().map(|checkpoint| checkpoint.size).max().unwrap_or(0);
+    Ok((size, checkpoints.len()))
+}
+
+/// The system's clock (nanoseconds since 1970).
+pub fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
+}

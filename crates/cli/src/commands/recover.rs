@@ -1,0 +1,81 @@
+//! `thalweg recover`: makes a version of what an interrupted session had checkpointed.
+
+use std::ffi::OsString;
+
+use anyhow::{anyhow, bail, Context};
+use catalog::PathSession;
+use format::SessionId;
+use repository::{Access, Repository};
+use serde_json::Value;
+use transfer::message::{Reply, Request};
+
+use super::{now_ns, sessions_of, COMMITTER};
+use crate::opening::{connect, open_store};
+use crate::output::Output;
+use crate::place::{Place, StoreAddress};
+use crate::shown;
+
+/// Commit what an interrupted session had checkpointed
+#[derive(clap::Args)]
+#[command(after_help = "Example: thalweg recover /scratch/st::run1/out.dat")]
+pub struct Arguments {
+    /// The file, STORE::PATH
+    #[arg(required = true)]
+    place: OsString,
+    /// Which session, as `thalweg sessions` shows it; otherwise the newest interrupted one
+    #[arg(long, value_name = "ID")]
+    session: Option<String>,
+}
+
+pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
+    let place = Place::parse(&arguments.place)?;
+    let wanted = arguments.session.as_deref().map(session_id).transpose()?;
+    let repository = open_store(&place.store, Access::Write)?;
+    let session = choose(sessions_of(repository.catalog(), &place.path)?, wanted, &place)?;
+    let version = match &place.store {
+        StoreAddress::Directory(_) => repository::recover(&repository, COMMITTER, session.id, now_ns())?.version,
+        StoreAddress::Node(address) => recover_remotely(address, session.id)?,
+    };
+    let size = size_of(&repository, &place)?;
+    repository.close()?;
+    let mut fields = shown::path_fields(place.path.as_bytes());
+    fields.insert("session".into(), session.id.to_string().into());
+    fields.insert("version".into(), version.into());
+    fields.insert("size".into(), size.into());
+    output.document(&Value::Object(fields))?;
+    output.summary(format_args!("recovered {place} as version {version}, {}", shown::size(size)))
+}
+
+fn session_id(text: &str) -> anyhow::Result<SessionId> {
+    let number = u64::from_str_radix(text, 16);
+    Ok(SessionId(number.with_context(|| format!("--session {text}: an id as `thalweg sessions` shows it is needed"))?))
+}
+
+fn choose(sessions: Vec<PathSession>, wanted: Option<SessionId>, place: &Place) -> anyhow::Result<PathSession> {
+    let live = sessions.iter().any(|session| !session.interrupted);
+    let mut interrupted = sessions.into_iter().filter(|session| session.interrupted);
+    let found = match wanted {
+        Some(id) => interrupted.find(|session| session.id == id),
+        None => interrupted.next_back(),
+    };
+    found.ok_or_else(|| match (wanted, live) {
+        (Some(id), _) => anyhow!("{place}: no interrupted session {id}; `thalweg sessions` lists them"),
+        (None, true) => anyhow!("{place}: is being written now; its session was not interrupted"),
+        (None, false) => anyhow!("{place}: no interrupted session, nothing to recover"),
+    })
+}
+
+fn recover_remotely(address: &str, session: SessionId) -> anyhow::Result<u64> {
+    Ok(connect(address)?.obtain(&Request::Recover { session }, |reply| match reply {
+        Reply::Version { number } => Some(number),
+        _ => None,
+    })?)
+}
+
+fn size_of(repository: &Repository, place: &Place) -> anyhow::Result<u64> {
+    let head = repository.catalog().entry(&place.path)?.and_then(|entry| entry.head);
+    match head {
+        Some(head) => Ok(head.record.size),
+        None => bail!("{place}: was recovered and is gone again"),
+    }
+}

@@ -1,0 +1,46 @@
+//! `thalweg rm`: takes names away. The space comes back with `thalweg collect`.
+
+use std::ffi::OsString;
+
+use anyhow::bail;
+use format::{Change, FileKind};
+use repository::Access;
+use serde_json::{json, Value};
+
+use super::commit_names;
+use crate::opening::open_store;
+use crate::output::Output;
+use crate::place::Place;
+use crate::shown;
+
+/// Remove files, with all their versions; all of them or none
+#[derive(clap::Args)]
+#[command(after_help = "Example: thalweg rm -r /scratch/st::run1")]
+pub struct Arguments {
+    /// What to remove, STORE::PATH
+    #[arg(required = true)]
+    places: Vec<OsString>,
+    /// Directories too, with all below them
+    #[arg(long, short)]
+    recursive: bool,
+}
+
+pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
+    let places = Place::parse_all(&arguments.places)?;
+    let repository = open_store(&places[0].store, Access::Write)?;
+    let mut changes = Vec::new();
+    for place in &places {
+        match repository.catalog().entry(&place.path)? {
+            None => bail!("{place}: no such file or directory in the store"),
+            Some(entry) if entry.attributes.kind == FileKind::Directory && !arguments.recursive => {
+                bail!("{place}: is a directory; -r removes it with all below it")
+            }
+            Some(_) => changes.push(Change::Remove { path: place.path.clone(), recursive: arguments.recursive }),
+        }
+    }
+    commit_names(&repository, changes)?;
+    repository.close()?;
+    output.summary(format_args!("removed {}", shown::count(places.len() as u64, "name")))?;
+    let removed = places.iter().map(|place| Value::Object(shown::path_fields(place.path.as_bytes())));
+    output.document(&json!({ "removed": removed.collect::<Vec<_>>() }))
+}

@@ -1,0 +1,116 @@
+//! `thalweg verify`: looks at everything, and makes table or catalog again from the containers.
+
+use std::ffi::OsString;
+
+use repository::{rebuild_catalog, verify, Access, Damage, Rebuilt, Verified};
+use serde_json::{json, Map, Value};
+
+use crate::failure::Incomplete;
+use crate::opening::directory;
+use crate::output::Output;
+use crate::place::StoreAddress;
+use crate::shown;
+
+/// Check containers and versions; rebuild table or catalog
+#[derive(clap::Args)]
+#[command(after_help = "Exits with 3 when something is damaged, and names it. A rebuilt catalog needs a store nobody else\n\
+                        uses meanwhile; the old one is kept as catalog.sqlite.old.\n\n\
+                        Example: thalweg verify /scratch/st --data")]
+pub struct Arguments {
+    /// The store's directory (default: $THALWEG_STORE)
+    store: Option<OsString>,
+    /// Also decode all content of all versions and compare it with its fingerprints
+    #[arg(long)]
+    data: bool,
+    /// First make the fingerprint table again from the containers
+    #[arg(long)]
+    rebuild_table: bool,
+    /// First make the catalog again from the journal the containers keep
+    #[arg(long)]
+    rebuild_catalog: bool,
+}
+
+pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
+    let store = StoreAddress::of_argument(arguments.store.as_deref())?;
+    let path = directory(&store, "verify")?;
+    let rebuilt = if arguments.rebuild_catalog { Some(rebuild_catalog(path)?) } else { None };
+    let repository = repository::open(path, Access::Write)?;
+    if arguments.rebuild_table {
+        repository.rebuild_table()?;
+    }
+    let progress = output.progress("verify");
+    let verified = verify(&repository, arguments.data, &mut |bytes| progress.add(bytes))?;
+    progress.finish();
+    repository.close()?;
+    verified.damages.iter().for_each(|damage| output.note(damage_line(damage)));
+    output.document(&Value::Object(fields(&verified, rebuilt.as_ref())))?;
+    lines(&verified, rebuilt.as_ref()).into_iter().try_for_each(|line| output.summary(line))?;
+    judge(&store, &verified, rebuilt.as_ref())
+}
+
+fn judge(store: &StoreAddress, verified: &Verified, rebuilt: Option<&Rebuilt>) -> anyhow::Result<()> {
+    let damages = verified.damages.len() as u64;
+    let unreadable = rebuilt.map_or(0, |rebuilt| rebuilt.damaged);
+    if damages + unreadable == 0 {
+        return Ok(());
+    }
+    let found = shown::count(damages.max(unreadable), "damage");
+    Err(Incomplete(format!("{store}: {found} found; everything not named above can be read")).into())
+}
+
+fn damage_line(damage: &Damage) -> String {
+    match damage {
+        Damage::Container { container, offset, why, lost_segments } => {
+            let lost = shown::count(*lost_segments, "segment");
+            format!("container {container} is damaged at byte {offset}: {why}; {lost} lost")
+        }
+        Damage::Missing { container } => format!("container {container} is missing"),
+        Damage::Version { path, version, why } => {
+            format!("{} version {version} cannot be read whole: {why}", shown::path(path))
+        }
+    }
+}
+
+fn damage_fields(damage: &Damage) -> Value {
+    match damage {
+        Damage::Container { container, offset, why, lost_segments } => json!({
+            "container": container.to_string(), "offset": offset, "why": why, "lost_segments": lost_segments,
+        }),
+        Damage::Missing { container } => json!({ "container": container.to_string(), "why": "it is missing" }),
+        Damage::Version { path, version, why } => {
+            let mut fields = shown::path_fields(path.as_bytes());
+            fields.insert("version".into(), (*version).into());
+            fields.insert("why".into(), why.clone().into());
+            Value::Object(fields)
+        }
+    }
+}
+
+fn fields(verified: &Verified, rebuilt: Option<&Rebuilt>) -> Map<String, Value> {
+    let mut fields = Map::new();
+    fields.insert("containers".into(), verified.containers.into());
+    fields.insert("segments".into(), verified.segments.into());
+    fields.insert("stored_bytes".into(), verified.stored_bytes.into());
+    fields.insert("versions".into(), verified.versions.into());
+    fields.insert("data_bytes".into(), verified.data_bytes.into());
+    fields.insert("damages".into(), verified.damages.iter().map(damage_fields).collect());
+    if let Some(Rebuilt { containers, transactions, damaged }) = rebuilt {
+        let rebuilt = json!({ "containers": containers, "transactions": transactions, "damaged": damaged });
+        fields.insert("rebuilt_catalog".into(), rebuilt);
+    }
+    fields
+}
+
+fn lines(verified: &Verified, rebuilt: Option<&Rebuilt>) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(rebuilt) = rebuilt {
+        let (transactions, containers) = (rebuilt.transactions, rebuilt.containers);
+        lines.push(format!("rebuilt the catalog from {transactions} transactions in {containers} containers"));
+    }
+    let stored = shown::size(verified.stored_bytes);
+    lines.push(format!(
+        "checked {} containers ({stored}), {} segments, {} versions",
+        verified.containers, verified.segments, verified.versions
+    ));
+    lines
+}

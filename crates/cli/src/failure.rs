@@ -1,0 +1,49 @@
+//! How a command ends when it does not end well: one line, and an exit code that says which kind it was.
+
+use std::process::ExitCode;
+
+use crate::output::{Closed, Output};
+use crate::shown;
+
+const FAILED: u8 = 1;
+const USAGE: u8 = 2;
+const INCOMPLETE: u8 = 3;
+/// What a shell shows for a program that SIGPIPE ended.
+const PIPE_CLOSED: u8 = 128 + 13;
+
+/// The command finished, but not everything was right; what was not has been named already.
+#[derive(Debug)]
+pub struct Incomplete(pub String);
+
+impl std::fmt::Display for Incomplete {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Incomplete {}
+
+/// Says what went wrong and chooses the exit code.
+pub fn report(error: &anyhow::Error, output: &Output) -> ExitCode {
+    if error.is::<Closed>() {
+        return ExitCode::from(PIPE_CLOSED);
+    }
+    output.note(format_args!("{error:#}"));
+    // What was to be printed before it still is; that it cannot be is not worth a second error.
+    let _ = output.finish();
+    ExitCode::from(if error.is::<Incomplete>() { INCOMPLETE } else { FAILED })
+}
+
+/// `--help` and `--version` as clap prints them; a mistake in one line.
+pub fn usage(error: clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let (first, _) = text.split_once("\n\n").unwrap_or((text, ""));
+    let words: Vec<&str> = first.split_whitespace().collect();
+    eprintln!("thalweg: {}; `--help` explains", shown::one_line(&words.join(" ")));
+    ExitCode::from(USAGE)
+}

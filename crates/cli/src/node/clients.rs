@@ -1,0 +1,69 @@
+//! The client processes: their connections, and the handles they hold on sessions.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use format::SessionId;
+
+/// How long a client may be without any connection before it counts as dead.
+const GRACE: Duration = Duration::from_secs(20);
+
+#[derive(Default)]
+struct Client {
+    connections: usize,
+    /// One entry per handle.
+    handles: Vec<SessionId>,
+    alone_since: Option<Instant>,
+}
+
+#[derive(Default)]
+pub(crate) struct Clients {
+    clients: Mutex<HashMap<u64, Client>>,
+}
+
+impl Clients {
+    pub fn connected(&self, client: u64) {
+        let mut clients = self.clients.lock().expect("no panic holds it");
+        let client = clients.entry(client).or_default();
+        client.connections += 1;
+        client.alone_since = None;
+    }
+
+    pub fn disconnected(&self, client: u64) {
+        let mut clients = self.clients.lock().expect("no panic holds it");
+        if let Some(client) = clients.get_mut(&client) {
+            client.connections -= 1;
+            if client.connections == 0 {
+                client.alone_since = Some(Instant::now());
+            }
+        }
+    }
+
+    pub fn add_handle(&self, client: u64, session: SessionId) {
+        let mut clients = self.clients.lock().expect("no panic holds it");
+        clients.entry(client).or_default().handles.push(session);
+    }
+
+    /// Whether the client held a handle that is now taken off.
+    pub fn take_handle(&self, client: u64, session: SessionId) -> bool {
+        let mut clients = self.clients.lock().expect("no panic holds it");
+        let Some(client) = clients.get_mut(&client) else { return false };
+        let found = client.handles.iter().position(|held| *held == session);
+        found.map(|at| client.handles.swap_remove(at)).is_some()
+    }
+
+    /// All handles of all clients, taken off: the node stops.
+    pub fn take_handles(&self) -> Vec<SessionId> {
+        let mut clients = self.clients.lock().expect("no panic holds it");
+        clients.values_mut().flat_map(|client| std::mem::take(&mut client.handles)).collect()
+    }
+
+    /// Clients that stayed away too long, with the handles they left.
+    pub fn take_dead(&self) -> Vec<(u64, Vec<SessionId>)> {
+        let mut clients = self.clients.lock().expect("no panic holds it");
+        let is_dead = |client: &Client| client.alone_since.is_some_and(|since| since.elapsed() > GRACE);
+        let dead: Vec<u64> = clients.iter().filter(|(_, client)| is_dead(client)).map(|(id, _)| *id).collect();
+        dead.into_iter().filter_map(|id| clients.remove(&id).map(|client| (id, client.handles))).collect()
+    }
+}

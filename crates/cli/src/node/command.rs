@@ -1,0 +1,94 @@
+//! The command line of `thalweg node`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use repository::Access;
+use transfer::Server;
+
+use super::signals::Signals;
+use super::{Node, NodeOptions, NodeService};
+use crate::output::Output;
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  thalweg node /scratch/st --listen 0.0.0.0:7420")]
+pub struct Arguments {
+    /// The store's directory
+    store: PathBuf,
+    /// Where clients connect; port 0 takes a free one, which is printed
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
+    listen: String,
+    /// Memory for programs that outrun the node (MiB); default: an eighth of this machine's
+    #[arg(long, value_name = "MIB")]
+    staging_mib: Option<u64>,
+    /// Threads that reduce; default: one per core
+    #[arg(long, value_name = "N")]
+    workers: Option<usize>,
+    /// Believe what clients have reduced without decoding it again (closed systems only)
+    #[arg(long)]
+    trust_clients: bool,
+}
+
+/// A seat settles at the latest when this much is not durable (bytes).
+const SETTLE_BYTES: u64 = 32 << 20;
+const LEAST_STAGING_BYTES: u64 = 256 << 20;
+
+pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
+    // Before any thread is there, so that all of them leave the signals to this one.
+    let signals = Signals::block();
+    let repository = Arc::new(repository::open(&arguments.store, Access::Write)?);
+    let node = Node::new(repository.clone(), random_number()?, arguments.options());
+    let threads = node.start().context("starting the node's threads")?;
+    let server = Server::bind(&arguments.listen, Arc::new(NodeService(node.clone())))?;
+    announce(output, &server.local_address().to_string())?;
+    let accepting = server.spawn();
+    signals.wait();
+    server.stop();
+    let _ = accepting.join();
+    let settled = node.stop();
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    drop(node);
+    settled.and_then(|()| repository.close())?;
+    Ok(())
+}
+
+impl Arguments {
+    fn options(&self) -> NodeOptions {
+        let staging_bytes = self.staging_mib.map_or_else(default_staging_bytes, |mib| mib << 20);
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        NodeOptions {
+            staging_bytes,
+            workers: self.workers.unwrap_or(cores).max(1),
+            settle_bytes: SETTLE_BYTES,
+            trust_clients: self.trust_clients,
+        }
+    }
+}
+
+/// Whoever started the node reads its address from this line.
+fn announce(output: &Output, address: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    if output.is_json() {
+        writeln!(out, "{}", serde_json::json!({ "listening": address }))?;
+    } else {
+        writeln!(out, "listening on {address}")?;
+    }
+    out.flush().context("telling the address")
+}
+
+fn default_staging_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    let memory = info.totalram as u64 * info.mem_unit as u64;
+    (memory / 8).max(LEAST_STAGING_BYTES)
+}
+
+/// The node process's number: random, so that two never share one.
+fn random_number() -> anyhow::Result<u64> {
+    let mut bytes = [0; 8];
+    let mut source = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
+    std::io::Read::read_exact(&mut source, &mut bytes).context("/dev/urandom")?;
+    // SQLite counts to 2^63.
+    Ok(u64::from_le_bytes(bytes) >> 1)
+}

@@ -1,0 +1,288 @@
+//! One connection: what each request means to this node.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, Commit};
+use format::{Block, BlockHeader, SegmentEntry, SessionId};
+use repository::{Arrival, Source};
+use store::{Claimant, SegmentStore};
+use transfer::message::{Failure, FailureKind, PlacedHeader, Reply, Request, StoreStatistics};
+use transfer::{Handler, Hello, Outbox, Replier};
+
+use super::offers::Offers;
+use super::seats::Slot;
+use super::{failure, now_ns, Node};
+
+/// What the node keeps of a connection.
+pub(super) struct Connection {
+    pub node: Arc<Node>,
+    pub source: Source,
+    pub job: String,
+    outbox: Outbox,
+    /// This connection's own number: it claims segments and holds locks under it.
+    pub claimant: Claimant,
+    pub offers: Offers,
+}
+
+/// What is answered, with its payload.
+type Answer = Result<(Reply, Vec<u8>), Failure>;
+
+impl Connection {
+    pub fn new(node: Arc<Node>, hello: Hello, outbox: Outbox) -> Self {
+        let source = Source { client: hello.client, stream: hello.stream };
+        let claimant = node.new_claimant();
+        Connection { node, source, job: hello.job, outbox, claimant, offers: Offers::default() }
+    }
+
+    fn store(&self) -> &dyn SegmentStore {
+        self.node.repository.store()
+    }
+
+    fn catalog(&self) -> &dyn Catalog {
+        self.node.repository.catalog()
+    }
+
+    /// A seat this connection attached to; one it did not is taken on the way.
+    pub fn slot(&self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
+        match self.node.seats.get(session, seat) {
+            Some(slot) => Ok(slot),
+            None => self.attach(session, seat),
+        }
+    }
+
+    pub fn attach(&self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
+        self.node.attach(session, seat, self.source, self.outbox.clone()).map_err(failure::of)
+    }
+}
+
+impl Handler for Connection {
+    fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
+        match request {
+            // What takes long must not hold up the pieces behind it on the same stream.
+            Request::Settle { session, seat, epoch } => self.settle(session, seat, epoch, replier),
+            Request::CommitPath { session } => self.commit_path(session, replier),
+            Request::Lock { session } => self.node.locks.lock(session, self.claimant.0, replier),
+            request => match self.answer(request, payload) {
+                Ok((reply, payload)) => replier.reply_with(reply, &[&payload]),
+                Err(failure) => replier.fail(failure),
+            },
+        }
+    }
+
+    fn closed(&mut self) {
+        self.store().release(self.claimant);
+        self.node.locks.forget(self.claimant.0);
+        self.node.clients.disconnected(self.source.client);
+    }
+}
+
+impl Connection {
+    fn answer(&mut self, request: Request, payload: Vec<u8>) -> Answer {
+        match request {
+            Request::Write { session, seat, sequence, stamp, epoch, extents } => {
+                let arrival = Arrival { source: self.source, sequence, stamp, epoch };
+                let extents: Vec<_> = extents.iter().map(|extent| (extent.offset, extent.bytes)).collect();
+                plain(self.write(session, seat, arrival, &extents, payload)?)
+            }
+            Request::Offer { session, seat, sequence, stamp, epoch, segments } => {
+                let arrival = Arrival { source: self.source, sequence, stamp, epoch };
+                plain(self.offer(session, seat, arrival, segments)?)
+            }
+            Request::Supply { session, seat, sequence, blocks } => {
+                plain(self.supply(session, seat, sequence, blocks, payload)?)
+            }
+            Request::Read { session, seat, extents } => self.read(session, seat, &extents),
+            request => self.answer_of_store(request, payload),
+        }
+    }
+
+    fn answer_of_store(&mut self, request: Request, payload: Vec<u8>) -> Answer {
+        let claimant = self.claimant;
+        match request {
+            Request::Lacking { fingerprints } => {
+                plain(Reply::Answers { answers: self.store().lacking(claimant, &fingerprints)? })
+            }
+            Request::AwaitClaims { fingerprints } => {
+                plain(Reply::Answers { answers: self.store().await_claims(claimant, &fingerprints)? })
+            }
+            Request::PutBlock { header, segments } => {
+                let block = self.checked(Block { header, segments, payload })?;
+                plain(Reply::Stored { run: self.store().put(claimant, &block)? })
+            }
+            Request::Release {} => {
+                self.store().release(claimant);
+                done()
+            }
+            Request::Get { run } => Ok(blocks(self.store().get(run)?)),
+            Request::Entries { run } => plain(Reply::Entries { entries: self.store().entries(run)? }),
+            Request::MakeDurable {} => {
+                self.store().make_durable()?;
+                done()
+            }
+            request => self.answer_of_catalog(request),
+        }
+    }
+
+    fn answer_of_catalog(&mut self, request: Request) -> Answer {
+        match request {
+            Request::Begin { purpose, lease_ms } => {
+                plain(Reply::Session { session: self.catalog().begin(purpose, lease_ms)? })
+            }
+            Request::Renew { session, lease_ms, refresh } => {
+                plain(Reply::Session { session: self.catalog().renew(session, lease_ms, refresh)? })
+            }
+            Request::End { session } => {
+                self.catalog().end(session)?;
+                done()
+            }
+            Request::Commit { session, references, changes, settles } => {
+                let commit = Commit { session, references, changes, settles };
+                let committed = self.node.repository.commit_once(&commit).map_err(failure::of)?;
+                plain(Reply::Committed { committed })
+            }
+            Request::Entry { path } => plain(Reply::Entry { entry: self.catalog().entry(&path)? }),
+            Request::List { directory, recursive, after, limit } => {
+                let limit = (limit as usize).min(MOST_LISTED);
+                plain(Reply::List { entries: self.catalog().list(&directory, recursive, after.as_ref(), limit)? })
+            }
+            Request::Versions { path } => plain(Reply::Versions { versions: self.catalog().versions(&path)? }),
+            Request::PathSessions {} => plain(Reply::PathSessions { sessions: self.catalog().path_sessions()? }),
+            Request::Checkpoints { session } => {
+                plain(Reply::Checkpoints { checkpoints: self.catalog().checkpoints(session)? })
+            }
+            Request::Discard { session } => {
+                self.catalog().discard(session)?;
+                done()
+            }
+            Request::Statistics {} => self.statistics(),
+            Request::Recover { session } => {
+                let repository = &self.node.repository;
+                let recovered = repository::recover(repository, self.claimant, session, now_ns());
+                plain(Reply::Version { number: recovered.map_err(failure::of)?.version })
+            }
+            request => self.answer_of_path(request),
+        }
+    }
+
+    fn answer_of_path(&mut self, request: Request) -> Answer {
+        match request {
+            Request::OpenPath { path, flags, job, nodes, stripe_bytes } => {
+                let job = if job.is_empty() { self.job.clone() } else { job };
+                plain(self.open_path(path, flags, job, nodes, stripe_bytes)?)
+            }
+            Request::Attach { session, seat } => {
+                let slot = self.attach(session, seat)?;
+                let size = slot.seat.size().map_err(failure::of)?;
+                plain(Reply::Attached { size, epoch: slot.seat.epoch() })
+            }
+            Request::Size { session, seat } => {
+                plain(Reply::Size { size: self.slot(session, seat)?.seat.size().map_err(failure::of)? })
+            }
+            Request::SetSize { session, seat, size } => {
+                self.slot(session, seat)?.seat.set_size(size).map_err(failure::of)?;
+                done()
+            }
+            Request::Press { session, seat } => {
+                self.slot(session, seat)?.pressed.store(true, std::sync::atomic::Ordering::Relaxed);
+                done()
+            }
+            Request::Detach { session, seat } => {
+                if let Some(slot) = self.node.seats.get(session, seat) {
+                    self.node.detach(&slot, self.source.client).map_err(failure::of)?;
+                }
+                done()
+            }
+            Request::Leave { session } => {
+                self.leave(session)?;
+                done()
+            }
+            Request::Unlock { session } => {
+                self.node.locks.unlock(session, self.claimant.0);
+                done()
+            }
+            Request::Delete { path } => {
+                self.delete(path)?;
+                done()
+            }
+            other => Err(Failure::new(FailureKind::Refused, format!("request {} does not belong here", other.kind()))),
+        }
+    }
+
+    /// A remote client's block is decoded and named again before others may refer to it (design, rule 9).
+    pub fn checked(&self, block: Block) -> Result<Block, Failure> {
+        if !self.node.options.trust_clients {
+            segment::decode_verified(&block, self.node.repository.settings.fingerprint)
+                .map_err(|error| Failure::new(FailureKind::Corrupt, format!("a block as it arrived: {error}")))?;
+        }
+        Ok(block)
+    }
+
+    fn read(&self, session: SessionId, seat: u32, extents: &[transfer::message::Extent]) -> Answer {
+        let total = extents.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.bytes));
+        if total > format::MAX_PAYLOAD_BYTES as u64 {
+            return Err(Failure::new(FailureKind::Refused, format!("a read of {total} bytes is beyond what a frame holds")));
+        }
+        let slot = self.slot(session, seat)?;
+        let mut payload = vec![0; total as usize];
+        let (mut at, mut size) = (0, 0);
+        for extent in extents {
+            let into = &mut payload[at..at + extent.bytes as usize];
+            size = slot.seat.read(extent.offset, into).map_err(failure::of)?;
+            at += extent.bytes as usize;
+        }
+        Ok((Reply::Bytes { size }, payload))
+    }
+
+    fn statistics(&self) -> Answer {
+        let figures = repository::store_statistics(&self.node.repository).map_err(failure::of)?;
+        plain(Reply::Statistics {
+            statistics: StoreStatistics {
+                logical_bytes: figures.logical_bytes,
+                unique_bytes: figures.unique_bytes,
+                stored_bytes: figures.stored_bytes,
+                segments: figures.segments,
+                unique_segments: figures.unique_segments,
+                containers: figures.containers,
+                files: figures.files,
+                table_memory_bytes: figures.table_memory_bytes,
+            },
+        })
+    }
+}
+
+/// Entries of a listing in one frame.
+const MOST_LISTED: usize = 4096;
+
+fn plain(reply: Reply) -> Answer {
+    Ok((reply, Vec::new()))
+}
+
+fn done() -> Answer {
+    plain(Reply::Done {})
+}
+
+fn blocks(placed: Vec<store::PlacedBlock>) -> (Reply, Vec<u8>) {
+    let mut payload = Vec::with_capacity(placed.iter().map(|placed| placed.block.payload.len()).sum());
+    let blocks = placed
+        .into_iter()
+        .map(|placed| {
+            payload.extend_from_slice(&placed.block.payload);
+            PlacedHeader { labels: placed.labels, header: placed.block.header, segments: placed.block.segments }
+        })
+        .collect();
+    (Reply::Blocks { blocks }, payload)
+}
+
+/// Splits the payload of a supply into its blocks.
+pub(super) fn split(blocks: Vec<(BlockHeader, Vec<SegmentEntry>)>, payload: &[u8]) -> Result<Vec<Block>, Failure> {
+    let mut rest = payload;
+    let mut split = Vec::with_capacity(blocks.len());
+    for (header, segments) in blocks {
+        let Some((head, tail)) = rest.split_at_checked(header.stored_bytes as usize) else {
+            return Err(Failure::new(FailureKind::Refused, "a supply is shorter than its blocks"));
+        };
+        split.push(Block { header, segments, payload: head.to_vec() });
+        rest = tail;
+    }
+    Ok(split)
+}

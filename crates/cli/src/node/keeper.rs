@@ -1,0 +1,71 @@
+//! The keeper: settles seats in good time, renews leases, and tidies up after clients that died.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::seats::Slot;
+use super::Node;
+
+const TICK: Duration = Duration::from_millis(50);
+/// What was received is made durable within this time, so that its senders may forget it.
+const SETTLE_AFTER: Duration = Duration::from_secs(1);
+/// The automatic checkpoint, which also stores segments that are not whole (design, rule 8).
+const CHECKPOINT_AFTER: Duration = Duration::from_secs(60);
+/// How often leases of sessions are renewed; they last `repository::LEASE_MS`.
+const RENEW_EVERY: Duration = Duration::from_secs(8);
+
+/// The keeper's life.
+pub(super) fn keep(node: &Arc<Node>) {
+    let mut renewed = Instant::now();
+    while !node.is_stopping() {
+        std::thread::sleep(TICK);
+        node.seats.all().iter().for_each(|slot| node.settle_when_due(slot));
+        if renewed.elapsed() >= RENEW_EVERY {
+            renewed = Instant::now();
+            node.renew_leases();
+            node.bury_dead_clients();
+        }
+    }
+}
+
+impl Node {
+    fn settle_when_due(self: &Arc<Self>, slot: &Arc<Slot>) {
+        let age = slot.settled_at.lock().expect("no panic holds it").elapsed();
+        let pressed = slot.pressed.load(Ordering::Relaxed) || self.budget.used_bytes() > self.options.staging_bytes / 2;
+        let unsettled = slot.seat.unsettled_bytes();
+        if age >= CHECKPOINT_AFTER && slot.seat.has_unsettled() {
+            self.settle_soon(slot, true);
+        } else if pressed && slot.seat.has_unsettled() {
+            // Only what is stuck for a while is stored in fragments: its rest may be on the way.
+            self.settle_soon(slot, age >= SETTLE_AFTER);
+        } else if unsettled >= self.options.settle_bytes || (unsettled > 0 && age >= SETTLE_AFTER) {
+            self.settle_soon(slot, false);
+        }
+    }
+
+    fn renew_leases(&self) {
+        let slots = self.seats.all();
+        for slot in &slots {
+            // A session that ended meanwhile needs no lease; a catalog out of reach is tried again.
+            let _ = self.repository.catalog().renew(slot.seat.options().session, repository::LEASE_MS, false);
+        }
+        if slots.iter().all(|slot| !slot.seat.has_unsettled()) {
+            self.repository.lease().refresh();
+        }
+    }
+
+    fn bury_dead_clients(&self) {
+        for (client, handles) in self.clients.take_dead() {
+            for slot in self.seats.all() {
+                if let Err(error) = self.detach(&slot, client) {
+                    eprintln!("thalweg node: settling for a client that died: {error}");
+                }
+            }
+            for session in handles {
+                // What it had checkpointed stays, marked interrupted.
+                let _ = self.repository.catalog().leave(session);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `thalweg node`: serves a store to clients, and reduces what programs write.
+//!
+//! One process, plain threads: one per connection, as many workers as cores that reduce staged segments, and one
+//! keeper that settles seats, renews leases and tidies up after clients that died. All decisions about data
+//! are the repository's; here is only who calls it when.
+
+mod clients;
+pub mod command;
+mod failure;
+mod handler;
+mod keeper;
+mod locks;
+mod offers;
+mod paths;
+mod seats;
+mod signals;
+mod workers;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use repository::{Budget, Repository};
+use store::Claimant;
+use transfer::message::{Failure, Reply};
+use transfer::{Handler, Hello, Outbox, Service};
+
+use clients::Clients;
+use handler::Connection;
+use locks::Locks;
+use seats::Seats;
+
+/// How a node is set up; the defaults suit most.
+#[derive(Clone, Debug)]
+pub struct NodeOptions {
+    /// Bytes held for programs that outrun the node; beyond, they wait.
+    pub staging_bytes: u64,
+    /// Threads that reduce.
+    pub workers: usize,
+    /// A seat settles when this much is not durable.
+    pub settle_bytes: u64,
+    /// Blocks from remote clients are believed without decoding and naming them again.
+    pub trust_clients: bool,
+}
+
+/// A running node.
+pub struct Node {
+    pub(crate) repository: Arc<Repository>,
+    /// This process's number: whose seat is whose.
+    holder: u64,
+    options: NodeOptions,
+    budget: Arc<Budget>,
+    seats: Seats,
+    clients: Clients,
+    locks: Locks,
+    claimants: AtomicU64,
+    stopping: AtomicBool,
+    /// Rung when a seat has work, or the node stops.
+    bell: Condvar,
+    rung: Mutex<bool>,
+}
+
+impl Node {
+    pub fn new(repository: Arc<Repository>, holder: u64, options: NodeOptions) -> Arc<Self> {
+        Arc::new(Node {
+            repository,
+            holder,
+            budget: Arc::new(Budget::new(options.staging_bytes)),
+            options,
+            seats: Seats::default(),
+            clients: Clients::default(),
+            locks: Locks::default(),
+            claimants: AtomicU64::new(1),
+            stopping: AtomicBool::new(false),
+            bell: Condvar::new(),
+            rung: Mutex::new(false),
+        })
+    }
+
+    /// Starts the workers and the keeper; they end when the node stops.
+    pub fn start(self: &Arc<Self>) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
+        let mut threads = Vec::new();
+        for number in 0..self.options.workers {
+            let node = self.clone();
+            let name = format!("reduce-{number}");
+            threads.push(std::thread::Builder::new().name(name).spawn(move || workers::work(&node))?);
+        }
+        let node = self.clone();
+        threads.push(std::thread::Builder::new().name("keeper".into()).spawn(move || keeper::keep(&node))?);
+        Ok(threads)
+    }
+
+    /// Makes everything received durable and ends the workers.
+    pub fn stop(&self) -> repository::Result<()> {
+        let settled = self.seats.all().iter().try_for_each(|slot| self.settle(slot, true, None));
+        // Whoever still had a file open did not close it: what is settled now is its last checkpoint.
+        for session in self.clients.take_handles() {
+            let _ = self.repository.catalog().leave(session);
+        }
+        self.stopping.store(true, Ordering::SeqCst);
+        self.bell.notify_all();
+        settled
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::SeqCst)
+    }
+
+    /// A number no other pipeline of this process claims segments under.
+    pub(crate) fn new_claimant(&self) -> Claimant {
+        Claimant(self.claimants.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// The node as the transfer layer sees it.
+pub struct NodeService(pub Arc<Node>);
+
+impl Service for NodeService {
+    fn connect(&self, hello: Hello, outbox: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {
+        let node = self.0.clone();
+        let settings = node.repository.settings.to_text();
+        let welcome = Reply::Welcome { settings, holder: node.holder };
+        node.clients.connected(hello.client);
+        Ok((welcome, Box::new(Connection::new(node, hello, outbox))))
+    }
+}
+
+/// The system's clock (nanoseconds since 1970).
+pub(crate) fn now_ns() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |duration| duration.as_nanos() as i64)
+}

@@ -1,0 +1,130 @@
+//! Sessions of paths, as a connection asks for them: open, write, settle, commit, leave, delete.
+
+use std::time::Duration;
+
+use catalog::Join;
+use format::{Change, FileKind, SessionId, StorePath};
+use repository::{publish, Arrival, LEASE_MS};
+use transfer::message::{Failure, FailureKind, Reply};
+use transfer::Replier;
+
+use super::handler::Connection;
+use super::seats::MPI_SEGMENT_BYTES;
+use super::{failure, now_ns};
+
+/// Open flags, as in `thalweg.h`.
+const CREATE: u32 = 4;
+const EXCLUSIVE: u32 = 8;
+
+impl Connection {
+    pub fn open_path(
+        &mut self,
+        path: StorePath,
+        flags: u32,
+        job: String,
+        nodes: Vec<String>,
+        stripe_bytes: u64,
+    ) -> Result<Reply, Failure> {
+        if nodes.is_empty() || stripe_bytes < MPI_SEGMENT_BYTES as u64 || stripe_bytes % MPI_SEGMENT_BYTES as u64 != 0 {
+            let why = format!("{path}: stripes of {stripe_bytes} bytes over {} nodes cannot be", nodes.len());
+            return Err(Failure::new(FailureKind::Refused, why));
+        }
+        let catalog = self.node.repository.catalog();
+        let entry = catalog.entry(&path)?;
+        check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
+        let size = entry.as_ref().and_then(|entry| entry.head.as_ref()).map_or(0, |head| head.record.size);
+        let exists = entry.is_some() || catalog.live_session(&path)?.is_some();
+        if !exists && flags & CREATE == 0 {
+            return Err(Failure::new(FailureKind::NotFound, format!("{path}: no such file in the store")));
+        }
+        if exists && flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
+            return Err(Failure::new(FailureKind::Exists, format!("{path}: exists already")));
+        }
+        let join = Join { path: path.clone(), nodes, stripe_bytes, job, lease_ms: LEASE_MS };
+        let session = catalog.join(&join)?;
+        if flags & EXCLUSIVE != 0 && flags & CREATE != 0 && session.handles > 1 {
+            catalog.leave(session.id)?;
+            return Err(Failure::new(FailureKind::Exists, format!("{path}: was just created by someone else")));
+        }
+        self.node.clients.add_handle(self.source.client, session.id);
+        Ok(Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES })
+    }
+
+    pub fn write(
+        &mut self,
+        session: SessionId,
+        seat: u32,
+        arrival: Arrival,
+        extents: &[(u64, u64)],
+        payload: Vec<u8>,
+    ) -> Result<Reply, Failure> {
+        let slot = self.slot(session, seat)?;
+        // A full node does not read on: the client's window fills, and the program waits.
+        while !self.node.budget.wait_for_room(Duration::from_millis(100)) {
+            slot.pressed.store(true, std::sync::atomic::Ordering::Relaxed);
+            self.node.ring();
+            if let Some(why) = slot.seat.failure() {
+                return Err(Failure::new(FailureKind::Io, why));
+            }
+        }
+        let stamp = slot.seat.write(arrival, extents, payload).map_err(failure::of)?;
+        self.node.ring();
+        Ok(Reply::Received { sequence: arrival.sequence, stamp })
+    }
+
+    pub fn settle(&mut self, session: SessionId, seat: u32, epoch: u64, replier: Replier) {
+        match self.slot(session, seat) {
+            Err(failure) => replier.fail(failure),
+            Ok(slot) => {
+                let node = self.node.clone();
+                in_thread("settle", replier, move || {
+                    node.settle(&slot, true, Some(epoch)).map_err(failure::of)?;
+                    Ok(Reply::Done {})
+                });
+            }
+        }
+    }
+
+    pub fn commit_path(&mut self, session: SessionId, replier: Replier) {
+        let node = self.node.clone();
+        in_thread("commit", replier, move || {
+            let published = publish(&node.repository, node.new_claimant(), session, now_ns()).map_err(failure::of)?;
+            Ok(Reply::Version { number: published.version })
+        });
+    }
+
+    pub fn leave(&mut self, session: SessionId) -> Result<(), Failure> {
+        if self.node.clients.take_handle(self.source.client, session) {
+            self.node.repository.catalog().leave(session)?;
+        }
+        Ok(())
+    }
+
+    pub fn delete(&mut self, path: StorePath) -> Result<(), Failure> {
+        let entry = self.node.repository.catalog().entry(&path)?;
+        check_kind(&path, entry.map(|entry| entry.attributes.kind))?;
+        let remove = Change::Remove { path, recursive: false };
+        let commit = self.node.repository.commit(self.claimant, vec![remove], Default::default(), Vec::new());
+        commit.map_err(failure::of)?;
+        Ok(())
+    }
+}
+
+fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {
+    let why = match kind {
+        None | Some(FileKind::Regular) if !path.is_root() => return Ok(()),
+        Some(FileKind::Symlink) => "is a symbolic link",
+        _ => "is a directory",
+    };
+    Err(Failure::new(FailureKind::Refused, format!("{path}: {why}")))
+}
+
+/// Answers from a thread of its own.
+fn in_thread(name: &str, replier: Replier, work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static) {
+    let run = move || match work() {
+        Ok(reply) => replier.reply(reply),
+        Err(failure) => replier.fail(failure),
+    };
+    // A thread that cannot be started drops the replier, and the client hears that the request failed.
+    let _ = std::thread::Builder::new().name(name.into()).spawn(run);
+}

@@ -1,0 +1,124 @@
+//! What the user sees: results on standard output, notes and progress on standard error.
+//!
+//! With `--json` exactly one document goes to standard output, and no text. A reader that closed the pipe ends
+//! the command quietly, as it does with other Unix tools.
+
+use std::fmt::{self, Display};
+use std::io::{BufWriter, IsTerminal, Stdout, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use indicatif::MultiProgress;
+use serde_json::Value;
+
+use crate::progress::Progress;
+use crate::shown;
+
+pub struct Output {
+    json: bool,
+    quiet: bool,
+    stdout: Mutex<BufWriter<Stdout>>,
+    bars: MultiProgress,
+}
+
+/// Nobody reads standard output any more.
+#[derive(Debug)]
+pub struct Closed;
+
+impl Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("standard output is closed")
+    }
+}
+
+impl std::error::Error for Closed {}
+
+impl Output {
+    pub fn new(json: bool, quiet: bool) -> Self {
+        let stdout = Mutex::new(BufWriter::new(std::io::stdout()));
+        Output { json, quiet, stdout, bars: MultiProgress::new() }
+    }
+
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// A line of the result; not with `--json`.
+    pub fn line(&self, text: impl Display) -> anyhow::Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        self.write(|stdout| writeln!(stdout, "{text}"))
+    }
+
+    /// A last word on what was done; not with `--json` or `--quiet`.
+    pub fn summary(&self, text: impl Display) -> anyhow::Result<()> {
+        if self.quiet { Ok(()) } else { self.line(text) }
+    }
+
+    /// The result with `--json`.
+    pub fn document(&self, document: &Value) -> anyhow::Result<()> {
+        if !self.json {
+            return Ok(());
+        }
+        self.write(|stdout| writeln!(stdout, "{document}"))
+    }
+
+    /// One element after the other of a long array, so that it need not be held: see [`Output::array`].
+    pub fn array(&self) -> Array<'_> {
+        Array { output: self, begun: false }
+    }
+
+    /// Bytes of a file.
+    pub fn content(&self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.write(|stdout| stdout.write_all(bytes))
+    }
+
+    /// A line on standard error, above the progress bar.
+    pub fn note(&self, text: impl Display) {
+        let line = shown::one_line(&text.to_string());
+        self.bars.suspend(|| eprintln!("thalweg: {line}"));
+    }
+
+    /// A progress bar on a terminal; elsewhere nothing.
+    pub fn progress(&self, verb: &'static str) -> Progress {
+        let visible = !self.quiet && std::io::stderr().is_terminal();
+        if visible { Progress::shown(&self.bars, verb) } else { Progress::hidden() }
+    }
+
+    /// Everything printed so far is out.
+    pub fn finish(&self) -> anyhow::Result<()> {
+        self.write(|stdout| stdout.flush())
+    }
+
+    fn write(&self, body: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> anyhow::Result<()> {
+        let mut stdout: MutexGuard<_> = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
+        body(&mut stdout).map_err(|error| match error.kind() {
+            std::io::ErrorKind::BrokenPipe => Closed.into(),
+            _ => anyhow::Error::new(error).context("standard output"),
+        })
+    }
+}
+
+/// A JSON array under way.
+pub struct Array<'a> {
+    output: &'a Output,
+    begun: bool,
+}
+
+impl Array<'_> {
+    pub fn push(&mut self, element: &Value) -> anyhow::Result<()> {
+        if !self.output.json {
+            return Ok(());
+        }
+        let before = if std::mem::replace(&mut self.begun, true) { ",\n" } else { "[" };
+        self.output.write(|stdout| write!(stdout, "{before}{element}"))
+    }
+
+    pub fn finish(self) -> anyhow::Result<()> {
+        if !self.output.json {
+            return Ok(());
+        }
+        let after = if self.begun { "]" } else { "[]" };
+        self.output.write(|stdout| writeln!(stdout, "{after}"))
+    }
+}

@@ -1,0 +1,70 @@
+//! The command line of `thalweg run`.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use anyhow::Context;
+
+use super::environment::Environment;
+use super::leftovers;
+use super::nodes::OwnNode;
+use crate::output::Output;
+
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Example:\n  thalweg run --store /scratch/st -- mpirun -n 64 ./app      (files named SD:/path)")]
+pub struct Arguments {
+    /// The store; a node is started on it for the job. Default: $THALWEG_STORE
+    #[arg(long, value_name = "STORE")]
+    store: Option<OsString>,
+    /// Nodes that run already (may be repeated)
+    #[arg(long = "node", value_name = "ADDRESS")]
+    nodes: Vec<String>,
+    /// Where segments are named and compressed: by the nodes, or by the program's processes to spare the link
+    #[arg(long, value_parser = ["node", "client", "auto"], default_value = "auto")]
+    reduce: String,
+    /// When closing a file returns: once its data is a durable version, or once the nodes hold it (the job's end
+    /// then waits for the versions)
+    #[arg(long, value_parser = ["received", "durable"], default_value = "durable")]
+    ack: String,
+    /// The program
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
+    let own = if arguments.nodes.is_empty() { Some(OwnNode::start(&arguments.store()?)?) } else { None };
+    let environment = Environment {
+        nodes: own.as_ref().map_or_else(|| arguments.nodes.clone(), |own| vec![own.address().to_owned()]),
+        job: format!("{:08x}-{}", seconds(), std::process::id()),
+        reduce: &arguments.reduce,
+        ack: &arguments.ack,
+    };
+    let mut command = Command::new(&arguments.command[0]);
+    command.args(&arguments.command[1..]);
+    environment.apply(&mut command)?;
+    let status = command.status().with_context(|| arguments.command[0].to_string_lossy().into_owned())?;
+    let left = leftovers::of_job(&environment.nodes, &environment.job);
+    if let Some(own) = own {
+        own.stop()?;
+    }
+    let left = left?;
+    leftovers::report(&left, output);
+    match status.code() {
+        Some(0) if left.is_empty() => Ok(()),
+        Some(0) => std::process::exit(1),
+        Some(code) => std::process::exit(code),
+        None => std::process::exit(128 + status.signal().unwrap_or(0)),
+    }
+}
+
+impl Arguments {
+    fn store(&self) -> anyhow::Result<OsString> {
+        let named = self.store.clone().or_else(|| std::env::var_os("THALWEG_STORE"));
+        named.context("no store: give --store STORE or --node ADDRESS, or set THALWEG_STORE")
+    }
+}
+
+fn seconds() -> u64 {
+    (crate::node::now_ns() / 1_000_000_000) as u64
+}

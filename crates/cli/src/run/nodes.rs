@@ -1,0 +1,104 @@
+//! A node of the job's own: started with it, restarted when it dies, stopped after it.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{bail, Context};
+
+/// A node that keeps dying is not restarted for ever.
+const MOST_RESTARTS: usize = 100;
+
+pub(super) struct OwnNode {
+    address: String,
+    child: Arc<Mutex<Child>>,
+    stopping: Arc<AtomicBool>,
+    watcher: Option<JoinHandle<()>>,
+}
+
+impl OwnNode {
+    /// Starts a node on a free local port.
+    pub fn start(store: &OsStr) -> anyhow::Result<Self> {
+        let (child, address) = spawn(store, "127.0.0.1:0")?;
+        let child = Arc::new(Mutex::new(child));
+        let stopping = Arc::new(AtomicBool::new(false));
+        let watcher = {
+            let (child, stopping) = (child.clone(), stopping.clone());
+            let (store, address) = (store.to_owned(), address.clone());
+            std::thread::spawn(move || watch(&child, &stopping, &store, &address))
+        };
+        Ok(OwnNode { address, child, stopping, watcher: Some(watcher) })
+    }
+
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Has the node make everything durable and end.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        self.stopping.store(true, Ordering::SeqCst);
+        if let Some(watcher) = self.watcher.take() {
+            let _ = watcher.join();
+        }
+        let mut child = self.child.lock().expect("no panic holds it");
+        terminate(&child);
+        let status = child.wait().context("waiting for the node")?;
+        if !status.success() {
+            bail!("the node ended with {status}; its messages stand above");
+        }
+        Ok(())
+    }
+}
+
+fn spawn(store: &OsStr, listen: &str) -> anyhow::Result<(Child, String)> {
+    let command = std::env::current_exe().context("finding this command")?;
+    let mut child = Command::new(command)
+        .arg("node")
+        .arg(store)
+        .args(["--listen", listen, "--json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting a node")?;
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("it is piped");
+    BufReader::new(stdout).read_line(&mut line).context("reading the node's address")?;
+    let said: Option<serde_json::Value> = serde_json::from_str(&line).ok();
+    match said.as_ref().and_then(|said| said["listening"].as_str()) {
+        Some(address) => Ok((child, address.to_owned())),
+        None => {
+            let _ = child.wait();
+            bail!("the node for {} could not start; its message stands above", store.to_string_lossy())
+        }
+    }
+}
+
+/// Starts the node again, on the same port, when it dies before its time: clients send again what was not durable.
+fn watch(child: &Mutex<Child>, stopping: &AtomicBool, store: &OsString, address: &str) {
+    let mut restarts = 0;
+    while !stopping.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(50));
+        let mut child = child.lock().expect("no panic holds it");
+        let Ok(Some(status)) = child.try_wait() else { continue };
+        if stopping.load(Ordering::SeqCst) || restarts == MOST_RESTARTS {
+            return;
+        }
+        restarts += 1;
+        eprintln!("thalweg run: the node died ({status}); starting it again");
+        match spawn(store, address) {
+            Ok((again, _)) => *child = again,
+            Err(error) => eprintln!("thalweg run: {error:#}"),
+        }
+    }
+}
+
+fn terminate(child: &Child) {
+    if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
+        // Gone already: its status says how.
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+    }
+}

@@ -1,0 +1,155 @@
+//! Segments out: decoded blocks, kept a while because the next segment wanted is mostly in the same block.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use format::{ContainerId, FingerprintKind, Place, Run};
+use store::{PlacedBlock, SegmentStore};
+
+use crate::Result;
+
+/// Decoded bytes the cache holds at most.
+const CACHE_BYTES: usize = 64 << 20;
+
+/// A decoded block: every segment's range in it, in order, and whether it passed its fingerprint.
+pub(crate) struct Decoded {
+    raw: Vec<u8>,
+    /// Ends of the segments in `raw`.
+    ends: Vec<usize>,
+}
+
+impl Decoded {
+    fn new(placed: &PlacedBlock, kind: FingerprintKind) -> Result<Self> {
+        let raw = segment::decode_verified(&placed.block, kind)?;
+        let ends = placed.block.segments.iter().scan(0, |end, segment| {
+            *end += segment.bytes as usize;
+            Some(*end)
+        });
+        Ok(Decoded { ends: ends.collect(), raw })
+    }
+
+    fn range(&self, index: usize) -> Range<usize> {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        start..self.ends[index]
+    }
+}
+
+/// One decoded segment, sharing its block's memory.
+pub(crate) struct Segment {
+    block: Arc<Decoded>,
+    range: Range<usize>,
+}
+
+impl std::ops::Deref for Segment {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.block.raw[self.range.clone()]
+    }
+}
+
+/// Decoded blocks by the places in them; the oldest go first.
+#[derive(Default)]
+pub(crate) struct BlockCache {
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    /// By first place of a label: how many segments, the block, and the index in it where the label begins.
+    labels: BTreeMap<(ContainerId, u32), (u32, Arc<Decoded>, usize)>,
+    order: VecDeque<(Vec<(ContainerId, u32)>, usize)>,
+    bytes: usize,
+}
+
+impl BlockCache {
+    /// The segments of a run, decoded and checked.
+    pub fn segments(&self, store: &dyn SegmentStore, kind: FingerprintKind, run: Run) -> Result<Vec<Segment>> {
+        let mut found = Vec::with_capacity(run.count as usize);
+        let mut next = run.first;
+        let end = run.first + run.count;
+        while next < end {
+            let place = Place::new(run.container, next);
+            if let Some(segment) = self.find(place) {
+                found.push(segment);
+                next += 1;
+                continue;
+            }
+            let missing = self.missing_from(run.container, next, end);
+            let wanted = missing.first..missing.first + missing.count;
+            for placed in store.get(missing)? {
+                self.admit(&placed, kind, run.container, wanted.clone(), &mut found)?;
+            }
+            next = run.first + found.len() as u32;
+            if next < missing.first + missing.count {
+                let what = format!("segment {} (asked for with its neighbours)", Place::new(run.container, next));
+                return Err(store::Error::NotFound { what }.into());
+            }
+        }
+        Ok(found)
+    }
+
+    fn find(&self, place: Place) -> Option<Segment> {
+        let inner = self.inner.lock().expect("no panic holds it");
+        inner.find(place)
+    }
+
+    /// From `first` on, the segments not cached, up to the first that is.
+    fn missing_from(&self, container: ContainerId, first: u32, end: u32) -> Run {
+        let inner = self.inner.lock().expect("no panic holds it");
+        let next = inner.labels.range((container, first)..(container, end)).next();
+        let stop = next.map_or(end, |(key, _)| key.1).max(first + 1);
+        Run { container, first, count: stop - first }
+    }
+
+    /// Caches a block and appends those of its segments that are wanted; blocks come in the order of the run.
+    fn admit(
+        &self,
+        placed: &PlacedBlock,
+        kind: FingerprintKind,
+        container: ContainerId,
+        wanted: Range<u32>,
+        found: &mut Vec<Segment>,
+    ) -> Result<()> {
+        let block = Arc::new(Decoded::new(placed, kind)?);
+        for (index, place) in placed.places().enumerate() {
+            if place.container == container && wanted.contains(&place.ordinal) {
+                found.push(Segment { block: block.clone(), range: block.range(index) });
+            }
+        }
+        self.inner.lock().expect("no panic holds it").insert(placed, block);
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn find(&self, place: Place) -> Option<Segment> {
+        let key = (place.container, place.ordinal);
+        let (first, (count, block, index)) = self.labels.range(..=key).next_back()?;
+        if first.0 != place.container || place.ordinal - first.1 >= *count {
+            return None;
+        }
+        let ahead = place.ordinal - first.1;
+        Some(Segment { block: block.clone(), range: block.range(index + ahead as usize) })
+    }
+
+    fn insert(&mut self, placed: &PlacedBlock, block: Arc<Decoded>) {
+        let bytes = block.raw.len();
+        let mut keys = Vec::with_capacity(placed.labels.len());
+        let mut index = 0;
+        for label in &placed.labels {
+            let key = (label.container, label.first);
+            self.labels.insert(key, (label.count, block.clone(), index));
+            keys.push(key);
+            index += label.count as usize;
+        }
+        self.order.push_back((keys, bytes));
+        self.bytes += bytes;
+        while self.bytes > CACHE_BYTES {
+            let Some((keys, bytes)) = self.order.pop_front() else { break };
+            keys.iter().for_each(|key| drop(self.labels.remove(key)));
+            self.bytes -= bytes;
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Collection: frees what nothing refers to, beside writers, by epochs (design, rule 3).
+//!
+//! Marks from a snapshot, condemns files without a mark, rewrites files with too little left in them, and
+//! deletes files whose last possible reader is gone. A commit since the snapshot protects what it refers to;
+//! a writer that found a duplicate in a condemned container is refused at its commit and puts it again.
+
+use std::collections::BTreeMap;
+
+use catalog::{ContainerRecord, ContainerState, Snapshot};
+use format::{Block, BlockKind, ContainerId, Label};
+use store::{BlockPlan, ContainerIndex, LocalStore, PlacedBlock};
+
+use crate::marks::Marks;
+use crate::{Error, Repository, Result};
+
+/// A file is rewritten when this share of its payload is dead (percent).
+const DEAD_PERCENT: u64 = 20;
+
+/// What a collection did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Collected {
+    /// Files no kept version needs: condemned now.
+    pub condemned: u64,
+    /// Files of which the living part moved.
+    pub rewritten: u64,
+    /// Files deleted now, condemned in this or an earlier collection.
+    pub deleted: u64,
+    pub freed_bytes: u64,
+    /// Files that wait until older sessions end.
+    pub waiting: u64,
+}
+
+/// A container file and the logical numbers whose segments lie in it.
+struct FileOf {
+    physical: ContainerId,
+    logical: Vec<ContainerId>,
+}
+
+/// Collects the store, which must be on this machine.
+pub fn collect(repository: &Repository) -> Result<Collected> {
+    let local = repository.local_store("collect")?;
+    let mut collected = Collected::default();
+    // Our own container would be one more file that is not looked at.
+    local.close()?;
+    repository.lease.refresh_now()?;
+    let snapshot = repository.catalog.snapshot()?;
+    let marks = Marks::of_catalog(repository)?;
+    for file in live_files(repository)? {
+        collect_file(repository, local, snapshot, &marks, &file, &mut collected)?;
+    }
+    // Whatever this process learned before is of older epochs; and it must not hold its own condemnations back.
+    repository.lease.refresh_now()?;
+    delete(repository, local, &mut collected)?;
+    Ok(collected)
+}
+
+/// Files all of whose containers are sealed, by number.
+fn live_files(repository: &Repository) -> Result<Vec<FileOf>> {
+    let mut files: BTreeMap<ContainerId, FileOf> = BTreeMap::new();
+    for record in repository.catalog.containers()?.into_iter().filter(is_live) {
+        let physical = record.physical;
+        let file = files.entry(physical).or_insert(FileOf { physical, logical: Vec::new() });
+        file.logical.push(record.id);
+    }
+    Ok(files.into_values().collect())
+}
+
+fn is_live(record: &ContainerRecord) -> bool {
+    record.state == ContainerState::Live
+}
+
+fn collect_file(
+    repository: &Repository,
+    local: &LocalStore,
+    snapshot: Snapshot,
+    marks: &Marks,
+    file: &FileOf,
+    collected: &mut Collected,
+) -> Result<()> {
+    let index = match local.index(file.physical) {
+        Ok(index) => index,
+        // A container that was registered but never got its first byte: its writer died.
+        Err(store::Error::NotFound { .. }) => return condemn(repository, snapshot, file, collected),
+        // Damage is verify's to report; nothing of it is thrown away here.
+        Err(store::Error::Corrupt { .. }) => return Ok(()),
+        Err(other) => return Err(other.into()),
+    };
+    let (alive, all) = living_bytes(&index, marks, &file.logical);
+    if alive == 0 {
+        condemn(repository, snapshot, file, collected)
+    } else if (all - alive) * 100 >= all * DEAD_PERCENT && index.damages().is_empty() {
+        rewrite(repository, local, snapshot, marks, file, &index, collected)
+    } else {
+        Ok(())
+    }
+}
+
+fn condemn(repository: &Repository, snapshot: Snapshot, file: &FileOf, collected: &mut Collected) -> Result<()> {
+    let condemned = repository.catalog.condemn(snapshot, &file.logical)?;
+    collected.condemned += (condemned.len() == file.logical.len()) as u64;
+    Ok(())
+}
+
+/// Decoded bytes of the segments still needed, and of all.
+fn living_bytes(index: &ContainerIndex, marks: &Marks, logical: &[ContainerId]) -> (u64, u64) {
+    let (mut alive, mut all) = (0, 0);
+    for spot in index.blocks() {
+        let plan = index.describe(spot);
+        for (label, at, segment) in labelled(&plan) {
+            all += segment as u64;
+            if is_alive(&plan, marks, logical, label, at) {
+                alive += segment as u64;
+            }
+        }
+    }
+    (alive, all)
+}
+
+/// Container, ordinal and length of each segment of a block.
+fn labelled(plan: &BlockPlan) -> impl Iterator<Item = (ContainerId, u32, u32)> + '_ {
+    let places = plan.labels.iter().flat_map(|label| (label.first..label.first + label.count).map(|at| (label.container, at)));
+    places.zip(&plan.segments).map(|((container, at), segment)| (container, at, segment.bytes))
+}
+
+/// Journal records live for ever: the catalog can be made again from them. A copy whose number has moved on to
+/// another file is dead.
+fn is_alive(plan: &BlockPlan, marks: &Marks, logical: &[ContainerId], container: ContainerId, ordinal: u32) -> bool {
+    let ours = logical.contains(&container);
+    ours && (plan.spot.header.kind == BlockKind::Journal || marks.is_marked(container, ordinal))
+}
+
+fn rewrite(
+    repository: &Repository,
+    local: &LocalStore,
+    snapshot: Snapshot,
+    marks: &Marks,
+    file: &FileOf,
+    index: &ContainerIndex,
+    collected: &mut Collected,
+) -> Result<()> {
+    let plans: Vec<_> = index.blocks().iter().map(|spot| index.describe(spot)).collect();
+    let mut plans = plans.into_iter();
+    let mut blocks = Vec::new();
+    local.visit_blocks(file.physical, None, &mut |placed| {
+        let plan = plans.next().expect("a plan for every block");
+        let keep = |container, at| is_alive(&plan, marks, &file.logical, container, at);
+        blocks.extend(living_part(repository, placed, &keep).map_err(as_store_error)?);
+        Ok(())
+    })?;
+    let (physical, _) = local.write_rewritten(blocks.into_iter().map(Ok))?;
+    let moves: Vec<_> = file.logical.iter().map(|logical| (*logical, physical)).collect();
+    let moved = repository.catalog.relocate(snapshot, &moves)?;
+    collected.rewritten += !moved.is_empty() as u64;
+    Ok(())
+}
+
+fn as_store_error(error: Error) -> store::Error {
+    match error {
+        Error::Store(error) => error,
+        other => store::Error::Unavailable { peer: "collection".into(), why: other.to_string() },
+    }
+}
+
+/// The block with only its living segments; as it is when all live, none when none does.
+fn living_part(
+    repository: &Repository,
+    placed: PlacedBlock,
+    keep: &dyn Fn(ContainerId, u32) -> bool,
+) -> Result<Option<PlacedBlock>> {
+    let alive: Vec<bool> = placed.places().map(|place| keep(place.container, place.ordinal)).collect();
+    if alive.iter().all(|alive| *alive) {
+        return Ok(Some(placed));
+    }
+    if !alive.contains(&true) {
+        return Ok(None);
+    }
+    let raw = segment::decode_verified(&placed.block, repository.settings.fingerprint)?;
+    let segments = segment::segments(&placed.block, &raw).zip(&alive).filter(|(_, alive)| **alive);
+    let segments: Vec<_> = segments.map(|(segment, _)| segment).collect();
+    let header = placed.block.header;
+    let block: Block = segment::encode(header.kind, &segments, repository.settings.codec, header.record_length);
+    let labels = placed.places().zip(&alive).filter(|(_, alive)| **alive).fold(Vec::new(), |mut labels: Vec<Label>, (place, _)| {
+        match labels.last_mut() {
+            Some(last) if last.container == place.container && last.first + last.count == place.ordinal => last.count += 1,
+            _ => labels.push(Label { container: place.container, first: place.ordinal, count: 1 }),
+        }
+        labels
+    });
+    Ok(Some(PlacedBlock { labels, block }))
+}
+
+/// Deletes what no session can need any more.
+fn delete(repository: &Repository, local: &LocalStore, collected: &mut Collected) -> Result<()> {
+    let deletable = repository.catalog.deletable()?;
+    let sizes: BTreeMap<_, _> =
+        repository.catalog.containers()?.into_iter().map(|record| (record.id, record.stored_bytes)).collect();
+    for physical in &deletable {
+        local.remove_file(*physical)?;
+        collected.deleted += 1;
+        collected.freed_bytes += sizes.get(physical).copied().unwrap_or(0);
+    }
+    repository.catalog.deleted(&deletable)?;
+    collected.waiting = repository.catalog.statistics()?.condemned_containers;
+    Ok(())
+}
+
+impl Repository {
+    /// The store's files, for verbs that only work where they are.
+    pub(crate) fn local_store(&self, verb: &str) -> Result<&LocalStore> {
+        self.local.as_deref().ok_or_else(|| Error::Refused {
+            path: "this store".into(),
+            why: format!("is reached over the network; run `thalweg {verb}` on a machine that has its directory"),
+        })
+    }
+}

@@ -1,0 +1,84 @@
+//! The order of a commit: containers durable → manifest durable → one catalog transaction → journal → acknowledged.
+//!
+//! A commit that refers to containers collected meanwhile is refused by the catalog; the segments are put
+//! again from the condemned containers, whose files stay until this session ends, and it is tried again.
+
+use std::collections::BTreeSet;
+
+use catalog::{Commit, Committed};
+use format::{Change, ContainerId, SessionId};
+use store::Claimant;
+
+use crate::tree::rewrite;
+use crate::{Error, Repository, Result};
+
+/// A collector would have to condemn our containers this many times in a row.
+const ATTEMPTS: usize = 8;
+
+impl Repository {
+    /// Commits changes whose content was stored by this session; `references` are all containers they refer to.
+    pub fn commit(
+        &self,
+        claimant: Claimant,
+        mut changes: Vec<Change>,
+        mut references: BTreeSet<ContainerId>,
+        settles: Vec<(SessionId, u32, u64)>,
+    ) -> Result<Committed> {
+        for _ in 0..ATTEMPTS {
+            self.store.make_durable()?;
+            let commit = Commit {
+                session: self.lease.session(),
+                references: references.iter().copied().collect(),
+                changes: changes.clone(),
+                settles: settles.clone(),
+            };
+            match self.catalog.commit(&commit) {
+                Ok(committed) => {
+                    self.journal()?;
+                    return Ok(committed);
+                }
+                Err(catalog::Error::NotLive { containers }) => {
+                    self.forget(&containers)?;
+                    references = self.move_out_of(claimant, &mut changes, &containers)?;
+                }
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(Error::Failed("collection kept removing what this commit refers to; run it again".into()))
+    }
+
+    /// Commits what a remote client built: containers durable, the transaction, the journal. Refusals are the
+    /// client's to mend.
+    pub fn commit_once(&self, commit: &Commit) -> Result<Committed> {
+        self.store.make_durable()?;
+        let committed = self.catalog.commit(commit)?;
+        self.journal()?;
+        Ok(committed)
+    }
+
+    /// Nothing found in these containers is believed any more.
+    pub(crate) fn forget(&self, containers: &[ContainerId]) -> Result<()> {
+        if let Some(local) = &self.local {
+            containers.iter().for_each(|container| local.forget_container(*container));
+        }
+        self.lease.refresh_now()
+    }
+
+    /// Puts again whatever lies in `lost`; returns what the changes refer to then.
+    fn move_out_of(
+        &self,
+        claimant: Claimant,
+        changes: &mut [Change],
+        lost: &[ContainerId],
+    ) -> Result<BTreeSet<ContainerId>> {
+        let mut references = BTreeSet::new();
+        for change in changes {
+            if let Change::Write { version, .. } = change {
+                let built = rewrite(self, claimant, &version.root, lost)?;
+                version.root = built.root;
+                references.extend(built.references);
+            }
+        }
+        Ok(references)
+    }
+}

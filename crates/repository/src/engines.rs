@@ -1,0 +1,141 @@
+//! Making and opening a store in a directory: settings, containers, table and catalog in their places.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use catalog::{Catalog, Purpose, SqliteCatalog};
+use format::{ContainerId, SessionId, Settings};
+use store::files::{Directory, Files};
+use store::{ContainerFacts, LocalStore, Options, Registrar};
+
+use crate::lease::Lease;
+use crate::{Error, Repository, Result};
+
+/// What a store is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+const SETTINGS_FILE: &str = "store.toml";
+pub(crate) const CATALOG_FILE: &str = "catalog.sqlite";
+
+/// Makes a store at `path`, a directory that is missing or empty.
+pub fn create(path: &Path, settings: &Settings) -> Result<()> {
+    settings.check()?;
+    let io = |source| Error::io(path.display(), source);
+    std::fs::create_dir_all(path).map_err(io)?;
+    if std::fs::read_dir(path).map_err(io)?.next().is_some() {
+        let why = if path.join(SETTINGS_FILE).exists() { "there is a store already" } else { "the directory is not empty" };
+        return Err(Error::Refused { path: path.display().to_string(), why: why.into() });
+    }
+    let state = state_folder(path, settings);
+    std::fs::create_dir_all(&state).map_err(|source| Error::io(state.display(), source))?;
+    SqliteCatalog::open(&state.join(CATALOG_FILE), true)?;
+    write_settings(path, settings).map_err(io)
+}
+
+/// Written last and whole: a directory with `store.toml` is a store.
+fn write_settings(path: &Path, settings: &Settings) -> std::io::Result<()> {
+    let draft = path.join(".store.toml.new");
+    let mut file = std::fs::File::create(&draft)?;
+    file.write_all(settings.to_text().as_bytes())?;
+    file.sync_all()?;
+    std::fs::rename(&draft, path.join(SETTINGS_FILE))?;
+    std::fs::File::open(path)?.sync_all()
+}
+
+/// Where catalog and table live: beside the containers, or in the folder named at `init`, by the store's id.
+pub(crate) fn state_folder(path: &Path, settings: &Settings) -> PathBuf {
+    match &settings.state {
+        Some(folder) => Path::new(folder).join(settings.id.to_string()),
+        None => path.to_owned(),
+    }
+}
+
+/// The settings of the store at `path`.
+pub fn read_settings(path: &Path) -> Result<Settings> {
+    match std::fs::read_to_string(path.join(SETTINGS_FILE)) {
+        Ok(text) => Ok(Settings::from_text(&text)?),
+        Err(source) if matches!(source.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+            Err(Error::NoStore { path: path.display().to_string() })
+        }
+        Err(source) => Err(Error::io(path.join(SETTINGS_FILE).display(), source)),
+    }
+}
+
+/// Opens the store at `path`; a session begins, and ends with the repository.
+pub fn open(path: &Path, access: Access) -> Result<Repository> {
+    let settings = read_settings(path)?;
+    let catalog: Arc<dyn Catalog> = Arc::new(open_catalog(path, &settings)?);
+    let purpose = if access == Access::Read { Purpose::Read } else { Purpose::Write };
+    let lease = Lease::begin(catalog.clone(), purpose)?;
+    let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session: lease.session() });
+    let files: Arc<dyn Files> = Arc::new(Directory::new(path));
+    let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings)));
+    let local = Arc::new(LocalStore::open(files, state, &settings, registrar, Options::default())?);
+    Ok(Repository::new(settings, local.clone(), catalog, Some(local), lease))
+}
+
+fn open_catalog(path: &Path, settings: &Settings) -> Result<SqliteCatalog> {
+    let file = state_folder(path, settings).join(CATALOG_FILE);
+    if !file.exists() {
+        let why = "the catalog is missing; `thalweg verify --rebuild-catalog` makes it again from the containers";
+        return Err(Error::Refused { path: file.display().to_string(), why: why.into() });
+    }
+    Ok(SqliteCatalog::open(&file, false)?)
+}
+
+/// Puts a damaged or missing catalog aside and makes an empty one, to be filled again.
+pub(crate) fn fresh_catalog(path: &Path, settings: &Settings) -> Result<()> {
+    let file = state_folder(path, settings).join(CATALOG_FILE);
+    std::fs::create_dir_all(state_folder(path, settings)).map_err(|source| Error::io(path.display(), source))?;
+    for suffix in ["", "-wal", "-shm"] {
+        let old = PathBuf::from(format!("{}{suffix}", file.display()));
+        let aside = PathBuf::from(format!("{}{suffix}.old", file.display()));
+        match std::fs::rename(&old, &aside) {
+            Ok(()) => {}
+            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(source) => return Err(Error::io(old.display(), source)),
+        }
+    }
+    SqliteCatalog::open(&file, true)?;
+    Ok(())
+}
+
+/// A store's way to the catalog.
+pub(crate) struct CatalogRegistrar {
+    pub catalog: Arc<dyn Catalog>,
+    pub session: SessionId,
+}
+
+impl Registrar for CatalogRegistrar {
+    fn open(&self) -> store::Result<ContainerId> {
+        self.catalog.open_container(self.session).map_err(as_store_error)
+    }
+
+    fn sealed(&self, container: ContainerId, facts: ContainerFacts) -> store::Result<()> {
+        self.catalog.seal_container(container, facts.stored_bytes, facts.segments).map_err(as_store_error)
+    }
+
+    fn is_live(&self, container: ContainerId) -> store::Result<bool> {
+        let record = self.catalog.container(container).map_err(as_store_error)?;
+        Ok(record.is_some_and(|record| {
+            matches!(record.state, catalog::ContainerState::Open | catalog::ContainerState::Live)
+        }))
+    }
+
+    fn locate(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
+        let record = self.catalog.container(container).map_err(as_store_error)?;
+        Ok(record.map(|record| record.physical))
+    }
+}
+
+fn as_store_error(error: catalog::Error) -> store::Error {
+    match error {
+        catalog::Error::Full { path } => store::Error::Full { path },
+        other => store::Error::Unavailable { peer: "the catalog".into(), why: other.to_string() },
+    }
+}

@@ -1,0 +1,43 @@
+//! The journal of catalog changes: kept in containers, so that the catalog can be made again from them.
+//!
+//! A transaction leaves its record in the catalog's outbox; here it moves into a container, durably, before
+//! the commit is acknowledged. What a crash left in the outbox, the next committer moves.
+
+use format::{BlockKind, JournalRecord};
+use store::Claimant;
+
+use crate::keep::Fresh;
+use crate::{Repository, Result};
+
+/// Records moved at a time.
+const BATCH: usize = 1024;
+/// Who puts journal records; never asks for claims, so the number is free.
+const JOURNALIST: Claimant = Claimant(u64::MAX);
+
+impl Repository {
+    /// Moves the outbox into containers; returns when it is durable there. Two processes may move the same
+    /// record: it has the same sequence number then, and counts once.
+    pub(crate) fn journal(&self) -> Result<()> {
+        if self.local.is_none() {
+            return Ok(()); // The node at the other end does it.
+        }
+        loop {
+            let records = self.catalog.unjournaled(BATCH)?;
+            if records.is_empty() {
+                return Ok(());
+            }
+            self.put_records(&records)?;
+            self.store.make_durable()?;
+            let sequences: Vec<_> = records.iter().map(|record| record.sequence).collect();
+            self.catalog.journaled(&sequences)?;
+        }
+    }
+
+    fn put_records(&self, records: &[JournalRecord]) -> Result<()> {
+        let encoded: Vec<_> = records.iter().map(JournalRecord::encode).collect();
+        let fresh: Vec<_> =
+            encoded.iter().map(|bytes| Fresh { fingerprint: self.fingerprint(bytes), bytes }).collect();
+        self.keep_again(JOURNALIST, BlockKind::Journal, &fresh)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! Which segments are referred to: a bit each.
+
+use std::collections::BTreeMap;
+
+use format::{ContainerId, Run};
+
+use crate::tree::collect_runs;
+use crate::{Repository, Result};
+
+/// Roots fetched from the catalog at a time.
+const ROOTS_AT_ONCE: usize = 4096;
+
+/// Bits by logical container and ordinal.
+#[derive(Default)]
+pub(crate) struct Marks {
+    containers: BTreeMap<ContainerId, Vec<u64>>,
+    /// Marks made, repetitions included.
+    pub references: u64,
+}
+
+impl Marks {
+    /// Marks every segment that a kept version or a checkpoint needs, manifests included.
+    pub fn of_catalog(repository: &Repository) -> Result<Self> {
+        let mut marks = Marks::default();
+        let mut after = 0;
+        loop {
+            let roots = repository.catalog.roots(after, ROOTS_AT_ONCE)?;
+            let Some((last, _)) = roots.last() else { return Ok(marks) };
+            after = *last;
+            for (_, root) in &roots {
+                collect_runs(repository, root, &mut |run| marks.mark(run))?;
+            }
+        }
+    }
+
+    pub fn mark(&mut self, run: Run) {
+        let bits = self.containers.entry(run.container).or_default();
+        let words = (run.first as usize + run.count as usize).div_ceil(64);
+        if bits.len() < words {
+            bits.resize(words, 0);
+        }
+        for ordinal in run.first..run.first + run.count {
+            bits[ordinal as usize / 64] |= 1 << (ordinal % 64);
+        }
+        self.references += run.count as u64;
+    }
+
+    pub fn is_marked(&self, container: ContainerId, ordinal: u32) -> bool {
+        let word = self.containers.get(&container).and_then(|bits| bits.get(ordinal as usize / 64));
+        word.is_some_and(|word| word >> (ordinal % 64) & 1 == 1)
+    }
+
+    /// Every container with a mark.
+    pub fn containers(&self) -> impl Iterator<Item = ContainerId> + '_ {
+        self.containers.keys().copied()
+    }
+
+    /// The marked segments of a container, as runs.
+    pub fn runs(&self, container: ContainerId) -> Vec<Run> {
+        let mut runs: Vec<Run> = Vec::new();
+        let bits = self.containers.get(&container).map_or(&[][..], |bits| bits);
+        for ordinal in 0..bits.len() as u32 * 64 {
+            if bits[ordinal as usize / 64] >> (ordinal % 64) & 1 == 0 {
+                continue;
+            }
+            match runs.last_mut() {
+                Some(run) if run.first + run.count == ordinal => run.count += 1,
+                _ => runs.push(Run { container, first: ordinal, count: 1 }),
+            }
+        }
+        runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marked_runs_come_back() {
+        let mut marks = Marks::default();
+        let container = ContainerId(3);
+        marks.mark(Run { container, first: 60, count: 10 });
+        marks.mark(Run { container, first: 100, count: 1 });
+        marks.mark(Run { container, first: 69, count: 2 });
+        let runs: Vec<_> = marks.runs(container).iter().map(|run| (run.first, run.count)).collect();
+        assert_eq!(runs, [(60, 11), (100, 1)]);
+        assert!(marks.is_marked(container, 100) && !marks.is_marked(container, 99));
+        assert_eq!(marks.references, 13);
+    }
+}

@@ -1,0 +1,218 @@
+//! Many files in: cuts, names and stores their content, small files sharing blocks.
+//!
+//! A packer is one thread's; it gathers about a megabyte of segments before it asks the store what it lacks,
+//! so a tree of small files costs few questions and few blocks.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use format::{BlockKind, Fingerprint};
+use segment::Cutter;
+use store::Claimant;
+
+use crate::keep::Fresh;
+use crate::tree::{Builder, Built};
+use crate::{Repository, Result};
+
+/// Segments gathered before the store is asked (bytes).
+const BATCH_BYTES: usize = 1 << 20;
+
+/// A file whose content is stored.
+pub struct Packed<T> {
+    /// What the caller handed in with the file.
+    pub tag: T,
+    pub built: Built,
+    /// BLAKE3 of the content in order.
+    pub content: [u8; 32],
+}
+
+/// Takes files one after the other; gives them back, in order, when their segments are stored.
+pub struct Packer<'a, T> {
+    repository: &'a Repository,
+    claimant: Claimant,
+    /// Segments waiting to be stored, in `bytes`.
+    batch: Vec<(Fingerprint, Range<usize>)>,
+    bytes: Vec<u8>,
+    drafts: VecDeque<Draft<'a, T>>,
+    finished: Vec<Packed<T>>,
+}
+
+/// A file under way: its builder, and what is to be appended once the batch has places.
+struct Draft<'a, T> {
+    builder: Builder<'a>,
+    waiting: VecDeque<Item>,
+    cutter: Cutter,
+    /// Bytes given that are not yet a segment.
+    tail: Vec<u8>,
+    hasher: blake3::Hasher,
+    /// With the whole file given: the caller's tag.
+    tag: Option<T>,
+}
+
+enum Item {
+    Segment,
+    Zeros(u64),
+    Hole(u64),
+}
+
+impl<'a, T> Packer<'a, T> {
+    /// `claimant` must be this packer's alone.
+    pub fn new(repository: &'a Repository, claimant: Claimant) -> Self {
+        Packer {
+            repository,
+            claimant,
+            batch: Vec::new(),
+            bytes: Vec::with_capacity(BATCH_BYTES),
+            drafts: VecDeque::new(),
+            finished: Vec::new(),
+        }
+    }
+
+    pub fn begin(&mut self) {
+        let settings = &self.repository.settings;
+        self.drafts.push_back(Draft {
+            builder: Builder::new(self.repository, self.claimant),
+            waiting: VecDeque::new(),
+            cutter: Cutter::new(settings.chunker, settings.segment_bytes),
+            tail: Vec::new(),
+            hasher: blake3::Hasher::new(),
+            tag: None,
+        });
+    }
+
+    /// The next bytes of the file begun last.
+    pub fn data(&mut self, bytes: &[u8]) -> Result<()> {
+        self.current().hasher.update(bytes);
+        if self.current().tail.is_empty() {
+            let used = self.cut(bytes, false)?;
+            self.current().tail.extend_from_slice(&bytes[used..]);
+        } else {
+            let mut tail = std::mem::take(&mut self.current().tail);
+            tail.extend_from_slice(bytes);
+            let used = self.cut(&tail, false)?;
+            tail.drain(..used);
+            self.current().tail = tail;
+        }
+        Ok(())
+    }
+
+    /// A hole of the file begun last; what was given before it is cut here.
+    pub fn hole(&mut self, length: u64) -> Result<()> {
+        self.flush_tail()?;
+        let draft = self.current();
+        // The content digest is of what a reader sees.
+        let zeros = [0; 4096];
+        let mut left = length;
+        while left > 0 {
+            let count = left.min(zeros.len() as u64);
+            draft.hasher.update(&zeros[..count as usize]);
+            left -= count;
+        }
+        draft.waiting.push_back(Item::Hole(length));
+        Ok(())
+    }
+
+    /// The file begun last is whole.
+    pub fn end(&mut self, tag: T) -> Result<()> {
+        self.flush_tail()?;
+        self.current().tag = Some(tag);
+        if self.batch.is_empty() {
+            self.settle(Vec::new())?;
+        }
+        Ok(())
+    }
+
+    /// The file begun last is given up; what was stored of it is garbage for collection.
+    pub fn abandon(&mut self) -> Result<()> {
+        self.flush()?;
+        self.drafts.pop_back();
+        Ok(())
+    }
+
+    /// Files whose content is stored by now (in this process; durable with the commit).
+    pub fn take_finished(&mut self) -> Vec<Packed<T>> {
+        std::mem::take(&mut self.finished)
+    }
+
+    /// Stores what is gathered.
+    pub fn flush(&mut self) -> Result<()> {
+        let batch = std::mem::take(&mut self.batch);
+        let fresh: Vec<_> = batch
+            .iter()
+            .map(|(fingerprint, range)| Fresh { fingerprint: *fingerprint, bytes: &self.bytes[range.clone()] })
+            .collect();
+        let places = self.repository.keep(self.claimant, BlockKind::Data, &fresh)?;
+        let stored = batch.iter().zip(places).map(|((fingerprint, range), place)| (place, *fingerprint, range.len() as u32));
+        let stored: Vec<_> = stored.collect();
+        self.bytes.clear();
+        self.settle(stored)
+    }
+
+    fn current(&mut self) -> &mut Draft<'a, T> {
+        self.drafts.back_mut().expect("begin comes first")
+    }
+
+    fn flush_tail(&mut self) -> Result<()> {
+        let tail = std::mem::take(&mut self.current().tail);
+        let used = self.cut(&tail, true)?;
+        debug_assert_eq!(used, tail.len());
+        let settings = &self.repository.settings;
+        self.current().cutter = Cutter::new(settings.chunker, settings.segment_bytes);
+        Ok(())
+    }
+
+    /// Takes segments off the front of `bytes`; returns how many bytes they are.
+    fn cut(&mut self, bytes: &[u8], end: bool) -> Result<usize> {
+        let mut used = 0;
+        while used < bytes.len() {
+            let Some(length) = self.current().cutter.next(&bytes[used..], end) else { break };
+            self.segment(&bytes[used..used + length])?;
+            used += length;
+        }
+        Ok(used)
+    }
+
+    fn segment(&mut self, bytes: &[u8]) -> Result<()> {
+        if segment::is_zero(bytes) {
+            self.current().waiting.push_back(Item::Zeros(bytes.len() as u64));
+            return Ok(());
+        }
+        if self.bytes.len() + bytes.len() > BATCH_BYTES && !self.batch.is_empty() {
+            self.flush()?;
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        self.batch.push((self.repository.fingerprint(bytes), start..start + bytes.len()));
+        self.current().waiting.push_back(Item::Segment);
+        Ok(())
+    }
+
+    /// Hands the places out to the files that wait for them, in order.
+    fn settle(&mut self, stored: Vec<(format::Place, Fingerprint, u32)>) -> Result<()> {
+        let mut stored = stored.into_iter();
+        while let Some(draft) = self.drafts.front_mut() {
+            while let Some(item) = draft.waiting.front() {
+                match item {
+                    Item::Zeros(length) => draft.builder.zeros(*length)?,
+                    Item::Hole(length) => draft.builder.hole(*length)?,
+                    Item::Segment => match stored.next() {
+                        Some((place, fingerprint, bytes)) => draft.builder.segment(place, fingerprint, bytes)?,
+                        None => return Ok(()),
+                    },
+                }
+                draft.waiting.pop_front();
+            }
+            let Some(tag) = draft.tag.take() else { return Ok(()) };
+            let draft = self.drafts.pop_front().expect("it was the front");
+            let content = *draft.hasher.finalize().as_bytes();
+            self.finished.push(Packed { tag, built: draft.builder.finish()?, content });
+        }
+        Ok(())
+    }
+}
+
+impl<T> Drop for Packer<'_, T> {
+    fn drop(&mut self) {
+        self.repository.store.release(self.claimant);
+    }
+}

@@ -1,0 +1,59 @@
+//! The pair of engines a store consists of, and the settings it was made with.
+
+use std::sync::Arc;
+
+use catalog::Catalog;
+use format::Settings;
+use store::{LocalStore, SegmentStore};
+
+use crate::blocks::BlockCache;
+use crate::lease::Lease;
+
+/// An open store, near or far. Cheap to share: wrap it in an `Arc`.
+pub struct Repository {
+    pub settings: Settings,
+    pub(crate) store: Arc<dyn SegmentStore>,
+    pub(crate) catalog: Arc<dyn Catalog>,
+    /// The same store, when it is on this machine: collection, verification and rebuilding need its files.
+    pub(crate) local: Option<Arc<LocalStore>>,
+    pub(crate) lease: Lease,
+    pub(crate) cache: BlockCache,
+}
+
+impl Repository {
+    /// Joins two engines; `local` is the store again when its files can be reached.
+    pub fn new(
+        settings: Settings,
+        store: Arc<dyn SegmentStore>,
+        catalog: Arc<dyn Catalog>,
+        local: Option<Arc<LocalStore>>,
+        lease: Lease,
+    ) -> Self {
+        Repository { settings, store, catalog, local, lease, cache: BlockCache::default() }
+    }
+
+    pub fn catalog(&self) -> &dyn Catalog {
+        &*self.catalog
+    }
+
+    pub fn store(&self) -> &dyn SegmentStore {
+        &*self.store
+    }
+
+    pub fn store_arc(&self) -> Arc<dyn SegmentStore> {
+        self.store.clone()
+    }
+
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// Seals what is open and ends the lease; call it when done, so that nothing is left for others to tidy.
+    pub fn close(&self) -> crate::Result<()> {
+        if let Some(local) = &self.local {
+            local.close()?;
+        }
+        self.lease.end();
+        Ok(())
+    }
+}

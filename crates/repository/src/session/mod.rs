@@ -1,0 +1,25 @@
+//! What a node does for a path while programs write it (design, rules 7 and 8).
+//!
+//! A [`Seat`] is one node's share of a session: the stripes it serves. Pieces arrive in any size and order;
+//! they are assembled into segments, reduced in the background, and settled: made durable as a checkpoint
+//! that lists what was written. When all seats have settled, [`publish`] lays their checkpoints over the
+//! path's head and commits the result. Nothing here has threads, sockets or a clock; the node has them.
+
+mod assembly;
+mod budget;
+mod layers;
+mod publish;
+mod reduce;
+mod restore;
+mod seat;
+mod settle;
+mod sources;
+mod staging;
+
+pub use budget::Budget;
+pub use publish::{publish, recover, Published};
+pub use seat::{Arrival, Seat, SeatOptions};
+pub use sources::Source;
+
+/// The time, where a session must note one (nanoseconds since 1970): the caller's clock, real or simulated.
+pub type Clock = std::sync::Arc<dyn Fn() -> i64 + Send + Sync>;

@@ -1,0 +1,91 @@
+//! From checkpoints to a version: what a session wrote is laid over the path's head as it is at that moment.
+
+use catalog::{Checkpoint, PathSession};
+use format::{Attributes, Change, FileTimes, Root, SessionId, StorePath, VersionRecord};
+use store::Claimant;
+
+use crate::tree::{splice, Extents};
+use crate::{Error, Repository, Result};
+
+/// Tries against other writers of the same path before giving up.
+const ATTEMPTS: usize = 64;
+
+/// The version that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    pub path: StorePath,
+    pub version: u64,
+    pub size: u64,
+}
+
+/// Commits what the session's seats have settled. `now_ns` becomes the file's modification time.
+pub fn publish(repository: &Repository, claimant: Claimant, session: SessionId, now_ns: i64) -> Result<Published> {
+    let found = repository.catalog.path_session(session)?;
+    let Some(found) = found else {
+        return Err(Error::Failed(format!("session {session} has ended; nothing is left to commit")));
+    };
+    for _ in 0..ATTEMPTS {
+        let checkpoints = repository.catalog.checkpoints(session)?;
+        match commit_over_head(repository, claimant, &found, &checkpoints, now_ns) {
+            Err(Error::Catalog(catalog::Error::HeadMoved { .. })) => continue,
+            other => return other,
+        }
+    }
+    Err(Error::Failed(format!("{}: other writers kept committing first; try again", found.path)))
+}
+
+/// Publishes what an interrupted session had checkpointed, and drops the session.
+pub fn recover(repository: &Repository, claimant: Claimant, session: SessionId, now_ns: i64) -> Result<Published> {
+    let published = publish(repository, claimant, session, now_ns)?;
+    repository.catalog.discard(session)?;
+    Ok(published)
+}
+
+fn commit_over_head(
+    repository: &Repository,
+    claimant: Claimant,
+    session: &PathSession,
+    checkpoints: &[Checkpoint],
+    now_ns: i64,
+) -> Result<Published> {
+    let entry = repository.catalog.entry(&session.path)?;
+    let head = entry.as_ref().and_then(|entry| entry.head.as_ref());
+    if let (Some(head), true) = (head, checkpoints.is_empty()) {
+        let (version, size) = (head.number, head.record.size);
+        return Ok(Published { path: session.path.clone(), version, size });
+    }
+    let mut edits = Extents::default();
+    for checkpoint in checkpoints {
+        edits.lay_manifest(repository, &checkpoint.root, 0)?;
+    }
+    let base = head.map(|head| (&head.record.root, head.record.size));
+    let size = final_size(base, session.nodes.len(), checkpoints);
+    let built = splice(repository, claimant, base, &edits, size)?;
+    let attributes = attributes(entry.as_ref().map(|entry| &entry.attributes), now_ns);
+    let change = Change::Write {
+        path: session.path.clone(),
+        attributes,
+        version: VersionRecord { root: built.root, size, content: None },
+        base: Some(head.map(|head| head.number)),
+    };
+    let committed = repository.commit(claimant, vec![change], built.references, settles(checkpoints))?;
+    Ok(Published { path: session.path.clone(), version: committed.numbers[0].1, size })
+}
+
+/// A size that was set counts as it is (all seats noted it); one that was grown into does not cut a longer head.
+fn final_size(base: Option<(&Root, u64)>, seats: usize, checkpoints: &[Checkpoint]) -> u64 {
+    let newest = |seat: u32| checkpoints.iter().rfind(|checkpoint| checkpoint.seat == seat);
+    let grown = (0..seats as u32).filter_map(newest).map(|checkpoint| checkpoint.size).max().unwrap_or(0);
+    let was_set = checkpoints.iter().any(|checkpoint| checkpoint.resized);
+    if was_set { grown } else { grown.max(base.map_or(0, |(_, size)| size)) }
+}
+
+fn attributes(old: Option<&Attributes>, now_ns: i64) -> Attributes {
+    let mut attributes = old.cloned().unwrap_or(Attributes { mode: 0o644, ..Attributes::default() });
+    attributes.times = FileTimes { modified_ns: now_ns, changed_ns: 0 };
+    attributes
+}
+
+fn settles(checkpoints: &[Checkpoint]) -> Vec<(SessionId, u32, u64)> {
+    checkpoints.iter().map(|checkpoint| (checkpoint.session, checkpoint.seat, checkpoint.number)).collect()
+}

@@ -1,0 +1,167 @@
+//! A settle: what a seat has received becomes a durable checkpoint, and its senders may forget it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use catalog::Checkpoint;
+use format::ContainerId;
+use store::Claimant;
+
+use super::layers::{runs_by_stamp, Content, Stretch};
+use super::seat::{Seat, State};
+use super::sources::Source;
+use super::staging::Fragments;
+use crate::tree::{rewrite, Builder, Built};
+use crate::{Error, Result};
+
+/// What the seat has to make durable, copied out of it.
+struct Taken {
+    stretches: BTreeMap<u64, Stretch>,
+    size: u64,
+    resized: bool,
+    epoch: u64,
+    number: u64,
+    frontier: Vec<(u64, u32, u64)>,
+}
+
+impl Seat {
+    /// Makes durable what has come. With `fragments`, segments that are not whole are stored as they are;
+    /// without, they wait for the rest. With `epoch`, that epoch begins: later arrivals of older ones are
+    /// repetitions. Returns how far each source's pieces are durable now, where that moved.
+    pub fn settle(&self, claimant: Claimant, fragments: bool, epoch: Option<u64>) -> Result<Vec<(Source, u64)>> {
+        let _turn = self.settling.lock().expect("no panic holds it");
+        let settled = self.settle_in_turn(claimant, fragments, epoch);
+        if let Err(error) = &settled {
+            self.fail(error);
+        }
+        settled
+    }
+
+    fn settle_in_turn(&self, claimant: Claimant, fragments: bool, epoch: Option<u64>) -> Result<Vec<(Source, u64)>> {
+        let (frontier, pieces) = self.wait_until_reduced(claimant, fragments)?;
+        self.store_fragments(claimant, pieces)?;
+        if let Some(taken) = self.copy_fresh(epoch, &frontier) {
+            self.checkpoint(claimant, taken)?;
+        }
+        let mut state = self.usable()?;
+        if let Some(epoch) = epoch {
+            state.epoch = state.epoch.max(epoch);
+        }
+        Ok(state.sources.durable(&frontier))
+    }
+
+    /// Reduces until nothing that came before now is left, then, under the same lock, takes the fragments.
+    fn wait_until_reduced(&self, claimant: Claimant, fragments: bool) -> Result<(HashMap<Source, u64>, Fragments)> {
+        let (generation, mut frontier) = {
+            let mut state = self.usable()?;
+            state.unsettled_bytes = 0;
+            (state.staging.begin_settle(), state.sources.frontier())
+        };
+        loop {
+            let worked = self.reduce(claimant)?;
+            let mut state = self.usable()?;
+            if state.staging.is_reduced(generation) {
+                let pieces = if fragments { state.staging.fragments() } else { Vec::new() };
+                hold_back(&mut frontier, &state);
+                return Ok((frontier, pieces));
+            }
+            if !worked {
+                // The rest is in the hands of other workers.
+                drop(self.changed.wait(state).expect("no panic holds it"));
+            }
+        }
+    }
+
+    fn store_fragments(&self, claimant: Claimant, fragments: Fragments) -> Result<()> {
+        let bytes: Vec<&[u8]> = fragments.iter().map(|(_, bytes, _)| &bytes[..]).collect();
+        let contents = self.store_contents(claimant, &bytes)?;
+        let mut state = self.usable()?;
+        for ((offset, bytes, stamp), content) in fragments.iter().zip(contents) {
+            state.lay_fresh(*offset, Stretch { length: bytes.len() as u64, content, stamp: *stamp });
+        }
+        Ok(())
+    }
+
+    fn copy_fresh(&self, epoch: Option<u64>, frontier: &HashMap<Source, u64>) -> Option<Taken> {
+        let mut state = self.lock();
+        if state.fresh.is_empty() && !state.size_is_new {
+            return None;
+        }
+        let number = state.next_checkpoint;
+        state.next_checkpoint += 1;
+        state.size_is_new = false;
+        let resized = std::mem::take(&mut state.resized);
+        let epoch = epoch.unwrap_or(state.epoch);
+        let frontier = frontier.iter().map(|(source, sequence)| (source.client, source.stream, *sequence)).collect();
+        // Readers find the stretches in `fresh` until they are in `settled`: the copies leave only then.
+        Some(Taken { stretches: state.fresh.copy(), size: state.size, resized, epoch, number, frontier })
+    }
+
+    fn checkpoint(&self, claimant: Claimant, taken: Taken) -> Result<()> {
+        let built = self.sparse_manifest(claimant, &taken)?;
+        self.record(claimant, &taken, built)?;
+        let mut state = self.lock();
+        for (offset, entry, stamp) in runs_by_stamp(&taken.stretches) {
+            state.settled.lay(&self.repository, offset, entry, stamp)?;
+        }
+        for (offset, stretch) in &taken.stretches {
+            state.fresh.drop_if_unchanged(*offset, stretch);
+        }
+        Ok(())
+    }
+
+    /// The manifest of what was written, holes between.
+    fn sparse_manifest(&self, claimant: Claimant, taken: &Taken) -> Result<Built> {
+        let mut builder = Builder::new(&self.repository, claimant);
+        let mut position = 0;
+        for (offset, stretch) in &taken.stretches {
+            builder.hole(offset - position)?;
+            match stretch.content {
+                Content::Segment { place, fingerprint, bytes, skip } => {
+                    let to_its_end = skip as u64 + stretch.length == bytes as u64;
+                    builder.part(place, fingerprint, skip, stretch.length as u32, to_its_end)?;
+                }
+                Content::Zero => builder.zeros(stretch.length)?,
+            }
+            position = offset + stretch.length;
+        }
+        builder.finish()
+    }
+
+    /// Durable first, then the catalog's record of it.
+    fn record(&self, claimant: Claimant, taken: &Taken, mut built: Built) -> Result<()> {
+        for _ in 0..8 {
+            self.repository.store.make_durable()?;
+            let checkpoint = Checkpoint {
+                session: self.options.session,
+                seat: self.options.seat,
+                holder: self.options.holder,
+                number: taken.number,
+                epoch: taken.epoch,
+                root: built.root.clone(),
+                size: taken.size,
+                resized: taken.resized,
+                frontier: taken.frontier.clone(),
+            };
+            let references: Vec<ContainerId> = built.references.iter().copied().collect();
+            let writer = self.repository.lease.session();
+            match self.repository.catalog.checkpoint(writer, &checkpoint, &references) {
+                Ok(()) => return Ok(()),
+                Err(catalog::Error::NotLive { containers }) => {
+                    self.repository.forget(&containers)?;
+                    built = rewrite(&self.repository, claimant, &built.root, &containers)?;
+                }
+                Err(other) => return Err(other.into()),
+            }
+        }
+        Err(Error::Failed("collection kept removing what this checkpoint refers to".into()))
+    }
+}
+
+/// Pieces that still sit in segments that are not whole keep their senders from forgetting them.
+fn hold_back(frontier: &mut HashMap<Source, u64>, state: &State) {
+    for (source, first) in state.staging.held_back() {
+        if let Some(sequence) = frontier.get_mut(&source) {
+            *sequence = (*sequence).min(first - 1);
+        }
+    }
+}

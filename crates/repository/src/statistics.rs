@@ -1,0 +1,133 @@
+//! What a store and a file amount to.
+
+use std::collections::BTreeMap;
+
+use format::{EntryKind, Root, Run};
+
+use crate::marks::Marks;
+use crate::tree::entries_in;
+use crate::{Repository, Result};
+
+/// Roots fetched from the catalog at a time.
+const ROOTS_AT_ONCE: usize = 4096;
+/// Segments whose blocks are looked at together.
+const SEGMENTS_AT_ONCE: usize = 256;
+
+/// Figures of a whole store (bytes and counts); the keys of `thalweg stats --json`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct StoreFigures {
+    /// Sum of the sizes of all kept versions.
+    pub logical_bytes: u64,
+    /// Decoded length of the distinct segments that kept versions refer to.
+    pub unique_bytes: u64,
+    /// Length of the container files.
+    pub stored_bytes: u64,
+    /// References to segments in all kept versions.
+    pub segments: u64,
+    /// Distinct segments among them.
+    pub unique_segments: u64,
+    pub containers: u64,
+    pub files: u64,
+    /// Memory the fingerprint table takes in this process.
+    pub table_memory_bytes: u64,
+}
+
+/// Figures of one version of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct FileStatistics {
+    pub segments: u64,
+    pub unique_segments: u64,
+    /// Decoded length of the distinct segments.
+    pub unique_bytes: u64,
+    /// Their share of the blocks they are stored in.
+    pub stored_bytes: u64,
+    pub zero_bytes: u64,
+    pub hole_bytes: u64,
+    /// Decoded bytes by the codec of the block they lie in.
+    pub codecs: BTreeMap<&'static str, u64>,
+}
+
+/// Figures of the whole store. Walks every kept manifest; reads no content.
+pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
+    let known = repository.catalog.statistics()?;
+    let mut marks = Marks::default();
+    let mut after = 0;
+    loop {
+        let roots = repository.catalog.roots(after, ROOTS_AT_ONCE)?;
+        let Some((last, _)) = roots.last() else { break };
+        after = *last;
+        for (_, root) in &roots {
+            mark_content(repository, root, &mut marks)?;
+        }
+    }
+    let mut figures = StoreFigures {
+        logical_bytes: known.logical_bytes,
+        stored_bytes: known.container_bytes,
+        segments: marks.references,
+        containers: known.live_containers,
+        files: known.files,
+        table_memory_bytes: repository.local.as_ref().map_or(0, |local| local.table_memory_bytes() as u64),
+        ..StoreFigures::default()
+    };
+    let containers: Vec<_> = marks.containers().collect();
+    for run in containers.into_iter().flat_map(|container| marks.runs(container)) {
+        figures.unique_segments += run.count as u64;
+        let entries = repository.store.entries(run)?;
+        figures.unique_bytes += entries.iter().map(|entry| entry.bytes as u64).sum::<u64>();
+    }
+    Ok(figures)
+}
+
+/// Marks the content of a file, not the pages of its manifest.
+fn mark_content(repository: &Repository, root: &Root, marks: &mut Marks) -> Result<()> {
+    entries_in(repository, root, 0..u64::MAX, &mut |_, entry| {
+        if let EntryKind::Data { run, .. } = entry.kind {
+            marks.mark(run);
+        }
+        Ok(())
+    })
+}
+
+/// Figures of one version. Reads the blocks' headers, and with them their payloads, but decodes nothing.
+pub fn file_statistics(repository: &Repository, root: &Root) -> Result<FileStatistics> {
+    let mut figures = FileStatistics::default();
+    let mut marks = Marks::default();
+    entries_in(repository, root, 0..u64::MAX, &mut |_, entry| {
+        match entry.kind {
+            EntryKind::Data { run, .. } => marks.mark(run),
+            EntryKind::Zero => figures.zero_bytes += entry.length,
+            EntryKind::Hole | EntryKind::Page { .. } => figures.hole_bytes += entry.length,
+        }
+        Ok(())
+    })?;
+    figures.segments = marks.references;
+    let containers: Vec<_> = marks.containers().collect();
+    for run in containers.into_iter().flat_map(|container| marks.runs(container)) {
+        figures.unique_segments += run.count as u64;
+        figures.add_blocks(repository, run)?;
+    }
+    Ok(figures)
+}
+
+impl FileStatistics {
+    fn add_blocks(&mut self, repository: &Repository, run: Run) -> Result<()> {
+        let wanted = run.first..run.first + run.count;
+        for first in wanted.clone().step_by(SEGMENTS_AT_ONCE) {
+            let count = (wanted.end - first).min(SEGMENTS_AT_ONCE as u32);
+            for placed in repository.store.get(Run { container: run.container, first, count })? {
+                let header = placed.block.header;
+                let within = first..first + count;
+                let ours: u64 = placed
+                    .places()
+                    .zip(&placed.block.segments)
+                    .filter(|(place, _)| place.container == run.container && within.contains(&place.ordinal))
+                    .map(|(_, segment)| segment.bytes as u64)
+                    .sum();
+                self.unique_bytes += ours;
+                self.stored_bytes += ours * header.stored_bytes as u64 / header.raw_bytes.max(1) as u64;
+                *self.codecs.entry(header.codec.name()).or_default() += ours;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,16 @@
+//! Manifests as trees of pages: built once, read in ranges, spliced into new versions.
+//!
+//! A page is cut where its entries' digests say so, so that an unchanged stretch of a file gives the same
+//! pages again and they are stored once.
+
+mod builder;
+mod extents;
+mod narrow;
+mod splice;
+mod walk;
+
+pub use builder::{Builder, Built};
+pub(crate) use extents::Extents;
+pub(crate) use narrow::narrow;
+pub(crate) use splice::{rewrite, splice};
+pub(crate) use walk::{collect_runs, entries_in, is_leaf_of_pages};

@@ -1,0 +1,68 @@
+//! Cuts an entry down to part of its bytes.
+
+use format::{run_digest, Entry, EntryKind, Run, SegmentEntry};
+
+use crate::{Repository, Result};
+
+/// `length` bytes of the entry, from `from` on. A data entry keeps only the segments it still needs.
+pub(crate) fn narrow(repository: &Repository, entry: Entry, from: u64, length: u64) -> Result<Entry> {
+    debug_assert!(from + length <= entry.length);
+    if from == 0 && length == entry.length {
+        return Ok(entry);
+    }
+    let kind = match entry.kind {
+        EntryKind::Data { run, skip, digest } => {
+            let segments = repository.checked_entries(run, &digest)?;
+            narrow_run(run, &segments, skip as u64 + from, length)
+        }
+        EntryKind::Page { .. } => unreachable!("only content entries are narrowed"),
+        fill => fill,
+    };
+    Ok(Entry { length, kind })
+}
+
+fn narrow_run(run: Run, segments: &[SegmentEntry], start: u64, length: u64) -> EntryKind {
+    let mut offset = 0;
+    let mut first = None;
+    let mut last = 0;
+    for (i, segment) in segments.iter().enumerate() {
+        let end = offset + segment.bytes as u64;
+        if end > start && offset < start + length {
+            first.get_or_insert_with(|| (i, (start - offset) as u32));
+            last = i;
+        }
+        offset = end;
+    }
+    let (first, skip) = first.expect("an entry's bytes lie in its segments");
+    let digest = run_digest(segments[first..=last].iter().map(|segment| &segment.fingerprint));
+    let run = Run { container: run.container, first: run.first + first as u32, count: (last - first + 1) as u32 };
+    EntryKind::Data { run, skip, digest }
+}
+
+impl Repository {
+    /// Fingerprints and lengths of a run, checked against the digest the manifest holds.
+    pub(crate) fn checked_entries(&self, run: Run, digest: &[u8; 32]) -> Result<Vec<SegmentEntry>> {
+        let segments = self.store.entries(run)?;
+        if run_digest(segments.iter().map(|segment| &segment.fingerprint)) != *digest {
+            let why = format!("segments {} to {} are not those the manifest names", run.first, run.first + run.count - 1);
+            return Err(store::Error::Corrupt { path: format!("container {}", run.container), offset: 0, why }.into());
+        }
+        Ok(segments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use format::{ContainerId, Fingerprint};
+
+    #[test]
+    fn a_narrowed_run_keeps_just_the_segments_it_needs() {
+        let segments: Vec<_> =
+            (0..4).map(|i| SegmentEntry { fingerprint: Fingerprint([i; 32]), bytes: 100 }).collect();
+        let run = Run { container: ContainerId(1), first: 10, count: 4 };
+        let EntryKind::Data { run, skip, digest } = narrow_run(run, &segments, 150, 100) else { panic!() };
+        assert_eq!((run.first, run.count, skip), (11, 2, 50));
+        assert_eq!(digest, run_digest([&Fingerprint([1; 32]), &Fingerprint([2; 32])]));
+    }
+}

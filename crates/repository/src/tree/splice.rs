@@ -1,0 +1,129 @@
+//! New versions from old: edits laid over a base, whose untouched pages are shared.
+
+use std::ops::Range;
+
+use format::{BlockKind, ContainerId, Entry, EntryKind, Page, Root, Run};
+use store::Claimant;
+
+use super::{entries_in, is_leaf_of_pages, narrow, Builder, Built, Extents};
+use crate::keep::Fresh;
+use crate::{Repository, Result};
+
+/// The file that `edits` make of `base`, `size` bytes long.
+pub(crate) fn splice(
+    repository: &Repository,
+    claimant: Claimant,
+    base: Option<(&Root, u64)>,
+    edits: &Extents,
+    size: u64,
+) -> Result<Built> {
+    let mut builder = Builder::new(repository, claimant);
+    let mut position = 0;
+    for (offset, entry) in edits.iter() {
+        if offset >= size {
+            break;
+        }
+        copy(repository, base, position..offset, &mut builder)?;
+        let length = entry.length.min(size - offset);
+        push(&mut builder, narrow(repository, entry, 0, length)?)?;
+        position = offset + length;
+    }
+    copy(repository, base, position..size, &mut builder)?;
+    builder.finish()
+}
+
+fn push(builder: &mut Builder, entry: Entry) -> Result<()> {
+    match entry.kind {
+        EntryKind::Zero => builder.zeros(entry.length),
+        EntryKind::Hole => builder.hole(entry.length),
+        _ => builder.entry(entry),
+    }
+}
+
+/// The base's content of a range; beyond its end there is a hole.
+fn copy(repository: &Repository, base: Option<(&Root, u64)>, range: Range<u64>, builder: &mut Builder) -> Result<()> {
+    if range.is_empty() {
+        return Ok(());
+    }
+    let end = base.map_or(0, |(_, length)| length).clamp(range.start, range.end);
+    if let Some((root, _)) = base.filter(|_| end > range.start) {
+        let page = repository.root_page(root)?;
+        copy_page(repository, &page, 0, &(range.start..end), builder)?;
+    }
+    builder.hole(range.end - end)
+}
+
+fn copy_page(
+    repository: &Repository,
+    page: &Page,
+    mut offset: u64,
+    range: &Range<u64>,
+    builder: &mut Builder,
+) -> Result<()> {
+    for entry in &page.entries {
+        let (start, end) = (offset.max(range.start), (offset + entry.length).min(range.end));
+        if start < end {
+            let whole = end - start == entry.length;
+            match &entry.kind {
+                EntryKind::Page { .. } if whole && is_leaf_of_pages(page) => builder.leaf(*entry)?,
+                EntryKind::Page { place, digest } => {
+                    let child = repository.page(*place, digest)?;
+                    copy_page(repository, &child, offset, range, builder)?;
+                }
+                _ => push(builder, narrow(repository, *entry, start - offset, end - start)?)?,
+            }
+        }
+        offset += entry.length;
+    }
+    Ok(())
+}
+
+/// The same file with every segment that lies in `lost` put again, somewhere new.
+pub(crate) fn rewrite(
+    repository: &Repository,
+    claimant: Claimant,
+    root: &Root,
+    lost: &[ContainerId],
+) -> Result<Built> {
+    let mut builder = Builder::new(repository, claimant);
+    entries_in(repository, root, 0..u64::MAX, &mut |_, entry| match entry.kind {
+        EntryKind::Data { run, skip, .. } if lost.contains(&run.container) => {
+            put_again(repository, claimant, run, skip, entry.length, &mut builder)
+        }
+        _ => push(&mut builder, entry),
+    })?;
+    builder.finish()
+}
+
+/// Segments read and put in one go when a run moves.
+const MOVED_AT_ONCE: u32 = 128;
+
+fn put_again(
+    repository: &Repository,
+    claimant: Claimant,
+    run: Run,
+    skip: u32,
+    length: u64,
+    builder: &mut Builder,
+) -> Result<()> {
+    let mut left = length;
+    let mut skip = skip;
+    for first in (run.first..run.first + run.count).step_by(MOVED_AT_ONCE as usize) {
+        let count = MOVED_AT_ONCE.min(run.first + run.count - first);
+        let part = Run { container: run.container, first, count };
+        let segments = repository.cache.segments(&*repository.store, repository.settings.fingerprint, part)?;
+        let fresh: Vec<_> = segments
+            .iter()
+            .map(|bytes| Fresh { fingerprint: repository.fingerprint(bytes), bytes })
+            .collect();
+        let places = repository.keep_again(claimant, BlockKind::Data, &fresh)?;
+        for (segment, place) in fresh.iter().zip(places) {
+            let bytes = (segment.bytes.len() as u64 - skip as u64).min(left) as u32;
+            let to_its_end = skip as usize + bytes as usize == segment.bytes.len();
+            builder.part(place, segment.fingerprint, skip, bytes, to_its_end)?;
+            left -= bytes as u64;
+            skip = 0;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Visits the content entries of a range, reading only the pages on the way.
+
+use std::ops::Range;
+
+use format::{page_digest, Entry, EntryKind, Page, Place, Root, Run};
+
+use crate::{Repository, Result};
+
+impl Repository {
+    /// The root page of a manifest.
+    pub(crate) fn root_page(&self, root: &Root) -> Result<Page> {
+        match root {
+            Root::Inline(bytes) => Ok(Page::decode(bytes)?),
+            Root::Stored { place, digest } => self.page(*place, digest),
+        }
+    }
+
+    /// A stored page, checked against the digest its parent holds.
+    pub(crate) fn page(&self, place: Place, digest: &[u8; 32]) -> Result<Page> {
+        let segments = self.cache.segments(&*self.store, self.settings.fingerprint, Run::single(place))?;
+        if page_digest(&segments[0]) != *digest {
+            let why = "the page is not the one its parent names".to_owned();
+            return Err(store::Error::Corrupt { path: format!("manifest page {place}"), offset: 0, why }.into());
+        }
+        Ok(Page::decode(&segments[0])?)
+    }
+}
+
+/// Calls `visit` with the offset and every content entry that overlaps `range`, in order.
+pub(crate) fn entries_in(
+    repository: &Repository,
+    root: &Root,
+    range: Range<u64>,
+    visit: &mut dyn FnMut(u64, Entry) -> Result<()>,
+) -> Result<()> {
+    let page = repository.root_page(root)?;
+    descend(repository, &page, 0, &range, visit)
+}
+
+fn descend(
+    repository: &Repository,
+    page: &Page,
+    mut offset: u64,
+    range: &Range<u64>,
+    visit: &mut dyn FnMut(u64, Entry) -> Result<()>,
+) -> Result<()> {
+    for entry in &page.entries {
+        let end = offset + entry.length;
+        if offset >= range.end {
+            break;
+        }
+        if end > range.start {
+            match &entry.kind {
+                EntryKind::Page { place, digest } => {
+                    let child = repository.page(*place, digest)?;
+                    descend(repository, &child, offset, range, visit)?;
+                }
+                _ => visit(offset, *entry)?,
+            }
+        }
+        offset = end;
+    }
+    Ok(())
+}
+
+/// Calls `visit` with every run of segments a manifest needs, its own pages included.
+pub(crate) fn collect_runs(repository: &Repository, root: &Root, visit: &mut dyn FnMut(Run)) -> Result<()> {
+    if let Root::Stored { place, .. } = root {
+        visit(Run::single(*place));
+    }
+    let page = repository.root_page(root)?;
+    runs_of(repository, &page, visit)
+}
+
+fn runs_of(repository: &Repository, page: &Page, visit: &mut dyn FnMut(Run)) -> Result<()> {
+    for entry in &page.entries {
+        match &entry.kind {
+            EntryKind::Data { run, .. } => visit(*run),
+            EntryKind::Page { place, digest } => {
+                visit(Run::single(*place));
+                runs_of(repository, &repository.page(*place, digest)?, visit)?;
+            }
+            EntryKind::Zero | EntryKind::Hole => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether the page's entries are pages of level 0.
+pub(crate) fn is_leaf_of_pages(page: &Page) -> bool {
+    page.level == 1
+}

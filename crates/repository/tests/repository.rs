@@ -1,0 +1,12 @@
+//! The repository against simple oracles: a map of bytes, a plain copy.
+
+extern crate thalweg_repository as repository;
+
+#[path = "repository/fixture.rs"]
+mod fixture;
+#[path = "repository/histories.rs"]
+mod histories;
+#[path = "repository/sessions.rs"]
+mod sessions;
+#[path = "repository/files.rs"]
+mod files;

@@ -1,0 +1,142 @@
+//! Stores to test on: in memory with a clock of our own, able to lose power; and a random number generator.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use catalog::{Catalog, ContainerState, Join, MemoryCatalog, PathSession, Purpose};
+use format::{ContainerId, Settings, SessionId, StoreId, StorePath};
+use repository::{Budget, Lease, Repository, Seat};
+use store::files::Memory;
+use store::{Claimant, ContainerFacts, LocalStore, Options, Registrar};
+
+/// Everything that survives the death of a process: the files and the catalog.
+#[derive(Clone)]
+pub struct World {
+    pub files: Arc<Memory>,
+    pub catalog: Arc<MemoryCatalog>,
+    clock: Arc<AtomicI64>,
+    pub settings: Settings,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let clock = Arc::new(AtomicI64::new(1_000_000_000));
+        let now = clock.clone();
+        let catalog = Arc::new(MemoryCatalog::new().with_clock(Arc::new(move || now.load(Ordering::SeqCst))));
+        World { files: Arc::new(Memory::new()), catalog, clock, settings: Settings::new(StoreId([1; 16])) }
+    }
+
+    /// One process's view of the store.
+    pub fn process(&self) -> Arc<Repository> {
+        let catalog: Arc<dyn Catalog> = self.catalog.clone();
+        let session = catalog.begin(Purpose::Write, 1_000_000).unwrap().id;
+        let registrar = Arc::new(Registered { catalog: catalog.clone(), session });
+        let options = Options { background: false, container_bytes: 256 << 10, part_bytes: 32 << 10, ..Options::default() };
+        let local = LocalStore::open(self.files.clone(), self.files.clone(), &self.settings, registrar, options).unwrap();
+        let local = Arc::new(local);
+        let lease = Lease::unattended(catalog.clone(), session);
+        Arc::new(Repository::new(self.settings.clone(), local.clone(), catalog, Some(local), lease))
+    }
+
+    pub fn pass(&self, nanoseconds: i64) {
+        self.clock.fetch_add(nanoseconds, Ordering::SeqCst);
+    }
+
+    pub fn now_ns(&self) -> i64 {
+        self.clock.load(Ordering::SeqCst)
+    }
+
+    pub fn join(&self, path: &str, nodes: usize) -> PathSession {
+        let nodes = (0..nodes).map(|i| format!("node-{i}")).collect();
+        let join =
+            Join { path: self::path(path), nodes, stripe_bytes: STRIPE_BYTES, job: String::new(), lease_ms: 1_000_000 };
+        self.catalog.join(&join).unwrap()
+    }
+}
+
+pub const STRIPE_BYTES: u64 = 4 * SEGMENT_BYTES as u64;
+pub const SEGMENT_BYTES: u32 = 1024;
+pub const CLAIMANT: Claimant = Claimant(7);
+
+struct Registered {
+    catalog: Arc<dyn Catalog>,
+    session: SessionId,
+}
+
+impl Registrar for Registered {
+    fn open(&self) -> store::Result<ContainerId> {
+        Ok(self.catalog.open_container(self.session).unwrap())
+    }
+
+    fn sealed(&self, container: ContainerId, facts: ContainerFacts) -> store::Result<()> {
+        self.catalog.seal_container(container, facts.stored_bytes, facts.segments).unwrap();
+        Ok(())
+    }
+
+    fn is_live(&self, container: ContainerId) -> store::Result<bool> {
+        let record = self.catalog.container(container).unwrap();
+        Ok(record.is_some_and(|record| matches!(record.state, ContainerState::Open | ContainerState::Live)))
+    }
+
+    fn locate(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
+        Ok(self.catalog.container(container).unwrap().map(|record| record.physical))
+    }
+}
+
+pub fn path(text: &str) -> StorePath {
+    StorePath::new(text.as_bytes()).unwrap()
+}
+
+pub fn seat(repository: &Arc<Repository>, session: SessionId, number: u32, holder: u64) -> Seat {
+    let budget = Arc::new(Budget::new(1 << 30));
+    Seat::take(repository.clone(), budget, session, number, holder, SEGMENT_BYTES).unwrap()
+}
+
+/// The content of the head of a path.
+pub fn content(repository: &Repository, name: &str) -> Vec<u8> {
+    let head = repository.catalog().entry(&path(name)).unwrap().unwrap().head.unwrap();
+    let mut bytes = vec![0xee; head.record.size as usize];
+    let read = repository.reader(&head.record.root, head.record.size).read_at(0, &mut bytes).unwrap();
+    assert_eq!(read, bytes.len());
+    bytes
+}
+
+/// Repeatable randomness (splitmix64).
+#[derive(Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        // Runs, repetitions and zeros, so that duplicates and zero segments occur.
+        match self.below(4) {
+            0 => vec![0; count],
+            1 => vec![self.below(3) as u8; count],
+            _ => (0..count).map(|_| self.next() as u8).collect(),
+        }
+    }
+}
+
+/// Runs a test with many seeds; the failing one is printed.
+pub fn with_seeds(count: u64, test: impl Fn(u64)) {
+    let first = std::env::var("THALWEG_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seeds = first.map_or(1..count + 1, |seed: u64| seed..seed + 1);
+    for seed in seeds {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| test(seed)));
+        if let Err(panic) = outcome {
+            eprintln!("failed with THALWEG_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Sessions of paths: pieces in, checkpoints, versions out.
+
+use repository::{Arrival, Source, publish};
+
+use crate::fixture::{CLAIMANT, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, seat, with_seeds};
+
+fn arrival(sequence: u64) -> Arrival {
+    Arrival { source: Source { client: 1, stream: 0 }, sequence, stamp: 0, epoch: 0 }
+}
+
+#[test]
+fn what_is_written_is_read_before_and_after_the_commit() {
+    let world = World::new();
+    let node = world.process();
+    let session = world.join("run/out", 1);
+    let seat = seat(&node, session.id, 0, 1);
+    let bytes: Vec<u8> = (0..5000u32).map(|i| (i % 251) as u8).collect();
+    seat.write(arrival(1), &[(100, 5000)], bytes.clone()).unwrap();
+    let mut read = vec![1; 5200];
+    assert_eq!(seat.read(0, &mut read).unwrap(), 5100);
+    assert_eq!((&read[..100], &read[100..5100], &read[5100..]), (&[0; 100][..], &bytes[..], &[0; 100][..]));
+    assert_eq!(seat.settle(CLAIMANT, true, None).unwrap(), [(arrival(1).source, 1)]);
+    let mut again = vec![1; 5200];
+    seat.read(0, &mut again).unwrap();
+    assert_eq!(again, read);
+    let published = publish(&node, CLAIMANT, session.id, 5).unwrap();
+    assert_eq!((published.version, published.size), (1, 5100));
+    assert_eq!(content(&node, "run/out"), read[..5100]);
+}
+
+#[test]
+fn interleaved_pieces_of_many_become_one_segment_each() {
+    let world = World::new();
+    let node = world.process();
+    let session = world.join("out", 1);
+    let seat = seat(&node, session.id, 0, 1);
+    let mut random = Random(3);
+    let segments = 16;
+    let all: Vec<u8> = (0..segments * SEGMENT_BYTES).map(|_| random.next() as u8).collect();
+    for rank in 0..4u64 {
+        let pieces: Vec<(u64, u64)> = (0..all.len() as u64).step_by(160).map(|at| (at + rank * 40, 40)).collect();
+        let pieces: Vec<_> = pieces.into_iter().filter(|(at, _)| *at < all.len() as u64).collect();
+        let pieces: Vec<_> = pieces.iter().map(|(at, bytes)| (*at, (*bytes).min(all.len() as u64 - at))).collect();
+        let payload = pieces.iter().flat_map(|(at, bytes)| all[*at as usize..(at + bytes) as usize].to_vec()).collect();
+        let source = Source { client: rank, stream: 0 };
+        seat.write(Arrival { source, sequence: 1, stamp: 0, epoch: 0 }, &pieces, payload).unwrap();
+    }
+    seat.settle(CLAIMANT, true, None).unwrap();
+    publish(&node, CLAIMANT, session.id, 5).unwrap();
+    assert_eq!(content(&node, "out"), all);
+    let figures = repository::store_statistics(&node).unwrap();
+    assert_eq!((figures.segments, figures.unique_segments), (segments as u64, segments as u64));
+}
+
+#[test]
+fn a_second_session_changes_only_what_it_writes() {
+    let world = World::new();
+    let node = world.process();
+    for round in 0..3u8 {
+        let session = world.join("out", 1);
+        let seat = seat(&node, session.id, 0, 1);
+        let at = round as u64 * 700;
+        seat.write(arrival(1), &[(at, 1500)], vec![round + 1; 1500]).unwrap();
+        seat.settle(CLAIMANT, true, None).unwrap();
+        publish(&node, CLAIMANT, session.id, 5).unwrap();
+        node.catalog().leave(session.id).unwrap();
+    }
+    let bytes = content(&node, "out");
+    let expected: Vec<u8> = (0..2900).map(|i| if i < 700 { 1 } else if i < 1400 { 2 } else { 3 }).collect();
+    assert_eq!(bytes, expected);
+    assert_eq!(node.catalog().versions(&crate::fixture::path("out")).unwrap().len(), 3);
+}
+
+#[test]
+fn a_file_cut_short_and_grown_again_shows_zeros_not_what_was_there() {
+    let world = World::new();
+    let node = world.process();
+    let session = world.join("out", 2);
+    let seats = [seat(&node, session.id, 0, 1), seat(&node, session.id, 1, 2)];
+    let span = STRIPE_BYTES as usize;
+    seats[0].write(arrival(1), &[(0, STRIPE_BYTES)], vec![1; span]).unwrap();
+    seats[1].write(arrival(1), &[(STRIPE_BYTES, STRIPE_BYTES)], vec![2; span]).unwrap();
+    for seat in &seats {
+        seat.settle(CLAIMANT, true, None).unwrap();
+        seat.set_size(500).unwrap();
+    }
+    seats[1].write(arrival(2), &[(STRIPE_BYTES + 10, 5)], vec![3; 5]).unwrap();
+    seats.iter().for_each(|seat| drop(seat.settle(CLAIMANT, true, None).unwrap()));
+    publish(&node, CLAIMANT, session.id, 5).unwrap();
+    let mut expected = vec![0; span + 15];
+    expected[..500].fill(1);
+    expected[span + 10..].fill(3);
+    assert_eq!(content(&node, "out"), expected);
+}
+
+#[test]
+fn random_writes_through_many_nodes_equal_a_plain_file() {
+    with_seeds(60, |seed| {
+        let mut random = Random(seed);
+        let world = World::new();
+        let nodes: Vec<_> = (0..3).map(|_| world.process()).collect();
+        let session = world.join("out", nodes.len());
+        let seats: Vec<_> = (0..3).map(|i| seat(&nodes[i], session.id, i as u32, i as u64)).collect();
+        let mut plain: Vec<u8> = Vec::new();
+        let mut sequences = [0u64; 3];
+        for _ in 0..random.below(60) + 5 {
+            let offset = random.below(20 * SEGMENT_BYTES as u64);
+            let count = random.below(6 * SEGMENT_BYTES as u64) as usize + 1;
+            let bytes = random.bytes(count);
+            if plain.len() < offset as usize + count {
+                plain.resize(offset as usize + count, 0);
+            }
+            plain[offset as usize..offset as usize + count].copy_from_slice(&bytes);
+            write_striped(&seats, &mut sequences, offset, &bytes);
+            match random.below(8) {
+                0 => drop(seats[random.below(3) as usize].reduce(CLAIMANT).unwrap()),
+                1 => drop(seats[random.below(3) as usize].settle(CLAIMANT, random.below(2) == 0, None).unwrap()),
+                2 => {
+                    let size = random.below(plain.len() as u64 + 2000);
+                    plain.resize(size as usize, 0);
+                    seats.iter().for_each(|seat| seat.set_size(size).unwrap());
+                }
+                3 => {
+                    let size = seats.iter().map(|seat| seat.size().unwrap()).max().unwrap();
+                    assert_eq!(size, plain.len() as u64);
+                    let from = random.below(plain.len() as u64);
+                    let count = random.below(plain.len() as u64 - from) as usize;
+                    assert_eq!(read_striped(&seats, from, count), plain[from as usize..from as usize + count]);
+                }
+                4 => {
+                    seats.iter().for_each(|seat| drop(seat.settle(CLAIMANT, true, None).unwrap()));
+                    publish(&nodes[0], CLAIMANT, session.id, 5).unwrap();
+                    assert_eq!(content(&nodes[1], "out"), plain);
+                }
+                _ => {}
+            }
+        }
+        seats.iter().for_each(|seat| drop(seat.settle(CLAIMANT, true, None).unwrap()));
+        publish(&nodes[0], CLAIMANT, session.id, 5).unwrap();
+        assert_eq!(content(&nodes[2], "out"), plain);
+        let verified = repository::verify(&nodes[0], true, &mut |_| {}).unwrap();
+        assert_eq!(verified.damages, []);
+    });
+}
+
+fn stripes(offset: u64, count: usize) -> Vec<(usize, u64, u64)> {
+    let (mut at, end) = (offset, offset + count as u64);
+    let mut parts = Vec::new();
+    while at < end {
+        let stripe = at / STRIPE_BYTES;
+        let next = ((stripe + 1) * STRIPE_BYTES).min(end);
+        parts.push(((stripe % 3) as usize, at, next - at));
+        at = next;
+    }
+    parts
+}
+
+fn write_striped(seats: &[repository::Seat], sequences: &mut [u64; 3], offset: u64, bytes: &[u8]) {
+    for (seat, at, count) in stripes(offset, bytes.len()) {
+        sequences[seat] += 1;
+        let from = (at - offset) as usize;
+        let payload = bytes[from..from + count as usize].to_vec();
+        seats[seat].write(arrival(sequences[seat]), &[(at, count)], payload).unwrap();
+    }
+}
+
+fn read_striped(seats: &[repository::Seat], offset: u64, count: usize) -> Vec<u8> {
+    let mut bytes = vec![9; count];
+    for (seat, at, part) in stripes(offset, count) {
+        let from = (at - offset) as usize;
+        seats[seat].read(at, &mut bytes[from..from + part as usize]).unwrap();
+    }
+    bytes
+}

@@ -1,0 +1,387 @@
+//! What lies where in one container: its labels, blocks and segments, in memory.
+//!
+//! Found by logical place and by fingerprint; about 44 bytes a segment. Parts that are damaged are not in it
+//! and are told as [`Damage`]. An index never loses what it had: refreshing one only adds parts.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use format::{
+    Block, BlockHeader, ContainerId, Fingerprint, Label, PART_HEADER_BYTES, PartEntry, PartHeader, Place, Reader, Run,
+    SegmentEntry, TableEntry, checksum,
+};
+
+use super::slots::Slots;
+use crate::PlacedBlock;
+
+/// A part that cannot be read, or only partly.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// In the container's file.
+    pub offset: u64,
+    pub why: String,
+}
+
+/// The index of one part, as stored between its header and its data.
+#[derive(Clone, Debug)]
+pub struct PartIndex {
+    pub header: PartHeader,
+    pub labels: Vec<Label>,
+    pub blocks: Vec<BlockHeader>,
+    pub segments: Vec<SegmentEntry>,
+}
+
+impl PartIndex {
+    /// Reads and checks the index bytes that follow `header`.
+    pub fn decode(header: PartHeader, bytes: &[u8]) -> format::Result<Self> {
+        let mut from = Reader::new("part index", bytes);
+        if checksum(bytes) != header.index_checksum {
+            return from.refuse("the checksum does not match");
+        }
+        let labels = (0..header.labels).map(|_| Label::read(&mut from)).collect::<format::Result<Vec<_>>>()?;
+        let blocks = (0..header.blocks).map(|_| BlockHeader::read(&mut from)).collect::<format::Result<Vec<_>>>()?;
+        let segments =
+            (0..header.segments).map(|_| SegmentEntry::read(&mut from)).collect::<format::Result<Vec<_>>>()?;
+        let part = PartIndex { header, labels, blocks, segments };
+        match part.contradiction() {
+            Some(why) => from.refuse(why),
+            None => from.end().map(|()| part),
+        }
+    }
+
+    /// Why labels, blocks and segments do not fit each other, if they do not.
+    fn contradiction(&self) -> Option<&'static str> {
+        let labelled: u64 = self.labels.iter().map(|label| label.count as u64).sum();
+        let blocked: u64 = self.blocks.iter().map(|block| block.segments as u64).sum();
+        let (mut segment, mut offset) = (0, 0);
+        if labelled != self.segments.len() as u64 || blocked != self.segments.len() as u64 {
+            return Some("labels, blocks and segments do not add up");
+        }
+        if self.labels.iter().any(|label| {
+            label.count == 0
+                || label.container.0 > TableEntry::MAX_CONTAINER
+                || label.first as u64 + label.count as u64 > TableEntry::MAX_ORDINAL as u64 + 1
+        }) {
+            return Some("a label is empty or beyond the limits");
+        }
+        for block in &self.blocks {
+            let inside = &self.segments[segment..segment + block.segments as usize];
+            if inside.iter().map(|entry| entry.bytes as u64).sum::<u64>() != block.raw_bytes as u64 {
+                return Some("a block's segments do not add up to its length");
+            }
+            if block.offset != offset {
+                return Some("a block does not begin where the one before it ends");
+            }
+            segment += block.segments as usize;
+            offset += block.stored_bytes as u64;
+        }
+        (offset != self.header.data_bytes).then_some("the blocks do not fill the part")
+    }
+}
+
+/// A block and where it begins in the file.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockSpot {
+    pub header: BlockHeader,
+    pub file_offset: u64,
+    first_segment: u32,
+}
+
+/// A block that is to be read, and what it will hold.
+#[derive(Clone, Debug)]
+pub struct BlockPlan {
+    pub spot: BlockSpot,
+    pub labels: Vec<Label>,
+    pub segments: Vec<SegmentEntry>,
+}
+
+impl BlockPlan {
+    /// The block, once its payload is there; none when the payload is not what was stored.
+    pub fn complete(self, payload: Vec<u8>) -> Option<PlacedBlock> {
+        let header = BlockHeader { offset: 0, ..self.spot.header };
+        let whole = checksum(&payload) == header.checksum;
+        let block = Block { header, segments: self.segments, payload };
+        whole.then_some(PlacedBlock { labels: self.labels, block })
+    }
+}
+
+/// Which logical numbers consecutive segments of the index bear.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    label: Label,
+    segment: u32,
+}
+
+/// Everything known of one container's file.
+pub struct ContainerIndex {
+    container: ContainerId,
+    sealed: bool,
+    /// Where the next part would begin: everything before has been read.
+    end_offset: u64,
+    /// Number of the next part.
+    next_part: u32,
+    parts: Vec<PartEntry>,
+    /// In the order of the segments; neighbours that continue each other are one.
+    spans: Vec<Span>,
+    /// Indices into `spans`, sorted by place.
+    by_place: Vec<u32>,
+    blocks: Vec<BlockSpot>,
+    segments: Vec<SegmentEntry>,
+    slots: Slots,
+    damages: Vec<Damage>,
+    lost_segments: u64,
+    /// The first so many segments are known to survive power loss.
+    durable_segments: AtomicU32,
+}
+
+impl ContainerIndex {
+    /// Of a container in whose file nothing has been read before `end_offset`.
+    pub fn new(container: ContainerId, end_offset: u64) -> Self {
+        ContainerIndex {
+            container,
+            sealed: false,
+            end_offset,
+            next_part: 0,
+            parts: Vec::new(),
+            spans: Vec::new(),
+            by_place: Vec::new(),
+            blocks: Vec::new(),
+            segments: Vec::new(),
+            slots: Slots::default(),
+            damages: Vec::new(),
+            lost_segments: 0,
+            durable_segments: AtomicU32::new(0),
+        }
+    }
+
+    /// A copy to which parts can be added; those who hold this one are not disturbed.
+    pub fn copy(&self) -> Self {
+        let mut copy = ContainerIndex::new(self.container, self.end_offset);
+        copy.next_part = self.next_part;
+        copy.parts = self.parts.clone();
+        copy.spans = self.spans.clone();
+        copy.by_place = self.by_place.clone();
+        copy.blocks = self.blocks.clone();
+        copy.segments = self.segments.clone();
+        copy.slots.reserve(copy.segments.len(), &copy.segments);
+        copy.damages = self.damages.clone();
+        copy.lost_segments = self.lost_segments;
+        copy.durable_segments = AtomicU32::new(self.durable_segments());
+        copy
+    }
+
+    /// The part found at `offset`.
+    pub fn add_part(&mut self, offset: u64, part: PartIndex) {
+        let data_offset = offset + PART_HEADER_BYTES as u64 + part.header.index_bytes();
+        let mut segment = self.segments.len() as u32;
+        self.parts.push(PartEntry { offset, bytes: part.header.part_bytes(), segments: part.header.segments });
+        for block in part.blocks {
+            self.blocks.push(BlockSpot {
+                header: block,
+                file_offset: data_offset + block.offset,
+                first_segment: segment,
+            });
+            segment += block.segments;
+        }
+        self.add_labels(&part.labels);
+        let known = self.segments.len();
+        self.segments.extend(part.segments);
+        self.slots.reserve(self.segments.len(), &self.segments[..known]);
+        for (index, segment) in self.segments.iter().enumerate().skip(known) {
+            self.slots.insert(index as u32, &segment.fingerprint);
+        }
+        self.next_part = part.header.number + 1;
+        self.end_offset = offset + part.header.part_bytes();
+    }
+
+    fn add_labels(&mut self, labels: &[Label]) {
+        let mut segment = self.segments.len() as u32;
+        let spans_before = self.spans.len();
+        for label in labels {
+            match self.spans.last_mut() {
+                Some(Span { label: last, .. })
+                    if last.container == label.container && last.first + last.count == label.first =>
+                {
+                    last.count += label.count;
+                }
+                _ => self.spans.push(Span { label: *label, segment }),
+            }
+            segment += label.count;
+        }
+        if self.spans.len() > spans_before {
+            self.by_place = (0..self.spans.len() as u32).collect();
+            self.by_place.sort_by_key(|&span| {
+                let label = self.spans[span as usize].label;
+                (label.container, label.first)
+            });
+        }
+    }
+
+    /// A part is lost, but its length is known: what follows is still readable.
+    pub fn lose_part(&mut self, part: &PartEntry, why: String) {
+        self.damages.push(Damage { offset: part.offset, why });
+        self.lost_segments += part.segments as u64;
+        self.next_part += 1;
+        self.end_offset = part.offset + part.bytes;
+    }
+
+    /// It has its footer and grows no more; the file ends at `end_offset`.
+    pub fn seal(&mut self, end_offset: u64) {
+        self.sealed = true;
+        self.end_offset = end_offset;
+        *self.durable_segments.get_mut() = self.segments.len() as u32;
+    }
+
+    /// The file's own number.
+    pub fn container(&self) -> ContainerId {
+        self.container
+    }
+
+    pub fn is_sealed(&self) -> bool {
+        self.sealed
+    }
+
+    /// How much of the file has been understood (bytes).
+    pub fn end_offset(&self) -> u64 {
+        self.end_offset
+    }
+
+    pub fn next_part(&self) -> u32 {
+        self.next_part
+    }
+
+    pub fn parts(&self) -> &[PartEntry] {
+        &self.parts
+    }
+
+    pub fn blocks(&self) -> &[BlockSpot] {
+        &self.blocks
+    }
+
+    pub fn damages(&self) -> &[Damage] {
+        &self.damages
+    }
+
+    /// Segments of the parts that are damaged.
+    pub fn lost_segments(&self) -> u64 {
+        self.lost_segments
+    }
+
+    /// Segments of the parts that are not damaged, in the order of the file.
+    pub fn segments(&self) -> &[SegmentEntry] {
+        &self.segments
+    }
+
+    pub fn durable_segments(&self) -> u32 {
+        self.durable_segments.load(Ordering::Relaxed)
+    }
+
+    /// The first `segments` segments were synced.
+    pub fn made_durable(&self, segments: u32) {
+        self.durable_segments.fetch_max(segments, Ordering::Relaxed);
+    }
+
+    /// A table names this segment, and tables name only what is durable. Containers become durable from their
+    /// beginning on and a part at a time: so all up to the end of the segment's part is.
+    pub fn known_durable(&self, segment: u32) {
+        if segment < self.durable_segments() {
+            return;
+        }
+        let mut end = 0;
+        for part in &self.parts {
+            end += part.segments;
+            if segment < end {
+                break;
+            }
+        }
+        self.made_durable(end);
+    }
+
+    /// A segment with this fingerprint: its index.
+    pub fn find(&self, fingerprint: &Fingerprint) -> Option<u32> {
+        self.slots.candidates(fingerprint).find(|&index| self.segments[index as usize].fingerprint == *fingerprint)
+    }
+
+    /// The index of the segment that bears this place.
+    pub fn segment_at(&self, place: Place) -> Option<u32> {
+        self.stretch_at(place).map(|(segment, _)| segment)
+    }
+
+    /// The place a segment bears.
+    pub fn place_of(&self, segment: u32) -> Place {
+        let span = self.spans[self.spans.partition_point(|span| span.segment <= segment) - 1];
+        Place::new(span.label.container, span.label.first + (segment - span.segment))
+    }
+
+    /// All segments with their places.
+    pub fn places(&self) -> impl Iterator<Item = (Place, &SegmentEntry)> + '_ {
+        let places = self.spans.iter().flat_map(|span| {
+            (span.label.first..span.label.first + span.label.count)
+                .map(|ordinal| Place::new(span.label.container, ordinal))
+        });
+        places.zip(&self.segments)
+    }
+
+    /// The run's segments as ranges of indices, in order; or the first place that is not there.
+    pub fn ranges_of(&self, run: Run) -> Result<Vec<std::ops::Range<u32>>, Place> {
+        let mut ranges = Vec::new();
+        let (mut ordinal, end) = (run.first as u64, run.first as u64 + run.count as u64);
+        while ordinal < end {
+            let place = Place::new(run.container, ordinal as u32);
+            let (segment, left) = self.stretch_at(place).ok_or(place)?;
+            let count = (left as u64).min(end - ordinal) as u32;
+            ranges.push(segment..segment + count);
+            ordinal += count as u64;
+        }
+        Ok(ranges)
+    }
+
+    /// The blocks that hold the segments, each once, in order.
+    pub fn blocks_of(&self, ranges: &[std::ops::Range<u32>]) -> Vec<BlockSpot> {
+        let mut blocks: Vec<BlockSpot> = Vec::new();
+        let mut seen = std::collections::HashSet::new();
+        for range in ranges {
+            let first = self.blocks.partition_point(|spot| spot.first_segment <= range.start) - 1;
+            let inside = self.blocks[first..].iter().take_while(|spot| spot.first_segment < range.end);
+            blocks.extend(inside.filter(|spot| seen.insert(spot.first_segment)));
+        }
+        blocks
+    }
+
+    /// A block with its labels and segments: all but its payload.
+    pub fn describe(&self, spot: &BlockSpot) -> BlockPlan {
+        let (first, end) = (spot.first_segment, spot.first_segment + spot.header.segments);
+        let mut labels = Vec::new();
+        let mut segment = first;
+        while segment < end {
+            let span = self.spans[self.spans.partition_point(|span| span.segment <= segment) - 1];
+            let skipped = segment - span.segment;
+            let count = (span.label.count - skipped).min(end - segment);
+            labels.push(Label { container: span.label.container, first: span.label.first + skipped, count });
+            segment += count;
+        }
+        BlockPlan { spot: *spot, labels, segments: self.segments[first as usize..end as usize].to_vec() }
+    }
+
+    /// Bytes this index takes in memory, nearly.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.segments.capacity() * size_of::<SegmentEntry>()
+            + self.slots.memory_bytes()
+            + self.blocks.capacity() * size_of::<BlockSpot>()
+            + self.spans.capacity() * (size_of::<Span>() + size_of::<u32>())
+            + self.parts.capacity() * size_of::<PartEntry>()
+    }
+
+    /// The segment at a place, and how many from it on have consecutive places.
+    fn stretch_at(&self, place: Place) -> Option<(u32, u32)> {
+        let key = (place.container, place.ordinal);
+        let after = self.by_place.partition_point(|&span| {
+            let label = self.spans[span as usize].label;
+            (label.container, label.first) <= key
+        });
+        let span = self.spans[*self.by_place.get(after.checked_sub(1)?)? as usize];
+        let skipped = place.ordinal - span.label.first.min(place.ordinal);
+        (span.label.container == place.container && skipped < span.label.count)
+            .then(|| (span.segment + skipped, span.label.count - skipped))
+    }
+}

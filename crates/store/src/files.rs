@@ -1,0 +1,83 @@
+//! The few things the store asks of a file system, as a trait, so that tests can pull the plug.
+//!
+//! Names are relative, with `/` between folders; folders appear when a file is created in them. Data is
+//! durable after [`File::sync`], a new name after [`Files::sync_folder`]. Every error names the full path.
+
+mod directory;
+pub mod fault;
+mod memory;
+
+use std::any::Any;
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+pub use directory::Directory;
+pub use memory::Memory;
+
+use crate::Result;
+
+/// An open file; it stays readable when its name is removed.
+pub trait File: Send + Sync {
+    /// For messages.
+    fn path(&self) -> &str;
+
+    /// Fills `to` exactly; a file that ends before is `Corrupt`.
+    fn read_at(&self, offset: u64, to: &mut [u8]) -> Result<()>;
+
+    /// Fills the pieces from one contiguous range.
+    fn read_pieces_at(&self, mut offset: u64, pieces: &mut [IoSliceMut]) -> Result<()> {
+        for piece in pieces {
+            self.read_at(offset, piece)?;
+            offset += piece.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Writes the pieces behind each other, in one call of the system where it takes them at once.
+    fn write_at(&self, offset: u64, pieces: &[&[u8]]) -> Result<()>;
+
+    fn length(&self) -> Result<u64>;
+
+    /// The file's bytes survive power loss.
+    fn sync(&self) -> Result<()>;
+
+    /// `bytes` bytes from `offset`; check the length against [`File::length`] before.
+    fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
+        let mut buffer = vec![0; bytes];
+        self.read_at(offset, &mut buffer)?;
+        Ok(buffer)
+    }
+}
+
+/// A lock held against all threads and processes that use the same files; dropping it frees it.
+pub type Held = Box<dyn Any + Send>;
+
+/// A tree of files.
+pub trait Files: Send + Sync {
+    /// A new, empty file; one that exists is an `Io` error.
+    fn create(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    /// `NotFound` when there is none.
+    fn open(&self, name: &str) -> Result<Arc<dyn File>>;
+
+    fn exists(&self, name: &str) -> Result<bool>;
+
+    /// The names of all files in and below a folder, sorted; none when there is no such folder.
+    fn list(&self, folder: &str) -> Result<Vec<String>>;
+
+    /// Takes the name away; no error when it is not there.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Puts a small file in place of what has the name, durably: after a crash it is the old or the new one.
+    /// Two callers must not do so at once: hold a lock.
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()>;
+
+    /// The file's name survives power loss, and so do those of the folders above it.
+    fn sync_folder(&self, name: &str) -> Result<()>;
+
+    /// Waits until the lock is free.
+    fn lock(&self, name: &str) -> Result<Held>;
+
+    /// `None` when somebody holds it.
+    fn try_lock(&self, name: &str) -> Result<Option<Held>>;
+}

@@ -1,0 +1,260 @@
+//! Files in a directory of the operating system.
+
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{File, Files, Held};
+use crate::{Error, Result};
+
+/// The most pieces one system call takes (`IOV_MAX`).
+const PIECES_PER_CALL: usize = 1024;
+
+/// What replaces a file has this ending until it is whole.
+const UNFINISHED: &str = ".tmp";
+
+/// A folder and what lies below it.
+pub struct Directory {
+    root: PathBuf,
+}
+
+impl Directory {
+    /// The folder need not be there yet: it is made with the first file.
+    pub fn new(root: impl Into<PathBuf>) -> Self {
+        Directory { root: root.into() }
+    }
+
+    fn place(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    fn open_as(&self, name: &str, options: &OpenOptions) -> Result<OpenFile> {
+        let path = self.place(name);
+        match options.open(&path) {
+            Ok(file) => Ok(OpenFile { file, path: path.display().to_string() }),
+            Err(source) => Err(failure(&path.display().to_string(), source)),
+        }
+    }
+
+    fn lock_file(&self, name: &str) -> Result<OpenFile> {
+        self.make_folder(name)?;
+        self.open_as(name, OpenOptions::new().read(true).write(true).create(true).truncate(false))
+    }
+
+    fn make_folder(&self, name: &str) -> Result<()> {
+        let folder = self.place(name).parent().map(Path::to_path_buf).unwrap_or_default();
+        fs::create_dir_all(&folder).map_err(|source| failure(&folder.display().to_string(), source))
+    }
+
+    fn list_into(&self, folder: &str, names: &mut Vec<String>) -> io::Result<()> {
+        for entry in fs::read_dir(self.place(folder))? {
+            let entry = entry?;
+            // Names that are not UTF-8 are none of ours.
+            let Ok(name) = entry.file_name().into_string() else { continue };
+            let name = format!("{folder}/{name}");
+            match entry.file_type()?.is_dir() {
+                true => self.list_into(&name, names)?,
+                false if name.ends_with(UNFINISHED) => {}
+                false => names.push(name),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Files for Directory {
+    fn create(&self, name: &str) -> Result<Arc<dyn File>> {
+        self.make_folder(name)?;
+        Ok(Arc::new(self.open_as(name, OpenOptions::new().read(true).write(true).create_new(true))?))
+    }
+
+    fn open(&self, name: &str) -> Result<Arc<dyn File>> {
+        match self.open_as(name, OpenOptions::new().read(true).write(true)) {
+            // A store one may only read, by its mode or its medium.
+            Err(Error::Io { source, .. })
+                if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
+            {
+                Ok(Arc::new(self.open_as(name, OpenOptions::new().read(true))?))
+            }
+            other => Ok(Arc::new(other?)),
+        }
+    }
+
+    fn exists(&self, name: &str) -> Result<bool> {
+        let path = self.place(name);
+        path.try_exists().map_err(|source| failure(&path.display().to_string(), source))
+    }
+
+    fn list(&self, folder: &str) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        match self.list_into(folder, &mut names) {
+            Err(source) if source.kind() != ErrorKind::NotFound => {
+                return Err(failure(&self.place(folder).display().to_string(), source));
+            }
+            _ => names.sort(),
+        }
+        Ok(names)
+    }
+
+    fn remove(&self, name: &str) -> Result<()> {
+        let path = self.place(name);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != ErrorKind::NotFound => Err(failure(&path.display().to_string(), source)),
+            _ => Ok(()),
+        }
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        self.make_folder(name)?;
+        let unfinished = format!("{name}{UNFINISHED}");
+        let file = self.open_as(&unfinished, OpenOptions::new().write(true).create(true).truncate(true))?;
+        file.write_at(0, &[bytes])?;
+        file.sync()?;
+        let path = self.place(name);
+        fs::rename(self.place(&unfinished), &path).map_err(|source| failure(&path.display().to_string(), source))?;
+        self.sync_folder(name)
+    }
+
+    fn sync_folder(&self, name: &str) -> Result<()> {
+        let mut folder = self.place(name);
+        while folder != self.root && folder.pop() {
+            let synced = fs::File::open(&folder).and_then(|folder| folder.sync_all());
+            synced.map_err(|source| failure(&folder.display().to_string(), source))?;
+        }
+        Ok(())
+    }
+
+    fn lock(&self, name: &str) -> Result<Held> {
+        let file = self.lock_file(name)?;
+        file.file.lock().map_err(|source| failure(&file.path, source))?;
+        Ok(Box::new(file))
+    }
+
+    fn try_lock(&self, name: &str) -> Result<Option<Held>> {
+        let file = self.lock_file(name)?;
+        match file.file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(failure(&file.path, source)),
+        }
+    }
+}
+
+struct OpenFile {
+    file: fs::File,
+    path: String,
+}
+
+impl File for OpenFile {
+    fn path(&self) -> &str {
+        &self.path
+    }
+
+    fn read_at(&self, offset: u64, to: &mut [u8]) -> Result<()> {
+        self.file.read_exact_at(to, offset).map_err(|source| match source.kind() {
+            ErrorKind::UnexpectedEof => ends_early(&self.path, offset),
+            _ => failure(&self.path, source),
+        })
+    }
+
+    fn read_pieces_at(&self, mut offset: u64, mut pieces: &mut [IoSliceMut]) -> Result<()> {
+        IoSliceMut::advance_slices(&mut pieces, 0);
+        while !pieces.is_empty() {
+            let some = pieces.len().min(PIECES_PER_CALL);
+            match rustix::io::preadv(&self.file, &mut pieces[..some], offset) {
+                Ok(0) => return Err(ends_early(&self.path, offset)),
+                Ok(count) => {
+                    offset += count as u64;
+                    IoSliceMut::advance_slices(&mut pieces, count);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(code) => return Err(failure(&self.path, code.into())),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, mut offset: u64, pieces: &[&[u8]]) -> Result<()> {
+        let mut slices: Vec<IoSlice> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut rest = slices.as_mut_slice();
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            let some = rest.len().min(PIECES_PER_CALL);
+            match rustix::io::pwritev(&self.file, &rest[..some], offset) {
+                Ok(0) => return Err(failure(&self.path, ErrorKind::WriteZero.into())),
+                Ok(count) => {
+                    offset += count as u64;
+                    IoSlice::advance_slices(&mut rest, count);
+                }
+                Err(rustix::io::Errno::INTR) => {}
+                Err(code) => return Err(failure(&self.path, code.into())),
+            }
+        }
+        Ok(())
+    }
+
+    fn length(&self) -> Result<u64> {
+        self.file.metadata().map(|data| data.len()).map_err(|source| failure(&self.path, source))
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.file.sync_data().map_err(|source| failure(&self.path, source))
+    }
+}
+
+fn ends_early(path: &str, offset: u64) -> Error {
+    Error::Corrupt { path: path.to_owned(), offset, why: "the file ends before what should be here does".into() }
+}
+
+fn failure(path: &str, source: io::Error) -> Error {
+    let path = path.to_owned();
+    match source.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full { path },
+        ErrorKind::NotFound => Error::NotFound { what: path },
+        _ => Error::Io { path, source },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_come_back_from_a_folder_that_was_not_there() {
+        let scratch = tempfile::tempdir().unwrap();
+        let files = Directory::new(scratch.path().join("deep/er"));
+        let file = files.create("containers/ab/one").unwrap();
+        file.write_at(3, &[b"left", b"", b"right"]).unwrap();
+        file.sync().unwrap();
+        files.sync_folder("containers/ab/one").unwrap();
+        let (mut first, mut second) = ([0; 2], [0; 7]);
+        let mut pieces = [IoSliceMut::new(&mut first), IoSliceMut::new(&mut second)];
+        file.read_pieces_at(3, &mut pieces).unwrap();
+        assert_eq!((&first, &second), (b"le", b"ftright"));
+        assert!(matches!(file.read(10, 4), Err(Error::Corrupt { offset: 10, .. })));
+        assert!(files.create("containers/ab/one").is_err());
+        assert_eq!(files.list("containers").unwrap(), ["containers/ab/one"]);
+        files.remove("containers/ab/one").unwrap();
+        assert!(matches!(files.open("containers/ab/one"), Err(Error::NotFound { .. })));
+        assert_eq!(file.read(3, 4).unwrap(), b"left", "an open file outlives its name");
+    }
+
+    #[test]
+    fn a_full_disk_is_told_with_its_path() {
+        let files = Directory::new("/dev");
+        let found = files.open("full").unwrap().write_at(0, &[b"x"]);
+        assert!(matches!(&found, Err(Error::Full { path }) if path == "/dev/full"), "{found:?}");
+    }
+
+    #[test]
+    fn a_lock_shuts_out_the_next_and_frees_when_dropped() {
+        let scratch = tempfile::tempdir().unwrap();
+        let files = Directory::new(scratch.path());
+        let held = files.lock("table/lock").unwrap();
+        assert!(files.try_lock("table/lock").unwrap().is_none());
+        drop(held);
+        assert!(files.try_lock("table/lock").unwrap().is_some());
+    }
+}

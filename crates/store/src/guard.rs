@@ -1,0 +1,13 @@
+//! Taking a lock, in the one way this crate does it.
+
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+/// A panic under a lock is a broken belief of ours: whoever takes the lock next stops too.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no thread panicked while it held this lock")
+}
+
+/// Waits for a notification; returns with the lock held again.
+pub fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condition.wait(guard).expect("no thread panicked while it held this lock")
+}

@@ -1,0 +1,250 @@
+//! The segment store over [`Files`]: one open container that all threads append to, containers on disk, the
+//! table as a hint.
+//!
+//! Locks, in the order they may be taken: `turn` (who writes parts) or `sealing`, then `writing` (what is
+//! being written), then `claims`. None is held while the disk works but the first two. After a failed write or
+//! sync nothing more is taken: what is in memory may be all there is of some segments.
+
+mod claims;
+mod containers;
+mod durability;
+mod inspection;
+mod lookup;
+mod lru;
+mod reading;
+mod rewriting;
+mod upkeep;
+mod writing;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::time::Duration;
+
+use format::{Block, ContainerId, Fingerprint, FingerprintKind, Run, SegmentEntry, Settings, StoreId};
+
+pub use inspection::Report;
+
+use crate::files::Files;
+use crate::guard::lock;
+use crate::table::Table;
+use crate::{Answer, Claimant, Error, PlacedBlock, Registrar, Result, SegmentStore};
+use claims::Claims;
+use containers::Containers;
+use durability::Rounds;
+use upkeep::Upkeep;
+use writing::Writing;
+
+/// How long what other processes did may go unseen, and what this one did unpublished.
+const PACE: Duration = Duration::from_secs(1);
+
+/// How a store behaves; none of it is written down.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// A container is closed when it would grow beyond this (bytes stored).
+    pub container_bytes: u64,
+    /// A part is written when it has this much data (bytes stored).
+    pub part_bytes: usize,
+    /// Memory for indexes of containers on disk (bytes).
+    pub index_cache_bytes: usize,
+    /// Container files kept open.
+    pub open_files: usize,
+    /// A thread seals containers, publishes table runs every second and merges them. Without it these are done
+    /// within `make_durable` and `close`, and nothing is believed for a second: for tests and short commands.
+    pub background: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            container_bytes: 64 << 20,
+            part_bytes: 4 << 20,
+            index_cache_bytes: 64 << 20,
+            open_files: 128,
+            background: true,
+        }
+    }
+}
+
+/// What a store did since it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    pub segments_put: u64,
+    /// Encoded bytes put.
+    pub stored_bytes: u64,
+    /// `Have` answers.
+    pub duplicates_found: u64,
+    /// Segments put although this process had them on their way already.
+    pub duplicates_stored: u64,
+}
+
+/// A store in containers of this machine; share it between threads.
+pub struct LocalStore {
+    shared: Arc<Shared>,
+    upkeep: Option<Upkeep>,
+}
+
+struct Shared {
+    store: StoreId,
+    fingerprint: FingerprintKind,
+    options: Options,
+    files: Arc<dyn Files>,
+    registrar: Arc<dyn Registrar>,
+    containers: Containers,
+    table: Table,
+    writing: Mutex<Writing>,
+    /// A part was written: there is room for another.
+    written: Condvar,
+    turn: Mutex<()>,
+    sealing: Mutex<()>,
+    rounds: Mutex<Rounds>,
+    round_over: Condvar,
+    claims: Mutex<Claims>,
+    /// A claim was resolved or given up.
+    resolved: Condvar,
+    failure: OnceLock<String>,
+    counts: Counts,
+}
+
+#[derive(Default)]
+struct Counts {
+    segments_put: AtomicU64,
+    stored_bytes: AtomicU64,
+    duplicates_found: AtomicU64,
+    duplicates_stored: AtomicU64,
+}
+
+impl LocalStore {
+    /// `containers` is the store's folder (files below `containers/`), `state` the one for what can be rebuilt
+    /// (files below `table/`); they may be the same.
+    pub fn open(
+        containers: Arc<dyn Files>,
+        state: Arc<dyn Files>,
+        settings: &Settings,
+        registrar: Arc<dyn Registrar>,
+        options: Options,
+    ) -> Result<Self> {
+        let pace = if options.background { PACE } else { Duration::ZERO };
+        let reading = Containers::new(
+            containers.clone(),
+            settings.id,
+            registrar.clone(),
+            pace,
+            options.index_cache_bytes,
+            options.open_files,
+        );
+        let background = options.background;
+        let shared = Arc::new(Shared {
+            store: settings.id,
+            fingerprint: settings.fingerprint,
+            options,
+            files: containers,
+            registrar,
+            containers: reading,
+            table: Table::new(state, settings.id, pace),
+            writing: Mutex::default(),
+            written: Condvar::new(),
+            turn: Mutex::default(),
+            sealing: Mutex::default(),
+            rounds: Mutex::default(),
+            round_over: Condvar::new(),
+            claims: Mutex::default(),
+            resolved: Condvar::new(),
+            failure: OnceLock::new(),
+            counts: Counts::default(),
+        });
+        let upkeep = if background { Some(Upkeep::start(shared.clone())?) } else { None };
+        Ok(LocalStore { shared, upkeep })
+    }
+
+    /// Makes everything durable and seals the open container; a later `put` begins another one.
+    pub fn close(&self) -> Result<()> {
+        self.shared.close()
+    }
+
+    /// Does what is due every second in the background: seals, publishes, merges.
+    pub fn maintain(&self) -> Result<()> {
+        self.shared.maintain()
+    }
+
+    /// Drops what is remembered of a container: it was condemned, moved, or its file replaced.
+    pub fn forget_container(&self, container: ContainerId) {
+        self.shared.containers.forget(container);
+        lock(&self.shared.claims).forget(container);
+    }
+
+    /// Memory of the table's filters and fences (bytes).
+    pub fn table_memory_bytes(&self) -> usize {
+        self.shared.table.memory_bytes()
+    }
+
+    /// Entries in the table's runs.
+    pub fn table_entries(&self) -> u64 {
+        self.shared.table.entries()
+    }
+
+    pub fn counters(&self) -> Counters {
+        let counts = &self.shared.counts;
+        Counters {
+            segments_put: counts.segments_put.load(Ordering::Relaxed),
+            stored_bytes: counts.stored_bytes.load(Ordering::Relaxed),
+            duplicates_found: counts.duplicates_found.load(Ordering::Relaxed),
+            duplicates_stored: counts.duplicates_stored.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl SegmentStore for LocalStore {
+    fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.shared.lacking(claimant, fingerprints)
+    }
+
+    fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.shared.await_claims(claimant, fingerprints)
+    }
+
+    fn put(&self, _claimant: Claimant, block: &Block) -> Result<Run> {
+        let run = self.shared.put(block)?;
+        if let Some(upkeep) = &self.upkeep {
+            upkeep.wake_if_needed(&self.shared);
+        }
+        Ok(run)
+    }
+
+    fn release(&self, claimant: Claimant) {
+        lock(&self.shared.claims).release(claimant);
+        self.shared.resolved.notify_all();
+    }
+
+    fn get(&self, run: Run) -> Result<Vec<PlacedBlock>> {
+        self.shared.get(run)
+    }
+
+    fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
+        self.shared.entries(run)
+    }
+
+    fn make_durable(&self) -> Result<()> {
+        self.shared.make_durable()
+    }
+}
+
+impl Shared {
+    /// Refuses work after a failure.
+    fn alive(&self) -> Result<()> {
+        match self.failure.get() {
+            Some(why) => Err(Error::Poisoned { why: why.clone() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes no more data from now on, and tells everybody who waits; returns the error it was given.
+    fn poison(&self, error: Error) -> Error {
+        let _ = self.failure.set(error.to_string());
+        // Under each lock, so that nobody is between looking and beginning to wait.
+        drop(lock(&self.claims));
+        self.resolved.notify_all();
+        drop(lock(&self.writing));
+        self.written.notify_all();
+        error
+    }
+}

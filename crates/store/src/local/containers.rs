@@ -1,0 +1,229 @@
+//! The containers that lie in files, as this store reads them: open descriptors, indexes, where collection
+//! moved what, and which may still be referred to. All of it is cached and can be forgotten.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use format::{ContainerId, Fingerprint, Place, Run, StoreId};
+
+use super::lru::Lru;
+use crate::container::{self, ContainerIndex, file_name};
+use crate::files::{File, Files};
+use crate::guard::lock;
+use crate::{Error, Registrar, Result};
+
+/// Indexes asked for a fingerprint before the table is: duplicates come in the order they were stored in.
+const RECENT_INDEXES: usize = 4;
+
+pub struct Containers {
+    files: Arc<dyn Files>,
+    store: StoreId,
+    registrar: Arc<dyn Registrar>,
+    believe_live_for: Duration,
+    cache: Mutex<Cache>,
+}
+
+struct Cache {
+    indexes: Lru<ContainerId, Arc<ContainerIndex>>,
+    descriptors: Lru<ContainerId, Arc<dyn File>>,
+    /// Logical containers whose segments lie in another's file.
+    moved: HashMap<ContainerId, ContainerId>,
+    live: HashMap<ContainerId, (bool, Instant)>,
+    /// Most recent first.
+    recent: Vec<Arc<ContainerIndex>>,
+}
+
+impl Containers {
+    pub fn new(
+        files: Arc<dyn Files>,
+        store: StoreId,
+        registrar: Arc<dyn Registrar>,
+        believe_live_for: Duration,
+        index_cache_bytes: usize,
+        open_files: usize,
+    ) -> Self {
+        let cache = Cache {
+            indexes: Lru::new(index_cache_bytes),
+            descriptors: Lru::new(open_files),
+            moved: HashMap::new(),
+            live: HashMap::new(),
+            recent: Vec::new(),
+        };
+        Containers { files, store, registrar, believe_live_for, cache: Mutex::new(cache) }
+    }
+
+    /// The container's file.
+    pub fn file(&self, physical: ContainerId) -> Result<Arc<dyn File>> {
+        if let Some(file) = lock(&self.cache).descriptors.get(physical) {
+            return Ok(file);
+        }
+        let file = self.files.open(&file_name(physical))?;
+        lock(&self.cache).descriptors.insert(physical, file.clone(), 1);
+        Ok(file)
+    }
+
+    /// What the container's file holds.
+    pub fn index(&self, physical: ContainerId) -> Result<Arc<ContainerIndex>> {
+        if let Some(index) = lock(&self.cache).indexes.get(physical) {
+            return Ok(index);
+        }
+        let index = Arc::new(container::read_index(&*self.file(physical)?, self.store, physical)?);
+        self.remember(index.clone());
+        Ok(index)
+    }
+
+    /// Keeps an index that was made or read.
+    pub fn remember(&self, index: Arc<ContainerIndex>) {
+        let mut cache = lock(&self.cache);
+        cache.recent.retain(|other| other.container() != index.container());
+        cache.indexes.insert(index.container(), index.clone(), index.memory_bytes());
+    }
+
+    /// Lets `action` work on the file and the index that hold the run. Files move: when one is gone, what was
+    /// remembered of it is forgotten, and the catalog asked anew.
+    pub fn with_run<T>(
+        &self,
+        run: Run,
+        action: impl Fn(&dyn File, &ContainerIndex, &[std::ops::Range<u32>]) -> Result<T>,
+    ) -> Result<T> {
+        let attempt = || {
+            let physical = self.locate(run.container)?;
+            let (index, ranges) = self.index_with(physical, run)?;
+            action(&*self.file(physical)?, &index, &ranges)
+        };
+        match attempt() {
+            Err(Error::NotFound { .. }) => {
+                self.forget_place(run.container);
+                attempt()
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the container's own index confirms that the segment lies at the place, and for good.
+    pub fn confirm(&self, place: Place, fingerprint: &Fingerprint) -> Option<Arc<ContainerIndex>> {
+        // Damage or a file that is gone only means that the hint was of no use.
+        let physical = self.locate(place.container).ok()?;
+        let (index, ranges) = self.index_with(physical, Run::single(place)).ok()?;
+        let segment = ranges[0].start;
+        if index.segments()[segment as usize].fingerprint != *fingerprint {
+            return None;
+        }
+        index.known_durable(segment);
+        Some(index)
+    }
+
+    /// Whether segments of this logical container may be referred to; an answer is believed for a moment.
+    pub fn is_live(&self, logical: ContainerId) -> Result<bool> {
+        if let Some((live, asked_at)) = lock(&self.cache).live.get(&logical)
+            && asked_at.elapsed() < self.believe_live_for
+        {
+            return Ok(*live);
+        }
+        let live = self.registrar.is_live(logical)?;
+        lock(&self.cache).live.insert(logical, (live, Instant::now()));
+        Ok(live)
+    }
+
+    /// The indexes that were hit last.
+    pub fn recent(&self) -> Vec<Arc<ContainerIndex>> {
+        lock(&self.cache).recent.clone()
+    }
+
+    /// This index was hit: it will be asked first.
+    pub fn hit(&self, index: Arc<ContainerIndex>) {
+        let mut cache = lock(&self.cache);
+        cache.indexes.get(index.container());
+        bring_forward(&mut cache.recent, index);
+    }
+
+    /// Nothing remembered of this container, logical or physical, is used again.
+    pub fn forget(&self, container: ContainerId) {
+        let mut cache = lock(&self.cache);
+        cache.moved.retain(|logical, physical| *logical != container && *physical != container);
+        cache.live.remove(&container);
+        cache.indexes.remove(container);
+        cache.descriptors.remove(container);
+        cache.recent.retain(|index| index.container() != container);
+    }
+
+    /// Lets go of files that others removed, so that the disk gets their room back.
+    pub fn drop_removed(&self) {
+        let open = lock(&self.cache).descriptors.keys();
+        for container in open {
+            if let Ok(false) = self.files.exists(&file_name(container)) {
+                self.forget(container);
+            }
+        }
+        let mut cache = lock(&self.cache);
+        let believe_live_for = self.believe_live_for;
+        cache.live.retain(|_, (_, asked_at)| asked_at.elapsed() < believe_live_for);
+    }
+
+    /// The container in whose file the logical number's segments lie.
+    fn locate(&self, logical: ContainerId) -> Result<ContainerId> {
+        {
+            let cache = lock(&self.cache);
+            if let Some(physical) = cache.moved.get(&logical) {
+                return Ok(*physical);
+            }
+            if cache.indexes.contains(logical) || cache.descriptors.contains(logical) {
+                return Ok(logical);
+            }
+        }
+        match self.file(logical) {
+            Ok(_) => Ok(logical),
+            Err(Error::NotFound { what }) => match self.registrar.locate(logical)? {
+                Some(physical) if physical != logical => {
+                    lock(&self.cache).moved.insert(logical, physical);
+                    Ok(physical)
+                }
+                _ => Err(Error::NotFound { what }),
+            },
+            Err(error) => Err(error),
+        }
+    }
+
+    fn forget_place(&self, logical: ContainerId) {
+        let moved_to = lock(&self.cache).moved.get(&logical).copied();
+        self.forget(moved_to.unwrap_or(logical));
+        self.forget(logical);
+    }
+
+    /// The index, read on if the file has grown, and where in it the run is.
+    fn index_with(&self, physical: ContainerId, run: Run) -> Result<(Arc<ContainerIndex>, Vec<std::ops::Range<u32>>)> {
+        let mut index = self.index(physical)?;
+        let mut found = index.ranges_of(run);
+        if found.is_err()
+            && let Some(grown) = container::refresh_index(&*self.file(physical)?, &index)?
+        {
+            index = Arc::new(grown);
+            self.remember(index.clone());
+            found = index.ranges_of(run);
+        }
+        match found {
+            Ok(ranges) => Ok((index, ranges)),
+            Err(place) => Err(self.missing(&index, place)),
+        }
+    }
+
+    /// A segment that is not in an index with damaged parts was most likely in one of them.
+    fn missing(&self, index: &ContainerIndex, place: Place) -> Error {
+        match index.damages().first() {
+            Some(damage) => Error::Corrupt {
+                path: file_name(index.container()),
+                offset: damage.offset,
+                why: format!("segment {place} cannot be found: {}", damage.why),
+            },
+            None => Error::NotFound { what: format!("segment {place}") },
+        }
+    }
+}
+
+/// Puts the index first, and lets go of what was hit too long ago.
+pub fn bring_forward(recent: &mut Vec<Arc<ContainerIndex>>, index: Arc<ContainerIndex>) {
+    recent.retain(|other| other.container() != index.container());
+    recent.insert(0, index);
+    recent.truncate(RECENT_INDEXES);
+}

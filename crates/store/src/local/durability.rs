@@ -1,0 +1,206 @@
+//! From written to durable to sealed to published.
+//!
+//! Syncs are shared: who asks while one runs waits for the next, and that one serves all who wait. A footer is
+//! written only after everything before it was synced. Table entries leave only for what is durable.
+
+use std::sync::Arc;
+
+use format::{ContainerId, TableEntry};
+
+use super::Shared;
+use super::writing::{OpenContainer, Writing};
+use crate::container::{ContainerIndex, footer};
+use crate::files::File;
+use crate::guard::{lock, wait};
+use crate::{ContainerFacts, Result};
+
+/// Rounds of syncing, counted.
+#[derive(Default)]
+pub struct Rounds {
+    started: u64,
+    finished: u64,
+    running: bool,
+}
+
+/// A container with written segments that were not synced yet.
+struct Unsynced {
+    id: ContainerId,
+    name: String,
+    file: Arc<dyn File>,
+    named: bool,
+    segments: u32,
+}
+
+impl Shared {
+    pub fn make_durable(&self) -> Result<()> {
+        let mut rounds = lock(&self.rounds);
+        // A round that runs may have begun before what was put last.
+        let needed = rounds.started + 1;
+        loop {
+            self.alive()?;
+            if rounds.finished >= needed {
+                return Ok(());
+            }
+            if rounds.running {
+                rounds = wait(&self.round_over, rounds);
+                continue;
+            }
+            rounds.running = true;
+            rounds.started += 1;
+            let this = rounds.started;
+            drop(rounds);
+            let outcome = self.sync_all();
+            rounds = lock(&self.rounds);
+            rounds.running = false;
+            if outcome.is_ok() {
+                rounds.finished = this;
+            }
+            self.round_over.notify_all();
+            outcome?;
+        }
+    }
+
+    pub fn close(&self) -> Result<()> {
+        self.alive()?;
+        lock(&self.writing).retire(self);
+        self.seal_retired()?;
+        self.publish();
+        Ok(())
+    }
+
+    /// Seals what is full, publishes what is durable, merges runs.
+    pub fn maintain(&self) -> Result<()> {
+        self.alive()?;
+        self.seal_retired()?;
+        self.publish();
+        // The table is a hint: what fails here is tried again later.
+        while let Ok(true) = self.table.merge() {}
+        Ok(())
+    }
+
+    fn sync_all(&self) -> Result<()> {
+        lock(&self.writing).cut(self);
+        self.drain()?;
+        self.sync_written()?;
+        if self.options.background { Ok(()) } else { self.maintain() }
+    }
+
+    /// Syncs every container that was written to.
+    fn sync_written(&self) -> Result<()> {
+        let unsynced: Vec<Unsynced> = {
+            let writing = lock(&self.writing);
+            writing.retired.iter().chain(&writing.open).filter_map(unsynced).collect()
+        };
+        unsynced.into_iter().try_for_each(|container| self.sync_container(container))
+    }
+
+    fn sync_container(&self, container: Unsynced) -> Result<()> {
+        let named = if container.named { Ok(()) } else { self.files.sync_folder(&container.name) };
+        container.file.sync().and(named).map_err(|error| self.poison(error))?;
+        lock(&self.writing).synced(container.id, container.segments);
+        Ok(())
+    }
+
+    /// Gives every full container its footer, and tells the catalog.
+    pub fn seal_retired(&self) -> Result<()> {
+        let _sealing = lock(&self.sealing);
+        self.drain()?;
+        while let Some((id, pending)) = self.next_retired() {
+            if let Some(unsynced) = pending {
+                self.sync_container(unsynced)?;
+            }
+            self.write_footer(id)?;
+            let facts = {
+                let mut writing = lock(&self.writing);
+                let container = writing.container(id).expect("only sealing takes containers away");
+                ContainerFacts { stored_bytes: container.file_bytes(), segments: container.next_ordinal as u64 }
+            };
+            self.registrar.sealed(id, facts)?;
+            let index = lock(&self.writing).take_sealed(id, facts.stored_bytes);
+            self.containers.remember(index);
+        }
+        Ok(())
+    }
+
+    fn next_retired(&self) -> Option<(ContainerId, Option<Unsynced>)> {
+        let writing = lock(&self.writing);
+        let container = writing.retired.first()?;
+        // Retired after the queue was drained: the next call seals it.
+        let whole = container.written_segments == container.next_ordinal;
+        whole.then(|| (container.id, unsynced(container)))
+    }
+
+    fn write_footer(&self, id: ContainerId) -> Result<()> {
+        let (file, offset, bytes) = {
+            let mut writing = lock(&self.writing);
+            let container = writing.container(id).expect("only sealing takes containers away");
+            if container.has_footer {
+                return Ok(());
+            }
+            (container.file.clone(), container.index.end_offset(), container.footer())
+        };
+        file.write_at(offset, &[&bytes]).and_then(|()| file.sync()).map_err(|error| self.poison(error))?;
+        lock(&self.writing).container(id).expect("only sealing takes containers away").has_footer = true;
+        Ok(())
+    }
+
+    /// Puts what became durable into the table. What fails is not tried again: rebuilding finds it.
+    pub fn publish(&self) {
+        let (entries, sealed) = {
+            let mut writing = lock(&self.writing);
+            (std::mem::take(&mut writing.publishable), std::mem::take(&mut writing.sealed))
+        };
+        if entries.is_empty() && sealed.is_empty() {
+            return;
+        }
+        let _ = self.table.publish(entries);
+        lock(&self.claims).published(sealed.iter().map(|index| &**index));
+    }
+}
+
+fn unsynced(container: &OpenContainer) -> Option<Unsynced> {
+    (container.written_segments > container.index.durable_segments()).then(|| Unsynced {
+        id: container.id,
+        name: container.name.clone(),
+        file: container.file.clone(),
+        named: container.named,
+        segments: container.written_segments,
+    })
+}
+
+impl OpenContainer {
+    fn footer(&self) -> Vec<u8> {
+        footer(self.id, self.index.next_part(), self.index.end_offset(), self.index.parts())
+    }
+
+    /// Length of the file with its footer.
+    fn file_bytes(&self) -> u64 {
+        self.index.end_offset() + self.footer().len() as u64
+    }
+}
+
+impl Writing {
+    /// The container's first segments were synced; they may be published.
+    fn synced(&mut self, id: ContainerId, segments: u32) {
+        let Some(container) = self.container(id) else { return };
+        container.named = true;
+        let (from, to) = (container.index.durable_segments(), segments);
+        container.index.made_durable(segments);
+        let new = (from..to.max(from)).map(|ordinal| {
+            let segment = &container.index.segments()[ordinal as usize];
+            TableEntry::new(&segment.fingerprint, container.index.place_of(ordinal))
+        });
+        let new: Vec<TableEntry> = new.collect();
+        self.publishable.extend(new);
+    }
+
+    /// The container lies whole in its file: it is read from there now.
+    fn take_sealed(&mut self, id: ContainerId, file_bytes: u64) -> Arc<ContainerIndex> {
+        let at = self.retired.iter().position(|container| container.id == id).expect("a retired container was sealed");
+        let mut index = self.retired.remove(at).index;
+        index.seal(file_bytes);
+        let index = Arc::new(index);
+        self.sealed.push(index.clone());
+        index
+    }
+}

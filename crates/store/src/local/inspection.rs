@@ -1,0 +1,118 @@
+//! For verifying, collecting and rebuilding: what lies on disk, looked at container by container.
+
+use std::sync::Arc;
+
+use format::{BlockKind, ContainerId, TableEntry};
+
+use super::LocalStore;
+use crate::container::{self, ContainerIndex, Damage, file_name, number_of, read_blocks};
+use crate::{Error, PlacedBlock, Result, SegmentStore};
+
+/// What a container's file looks like when all of it is read.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Each says where in the file and what is wrong.
+    pub damages: Vec<Damage>,
+    /// Segments whose blocks match their checksums.
+    pub readable_segments: u64,
+    /// Segments that are lost; those of a part whose index is lost count only when the footer tells.
+    pub lost_segments: u64,
+    /// Length of the file.
+    pub stored_bytes: u64,
+    /// It has its footer.
+    pub sealed: bool,
+}
+
+impl LocalStore {
+    /// Numbers of all container files there are, sorted. Files with other names are passed over.
+    pub fn containers_on_disk(&self) -> Result<Vec<ContainerId>> {
+        let names = self.shared.files.list(container::FOLDER)?;
+        let mut numbers: Vec<ContainerId> = names.iter().filter_map(|name| number_of(name)).collect();
+        numbers.sort();
+        Ok(numbers)
+    }
+
+    /// What the container's file says now, read afresh; a container of this process without what is not yet
+    /// written. `Corrupt` when not even its header can be read.
+    pub fn index(&self, physical: ContainerId) -> Result<Arc<ContainerIndex>> {
+        let file = self.shared.files.open(&file_name(physical))?;
+        Ok(Arc::new(container::read_index(&*file, self.shared.store, physical)?))
+    }
+
+    /// Shows each block of a container, or those of one kind, payload checked, in the order of the file.
+    /// Ends at the first error, its own or the visitor's.
+    pub fn visit_blocks(
+        &self,
+        physical: ContainerId,
+        kind: Option<BlockKind>,
+        visit: &mut dyn FnMut(PlacedBlock) -> Result<()>,
+    ) -> Result<()> {
+        let file = self.shared.files.open(&file_name(physical))?;
+        let index = container::read_index(&*file, self.shared.store, physical)?;
+        for spot in index.blocks().iter().filter(|spot| kind.is_none_or(|kind| spot.header.kind == kind)) {
+            read_blocks(&*file, vec![index.describe(spot)])?.into_iter().try_for_each(&mut *visit)?;
+        }
+        Ok(())
+    }
+
+    /// Reads all of a container and compares every checksum. Damage is in the report; an error is the disk's.
+    pub fn check(&self, physical: ContainerId) -> Result<Report> {
+        let file = self.shared.files.open(&file_name(physical))?;
+        let mut report = Report { stored_bytes: file.length()?, ..Report::default() };
+        let index = match container::read_index(&*file, self.shared.store, physical) {
+            Ok(index) => index,
+            Err(Error::Corrupt { offset, why, .. }) => {
+                report.damages.push(Damage { offset, why });
+                return Ok(report);
+            }
+            Err(error) => return Err(error),
+        };
+        report.sealed = index.is_sealed();
+        report.damages.extend_from_slice(index.damages());
+        report.lost_segments = index.lost_segments();
+        for spot in index.blocks() {
+            match read_blocks(&*file, vec![index.describe(spot)]) {
+                Ok(_) => report.readable_segments += spot.header.segments as u64,
+                Err(Error::Corrupt { offset, why, .. }) => {
+                    report.lost_segments += spot.header.segments as u64;
+                    report.damages.push(Damage { offset, why });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(report)
+    }
+
+    /// Makes the table again from the containers. Those that cannot be read are left out.
+    pub fn rebuild_table(&self) -> Result<()> {
+        self.make_durable()?;
+        let containers = self.containers_on_disk()?;
+        let entries = containers.into_iter().flat_map(|physical| match self.durable_index(physical) {
+            Ok(index) => {
+                let entry =
+                    |(place, segment): (_, &format::SegmentEntry)| Ok(TableEntry::new(&segment.fingerprint, place));
+                index.places().map(entry).collect::<Vec<_>>()
+            }
+            Err(Error::Corrupt { .. } | Error::NotFound { .. } | Error::Format(_)) => Vec::new(),
+            Err(error) => vec![Err(error)],
+        });
+        self.shared.table.rebuild(entries)
+    }
+
+    /// Deletes the container's file; none is no error. Nothing may refer to it any more.
+    pub fn remove_file(&self, physical: ContainerId) -> Result<()> {
+        self.shared.files.remove(&file_name(physical))?;
+        self.forget_container(physical);
+        Ok(())
+    }
+
+    /// The index of what survives power loss: the writer of an unsealed container may not have synced it yet.
+    fn durable_index(&self, physical: ContainerId) -> Result<Arc<ContainerIndex>> {
+        let index = self.index(physical)?;
+        if !index.is_sealed() {
+            self.shared.files.open(&file_name(physical))?.sync()?;
+            self.shared.files.sync_folder(&file_name(physical))?;
+        }
+        Ok(index)
+    }
+}

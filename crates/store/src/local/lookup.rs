@@ -1,0 +1,122 @@
+//! Which segments are stored: own newest ones and claims first, then the indexes hit last, then the table,
+//! whose hints are believed only when a container's index confirms them and the catalog calls it live.
+
+use std::sync::atomic::Ordering;
+
+use format::{Fingerprint, Place};
+
+use super::Shared;
+use super::containers::bring_forward;
+use crate::guard::{lock, wait};
+use crate::{Answer, Claimant, Result};
+
+impl Shared {
+    pub fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.alive()?;
+        let mut answers: Vec<Option<Answer>> = Vec::with_capacity(fingerprints.len());
+        let mut publications = {
+            let claims = lock(&self.claims);
+            answers.extend(fingerprints.iter().map(|fingerprint| claims.answer(fingerprint)));
+            claims.publications()
+        };
+        loop {
+            let open: Vec<usize> = (0..answers.len()).filter(|&at| answers[at].is_none()).collect();
+            let places = self.stored(open.iter().map(|&at| &fingerprints[at]))?;
+            let mut claims = lock(&self.claims);
+            let missed_some = claims.publications() != publications;
+            publications = claims.publications();
+            for (at, place) in open.into_iter().zip(places) {
+                let fingerprint = &fingerprints[at];
+                answers[at] = place.map(Answer::Have).or_else(|| claims.answer(fingerprint));
+                if answers[at].is_none() && !missed_some {
+                    claims.claim(*fingerprint, claimant);
+                    answers[at] = Some(Answer::Send);
+                }
+            }
+            if !missed_some {
+                break;
+            }
+        }
+        let answers: Vec<Answer> = answers.into_iter().flatten().collect();
+        let found = answers.iter().filter(|answer| matches!(answer, Answer::Have(_))).count();
+        self.counts.duplicates_found.fetch_add(found as u64, Ordering::Relaxed);
+        Ok(answers)
+    }
+
+    pub fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        let mut answers = self.lacking(claimant, fingerprints)?;
+        loop {
+            let awaited: Vec<usize> = (0..answers.len()).filter(|&at| answers[at] == Answer::Claimed).collect();
+            let again: Vec<Fingerprint> = awaited.iter().map(|&at| fingerprints[at]).collect();
+            if self.wait_for_others(claimant, &again)? {
+                return Ok(answers);
+            }
+            // Nobody else held these a moment ago; what is not stored becomes this claimant's to send.
+            for (at, answer) in awaited.into_iter().zip(self.lacking(claimant, &again)?) {
+                answers[at] = answer;
+            }
+        }
+    }
+
+    /// Waits until nobody else holds these claims; returns whether the claimant itself holds them all.
+    fn wait_for_others(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<bool> {
+        let mut claims = lock(&self.claims);
+        while fingerprints.iter().any(|fingerprint| claims.is_claimed_by_other(fingerprint, claimant)) {
+            self.alive()?;
+            claims = wait(&self.resolved, claims);
+        }
+        Ok(fingerprints.iter().all(|fingerprint| claims.is_claimed_by(fingerprint, claimant)))
+    }
+
+    /// Where each segment lies in a container, if the table knows one that may be referred to.
+    fn stored<'a>(&self, fingerprints: impl Iterator<Item = &'a Fingerprint>) -> Result<Vec<Option<Place>>> {
+        let mut search = Search { shared: self, runs: self.table.runs(), recent: self.containers.recent() };
+        let before = search.recent.first().map(|index| index.container());
+        let places = fingerprints.map(|fingerprint| search.find(fingerprint)).collect::<Result<Vec<_>>>()?;
+        if let Some(last) = search.recent.first().filter(|index| Some(index.container()) != before) {
+            self.containers.hit(last.clone());
+        }
+        Ok(places)
+    }
+}
+
+/// One batch of look-ups.
+struct Search<'a> {
+    shared: &'a Shared,
+    runs: crate::table::Runs,
+    recent: Vec<std::sync::Arc<crate::container::ContainerIndex>>,
+}
+
+impl Search<'_> {
+    fn find(&mut self, fingerprint: &Fingerprint) -> Result<Option<Place>> {
+        if let Some(place) = self.find_recent(fingerprint)? {
+            return Ok(Some(place));
+        }
+        for place in self.runs.candidates(fingerprint) {
+            if !self.shared.containers.is_live(place.container)? {
+                continue;
+            }
+            if let Some(index) = self.shared.containers.confirm(place, fingerprint) {
+                bring_forward(&mut self.recent, index);
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    fn find_recent(&mut self, fingerprint: &Fingerprint) -> Result<Option<Place>> {
+        for at in 0..self.recent.len() {
+            let index = &self.recent[at];
+            // Another process may still be writing there: only what is durable counts.
+            let Some(segment) = index.find(fingerprint).filter(|&segment| segment < index.durable_segments()) else {
+                continue;
+            };
+            let place = index.place_of(segment);
+            if self.shared.containers.is_live(place.container)? {
+                self.recent[..=at].rotate_right(1);
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,82 @@
+//! A store that lives in memory, and the simplest registrar there is: for tests and simulations.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use format::{ContainerId, Settings};
+
+use crate::files::Memory;
+use crate::guard::lock;
+use crate::{ContainerFacts, LocalStore, Options, Registrar, Result};
+
+/// Makes local stores over files in memory.
+pub struct MemoryStore;
+
+impl MemoryStore {
+    /// An empty store; nothing runs in the background.
+    pub fn create(settings: &Settings, registrar: Arc<dyn Registrar>) -> Result<LocalStore> {
+        Self::over(Arc::new(Memory::new()), settings, registrar)
+    }
+
+    /// A store on the given files: what a crash left, say.
+    pub fn over(files: Arc<Memory>, settings: &Settings, registrar: Arc<dyn Registrar>) -> Result<LocalStore> {
+        let options = Options { background: false, ..Options::default() };
+        LocalStore::open(files.clone(), files, settings, registrar, options)
+    }
+}
+
+/// Counts containers up; all are live until condemned.
+#[derive(Default)]
+pub struct CountingRegistrar {
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    last: u64,
+    sealed: HashMap<ContainerId, ContainerFacts>,
+    condemned: HashSet<ContainerId>,
+    moved: HashMap<ContainerId, ContainerId>,
+}
+
+impl CountingRegistrar {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// No duplicate may refer to the container any more.
+    pub fn condemn(&self, container: ContainerId) {
+        lock(&self.state).condemned.insert(container);
+    }
+
+    /// The logical container's segments lie in the file of `physical` now.
+    pub fn relocate(&self, logical: ContainerId, physical: ContainerId) {
+        lock(&self.state).moved.insert(logical, physical);
+    }
+
+    /// What was told when the container was sealed.
+    pub fn facts(&self, container: ContainerId) -> Option<ContainerFacts> {
+        lock(&self.state).sealed.get(&container).copied()
+    }
+}
+
+impl Registrar for CountingRegistrar {
+    fn open(&self) -> Result<ContainerId> {
+        let mut state = lock(&self.state);
+        state.last += 1;
+        Ok(ContainerId(state.last))
+    }
+
+    fn sealed(&self, container: ContainerId, facts: ContainerFacts) -> Result<()> {
+        lock(&self.state).sealed.insert(container, facts);
+        Ok(())
+    }
+
+    fn is_live(&self, container: ContainerId) -> Result<bool> {
+        Ok(!lock(&self.state).condemned.contains(&container))
+    }
+
+    fn locate(&self, container: ContainerId) -> Result<Option<ContainerId>> {
+        Ok(lock(&self.state).moved.get(&container).copied())
+    }
+}

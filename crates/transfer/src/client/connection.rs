@@ -1,0 +1,411 @@
+//! A stream as its thread drives it: connecting, greeting, attaching lanes, sending the log, taking answers.
+//!
+//! After every (re)connection the order is Hello, then Attach for each lane, then the log from its beginning. The
+//! thread holds no lock while it calls completions or moves lanes.
+
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::frame::{self, Content, Frame};
+use super::handover::Answer;
+use super::incoming::{Arrived, Incoming};
+use super::lane::{Lane, Verdict};
+use super::outgoing::{Bulk, Outgoing};
+use super::reactor::Surroundings;
+use super::reduce;
+use super::socket::Socket;
+use super::stream::{Addressee, Next, Stream};
+use crate::message::{Failure, FailureKind, Reply, Request};
+use crate::Error;
+
+const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
+const MOST_BACK_OFF: Duration = Duration::from_millis(250);
+/// Received at a time before other streams have their turn (bytes).
+const TURN_BYTES: usize = 4 << 20;
+
+pub(super) struct Connection {
+    pub stream: Arc<Stream>,
+    phase: Phase,
+    incoming: Incoming,
+    outgoing: Outgoing,
+    /// Lanes whose `Attach` is not answered; nothing else is sent meanwhile.
+    attaching: HashMap<u64, Arc<Lane>>,
+    /// Frames whose offers lack something, then the messages that supply it.
+    lacking: VecDeque<(Arc<Lane>, Arc<Frame>, Vec<u32>)>,
+    supplied: HashMap<u64, (Arc<Lane>, Arc<Frame>)>,
+    back_off: Duration,
+    attempt: usize,
+    /// Since when the node has not answered anything, and why.
+    trouble: Option<(Instant, String)>,
+    /// Something waits for a moment rather than for the socket.
+    later: bool,
+}
+
+enum Phase {
+    /// Nothing to do.
+    Idle,
+    Waiting {
+        until: Instant,
+    },
+    Connecting(Socket),
+    Greeting(Socket, u64),
+    Ready(Socket, Peer),
+}
+
+/// What the node said of itself.
+struct Peer {
+    holder: u64,
+    settings: Option<format::Settings>,
+}
+
+/// Why a connection is given up; it is made again.
+struct Broken(String);
+
+impl<E: std::fmt::Display> From<E> for Broken {
+    fn from(error: E) -> Self {
+        Broken(error.to_string())
+    }
+}
+
+impl Connection {
+    pub fn new(stream: Arc<Stream>) -> Self {
+        Connection {
+            stream,
+            phase: Phase::Idle,
+            incoming: Incoming::default(),
+            outgoing: Outgoing::default(),
+            attaching: HashMap::new(),
+            lacking: VecDeque::new(),
+            supplied: HashMap::new(),
+            back_off: FIRST_BACK_OFF,
+            attempt: 0,
+            trouble: None,
+            later: false,
+        }
+    }
+
+    /// Does whatever can be done without waiting.
+    pub fn step(&mut self, around: &Surroundings, now: Instant) {
+        self.later = false;
+        match &self.phase {
+            Phase::Idle if self.stream.has_work() => self.connect(now),
+            Phase::Waiting { until } if now >= *until => self.connect(now),
+            Phase::Ready(..) => {
+                if let Err(broken) = self.send(around, now) {
+                    self.broke(broken, now);
+                }
+            }
+            _ => {}
+        }
+        if !matches!(self.phase, Phase::Ready(..) | Phase::Idle) {
+            self.lose_patience(around, now);
+        }
+    }
+
+    /// The socket, and what to wait for.
+    pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
+        use std::os::fd::AsFd;
+        match &self.phase {
+            Phase::Idle | Phase::Waiting { .. } => None,
+            Phase::Connecting(socket) => Some((socket.as_fd(), PollFlags::OUT)),
+            Phase::Greeting(socket, _) | Phase::Ready(socket, _) => {
+                let out = if self.outgoing.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+                Some((socket.as_fd(), PollFlags::IN | out))
+            }
+        }
+    }
+
+    /// Whether the passing of time alone changes something.
+    pub fn is_unsettled(&self) -> bool {
+        self.later || !matches!(self.phase, Phase::Idle | Phase::Ready(..))
+    }
+
+    /// The socket has news.
+    pub fn ready(&mut self, around: &Surroundings, now: Instant) {
+        let outcome = match &self.phase {
+            Phase::Connecting(_) => self.greet(around),
+            Phase::Greeting(..) | Phase::Ready(..) => self.receive(around, now),
+            _ => Ok(()),
+        };
+        if let Err(broken) = outcome {
+            self.broke(broken, now);
+        }
+    }
+
+    fn connect(&mut self, now: Instant) {
+        self.attempt += 1;
+        match Socket::connect(&self.stream.address, self.attempt) {
+            Ok(socket) => self.phase = Phase::Connecting(socket),
+            Err(error) => self.broke(error.into(), now),
+        }
+    }
+
+    fn greet(&mut self, around: &Surroundings) -> Result<(), Broken> {
+        let Phase::Connecting(socket) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            unreachable!("only a connecting socket greets")
+        };
+        socket.connected()?;
+        let number = self.stream.number();
+        let hello = Request::Hello { client: around.client, stream: self.stream.index, job: around.job.clone() };
+        self.outgoing.push(frame::head(&hello, number, &[]), Bulk::None);
+        self.outgoing.send(&socket)?;
+        self.phase = Phase::Greeting(socket, number);
+        Ok(())
+    }
+
+    fn send(&mut self, around: &Surroundings, now: Instant) -> Result<(), Broken> {
+        loop {
+            while self.outgoing.has_room() {
+                if !self.queue_next(around, now) {
+                    break;
+                }
+            }
+            let Phase::Ready(socket, _) = &self.phase else { unreachable!("only a ready connection sends") };
+            if self.outgoing.is_empty() {
+                return Ok(());
+            }
+            self.outgoing.send(socket)?;
+            if !self.outgoing.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Queues one message; false when there is none to send now.
+    fn queue_next(&mut self, around: &Surroundings, now: Instant) -> bool {
+        if let Some((lane, frame, wanted)) = self.lacking.pop_front() {
+            self.supply(around, lane, frame, &wanted);
+            return true;
+        }
+        match self.stream.next(now, !self.attaching.is_empty()) {
+            Next::Nothing => return false,
+            Next::Later => {
+                self.later = true;
+                return false;
+            }
+            Next::Attach { number, lane } => {
+                let attach = Request::Attach { session: lane.session, seat: lane.seat };
+                self.outgoing.push(frame::head(&attach, number, &[]), Bulk::None);
+                self.attaching.insert(number, lane);
+            }
+            Next::Request { head } => self.outgoing.push(head, Bulk::None),
+            Next::Frame { number, lane, frame } => {
+                if let Content::Whole(whole) = &frame.content {
+                    let (reducer, settings) = self.reduction(around);
+                    whole.fingerprint(reducer, settings);
+                }
+                let head = frame.head(lane.session, lane.seat, number);
+                self.outgoing.push(head, Bulk::Frame(frame));
+            }
+        }
+        true
+    }
+
+    fn supply(&mut self, around: &Surroundings, lane: Arc<Lane>, frame: Arc<Frame>, wanted: &[u32]) {
+        let Content::Whole(whole) = &frame.content else { return };
+        let (reducer, settings) = self.reduction(around);
+        let blocks = whole.blocks(wanted, reducer, settings);
+        let (request, payload) = reduce::supply(lane.session, lane.seat, frame.sequence, blocks);
+        let number = self.stream.number();
+        self.outgoing.push(frame::head(&request, number, &payload), Bulk::Own(payload));
+        self.supplied.insert(number, (lane, frame));
+    }
+
+    fn reduction<'a>(&'a self, around: &'a Surroundings) -> (&'a dyn reduce::Reducer, &'a format::Settings) {
+        let Phase::Ready(_, Peer { settings: Some(settings), .. }) = &self.phase else {
+            unreachable!("with reduction here, a node without settings is refused at its welcome")
+        };
+        (around.reducer.as_deref().expect("whole segments are only built with a reducer"), settings)
+    }
+
+    fn receive(&mut self, around: &Surroundings, now: Instant) -> Result<(), Broken> {
+        let mut turn_bytes = 0;
+        while turn_bytes < TURN_BYTES {
+            let (Phase::Greeting(socket, _) | Phase::Ready(socket, _)) = &self.phase else { return Ok(()) };
+            let Some(bytes) = socket.receive(self.incoming.room())? else { return Ok(()) };
+            self.incoming.filled(bytes);
+            turn_bytes += bytes;
+            while let Some(arrived) = self.incoming.take()? {
+                self.take(arrived, around, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, arrived: Arrived, around: &Surroundings, now: Instant) -> Result<(), Broken> {
+        let Arrived { kind, number, body, payload } = arrived;
+        let reply = Reply::decode(kind, &body)?;
+        if matches!(&self.phase, Phase::Greeting(_, hello) if *hello == number) {
+            return self.welcomed(reply, around);
+        }
+        if number == 0 {
+            if let Reply::Durable { session, seat, sequence } = reply {
+                let lane = self.stream.durable(session, seat, sequence);
+                lane.inspect(|lane| lane.fate.look());
+            }
+            return Ok(());
+        }
+        if let Some(lane) = self.attaching.remove(&number) {
+            return self.attach_answered(lane, reply, around, now);
+        }
+        if let Some((lane, frame)) = self.supplied.remove(&number) {
+            return self.frame_answered(lane, frame, reply, around, now);
+        }
+        match self.stream.answered(number) {
+            Addressee::Nobody => Ok(()),
+            Addressee::Frame { lane, frame } => self.frame_answered(lane, frame, reply, around, now),
+            Addressee::Ask { lane, ask } => {
+                if let (Reply::Failed { failure }, Some(lane)) = (&reply, &lane)
+                    && failure.kind == FailureKind::SeatLost
+                    && lane.fate.failure().is_none()
+                {
+                    self.move_lane(lane, failure, around, now);
+                    lane.ask(ask.request, ask.completion);
+                    return Ok(());
+                }
+                lane.inspect(|lane| lane.fine());
+                self.fine();
+                (ask.completion)(match reply {
+                    Reply::Failed { failure } => Err(Error::Failed(failure)),
+                    reply => Ok(Answer { reply, payload }),
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn welcomed(&mut self, reply: Reply, around: &Surroundings) -> Result<(), Broken> {
+        let Phase::Greeting(socket, _) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+            unreachable!("the caller saw the greeting")
+        };
+        match reply {
+            Reply::Welcome { settings, holder } => {
+                let settings = around.reducer.as_ref().map(|_| format::Settings::from_text(&settings)).transpose()?;
+                self.phase = Phase::Ready(socket, Peer { holder, settings });
+                Ok(())
+            }
+            Reply::Failed { failure } => Err(Broken(failure.text)),
+            other => Err(Broken(format!("it answered a greeting with message {:#x}", other.kind()))),
+        }
+    }
+
+    fn attach_answered(
+        &mut self,
+        lane: Arc<Lane>,
+        reply: Reply,
+        around: &Surroundings,
+        now: Instant,
+    ) -> Result<(), Broken> {
+        match reply {
+            Reply::Attached { epoch, .. } => {
+                let Phase::Ready(_, peer) = &self.phase else { unreachable!("lanes attach to ready connections") };
+                lane.attached(peer.holder, epoch, now);
+                self.fine();
+                Ok(())
+            }
+            Reply::Failed { failure } => self.lane_failed(&lane, failure, around, now),
+            other => Err(Broken(format!("it answered an attachment with message {:#x}", other.kind()))),
+        }
+    }
+
+    fn frame_answered(
+        &mut self,
+        lane: Arc<Lane>,
+        frame: Arc<Frame>,
+        reply: Reply,
+        around: &Surroundings,
+        now: Instant,
+    ) -> Result<(), Broken> {
+        match reply {
+            Reply::Received { stamp, .. } => {
+                frame.set_stamp(stamp);
+                lane.received(frame.sequence);
+                self.fine();
+                Ok(())
+            }
+            Reply::Lacks { stamp, wanted, .. } => {
+                frame.set_stamp(stamp);
+                self.lacking.push_back((lane, frame, wanted));
+                Ok(())
+            }
+            Reply::Failed { failure } => self.lane_failed(&lane, failure, around, now),
+            other => Err(Broken(format!("it answered a write with message {:#x}", other.kind()))),
+        }
+    }
+
+    /// A node that cannot now is asked again later, one that lost the seat is left; anything else is for ever.
+    fn lane_failed(
+        &mut self,
+        lane: &Arc<Lane>,
+        failure: Failure,
+        around: &Surroundings,
+        now: Instant,
+    ) -> Result<(), Broken> {
+        match failure.kind {
+            FailureKind::Unavailable => Err(Broken(failure.text)),
+            FailureKind::SeatLost => {
+                self.move_lane(lane, &failure, around, now);
+                Ok(())
+            }
+            _ => {
+                lane.fate.fail(Error::Failed(failure));
+                Ok(())
+            }
+        }
+    }
+
+    fn move_lane(&self, lane: &Arc<Lane>, failure: &Failure, around: &Surroundings, now: Instant) {
+        if !lane.move_on(&around.streams, now) {
+            lane.fate.fail(Error::Unavailable { peer: self.stream.address.clone(), why: failure.text.clone() });
+        }
+    }
+
+    fn fine(&mut self) {
+        self.trouble = None;
+        self.back_off = FIRST_BACK_OFF;
+    }
+
+    fn broke(&mut self, Broken(why): Broken, now: Instant) {
+        self.incoming.clear();
+        self.outgoing.clear();
+        self.attaching.clear();
+        self.lacking.clear();
+        self.supplied.clear();
+        self.stream.broke();
+        if !self.stream.has_work() {
+            self.phase = Phase::Idle;
+            self.trouble = None;
+            return;
+        }
+        let since = self.trouble.take().map_or(now, |(since, _)| since);
+        self.trouble = Some((since, why));
+        self.phase = Phase::Waiting { until: now + self.back_off };
+        self.back_off = (self.back_off * 2).min(MOST_BACK_OFF);
+    }
+
+    /// Moves lanes that have waited long for this node, and fails what has waited too long.
+    fn lose_patience(&mut self, around: &Surroundings, now: Instant) {
+        let (since, why) = self.trouble.clone().unwrap_or((now, "no answer".into()));
+        let unavailable = || Error::Unavailable {
+            peer: self.stream.address.clone(),
+            why: format!("the node cannot be reached ({why}); gave up after {} s", around.patience.as_secs_f32()),
+        };
+        for ask in self.stream.expired(since, now) {
+            (ask.completion)(Err(unavailable()));
+        }
+        for (lane, waits) in self.stream.lanes() {
+            let patient = match lane.verdict(waits, now) {
+                Verdict::Wait => true,
+                Verdict::Move => lane.move_on(&around.streams, now),
+                Verdict::Fail => false,
+            };
+            if !patient {
+                lane.fate.fail(unavailable());
+            }
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! A file as a program uses it: the verbs of `thalweg.h`.
+//!
+//! Operations on one file take effect in the order they were started: as long as one waits, later ones queue behind it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::handover::Handover;
+use super::operation::{Kind, Operation, Started, Unfinished};
+use super::piece::{self, Cursor, Piece};
+use super::process::Process;
+use super::session::{Done, Session};
+use super::settings::Acknowledge;
+use super::ticket::Ticket;
+use super::{READ, WRITE};
+use crate::message::{Reply, Request};
+use crate::{Error, Result};
+
+/// A process's handle of a session.
+pub struct File(Arc<Handle>);
+
+pub(super) struct Handle {
+    name: String,
+    flags: u32,
+    nodes: Vec<String>,
+    process: Arc<Process>,
+    session: Arc<Session>,
+    /// Operations that are not copied or asked for yet.
+    started: Mutex<VecDeque<Arc<Started>>>,
+    unfinished: Arc<Unfinished>,
+    /// The connection (counted) over which the lock is held.
+    locked_over: Mutex<Option<u64>>,
+}
+
+impl File {
+    pub(super) fn attach(process: &Arc<Process>, ticket: &Ticket, flags: u32) -> Result<Self> {
+        Ok(File(Arc::new(Handle {
+            name: String::from_utf8_lossy(&ticket.name).into_owned(),
+            flags,
+            nodes: ticket.session.nodes.clone(),
+            process: process.clone(),
+            session: process.join(ticket)?,
+            started: Mutex::default(),
+            unfinished: Arc::default(),
+            locked_over: Mutex::default(),
+        })))
+    }
+
+    /// Writes the pieces, in order. Returns when they are copied, or, when the file is also open for reading, when
+    /// the nodes hold them; blocks while the window is full.
+    pub fn write(&self, pieces: &[Piece]) -> Result<()> {
+        self.0.check(WRITE, pieces)?;
+        if !self.0.started().is_empty() {
+            return self.start_write(pieces)?.wait().map(drop);
+        }
+        let mut cursor = Cursor::default();
+        while !self.0.session.copy(pieces, &mut cursor)? {
+            self.0.process.make_room();
+        }
+        if self.0.flags & READ != 0 { self.0.session.flush() } else { Ok(()) }
+    }
+
+    /// Reads the pieces, in order; returns how many of their first bytes the file has.
+    pub fn read(&self, pieces: &[Piece]) -> Result<u64> {
+        self.start_read(pieces)?.wait()
+    }
+
+    /// As [`File::write`], without waiting; the pieces' memory must stay until the operation is done.
+    pub fn start_write(&self, pieces: &[Piece]) -> Result<Operation> {
+        self.0.check(WRITE, pieces)?;
+        let through = self.0.flags & READ != 0;
+        self.start(if through { Kind::WriteThrough } else { Kind::Write }, pieces)
+    }
+
+    /// As [`File::read`], without waiting.
+    pub fn start_read(&self, pieces: &[Piece]) -> Result<Operation> {
+        self.0.check(READ, pieces)?;
+        self.start(Kind::Read, pieces)
+    }
+
+    fn start(&self, kind: Kind, pieces: &[Piece]) -> Result<Operation> {
+        let started = Started::new(&self.0.session, &self.0.unfinished, kind, pieces);
+        self.0.started().push_back(started.clone());
+        self.0.advance();
+        Ok(Operation(started))
+    }
+
+    /// Waits until the nodes hold everything this process wrote to the file.
+    pub fn flush(&self) -> Result<()> {
+        self.0.unfinished.wait_for_none();
+        self.0.session.flush()
+    }
+
+    /// Makes everything written a durable checkpoint; returns the number of the epoch that begins.
+    pub fn settle(&self) -> Result<u64> {
+        self.flush()?;
+        wait_for(|done| self.0.session.settle_then(done))
+    }
+
+    /// What was written in epochs before `epoch` is durable and need not be kept.
+    pub fn set_epoch(&self, epoch: u64) -> Result<()> {
+        self.0.session.set_epoch(epoch, self.0.process.is_only_handle(self.0.session.id))
+    }
+
+    /// Makes the session's writes a version. With acknowledgement at `received` it goes on in the background, and
+    /// [`super::Client::finalize`] reports its failure.
+    pub fn commit(&self) -> Result<()> {
+        self.flush()?;
+        if self.0.process.settings.acknowledge == Acknowledge::Durable {
+            return wait_for(|done| self.0.session.commit_then(done));
+        }
+        let handle = self.0.clone();
+        handle.process.background.begin();
+        handle.session.committing();
+        self.0.session.commit_then(Box::new(move |result| {
+            handle.session.committed();
+            handle.process.background.end(result.map_err(|error| handle.named(error)));
+        }));
+        Ok(())
+    }
+
+    /// The file's size (bytes), what this process wrote included.
+    pub fn size(&self) -> Result<u64> {
+        self.flush()?;
+        wait_for(|done| self.0.session.size_then(done))
+    }
+
+    /// Cuts or extends the file.
+    pub fn set_size(&self, bytes: u64) -> Result<()> {
+        self.0.check(WRITE, &[])?;
+        self.flush()?;
+        wait_for(|done| self.0.session.set_size_then(bytes, done))
+    }
+
+    /// Waits for the file's lock.
+    pub fn lock(&self) -> Result<()> {
+        let home = self.0.session.home();
+        let over = wait_for(|done: Done<u64>| {
+            let lane = home.clone();
+            let request = Request::Lock { session: self.0.session.id };
+            home.ask(request, Box::new(move |answer| done(answer.map(|_| lane.attachments()))));
+        })?;
+        *self.0.locked_over.lock().expect("noting the lock does not panic") = Some(over);
+        Ok(())
+    }
+
+    /// Gives the lock back; fails when it was lost with its connection meanwhile.
+    pub fn unlock(&self) -> Result<()> {
+        let home = self.0.session.home();
+        let over = self.0.locked_over.lock().expect("noting the lock does not panic").take();
+        let Some(over) = over else { return Err(Error::Refused(format!("{}: the lock is not held", self.0.name))) };
+        if over != home.attachments() {
+            return Err(Error::Unavailable {
+                peer: self.0.name.clone(),
+                why: "the connection that held the file's lock broke; another process may have had it meanwhile".into(),
+            });
+        }
+        let request = Request::Unlock { session: self.0.session.id };
+        wait_for(|done: Done<Reply>| home.ask(request, Box::new(move |answer| done(answer.map(|answer| answer.reply)))))
+            .map(drop)
+    }
+
+    /// Lets go of the file, after started operations and when the nodes have made durable what is kept. `last`: all
+    /// other processes have detached, and the ticket's handle leaves the session.
+    pub fn detach(self, last: bool) -> Result<()> {
+        let flushed = self.flush();
+        let handle = self.0;
+        let ended: Arc<Handover<Result<()>>> = Handover::new();
+        if handle.process.settings.acknowledge == Acknowledge::Durable {
+            handle.close_then(last, ended.leaver());
+            return flushed.and(ended.wait());
+        }
+        handle.process.background.begin();
+        let named = handle.clone();
+        handle.close_then(
+            last,
+            Box::new(move |result| named.process.background.end(result.map_err(|error| named.named(error)))),
+        );
+        flushed
+    }
+}
+
+impl Handle {
+    /// Goes on with started operations, in order, as far as there is room.
+    pub fn advance(self: &Arc<Self>) {
+        let mut started = self.started();
+        while let Some(next) = started.front() {
+            if !next.advance() {
+                // Room made between the first try and the note that more is wanted would go unnoticed.
+                self.process.window.stall();
+                if !next.advance() {
+                    drop(started);
+                    return self.process.stall(self);
+                }
+            }
+            started.pop_front();
+        }
+    }
+
+    fn close_then(self: &Arc<Self>, last: bool, done: Done<()>) {
+        let handle = self.clone();
+        let leave: Done<()> = Box::new(move |closed| {
+            // A handle of a session whose nodes are gone ends with its lease.
+            if !last || matches!(closed, Err(Error::Unavailable { .. })) {
+                return done(closed);
+            }
+            let leave: Done<()> = Box::new(move |left| done(closed.and(left)));
+            handle.session.leave_then(&handle.nodes, leave);
+        });
+        if self.process.part(self.session.id) {
+            self.session.close_then(leave);
+        } else {
+            self.session.after_commit(Box::new(move || leave(Ok(()))));
+        }
+    }
+
+    fn check(&self, flag: u32, pieces: &[Piece]) -> Result<()> {
+        piece::check(pieces)?;
+        if self.flags & flag == 0 {
+            let wanted = if flag == READ { "reading" } else { "writing" };
+            return Err(Error::Refused(format!("{}: the file is not open for {wanted}", self.name)));
+        }
+        self.session.fate.check()
+    }
+
+    /// An error that is reported later than it came says which file it is about.
+    fn named(&self, error: Error) -> Error {
+        let about = |text: &str| format!("{}: {text}", self.name);
+        match error {
+            Error::Failed(mut failure) => {
+                failure.text = about(&failure.text);
+                Error::Failed(failure)
+            }
+            Error::Unavailable { peer, why } => Error::Unavailable { peer, why: about(&why) },
+            other => other,
+        }
+    }
+
+    fn started(&self) -> MutexGuard<'_, VecDeque<Arc<Started>>> {
+        self.started.lock().expect("nothing panics while it holds the started operations")
+    }
+}
+
+/// Waits for something that calls back.
+fn wait_for<T: Send + 'static>(begin: impl FnOnce(Done<T>)) -> Result<T> {
+    let outcome = Handover::new();
+    begin(outcome.leaver());
+    outcome.wait()
+}

@@ -1,0 +1,156 @@
+//! Frames of written bytes: under construction in a [`Builder`], then kept as [`Frame`]s until they are durable.
+//!
+//! Bytes are copied once, from the program's memory into the payload; sending and sending again read them there.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use format::{FrameHeader, SessionId, FRAME_HEADER_BYTES};
+
+use super::reduce::{self, Whole};
+use super::window::{Payload, Window, FRAME_BYTES};
+use crate::message::{Extent, Request};
+
+/// Extents in one frame at most.
+const MOST_EXTENTS: usize = 4096;
+/// What an extent or a frame costs in memory besides its bytes, as charged to the window.
+const EXTENT_OVERHEAD_BYTES: usize = 16;
+const FRAME_OVERHEAD_BYTES: usize = 512;
+
+/// The frame a lane's next bytes go into.
+#[derive(Default)]
+pub(super) struct Builder {
+    extents: Vec<Extent>,
+    payload: Option<Payload>,
+}
+
+impl Builder {
+    /// Copies as much of `source`, which goes to `offset` of the file, as this frame takes. Returns the bytes
+    /// copied, or `None` when the window is full.
+    pub fn append(&mut self, window: &Arc<Window>, offset: u64, source: &[u8]) -> Option<usize> {
+        let held_bytes = self.payload.as_ref().map_or(0, |payload| payload.bytes().len());
+        let taken = &source[..source.len().min(FRAME_BYTES - held_bytes)];
+        let follows = self.extents.last().is_some_and(|last| last.offset + last.bytes == offset);
+        let overhead_bytes = match (self.extents.is_empty(), follows) {
+            (true, _) => FRAME_OVERHEAD_BYTES + EXTENT_OVERHEAD_BYTES,
+            (false, true) => 0,
+            (false, false) => EXTENT_OVERHEAD_BYTES,
+        };
+        if !self.payload.get_or_insert_with(|| Payload::new(window)).append(taken, overhead_bytes) {
+            return None;
+        }
+        match self.extents.last_mut() {
+            Some(last) if follows => last.bytes += taken.len() as u64,
+            _ => self.extents.push(Extent { offset, bytes: taken.len() as u64 }),
+        }
+        Some(taken.len())
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.extents.is_empty()
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.extents.len() >= MOST_EXTENTS
+            || self.payload.as_ref().is_some_and(|payload| payload.bytes().len() >= FRAME_BYTES)
+    }
+
+    /// What was built, as one frame's content, or two: with `segment_bytes` given, whole segments apart from the rest.
+    pub fn finish(&mut self, segment_bytes: Option<u32>) -> Vec<Content> {
+        let extents = std::mem::take(&mut self.extents);
+        let Some(payload) = self.payload.take() else { return Vec::new() };
+        match segment_bytes {
+            Some(segment_bytes) => reduce::divide(extents, payload, segment_bytes),
+            None => vec![Content::Raw { extents, payload: payload.fit() }],
+        }
+    }
+}
+
+pub(super) enum Content {
+    Raw { extents: Vec<Extent>, payload: Payload },
+    /// Offered by fingerprint; only what the node lacks is sent.
+    Whole(Whole),
+}
+
+/// Written bytes that are kept until durable.
+pub(super) struct Frame {
+    pub sequence: u64,
+    pub epoch: u64,
+    pub content: Content,
+    /// What the node called it when it received it, 0 before: sent along when it is sent again.
+    stamp: AtomicU64,
+}
+
+impl Frame {
+    pub fn new(sequence: u64, epoch: u64, content: Content) -> Self {
+        Frame { sequence, epoch, content, stamp: AtomicU64::new(0) }
+    }
+
+    pub fn stamp(&self) -> u64 {
+        self.stamp.load(Ordering::Relaxed)
+    }
+
+    pub fn set_stamp(&self, stamp: u64) {
+        self.stamp.store(stamp, Ordering::Relaxed);
+    }
+
+    /// The bulk bytes that travel with the first message about this frame.
+    pub fn payload(&self) -> &[u8] {
+        match &self.content {
+            Content::Raw { payload, .. } => payload.bytes(),
+            Content::Whole(_) => &[],
+        }
+    }
+
+    /// Header and body of the message that brings this frame to its node.
+    pub fn head(&self, session: SessionId, seat: u32, number: u64) -> Vec<u8> {
+        let (sequence, stamp, epoch) = (self.sequence, self.stamp(), self.epoch);
+        let request = match &self.content {
+            Content::Raw { extents, .. } => {
+                Request::Write { session, seat, sequence, stamp, epoch, extents: extents.clone() }
+            }
+            Content::Whole(whole) => {
+                Request::Offer { session, seat, sequence, stamp, epoch, segments: whole.offered() }
+            }
+        };
+        head(&request, number, self.payload())
+    }
+}
+
+/// Header and body of a request; the payload is sent from where it lies.
+pub(super) fn head(request: &Request, number: u64, payload: &[u8]) -> Vec<u8> {
+    let body = request.encode();
+    let mut head = Vec::with_capacity(FRAME_HEADER_BYTES + body.len());
+    head.extend_from_slice(&FrameHeader::new(request.kind(), number, &body, payload).encode());
+    head.extend_from_slice(&body);
+    head
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::waker::Waker;
+    use super::*;
+
+    #[test]
+    fn pieces_that_follow_each_other_become_one_extent() {
+        let window = Arc::new(Window::new(8 << 20, Arc::new(Waker::new().unwrap())));
+        let mut builder = Builder::default();
+        for (offset, bytes) in [(100, &b"ab"[..]), (102, b"cd"), (200, b"e")] {
+            assert_eq!(builder.append(&window, offset, bytes), Some(bytes.len()));
+        }
+        let contents = builder.finish(None);
+        let Content::Raw { extents, payload } = &contents[0] else { panic!("nothing was to be reduced") };
+        assert_eq!(payload.bytes(), b"abcde");
+        assert_eq!(extents, &[Extent { offset: 100, bytes: 4 }, Extent { offset: 200, bytes: 1 }]);
+        assert!(builder.is_empty());
+    }
+
+    #[test]
+    fn a_full_frame_takes_no_more() {
+        let window = Arc::new(Window::new(8 << 20, Arc::new(Waker::new().unwrap())));
+        let mut builder = Builder::default();
+        let bytes = vec![1; FRAME_BYTES + 10];
+        assert_eq!(builder.append(&window, 0, &bytes), Some(FRAME_BYTES));
+        assert!(builder.is_full());
+    }
+}

@@ -1,0 +1,378 @@
+//! A lane: what one process writes to one seat of one session over one stream. Bytes of one lane keep their order.
+//!
+//! A lane outlives its connection, and its node: it moves to another node's stream when its own stays away, taking
+//! along everything that is not durable.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use format::SessionId;
+
+use super::fate::Fate;
+use super::frame::{Builder, Frame};
+use super::handover::{Answer, Completion};
+use super::stream::{Ask, Stream, Streams, Work};
+use super::window::Window;
+use crate::message::Request;
+use crate::{Error, Result};
+
+/// After another node process took the seat, reads and settlements wait this long, so that what other clients keep
+/// arrives there first.
+const GRACE: Duration = Duration::from_secs(1);
+/// Between a lost seat and the next try elsewhere.
+const MOVE_PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) struct Lane {
+    pub session: SessionId,
+    pub seat: u32,
+    pub fate: Arc<Fate>,
+    /// Where the seat may be served, its own node first.
+    nodes: Vec<String>,
+    index: u32,
+    /// Set when segments are reduced here.
+    segment_bytes: Option<u32>,
+    epoch: Arc<AtomicU64>,
+    /// The highest sequence of any lane of the process. A new lane begins above it, so that a file closed and
+    /// opened again never uses a sequence twice.
+    high_sequence: Arc<AtomicU64>,
+    patience: Duration,
+    builder: Mutex<Builder>,
+    unsealed: AtomicBool,
+    route: Mutex<Route>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+struct Route {
+    stream: Arc<Stream>,
+    /// Index into the lane's nodes.
+    node: usize,
+    last_sequence: u64,
+}
+
+#[derive(Default)]
+struct Progress {
+    /// Sequences the node has not said to have received.
+    unreceived: BTreeSet<u64>,
+    /// (sequence, number in the stream's log) of frames not durable, in order.
+    kept: VecDeque<(u64, u64)>,
+    attached: bool,
+    /// How often; what a node ties to a connection is gone when this counts on.
+    attachments: u64,
+    /// The node process that holds the seat, as far as known.
+    holder: Option<u64>,
+    ask_after: Option<Instant>,
+    /// Since when something waits in vain, and when the lane tries the next node.
+    trouble: Option<(Instant, Instant)>,
+    /// As `Attached` said.
+    epoch: u64,
+}
+
+/// What a session tells its lanes.
+pub(super) struct LaneOf {
+    pub session: SessionId,
+    pub fate: Arc<Fate>,
+    pub segment_bytes: Option<u32>,
+    pub epoch: Arc<AtomicU64>,
+    pub high_sequence: Arc<AtomicU64>,
+    pub patience: Duration,
+}
+
+/// What a lane without connection should do.
+pub(super) enum Verdict {
+    Wait,
+    Move,
+    Fail,
+}
+
+impl Lane {
+    /// `nodes`: where the seat may be served, its own node first.
+    pub fn new(of: &LaneOf, seat: u32, index: u32, nodes: Vec<String>, streams: &Streams) -> Arc<Self> {
+        let stream = streams.get(&nodes[0], index);
+        Arc::new(Lane {
+            session: of.session,
+            seat,
+            fate: of.fate.clone(),
+            nodes,
+            index,
+            segment_bytes: of.segment_bytes,
+            epoch: of.epoch.clone(),
+            high_sequence: of.high_sequence.clone(),
+            patience: of.patience,
+            builder: Mutex::default(),
+            unsealed: AtomicBool::new(false),
+            route: Mutex::new(Route { stream, node: 0, last_sequence: of.high_sequence.load(Ordering::SeqCst) }),
+            progress: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+
+    // For callers.
+
+    /// Takes its place on its stream.
+    pub fn begin(self: &Arc<Self>) {
+        self.route().stream.seat(self, Instant::now());
+    }
+
+    /// Returns the epoch the node is in, when it has let this process attach.
+    pub fn wait_attached(&self) -> Result<u64> {
+        let progress = self.wait(|progress| progress.attached)?;
+        Ok(progress.epoch)
+    }
+
+    /// Copies bytes that go to `offset`; returns how many before the window was full.
+    pub fn append(self: &Arc<Self>, window: &Arc<Window>, offset: u64, source: &[u8]) -> usize {
+        let mut builder = self.builder();
+        let was_empty = builder.is_empty();
+        let mut copied = 0;
+        while copied < source.len() {
+            let Some(bytes) = builder.append(window, offset + copied as u64, &source[copied..]) else { break };
+            copied += bytes;
+            if builder.is_full() {
+                self.seal_held(&mut builder);
+            }
+        }
+        if was_empty && !builder.is_empty() {
+            self.unsealed.store(true, Ordering::SeqCst);
+            self.route().stream.wake();
+        }
+        copied
+    }
+
+    /// Whatever is under construction goes out.
+    pub fn seal(self: &Arc<Self>) {
+        if self.unsealed.load(Ordering::SeqCst) {
+            self.seal_held(&mut self.builder());
+        }
+    }
+
+    fn seal_held(self: &Arc<Self>, builder: &mut Builder) {
+        let mut route = self.route();
+        for content in builder.finish(self.segment_bytes) {
+            route.last_sequence += 1;
+            let frame = Frame::new(route.last_sequence, self.epoch.load(Ordering::SeqCst), content);
+            // A frame given back belongs to a file that has failed: it is dropped here, and the caller is told.
+            drop(route.stream.push(Some(self), Work::Frame(Arc::new(frame))));
+        }
+        self.high_sequence.fetch_max(route.last_sequence, Ordering::SeqCst);
+        self.unsealed.store(false, Ordering::SeqCst);
+    }
+
+    /// The last sequence given out.
+    pub fn last_sequence(&self) -> u64 {
+        self.route().last_sequence
+    }
+
+    /// Returns when the node holds everything up to `sequence`.
+    pub fn wait_received(&self, sequence: u64) -> Result<()> {
+        self.wait(|progress| progress.received(sequence)).map(drop)
+    }
+
+    pub fn has_received(&self, sequence: u64) -> bool {
+        self.progress().received(sequence)
+    }
+
+    pub fn ask(self: &Arc<Self>, request: Request, completion: Completion) {
+        let work = Work::Ask(Ask::new(request, self.patience, completion));
+        let refused = self.route().stream.push(Some(self), work);
+        self.refuse(refused);
+    }
+
+    /// Whether a frame was received by a node process and, that one gone, not yet by its successor.
+    pub fn is_sending_again(&self) -> bool {
+        !self.progress().unreceived.is_empty()
+    }
+
+    pub fn settled(self: &Arc<Self>, epoch: u64) {
+        self.route().stream.settled(self, epoch);
+    }
+
+    /// Leaves its stream for good.
+    pub fn end(self: &Arc<Self>) {
+        drop(self.route().stream.unseat(self));
+    }
+
+    /// How many connections have carried the lane.
+    pub fn attachments(&self) -> u64 {
+        self.progress().attachments
+    }
+
+    // For streams.
+
+    pub fn kept(&self, sequence: u64, number: u64) {
+        let mut progress = self.progress();
+        progress.kept.push_back((sequence, number));
+        progress.unreceived.insert(sequence);
+    }
+
+    pub fn kept_nothing(&self) {
+        self.progress().kept.clear();
+    }
+
+    /// Forgets frames up to `sequence`; returns their numbers.
+    pub fn durable(&self, sequence: u64) -> Vec<u64> {
+        let mut progress = self.progress();
+        let count = progress.kept.partition_point(|(kept, _)| *kept <= sequence);
+        let numbers = progress.kept.drain(..count).map(|(_, number)| number).collect();
+        progress.unreceived = progress.unreceived.split_off(&(sequence + 1));
+        drop(progress);
+        self.changed.notify_all();
+        numbers
+    }
+
+    /// Forgets the frames whose numbers `is_old` names; returns the numbers.
+    pub fn forget(&self, is_old: impl Fn(&u64) -> bool) -> Vec<u64> {
+        let mut progress = self.progress();
+        let (old, kept) = progress.kept.drain(..).partition(|(_, number)| is_old(number));
+        progress.kept = kept;
+        let old: VecDeque<(u64, u64)> = old;
+        for (sequence, _) in &old {
+            progress.unreceived.remove(sequence);
+        }
+        old.into_iter().map(|(_, number)| number).collect()
+    }
+
+    // For the thread.
+
+    /// Seals a frame that nobody adds to at the moment.
+    pub fn seal_if_idle(self: &Arc<Self>) {
+        if let Ok(mut builder) = self.builder.try_lock() {
+            self.seal_held(&mut builder);
+        }
+    }
+
+    pub fn is_unsealed(&self) -> bool {
+        self.unsealed.load(Ordering::SeqCst)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.progress().kept.is_empty() && !self.is_unsealed()
+    }
+
+    pub fn is_attached(&self) -> bool {
+        self.progress().attached
+    }
+
+    pub fn must_not_ask_yet(&self, now: Instant) -> bool {
+        self.progress().ask_after.is_some_and(|after| after > now)
+    }
+
+    pub fn received(&self, sequence: u64) {
+        let mut progress = self.progress();
+        progress.unreceived.remove(&sequence);
+        progress.trouble = None;
+        drop(progress);
+        self.changed.notify_all();
+    }
+
+    /// The node process `holder` serves the lane now.
+    pub fn attached(&self, holder: u64, epoch: u64, now: Instant) {
+        let mut progress = self.progress();
+        progress.attached = true;
+        progress.attachments += 1;
+        progress.epoch = epoch;
+        if progress.holder.replace(holder).is_some_and(|before| before != holder) {
+            progress.ask_after = Some(now + GRACE);
+            let kept: Vec<u64> = progress.kept.iter().map(|(sequence, _)| *sequence).collect();
+            progress.unreceived.extend(kept);
+        }
+        if progress.kept.is_empty() {
+            progress.trouble = None;
+        }
+        drop(progress);
+        self.changed.notify_all();
+    }
+
+    pub fn fine(&self) {
+        self.progress().trouble = None;
+    }
+
+    /// Called while the lane has no connection; `waits` says whether anything needs one.
+    pub fn verdict(&self, waits: bool, now: Instant) -> Verdict {
+        let mut progress = self.progress();
+        if !waits {
+            progress.trouble = None;
+            return Verdict::Wait;
+        }
+        let (since, move_at) = *progress.trouble.get_or_insert((now, now + self.patience / 2));
+        if now >= since + self.patience {
+            Verdict::Fail
+        } else if now >= move_at && self.nodes.len() > 1 {
+            Verdict::Move
+        } else {
+            Verdict::Wait
+        }
+    }
+
+    /// Goes over to the next node with everything that is kept; false when patience is over.
+    pub fn move_on(self: &Arc<Self>, streams: &Streams, now: Instant) -> bool {
+        let mut route = self.route();
+        {
+            let mut progress = self.progress();
+            let since = progress.trouble.map_or(now, |(since, _)| since);
+            progress.trouble = Some((since, now + self.patience / 8));
+            if now >= since + self.patience {
+                return false;
+            }
+        }
+        let works = route.stream.unseat(self);
+        route.node = (route.node + 1) % self.nodes.len();
+        route.stream = streams.get(&self.nodes[route.node], self.index);
+        route.stream.seat(self, now + MOVE_PAUSE);
+        let refused: Vec<Work> = works.into_iter().filter_map(|work| route.stream.push(Some(self), work)).collect();
+        drop(route);
+        refused.into_iter().for_each(|work| self.refuse(Some(work)));
+        true
+    }
+
+    /// Gives up everything; whoever waits is told `error`.
+    pub fn abandon(self: &Arc<Self>, error: &Error) {
+        let works = self.route().stream.unseat(self);
+        self.progress().unreceived.clear();
+        self.changed.notify_all();
+        for work in works {
+            if let Work::Ask(ask) = work {
+                (ask.completion)(Err(error.clone()));
+            }
+        }
+    }
+
+    fn refuse(&self, work: Option<Work>) {
+        if let Some(Work::Ask(ask)) = work {
+            let error = self.fate.failure().expect("work is only given back after a failure");
+            let refuse: Result<Answer> = Err(error);
+            (ask.completion)(refuse);
+        }
+    }
+
+    fn wait(&self, is_done: impl Fn(&Progress) -> bool) -> Result<MutexGuard<'_, Progress>> {
+        let mut progress = self.progress();
+        loop {
+            self.fate.check()?;
+            if is_done(&progress) {
+                return Ok(progress);
+            }
+            progress = self.changed.wait(progress).expect("nothing panics while it holds a lane's progress");
+        }
+    }
+
+    fn builder(&self) -> MutexGuard<'_, Builder> {
+        self.builder.lock().expect("nothing panics while it holds a builder")
+    }
+
+    fn route(&self) -> MutexGuard<'_, Route> {
+        self.route.lock().expect("nothing panics while it holds a route")
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().expect("nothing panics while it holds a lane's progress")
+    }
+}
+
+impl Progress {
+    fn received(&self, sequence: u64) -> bool {
+        self.unreceived.first().is_none_or(|first| *first > sequence)
+    }
+}

@@ -1,0 +1,151 @@
+//! The process-level client of path sessions: what an MPI rank links, through `thalweg.h`.
+//!
+//! Bytes are copied once, into frames that are kept until they are durable; at most two threads per process send
+//! them, and send them again after a break. Nothing written is given up silently: when the patience with a node is
+//! over, the file fails, and stays failed.
+//!
+//! From above: [`Client`] → [`File`] → session (where bytes go) → lane (bytes in order) → stream (what a connection
+//! must bring) → connection (the socket) → reactor (the threads).
+
+mod background;
+mod connection;
+mod fate;
+mod file;
+mod frame;
+mod handover;
+mod incoming;
+mod lane;
+mod names;
+mod open_error;
+mod operation;
+mod outgoing;
+mod piece;
+mod process;
+mod reactor;
+mod reduce;
+mod session;
+mod settings;
+mod socket;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod ticket;
+mod waker;
+mod window;
+
+use std::sync::{Arc, Mutex};
+
+pub use file::File;
+pub use open_error::OpenError;
+pub use operation::Operation;
+pub use piece::Piece;
+pub use reduce::{Reducer, ZEROS};
+pub use settings::{Acknowledge, Reduction, Settings};
+pub use ticket::{Ticket, TICKET_BYTES};
+
+use crate::message::{Reply, Request};
+use crate::Error;
+
+type Result<T, E = Error> = std::result::Result<T, E>;
+use process::Process;
+
+/// Open flags, as in `thalweg.h`.
+pub const READ: u32 = 1;
+pub const WRITE: u32 = 2;
+pub const CREATE: u32 = 4;
+pub const EXCLUSIVE: u32 = 8;
+
+/// One per process. Threads begin with the first file.
+pub struct Client {
+    settings: Settings,
+    reducer: Option<Arc<dyn Reducer>>,
+    process: Mutex<Option<Arc<Process>>>,
+}
+
+impl Client {
+    /// Without a `reducer` segments are reduced at the nodes, whatever the settings say.
+    pub fn new(settings: Settings, reducer: Option<Arc<dyn Reducer>>) -> Self {
+        Client { settings, reducer, process: Mutex::new(None) }
+    }
+
+    /// Joins or begins the live session of a file. Every process that uses it attaches with the ticket; one that
+    /// nobody attaches to is given to [`Client::abandon`].
+    pub fn open(&self, name: &[u8], flags: u32) -> Result<Ticket, OpenError> {
+        if flags & (READ | WRITE) == 0 || flags & !(READ | WRITE | CREATE | EXCLUSIVE) != 0 {
+            let name = String::from_utf8_lossy(name);
+            return Err(Error::Refused(format!("{name}: {flags} is no combination of open flags")).into());
+        }
+        let found = names::resolve(name, &self.settings.nodes)?;
+        let request = Request::OpenPath {
+            path: found.path,
+            flags,
+            job: self.settings.job.clone(),
+            nodes: found.nodes.clone(),
+            stripe_bytes: self.settings.stripe_bytes,
+        };
+        match self.ask_any(&found.nodes, &request)? {
+            Reply::Opened { session, size, segment_bytes } if !session.nodes.is_empty() && session.stripe_bytes > 0 => {
+                Ok(Ticket { name: name.to_vec(), flags, session, size, segment_bytes })
+            }
+            other => Err(unexpected(&found.nodes[0], "an opening", &other).into()),
+        }
+    }
+
+    /// Gives a ticket back that no process attached to.
+    pub fn abandon(&self, ticket: &Ticket) -> Result<()> {
+        self.ask_any(&ticket.session.nodes[..1], &Request::Leave { session: ticket.session.id }).map(drop)
+    }
+
+    /// Uses the session; returns when its nodes have let this process in.
+    pub fn attach(&self, ticket: &Ticket, flags: u32) -> Result<File> {
+        File::attach(&self.process()?, ticket, flags)
+    }
+
+    /// Removes a name.
+    pub fn delete(&self, name: &[u8]) -> Result<(), OpenError> {
+        let found = names::resolve(name, &self.settings.nodes)?;
+        self.ask_any(&found.nodes, &Request::Delete { path: found.path })?;
+        Ok(())
+    }
+
+    /// Waits for what goes on in the background; reports the first failure.
+    pub fn finalize(&self) -> Result<()> {
+        let process = self.process.lock().expect("nothing panics while it holds the process").clone();
+        process.map_or(Ok(()), |process| process.background.finish())
+    }
+
+    /// Asks the nodes one after the other until one can be reached; together they get the patience there is.
+    fn ask_any(&self, nodes: &[String], request: &Request) -> Result<Reply> {
+        let process = self.process()?;
+        let patience = self.settings.patience / nodes.len() as u32;
+        let mut answer = process.ask_node_and_wait(&nodes[0], request.clone(), patience);
+        for node in &nodes[1..] {
+            if !matches!(answer, Err(Error::Unavailable { .. })) {
+                break;
+            }
+            answer = process.ask_node_and_wait(node, request.clone(), patience);
+        }
+        answer.map(|answer| answer.reply)
+    }
+
+    fn process(&self) -> Result<Arc<Process>> {
+        let mut process = self.process.lock().expect("nothing panics while it holds the process");
+        if process.is_none() {
+            *process = Some(Process::start(self.settings.clone(), self.reducer.clone())?);
+        }
+        Ok(process.as_ref().expect("just started").clone())
+    }
+}
+
+impl Drop for Client {
+    fn drop(&mut self) {
+        if let Some(process) = self.process.get_mut().expect("nothing panics while it holds the process") {
+            process.stop();
+        }
+    }
+}
+
+fn unexpected(peer: &str, request: &str, reply: &Reply) -> Error {
+    let why = format!("message {:#x} is no answer to {request}", reply.kind());
+    Error::Protocol { peer: peer.to_owned(), source: format::Error::Corrupt { what: "reply", why } }
+}

@@ -1,0 +1,147 @@
+//! What a name means: which nodes serve it, and its path in the store.
+//!
+//! `/path` belongs to the nodes of `THALWEG_NODES`; `ALIAS:/path` to those of `THALWEG_ALIAS_<ALIAS>` or of
+//! `[alias.ALIAS]` in the configuration file.
+
+use std::path::PathBuf;
+
+use format::StorePath;
+
+use super::settings::addresses;
+use super::OpenError;
+use crate::Error;
+
+#[derive(Debug, PartialEq)]
+pub(super) struct Resolved {
+    pub path: StorePath,
+    /// By seat; seat 0 is home.
+    pub nodes: Vec<String>,
+}
+
+/// `default_nodes` serve names without an alias.
+pub(super) fn resolve(name: &[u8], default_nodes: &[String]) -> Result<Resolved, OpenError> {
+    let (alias, path) = split(name)?;
+    let path = StorePath::new(path).map_err(|error| refuse(error.to_string()))?;
+    if path.is_root() {
+        return Err(refuse("the name of a file is missing after `SD:`".into()));
+    }
+    let mut nodes = match alias {
+        None if default_nodes.is_empty() => return Err(nothing_configured(name)),
+        None => default_nodes.to_vec(),
+        Some(alias) => alias_nodes(alias)?,
+    };
+    // Homes differ between paths, so that no node keeps the sizes and commits of all of them.
+    let first = format::checksum(path.as_bytes()) as usize % nodes.len();
+    nodes.rotate_left(first);
+    Ok(Resolved { path, nodes })
+}
+
+fn split(name: &[u8]) -> Result<(Option<&str>, &[u8]), OpenError> {
+    let Some(colon) = name.iter().position(|byte| *byte == b':') else { return Ok((None, name)) };
+    if name[..colon].contains(&b'/') {
+        return Ok((None, name));
+    }
+    let valid = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+    match std::str::from_utf8(&name[..colon]) {
+        Ok(alias) if !alias.is_empty() && alias.bytes().all(|byte| valid(&byte)) => Ok((Some(alias), &name[colon + 1..])),
+        _ => Err(refuse(format!(
+            "{:?} is no alias: it may hold letters, digits, `_` and `-`",
+            String::from_utf8_lossy(&name[..colon])
+        ))),
+    }
+}
+
+fn refuse(why: String) -> OpenError {
+    Error::Refused(why).into()
+}
+
+fn nothing_configured(name: &[u8]) -> OpenError {
+    OpenError::Configuration(format!(
+        "SD:{}: no store is configured for this process; start the program with `thalweg run -- COMMAND`, or set \
+         THALWEG_NODES to the addresses of its nodes",
+        String::from_utf8_lossy(name)
+    ))
+}
+
+fn alias_nodes(alias: &str) -> Result<Vec<String>, OpenError> {
+    let variable = format!("THALWEG_ALIAS_{}", alias.to_ascii_uppercase().replace('-', "_"));
+    let from_variable = addresses(&std::env::var(&variable).unwrap_or_default());
+    if !from_variable.is_empty() {
+        return Ok(from_variable);
+    }
+    let unknown = |file: &str| {
+        OpenError::Configuration(format!(
+            "{alias}: unknown alias; add `[alias.{alias}]` with `nodes = [\"HOST:PORT\"]` to {file}, or set {variable}"
+        ))
+    };
+    let Some(file) = configuration_file() else { return Err(unknown("~/.config/thalweg/config.toml")) };
+    let shown = file.display().to_string();
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(unknown(&shown)),
+        Err(error) => return Err(OpenError::Configuration(format!("{shown}: {error}"))),
+    };
+    match alias_in(&text, alias) {
+        Ok(nodes) if nodes.is_empty() => Err(unknown(&shown)),
+        Ok(nodes) => Ok(nodes),
+        Err(why) => Err(OpenError::Configuration(format!("{shown}: {why}"))),
+    }
+}
+
+fn configuration_file() -> Option<PathBuf> {
+    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/thalweg/config.toml"));
+    std::env::var_os("THALWEG_CONFIG").map(PathBuf::from).or_else(home)
+}
+
+fn alias_in(text: &str, alias: &str) -> Result<Vec<String>, String> {
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
+    let Some(entry) = table.get("alias").and_then(|aliases| aliases.get(alias)) else { return Ok(Vec::new()) };
+    let nodes = entry.get("nodes").and_then(toml::Value::as_array);
+    let address = |value: &toml::Value| value.as_str().map(str::to_owned);
+    nodes
+        .and_then(|nodes| nodes.iter().map(address).collect())
+        .ok_or_else(|| format!("[alias.{alias}] needs `nodes`, a list of \"HOST:PORT\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_split_at_an_alias_only_before_the_first_slash() {
+        assert_eq!(split(b"/run/a:b").unwrap(), (None, &b"/run/a:b"[..]));
+        assert_eq!(split(b"fast-1:/run/a:b").unwrap(), (Some("fast-1"), &b"/run/a:b"[..]));
+        assert!(split(b":/a").is_err());
+        assert!(split(b"a b:/a").is_err());
+    }
+
+    #[test]
+    fn homes_differ_between_paths_and_all_nodes_stay() {
+        let nodes: Vec<String> = (0..4).map(|node| format!("n{node}:1")).collect();
+        let homes: std::collections::HashSet<String> = (0..64)
+            .map(|file| {
+                let mut found = resolve(format!("/f{file}").as_bytes(), &nodes).unwrap().nodes;
+                let home = found[0].clone();
+                found.sort();
+                assert_eq!(found, nodes);
+                home
+            })
+            .collect();
+        assert_eq!(homes.len(), 4);
+    }
+
+    #[test]
+    fn without_nodes_the_user_is_sent_to_thalweg_run() {
+        let error = resolve(b"/a", &[]).unwrap_err();
+        assert!(matches!(&error, OpenError::Configuration(text) if text.contains("thalweg run")), "{error}");
+    }
+
+    #[test]
+    fn aliases_are_read_from_the_configuration() {
+        let text = "[alias.fast]\nnodes = [\"a:1\", \"b:2\"]\n[alias.bad]\nnodes = 3\n";
+        assert_eq!(alias_in(text, "fast").unwrap(), ["a:1", "b:2"]);
+        assert!(alias_in(text, "other").unwrap().is_empty());
+        assert!(alias_in(text, "bad").is_err());
+        assert!(alias_in("[alias", "fast").is_err());
+    }
+}

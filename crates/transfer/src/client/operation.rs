@@ -1,0 +1,266 @@
+//! Operations that were started: writes still to be copied, reads still to be answered.
+//!
+//! An operation holds the addresses of the program's memory until it is done; the program keeps it valid as long.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use super::handover::{Answer, Completion};
+use super::piece::{Cursor, Piece};
+use super::session::Session;
+use super::window::FRAME_BYTES;
+use crate::message::{Extent, Reply, Request};
+use crate::{Error, Result};
+
+/// Extents asked for with one read request at most.
+const MOST_EXTENTS: usize = 4096;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Kind {
+    /// Done when copied.
+    Write,
+    /// Done when the nodes hold it.
+    WriteThrough,
+    Read,
+}
+
+/// A read or write that goes on while the program does something else.
+pub struct Operation(pub(super) Arc<Started>);
+
+impl Operation {
+    /// Whether [`Operation::wait`] would return at once.
+    pub fn is_done(&self) -> bool {
+        let state = self.0.state();
+        let received = || self.0.session.lanes.iter().zip(&state.marks).all(|(lane, mark)| lane.has_received(*mark));
+        state.outcome.is_some() && (self.0.session.fate.failure().is_some() || received())
+    }
+
+    /// Waits until it is done. Returns the bytes read or written.
+    pub fn wait(&self) -> Result<u64> {
+        self.0.wait()
+    }
+}
+
+/// How many operations of a file are not done.
+#[derive(Default)]
+pub(super) struct Unfinished {
+    count: Mutex<usize>,
+    ended: Condvar,
+}
+
+impl Unfinished {
+    pub fn wait_for_none(&self) {
+        let count = self.count.lock().expect("counting does not panic");
+        drop(self.ended.wait_while(count, |count| *count > 0).expect("counting does not panic"));
+    }
+
+    fn begin(&self) {
+        *self.count.lock().expect("counting does not panic") += 1;
+    }
+
+    fn end(&self) {
+        *self.count.lock().expect("counting does not panic") -= 1;
+        self.ended.notify_all();
+    }
+}
+
+pub(super) struct Started {
+    unfinished: Arc<Unfinished>,
+    session: Arc<Session>,
+    pieces: Vec<Piece>,
+    kind: Kind,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    cursor: Cursor,
+    outcome: Option<Result<u64>>,
+    /// By lane: the sequence up to which a write-through must be received.
+    marks: Vec<u64>,
+    unanswered: usize,
+    failure: Option<Error>,
+    /// The largest size a node told while it answered (bytes).
+    size: u64,
+}
+
+/// One read request: what is asked of a lane, and where the answer goes.
+#[derive(Default)]
+struct Part {
+    extents: Vec<Extent>,
+    targets: Vec<Piece>,
+    bytes: u64,
+}
+
+impl Started {
+    pub fn new(session: &Arc<Session>, unfinished: &Arc<Unfinished>, kind: Kind, pieces: &[Piece]) -> Arc<Self> {
+        unfinished.begin();
+        Arc::new(Started {
+            unfinished: unfinished.clone(),
+            session: session.clone(),
+            pieces: pieces.to_vec(),
+            kind,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Goes on as far as possible without waiting; false when a write found the window full.
+    pub fn advance(self: &Arc<Self>) -> bool {
+        if self.kind == Kind::Read {
+            self.ask();
+            return true;
+        }
+        let mut cursor = self.state().cursor;
+        let copied = self.session.copy(&self.pieces, &mut cursor);
+        self.state().cursor = cursor;
+        match copied {
+            Ok(false) => return false,
+            Ok(true) => self.copied(),
+            Err(error) => self.end(Err(error)),
+        }
+        true
+    }
+
+    pub fn wait(&self) -> Result<u64> {
+        let state = self.changed.wait_while(self.state(), |state| state.outcome.is_none());
+        let state = state.expect("nothing panics while it holds an operation");
+        let (outcome, marks) = (state.outcome.clone().expect("waited for"), state.marks.clone());
+        drop(state);
+        for (lane, mark) in self.session.lanes.iter().zip(marks) {
+            lane.wait_received(mark)?;
+        }
+        outcome
+    }
+
+    fn copied(&self) {
+        if self.kind == Kind::WriteThrough {
+            self.session.seal();
+            self.state().marks = self.session.lanes.iter().map(|lane| lane.last_sequence()).collect();
+        }
+        self.end(Ok(self.total_bytes()));
+    }
+
+    /// Asks the nodes; what this process wrote before goes ahead on the same streams.
+    fn ask(self: &Arc<Self>) {
+        self.session.seal();
+        let parts = self.parts();
+        if parts.is_empty() {
+            return self.end(Ok(0));
+        }
+        self.state().unanswered = parts.len();
+        for (lane, part) in parts {
+            let lane = &self.session.lanes[lane];
+            let request = Request::Read { session: self.session.id, seat: lane.seat, extents: part.extents };
+            let (started, targets, bytes) = (self.clone(), part.targets, part.bytes);
+            let completion: Completion = Box::new(move |answer| started.answered(&targets, bytes, answer));
+            lane.ask(request, completion);
+        }
+    }
+
+    /// The pieces as requests of at most a frame's length, each to one lane.
+    fn parts(&self) -> Vec<(usize, Part)> {
+        let mut open: Vec<Part> = Vec::new();
+        open.resize_with(self.session.lanes.len(), Part::default);
+        let (mut cursor, mut parts) = (Cursor::default(), Vec::new());
+        while let Some(stretch) = cursor.part(&self.pieces, self.session.stripe_bytes()) {
+            let lane = self.session.lane_at(stretch.offset());
+            let part = &mut open[lane];
+            let target = stretch.first(FRAME_BYTES as u64 - part.bytes);
+            part.extents.push(Extent { offset: target.offset(), bytes: target.bytes() });
+            part.targets.push(target);
+            part.bytes += target.bytes();
+            cursor.advance(target.bytes());
+            if part.bytes == FRAME_BYTES as u64 || part.extents.len() == MOST_EXTENTS {
+                parts.push((lane, std::mem::take(part)));
+            }
+        }
+        parts.extend(open.into_iter().enumerate().filter(|(_, part)| part.bytes > 0));
+        parts
+    }
+
+    fn answered(self: &Arc<Self>, targets: &[Piece], bytes: u64, answer: Result<Answer>) {
+        let read = answer.and_then(|answer| match answer.reply {
+            Reply::Bytes { size } if answer.payload.len() as u64 == bytes => {
+                targets.iter().fold(&answer.payload[..], |rest, target| target.fill(rest));
+                Ok(size)
+            }
+            other => {
+                let why = format!("message {:#x} with {} bytes, {bytes} asked for", other.kind(), answer.payload.len());
+                let source = format::Error::Corrupt { what: "answer to a read", why };
+                Err(Error::Protocol { peer: "the node".into(), source })
+            }
+        });
+        let mut state = self.state();
+        match read {
+            Ok(size) => state.size = state.size.max(size),
+            Err(error) => drop(state.failure.get_or_insert(error)),
+        }
+        state.unanswered -= 1;
+        if state.unanswered > 0 {
+            return;
+        }
+        let (failure, size) = (state.failure.take(), state.size);
+        drop(state);
+        match failure {
+            Some(error) => self.end(Err(error)),
+            None => self.end_within(size),
+        }
+    }
+
+    /// All bytes are there; how many of them the file has is known when the size is.
+    fn end_within(self: &Arc<Self>, size: u64) {
+        let end = self.pieces.iter().filter(|piece| piece.bytes() > 0).map(Piece::end).max().unwrap_or(0);
+        if end <= size {
+            return self.end(Ok(self.total_bytes()));
+        }
+        // The nodes asked know of a shorter file; another one may know of a longer.
+        let started = self.clone();
+        self.session.size_then(Box::new(move |largest| {
+            let got = largest.map(|largest| bytes_within(&started.pieces, largest.max(size)));
+            started.end(got);
+        }));
+    }
+
+    fn total_bytes(&self) -> u64 {
+        self.pieces.iter().map(Piece::bytes).sum()
+    }
+
+    fn end(&self, outcome: Result<u64>) {
+        self.state().outcome = Some(outcome);
+        self.changed.notify_all();
+        self.unfinished.end();
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("nothing panics while it holds an operation")
+    }
+}
+
+/// How many of the first bytes of the pieces, taken together, lie within a file of `size` bytes.
+fn bytes_within(pieces: &[Piece], size: u64) -> u64 {
+    let mut got = 0;
+    for piece in pieces {
+        let there = piece.bytes_within(size);
+        got += there;
+        if there < piece.bytes() {
+            break;
+        }
+    }
+    got
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_ends_within_the_first_piece_that_passes_its_end() {
+        let piece = |offset, bytes| unsafe { Piece::new(offset, std::ptr::null_mut(), bytes) };
+        let pieces = [piece(0, 10), piece(90, 20), piece(0, 10)];
+        assert_eq!(bytes_within(&pieces, 1000), 40);
+        assert_eq!(bytes_within(&pieces, 100), 20);
+        assert_eq!(bytes_within(&pieces, 5), 5);
+        assert_eq!(bytes_within(&pieces, 0), 0);
+    }
+}

@@ -1,0 +1,198 @@
+//! What a whole process shares: its number, window, streams, I/O threads and sessions.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use format::SessionId;
+
+use super::background::Background;
+use super::file::Handle;
+use super::handover::{Answer, Completion, Handover};
+use super::reactor::{self, Surroundings, Thread};
+use super::reduce::Reducer;
+use super::session::Session;
+use super::settings::{Reduction, Settings};
+use super::stream::{Ask, Streams, Work};
+use super::ticket::Ticket;
+use super::window::Window;
+use crate::message::Request;
+use crate::{Error, Result};
+
+/// Between two tries of a writer that found the window full.
+const ROOM_PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) struct Process {
+    pub settings: Settings,
+    pub window: Arc<Window>,
+    pub streams: Arc<Streams>,
+    pub background: Background,
+    pub high_sequence: Arc<AtomicU64>,
+    reduces_here: bool,
+    threads: Vec<Arc<Thread>>,
+    sessions: Mutex<HashMap<SessionId, Held>>,
+    forgotten: Condvar,
+    /// Files whose started operations wait for room.
+    stalled: Mutex<Vec<Arc<Handle>>>,
+}
+
+/// A session and how many files of this process are handles of it; none while it closes or opens.
+struct Held {
+    session: Option<Arc<Session>>,
+    handles: usize,
+}
+
+impl Process {
+    /// Starts the I/O threads.
+    pub fn start(settings: Settings, reducer: Option<Arc<dyn Reducer>>) -> Result<Arc<Self>> {
+        let threads = (0..reactor::THREADS.min(settings.streams)).map(|_| Thread::new()).collect::<Result<Vec<_>>>()?;
+        let streams = Arc::new(Streams::new(threads.clone()));
+        let reduces_here = settings.reduction == Reduction::Client && reducer.is_some();
+        let around = Arc::new(Surroundings {
+            client: random_number()?,
+            job: settings.job.clone(),
+            patience: settings.patience,
+            streams: streams.clone(),
+            reducer: reducer.filter(|_| reduces_here),
+        });
+        let process = Arc::new(Process {
+            window: Arc::new(Window::new(settings.window_bytes, threads[0].waker.clone())),
+            streams,
+            background: Background::default(),
+            high_sequence: Arc::default(),
+            reduces_here,
+            threads: threads.clone(),
+            sessions: Mutex::default(),
+            forgotten: Condvar::new(),
+            stalled: Mutex::default(),
+            settings,
+        });
+        for (index, thread) in threads.into_iter().enumerate() {
+            let process = Arc::downgrade(&process);
+            let copy_on = move || {
+                // The first thread alone copies, so that operations keep their order.
+                index == 0 && process.upgrade().is_some_and(|process| process.copy_on())
+            };
+            reactor::start(index as u32, thread, around.clone(), copy_on)?;
+        }
+        Ok(process)
+    }
+
+    pub fn reduces_here(&self) -> bool {
+        self.reduces_here
+    }
+
+    /// The session of a ticket, attached; one handle more.
+    pub fn join(self: &Arc<Self>, ticket: &Ticket) -> Result<Arc<Session>> {
+        let id = ticket.session.id;
+        let mut sessions = self.sessions();
+        // One that is closing must be gone first: nodes could not tell its farewell from a new greeting.
+        while let Some(held) = sessions.get_mut(&id) {
+            if let Some(session) = &held.session {
+                held.handles += 1;
+                return Ok(session.clone());
+            }
+            sessions = self.forgotten.wait(sessions).expect("nothing panics while it holds the sessions");
+        }
+        sessions.insert(id, Held { session: None, handles: 1 });
+        drop(sessions);
+        let session = Session::attach(self, ticket);
+        if session.is_err() {
+            self.forget(id);
+        }
+        let session = session?;
+        self.sessions().insert(id, Held { session: Some(session.clone()), handles: 1 });
+        self.forgotten.notify_all();
+        Ok(session)
+    }
+
+    /// One handle less; true for the last, whose owner must close the session.
+    pub fn part(&self, id: SessionId) -> bool {
+        let mut sessions = self.sessions();
+        let held = sessions.get_mut(&id).expect("a handle's session is held");
+        held.handles -= 1;
+        if held.handles == 0 {
+            held.session = None;
+        }
+        held.handles == 0
+    }
+
+    pub fn is_only_handle(&self, id: SessionId) -> bool {
+        self.sessions().get(&id).is_some_and(|held| held.handles == 1)
+    }
+
+    pub fn forget(&self, id: SessionId) {
+        self.sessions().remove(&id);
+        self.forgotten.notify_all();
+    }
+
+    /// Asks a node something that belongs to no lane.
+    pub fn ask_node(&self, address: &str, request: Request, patience: Duration, completion: Completion) {
+        let refused = self.streams.get(address, 0).push(None, Work::Ask(Ask::new(request, patience, completion)));
+        assert!(refused.is_none(), "only work of failed lanes is given back");
+    }
+
+    pub fn ask_node_and_wait(&self, address: &str, request: Request, patience: Duration) -> Result<Answer> {
+        let answer = Handover::new();
+        self.ask_node(address, request, patience, answer.leaver());
+        answer.wait()
+    }
+
+    /// The window is full: gets everything going that can make room.
+    pub fn relieve(&self) {
+        let sessions: Vec<Arc<Session>> = self.sessions().values().filter_map(|held| held.session.clone()).collect();
+        for session in sessions {
+            session.seal();
+            session.press_again();
+        }
+    }
+
+    pub fn make_room(&self) {
+        self.relieve();
+        self.window.wait_for_room(ROOM_PAUSE);
+    }
+
+    /// The file's started operations go on when there is room.
+    pub fn stall(&self, file: &Arc<Handle>) {
+        let mut stalled = self.stalled();
+        if !stalled.iter().any(|known| Arc::ptr_eq(known, file)) {
+            stalled.push(file.clone());
+        }
+        drop(stalled);
+        self.threads[0].wake();
+    }
+
+    /// Continues started operations; true when some still wait for room.
+    fn copy_on(&self) -> bool {
+        if self.stalled().is_empty() {
+            return false;
+        }
+        if self.window.is_stalled() {
+            self.relieve();
+        } else {
+            let files = std::mem::take(&mut *self.stalled());
+            files.iter().for_each(Handle::advance);
+        }
+        !self.stalled().is_empty()
+    }
+
+    pub fn stop(&self) {
+        self.threads.iter().for_each(|thread| thread.stop());
+    }
+
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Held>> {
+        self.sessions.lock().expect("nothing panics while it holds the sessions")
+    }
+
+    fn stalled(&self) -> MutexGuard<'_, Vec<Arc<Handle>>> {
+        self.stalled.lock().expect("nothing panics while it holds the stalled files")
+    }
+}
+
+fn random_number() -> Result<u64> {
+    let mut bytes = [0; 8];
+    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
+    read.map(|()| u64::from_le_bytes(bytes)).map_err(|error| Error::Refused(format!("/dev/urandom: {error}")))
+}

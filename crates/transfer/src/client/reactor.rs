@@ -1,0 +1,161 @@
+//! The I/O threads: at most two per process, each drives the streams whose index is its own modulo two.
+//!
+//! They sleep in `poll`, run on any cpu (not only on the rank's own), and block all signals, which are the
+//! program's business.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::thread::{sched_setaffinity, CpuSet};
+
+use super::connection::Connection;
+use super::lane::Lane;
+use super::reduce::Reducer;
+use super::stream::{Stream, Streams};
+use super::waker::Waker;
+use crate::{Error, Result};
+
+pub(super) const THREADS: u32 = 2;
+
+/// A frame nobody adds to is sent after this.
+const IDLE: Duration = Duration::from_millis(2);
+/// How often back-offs and patience are looked at while something is wrong.
+const UNSETTLED: Duration = Duration::from_millis(10);
+
+/// What callers see of an I/O thread.
+pub(super) struct Thread {
+    pub waker: Arc<Waker>,
+    inbox: Mutex<Vec<Arc<Stream>>>,
+    stop: AtomicBool,
+}
+
+impl Thread {
+    pub fn new() -> Result<Arc<Self>> {
+        let waker = Waker::new().map_err(|error| Error::Refused(format!("no event descriptor for the I/O thread: {error}")))?;
+        Ok(Arc::new(Thread { waker: Arc::new(waker), inbox: Mutex::default(), stop: AtomicBool::new(false) }))
+    }
+
+    /// The thread is to drive this stream too.
+    pub fn adopt(&self, stream: Arc<Stream>) {
+        self.inbox.lock().expect("pushing a stream does not panic").push(stream);
+        self.waker.wake();
+    }
+
+    pub fn wake(&self) {
+        self.waker.wake();
+    }
+
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::SeqCst);
+        self.waker.wake();
+    }
+}
+
+/// What the threads know of the process.
+pub(super) struct Surroundings {
+    /// The process's random number.
+    pub client: u64,
+    pub job: String,
+    pub patience: Duration,
+    pub streams: Arc<Streams>,
+    pub reducer: Option<Arc<dyn Reducer>>,
+}
+
+/// Starts thread `index`; `copy_on`, called at every turn, continues started operations and says whether some still
+/// wait for room.
+pub(super) fn start(
+    index: u32,
+    thread: Arc<Thread>,
+    around: Arc<Surroundings>,
+    copy_on: impl Fn() -> bool + Send + 'static,
+) -> Result<()> {
+    let run = move || {
+        run_anywhere();
+        drive(&thread, &around, copy_on);
+    };
+    let spawned = without_signals(|| std::thread::Builder::new().name(format!("thalweg-io-{index}")).spawn(run));
+    spawned.map(drop).map_err(|error| Error::Refused(format!("the I/O thread could not be started: {error}")))
+}
+
+fn drive(thread: &Thread, around: &Surroundings, copy_on: impl Fn() -> bool) {
+    let mut connections: Vec<Connection> = Vec::new();
+    let mut is_copying = false;
+    while !thread.stop.load(Ordering::SeqCst) {
+        thread.waker.falling_asleep();
+        let adopted = std::mem::take(&mut *thread.inbox.lock().expect("pushing a stream does not panic"));
+        connections.extend(adopted.into_iter().map(Connection::new));
+        let now = Instant::now();
+        connections.iter_mut().for_each(|connection| connection.step(around, now));
+        let news = sleep(thread, &connections, is_copying);
+        thread.waker.awake();
+        match news {
+            News::Of(ready) => {
+                let now = Instant::now();
+                ready.into_iter().for_each(|index| connections[index].ready(around, now));
+            }
+            News::None => connections.iter().for_each(seal_idle_frames),
+        }
+        is_copying = copy_on();
+    }
+}
+
+enum News {
+    /// Of these connections, or none of them when a caller woke the thread.
+    Of(Vec<usize>),
+    /// The time passed and nothing happened.
+    None,
+}
+
+/// Sleeps until a socket, a caller or the clock wants something.
+fn sleep(thread: &Thread, connections: &[Connection], is_copying: bool) -> News {
+    let mut polled = vec![PollFd::from_borrowed_fd(thread.waker.fd(), PollFlags::IN)];
+    let mut of = Vec::with_capacity(connections.len());
+    for (index, connection) in connections.iter().enumerate() {
+        if let Some((socket, flags)) = connection.interest() {
+            polled.push(PollFd::from_borrowed_fd(socket, flags));
+            of.push(index);
+        }
+    }
+    let timeout = timeout(connections, is_copying).map(|time| Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos() as _ });
+    match poll(&mut polled, timeout.as_ref()) {
+        Ok(0) => return News::None,
+        Ok(_) => {}
+        Err(_) => return News::Of(Vec::new()),
+    }
+    let has_news = |index: &usize| !polled[index + 1].revents().is_empty();
+    News::Of((0..of.len()).filter(has_news).map(|index| of[index]).collect())
+}
+
+fn timeout(connections: &[Connection], is_copying: bool) -> Option<Duration> {
+    if connections.iter().any(|connection| !connection.stream.unsealed().is_empty()) {
+        return Some(IDLE);
+    }
+    (is_copying || connections.iter().any(Connection::is_unsettled)).then_some(UNSETTLED)
+}
+
+fn seal_idle_frames(connection: &Connection) {
+    connection.stream.unsealed().iter().for_each(Lane::seal_if_idle);
+}
+
+/// MPI launchers bind ranks to cores; these threads are better off on any other.
+fn run_anywhere() {
+    let mut all = CpuSet::new();
+    (0..CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));
+    // Refused in some sandboxes; the thread then shares the rank's cores.
+    let _ = sched_setaffinity(None, &all);
+}
+
+/// Threads inherit the mask of signals of the one that starts them.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    // SAFETY: both sets live on this stack and are initialised by the calls they are passed to.
+    unsafe {
+        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = start();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started
+    }
+}

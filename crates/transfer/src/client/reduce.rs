@@ -1,0 +1,160 @@
+//! Reduction at the client: whole segments are offered by fingerprint, and only what the node lacks is sent.
+//!
+//! This crate moves bytes and knows no digest or codec: whoever makes a [`super::Client`] brings a [`Reducer`].
+
+use std::sync::OnceLock;
+
+use format::{Block, Fingerprint, SegmentEntry, Settings};
+
+use super::frame::Content;
+use super::window::Payload;
+use crate::message::{Extent, Request};
+
+/// Fingerprints and encodes; `settings` are the store's.
+pub trait Reducer: Send + Sync {
+    /// The segment's name; [`ZEROS`] when all its bytes are zero.
+    fn fingerprint(&self, settings: &Settings, segment: &[u8]) -> Fingerprint;
+
+    /// The segments as blocks, in order.
+    fn encode(&self, settings: &Settings, segments: &[(Fingerprint, &[u8])]) -> Vec<Block>;
+}
+
+/// Stands in an offer for a segment of zeros only; such segments are never asked for.
+pub const ZEROS: Fingerprint = Fingerprint([0; 32]);
+
+/// Where a whole segment goes in the file, and where its bytes lie in the payload.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Slot {
+    offset: u64,
+    at: usize,
+}
+
+/// Whole segments, all of one length.
+pub(super) struct Whole {
+    slots: Vec<Slot>,
+    segment_bytes: u32,
+    payload: Payload,
+    entries: OnceLock<Vec<SegmentEntry>>,
+}
+
+impl Whole {
+    /// Names all segments, once; done by an I/O thread before the first [`Whole::offered`].
+    pub fn fingerprint(&self, reducer: &dyn Reducer, settings: &Settings) {
+        self.entries.get_or_init(|| {
+            let entry = |slot: &Slot| SegmentEntry {
+                fingerprint: reducer.fingerprint(settings, self.segment(slot)),
+                bytes: self.segment_bytes,
+            };
+            self.slots.iter().map(entry).collect()
+        });
+    }
+
+    pub fn offered(&self) -> Vec<(u64, SegmentEntry)> {
+        let entries = self.entries.get().expect("fingerprints are taken before a frame is sent");
+        self.slots.iter().zip(entries).map(|(slot, entry)| (slot.offset, *entry)).collect()
+    }
+
+    /// The blocks that hold the wanted segments. Indices that were never offered are left out.
+    pub fn blocks(&self, wanted: &[u32], reducer: &dyn Reducer, settings: &Settings) -> Vec<Block> {
+        let entries = self.entries.get().expect("fingerprints are taken before a frame is sent");
+        let named = |index: &u32| {
+            let (slot, entry) = self.slots.get(*index as usize).zip(entries.get(*index as usize))?;
+            Some((entry.fingerprint, self.segment(slot)))
+        };
+        let segments: Vec<(Fingerprint, &[u8])> = wanted.iter().filter_map(named).collect();
+        reducer.encode(settings, &segments)
+    }
+
+    fn segment(&self, slot: &Slot) -> &[u8] {
+        &self.payload.bytes()[slot.at..slot.at + self.segment_bytes as usize]
+    }
+}
+
+/// The message that supplies blocks, and its payload.
+pub(super) fn supply(
+    session: format::SessionId,
+    seat: u32,
+    sequence: u64,
+    blocks: Vec<Block>,
+) -> (Request, Vec<u8>) {
+    let payload = blocks.iter().flat_map(|block| block.payload.iter().copied()).collect();
+    let blocks = blocks.into_iter().map(|block| (block.header, block.segments)).collect();
+    (Request::Supply { session, seat, sequence, blocks }, payload)
+}
+
+/// Divides what was written into whole segments and the rest. Extents that overlap stay raw: apart, their order
+/// would be lost.
+pub(super) fn divide(extents: Vec<Extent>, payload: Payload, segment_bytes: u32) -> Vec<Content> {
+    let unit = segment_bytes as u64;
+    let is_whole = |extent: &Extent| extent.offset.next_multiple_of(unit) + unit <= extent.offset + extent.bytes;
+    if !extents.iter().any(is_whole) || overlap(&extents) {
+        return vec![Content::Raw { extents, payload: payload.fit() }];
+    }
+    let (mut slots, mut rest, mut rest_bytes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut at = 0;
+    for extent in &extents {
+        let end = extent.offset + extent.bytes;
+        let mut offset = extent.offset;
+        while offset < end {
+            let boundary = end.min((offset / unit + 1) * unit);
+            let bytes = boundary - offset;
+            if bytes == unit {
+                slots.push(Slot { offset, at });
+            } else {
+                rest.push(Extent { offset, bytes });
+                rest_bytes.extend_from_slice(&payload.bytes()[at..at + bytes as usize]);
+            }
+            at += bytes as usize;
+            offset = boundary;
+        }
+    }
+    let rest_payload = Payload::uncharged(rest_bytes, payload.window());
+    let whole = Content::Whole(Whole { slots, segment_bytes, payload, entries: OnceLock::new() });
+    if rest.is_empty() {
+        return vec![whole];
+    }
+    vec![whole, Content::Raw { extents: rest, payload: rest_payload }]
+}
+
+fn overlap(extents: &[Extent]) -> bool {
+    let mut sorted: Vec<&Extent> = extents.iter().collect();
+    sorted.sort_by_key(|extent| extent.offset);
+    sorted.windows(2).any(|pair| pair[0].offset + pair[0].bytes > pair[1].offset)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::waker::Waker;
+    use super::super::window::Window;
+    use super::*;
+
+    fn written(extents: &[(u64, u64)]) -> (Vec<Extent>, Payload) {
+        let window = Arc::new(Window::new(8 << 20, Arc::new(Waker::new().unwrap())));
+        let mut payload = Payload::new(&window);
+        for (offset, bytes) in extents {
+            let source: Vec<u8> = (*offset..offset + bytes).map(|position| position as u8).collect();
+            assert!(payload.append(&source, 0));
+        }
+        (extents.iter().map(|(offset, bytes)| Extent { offset: *offset, bytes: *bytes }).collect(), payload)
+    }
+
+    #[test]
+    fn whole_segments_are_parted_from_their_edges() {
+        let (extents, payload) = written(&[(10, 40), (64, 8)]);
+        let contents = divide(extents, payload, 16);
+        let Content::Whole(whole) = &contents[0] else { panic!("two segments are whole") };
+        assert_eq!(whole.slots, [Slot { offset: 16, at: 6 }, Slot { offset: 32, at: 22 }]);
+        assert_eq!(whole.segment(&whole.slots[1]), (32..48).collect::<Vec<u8>>());
+        let Content::Raw { extents, payload } = &contents[1] else { panic!("there are edges") };
+        assert_eq!(extents.iter().map(|extent| (extent.offset, extent.bytes)).collect::<Vec<_>>(), [(10, 6), (48, 2), (64, 8)]);
+        assert_eq!(payload.bytes(), (10..16).chain(48..50).chain(64..72).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn overlapping_extents_keep_their_order() {
+        let (extents, payload) = written(&[(0, 32), (8, 4)]);
+        assert!(matches!(&divide(extents, payload, 16)[..], [Content::Raw { .. }]));
+    }
+}

@@ -1,0 +1,124 @@
+//! What a client process is told by its environment; see `docs/operating.md` for the variables.
+
+use std::time::Duration;
+
+use super::OpenError;
+
+/// Where segments are cut out and named (rule 9 of the design).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduction {
+    Node,
+    Client,
+    Auto,
+}
+
+/// When a commit counts as done for the program (rule 8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acknowledge {
+    /// When the nodes hold everything; the commit goes on in the background until `finalize`.
+    Received,
+    /// When the version is there.
+    Durable,
+}
+
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Addresses used for names without an alias; may be empty.
+    pub nodes: Vec<String>,
+    /// TCP connections per node, 1 to 8.
+    pub streams: u32,
+    /// Most bytes the process holds that are not durable yet.
+    pub window_bytes: usize,
+    /// How long a node may be away before operations fail.
+    pub patience: Duration,
+    /// Length of the file ranges that belong to one node, for sessions this process begins (bytes).
+    pub stripe_bytes: u64,
+    pub job: String,
+    pub reduction: Reduction,
+    pub acknowledge: Acknowledge,
+}
+
+const STRIPE_UNIT_BYTES: u64 = 64 << 10;
+/// A window below this could not hold the frames of a few streams.
+const LEAST_WINDOW_MIB: u64 = 4;
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            nodes: Vec::new(),
+            streams: 2,
+            window_bytes: 64 << 20,
+            patience: Duration::from_secs(60),
+            stripe_bytes: 4 << 20,
+            job: String::new(),
+            reduction: Reduction::Node,
+            acknowledge: Acknowledge::Durable,
+        }
+    }
+}
+
+impl Settings {
+    /// Refuses a variable that is set to something it cannot mean.
+    pub fn from_environment() -> Result<Self, OpenError> {
+        let default = Settings::default();
+        let stripe_bytes = number("THALWEG_STRIPE_BYTES", STRIPE_UNIT_BYTES..=1 << 40)?.unwrap_or(default.stripe_bytes);
+        if !stripe_bytes.is_multiple_of(STRIPE_UNIT_BYTES) {
+            return refuse("THALWEG_STRIPE_BYTES", &stripe_bytes.to_string(), "a multiple of 65536");
+        }
+        Ok(Settings {
+            nodes: addresses(&text("THALWEG_NODES")),
+            streams: number("THALWEG_STREAMS", 1..=8)?.map_or(default.streams, |streams| streams as u32),
+            window_bytes: number("THALWEG_WINDOW_MIB", LEAST_WINDOW_MIB..=1 << 20)?
+                .map_or(default.window_bytes, |mib| (mib as usize) << 20),
+            patience: number("THALWEG_PATIENCE_S", 0..=1 << 20)?.map_or(default.patience, Duration::from_secs),
+            stripe_bytes,
+            job: text("THALWEG_JOB"),
+            reduction: match text("THALWEG_REDUCE").as_str() {
+                "" | "node" => Reduction::Node,
+                "client" => Reduction::Client,
+                "auto" => Reduction::Auto,
+                other => return refuse("THALWEG_REDUCE", other, "node, client or auto"),
+            },
+            acknowledge: match text("THALWEG_ACK").as_str() {
+                "" | "durable" => Acknowledge::Durable,
+                "received" => Acknowledge::Received,
+                other => return refuse("THALWEG_ACK", other, "received or durable"),
+            },
+        })
+    }
+}
+
+/// `host:port,host:port` as a list.
+pub(super) fn addresses(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|address| !address.is_empty()).map(str::to_owned).collect()
+}
+
+fn text(variable: &str) -> String {
+    std::env::var(variable).unwrap_or_default()
+}
+
+fn number(variable: &str, range: std::ops::RangeInclusive<u64>) -> Result<Option<u64>, OpenError> {
+    let text = text(variable);
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match text.parse() {
+        Ok(number) if range.contains(&number) => Ok(Some(number)),
+        _ => refuse(variable, &text, &format!("a number from {} to {}", range.start(), range.end())),
+    }
+}
+
+fn refuse<T>(variable: &str, found: &str, expected: &str) -> Result<T, OpenError> {
+    Err(OpenError::Configuration(format!("the environment variable {variable} is {found:?}; it must be {expected}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_addresses_forgive_blanks() {
+        assert_eq!(addresses(" a:1, b:2,,"), ["a:1", "b:2"]);
+        assert!(addresses("").is_empty());
+    }
+}

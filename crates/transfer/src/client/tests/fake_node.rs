@@ -1,0 +1,387 @@
+//! Nodes made of threads and byte vectors, which do whatever a test wants: break, crash, stay away, stay silent.
+//!
+//! What is durable lies in a [`World`] that all nodes share; what a node only received is its own and dies with it.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use catalog::PathSession;
+use format::{FrameHeader, SessionId, StorePath, FRAME_HEADER_BYTES};
+
+use crate::message::{Extent, Failure, FailureKind, Reply, Request};
+
+/// What survives nodes.
+#[derive(Default)]
+pub struct World {
+    sessions: Mutex<HashMap<StorePath, PathSession>>,
+    durable: Mutex<HashMap<(SessionId, u32), Seat>>,
+    /// Which node process serves a seat.
+    holders: Mutex<HashMap<(SessionId, u32), u64>>,
+    processes: AtomicU64,
+    stamps: AtomicU64,
+}
+
+/// One seat's bytes, each with the stamp of who wrote it; by (client, stream) the last sequence they hold.
+#[derive(Clone, Default)]
+struct Seat {
+    bytes: Vec<u8>,
+    stamps: Vec<u64>,
+    size: u64,
+    sequences: HashMap<(u64, u32), u64>,
+}
+
+#[derive(Default)]
+pub struct Behaviour {
+    /// Whether `Press` and `Settle` make things durable.
+    pub never_durable: AtomicBool,
+    /// Replies go out a few bytes at a time.
+    pub split: AtomicBool,
+    /// Answers to reads and sizes come late and out of order.
+    pub delay: AtomicBool,
+    /// Acknowledges and forgets, for measurements.
+    pub discard: AtomicBool,
+    pub fail_commits: AtomicBool,
+    pub written_bytes: AtomicU64,
+    pub presses: AtomicU64,
+    pub leaves: AtomicU64,
+    pub detaches: AtomicU64,
+    /// Frames that arrived again although this node had told their client that they are durable.
+    pub needless: AtomicU64,
+}
+
+pub struct Node {
+    pub address: String,
+    pub does: Behaviour,
+    world: Arc<World>,
+    alive: Mutex<Option<Alive>>,
+}
+
+/// A node process.
+struct Alive {
+    holder: u64,
+    seats: HashMap<(SessionId, u32), Seat>,
+    connections: Vec<Arc<Peer>>,
+    locks: HashMap<SessionId, u64>,
+}
+
+struct Peer {
+    id: u64,
+    socket: Mutex<TcpStream>,
+    greeting: Mutex<(u64, u32)>,
+    attached: Mutex<HashMap<(SessionId, u32), u64>>,
+}
+
+impl Node {
+    pub fn start(world: &Arc<World>) -> Arc<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let node = Arc::new(Node { address, does: Behaviour::default(), world: world.clone(), alive: Mutex::default() });
+        node.revive();
+        let accepting = node.clone();
+        std::thread::spawn(move || {
+            for socket in listener.incoming() {
+                accepting.clone().accept(socket.unwrap());
+            }
+        });
+        node
+    }
+
+    /// The process dies; whoever connects is turned away until [`Node::revive`].
+    pub fn crash(&self) {
+        self.break_connections();
+        *self.alive.lock().unwrap() = None;
+    }
+
+    pub fn revive(&self) {
+        let holder = 1 + self.world.processes.fetch_add(1, Ordering::SeqCst);
+        let alive = Alive { holder, seats: HashMap::new(), connections: Vec::new(), locks: HashMap::new() };
+        *self.alive.lock().unwrap() = Some(alive);
+    }
+
+    pub fn break_connections(&self) {
+        if let Some(alive) = self.alive.lock().unwrap().as_mut() {
+            for peer in alive.connections.drain(..) {
+                let _ = peer.socket.lock().unwrap().shutdown(std::net::Shutdown::Both);
+            }
+        }
+    }
+
+    /// Everything received becomes durable; clients are told.
+    pub fn make_durable(&self) {
+        if let Some(alive) = self.alive.lock().unwrap().as_mut() {
+            let seats: Vec<_> = alive.seats.keys().copied().collect();
+            seats.into_iter().for_each(|seat| self.checkpoint(alive, seat));
+        }
+    }
+
+    /// The file as this node's seats have it.
+    pub fn bytes(&self, seats: u64, stripe_bytes: u64, into: &mut Vec<u8>) {
+        for ((_, number), seat) in &self.alive.lock().unwrap().as_ref().unwrap().seats {
+            into.resize(into.len().max(seat.bytes.len()), 0);
+            for (offset, byte) in seat.bytes.iter().enumerate() {
+                if offset as u64 / stripe_bytes % seats == *number as u64 {
+                    into[offset] = *byte;
+                }
+            }
+        }
+    }
+
+    fn accept(self: Arc<Self>, socket: TcpStream) {
+        socket.set_nodelay(true).unwrap();
+        let mut reading = socket.try_clone().unwrap();
+        let peer = {
+            let mut alive = self.alive.lock().unwrap();
+            let Some(alive) = alive.as_mut() else { return };
+            let id = self.world.processes.fetch_add(1, Ordering::SeqCst);
+            let peer = Arc::new(Peer {
+                id,
+                socket: Mutex::new(socket),
+                greeting: Mutex::default(),
+                attached: Mutex::default(),
+            });
+            alive.connections.push(peer.clone());
+            peer
+        };
+        std::thread::spawn(move || {
+            let mut buffer = Vec::new();
+            while let Some((number, request, payload)) = receive(&mut reading, &mut buffer) {
+                self.serve(&peer, number, request, payload);
+            }
+        });
+    }
+
+    fn serve(self: &Arc<Self>, peer: &Arc<Peer>, number: u64, request: Request, payload: &[u8]) {
+        let late = self.does.delay.load(Ordering::SeqCst)
+            && matches!(request, Request::Read { .. } | Request::Size { .. });
+        if let Request::Lock { session } = request {
+            return self.lock(peer, number, session);
+        }
+        let (reply, bytes) = {
+            let mut alive = self.alive.lock().unwrap();
+            let Some(alive) = alive.as_mut() else { return };
+            if !alive.connections.iter().any(|known| known.id == peer.id) {
+                return;
+            }
+            self.answer(alive, peer, request, payload)
+        };
+        let (node, peer) = (self.clone(), peer.clone());
+        let send = move || node.send(&peer, number, &reply, &bytes);
+        if late {
+            std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_micros(number % 7 * 300));
+                send();
+            });
+        } else {
+            send();
+        }
+    }
+
+    fn answer(&self, alive: &mut Alive, peer: &Arc<Peer>, request: Request, payload: &[u8]) -> (Reply, Vec<u8>) {
+        let done = |reply| (reply, Vec::new());
+        let fail = |kind, text: &str| (Reply::Failed { failure: Failure::new(kind, text) }, Vec::new());
+        if let Some(seat) = seat_of(&request) {
+            let attach = matches!(request, Request::Attach { .. });
+            if attach {
+                self.take_seat(alive, seat);
+                peer.attached.lock().unwrap().insert(seat, 0);
+            }
+            if self.world.holders.lock().unwrap().get(&seat) != Some(&alive.holder) {
+                return fail(FailureKind::SeatLost, "another node has it");
+            }
+        }
+        match request {
+            Request::Hello { client, stream, .. } => {
+                *peer.greeting.lock().unwrap() = (client, stream);
+                done(Reply::Welcome { settings: String::new(), holder: alive.holder })
+            }
+            Request::OpenPath { path, job, nodes, stripe_bytes, .. } => {
+                let mut sessions = self.world.sessions.lock().unwrap();
+                let id = SessionId(sessions.len() as u64 + 1);
+                let session = sessions.entry(path.clone()).or_insert(PathSession {
+                    id,
+                    path,
+                    nodes,
+                    stripe_bytes,
+                    job,
+                    opened_ns: 0,
+                    handles: 0,
+                    interrupted: false,
+                });
+                done(Reply::Opened { session: session.clone(), size: 0, segment_bytes: 8192 })
+            }
+            Request::Attach { session, seat } => {
+                done(Reply::Attached { size: alive.seats[&(session, seat)].size, epoch: 1 })
+            }
+            Request::Write { session, seat, sequence, stamp, extents, .. } => {
+                self.does.written_bytes.fetch_add(payload.len() as u64, Ordering::SeqCst);
+                if peer.attached.lock().unwrap().get(&(session, seat)).is_some_and(|told| *told >= sequence) {
+                    self.does.needless.fetch_add(1, Ordering::SeqCst);
+                }
+                let next = self.world.stamps.fetch_add(1, Ordering::SeqCst) + 1;
+                let stamp = if stamp == 0 { next } else { stamp };
+                if !self.does.discard.load(Ordering::SeqCst) {
+                    let seat = alive.seats.get_mut(&(session, seat)).unwrap();
+                    let last = seat.sequences.entry(peer.greeting()).or_default();
+                    if sequence > *last {
+                        *last = sequence;
+                        seat.write(stamp, &extents, payload);
+                    }
+                } else if sequence % 16 == 0 {
+                    self.send(peer, 0, &Reply::Durable { session, seat, sequence }, &[]);
+                }
+                done(Reply::Received { sequence, stamp })
+            }
+            Request::Read { session, seat, extents } => {
+                let seat = &alive.seats[&(session, seat)];
+                let bytes = extents.iter().flat_map(|extent| seat.read(extent)).collect();
+                (Reply::Bytes { size: seat.size }, bytes)
+            }
+            Request::Size { session, seat } => done(Reply::Size { size: alive.seats[&(session, seat)].size }),
+            Request::SetSize { session, seat, size } => {
+                let seat = alive.seats.get_mut(&(session, seat)).unwrap();
+                seat.bytes.resize(seat.bytes.len().min(size as usize), 0);
+                seat.stamps.resize(seat.bytes.len(), 0);
+                seat.size = size;
+                done(Reply::Done {})
+            }
+            Request::Settle { session, seat, .. } | Request::Press { session, seat } => {
+                if matches!(request, Request::Press { .. }) {
+                    self.does.presses.fetch_add(1, Ordering::SeqCst);
+                }
+                if !self.does.never_durable.load(Ordering::SeqCst) {
+                    self.checkpoint(alive, (session, seat));
+                }
+                done(Reply::Done {})
+            }
+            Request::CommitPath { .. } if self.does.fail_commits.load(Ordering::SeqCst) => {
+                fail(FailureKind::Full, "the disk is full")
+            }
+            Request::CommitPath { .. } => done(Reply::Version { number: 1 }),
+            Request::Detach { session, seat } => {
+                self.does.detaches.fetch_add(1, Ordering::SeqCst);
+                peer.attached.lock().unwrap().remove(&(session, seat));
+                done(Reply::Done {})
+            }
+            Request::Leave { .. } => {
+                self.does.leaves.fetch_add(1, Ordering::SeqCst);
+                done(Reply::Done {})
+            }
+            Request::Unlock { session } => {
+                alive.locks.remove(&session);
+                done(Reply::Done {})
+            }
+            Request::Delete { .. } => fail(FailureKind::NotFound, "no such file"),
+            _ => fail(FailureKind::Refused, "the fake node does not know this"),
+        }
+    }
+
+    fn lock(self: &Arc<Self>, peer: &Arc<Peer>, number: u64, session: SessionId) {
+        let (node, peer) = (self.clone(), peer.clone());
+        std::thread::spawn(move || loop {
+            {
+                let mut alive = node.alive.lock().unwrap();
+                let Some(alive) = alive.as_mut() else { return };
+                if let std::collections::hash_map::Entry::Vacant(free) = alive.locks.entry(session) {
+                    free.insert(peer.id);
+                    break node.send(&peer, number, &Reply::Done {}, &[]);
+                }
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        });
+    }
+
+    fn take_seat(&self, alive: &mut Alive, seat: (SessionId, u32)) {
+        let before = self.world.holders.lock().unwrap().insert(seat, alive.holder);
+        if before != Some(alive.holder) {
+            let durable = self.world.durable.lock().unwrap().get(&seat).cloned().unwrap_or_default();
+            alive.seats.insert(seat, durable);
+        }
+    }
+
+    fn checkpoint(&self, alive: &mut Alive, at: (SessionId, u32)) {
+        if self.world.holders.lock().unwrap().get(&at) != Some(&alive.holder) {
+            return;
+        }
+        let Some(seat) = alive.seats.get(&at) else { return };
+        self.world.durable.lock().unwrap().insert(at, seat.clone());
+        for peer in &alive.connections {
+            let Some(sequence) = seat.sequences.get(&peer.greeting()).copied() else { continue };
+            if let Some(told) = peer.attached.lock().unwrap().get_mut(&at) {
+                *told = sequence;
+                self.send(peer, 0, &Reply::Durable { session: at.0, seat: at.1, sequence }, &[]);
+            }
+        }
+    }
+
+    fn send(&self, peer: &Peer, number: u64, reply: &Reply, payload: &[u8]) {
+        let body = reply.encode();
+        let mut frame = FrameHeader::new(reply.kind(), number, &body, payload).encode().to_vec();
+        frame.extend_from_slice(&body);
+        frame.extend_from_slice(payload);
+        let step = if self.does.split.load(Ordering::SeqCst) { frame.len() / 3 + 1 } else { frame.len() };
+        let mut socket = peer.socket.lock().unwrap();
+        // A peer that is gone reads nothing; what matters is what it does next.
+        frame.chunks(step).for_each(|piece| drop(socket.write_all(piece)));
+    }
+}
+
+impl Peer {
+    fn greeting(&self) -> (u64, u32) {
+        *self.greeting.lock().unwrap()
+    }
+}
+
+impl Seat {
+    fn write(&mut self, stamp: u64, extents: &[Extent], mut payload: &[u8]) {
+        for extent in extents {
+            let end = (extent.offset + extent.bytes) as usize;
+            self.bytes.resize(self.bytes.len().max(end), 0);
+            self.stamps.resize(self.bytes.len(), 0);
+            self.size = self.size.max(end as u64);
+            let (mine, rest) = payload.split_at(extent.bytes as usize);
+            payload = rest;
+            for (at, byte) in (extent.offset as usize..end).zip(mine) {
+                if self.stamps[at] <= stamp {
+                    (self.bytes[at], self.stamps[at]) = (*byte, stamp);
+                }
+            }
+        }
+        assert!(payload.is_empty(), "the extents tell the payload's length");
+    }
+
+    fn read(&self, extent: &Extent) -> Vec<u8> {
+        let byte = |at: u64| self.bytes.get(at as usize).copied().unwrap_or(0);
+        (extent.offset..extent.offset + extent.bytes).map(byte).collect()
+    }
+}
+
+fn seat_of(request: &Request) -> Option<(SessionId, u32)> {
+    match request {
+        Request::Attach { session, seat }
+        | Request::Write { session, seat, .. }
+        | Request::Read { session, seat, .. }
+        | Request::Size { session, seat }
+        | Request::SetSize { session, seat, .. }
+        | Request::Settle { session, seat, .. }
+        | Request::Press { session, seat } => Some((*session, *seat)),
+        _ => None,
+    }
+}
+
+fn receive<'a>(socket: &mut TcpStream, buffer: &'a mut Vec<u8>) -> Option<(u64, Request, &'a [u8])> {
+    let mut header = [0; FRAME_HEADER_BYTES];
+    socket.read_exact(&mut header).ok()?;
+    let header = FrameHeader::decode(&header).unwrap();
+    let bytes = (header.body_bytes + header.payload_bytes) as usize;
+    if buffer.len() < bytes {
+        buffer.resize(bytes, 0);
+    }
+    socket.read_exact(&mut buffer[..bytes]).ok()?;
+    let (body, payload) = buffer[..bytes].split_at(header.body_bytes as usize);
+    header.check(body, payload).unwrap();
+    Some((header.request, Request::decode(header.kind, body).unwrap(), payload))
+}

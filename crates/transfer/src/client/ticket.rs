@@ -1,0 +1,67 @@
+//! The ticket: what one process learnt at open, for all that will use the file.
+
+use catalog::PathSession;
+use format::{Reader, Writer};
+
+use crate::message::Reply;
+use crate::{Error, Result};
+
+/// The size every buffer for a ticket should have (bytes). Longer tickets need paths of thousands of bytes.
+pub const TICKET_BYTES: usize = 4096;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ticket {
+    /// What the user called the file, for messages.
+    pub name: Vec<u8>,
+    pub flags: u32,
+    pub session: PathSession,
+    /// Of the head, when the session was joined (bytes).
+    pub size: u64,
+    pub segment_bytes: u32,
+}
+
+impl Ticket {
+    pub fn encode(&self) -> Vec<u8> {
+        let opened =
+            Reply::Opened { session: self.session.clone(), size: self.size, segment_bytes: self.segment_bytes };
+        let mut to = Writer::new();
+        to.u16(opened.kind()).blob(&opened.encode()).blob(&self.name).u32(self.flags);
+        to.finish()
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let refuse = |source: format::Error| Error::Refused(format!("this is no ticket of thalweg_open: {source}"));
+        let mut from = Reader::new("ticket", bytes);
+        let mut parts = || Ok((from.u16()?, from.blob()?, from.blob()?.to_vec(), from.u32()?));
+        let (kind, body, name, flags) = parts().map_err(refuse)?;
+        match Reply::decode(kind, body).map_err(refuse)? {
+            Reply::Opened { session, size, segment_bytes } if session.stripe_bytes > 0 && !session.nodes.is_empty() => {
+                Ok(Ticket { name, flags, session, size, segment_bytes })
+            }
+            _ => Err(Error::Refused("this is no ticket of thalweg_open".into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tickets_come_back_and_damage_is_refused() {
+        let session = PathSession {
+            id: format::SessionId(9),
+            path: format::StorePath::new(b"a/b").unwrap(),
+            nodes: vec!["h:1".into()],
+            stripe_bytes: 1 << 20,
+            job: "j".into(),
+            opened_ns: 5,
+            handles: 1,
+            interrupted: false,
+        };
+        let ticket = Ticket { name: b"/a/b".to_vec(), flags: 3, session, size: 77, segment_bytes: 8192 };
+        let bytes = ticket.encode();
+        assert_eq!(Ticket::decode(&bytes).unwrap(), ticket);
+        (0..bytes.len()).for_each(|end| assert!(Ticket::decode(&bytes[..end]).is_err()));
+    }
+}

@@ -1,0 +1,268 @@
+//! One TCP connection as a sequence of frames.
+//!
+//! A frame is received only after its header was checked against the limits, and handed on only after its
+//! checksum was: what lies above this file never sees damaged bytes. Payloads are sent from where they lie
+//! and received into memory that was not zeroed first. One thread may receive while another sends.
+
+use std::io::{self, ErrorKind, IoSlice, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::time::Duration;
+
+use format::{FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
+
+use crate::{Error, Result};
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A silent peer is asked whether it lives after this long, then again at each interval.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_PROBES: u32 = 3;
+/// A client that reads nothing for so long is given up by the node.
+const NODE_PATIENCE: Duration = Duration::from_secs(30);
+/// A node may stop reading for a while, when its disk is slow: that is how it holds clients back.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
+/// The most pieces one system call takes.
+const MAX_PIECES: usize = 1024;
+/// How much and how long a connection that is being closed is still listened to.
+const LINGER_BYTES: u64 = 256 << 20;
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What travels: see [`format::FrameHeader`].
+#[derive(Debug, PartialEq)]
+pub struct Frame {
+    pub header: FrameHeader,
+    pub body: Vec<u8>,
+    pub payload: Vec<u8>,
+}
+
+pub struct Connection {
+    stream: TcpStream,
+    peer: String,
+}
+
+impl Connection {
+    /// A client's end, to `host:port`.
+    pub fn open(address: &str) -> Result<Self> {
+        let unavailable = |why: String| Error::Unavailable { peer: address.to_owned(), why };
+        let candidates = address.to_socket_addrs().map_err(|error| unavailable(format!("no such address: {error}")))?;
+        let mut why = "the name has no address".to_owned();
+        for candidate in candidates {
+            match TcpStream::connect_timeout(&candidate, CONNECT_TIMEOUT) {
+                Ok(stream) => return Self::over(stream, address.to_owned(), CLIENT_PATIENCE),
+                Err(error) => why = format!("nobody answers ({error}); is `thalweg node` running there?"),
+            }
+        }
+        Err(unavailable(why))
+    }
+
+    /// A node's end. Sending fails when the peer reads nothing for 30 s.
+    pub fn accepted(stream: TcpStream, peer: SocketAddr) -> Result<Self> {
+        let connection = Self::over(stream, peer.to_string(), NODE_PATIENCE)?;
+        let set = connection.stream.set_write_timeout(Some(NODE_PATIENCE));
+        set.map_err(|error| connection.broken("setting up the connection", error))?;
+        Ok(connection)
+    }
+
+    fn over(stream: TcpStream, peer: String, patience: Duration) -> Result<Self> {
+        let connection = Connection { stream, peer };
+        let set = connection.set_options(patience);
+        set.map_err(|error| connection.broken("setting up the connection", error))?;
+        Ok(connection)
+    }
+
+    fn set_options(&self, patience: Duration) -> io::Result<()> {
+        self.stream.set_nodelay(true)?;
+        sockopt::set_socket_keepalive(&self.stream, true)?;
+        sockopt::set_tcp_keepidle(&self.stream, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(&self.stream, KEEPALIVE_INTERVAL)?;
+        sockopt::set_tcp_keepcnt(&self.stream, KEEPALIVE_PROBES)?;
+        // Keep-alive sleeps while sent bytes wait to be confirmed; this limits that wait.
+        sockopt::set_tcp_user_timeout(&self.stream, patience.as_millis() as u32)?;
+        Ok(())
+    }
+
+    /// The peer's address, as errors name it.
+    pub fn peer(&self) -> &str {
+        &self.peer
+    }
+
+    /// The next frame, or none when the peer closed the connection between two. Call it from one thread at a time.
+    pub fn receive(&self) -> Result<Option<Frame>> {
+        let header = self.take(FRAME_HEADER_BYTES, "a frame's header")?;
+        if header.is_empty() {
+            return Ok(None);
+        }
+        let header = FrameHeader::decode(&header).map_err(|source| self.damaged(source))?;
+        let body = self.take_all(header.body_bytes as usize, "a frame's body")?;
+        let payload = self.take_all(header.payload_bytes as usize, "a frame's payload")?;
+        header.check(&body, &payload).map_err(|source| self.damaged(source))?;
+        Ok(Some(Frame { header, body, payload }))
+    }
+
+    /// Sends one frame, its payload from the pieces one after the other. Call it from one thread at a time; after
+    /// an error other than [`Error::Refused`] the connection is of no use, since half a frame may have left.
+    pub fn send(&self, kind: u16, request: u64, body: &[u8], payload: &[&[u8]]) -> Result<()> {
+        let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
+        if body.len() > MAX_BODY_BYTES as usize || payload_bytes > MAX_PAYLOAD_BYTES as usize {
+            return Err(Error::Refused(format!(
+                "{}: a message of {} + {payload_bytes} bytes is above the limit ({MAX_BODY_BYTES} + {MAX_PAYLOAD_BYTES}); \
+                 ask for less at once",
+                self.peer,
+                body.len()
+            )));
+        }
+        let header = FrameHeader::of_pieces(kind, request, body, payload).encode();
+        let mut pieces: Vec<IoSlice> = Vec::with_capacity(2 + payload.len());
+        pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
+        pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
+        self.put_all(&mut pieces).map_err(|error| self.broken("sending", error))
+    }
+
+    /// `sendmsg` rather than `writev`: the process may be a program of others' in which SIGPIPE is deadly.
+    fn put_all(&self, mut pieces: &mut [IoSlice]) -> io::Result<()> {
+        // Skips empty pieces, so that a count of zero below means that nothing could be sent.
+        IoSlice::advance_slices(&mut pieces, 0);
+        while !pieces.is_empty() {
+            let now = &pieces[..pieces.len().min(MAX_PIECES)];
+            match sendmsg(&self.stream, now, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => IoSlice::advance_slices(&mut pieces, count),
+                Err(rustix::io::Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// `count` bytes, or nothing at all when the peer closed before the first.
+    fn take(&self, count: usize, what: &str) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(count);
+        let taken = (&self.stream).take(count as u64).read_to_end(&mut bytes);
+        taken.map_err(|error| self.broken(&format!("waiting for {what}"), error))?;
+        if !bytes.is_empty() && bytes.len() < count {
+            return Err(self.cut_short(what, bytes.len(), count));
+        }
+        Ok(bytes)
+    }
+
+    fn take_all(&self, count: usize, what: &str) -> Result<Vec<u8>> {
+        let bytes = self.take(count, what)?;
+        if bytes.len() < count {
+            return Err(self.cut_short(what, 0, count));
+        }
+        Ok(bytes)
+    }
+
+    /// Whether the connection stands and nothing waits to be received. Does not wait.
+    pub fn is_quiet(&self) -> bool {
+        let peeked = recv(&self.stream, &mut [0u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
+        matches!(peeked, Err(rustix::io::Errno::AGAIN))
+    }
+
+    /// How long [`Connection::receive`] waits for the next bytes; for ever when none.
+    pub fn set_receive_timeout(&self, timeout: Option<Duration>) -> Result<()> {
+        self.stream.set_read_timeout(timeout).map_err(|error| self.broken("setting up the connection", error))
+    }
+
+    /// Ends the connection for both sides and for all threads that use it.
+    pub fn shut(&self) {
+        // It may be gone already, which is as good.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
+    /// Receives no more; what is being sent still goes out.
+    pub fn shut_receiving(&self) {
+        let _ = self.stream.shutdown(Shutdown::Read);
+    }
+
+    /// Ends the connection so that the peer gets what was sent last, even while it is still sending itself: closing
+    /// with unread bytes at hand would make its kernel drop ours.
+    pub fn close_gently(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
+        if self.set_receive_timeout(Some(LINGER)).is_ok() {
+            let _ = io::copy(&mut (&self.stream).take(LINGER_BYTES), &mut io::sink());
+        }
+        self.shut();
+    }
+
+    fn broken(&self, doing: &str, error: io::Error) -> Error {
+        let why = match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("the peer did nothing for too long while {doing}"),
+            _ => format!("the connection broke while {doing} ({error})"),
+        };
+        Error::Unavailable { peer: self.peer.clone(), why }
+    }
+
+    fn cut_short(&self, what: &str, found: usize, needed: usize) -> Error {
+        let why = format!("the connection ended inside {what}, after {found} of {needed} bytes");
+        Error::Unavailable { peer: self.peer.clone(), why }
+    }
+
+    fn damaged(&self, source: format::Error) -> Error {
+        Error::Protocol { peer: self.peer.clone(), source }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    fn pair() -> (Connection, Connection) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let near = Connection::open(&listener.local_addr().unwrap().to_string()).unwrap();
+        let (stream, peer) = listener.accept().unwrap();
+        (near, Connection::accepted(stream, peer).unwrap())
+    }
+
+    #[test]
+    fn a_frame_arrives_as_it_was_sent_from_many_pieces() {
+        let (near, far) = pair();
+        let payload: Vec<u8> = (0..3_000_000u32).map(|number| number as u8).collect();
+        let pieces: Vec<&[u8]> = payload.chunks(1000).collect();
+        let frame = thread::scope(|scope| {
+            scope.spawn(|| near.send(7, 9, b"body", &pieces).unwrap());
+            far.receive().unwrap().unwrap()
+        });
+        assert_eq!((frame.header.kind, frame.header.request), (7, 9));
+        assert!(frame.body == b"body" && frame.payload == payload);
+    }
+
+    #[test]
+    fn an_end_between_frames_is_told_from_a_break_inside_one() {
+        let whole = FrameHeader::new(1, 2, b"body", b"payload").encode();
+        let bytes = [&whole[..], b"body", b"payload"].concat();
+        for cut in 0..=bytes.len() {
+            let (near, far) = pair();
+            (&near.stream).write_all(&bytes[..cut]).unwrap();
+            near.shut();
+            match far.receive() {
+                Ok(None) => assert_eq!(cut, 0),
+                Ok(Some(frame)) => assert!(cut == bytes.len() && frame.payload == b"payload"),
+                Err(error) => assert!(error.to_string().contains("ended inside"), "cut at {cut}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_above_the_limit_is_refused_before_a_byte_leaves() {
+        let (near, far) = pair();
+        let large = vec![0; MAX_PAYLOAD_BYTES as usize + 1];
+        assert!(matches!(near.send(1, 1, b"", &[&large]), Err(Error::Refused(_))));
+        near.send(2, 2, b"", &[]).unwrap();
+        assert_eq!(far.receive().unwrap().unwrap().header.kind, 2);
+    }
+
+    #[test]
+    fn quiet_means_alive_with_nothing_to_receive() {
+        let (near, far) = pair();
+        assert!(near.is_quiet());
+        far.shut();
+        thread::sleep(Duration::from_millis(50));
+        assert!(!near.is_quiet());
+    }
+}

@@ -1,0 +1,193 @@
+//! The node's catalog as a [`Catalog`], as far as clients need it.
+//!
+//! What only the node itself does (numbering containers, checkpoints, collection, rebuilding) is not offered here.
+
+use catalog::{
+    Catalog, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, PathSession, Purpose, Result,
+    Session, Snapshot, Statistics, Version,
+};
+use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+
+use super::Remote;
+use super::failures::catalog_error;
+use crate::message::{Reply, Request};
+
+/// Entries asked for in one request; longer lists are put together from several.
+const LIST_LIMIT: usize = 16_384;
+const NO_SESSION: SessionId = SessionId(0);
+
+/// Each call is one transaction, but lists of more than 16 384 entries, which take several.
+pub struct RemoteCatalog {
+    remote: Remote,
+}
+
+/// Takes a field out of the reply that has it.
+macro_rules! pick {
+    ($variant:ident, $field:ident) => {
+        |reply| match reply {
+            Reply::$variant { $field } => Some($field),
+            _ => None,
+        }
+    };
+}
+
+fn done(reply: Reply) -> Option<()> {
+    matches!(reply, Reply::Done {}).then_some(())
+}
+
+impl RemoteCatalog {
+    pub fn new(remote: Remote) -> Self {
+        RemoteCatalog { remote }
+    }
+
+    fn ask<T>(&self, session: SessionId, request: Request, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T> {
+        let answer = self.remote.obtain(&request, pick);
+        answer.map_err(|error| catalog_error(error, self.remote.address(), session))
+    }
+
+    fn elsewhere<T>(&self, deed: &str) -> Result<T> {
+        let why = format!("{deed} is done on the node's own machine; run the command there, on the store's directory");
+        Err(Error::Unavailable { peer: self.remote.address().to_owned(), why })
+    }
+}
+
+impl Catalog for RemoteCatalog {
+    fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session> {
+        self.ask(NO_SESSION, Request::Begin { purpose, lease_ms }, pick!(Session, session))
+    }
+
+    fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
+        self.ask(session, Request::Renew { session, lease_ms, refresh }, pick!(Session, session))
+    }
+
+    fn end(&self, session: SessionId) -> Result<()> {
+        self.ask(session, Request::End { session }, done)
+    }
+
+    fn commit(&self, commit: &Commit) -> Result<Committed> {
+        let Commit { session, references, changes, settles } = commit.clone();
+        self.ask(session, Request::Commit { session, references, changes, settles }, pick!(Committed, committed))
+    }
+
+    fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>> {
+        self.ask(NO_SESSION, Request::Entry { path: path.clone() }, pick!(Entry, entry))
+    }
+
+    fn list(
+        &self,
+        directory: &StorePath,
+        recursive: bool,
+        after: Option<&StorePath>,
+        limit: usize,
+    ) -> Result<Vec<(StorePath, FileEntry)>> {
+        let mut entries: Vec<(StorePath, FileEntry)> = Vec::new();
+        while entries.len() < limit {
+            let ask = LIST_LIMIT.min(limit - entries.len());
+            let after = entries.last().map(|(path, _)| path).or(after).cloned();
+            let request = Request::List { directory: directory.clone(), recursive, after, limit: ask as u32 };
+            let more = self.ask(NO_SESSION, request, pick!(List, entries))?;
+            let last = more.len() < ask;
+            entries.extend(more);
+            if last {
+                break;
+            }
+        }
+        Ok(entries)
+    }
+
+    fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
+        self.ask(NO_SESSION, Request::Versions { path: path.clone() }, pick!(Versions, versions))
+    }
+
+    fn path_sessions(&self) -> Result<Vec<PathSession>> {
+        self.ask(NO_SESSION, Request::PathSessions {}, pick!(PathSessions, sessions))
+    }
+
+    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {
+        self.ask(session, Request::Checkpoints { session }, pick!(Checkpoints, checkpoints))
+    }
+
+    fn discard(&self, session: SessionId) -> Result<()> {
+        self.ask(session, Request::Discard { session }, done)
+    }
+
+    fn open_container(&self, _: SessionId) -> Result<ContainerId> {
+        self.elsewhere("opening containers")
+    }
+
+    fn seal_container(&self, _: ContainerId, _: u64, _: u64) -> Result<()> {
+        self.elsewhere("sealing containers")
+    }
+
+    fn container(&self, _: ContainerId) -> Result<Option<ContainerRecord>> {
+        self.elsewhere("looking up containers")
+    }
+
+    fn containers(&self) -> Result<Vec<ContainerRecord>> {
+        self.elsewhere("listing containers")
+    }
+
+    fn unjournaled(&self, _: usize) -> Result<Vec<JournalRecord>> {
+        self.elsewhere("keeping the journal")
+    }
+
+    fn journaled(&self, _: &[u64]) -> Result<()> {
+        self.elsewhere("keeping the journal")
+    }
+
+    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord]) -> Result<()> {
+        self.elsewhere("rebuilding the catalog")
+    }
+
+    fn join(&self, _: &Join) -> Result<PathSession> {
+        self.elsewhere("joining a path's session in the catalog")
+    }
+
+    fn path_session(&self, _: SessionId) -> Result<Option<PathSession>> {
+        self.elsewhere("looking up one session")
+    }
+
+    fn live_session(&self, _: &StorePath) -> Result<Option<PathSession>> {
+        self.elsewhere("looking up one session")
+    }
+
+    fn leave(&self, _: SessionId) -> Result<u32> {
+        self.elsewhere("leaving a path's session in the catalog")
+    }
+
+    fn take_seat(&self, _: SessionId, _: u32, _: u64) -> Result<u64> {
+        self.elsewhere("taking a seat")
+    }
+
+    fn checkpoint(&self, _: SessionId, _: &Checkpoint, _: &[ContainerId]) -> Result<()> {
+        self.elsewhere("recording checkpoints")
+    }
+
+    fn snapshot(&self) -> Result<Snapshot> {
+        self.elsewhere("collection")
+    }
+
+    fn roots(&self, _: u64, _: usize) -> Result<Vec<(u64, Root)>> {
+        self.elsewhere("collection")
+    }
+
+    fn condemn(&self, _: Snapshot, _: &[ContainerId]) -> Result<Vec<ContainerId>> {
+        self.elsewhere("collection")
+    }
+
+    fn relocate(&self, _: Snapshot, _: &[(ContainerId, ContainerId)]) -> Result<Vec<ContainerId>> {
+        self.elsewhere("collection")
+    }
+
+    fn deletable(&self) -> Result<Vec<ContainerId>> {
+        self.elsewhere("collection")
+    }
+
+    fn deleted(&self, _: &[ContainerId]) -> Result<()> {
+        self.elsewhere("collection")
+    }
+
+    fn statistics(&self) -> Result<Statistics> {
+        self.elsewhere("counting the catalog's containers and versions")
+    }
+}

@@ -1,0 +1,222 @@
+//! A node as its clients see it: requests over a few connections, and the store and catalog behind them.
+//!
+//! [`Remote`] asks and gets answers; a connection that broke is made again. What may be asked twice without
+//! harm is then asked again, everything else is reported as uncertain. [`RemoteStore`] and [`RemoteCatalog`]
+//! are the traits of `store` and `catalog` over it.
+
+mod catalog;
+mod claims;
+mod failures;
+mod lane;
+mod patience;
+mod segments;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use format::Settings;
+
+use self::lane::Lane;
+use self::patience::Patience;
+use crate::message::{Reply, Request, StoreStatistics};
+use crate::{Error, Result};
+
+pub use self::catalog::RemoteCatalog;
+pub use self::failures::{catalog_error, store_error};
+pub use self::segments::RemoteStore;
+
+/// Requests under way at once, not counting those of claimants; also how many idle connections are kept.
+const LANES: usize = 4;
+/// For how long a lost node is tried again.
+const RECONNECT_PATIENCE: Duration = Duration::from_secs(15);
+/// Streams below this number are for the sessions of paths.
+const FIRST_STREAM: u32 = 1 << 31;
+
+/// Cloning gives another handle on the same connections.
+#[derive(Clone)]
+pub struct Remote {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    address: String,
+    client: u64,
+    job: String,
+    settings: Settings,
+    holder: u64,
+    streams: AtomicU32,
+    pool: Mutex<Pool>,
+    turn_over: Condvar,
+}
+
+#[derive(Default)]
+struct Pool {
+    idle: Vec<Lane>,
+    busy: usize,
+}
+
+impl Remote {
+    /// Makes the first connection, without trying twice. `client` is the process's random number.
+    pub fn connect(address: &str, client: u64, job: &str) -> Result<Self> {
+        let lane = Lane::open(address, client, FIRST_STREAM, job)?;
+        let shared = Shared {
+            address: address.to_owned(),
+            client,
+            job: job.to_owned(),
+            settings: lane.settings.clone(),
+            holder: lane.holder,
+            streams: AtomicU32::new(FIRST_STREAM + 1),
+            pool: Mutex::new(Pool { idle: vec![lane], busy: 0 }),
+            turn_over: Condvar::new(),
+        };
+        Ok(Remote { shared: Arc::new(shared) })
+    }
+
+    /// The settings of the node's store.
+    pub fn welcome(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// The random number of the node process that answered first.
+    pub fn holder(&self) -> u64 {
+        self.shared.holder
+    }
+
+    pub fn address(&self) -> &str {
+        &self.shared.address
+    }
+
+    pub fn statistics(&self) -> Result<StoreStatistics> {
+        self.obtain(&Request::Statistics {}, |reply| match reply {
+            Reply::Statistics { statistics } => Some(statistics),
+            _ => None,
+        })
+    }
+
+    /// Asks on one of a few connections, waiting for one when all are busy. The answer is any reply but Failed, which
+    /// is [`Error::Failed`].
+    pub fn call(&self, request: &Request, payload: &[&[u8]]) -> Result<(Reply, Vec<u8>)> {
+        self.call_holder(request, payload, |_| Ok(()))
+    }
+
+    /// [`Remote::call`], taking the expected fields out of the reply.
+    pub fn obtain<T>(&self, request: &Request, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T> {
+        let (reply, _) = self.call(request, &[])?;
+        let kind = reply.kind();
+        pick(reply).ok_or_else(|| self.misbehaved(format!("kind {:#x} answers {:#x}", kind, request.kind())))
+    }
+
+    /// [`Remote::call`], on a connection whose node process `admit` agrees to.
+    fn call_holder(
+        &self,
+        request: &Request,
+        payload: &[&[u8]],
+        admit: impl Fn(u64) -> Result<()>,
+    ) -> Result<(Reply, Vec<u8>)> {
+        let _turn = self.turn();
+        let mut seat = None;
+        let answer = self.converse(&mut seat, request, payload, admit);
+        seat.into_iter().for_each(|lane| self.give_back(lane));
+        answer
+    }
+
+    /// Asks on the lane in `seat`, or on another when there is none or it breaks; leaves the last one there.
+    fn converse(
+        &self,
+        seat: &mut Option<Lane>,
+        request: &Request,
+        payload: &[&[u8]],
+        admit: impl Fn(u64) -> Result<()>,
+    ) -> Result<(Reply, Vec<u8>)> {
+        let mut patience = Patience::new(RECONNECT_PATIENCE);
+        loop {
+            let lane = seat.take().filter(Lane::is_usable).map_or_else(|| self.lane(), Ok);
+            let mut lane = match lane {
+                Ok(lane) => lane,
+                Err(error) => {
+                    patience.wait(error)?;
+                    continue;
+                }
+            };
+            admit(lane.holder)?;
+            match lane.ask(request, payload) {
+                Err(error @ Error::Unavailable { .. }) if may_repeat(request) => patience.wait(error)?,
+                Err(Error::Unavailable { peer, why }) => {
+                    let why = format!("{why}; whether the request was carried out is not known");
+                    return Err(Error::Unavailable { peer, why });
+                }
+                answer => {
+                    *seat = Some(lane);
+                    return answer;
+                }
+            }
+        }
+    }
+
+    /// An idle lane, or a new one.
+    fn lane(&self) -> Result<Lane> {
+        loop {
+            let Some(lane) = self.pool().idle.pop() else { break };
+            if lane.is_usable() {
+                return Ok(lane);
+            }
+        }
+        let shared = &*self.shared;
+        let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
+        let lane = Lane::open(&shared.address, shared.client, stream, &shared.job)?;
+        if lane.settings != shared.settings {
+            return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
+        }
+        Ok(lane)
+    }
+
+    fn give_back(&self, lane: Lane) {
+        let mut pool = self.pool();
+        if pool.idle.len() < LANES && lane.is_usable() {
+            pool.idle.push(lane);
+        }
+    }
+
+    fn turn(&self) -> Turn<'_> {
+        let waited = self.shared.turn_over.wait_while(self.pool(), |pool| pool.busy >= LANES);
+        waited.unwrap_or_else(PoisonError::into_inner).busy += 1;
+        Turn { remote: self }
+    }
+
+    fn pool(&self) -> std::sync::MutexGuard<'_, Pool> {
+        self.shared.pool.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn misbehaved(&self, why: String) -> Error {
+        Error::Protocol { peer: self.shared.address.clone(), source: format::Error::Corrupt { what: "reply", why } }
+    }
+}
+
+struct Turn<'a> {
+    remote: &'a Remote,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.remote.pool().busy -= 1;
+        self.remote.shared.turn_over.notify_one();
+    }
+}
+
+/// Whether doing it twice is as good as once. A block put twice is stored twice, which costs room until the next
+/// collection and nothing else; a session begun twice leaves a lease that runs out.
+fn may_repeat(request: &Request) -> bool {
+    use Request::*;
+    match request {
+        Hello { .. } | Lacking { .. } | AwaitClaims { .. } | PutBlock { .. } | Release {} => true,
+        Get { .. } | Entries { .. } | MakeDurable {} => true,
+        Begin { .. } | Renew { .. } | End { .. } => true,
+        Entry { .. } | List { .. } | Versions { .. } | PathSessions {} | Checkpoints { .. } | Statistics {} => true,
+        Commit { .. } | Discard { .. } | Recover { .. } | Delete { .. } => false,
+        // Handles, seats and locks belong to a connection or are counted: their streams know how to resend.
+        OpenPath { .. } | Attach { .. } | Write { .. } | Offer { .. } | Supply { .. } | Read { .. } => false,
+        Size { .. } | SetSize { .. } | Settle { .. } | Press { .. } | CommitPath { .. } => false,
+        Detach { .. } | Leave { .. } | Lock { .. } | Unlock { .. } => false,
+    }
+}

@@ -1,0 +1,187 @@
+//! The node's segment store as a [`SegmentStore`].
+
+use std::collections::HashSet;
+
+use format::{Block, Fingerprint, Run, SegmentEntry};
+use store::{Answer, Claimant, Error, PlacedBlock, Result, SegmentStore};
+
+use super::Remote;
+use super::claims::{Desk, Desks, Reliance};
+use super::failures::store_error;
+use crate::message::{FailureKind, PlacedHeader, Reply, Request};
+
+/// When the node process is replaced by another while callers rely on segments that are not durable yet, the
+/// store is poisoned for good: make a new one and put them again.
+pub struct RemoteStore {
+    remote: Remote,
+    desks: Desks,
+    reliance: Reliance,
+}
+
+impl RemoteStore {
+    pub fn new(remote: Remote) -> Self {
+        RemoteStore { remote, desks: Desks::default(), reliance: Reliance::default() }
+    }
+
+    /// Asks on the claimant's lane. A lane that broke took the claims along; the node gives them to the next who asks.
+    fn ask(&self, desk: &mut Desk, request: &Request, payload: &[&[u8]]) -> crate::Result<Reply> {
+        let before = desk.lane.as_ref().map(|lane| lane.stream);
+        let admit = |holder| self.reliance.allows(holder).then_some(()).ok_or_else(|| self.replaced());
+        let answer = self.remote.converse(&mut desk.lane, request, payload, admit);
+        if desk.lane.as_ref().map(|lane| lane.stream) != before {
+            desk.claims.clear();
+        }
+        let (reply, _) = answer?;
+        match desk.lane.as_ref().is_some_and(|lane| self.reliance.begin(lane.holder)) {
+            true => Ok(reply),
+            false => Err(self.replaced()),
+        }
+    }
+
+    /// Asks, then keeps the lane only if claims are open on it.
+    fn at_desk<T>(&self, claimant: Claimant, work: impl FnOnce(&mut Desk) -> crate::Result<T>) -> Result<T> {
+        let done = self.desks.at(claimant, |desk| {
+            let done = work(desk);
+            if desk.claims.is_empty() {
+                desk.lane.take().into_iter().for_each(|lane| self.remote.give_back(lane));
+            }
+            done
+        });
+        done.map_err(|error| self.error(error))
+    }
+
+    fn claim(&self, claimant: Claimant, request: Request, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.at_desk(claimant, |desk| {
+            let answers = match self.ask(desk, &request, &[])? {
+                Reply::Answers { answers } if answers.len() == fingerprints.len() => answers,
+                _ => return Err(self.remote.misbehaved("fingerprints were not answered one by one".into())),
+            };
+            let sent = fingerprints.iter().zip(&answers).filter(|(_, answer)| **answer == Answer::Send);
+            desk.claims.extend(sent.map(|(fingerprint, _)| *fingerprint));
+            Ok(answers)
+        })
+    }
+
+    /// The run in one reply, or in two halves when it is too large for that.
+    fn fetch(&self, run: Run) -> crate::Result<Vec<PlacedBlock>> {
+        match self.remote.call(&Request::Get { run }, &[]) {
+            Ok((Reply::Blocks { blocks }, payload)) => self.unpack(blocks, payload),
+            Ok(_) => Err(self.remote.misbehaved("Get was not answered by Blocks".into())),
+            Err(error) if error.failure() == Some(FailureKind::Refused) && run.count > 1 => self.fetch_halves(run),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn fetch_halves(&self, run: Run) -> crate::Result<Vec<PlacedBlock>> {
+        let half = run.count / 2;
+        let mut blocks = self.fetch(Run { count: half, ..run })?;
+        let rest = self.fetch(Run { first: run.first + half, count: run.count - half, ..run })?;
+        // A block that lies across the cut came twice.
+        let known = rest.first().is_some_and(|block| blocks.last().is_some_and(|last| last.labels == block.labels));
+        blocks.extend(rest.into_iter().skip(known as usize));
+        Ok(blocks)
+    }
+
+    fn unpack(&self, headers: Vec<PlacedHeader>, payload: Vec<u8>) -> crate::Result<Vec<PlacedBlock>> {
+        let total: u64 = headers.iter().map(|placed| placed.header.stored_bytes as u64).sum();
+        if total != payload.len() as u64 || !headers.iter().all(labels_fit) {
+            return Err(self.remote.misbehaved("the blocks do not fit their payload or labels".into()));
+        }
+        if headers.len() == 1 {
+            return Ok(headers.into_iter().zip([payload]).map(|(placed, payload)| place(placed, payload)).collect());
+        }
+        let mut rest = &payload[..];
+        let mut cut = |placed: PlacedHeader| {
+            let (head, tail) = rest.split_at(placed.header.stored_bytes as usize);
+            rest = tail;
+            place(placed, head.to_vec())
+        };
+        Ok(headers.into_iter().map(&mut cut).collect())
+    }
+
+    fn replaced(&self) -> crate::Error {
+        let why = "another node process answers there now: what was put and not yet durable may be lost; begin again";
+        crate::Error::Unavailable { peer: self.remote.address().to_owned(), why: why.into() }
+    }
+
+    fn error(&self, error: crate::Error) -> Error {
+        match self.reliance.is_lost() {
+            true => Error::Poisoned { why: error.to_string() },
+            false => store_error(error, self.remote.address()),
+        }
+    }
+}
+
+impl SegmentStore for RemoteStore {
+    fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.claim(claimant, Request::Lacking { fingerprints: fingerprints.to_vec() }, fingerprints)
+    }
+
+    fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.claim(claimant, Request::AwaitClaims { fingerprints: fingerprints.to_vec() }, fingerprints)
+    }
+
+    fn put(&self, claimant: Claimant, block: &Block) -> Result<Run> {
+        let request = Request::PutBlock { header: block.header, segments: block.segments.clone() };
+        self.at_desk(claimant, |desk| {
+            let run = match self.ask(desk, &request, &[&block.payload])? {
+                Reply::Stored { run } if run.count as usize == block.segments.len() => run,
+                _ => return Err(self.remote.misbehaved("PutBlock was not answered by a run of its segments".into())),
+            };
+            block.segments.iter().for_each(|segment| {
+                desk.claims.remove(&segment.fingerprint);
+            });
+            Ok(run)
+        })
+    }
+
+    fn release(&self, claimant: Claimant) {
+        self.desks.at(claimant, |desk| {
+            desk.claims = HashSet::new();
+            // Without a lane there are no claims, and a lane that cannot say so loses them by being closed.
+            if let Some(mut lane) = desk.lane.take()
+                && lane.ask(&Request::Release {}, &[]).is_ok()
+            {
+                self.remote.give_back(lane);
+            }
+        });
+    }
+
+    fn get(&self, run: Run) -> Result<Vec<PlacedBlock>> {
+        self.fetch(run).map_err(|error| store_error(error, self.remote.address()))
+    }
+
+    fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
+        let entries = self.remote.obtain(&Request::Entries { run }, |reply| match reply {
+            Reply::Entries { entries } if entries.len() == run.count as usize => Some(entries),
+            _ => None,
+        });
+        entries.map_err(|error| store_error(error, self.remote.address()))
+    }
+
+    fn make_durable(&self) -> Result<()> {
+        let count = self.reliance.count();
+        let admit = |holder| self.reliance.allows(holder).then_some(()).ok_or_else(|| self.replaced());
+        let answer = self.remote.call_holder(&Request::MakeDurable {}, &[], admit);
+        match answer {
+            Ok((Reply::Done {}, _)) => {
+                self.reliance.end(count);
+                Ok(())
+            }
+            Ok(_) => Err(self.error(self.remote.misbehaved("MakeDurable was not answered by Done".into()))),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+}
+
+/// Whether the labels name each segment once and their numbers can be counted on.
+fn labels_fit(placed: &PlacedHeader) -> bool {
+    let named: u64 = placed.labels.iter().map(|label| label.count as u64).sum();
+    named == placed.segments.len() as u64
+        && placed.labels.iter().all(|label| label.first.checked_add(label.count).is_some())
+}
+
+fn place(placed: PlacedHeader, payload: Vec<u8>) -> PlacedBlock {
+    let block = Block { header: placed.header, segments: placed.segments, payload };
+    PlacedBlock { labels: placed.labels, block }
+}

@@ -1,0 +1,172 @@
+//! The node's end: accepts connections and gives each a thread that feeds its handler.
+//!
+//! Whatever one connection does (garbage, half a frame, a handler's panic) ends that connection only. Stopping
+//! lets requests at hand be answered.
+
+mod guest;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::net::Shutdown;
+
+use crate::connection::Connection;
+use crate::service::Service;
+use crate::{Error, Result};
+
+/// How long `run` waits, once stopped, for connections to end.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// How long accepting rests after it failed, the first time and at most.
+const FIRST_REST: Duration = Duration::from_millis(20);
+const LONGEST_REST: Duration = Duration::from_secs(1);
+
+/// Cloning gives another handle on the same server.
+#[derive(Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    listener: TcpListener,
+    address: SocketAddr,
+    service: Arc<dyn Service>,
+    stopping: AtomicBool,
+    /// Whether a failure to accept has been reported: thousands of equal lines help nobody.
+    complained: AtomicBool,
+    guests: AtomicU64,
+    open: Mutex<HashMap<u64, Arc<Connection>>>,
+    one_left: Condvar,
+}
+
+impl Server {
+    /// Listens on `host:port`; port 0 takes a free one.
+    pub fn bind(address: &str, service: Arc<dyn Service>) -> Result<Self> {
+        let unavailable = |error: io::Error| Error::Unavailable {
+            peer: address.to_owned(),
+            why: format!("cannot listen there ({error}); choose another address"),
+        };
+        let listener = TcpListener::bind(address).map_err(unavailable)?;
+        let address = listener.local_addr().map_err(unavailable)?;
+        let shared = Shared {
+            listener,
+            address,
+            service,
+            stopping: AtomicBool::new(false),
+            complained: AtomicBool::new(false),
+            guests: AtomicU64::new(0),
+            open: Mutex::new(HashMap::new()),
+            one_left: Condvar::new(),
+        };
+        Ok(Server { shared: Arc::new(shared) })
+    }
+
+    pub fn local_address(&self) -> SocketAddr {
+        self.shared.address
+    }
+
+    /// Connections open now.
+    pub fn connections(&self) -> usize {
+        self.shared.open().len()
+    }
+
+    /// Serves until [`Server::stop`]; returns when all connections have ended, at most 10 s after.
+    pub fn run(&self) {
+        let mut rest = FIRST_REST;
+        while !self.shared.stopping.load(Ordering::SeqCst) {
+            let admitted = self.shared.listener.accept().and_then(|(stream, peer)| self.admit(stream, peer));
+            match admitted {
+                Ok(()) => rest = FIRST_REST,
+                Err(error) if is_the_peers_doing(&error) => continue,
+                Err(_) if self.shared.stopping.load(Ordering::SeqCst) => break,
+                Err(error) => {
+                    self.complain(&error);
+                    thread::sleep(rest);
+                    rest = (rest * 2).min(LONGEST_REST);
+                }
+            }
+        }
+        self.wait_for_guests();
+    }
+
+    /// [`Server::run`] in a thread of its own.
+    pub fn spawn(&self) -> JoinHandle<()> {
+        let server = self.clone();
+        let thread = thread::Builder::new().name("thalweg-accept".into());
+        thread.spawn(move || server.run()).expect("a program that just started can start a thread")
+    }
+
+    /// Takes no more connections and no more requests; those at hand are still answered. Returns at once.
+    pub fn stop(&self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        // On Linux this makes a waiting accept return.
+        let _ = rustix::net::shutdown(&self.shared.listener, Shutdown::Both);
+        self.shared.open().values().for_each(|connection| connection.shut_receiving());
+    }
+
+    fn admit(&self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
+        // It may be gone already: then there is nobody to tell.
+        let Ok(connection) = Connection::accepted(stream, peer).map(Arc::new) else { return Ok(()) };
+        let number = self.shared.guests.fetch_add(1, Ordering::Relaxed);
+        let place = Place { shared: self.shared.clone(), number };
+        let mut open = self.shared.open();
+        open.insert(number, connection.clone());
+        if self.shared.stopping.load(Ordering::SeqCst) {
+            connection.shut_receiving();
+        }
+        drop(open);
+        thread::Builder::new().name(format!("guest-{number}")).spawn(move || place.serve(&connection, peer))?;
+        Ok(())
+    }
+
+    fn complain(&self, error: &io::Error) {
+        if !self.shared.complained.swap(true, Ordering::Relaxed) {
+            eprintln!("thalweg node: {}: cannot take more connections now: {error}", self.shared.address);
+        }
+    }
+
+    fn wait_for_guests(&self) {
+        let deadline = Instant::now() + STOP_PATIENCE;
+        let mut open = self.shared.open();
+        while !open.is_empty() {
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { break };
+            open = self.shared.one_left.wait_timeout(open, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        open.values().for_each(|connection| connection.shut());
+    }
+}
+
+impl Shared {
+    fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A connection's place in the list of open ones; given up also when its thread could not start or panicked.
+struct Place {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Place {
+    fn serve(self, connection: &Arc<Connection>, peer: SocketAddr) {
+        guest::serve(connection, peer, &self.shared.service, &self.shared.stopping);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.shared.open().remove(&self.number);
+        self.shared.one_left.notify_all();
+    }
+}
+
+/// Errors of `accept` that concern only the connection that was to be accepted: nothing to rest for.
+fn is_the_peers_doing(error: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+}

@@ -1,0 +1,130 @@
+//! One connection at the node, from hello to goodbye.
+
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::Error;
+use crate::connection::{Connection, Frame};
+use crate::message::{Failure, FailureKind, Reply, Request};
+use crate::service::{Handler, Hello, Outbox, Service};
+
+/// Who connects has this long to say hello; port scanners do not.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a node that stops waits for answers owed to one client.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Serves one client until it leaves, misbehaves or the node stops. Does not panic when the handler does.
+pub(super) fn serve(connection: &Arc<Connection>, peer: SocketAddr, service: &Arc<dyn Service>, stopping: &AtomicBool) {
+    let outbox = Outbox::new(connection.clone());
+    let end = match greet(connection, peer, service, &outbox) {
+        Ok(Some(mut handler)) => {
+            let end = attend(connection, &outbox, handler.as_mut(), stopping);
+            // A panic here has been reported by the panic hook, and there is nothing left to end.
+            let _ = catch_unwind(AssertUnwindSafe(|| handler.closed()));
+            end
+        }
+        Ok(None) => Ok(()),
+        Err(failure) => Err(failure),
+    };
+    if stopping.load(Ordering::SeqCst) {
+        outbox.wait_for_answers(ANSWER_PATIENCE);
+    }
+    match end {
+        Ok(()) => connection.shut(),
+        Err(farewell) => {
+            // Best effort: the client may be gone.
+            let _ = outbox.push(&Reply::Failed { failure: farewell }, &[]);
+            connection.close_gently();
+        }
+    }
+}
+
+type Farewell = Failure;
+
+/// The first message must be a hello. None when the client left without one.
+fn greet(
+    connection: &Connection,
+    peer: SocketAddr,
+    service: &Arc<dyn Service>,
+    outbox: &Outbox,
+) -> Result<Option<Box<dyn Handler>>, Farewell> {
+    connection.set_receive_timeout(Some(HELLO_TIMEOUT)).map_err(farewell)?;
+    let Some(frame) = connection.receive().map_err(farewell)? else { return Ok(None) };
+    connection.set_receive_timeout(None).map_err(farewell)?;
+    let (request, _, number) = decode(connection, frame)?;
+    let Request::Hello { client, stream, job } = request else {
+        return Err(refused(connection, "the first message must be Hello"));
+    };
+    let replier = outbox.replier(number);
+    let hello = Hello { client, stream, job, peer };
+    match catch_unwind(AssertUnwindSafe(|| service.connect(hello, outbox.clone()))) {
+        Ok(Ok((welcome, handler))) => {
+            replier.reply(welcome);
+            Ok(Some(handler))
+        }
+        Ok(Err(failure)) => {
+            replier.fail(failure);
+            Ok(None)
+        }
+        Err(_) => {
+            drop(replier);
+            Err(panicked(connection))
+        }
+    }
+}
+
+/// Hands requests to the handler until there are no more.
+fn attend(
+    connection: &Connection,
+    outbox: &Outbox,
+    handler: &mut dyn Handler,
+    stopping: &AtomicBool,
+) -> Result<(), Farewell> {
+    while !stopping.load(Ordering::SeqCst) {
+        let frame = match connection.receive() {
+            Ok(Some(frame)) => frame,
+            Ok(None) => return Ok(()),
+            Err(error) => return Err(farewell(error)),
+        };
+        let (request, payload, number) = decode(connection, frame)?;
+        if matches!(request, Request::Hello { .. }) {
+            return Err(refused(connection, "Hello comes once"));
+        }
+        let replier = outbox.replier(number);
+        // A handler that panicked is not called again but for `closed`; the replier it held answers by being dropped.
+        catch_unwind(AssertUnwindSafe(|| handler.handle(request, payload, replier)))
+            .map_err(|_| panicked(connection))?;
+    }
+    Ok(())
+}
+
+fn decode(connection: &Connection, frame: Frame) -> Result<(Request, Vec<u8>, u64), Farewell> {
+    if frame.header.request == 0 {
+        return Err(refused(connection, "request number 0 is the node's own"));
+    }
+    let request = Request::decode(frame.header.kind, &frame.body);
+    let request = request.map_err(|source| farewell(Error::Protocol { peer: connection.peer().to_owned(), source }))?;
+    Ok((request, frame.payload, frame.header.request))
+}
+
+fn farewell(error: Error) -> Farewell {
+    let kind = match error {
+        Error::Protocol { source: format::Error::TooNew { .. }, .. } => FailureKind::TooNew,
+        Error::Protocol { .. } => FailureKind::Corrupt,
+        _ => FailureKind::Unavailable,
+    };
+    Failure::new(kind, format!("the node closed the connection: {error}"))
+}
+
+fn refused(connection: &Connection, why: &str) -> Farewell {
+    Failure::new(FailureKind::Refused, format!("the node closed the connection: {}: {why}", connection.peer()))
+}
+
+fn panicked(connection: &Connection) -> Farewell {
+    let text =
+        format!("the node closed the connection: {}: a bug in the node; its own messages say where", connection.peer());
+    Failure::new(FailureKind::Io, text)
+}

@@ -1,0 +1,93 @@
+//! The suite every store passes, run through the wire against a store in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use store::{Claimant, CountingRegistrar, LocalStore, MemoryStore, SegmentStore};
+use transfer::message::{Failure, FailureKind, PlacedHeader, Reply, Request};
+use transfer::{Handler, Hello, Outbox, Remote, RemoteStore, Replier, Server, Service};
+
+use crate::fake::Fake;
+
+/// A node that has a segment store and nothing else.
+struct StoreNode {
+    store: LocalStore,
+    claimants: AtomicU64,
+}
+
+/// The service, and of each connection the handler with its claimant.
+struct Everybody(Arc<StoreNode>);
+struct Somebody(Arc<StoreNode>, Claimant);
+
+impl Service for Everybody {
+    fn connect(&self, _: Hello, _: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {
+        let claimant = Claimant(self.0.claimants.fetch_add(1, Ordering::Relaxed));
+        let welcome = Reply::Welcome { settings: Fake::settings().to_text(), holder: 1 };
+        Ok((welcome, Box::new(Somebody(self.0.clone(), claimant))))
+    }
+}
+
+impl Handler for Somebody {
+    fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
+        match self.answer(request, payload) {
+            Ok((reply, payloads)) => {
+                let pieces: Vec<&[u8]> = payloads.iter().map(|payload| &payload[..]).collect();
+                replier.reply_with(reply, &pieces);
+            }
+            Err(failure) => replier.fail(failure),
+        }
+    }
+
+    fn closed(&mut self) {
+        self.0.store.release(self.1);
+    }
+}
+
+impl Somebody {
+    fn answer(&self, request: Request, payload: Vec<u8>) -> Result<(Reply, Vec<Vec<u8>>), Failure> {
+        let (store, claimant) = (&self.0.store, self.1);
+        let reply = match request {
+            Request::Lacking { fingerprints } => Reply::Answers { answers: store.lacking(claimant, &fingerprints)? },
+            Request::AwaitClaims { fingerprints } => {
+                Reply::Answers { answers: store.await_claims(claimant, &fingerprints)? }
+            }
+            Request::PutBlock { header, segments } => {
+                let block = format::Block { header, segments, payload };
+                block.check()?;
+                Reply::Stored { run: store.put(claimant, &block)? }
+            }
+            Request::Release {} => {
+                store.release(claimant);
+                Reply::Done {}
+            }
+            Request::Entries { run } => Reply::Entries { entries: store.entries(run)? },
+            Request::MakeDurable {} => {
+                store.make_durable()?;
+                Reply::Done {}
+            }
+            Request::Get { run } => {
+                let (blocks, payloads) = store.get(run)?.into_iter().map(apart).unzip();
+                return Ok((Reply::Blocks { blocks }, payloads));
+            }
+            other => return Err(Failure::new(FailureKind::Refused, format!("{other:?} is not for a store"))),
+        };
+        Ok((reply, Vec::new()))
+    }
+}
+
+fn apart(placed: store::PlacedBlock) -> (PlacedHeader, Vec<u8>) {
+    let store::PlacedBlock { labels, block } = placed;
+    (PlacedHeader { labels, header: block.header, segments: block.segments }, block.payload)
+}
+
+#[test]
+fn a_store_behind_the_wire_passes_the_suite_of_stores() {
+    store::conformance::suite(|| {
+        let store = MemoryStore::create(&Fake::settings(), Arc::new(CountingRegistrar::new())).unwrap();
+        let node = Arc::new(StoreNode { store, claimants: AtomicU64::new(0) });
+        let server = Server::bind("127.0.0.1:0", Arc::new(Everybody(node))).unwrap();
+        server.spawn();
+        let remote = Remote::connect(&server.local_address().to_string(), 1, "conformance").unwrap();
+        Box::new(RemoteStore::new(remote))
+    });
+}

@@ -1,0 +1,275 @@
+//! A node for tests: a store and a catalog of plain maps, with the claims that connections hold.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+use catalog::FileEntry;
+use format::{
+    Block, BlockHeader, ContainerId, FileId, Fingerprint, Label, Place, Run, SegmentEntry, SessionId, Settings,
+};
+use format::{StoreId, StorePath};
+use store::Answer;
+use transfer::message::{Failure, FailureKind, PlacedHeader, Reply, Request};
+use transfer::{Handler, Hello, Outbox, Replier, Server, Service};
+
+/// The one container of the fake store.
+const CONTAINER: ContainerId = ContainerId(7);
+
+#[derive(Default)]
+pub struct Fake {
+    pub holder: u64,
+    pub store: Mutex<Store>,
+    pub claims_changed: Condvar,
+    pub names: Mutex<BTreeMap<StorePath, FileEntry>>,
+    /// Calls of `closed`, and of `connect`.
+    pub closed: AtomicUsize,
+    pub connected: AtomicUsize,
+    /// Whether payloads are thrown away, to measure only the wire.
+    pub forgetful: bool,
+}
+
+#[derive(Default)]
+pub struct Store {
+    /// First ordinal and block, in order.
+    blocks: Vec<(u32, Block)>,
+    next: u32,
+    places: HashMap<Fingerprint, Place>,
+    claims: HashMap<Fingerprint, u32>,
+}
+
+impl Fake {
+    pub fn new(holder: u64) -> Arc<Self> {
+        Arc::new(Fake { holder, ..Fake::default() })
+    }
+
+    /// Serves it on a free port.
+    pub fn serve(self: &Arc<Self>) -> Server {
+        self.serve_at("127.0.0.1:0")
+    }
+
+    pub fn serve_at(self: &Arc<Self>, address: &str) -> Server {
+        let server = Server::bind(address, Arc::new(Shared(self.clone()))).expect("a free address");
+        server.spawn();
+        server
+    }
+
+    pub fn settings() -> Settings {
+        Settings::new(StoreId([5; 16]))
+    }
+}
+
+/// The service: another type only because a trait cannot be implemented for `Arc<Fake>`.
+struct Shared(Arc<Fake>);
+
+impl Service for Shared {
+    fn connect(&self, hello: Hello, outbox: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {
+        self.0.connected.fetch_add(1, Ordering::SeqCst);
+        match hello.job.as_str() {
+            "unwelcome" => return Err(Failure::new(FailureKind::Refused, "not you")),
+            "panic" => panic!("a service that panics on hello, on purpose"),
+            _ => {}
+        }
+        let welcome = Reply::Welcome { settings: Fake::settings().to_text(), holder: self.0.holder };
+        Ok((welcome, Box::new(Seat { fake: self.0.clone(), stream: hello.stream, outbox, waiting: Vec::new() })))
+    }
+}
+
+struct Seat {
+    fake: Arc<Fake>,
+    stream: u32,
+    outbox: Outbox,
+    /// Locks are never given in this fake: their repliers wait here.
+    waiting: Vec<Replier>,
+}
+
+impl Handler for Seat {
+    fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
+        match request {
+            Request::Lacking { fingerprints } => {
+                let answers = self.fake.store.lock().unwrap().lacking(self.stream, &fingerprints);
+                replier.reply(Reply::Answers { answers });
+            }
+            Request::AwaitClaims { fingerprints } => self.await_claims(fingerprints, replier),
+            Request::PutBlock { header, segments } => {
+                let run = self.put(header, segments, payload);
+                replier.reply(Reply::Stored { run });
+            }
+            Request::Release {} => {
+                self.release();
+                replier.reply(Reply::Done {});
+            }
+            Request::Get { run } => self.get(run, replier),
+            Request::Entries { run } => {
+                let entries = self.fake.store.lock().unwrap().entries(run);
+                replier.reply(Reply::Entries { entries });
+            }
+            Request::MakeDurable {} | Request::End { .. } => replier.reply(Reply::Done {}),
+            Request::Begin { .. } => replier.reply(Reply::Session { session: session() }),
+            Request::Entry { path } => {
+                let entry = self.fake.names.lock().unwrap().get(&path).cloned();
+                replier.reply(Reply::Entry { entry });
+            }
+            Request::List { after, limit, .. } => {
+                let names = self.fake.names.lock().unwrap();
+                let beyond = names.iter().filter(|(path, _)| after.as_ref().is_none_or(|after| *path > after));
+                let entries = beyond.take(limit as usize).map(|(path, entry)| (path.clone(), entry.clone())).collect();
+                replier.reply(Reply::List { entries });
+            }
+            Request::Commit { session, changes, .. } => match changes.first() {
+                Some(change) => {
+                    replier.fail(catalog::Error::HeadMoved { path: change.path().clone(), head: Some(session.0) })
+                }
+                None => replier.fail(catalog::Error::NotLive { containers: vec![CONTAINER] }),
+            },
+            // The kinds below stand for ways in which a handler may behave.
+            Request::Versions { path } if path.as_bytes() == b"panic" => panic!("a handler that panics, on purpose"),
+            Request::Versions { .. } => drop(replier),
+            Request::Size { .. } => {
+                let durable = Reply::Durable { session: SessionId(1), seat: 2, sequence: 3 };
+                self.outbox.push(&durable, &[]).expect("the client is there");
+                replier.reply(Reply::Size { size: 9 });
+            }
+            Request::Read { .. } => replier.reply_with(Reply::Bytes { size: 1 }, &[&vec![0; 90 << 20]]),
+            Request::PathSessions {} => replier.reply(Reply::Done {}),
+            Request::Settle { .. } => {
+                thread::spawn(move || {
+                    thread::sleep(std::time::Duration::from_millis(300));
+                    replier.reply(Reply::Done {});
+                });
+            }
+            Request::Press { .. } => {
+                // More than a client that does not read can be sent.
+                let bytes = vec![0; 16 << 20];
+                while self.outbox.push(&Reply::Bytes { size: 0 }, &[&bytes]).is_ok() {}
+                replier.reply(Reply::Done {});
+            }
+            Request::Lock { .. } => self.waiting.push(replier),
+            other => replier.fail(Failure::new(FailureKind::Refused, format!("the fake node knows no {other:?}"))),
+        }
+    }
+
+    fn closed(&mut self) {
+        self.release();
+        self.waiting.clear();
+        self.fake.closed.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Seat {
+    fn await_claims(&self, fingerprints: Vec<Fingerprint>, replier: Replier) {
+        let (fake, stream) = (self.fake.clone(), self.stream);
+        thread::spawn(move || {
+            let store = fake.store.lock().unwrap();
+            let others = |store: &mut Store| {
+                fingerprints.iter().any(|name| store.claims.get(name).is_some_and(|claimant| *claimant != stream))
+            };
+            let answers = fake.claims_changed.wait_while(store, others).unwrap().lacking(stream, &fingerprints);
+            replier.reply(Reply::Answers { answers });
+        });
+    }
+
+    fn put(&self, header: BlockHeader, segments: Vec<SegmentEntry>, payload: Vec<u8>) -> Run {
+        let mut store = self.fake.store.lock().unwrap();
+        let run = Run { container: CONTAINER, first: store.next, count: segments.len() as u32 };
+        store.next += run.count;
+        if !self.fake.forgetful {
+            for (segment, place) in segments.iter().zip(run.places()) {
+                store.claims.remove(&segment.fingerprint);
+                store.places.insert(segment.fingerprint, place);
+            }
+            store.blocks.push((run.first, Block { header, segments, payload }));
+            self.fake.claims_changed.notify_all();
+        }
+        run
+    }
+
+    fn get(&self, run: Run, replier: Replier) {
+        let store = self.fake.store.lock().unwrap();
+        let found = store.overlapping(run);
+        if found.is_empty() {
+            return replier.fail(store::Error::NotFound { what: format!("segment {}", run.first) });
+        }
+        let labelled = found.iter().map(|(first, block)| PlacedHeader {
+            labels: vec![Label { container: CONTAINER, first: *first, count: block.segments.len() as u32 }],
+            header: block.header,
+            segments: block.segments.clone(),
+        });
+        let pieces: Vec<&[u8]> = found.iter().map(|(_, block)| &block.payload[..]).collect();
+        replier.reply_with(Reply::Blocks { blocks: labelled.collect() }, &pieces);
+    }
+
+    fn release(&self) {
+        let mut store = self.fake.store.lock().unwrap();
+        store.claims.retain(|_, claimant| *claimant != self.stream);
+        self.fake.claims_changed.notify_all();
+    }
+}
+
+impl Store {
+    pub fn open_claims(&self) -> usize {
+        self.claims.len()
+    }
+
+    fn lacking(&mut self, claimant: u32, fingerprints: &[Fingerprint]) -> Vec<Answer> {
+        let answer = |name: &Fingerprint| match (self.places.get(name), self.claims.contains_key(name)) {
+            (Some(place), _) => Answer::Have(*place),
+            (None, true) => Answer::Claimed,
+            (None, false) => {
+                self.claims.insert(*name, claimant);
+                Answer::Send
+            }
+        };
+        fingerprints.iter().map(answer).collect()
+    }
+
+    fn overlapping(&self, run: Run) -> Vec<&(u32, Block)> {
+        let end = |first: u32, block: &Block| first + block.segments.len() as u32;
+        let hit = |(first, block): &&(u32, Block)| *first < run.first + run.count && end(*first, block) > run.first;
+        self.blocks.iter().filter(hit).collect()
+    }
+
+    fn entries(&self, run: Run) -> Vec<SegmentEntry> {
+        let numbered = |(first, block): &(u32, Block)| (*first..).zip(block.segments.clone()).collect::<Vec<_>>();
+        let all = self.blocks.iter().flat_map(numbered);
+        all.filter(|(ordinal, _)| (run.first..run.first + run.count).contains(ordinal))
+            .map(|(_, entry)| entry)
+            .collect()
+    }
+}
+
+fn session() -> catalog::Session {
+    catalog::Session { id: SessionId(3), epoch: 4 }
+}
+
+pub fn file(number: u64) -> FileEntry {
+    FileEntry { file: FileId(number), attributes: Default::default(), head: None, links: 1 }
+}
+
+/// A block of `count` segments of `bytes` each, all told apart by `seed`.
+pub fn block(seed: u64, count: u32, bytes: u32) -> Block {
+    let mut random = crate::random::Random::new(seed);
+    let payload: Vec<u8> = (0..(count * bytes) / 8).flat_map(|_| random.u64().to_le_bytes()).collect();
+    let segments = (0..count as u64).map(|number| {
+        let name = [seed, number, 0, 0].map(u64::to_le_bytes).concat();
+        SegmentEntry { fingerprint: Fingerprint(name.try_into().expect("32 bytes")), bytes }
+    });
+    let header = BlockHeader {
+        kind: format::BlockKind::Data,
+        codec: format::CodecId::None,
+        cipher: 0,
+        level: 0,
+        filters: [0; 4],
+        key_id: 0,
+        group: 0,
+        record_length: 0,
+        phase: 0,
+        segments: count,
+        raw_bytes: count * bytes,
+        stored_bytes: payload.len() as u32,
+        offset: 0,
+        checksum: format::checksum(&payload),
+    };
+    Block { header, segments: segments.collect(), payload }
+}

@@ -1,0 +1,358 @@
+//! Random values of every field and message, from one seed.
+
+use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Version};
+use format::{
+    Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, FileId, FileKind, FileTimes, Fingerprint, Label,
+    Place, Root, Run, SegmentEntry, SessionId, StorePath, VersionRecord,
+};
+use store::Answer;
+use transfer::message::{Extent, Failure, FailureKind, PlacedHeader, Reply, Request, StoreStatistics};
+
+/// Xorshift: enough to try many values, and the same everywhere.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub fn u64(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub fn below(&mut self, limit: u64) -> u64 {
+        (self.u64() >> 11) % limit
+    }
+
+    pub fn u32(&mut self) -> u32 {
+        self.u64() as u32
+    }
+
+    pub fn bool(&mut self) -> bool {
+        self.below(2) == 1
+    }
+
+    pub fn bytes(&mut self, most: u64) -> Vec<u8> {
+        (0..self.below(most + 1)).map(|_| self.u64() as u8).collect()
+    }
+
+    fn array<const N: usize>(&mut self) -> [u8; N] {
+        std::array::from_fn(|_| self.u64() as u8)
+    }
+
+    fn text(&mut self) -> String {
+        (0..self.below(12)).map(|_| ['a', 'Ω', '7', '/', ' ', '"'][self.below(6) as usize]).collect()
+    }
+
+    fn list<T>(&mut self, item: impl Fn(&mut Self) -> T) -> Vec<T> {
+        (0..self.below(4)).map(|_| item(self)).collect()
+    }
+
+    fn option<T>(&mut self, item: impl Fn(&mut Self) -> T) -> Option<T> {
+        self.bool().then(|| item(self))
+    }
+
+    fn path(&mut self) -> StorePath {
+        let name = |random: &mut Self| (1 + random.below(250) as u8).to_string().into_bytes();
+        let mut path = self.list(name).join(&b'/');
+        path.push(0xff);
+        StorePath::new(&path).expect("digits and slashes make a path")
+    }
+
+    fn session(&mut self) -> SessionId {
+        SessionId(self.u64())
+    }
+
+    fn container(&mut self) -> ContainerId {
+        ContainerId(self.u64())
+    }
+
+    fn fingerprint(&mut self) -> Fingerprint {
+        Fingerprint(self.array())
+    }
+
+    fn segment(&mut self) -> SegmentEntry {
+        SegmentEntry { fingerprint: self.fingerprint(), bytes: self.below(format::MAX_SEGMENT_BYTES as u64 + 1) as u32 }
+    }
+
+    fn place(&mut self) -> Place {
+        Place::new(self.container(), self.u32())
+    }
+
+    fn run(&mut self) -> Run {
+        Run { container: self.container(), first: self.u32() >> 1, count: self.u32() >> 1 }
+    }
+
+    fn block(&mut self) -> BlockHeader {
+        BlockHeader {
+            kind: [BlockKind::Data, BlockKind::Page, BlockKind::Journal][self.below(3) as usize],
+            codec: [CodecId::None, CodecId::Lz4, CodecId::Zstd][self.below(3) as usize],
+            cipher: self.u64() as u8,
+            level: self.u64() as i8,
+            filters: self.array(),
+            key_id: self.u32(),
+            group: self.u32(),
+            record_length: self.u32(),
+            phase: self.u32(),
+            segments: self.u32(),
+            raw_bytes: self.u32(),
+            stored_bytes: self.u32(),
+            offset: self.u64(),
+            checksum: self.u64(),
+        }
+    }
+
+    fn label(&mut self) -> Label {
+        Label { container: self.container(), first: self.u32(), count: self.u32() }
+    }
+
+    fn placed(&mut self) -> PlacedHeader {
+        PlacedHeader { labels: self.list(Self::label), header: self.block(), segments: self.list(Self::segment) }
+    }
+
+    fn extent(&mut self) -> Extent {
+        Extent { offset: self.u64(), bytes: self.u64() }
+    }
+
+    fn root(&mut self) -> Root {
+        match self.bool() {
+            true => Root::Inline(self.bytes(40)),
+            false => Root::Stored { place: self.place(), digest: self.array() },
+        }
+    }
+
+    fn attributes(&mut self) -> Attributes {
+        Attributes {
+            kind: [FileKind::Regular, FileKind::Directory, FileKind::Symlink][self.below(3) as usize],
+            mode: self.u32(),
+            uid: self.u32(),
+            gid: self.u32(),
+            times: FileTimes { modified_ns: self.u64() as i64, changed_ns: self.u64() as i64 },
+            inode: self.u64(),
+            target: self.bytes(9),
+            extended: self.list(|random| (random.bytes(5), random.bytes(9))),
+        }
+    }
+
+    fn record(&mut self) -> VersionRecord {
+        VersionRecord { root: self.root(), size: self.u64(), content: self.option(Self::array) }
+    }
+
+    fn version(&mut self) -> Version {
+        Version { number: self.u64(), committed_ns: self.u64() as i64, record: self.record() }
+    }
+
+    fn entry(&mut self) -> FileEntry {
+        FileEntry {
+            file: FileId(self.u64()),
+            attributes: self.attributes(),
+            head: self.option(Self::version),
+            links: self.u64(),
+        }
+    }
+
+    fn change(&mut self) -> Change {
+        let path = self.path();
+        match self.below(7) {
+            0 => Change::Write {
+                path,
+                attributes: self.attributes(),
+                version: self.record(),
+                base: self.option(|random| random.option(Self::u64)),
+            },
+            1 => Change::Make { path, attributes: self.attributes() },
+            2 => Change::Link { path, target: self.path() },
+            3 => Change::Remove { path, recursive: self.bool() },
+            4 => Change::Rename { from: path, to: self.path() },
+            5 => Change::Attributes { path, attributes: self.attributes() },
+            _ => Change::Forget { path, versions: self.list(Self::u64) },
+        }
+    }
+
+    fn answer(&mut self) -> Answer {
+        match self.below(3) {
+            0 => Answer::Send,
+            1 => Answer::Claimed,
+            _ => Answer::Have(self.place()),
+        }
+    }
+
+    fn path_session(&mut self) -> PathSession {
+        PathSession {
+            id: self.session(),
+            path: self.path(),
+            nodes: self.list(Self::text),
+            stripe_bytes: self.u64(),
+            job: self.text(),
+            opened_ns: self.u64() as i64,
+            handles: self.u32(),
+            interrupted: self.bool(),
+        }
+    }
+
+    fn checkpoint(&mut self) -> Checkpoint {
+        Checkpoint {
+            session: self.session(),
+            seat: self.u32(),
+            holder: self.u64(),
+            number: self.u64(),
+            epoch: self.u64(),
+            root: self.root(),
+            size: self.u64(),
+            resized: self.bool(),
+            frontier: self.list(|random| (random.u64(), random.u32(), random.u64())),
+        }
+    }
+
+    fn failure(&mut self) -> Failure {
+        use FailureKind::*;
+        let kinds = [
+            NotFound,
+            Exists,
+            Refused,
+            Unavailable,
+            Full,
+            Corrupt,
+            Io,
+            NotLive,
+            HeadMoved,
+            LeaseLost,
+            SeatLost,
+            TooNew,
+        ];
+        Failure {
+            kind: kinds[self.below(kinds.len() as u64) as usize],
+            text: self.text(),
+            path: self.option(Self::path),
+            containers: self.list(Self::container),
+            head: self.option(Self::u64),
+        }
+    }
+
+    fn statistics(&mut self) -> StoreStatistics {
+        StoreStatistics {
+            logical_bytes: self.u64(),
+            unique_bytes: self.u64(),
+            stored_bytes: self.u64(),
+            segments: self.u64(),
+            unique_segments: self.u64(),
+            containers: self.u64(),
+            files: self.u64(),
+            table_memory_bytes: self.u64(),
+        }
+    }
+
+    /// One request of each kind.
+    pub fn requests(&mut self) -> Vec<Request> {
+        use Request::*;
+        vec![
+            Hello { client: self.u64(), stream: self.u32(), job: self.text() },
+            Lacking { fingerprints: self.list(Self::fingerprint) },
+            AwaitClaims { fingerprints: self.list(Self::fingerprint) },
+            PutBlock { header: self.block(), segments: self.list(Self::segment) },
+            Release {},
+            Get { run: self.run() },
+            Entries { run: self.run() },
+            MakeDurable {},
+            Begin {
+                purpose: [Purpose::Read, Purpose::Write, Purpose::Path][self.below(3) as usize],
+                lease_ms: self.u64(),
+            },
+            Renew { session: self.session(), lease_ms: self.u64(), refresh: self.bool() },
+            End { session: self.session() },
+            Commit {
+                session: self.session(),
+                references: self.list(Self::container),
+                changes: self.list(Self::change),
+                settles: self.list(|random| (random.session(), random.u32(), random.u64())),
+            },
+            Entry { path: self.path() },
+            List { directory: self.path(), recursive: self.bool(), after: self.option(Self::path), limit: self.u32() },
+            Versions { path: self.path() },
+            PathSessions {},
+            Checkpoints { session: self.session() },
+            Discard { session: self.session() },
+            Statistics {},
+            Recover { session: self.session() },
+            OpenPath {
+                path: self.path(),
+                flags: self.u32(),
+                job: self.text(),
+                nodes: self.list(Self::text),
+                stripe_bytes: self.u64(),
+            },
+            Attach { session: self.session(), seat: self.u32() },
+            Write {
+                session: self.session(),
+                seat: self.u32(),
+                sequence: self.u64(),
+                stamp: self.u64(),
+                epoch: self.u64(),
+                extents: self.list(Self::extent),
+            },
+            Offer {
+                session: self.session(),
+                seat: self.u32(),
+                sequence: self.u64(),
+                stamp: self.u64(),
+                epoch: self.u64(),
+                segments: self.list(|random| (random.u64(), random.segment())),
+            },
+            Supply {
+                session: self.session(),
+                seat: self.u32(),
+                sequence: self.u64(),
+                blocks: self.list(|random| (random.block(), random.list(Self::segment))),
+            },
+            Read { session: self.session(), seat: self.u32(), extents: self.list(Self::extent) },
+            Size { session: self.session(), seat: self.u32() },
+            SetSize { session: self.session(), seat: self.u32(), size: self.u64() },
+            Settle { session: self.session(), seat: self.u32(), epoch: self.u64() },
+            Press { session: self.session(), seat: self.u32() },
+            CommitPath { session: self.session() },
+            Detach { session: self.session(), seat: self.u32() },
+            Leave { session: self.session() },
+            Lock { session: self.session() },
+            Unlock { session: self.session() },
+            Delete { path: self.path() },
+        ]
+    }
+
+    /// One reply of each kind.
+    pub fn replies(&mut self) -> Vec<Reply> {
+        use Reply::*;
+        vec![
+            Done {},
+            Failed { failure: self.failure() },
+            Welcome { settings: self.text(), holder: self.u64() },
+            Answers { answers: self.list(Self::answer) },
+            Stored { run: self.run() },
+            Blocks { blocks: self.list(Self::placed) },
+            Entries { entries: self.list(Self::segment) },
+            Session { session: catalog::Session { id: self.session(), epoch: self.u64() } },
+            Committed {
+                committed: catalog::Committed {
+                    sequence: self.u64(),
+                    numbers: self.list(|random| (FileId(random.u64()), random.u64())),
+                },
+            },
+            Entry { entry: self.option(Self::entry) },
+            List { entries: self.list(|random| (random.path(), random.entry())) },
+            Versions { versions: self.list(Self::version) },
+            PathSessions { sessions: self.list(Self::path_session) },
+            Checkpoints { checkpoints: self.list(Self::checkpoint) },
+            Statistics { statistics: self.statistics() },
+            Opened { session: self.path_session(), size: self.u64(), segment_bytes: self.u32() },
+            Attached { size: self.u64(), epoch: self.u64() },
+            Received { sequence: self.u64(), stamp: self.u64() },
+            Lacks { sequence: self.u64(), stamp: self.u64(), wanted: self.list(Self::u32) },
+            Bytes { size: self.u64() },
+            Size { size: self.u64() },
+            Version { number: self.u64() },
+            Durable { session: self.session(), seat: self.u32(), sequence: self.u64() },
+        ]
+    }
+}

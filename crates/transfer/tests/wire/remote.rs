@@ -1,0 +1,230 @@
+//! The client's side: store and catalog over the wire, claims, broken connections, a node that is replaced.
+
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use catalog::{Catalog, Commit, Purpose};
+use format::{Change, ContainerId, Fingerprint, Run, SessionId, StorePath};
+use store::{Answer, Claimant, SegmentStore};
+use transfer::message::{Reply, Request};
+use transfer::{Connection, Error, Remote, RemoteCatalog, RemoteStore, Server};
+
+use crate::fake::{Fake, block, file};
+
+const ME: Claimant = Claimant(1);
+const OTHER: Claimant = Claimant(2);
+
+fn remote(server: &Server) -> Remote {
+    Remote::connect(&server.local_address().to_string(), 77, "job").unwrap()
+}
+
+/// Returns when it answers no more, as a process that has ended.
+fn stop(server: &Server) {
+    server.stop();
+    while server.connections() > 0 {
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn path(text: &str) -> StorePath {
+    StorePath::new(text.as_bytes()).unwrap()
+}
+
+fn names(block: &format::Block) -> Vec<Fingerprint> {
+    block.segments.iter().map(|segment| segment.fingerprint).collect()
+}
+
+#[test]
+fn blocks_come_back_as_they_were_put() {
+    let server = Fake::new(1).serve();
+    let store = RemoteStore::new(remote(&server));
+    let blocks: Vec<_> = (1..=3).map(|seed| block(seed, 8, 4096)).collect();
+    let runs: Vec<Run> = blocks.iter().map(|block| store.put(ME, block).unwrap()).collect();
+    store.make_durable().unwrap();
+    let all = Run { count: 24, ..runs[0] };
+    let found = store.get(all).unwrap();
+    assert!(found.iter().map(|placed| &placed.block).eq(&blocks));
+    let places: Vec<_> = found.iter().flat_map(|placed| placed.places().collect::<Vec<_>>()).collect();
+    assert_eq!(places, all.places().collect::<Vec<_>>());
+    assert_eq!(store.get(runs[1]).unwrap()[0].block, blocks[1]);
+    let middle = Run { first: 4, count: 8, ..all };
+    assert_eq!(store.entries(middle).unwrap(), [&blocks[0].segments[4..], &blocks[1].segments[..4]].concat());
+    let missing = store.get(Run { first: 99, ..all }).unwrap_err();
+    assert!(matches!(missing, store::Error::NotFound { .. }) && missing.to_string().ends_with("is not in the store"));
+}
+
+#[test]
+fn a_run_too_large_for_one_reply_comes_in_parts() {
+    let server = Fake::new(1).serve();
+    let store = RemoteStore::new(remote(&server));
+    let blocks: Vec<_> = (1..=5).map(|seed| block(seed, 3, 8 << 20)).collect();
+    let runs: Vec<Run> = blocks.iter().map(|block| store.put(ME, block).unwrap()).collect();
+    let found = store.get(Run { count: 15, ..runs[0] }).unwrap();
+    assert!(found.iter().map(|placed| &placed.block).eq(&blocks), "{} blocks came", found.len());
+}
+
+#[test]
+fn claims_stay_with_their_claimant_until_put_or_released() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let store = RemoteStore::new(remote(&server));
+    let (mine, theirs) = (block(1, 4, 512), block(2, 4, 512));
+    assert_eq!(store.lacking(ME, &names(&mine)).unwrap(), vec![Answer::Send; 4]);
+    assert_eq!(store.lacking(OTHER, &names(&mine)).unwrap(), vec![Answer::Claimed; 4]);
+    assert_eq!(store.lacking(OTHER, &names(&theirs)).unwrap(), vec![Answer::Send; 4]);
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| store.await_claims(OTHER, &names(&mine)).unwrap());
+        thread::sleep(Duration::from_millis(50));
+        assert!(!waiting.is_finished());
+        let run = store.put(ME, &mine).unwrap();
+        let places = run.places().map(Answer::Have).collect::<Vec<_>>();
+        assert_eq!(waiting.join().unwrap(), places);
+    });
+    assert_eq!(fake.store.lock().unwrap().open_claims(), 4);
+    store.release(OTHER);
+    assert_eq!(fake.store.lock().unwrap().open_claims(), 0);
+    assert_eq!(store.lacking(ME, &names(&theirs)).unwrap(), vec![Answer::Send; 4]);
+    drop(store);
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while fake.store.lock().unwrap().open_claims() > 0 {
+        assert!(Instant::now() < deadline, "claims end with the connection");
+    }
+}
+
+#[test]
+fn claimants_without_claims_share_the_connections() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let store = RemoteStore::new(remote(&server));
+    for number in 0..100 {
+        let block = block(number + 1, 2, 512);
+        store.lacking(Claimant(number), &names(&block)).unwrap();
+        store.put(Claimant(number), &block).unwrap();
+    }
+    assert_eq!(fake.connected.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn many_threads_use_a_few_connections() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let remote = remote(&server);
+    let catalog = RemoteCatalog::new(remote.clone());
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| (0..50).for_each(|_| assert!(catalog.entry(&path("a")).unwrap().is_none())));
+        }
+    });
+    assert!(fake.connected.load(Ordering::SeqCst) <= 4);
+}
+
+#[test]
+fn catalog_calls_and_errors_cross_the_wire() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let catalog = RemoteCatalog::new(remote(&server));
+    let session = catalog.begin(Purpose::Write, 1000).unwrap();
+    catalog.end(session.id).unwrap();
+    let mut commit = Commit { session: SessionId(8), references: vec![], changes: vec![], settles: vec![] };
+    let not_live = catalog.commit(&commit).unwrap_err();
+    assert!(matches!(not_live, catalog::Error::NotLive { containers } if containers == [ContainerId(7)]));
+    commit.changes.push(Change::Remove { path: path("a/b"), recursive: false });
+    let moved = catalog.commit(&commit).unwrap_err();
+    assert!(matches!(moved, catalog::Error::HeadMoved { path: at, head: Some(8) } if at == path("a/b")));
+    let elsewhere = catalog.open_container(session.id).unwrap_err();
+    assert!(matches!(elsewhere, catalog::Error::Unavailable { .. }) && elsewhere.to_string().contains("own machine"));
+    let odd = catalog.path_sessions().unwrap_err();
+    assert!(odd.to_string().contains("reply: kind 0x8000"), "a reply of the wrong kind: {odd}");
+}
+
+#[test]
+fn long_lists_are_put_together_from_several_requests() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let catalog = RemoteCatalog::new(remote(&server));
+    let all: Vec<_> = (0..40_000).map(|number| (path(&format!("{number:06}")), file(number))).collect();
+    fake.names.lock().unwrap().extend(all.iter().cloned());
+    let root = StorePath::root();
+    assert!(catalog.list(&root, true, None, usize::MAX).unwrap() == all);
+    assert!(catalog.list(&root, true, Some(&all[4].0), 20_000).unwrap() == all[5..20_005]);
+}
+
+#[test]
+fn a_node_that_comes_back_is_found_again() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let address = server.local_address().to_string();
+    let remote = remote(&server);
+    let catalog = RemoteCatalog::new(remote.clone());
+    let store = RemoteStore::new(remote);
+    let first = block(1, 4, 512);
+    let run = store.put(ME, &first).unwrap();
+    stop(&server);
+    let again = thread::spawn({
+        let (fake, address) = (fake.clone(), address.clone());
+        move || {
+            thread::sleep(Duration::from_millis(300));
+            fake.serve_at(&address)
+        }
+    });
+    assert!(catalog.entry(&path("a")).unwrap().is_none(), "asked until it was there");
+    let server = again.join().unwrap();
+    assert_eq!(store.get(run).unwrap()[0].block, first);
+    store.make_durable().expect("it is the same process");
+    stop(&server);
+    let _server = Arc::new(Fake { holder: 2, ..Fake::default() }).serve_at(&address);
+    store.put(ME, &first).expect("nothing was left to become durable, so another process will do");
+}
+
+#[test]
+fn what_a_replaced_node_may_have_lost_is_not_called_durable() {
+    let server = Fake::new(1).serve();
+    let address = server.local_address().to_string();
+    let store = RemoteStore::new(remote(&server));
+    store.put(ME, &block(1, 4, 512)).unwrap();
+    stop(&server);
+    let _server = Fake::new(2).serve_at(&address);
+    for _ in 0..2 {
+        assert!(matches!(store.make_durable(), Err(store::Error::Poisoned { .. })));
+        assert!(matches!(store.put(ME, &block(2, 4, 512)), Err(store::Error::Poisoned { .. })));
+    }
+    assert!(RemoteStore::new(Remote::connect(&address, 77, "job").unwrap()).make_durable().is_ok());
+}
+
+/// Welcomes everybody, and hangs up at the first request.
+fn node_that_hangs_up() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        while let Ok((stream, peer)) = listener.accept() {
+            let connection = Connection::accepted(stream, peer).unwrap();
+            connection.receive().unwrap();
+            let welcome = Reply::Welcome { settings: Fake::settings().to_text(), holder: 1 };
+            connection.send(welcome.kind(), 1, &welcome.encode(), &[]).unwrap();
+            connection.receive().unwrap();
+        }
+    });
+    address
+}
+
+#[test]
+fn what_must_not_be_done_twice_is_not_asked_twice() {
+    let address = node_that_hangs_up();
+    let remote = Remote::connect(&address, 1, "job").unwrap();
+    let started = Instant::now();
+    let lost = remote.call(&Request::Recover { session: SessionId(1) }, &[]).unwrap_err();
+    assert!(matches!(lost, Error::Unavailable { .. }) && lost.to_string().contains("not known"), "{lost}");
+    assert!(started.elapsed() < Duration::from_secs(1));
+}
+
+#[test]
+fn nobody_at_the_address_is_said_at_once() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let started = Instant::now();
+    let Err(error) = Remote::connect(&free, 1, "job") else { panic!("somebody is there") };
+    assert!(error.to_string().starts_with(&free) && error.to_string().contains("thalweg node"), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(1));
+}

@@ -1,0 +1,213 @@
+//! The server against clients that misbehave, handlers that panic, and many connections.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use format::{FRAME_HEADER_BYTES, FrameHeader, SessionId, StorePath};
+use transfer::message::{FailureKind, Reply, Request};
+use transfer::{Connection, Error, Remote, Server};
+
+use crate::fake::Fake;
+
+fn address(server: &Server) -> String {
+    server.local_address().to_string()
+}
+
+/// A connection that has said hello.
+fn greeted(server: &Server) -> Connection {
+    let connection = Connection::open(&address(server)).unwrap();
+    let hello = Request::Hello { client: 1, stream: 2, job: String::new() };
+    connection.send(hello.kind(), 1, &hello.encode(), &[]).unwrap();
+    assert!(matches!(answer(&connection), (1, Reply::Welcome { .. })));
+    connection
+}
+
+fn ask(connection: &Connection, number: u64, request: Request) {
+    connection.send(request.kind(), number, &request.encode(), &[]).unwrap();
+}
+
+fn answer(connection: &Connection) -> (u64, Reply) {
+    let frame = connection.receive().unwrap().expect("the node says something");
+    (frame.header.request, Reply::decode(frame.header.kind, &frame.body).unwrap())
+}
+
+fn failure(connection: &Connection) -> (u64, FailureKind) {
+    match answer(connection) {
+        (number, Reply::Failed { failure }) => (number, failure.kind),
+        (number, other) => panic!("{number} was answered {other:?}"),
+    }
+}
+
+fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < deadline, "not within 10 s: {what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn path(text: &str) -> StorePath {
+    StorePath::new(text.as_bytes()).unwrap()
+}
+
+#[test]
+fn requests_are_answered_now_later_and_unasked() {
+    let server = Fake::new(1).serve();
+    let connection = greeted(&server);
+    ask(&connection, 5, Request::Settle { session: SessionId(1), seat: 0, epoch: 0 });
+    ask(&connection, 6, Request::Size { session: SessionId(1), seat: 0 });
+    assert!(matches!(answer(&connection), (0, Reply::Durable { sequence: 3, .. })));
+    assert_eq!(answer(&connection), (6, Reply::Size { size: 9 }));
+    assert_eq!(answer(&connection), (5, Reply::Done {}));
+    ask(&connection, 7, Request::Versions { path: path("dropped") });
+    assert_eq!(failure(&connection), (7, FailureKind::Io), "a replier that is dropped answers Failed");
+    ask(&connection, 8, Request::Read { session: SessionId(1), seat: 0, extents: Vec::new() });
+    assert_eq!(failure(&connection), (8, FailureKind::Refused), "a reply above the limit becomes a failure");
+}
+
+#[test]
+fn frames_with_a_flipped_bit_are_refused_with_a_farewell() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let hello = Request::Hello { client: 1, stream: 2, job: "job".into() };
+    let body = hello.encode();
+    let frame = [&FrameHeader::new(hello.kind(), 1, &body, b"").encode()[..], &body].concat();
+    for bit in (0..frame.len() * 8).filter(|bit| bit / 8 != RESERVED_BYTE) {
+        let mut bad = frame.clone();
+        bad[bit / 8] ^= 1 << (bit % 8);
+        let mut stream = TcpStream::connect(server.local_address()).unwrap();
+        stream.write_all(&bad).unwrap();
+        stream.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).unwrap();
+        let header = FrameHeader::decode(&said).unwrap();
+        let reply = Reply::decode(header.kind, &said[FRAME_HEADER_BYTES..]).unwrap();
+        assert!(matches!(reply, Reply::Failed { .. }), "bit {bit} was answered {reply:?}");
+    }
+    assert_eq!(fake.connected.load(Ordering::SeqCst), 0);
+    greeted(&server);
+}
+
+/// The one byte of a header that means nothing yet.
+const RESERVED_BYTE: usize = 5;
+
+#[test]
+fn whoever_breaks_the_rules_is_sent_off_alone() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let good = greeted(&server);
+    let stranger = Connection::open(&address(&server)).unwrap();
+    ask(&stranger, 1, Request::Release {});
+    assert_eq!(failure(&stranger), (0, FailureKind::Refused), "the first message must be Hello");
+    for (request, number) in
+        [(Request::Hello { client: 1, stream: 1, job: String::new() }, 2), (Request::Release {}, 0)]
+    {
+        let guest = greeted(&server);
+        ask(&guest, number, request);
+        assert_eq!(failure(&guest), (0, FailureKind::Refused));
+        assert!(guest.receive().unwrap().is_none(), "and the connection is closed");
+    }
+    let newer = greeted(&server);
+    newer.send(0x7777, 2, b"", &[]).unwrap();
+    assert_eq!(failure(&newer), (0, FailureKind::Corrupt), "an unknown kind");
+    eventually("three handlers are closed", || fake.closed.load(Ordering::SeqCst) == 3);
+    ask(&good, 2, Request::Release {});
+    assert_eq!(answer(&good), (2, Reply::Done {}));
+}
+
+#[test]
+fn oversize_claims_and_half_open_clients_hold_up_nobody() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let mut header = FrameHeader::new(1, 1, b"", b"");
+    header.payload_bytes = u32::MAX;
+    let mut greedy = TcpStream::connect(server.local_address()).unwrap();
+    greedy.write_all(&header.encode()).unwrap();
+    let mut said = Vec::new();
+    greedy.read_to_end(&mut said).unwrap();
+    assert!(String::from_utf8_lossy(&said).contains("above the limit"));
+    header.payload_bytes = format::MAX_PAYLOAD_BYTES;
+    let slow: Vec<TcpStream> = (0..40)
+        .map(|number| {
+            let mut stream = TcpStream::connect(server.local_address()).unwrap();
+            let part = if number % 2 == 0 { 7 } else { FRAME_HEADER_BYTES };
+            stream.write_all(&header.encode()[..part]).unwrap();
+            stream
+        })
+        .collect();
+    greeted(&server);
+    eventually("all are taken in", || server.connections() >= slow.len());
+    server.stop();
+    eventually("all are sent away", || server.connections() == 0);
+}
+
+#[test]
+fn a_panic_in_the_service_becomes_a_failure_and_ends_one_connection() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let (good, bad) = (greeted(&server), greeted(&server));
+    ask(&bad, 2, Request::Versions { path: path("panic") });
+    assert_eq!(failure(&bad), (2, FailureKind::Io));
+    assert_eq!(failure(&bad), (0, FailureKind::Io), "the farewell");
+    assert!(bad.receive().unwrap().is_none());
+    let unlucky = Remote::connect(&address(&server), 1, "panic");
+    assert!(matches!(&unlucky, Err(Error::Failed(failure)) if failure.kind == FailureKind::Io));
+    let unwelcome = Remote::connect(&address(&server), 1, "unwelcome");
+    assert!(matches!(&unwelcome, Err(Error::Failed(failure)) if failure.text == "not you"));
+    ask(&good, 2, Request::Release {});
+    assert_eq!(answer(&good), (2, Reply::Done {}));
+    eventually("one handler is closed", || fake.closed.load(Ordering::SeqCst) == 1);
+}
+
+#[test]
+fn stopping_answers_what_is_at_hand() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let (busy, locked) = (greeted(&server), greeted(&server));
+    ask(&busy, 2, Request::Settle { session: SessionId(1), seat: 0, epoch: 0 });
+    ask(&locked, 2, Request::Lock { session: SessionId(1) });
+    thread::sleep(Duration::from_millis(100));
+    let started = Instant::now();
+    server.stop();
+    assert_eq!(answer(&busy), (2, Reply::Done {}));
+    assert!(busy.receive().unwrap().is_none());
+    assert_eq!(failure(&locked), (2, FailureKind::Io), "closing the handler gives up the lock");
+    eventually("all are gone", || server.connections() == 0);
+    assert!(started.elapsed() < Duration::from_secs(2));
+    assert!(Connection::open(&address(&server)).is_err(), "nobody is let in any more");
+}
+
+#[test]
+fn two_hundred_connections_are_served_at_once() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let address = address(&server);
+    let guests: Vec<Connection> = (0..200).map(|_| greeted(&server)).collect();
+    assert_eq!(server.connections(), 200);
+    for round in 2..7 {
+        guests.iter().for_each(|guest| ask(guest, round, Request::Release {}));
+        guests.iter().for_each(|guest| assert_eq!(answer(guest), (round, Reply::Done {})));
+    }
+    let remote = Remote::connect(&address, 1, "job").unwrap();
+    assert_eq!(remote.welcome(), &Fake::settings());
+    drop((guests, remote));
+    eventually("all are closed", || fake.closed.load(Ordering::SeqCst) == 201);
+}
+
+#[test]
+#[ignore = "takes the 30 s that a client may take to read"]
+fn a_client_that_never_reads_is_given_up() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    let deaf = greeted(&server);
+    ask(&deaf, 2, Request::Press { session: SessionId(1), seat: 0 });
+    let started = Instant::now();
+    while fake.closed.load(Ordering::SeqCst) == 0 {
+        assert!(started.elapsed() < Duration::from_secs(45));
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert!(started.elapsed() > Duration::from_secs(25));
+}

@@ -1,0 +1,93 @@
+/* accesses.c — the 16 reads and writes, and their large-count forms.
+ *
+ * A collective access is done by each rank on its own: the store's nodes put the ranks' pieces together. What differs
+ * between the calls is only where the transfer begins and who waits for it, so the wrappers are made by macros.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "errors.h"
+#include "open_file.h"
+#include "pending.h"
+#include "real.h"
+#include "status.h"
+#include "transfer.h"
+
+/* The individual pointer, instead of an offset. */
+#define AT_POINTER INT64_MIN
+
+struct access {
+    struct open_file *file;
+    enum direction direction;
+    int64_t offset; /* in etypes, or AT_POINTER */
+    const void *buffer;
+    int64_t count;
+    MPI_Datatype type;
+};
+
+/* The pointer moves by what was asked for, also where a read meets the end of the file: so the standard defines it. */
+static int begin_access(const struct access *access, struct transfer *transfer) {
+    int failed =
+        begin_transfer(transfer, access->file, access->direction, access->buffer, access->count, access->type);
+    if (failed) return failed;
+    int64_t offset = access->offset;
+    if (offset == AT_POINTER) offset = move_position(access->file, transfer->etypes);
+    failed = place_transfer(transfer, offset);
+    if (failed) end_transfer(transfer);
+    return failed;
+}
+
+static int access_now(const struct access *access, MPI_Status *status) {
+    struct transfer transfer;
+    uint64_t done = 0;
+    int failed = begin_access(access, &transfer);
+    if (!failed) {
+        failed = transfer_now(&transfer, &done);
+        end_transfer(&transfer);
+    }
+    set_status(status, done);
+    return raise_on(access->file->handle, failed);
+}
+
+static int access_later(const struct access *access, MPI_Request *request) {
+    struct transfer transfer;
+    *request = MPI_REQUEST_NULL;
+    int failed = begin_access(access, &transfer);
+    if (!failed) failed = start_pending(&transfer, request);
+    return raise_on(access->file->handle, failed);
+}
+
+/* One wrapper; `finish` handles what follows the type in the call: a status or a request. */
+#define WRAP_AT(name, direction, buffer_type, count_type, finish, result_type) \
+    int door_File_##name(MPI_File handle, MPI_Offset offset, buffer_type buffer, count_type count, MPI_Datatype type, \
+                         result_type result) { \
+        struct open_file *file = find_file(handle); \
+        if (!file) return real.File_##name(handle, offset, buffer, count, type, result); \
+        if (offset == AT_POINTER) offset = -1; \
+        return finish(&(struct access){file, direction, offset, buffer, count, type}, result); \
+    }
+
+#define WRAP_POINTER(name, direction, buffer_type, count_type, finish, result_type) \
+    int door_File_##name(MPI_File handle, buffer_type buffer, count_type count, MPI_Datatype type, \
+                         result_type result) { \
+        struct open_file *file = find_file(handle); \
+        if (!file) return real.File_##name(handle, buffer, count, type, result); \
+        return finish(&(struct access){file, direction, AT_POINTER, buffer, count, type}, result); \
+    }
+
+/* The eight forms of one direction; `suffix` is empty or _c. */
+#define WRAP_DIRECTION(verb, direction, buffer_type, count_type, suffix) \
+    WRAP_AT(verb##_at##suffix, direction, buffer_type, count_type, access_now, MPI_Status *) \
+    WRAP_AT(verb##_at_all##suffix, direction, buffer_type, count_type, access_now, MPI_Status *) \
+    WRAP_POINTER(verb##suffix, direction, buffer_type, count_type, access_now, MPI_Status *) \
+    WRAP_POINTER(verb##_all##suffix, direction, buffer_type, count_type, access_now, MPI_Status *) \
+    WRAP_AT(i##verb##_at##suffix, direction, buffer_type, count_type, access_later, MPI_Request *) \
+    WRAP_AT(i##verb##_at_all##suffix, direction, buffer_type, count_type, access_later, MPI_Request *) \
+    WRAP_POINTER(i##verb##suffix, direction, buffer_type, count_type, access_later, MPI_Request *) \
+    WRAP_POINTER(i##verb##_all##suffix, direction, buffer_type, count_type, access_later, MPI_Request *)
+
+WRAP_DIRECTION(read, READING, void *, int, )
+WRAP_DIRECTION(write, WRITING, const void *, int, )
+#if MPI_VERSION >= 4
+WRAP_DIRECTION(read, READING, void *, MPI_Count, _c)
+WRAP_DIRECTION(write, WRITING, const void *, MPI_Count, _c)
+#endif

@@ -1,0 +1,128 @@
+/* errors.c — classes, sentences, and the error codes that carry both to the program.
+ *
+ * Every distinct (class, sentence) gets a code of its own from MPI_Add_error_code, up to a bound; then the plain class
+ * serves as the code. MPICH forgets the text of codes added to a predefined class, so MPI_Error_string is wrapped.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "errors.h"
+
+#include "null_handle.h"
+#include "real.h"
+#include "thalweg.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Programs that retry a failing call for ever must not use up MPI's codes (MPICH has 8192). */
+#define MAX_CODES 256
+
+struct told_code {
+    int code;
+    int error_class;
+    char text[SENTENCE_BYTES];
+};
+
+static struct told_code told[MAX_CODES];
+static int told_count;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static _Thread_local char thread_sentence[SENTENCE_BYTES];
+
+char *sentence(void) { return thread_sentence; }
+
+int fail(int error_class, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(thread_sentence, SENTENCE_BYTES, format, arguments);
+    va_end(arguments);
+    return error_class;
+}
+
+static int class_of_store_code(int code) {
+    switch (code) {
+    case THALWEG_NOT_FOUND: return MPI_ERR_NO_SUCH_FILE;
+    case THALWEG_EXISTS: return MPI_ERR_FILE_EXISTS;
+    case THALWEG_REFUSED: return MPI_ERR_BAD_FILE;
+    case THALWEG_FULL: return MPI_ERR_NO_SPACE;
+    case THALWEG_CONFIGURATION: return MPI_ERR_ACCESS;
+    default: return MPI_ERR_IO;
+    }
+}
+
+int fail_as_store(int code, const char *doing, const char *name) {
+    if (code == THALWEG_OK) return MPI_SUCCESS;
+    return fail(class_of_store_code(code), "%s SD:%s: %s", doing, name, thalweg_last_error());
+}
+
+int fail_as_mpi(int code) {
+    if (code == MPI_SUCCESS) return MPI_SUCCESS;
+    int error_class = MPI_ERR_OTHER, length = 0;
+    char text[MPI_MAX_ERROR_STRING] = "";
+    PMPI_Error_class(code, &error_class);
+    real.Error_string(code, text, &length);
+    return fail(error_class, "MPI reports: %s", text);
+}
+
+static int new_code(int error_class) {
+    struct told_code *entry = &told[told_count];
+    if (PMPI_Add_error_code(error_class, &entry->code) != MPI_SUCCESS) return error_class;
+    PMPI_Add_error_string(entry->code, thread_sentence);
+    entry->error_class = error_class;
+    strcpy(entry->text, thread_sentence);
+    told_count++;
+    return entry->code;
+}
+
+static int code_for(int error_class) {
+    pthread_mutex_lock(&lock);
+    int code = error_class, at = 0;
+    while (at < told_count && (told[at].error_class != error_class || strcmp(told[at].text, thread_sentence))) at++;
+    if (at < told_count) code = told[at].code;
+    else if (told_count < MAX_CODES) code = new_code(error_class);
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+static const struct told_code *find_told(int code) {
+    pthread_mutex_lock(&lock);
+    const struct told_code *found = NULL;
+    for (int at = 0; at < told_count && !found; at++)
+        if (told[at].code == code) found = &told[at];
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+int door_Error_string(int code, char *text, int *length) {
+    const struct told_code *entry = find_told(code);
+    if (!entry) return real.Error_string(code, text, length);
+    *length = snprintf(text, MPI_MAX_ERROR_STRING, "%s", entry->text);
+    return MPI_SUCCESS;
+}
+
+static MPI_Errhandler handler_of(MPI_File handle) {
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    PMPI_File_get_errhandler(handle, &handler);
+    return handler;
+}
+
+/* The default handler, called through a handle that has just inherited it: Open MPI refuses to call MPI_FILE_NULL's. */
+static void call_default_handler(int code) {
+    MPI_File any;
+    if (open_null_handle(&any) != MPI_SUCCESS) return;
+    PMPI_File_call_errhandler(any, code);
+    real.File_close(&any);
+}
+
+int raise_on(MPI_File handle, int error_class) {
+    if (error_class == MPI_SUCCESS) return MPI_SUCCESS;
+    MPI_Errhandler handler = handler_of(handle);
+    if (handler == MPI_ERRORS_RETURN) return code_for(error_class);
+    int code = code_for(error_class);
+    if (handler == MPI_ERRORS_ARE_FATAL) fprintf(stderr, "thalweg: %s\n", thread_sentence);
+    if (handle == MPI_FILE_NULL) call_default_handler(code);
+    else PMPI_File_call_errhandler(handle, code);
+    if (handler != MPI_ERRHANDLER_NULL && handler != MPI_ERRORS_ARE_FATAL) PMPI_Errhandler_free(&handler);
+    return code;
+}

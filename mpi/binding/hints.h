@@ -1,0 +1,16 @@
+/* hints.h — the MPI_Info of a file: what the program set is kept and given back, with what we add.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef THALWEG_HINTS_H
+#define THALWEG_HINTS_H
+
+#include <mpi.h>
+
+/* Makes `kept`: a copy of `given` (which may be MPI_INFO_NULL) with the file's own entries. Returns an error class. */
+int begin_hints(MPI_Info *kept, MPI_Info given, const char *name);
+
+/* Adds the entries of `given` (which may be MPI_INFO_NULL) to `kept`. */
+int merge_hints(MPI_Info kept, MPI_Info given);
+
+#endif

@@ -1,0 +1,85 @@
+/* layout.c — building flattened datatypes. See layout.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "layout.h"
+
+#include <stdlib.h>
+
+struct layout *new_layout(void) {
+    struct layout *layout = calloc(1, sizeof *layout);
+    if (!layout) return NULL;
+    layout->depth = 1;
+    layout->references = 1;
+    return layout;
+}
+
+struct layout *share_layout(struct layout *layout) {
+    __atomic_add_fetch(&layout->references, 1, __ATOMIC_RELAXED);
+    return layout;
+}
+
+void release_layout(struct layout *layout) {
+    if (!layout || __atomic_sub_fetch(&layout->references, 1, __ATOMIC_ACQ_REL) > 0) return;
+    for (size_t at = 0; at < layout->part_count; at++) release_layout(layout->parts[at].child);
+    free(layout->parts);
+    free(layout);
+}
+
+static bool make_room(struct layout *layout) {
+    if (layout->part_count < layout->part_capacity) return true;
+    size_t capacity = layout->part_capacity ? 2 * layout->part_capacity : 1;
+    struct part *parts = realloc(layout->parts, capacity * sizeof *parts);
+    layout->out_of_memory |= !parts;
+    if (!parts) return false;
+    layout->parts = parts;
+    layout->part_capacity = capacity;
+    return true;
+}
+
+static void append_part(struct layout *layout, struct part part, uint64_t bytes) {
+    if (!make_room(layout)) return;
+    part.bytes_before = layout->bytes;
+    layout->parts[layout->part_count++] = part;
+    layout->bytes += bytes;
+}
+
+void append_bytes(struct layout *layout, int64_t displacement, uint64_t bytes) {
+    if (bytes == 0) return;
+    struct part *last = layout->part_count ? &layout->parts[layout->part_count - 1] : NULL;
+    if (last && !last->child && last->displacement + (int64_t)last->count == displacement) {
+        last->count += bytes;
+        layout->bytes += bytes;
+        return;
+    }
+    append_part(layout, (struct part){.displacement = displacement, .count = bytes}, bytes);
+}
+
+/* A child with a single part needs no level of its own when it stands alone, or when its copies join to one run. */
+static bool append_single_part(struct layout *layout, int64_t displacement, uint64_t count, int64_t stride,
+                               const struct part *only) {
+    int64_t start = displacement + only->displacement;
+    if (!only->child && (count == 1 || stride == (int64_t)only->count)) {
+        append_bytes(layout, start, count * only->count);
+        return true;
+    }
+    if (!only->child || count != 1) return false;
+    append_copies(layout, start, only->count, only->stride, only->child);
+    return true;
+}
+
+void append_copies(struct layout *layout, int64_t displacement, uint64_t count, int64_t stride, struct layout *child) {
+    layout->out_of_memory |= child->out_of_memory;
+    if (count == 0 || child->bytes == 0) return;
+    if (child->part_count == 1 && append_single_part(layout, displacement, count, stride, child->parts)) return;
+    struct part part = {.displacement = displacement, .count = count, .stride = stride, .child = child};
+    size_t parts_before = layout->part_count;
+    append_part(layout, part, count * child->bytes);
+    if (layout->part_count == parts_before) return;
+    share_layout(child);
+    if (layout->depth <= child->depth) layout->depth = child->depth + 1;
+}
+
+bool is_dense(const struct layout *layout, int64_t extent) {
+    return layout->part_count == 1 && !layout->parts[0].child && (int64_t)layout->parts[0].count == extent;
+}

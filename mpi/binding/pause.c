@@ -1,0 +1,29 @@
+/* pause.c — see pause.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "pause.h"
+
+#include <sched.h>
+#include <time.h>
+
+#define YIELDING_NS 50000
+#define LONGEST_PAUSE_NS 200000
+
+static uint64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+struct pauses begin_pauses(void) { return (struct pauses){now_ns()}; }
+
+void pause_between_tests(struct pauses *pauses) {
+    uint64_t waited = now_ns() - pauses->began_ns;
+    if (waited < YIELDING_NS) {
+        sched_yield();
+        return;
+    }
+    uint64_t pause = waited / 8 < LONGEST_PAUSE_NS ? waited / 8 : LONGEST_PAUSE_NS;
+    nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+}

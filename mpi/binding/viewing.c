@@ -1,0 +1,107 @@
+/* viewing.c — the calls about views and the individual pointer.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#include "agreement.h"
+#include "errors.h"
+#include "hints.h"
+#include "open_file.h"
+#include "real.h"
+
+#include <string.h>
+
+int door_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
+                       const char *data_representation, MPI_Info info) {
+    struct open_file *file = find_file(handle);
+    if (!file) return real.File_set_view(handle, displacement, etype, filetype, data_representation, info);
+    struct view view;
+    int mine = make_view(&view, displacement, etype, filetype, data_representation);
+    int failed = agree(file->comm, mine ? mine : merge_hints(file->info, info));
+    if (failed) {
+        if (!mine) free_view(&view);
+        return raise_on(handle, failed);
+    }
+    free_view(&file->view);
+    file->view = view;
+    file->position = 0;
+    return MPI_SUCCESS;
+}
+
+int door_File_get_view(MPI_File handle, MPI_Offset *displacement, MPI_Datatype *etype, MPI_Datatype *filetype,
+                       char *data_representation) {
+    struct open_file *file = find_file(handle);
+    if (!file) return real.File_get_view(handle, displacement, etype, filetype, data_representation);
+    *displacement = file->view.displacement;
+    strcpy(data_representation, file->view.data_representation);
+    int failed = copy_type(file->view.etype, etype);
+    if (!failed) failed = copy_type(file->view.filetype, filetype);
+    return raise_on(handle, failed);
+}
+
+static int type_extent(MPI_Datatype type, int64_t *extent) {
+    MPI_Count lower_bound = 0, whole = 0;
+    int failed = fail_as_mpi(PMPI_Type_get_extent_x(type, &lower_bound, &whole));
+    *extent = whole;
+    return failed;
+}
+
+int door_File_get_type_extent(MPI_File handle, MPI_Datatype type, MPI_Aint *extent) {
+    if (!find_file(handle)) return real.File_get_type_extent(handle, type, extent);
+    int64_t whole;
+    int failed = type_extent(type, &whole);
+    *extent = (MPI_Aint)whole;
+    return raise_on(handle, failed);
+}
+
+#if MPI_VERSION >= 4
+int door_File_get_type_extent_c(MPI_File handle, MPI_Datatype type, MPI_Count *extent) {
+    if (!find_file(handle)) return real.File_get_type_extent_c(handle, type, extent);
+    int64_t whole;
+    int failed = type_extent(type, &whole);
+    *extent = whole;
+    return raise_on(handle, failed);
+}
+#endif
+
+static int end_of_file(struct open_file *file, int64_t *etypes) {
+    uint64_t bytes = 0;
+    int failed = fail_as_store(thalweg_size(file->stored, &bytes), "cannot ask the size of", file->name);
+    return failed ? failed : etypes_before(&file->view, bytes, etypes);
+}
+
+static int seek_origin(struct open_file *file, int whence, int64_t *origin) {
+    *origin = 0;
+    if (whence == MPI_SEEK_SET) return MPI_SUCCESS;
+    if (whence == MPI_SEEK_END) return end_of_file(file, origin);
+    if (whence != MPI_SEEK_CUR) return fail(MPI_ERR_ARG, "%d is not a way to seek", whence);
+    *origin = move_position(file, 0);
+    return MPI_SUCCESS;
+}
+
+int door_File_seek(MPI_File handle, MPI_Offset offset, int whence) {
+    struct open_file *file = find_file(handle);
+    if (!file) return real.File_seek(handle, offset, whence);
+    int64_t origin, target = 0;
+    int failed = seek_origin(file, whence, &origin);
+    if (!failed && (__builtin_add_overflow(origin, (int64_t)offset, &target) || target < 0))
+        failed = fail(MPI_ERR_ARG, "the seek leads before the beginning of SD:%s", file->name);
+    if (!failed) file->position = target;
+    return raise_on(handle, failed);
+}
+
+int door_File_get_position(MPI_File handle, MPI_Offset *offset) {
+    struct open_file *file = find_file(handle);
+    if (!file) return real.File_get_position(handle, offset);
+    *offset = move_position(file, 0);
+    return MPI_SUCCESS;
+}
+
+int door_File_get_byte_offset(MPI_File handle, MPI_Offset offset, MPI_Offset *place) {
+    struct open_file *file = find_file(handle);
+    if (!file) return real.File_get_byte_offset(handle, offset, place);
+    if (offset < 0) return raise_on(handle, fail(MPI_ERR_ARG, "offset %lld is negative", (long long)offset));
+    int64_t found;
+    int failed = place_in_view(&file->view, (uint64_t)offset * file->view.etype_bytes, &found);
+    if (!failed) *place = found;
+    return raise_on(handle, failed);
+}

@@ -1,0 +1,183 @@
+/* Error classes, sentences and handlers; and, on the stand-in, that one rank's failure is everyone's. */
+#include "check.h"
+
+static int class_of(int code) {
+    int error_class = -1;
+    MPI_Error_class(code, &error_class);
+    return error_class;
+}
+
+#define FAILS(call, wanted, sentence) \
+    do { \
+        int code_ = (call); \
+        CHECK(class_of(code_) == (wanted), "class %d, not %d: %s", class_of(code_), wanted, text_of(code_)); \
+        CHECK(strstr(text_of(code_), sentence), "no \"%s\" in \"%s\"", sentence, text_of(code_)); \
+    } while (0)
+
+static int handled, handled_code;
+static MPI_File handled_file;
+static void count_error(MPI_File *file, int *code, ...) {
+    handled++;
+    handled_code = *code;
+    handled_file = *file;
+}
+
+static int open_as(const char *name, int amode, MPI_File *file) {
+    return MPI_File_open(MPI_COMM_WORLD, name, amode, MPI_INFO_NULL, file);
+}
+
+static void opening(const char *name) {
+    MPI_File file;
+    remove_file(MPI_COMM_WORLD, name);
+    FAILS(open_as(name, MPI_MODE_RDONLY, &file), MPI_ERR_NO_SUCH_FILE, name);
+    CHECK(file == MPI_FILE_NULL, "a handle after a failed open");
+    FAILS(open_as(name, MPI_MODE_RDONLY | MPI_MODE_RDWR, &file), MPI_ERR_AMODE, "exactly one");
+    FAILS(open_as(name, MPI_MODE_CREATE, &file), MPI_ERR_AMODE, "exactly one");
+    FAILS(open_as(name, MPI_MODE_CREATE | MPI_MODE_RDONLY, &file), MPI_ERR_AMODE, "MPI_MODE_RDONLY");
+    FAILS(open_as(name, MPI_MODE_CREATE | MPI_MODE_WRONLY | MPI_MODE_SEQUENTIAL, &file),
+          MPI_ERR_UNSUPPORTED_OPERATION, "MPI_MODE_SEQUENTIAL");
+    if (ranks > 1)
+        FAILS(open_as(name, rank == 1 ? MPI_MODE_RDWR : MPI_MODE_RDONLY, &file), MPI_ERR_NOT_SAME, "access mode");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 0) FAILS(MPI_File_delete(name, MPI_INFO_NULL), MPI_ERR_NO_SUCH_FILE, "cannot delete");
+    MPI_Barrier(MPI_COMM_WORLD);
+    OK(open_as(name, MPI_MODE_CREATE | MPI_MODE_WRONLY, &file));
+    OK(MPI_File_close(&file));
+    FAILS(open_as(name, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_WRONLY, &file), MPI_ERR_FILE_EXISTS, name);
+}
+
+static void accessing(const char *name) {
+    MPI_File file;
+    MPI_Request request;
+    MPI_Status status;
+    double value = 0;
+    OK(open_as(name, MPI_MODE_WRONLY, &file));
+    FAILS(MPI_File_read(file, &value, 1, MPI_DOUBLE, &status), MPI_ERR_ACCESS, "MPI_MODE_WRONLY");
+    FAILS(MPI_File_iread(file, &value, 1, MPI_DOUBLE, &request), MPI_ERR_ACCESS, "MPI_MODE_WRONLY");
+    CHECK(request == MPI_REQUEST_NULL, "a request after a failure");
+    FAILS(MPI_File_write_at(file, -1, &value, 1, MPI_DOUBLE, &status), MPI_ERR_ARG, "negative");
+    FAILS(MPI_File_write(file, &value, -1, MPI_DOUBLE, &status), MPI_ERR_COUNT, "negative");
+    FAILS(MPI_File_set_size(file, -1), MPI_ERR_ARG, "-1");
+    FAILS(MPI_File_set_view(file, -5, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL), MPI_ERR_ARG, "negative");
+    FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_SHORT, "native", MPI_INFO_NULL), MPI_ERR_ARG, "whole etypes");
+    FAILS(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "external32", MPI_INFO_NULL), MPI_ERR_UNSUPPORTED_DATAREP,
+          "external32");
+    if (ranks > 1)
+        FAILS(MPI_File_set_view(file, 0, MPI_INT, rank == 1 ? MPI_SHORT : MPI_INT, "native", MPI_INFO_NULL),
+              MPI_ERR_ARG, "whole etypes");
+    FAILS(MPI_File_seek(file, -1, MPI_SEEK_SET), MPI_ERR_ARG, "before the beginning");
+    OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "internal", MPI_INFO_NULL));
+    FAILS(MPI_File_write(file, &value, 3, MPI_SHORT, &status), MPI_ERR_ARG, "whole number of etypes");
+    FAILS(MPI_File_write_shared(file, &value, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION, "write_shared");
+    FAILS(MPI_File_read_ordered(file, &value, 1, MPI_INT, &status), MPI_ERR_UNSUPPORTED_OPERATION, "read_ordered");
+    FAILS(MPI_File_write_all_begin(file, &value, 1, MPI_INT), MPI_ERR_UNSUPPORTED_OPERATION, "write_all_begin");
+    FAILS(MPI_File_seek_shared(file, 0, MPI_SEEK_SET), MPI_ERR_UNSUPPORTED_OPERATION, "seek_shared");
+    OK(MPI_File_close(&file));
+    OK(open_as(name, MPI_MODE_RDONLY, &file));
+    FAILS(MPI_File_write(file, &value, 1, MPI_DOUBLE, &status), MPI_ERR_READ_ONLY, "MPI_MODE_RDONLY");
+    FAILS(MPI_File_set_size(file, 1), MPI_ERR_READ_ONLY, "MPI_MODE_RDONLY");
+    OK(MPI_File_close(&file));
+}
+
+/* The default handler is MPI_FILE_NULL's, and files inherit it; a file's own handler is its own. */
+static void handling(const char *name) {
+    MPI_Errhandler counting, found;
+    MPI_File file, plain;
+    int value = 0;
+    OK(open_as(name, MPI_MODE_RDONLY, &file));
+    OK(MPI_File_get_errhandler(file, &found));
+    CHECK(found == MPI_ERRORS_RETURN, "the default is not MPI_ERRORS_RETURN");
+    OK(MPI_File_create_errhandler(count_error, &counting));
+    OK(MPI_File_set_errhandler(file, counting));
+    handled = 0;
+    int code = MPI_File_write(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE);
+    CHECK(handled == 1 && handled_code == code && handled_file == file, "handled %d times", handled);
+    CHECK(class_of(handled_code) == MPI_ERR_READ_ONLY, "class %d", class_of(handled_code));
+    OK(MPI_File_call_errhandler(file, MPI_ERR_IO));
+    CHECK(handled == 2 && handled_code == MPI_ERR_IO, "handled %d times", handled);
+    plain = MPI_File_f2c(MPI_File_c2f(file));
+    CHECK(plain == file, "c2f and f2c");
+    OK(MPI_File_close(&file));
+
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, counting));
+    handled = 0;
+    CHECK(open_as(file_name("nowhere"), MPI_MODE_RDONLY, &file) != MPI_SUCCESS, "opened a missing file");
+    CHECK(handled == 1 && class_of(handled_code) == MPI_ERR_NO_SUCH_FILE, "handled %d times", handled);
+    OK(open_as(name, MPI_MODE_RDONLY, &file));
+    CHECK(MPI_File_write(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE) != MPI_SUCCESS, "wrote");
+    CHECK(handled == 2, "the file did not inherit the handler: %d", handled);
+    OK(MPI_File_close(&file));
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
+    OK(MPI_Errhandler_free(&counting));
+}
+
+/* The same failure for ever does not use up MPI's error codes. */
+static void repeating(void) {
+    MPI_File file;
+    char name[2000];
+    for (int at = 0; at < 1000; at++) {
+        snprintf(name, sizeof name, "%smissing-%d", prefix, at);
+        int code = MPI_File_open(MPI_COMM_SELF, name, MPI_MODE_RDONLY, MPI_INFO_NULL, &file);
+        CHECK(class_of(code) == MPI_ERR_NO_SUCH_FILE, "time %d: class %d", at, class_of(code));
+    }
+}
+
+static void fail_on_last_rank(const char *function) {
+    if (rank == ranks - 1) setenv("THALWEG_STAND_IN_FAIL", function, 1);
+}
+static void fail_no_more(void) { unsetenv("THALWEG_STAND_IN_FAIL"); }
+
+/* Failures of the store: on one rank, seen by all in collective calls, and by Wait in nonblocking ones. */
+static void failing(const char *name) {
+    MPI_File file;
+    MPI_Request requests[2];
+    MPI_Status statuses[2];
+    int value = 0, last = rank == ranks - 1;
+    fail_on_last_rank("attach");
+    FAILS(open_as(name, MPI_MODE_RDWR, &file), MPI_ERR_NO_SPACE, "told to fail");
+    fail_no_more();
+    OK(open_as(name, MPI_MODE_RDWR, &file));
+    fail_on_last_rank("write");
+    int code = MPI_File_write_at_all(file, 0, &value, 1, MPI_INT, &statuses[0]);
+    CHECK(class_of(code) == (last ? MPI_ERR_NO_SPACE : MPI_SUCCESS), "%s", text_of(code));
+    OK(MPI_File_iwrite_at(file, 0, &value, 1, MPI_INT, &requests[0]));
+    code = MPI_Wait(&requests[0], &statuses[0]);
+    CHECK(class_of(code) == (last ? MPI_ERR_NO_SPACE : MPI_SUCCESS), "%s", text_of(code));
+    CHECK(requests[0] == MPI_REQUEST_NULL, "not null after a failure");
+    OK(MPI_File_iwrite_at(file, 0, &value, 1, MPI_INT, &requests[0]));
+    MPI_Ibarrier(MPI_COMM_WORLD, &requests[1]);
+    statuses[1].MPI_ERROR = 12345;
+    code = MPI_Waitall(2, requests, statuses);
+    CHECK(class_of(code) == (last ? MPI_ERR_IN_STATUS : MPI_SUCCESS), "%s", text_of(code));
+    if (last) CHECK(class_of(statuses[0].MPI_ERROR) == MPI_ERR_NO_SPACE && statuses[1].MPI_ERROR == MPI_SUCCESS, "codes");
+    fail_no_more();
+    MPI_Barrier(MPI_COMM_WORLD);
+    fail_on_last_rank("flush");
+    FAILS(MPI_File_sync(file), MPI_ERR_NO_SPACE, "told to fail");
+    FAILS(MPI_File_set_size(file, 10), MPI_ERR_NO_SPACE, "told to fail");
+    FAILS(MPI_File_close(&file), MPI_ERR_NO_SPACE, "told to fail");
+    CHECK(file == MPI_FILE_NULL, "a handle after a failed close");
+    fail_no_more();
+    const char *by_rank_0[] = {"open", "commit", "settle", "set_size"};
+    for (int at = 0; at < 4; at++) {
+        if (rank == 0) setenv("THALWEG_STAND_IN_FAIL", by_rank_0[at], 1);
+        if (at == 0) FAILS(open_as(name, MPI_MODE_RDWR, &file), MPI_ERR_NO_SPACE, "told to fail");
+        else OK(open_as(name, MPI_MODE_RDWR, &file));
+        if (at == 1) FAILS(MPI_File_close(&file), MPI_ERR_NO_SPACE, "cannot commit");
+        if (at == 2) FAILS(MPI_File_sync(file), MPI_ERR_NO_SPACE, "told to fail");
+        if (at == 3) FAILS(MPI_File_set_size(file, 5), MPI_ERR_NO_SPACE, "told to fail");
+        if (at >= 2) OK(MPI_File_close(&file));
+        fail_no_more();
+    }
+}
+
+int main(int argc, char **argv) {
+    begin(&argc, &argv);
+    const char *name = file_name("errors");
+    opening(name);
+    accessing(name);
+    handling(name);
+    if (getenv("THALWEG_STAND_IN_DIR")) failing(name);
+    repeating();
+    return finish();
+}

@@ -1,0 +1,27 @@
+"""mpi4py loads MPI privately (RTLD_LOCAL); the door must find it all the same. argv[1] is the prefix of names."""
+import sys
+from mpi4py import MPI
+
+comm = MPI.COMM_WORLD
+rank, ranks = comm.Get_rank(), comm.Get_size()
+name = sys.argv[1] + "python"
+file = MPI.File.Open(comm, name, MPI.MODE_CREATE | MPI.MODE_RDWR)
+mine = bytes([rank + 1]) * 1000
+file.Write_at_all(rank * 1000, mine)
+request = file.Iread_at(((rank + 1) % ranks) * 1000, found := bytearray(1000))
+file.Sync()
+status = MPI.Status()
+request.Wait(status)
+file.Sync()
+file.Read_at(((rank + 1) % ranks) * 1000, found)
+right = found == bytes([(rank + 1) % ranks + 1]) * 1000 and file.Get_size() == 1000 * ranks
+file.Close()
+try:
+    MPI.File.Open(comm, sys.argv[1] + "missing", MPI.MODE_RDONLY)
+    right = False
+except MPI.Exception as error:
+    right = right and error.Get_error_class() == MPI.ERR_NO_SUCH_FILE and "missing" in error.Get_error_string()
+all_right = comm.allreduce(int(right), MPI.MIN)
+if rank == 0 and all_right:
+    print(" No Errors")
+sys.exit(0 if all_right else 1)
