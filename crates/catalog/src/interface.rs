@@ -70,7 +70,9 @@ pub struct ContainerRecord {
     pub state: ContainerState,
     /// The container whose file holds the segments; its own number unless collection rewrote it.
     pub physical: ContainerId,
+    /// Of the file that was made with this number, as it was sealed (bytes).
     pub stored_bytes: u64,
+    /// Likewise.
     pub segments: u64,
 }
 
@@ -173,12 +175,16 @@ pub struct Snapshot {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Statistics {
+    /// Regular files; one with several names counts once.
     pub files: u64,
+    /// Without the root.
     pub directories: u64,
     pub versions: u64,
     /// Sum of the sizes of all kept versions (bytes).
     pub logical_bytes: u64,
+    /// Container files that bear an open or live number.
     pub live_containers: u64,
+    /// Container files that bear none and are not deleted yet.
     pub condemned_containers: u64,
     /// Sum of the sizes of the container files that are not gone (bytes).
     pub container_bytes: u64,
@@ -221,7 +227,7 @@ pub trait Catalog: Send + Sync {
     fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>>;
 
     /// What lies in a directory, or everything below it, in byte order of the paths, from after `after`, at
-    /// most `limit`. The directory itself is not listed.
+    /// most `limit`. The directory itself is not listed. Refused for what is no directory.
     fn list(
         &self,
         directory: &StorePath,
@@ -294,12 +300,15 @@ pub trait Catalog: Send + Sync {
     /// From now on the segments of each `(logical, physical)` lie in the file of `physical`; the file that
     /// held them until now is to be deleted when no older session is left. Left out are those that are not live
     /// or that a commit or checkpoint since the snapshot refers to. Returns the logical numbers that moved.
+    /// [`Error::NotLive`] when a `physical` is not open or live and in its own file.
     fn relocate(&self, snapshot: Snapshot, moves: &[(ContainerId, ContainerId)]) -> Result<Vec<ContainerId>>;
 
-    /// Files that may be deleted now: condemned or replaced, and no session older than that is left.
+    /// Files that may be deleted now: every number they bore is condemned or moved away, and no session older
+    /// than that is left. Sessions that ran out are ended first. A file may be gone already.
     fn deletable(&self) -> Result<Vec<ContainerId>>;
 
-    /// Their files are deleted.
+    /// Their files are deleted; the condemned numbers they bore are gone. A file that bears an open or live
+    /// number is left as it is.
     fn deleted(&self, containers: &[ContainerId]) -> Result<()>;
 
     fn statistics(&self) -> Result<Statistics>;

@@ -60,8 +60,10 @@ fn check_containers(
                 verified.segments += report.readable_segments;
                 verified.stored_bytes += report.stored_bytes;
                 progress(report.stored_bytes);
+                // Its writer died before it had a footer: a torn end is no damage, what versions need is checked below.
+                let was_sealed = report.sealed || record.segments > 0;
                 let lost_segments = report.lost_segments;
-                verified.damages.extend(report.damages.into_iter().map(|damage| Damage::Container {
+                verified.damages.extend(report.damages.into_iter().filter(|_| was_sealed).map(|damage| Damage::Container {
                     container: record.id,
                     offset: damage.offset,
                     why: damage.why,

@@ -113,7 +113,7 @@ pub(super) fn roots(sql: &Connection, after: u64, limit: usize) -> Attempt<Vec<(
     };
     if found.len() < limit {
         let checkpoints = "SELECT id, root FROM checkpoints WHERE id > ?1 ORDER BY id LIMIT ?2";
-        let after = if after >= CHECKPOINT_CURSOR { after - CHECKPOINT_CURSOR } else { 0 };
+        let after = after.saturating_sub(CHECKPOINT_CURSOR);
         found.extend(page_of_roots(sql, checkpoints, after, limit - found.len(), CHECKPOINT_CURSOR)?);
     }
     Ok(found)

@@ -1,1 +1,82 @@
-//! x
+//! Files put and read back, collected and verified, against a plain copy.
+
+use format::{Attributes, Change, VersionRecord};
+use repository::{Packer, Repository, collect, store_statistics, verify};
+use store::Claimant;
+
+use crate::fixture::{CLAIMANT, Random, World, content, path, with_seeds};
+
+/// Stores files in one commit.
+fn put(repository: &Repository, files: &[(&str, &[u8])]) {
+    let mut packer = Packer::new(repository, Claimant(99));
+    for (name, bytes) in files {
+        packer.begin();
+        bytes.chunks(700).for_each(|chunk| packer.data(chunk).unwrap());
+        packer.end(name.to_string()).unwrap();
+    }
+    packer.flush().unwrap();
+    let packed = packer.take_finished();
+    assert_eq!(packed.len(), files.len());
+    let references = packed.iter().flat_map(|file| file.built.references.iter().copied()).collect();
+    let changes = packed.into_iter().map(|file| {
+        let size = file.built.length;
+        let version = VersionRecord { root: file.built.root, size, content: Some(file.content) };
+        Change::Write { path: path(&file.tag), attributes: Attributes::default(), version, base: None }
+    });
+    repository.commit(CLAIMANT, changes.collect(), references, Vec::new()).unwrap();
+}
+
+#[test]
+fn random_files_come_back_and_their_digests_are_of_their_content() {
+    with_seeds(30, |seed| {
+        let mut random = Random(seed);
+        let world = World::new();
+        let process = world.process();
+        let files: Vec<_> = (0..random.below(20) + 1)
+            .map(|i| {
+                let count = [0, 1, 100, 8192, 40_000, 300_000][random.below(6) as usize];
+                (format!("f{i}"), random.bytes(count))
+            })
+            .collect();
+        let named: Vec<_> = files.iter().map(|(name, bytes)| (name.as_str(), &bytes[..])).collect();
+        put(&process, &named);
+        for (name, bytes) in &files {
+            assert_eq!(&content(&process, name), bytes);
+            let head = process.catalog().entry(&path(name)).unwrap().unwrap().head.unwrap();
+            assert_eq!(head.record.content, Some(*blake3::hash(bytes).as_bytes()));
+        }
+        assert_eq!(verify(&process, true, &mut |_| {}).unwrap().damages, []);
+    });
+}
+
+#[test]
+fn a_second_copy_costs_next_to_nothing() {
+    let world = World::new();
+    let process = world.process();
+    let bytes: Vec<u8> = Random(5).bytes_of(2 << 20);
+    put(&process, &[("one", &bytes)]);
+    let before = store_statistics(&process).unwrap();
+    put(&process, &[("two", &bytes)]);
+    let after = store_statistics(&process).unwrap();
+    assert_eq!(after.unique_bytes, before.unique_bytes);
+    assert_eq!(after.logical_bytes, 2 * before.logical_bytes);
+}
+
+#[test]
+fn collection_frees_what_is_removed_and_keeps_what_is_not() {
+    let world = World::new();
+    let process = world.process();
+    let mut random = Random(8);
+    let (gone, kept) = (random.bytes_of(1 << 20), random.bytes_of(600_000));
+    put(&process, &[("gone", &gone), ("kept", &kept)]);
+    let remove = Change::Remove { path: path("gone"), recursive: false };
+    process.commit(CLAIMANT, vec![remove], Default::default(), Vec::new()).unwrap();
+    process.close().unwrap();
+    let before = world.catalog_bytes();
+    let collector = world.process();
+    let collected = collect(&collector).unwrap();
+    assert!(collected.deleted > 0, "{collected:?}");
+    assert!(world.catalog_bytes() < before - 900_000, "{} of {before} bytes are left", world.catalog_bytes());
+    assert_eq!(content(&collector, "kept"), kept);
+    assert_eq!(verify(&collector, true, &mut |_| {}).unwrap().damages, []);
+}

@@ -10,7 +10,6 @@ use store::files::Memory;
 use store::{Claimant, ContainerFacts, LocalStore, Options, Registrar};
 
 /// Everything that survives the death of a process: the files and the catalog.
-#[derive(Clone)]
 pub struct World {
     pub files: Arc<Memory>,
     pub catalog: Arc<MemoryCatalog>,
@@ -38,8 +37,9 @@ impl World {
         Arc::new(Repository::new(self.settings.clone(), local.clone(), catalog, Some(local), lease))
     }
 
-    pub fn pass(&self, nanoseconds: i64) {
-        self.clock.fetch_add(nanoseconds, Ordering::SeqCst);
+    /// Length of all container files (bytes).
+    pub fn catalog_bytes(&self) -> u64 {
+        self.catalog.statistics().unwrap().container_bytes
     }
 
     pub fn now_ns(&self) -> i64 {
@@ -116,6 +116,11 @@ impl Random {
 
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit.max(1)
+    }
+
+    /// Bytes that neither compress nor repeat.
+    pub fn bytes_of(&mut self, count: usize) -> Vec<u8> {
+        (0..count).map(|_| self.next() as u8).collect()
     }
 
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {

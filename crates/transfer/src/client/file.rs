@@ -22,7 +22,6 @@ pub struct File(Arc<Handle>);
 pub(super) struct Handle {
     name: String,
     flags: u32,
-    nodes: Vec<String>,
     process: Arc<Process>,
     session: Arc<Session>,
     /// Operations that are not copied or asked for yet.
@@ -37,7 +36,6 @@ impl File {
         Ok(File(Arc::new(Handle {
             name: String::from_utf8_lossy(&ticket.name).into_owned(),
             flags,
-            nodes: ticket.session.nodes.clone(),
             process: process.clone(),
             session: process.join(ticket)?,
             started: Mutex::default(),
@@ -204,8 +202,7 @@ impl Handle {
             if !last || matches!(closed, Err(Error::Unavailable { .. })) {
                 return done(closed);
             }
-            let leave: Done<()> = Box::new(move |left| done(closed.and(left)));
-            handle.session.leave_then(&handle.nodes, leave);
+            handle.session.leave_then(Box::new(move |left| done(closed.and(left))));
         });
         if self.process.part(self.session.id) {
             self.session.close_then(leave);

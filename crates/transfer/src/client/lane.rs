@@ -194,6 +194,11 @@ impl Lane {
         drop(self.route().stream.unseat(self));
     }
 
+    /// The node that serves the seat now, as far as known.
+    pub fn address(&self) -> String {
+        self.route().stream.address.clone()
+    }
+
     /// How many connections have carried the lane.
     pub fn attachments(&self) -> u64 {
         self.progress().attachments

@@ -93,7 +93,7 @@ impl Client {
 
     /// Gives a ticket back that no process attached to.
     pub fn abandon(&self, ticket: &Ticket) -> Result<()> {
-        self.ask_any(&ticket.session.nodes[..1], &Request::Leave { session: ticket.session.id }).map(drop)
+        self.ask_any(&ticket.session.nodes, &Request::Leave { session: ticket.session.id }).map(drop)
     }
 
     /// Uses the session; returns when its nodes have let this process in.

@@ -272,9 +272,10 @@ impl Session {
     }
 
     /// Takes one ticket's handle off the session. Asked outside of any lane, which may have left already.
-    pub fn leave_then(&self, nodes: &[String], done: Done<()>) {
+    pub fn leave_then(&self, done: Done<()>) {
         let leave: Completion = Box::new(move |answer| done(answer.map(drop)));
-        self.process.ask_node(&nodes[0], Request::Leave { session: self.id }, self.process.settings.patience, leave);
+        let (home, patience) = (self.home().address(), self.process.settings.patience);
+        self.process.ask_node(&home, Request::Leave { session: self.id }, patience, leave);
     }
 
     fn ask_seats(&self, request: impl Fn(&Lane) -> Request, done: Done<Vec<Reply>>) {

@@ -1,0 +1,149 @@
+//! `thalweg put`: files and trees into a store.
+
+use std::collections::HashSet;
+use std::ffi::OsString;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::bail;
+use repository::{Access, Repository};
+use serde_json::{json, Value};
+
+use crate::failure::Incomplete;
+use crate::opening::open_store;
+use crate::output::Output;
+use crate::place::{Place, StoreAddress};
+use crate::put::{plan, put, put_stream, Options, Source, Summary};
+use crate::shown;
+
+/// Store files, trees, or standard input
+#[derive(clap::Args)]
+#[command(after_help = "With a slash at the end of the place, or several sources, each source keeps its name below it;\n\
+                        otherwise the place is the one source's name there. Files that are as they were when put last\n\
+                        are skipped. Sockets, pipes and devices are named and skipped. A run that breaks off keeps what\n\
+                        it committed, and goes on cheaply when it is run again. Exits with 3 when some file could not be\n\
+                        read, or kept changing.\n\n\
+                        Example: thalweg put results/ notes.txt /scratch/st::run1/")]
+pub struct Arguments {
+    /// What to store (`-`: standard input), and last where: STORE::DIR/ or STORE::NAME
+    #[arg(required = true, num_args = 2.., value_names = ["SRC", "STORE::DIR/"])]
+    paths: Vec<OsString>,
+    /// One commit at the end: everything appears at once, or nothing
+    #[arg(long)]
+    atomic: bool,
+}
+
+pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
+    let (to, sources) = arguments.paths.split_last().expect("clap asks for two");
+    let to = Place::parse(to)?;
+    let sources = plan(sources, &to)?;
+    let repository = open_store(&to.store, Access::Write)?;
+    let summary = run(&repository, sources, &arguments, &to, output)?;
+    repository.close()?;
+    output.document(&fields(&summary))?;
+    output.summary(line(&summary))?;
+    judge(&summary)
+}
+
+fn run(
+    repository: &Repository,
+    sources: Vec<Source>,
+    arguments: &Arguments,
+    to: &Place,
+    output: &Output,
+) -> anyhow::Result<Summary> {
+    if let [source] = &sources[..] {
+        refuse_onto_directory(repository, source, to)?;
+        if source.from.as_os_str() == "-" {
+            return put_stream(repository, std::io::stdin().lock(), source, output);
+        }
+    }
+    let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let options = Options { atomic: arguments.atomic, workers, avoid: own_directories(repository, &to.store) };
+    put(repository, sources, &options, output)
+}
+
+/// A lone file is not to take the place of a whole directory by a forgotten slash.
+fn refuse_onto_directory(repository: &Repository, source: &Source, to: &Place) -> anyhow::Result<()> {
+    let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    if is_directory(&source.from) {
+        return Ok(());
+    }
+    match repository.catalog().entry(&source.target)? {
+        Some(entry) if entry.attributes.kind == format::FileKind::Directory => {
+            let shown = shown::path(&source.target);
+            bail!("{}::{shown} is a directory; write {}::{shown}/ to put the file into it", to.store, to.store)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Device and inode of the store's directories, which must not be put into itself.
+fn own_directories(repository: &Repository, store: &StoreAddress) -> HashSet<(u64, u64)> {
+    let StoreAddress::Directory(path) = store else { return HashSet::new() };
+    let state = repository.settings.state.as_ref().map(Path::new);
+    let found = [Some(path.as_path()), state].into_iter().flatten().filter_map(|path| path.metadata().ok());
+    found.map(|found| (found.dev(), found.ino())).collect()
+}
+
+fn fields(summary: &Summary) -> Value {
+    let named = |list: &[(PathBuf, String)]| -> Vec<Value> {
+        list.iter().map(|(path, why)| with_reason(path, Some(why))).collect()
+    };
+    json!({
+        "files": summary.files,
+        "directories": summary.directories,
+        "symlinks": summary.symlinks,
+        "links": summary.links,
+        "attributes": summary.attributes,
+        "unchanged": summary.unchanged,
+        "read_bytes": summary.read_bytes,
+        "unchanged_bytes": summary.unchanged_bytes,
+        "commits": summary.commits,
+        "skipped": named(&summary.skipped),
+        "failed": named(&summary.left),
+        "lessened": named(&summary.lessened),
+        "changing": summary.changing.iter().map(|path| with_reason(path, None)).collect::<Vec<_>>(),
+    })
+}
+
+fn with_reason(path: &Path, why: Option<&str>) -> Value {
+    let mut fields = shown::path_fields(path.as_os_str().as_encoded_bytes());
+    if let Some(why) = why {
+        fields.insert("why".into(), why.into());
+    }
+    Value::Object(fields)
+}
+
+fn line(summary: &Summary) -> String {
+    let mut line = format!("put {} ({})", shown::count(summary.files, "file"), shown::size(summary.read_bytes));
+    for (number, what) in [
+        (summary.directories, "directories"),
+        (summary.symlinks, "symlinks"),
+        (summary.links, "hard links"),
+        (summary.attributes, "with new attributes only"),
+        (summary.unchanged, "unchanged"),
+    ] {
+        if number > 0 {
+            line += &format!(", {number} {what}");
+        }
+    }
+    line
+}
+
+fn judge(summary: &Summary) -> anyhow::Result<()> {
+    let (left, changing) = (summary.left.len() as u64, summary.changing.len() as u64);
+    if summary.is_empty() && !summary.skipped.is_empty() {
+        bail!("nothing was put: no source is a file, directory or symlink");
+    }
+    match (left, changing) {
+        (0, 0) => Ok(()),
+        (_, 0) => Err(Incomplete(format!("{} could not be put; the rest is stored", shown::count(left, "file"))).into()),
+        _ => Err(Incomplete(format!(
+            "{} could not be put and {} kept changing; the rest is stored",
+            shown::count(left, "file"),
+            changing
+        ))
+        .into()),
+    }
+}

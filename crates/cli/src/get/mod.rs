@@ -1,0 +1,128 @@
+//! Trees out of a store: one thread lists, as many as cores decode and write, the caller's finishes.
+//!
+//! Directories are made as they are listed, files by the workers, hard links and the directories' own attributes
+//! at the end. A file appears under its name when it is whole. A file that cannot be read is named, and the
+//! others go on.
+
+mod attributes;
+mod file;
+mod listing;
+mod range;
+mod report;
+mod sink;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+
+use anyhow::Context;
+use catalog::{FileEntry, Version};
+use format::{FileKind, StorePath};
+use repository::Repository;
+
+pub use self::range::{get_range, Range};
+pub use self::report::Summary;
+use self::listing::{Listing, Made};
+use self::report::Report;
+use self::worker::Worker;
+use crate::commands::list;
+use crate::output::Output;
+
+/// Units of work between the listing and the workers.
+const QUEUED_UNITS: usize = 64;
+
+/// What to fetch, and where to.
+pub struct Wanted {
+    pub path: StorePath,
+    pub entry: FileEntry,
+    /// Its new name.
+    pub to: PathBuf,
+}
+
+#[derive(Clone, Copy)]
+pub struct Options {
+    /// Threads that decode and write.
+    pub workers: usize,
+    /// Leave holes where zeros were written, too.
+    pub sparse: bool,
+}
+
+/// Fetches everything wanted. Fails when the store or the disk does.
+pub fn get(repository: &Repository, wanted: &[Wanted], options: Options, output: &Output) -> anyhow::Result<Summary> {
+    let report = Report::new(output, output.progress("get"));
+    let (units_in, units_out) = sync_channel(QUEUED_UNITS);
+    let units_out = Arc::new(Mutex::new(units_out));
+    let done = AtomicBool::new(false);
+    let made = std::thread::scope(|scope| {
+        for _ in 0..options.workers {
+            let (units, report) = (units_out.clone(), &report);
+            scope.spawn(move || Worker::new(repository, report, options.sparse).run(&units));
+        }
+        // Only the workers hold the queue now: it closes with the last of them.
+        drop(units_out);
+        if report.progress.is_shown() {
+            scope.spawn(|| set_total(repository, wanted, &report, &done));
+        }
+        let made = Listing::new(repository.catalog(), units_in, &report).run(wanted);
+        done.store(true, Ordering::Relaxed);
+        made
+    });
+    let failed = report.take_failure();
+    if let Some(error) = failed {
+        report.progress.finish();
+        return Err(error);
+    }
+    finish(made?, &report);
+    report.progress.finish();
+    Ok(report.into_summary())
+}
+
+/// Hard links, then the directories' attributes, the deepest first.
+fn finish(made: Made, report: &Report) {
+    for (from, to) in &made.links {
+        match file::link(from, to) {
+            Ok(()) => report.count(|summary| summary.links += 1),
+            Err(error) => report.lost(to, error),
+        }
+    }
+    for (path, attributes) in made.directories.iter().rev() {
+        let lacking = attributes::apply_to_directory(path, attributes);
+        report.lessened(path, lacking);
+    }
+}
+
+/// A listing ahead of the one that works, for the time left.
+fn set_total(repository: &Repository, wanted: &[Wanted], report: &Report, done: &AtomicBool) {
+    let mut total = 0;
+    let size = |entry: &FileEntry| entry.head.as_ref().map_or(0, |head| head.record.size);
+    for wanted in wanted {
+        total += size(&wanted.entry);
+        if wanted.entry.attributes.kind != FileKind::Directory {
+            continue;
+        }
+        let listed = list(repository.catalog(), &wanted.path, true, |entries| {
+            anyhow::ensure!(!done.load(Ordering::Relaxed), "no longer needed");
+            total += entries.iter().map(|(_, entry)| size(entry)).sum::<u64>();
+            Ok(())
+        });
+        if listed.is_err() {
+            return;
+        }
+    }
+    report.progress.set_total(total);
+}
+
+/// Everything written to the file system that `path` lies on is on disk.
+pub fn sync(path: &Path) -> anyhow::Result<()> {
+    let synced = std::fs::File::open(path).and_then(|file| Ok(rustix::fs::syncfs(file)?));
+    synced.with_context(|| crate::shown::local(path))
+}
+
+/// The version to read: the head, or the one numbered.
+pub fn version(repository: &Repository, wanted: &Wanted, number: Option<u64>) -> anyhow::Result<Option<Version>> {
+    let Some(number) = number else { return Ok(wanted.entry.head.clone()) };
+    let versions = repository.catalog().versions(&wanted.path)?;
+    Ok(versions.into_iter().find(|version| version.number == number))
+}

@@ -1,0 +1,81 @@
+//! What happened to each name that was fetched; shared by all threads.
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::shown;
+
+/// What a run did (counts and bytes).
+#[derive(Default)]
+pub struct Summary {
+    pub files: u64,
+    pub directories: u64,
+    pub symlinks: u64,
+    pub links: u64,
+    /// Bytes of the files, holes included.
+    pub bytes: u64,
+    /// Not fetched, with the reason.
+    pub lost: Vec<(PathBuf, String)>,
+    /// Fetched, except for attributes the file system or our rights did not allow.
+    pub lessened: Vec<(PathBuf, String)>,
+}
+
+pub struct Report<'a> {
+    output: &'a Output,
+    pub progress: Progress,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Default)]
+struct Inner {
+    summary: Summary,
+    failure: Option<anyhow::Error>,
+}
+
+impl<'a> Report<'a> {
+    pub fn new(output: &'a Output, progress: Progress) -> Self {
+        Report { output, progress, inner: Mutex::default() }
+    }
+
+    pub fn count(&self, add: impl FnOnce(&mut Summary)) {
+        add(&mut self.inner().summary);
+    }
+
+    /// This one is not there; the others go on.
+    pub fn lost(&self, path: &Path, why: impl Display) {
+        let why = why.to_string();
+        self.output.note(format_args!("{}: {why}", shown::local(path)));
+        self.inner().summary.lost.push((path.to_owned(), why));
+    }
+
+    /// This one is there without some of its attributes. The first is said aloud, the others are in the summary.
+    pub fn lessened(&self, path: &Path, lacking: Vec<String>) {
+        let mut inner = self.inner();
+        for why in lacking {
+            if inner.summary.lessened.is_empty() {
+                self.output.note(format_args!("{}: restored without {why}", shown::local(path)));
+            }
+            inner.summary.lessened.push((path.to_owned(), why));
+        }
+    }
+
+    /// Nothing more can be done; the first reason counts.
+    pub fn failed(&self, error: anyhow::Error) {
+        self.inner().failure.get_or_insert(error);
+    }
+
+    pub fn take_failure(&self) -> Option<anyhow::Error> {
+        self.inner().failure.take()
+    }
+
+    pub fn into_summary(self) -> Summary {
+        self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).summary
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

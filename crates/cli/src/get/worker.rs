@@ -1,0 +1,115 @@
+//! A worker: fetches the files of one unit after the other.
+
+use std::ffi::{CStr, OsStr};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::mpsc::Receiver;
+use std::sync::{Mutex, PoisonError};
+
+use catalog::FileEntry;
+use format::FileKind;
+use repository::Repository;
+use rustix::fs::{Mode, OFlags};
+
+use super::attributes::inherits_acl;
+use super::file::{Draft, Trouble};
+use super::listing::Unit;
+use super::report::Report;
+use super::sink::Sink;
+use crate::shown;
+
+pub struct Worker<'a> {
+    repository: &'a Repository,
+    report: &'a Report<'a>,
+    sparse: bool,
+    /// Lent to one sink after the other.
+    buffer: Vec<u8>,
+}
+
+/// Where a unit's files go.
+pub struct Directory<'a> {
+    pub opened: OwnedFd,
+    pub path: &'a Path,
+    /// New files get an ACL from it that is not theirs.
+    pub inherits_acl: bool,
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(repository: &'a Repository, report: &'a Report<'a>, sparse: bool) -> Self {
+        Worker { repository, report, sparse, buffer: Vec::new() }
+    }
+
+    /// Works until the queue is empty and closed, or nothing more can be written.
+    pub fn run(mut self, units: &Mutex<Receiver<Unit>>) {
+        loop {
+            let unit = units.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(unit) = unit else { return };
+            if let Err(error) = self.unit(unit) {
+                return self.report.failed(error);
+            }
+        }
+    }
+
+    fn unit(&mut self, unit: Unit) -> anyhow::Result<()> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = match rustix::fs::open(&unit.directory, flags, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(error) => {
+                for (name, _) in &unit.files {
+                    self.report.lost(&unit.directory.join(OsStr::from_bytes(name.as_bytes())), error);
+                }
+                return Ok(());
+            }
+        };
+        let inherits_acl = inherits_acl(&opened);
+        let directory = Directory { opened, path: &unit.directory, inherits_acl };
+        unit.files.iter().try_for_each(|(name, entry)| self.name(&directory, name, entry))
+    }
+
+    fn name(&mut self, directory: &Directory, name: &CStr, entry: &FileEntry) -> anyhow::Result<()> {
+        let path = || directory.path.join(OsStr::from_bytes(name.to_bytes()));
+        let fetched = match entry.attributes.kind {
+            FileKind::Symlink => self.symlink(directory, name, entry),
+            _ => self.file(directory, name, entry),
+        };
+        match fetched {
+            Ok(lacking) => {
+                if !lacking.is_empty() {
+                    self.report.lessened(&path(), lacking);
+                }
+                Ok(())
+            }
+            // All others would meet the same.
+            Err(Trouble::Disk(error)) if error.kind() == std::io::ErrorKind::StorageFull => {
+                anyhow::bail!("{}: the disk is full; what was fetched until here is whole", shown::local(&path()))
+            }
+            Err(trouble) => {
+                self.report.lost(&path(), trouble);
+                Ok(())
+            }
+        }
+    }
+
+    fn symlink(&self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<String>, Trouble> {
+        let draft = Draft::symlink(directory, &entry.attributes.target)?;
+        let lacking = draft.finish(name, &entry.attributes)?;
+        self.report.count(|summary| summary.symlinks += 1);
+        Ok(lacking)
+    }
+
+    fn file(&mut self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<String>, Trouble> {
+        let draft = Draft::file(directory)?;
+        let size = entry.head.as_ref().map_or(0, |head| head.record.size);
+        if let Some(head) = &entry.head {
+            let mut sink = Sink::new(draft.opened(), &mut self.buffer, self.sparse, &self.report.progress);
+            sink.fill(&self.repository.reader(&head.record.root, size), 0..size)?;
+        }
+        let lacking = draft.finish(name, &entry.attributes)?;
+        self.report.count(|summary| {
+            summary.files += 1;
+            summary.bytes += size;
+        });
+        Ok(lacking)
+    }
+}

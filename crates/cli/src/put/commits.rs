@@ -1,0 +1,191 @@
+//! The commits: gathers what is ready, commits it in batches, and counts.
+
+use std::collections::{BTreeSet, HashSet};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use format::{Attributes, Change, ContainerId, FileKind, StorePath, VersionRecord};
+use repository::{Packed, Repository};
+
+use super::outcome::{Outcome, Ready};
+use crate::commands::COMMITTER;
+use crate::output::Output;
+use crate::shown;
+
+/// A batch is committed when it has this many changes, this many bytes, or is this old: what a broken run has
+/// to do again.
+const BATCH_CHANGES: usize = 16_384;
+const BATCH_BYTES: u64 = 1 << 30;
+const BATCH_AGE: Duration = Duration::from_secs(5);
+
+/// What a run did (counts and bytes).
+#[derive(Default)]
+pub struct Summary {
+    pub files: u64,
+    pub directories: u64,
+    pub symlinks: u64,
+    pub links: u64,
+    /// Files of which only attributes had changed.
+    pub attributes: u64,
+    pub unchanged: u64,
+    /// Read from the sources.
+    pub read_bytes: u64,
+    pub unchanged_bytes: u64,
+    pub commits: u64,
+    /// Neither file, directory nor symlink, with what they are.
+    pub skipped: Vec<(PathBuf, String)>,
+    /// Not stored, with the reason.
+    pub left: Vec<(PathBuf, String)>,
+    /// Stored, though they changed while being read.
+    pub changing: Vec<PathBuf>,
+    /// Stored without their extended attributes, with the reason.
+    pub lessened: Vec<(PathBuf, String)>,
+}
+
+impl Summary {
+    /// Whether anything of the sources is in the store now.
+    pub fn is_empty(&self) -> bool {
+        self.files + self.directories + self.symlinks + self.links + self.attributes + self.unchanged == 0
+    }
+}
+
+#[derive(Default)]
+struct Batch {
+    changes: Vec<Change>,
+    references: BTreeSet<ContainerId>,
+    bytes: u64,
+    begun: Option<Instant>,
+}
+
+pub struct Commits<'a> {
+    repository: &'a Repository,
+    atomic: bool,
+    output: &'a Output,
+    batch: Batch,
+    /// Name, the other name it links to, and whether it takes the place of a directory.
+    links: Vec<(StorePath, StorePath, bool)>,
+    summary: Summary,
+}
+
+impl<'a> Commits<'a> {
+    pub fn new(repository: &'a Repository, atomic: bool, output: &'a Output) -> Self {
+        let (batch, summary) = (Batch::default(), Summary::default());
+        Commits { repository, atomic, output, batch, links: Vec::new(), summary }
+    }
+
+    /// Commits what comes until all who send are gone.
+    pub fn run(mut self, outcomes: Receiver<Vec<Outcome>>) -> anyhow::Result<Summary> {
+        loop {
+            match outcomes.recv_timeout(BATCH_AGE) {
+                Ok(told) => told.into_iter().try_for_each(|outcome| self.note(outcome))?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if !self.atomic && self.batch.is_due() {
+                self.commit()?;
+            }
+        }
+        self.link()?;
+        self.commit()?;
+        Ok(self.summary)
+    }
+
+    /// Commits one file.
+    pub fn stream(mut self, path: StorePath, attributes: Attributes, packed: Packed<()>) -> anyhow::Result<Summary> {
+        let bytes = packed.built.length;
+        let version = VersionRecord { root: packed.built.root, size: bytes, content: Some(packed.content) };
+        let change = Change::Write { path, attributes, version, base: None };
+        self.take(Ready { change, replaces: false, references: packed.built.references, bytes });
+        self.commit()?;
+        Ok(self.summary)
+    }
+
+    fn note(&mut self, outcome: Outcome) -> anyhow::Result<()> {
+        match outcome {
+            Outcome::Change(ready) => self.take(ready),
+            Outcome::Link { path, target, replaces } => self.links.push((path, target, replaces)),
+            Outcome::Unchanged { bytes } => {
+                self.summary.unchanged += 1;
+                self.summary.unchanged_bytes += bytes;
+            }
+            Outcome::Skipped { path, what } => {
+                self.say(&path, &format!("skipped, it is {what}"));
+                self.summary.skipped.push((path, what.to_owned()));
+            }
+            Outcome::Left { path, why } => {
+                self.say(&path, &why);
+                self.summary.left.push((path, why));
+            }
+            Outcome::Changing { path } => {
+                self.say(&path, "kept changing while it was read; stored as read last");
+                self.summary.changing.push(path);
+            }
+            Outcome::Lessened { path, why } => {
+                self.say(&path, &why);
+                self.summary.lessened.push((path, why));
+            }
+            Outcome::Failed(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn say(&self, path: &Path, what: &str) {
+        self.output.note(format_args!("{}: {what}", shown::local(path)));
+    }
+
+    fn take(&mut self, ready: Ready) {
+        match &ready.change {
+            Change::Write { .. } => self.summary.files += 1,
+            Change::Attributes { .. } => self.summary.attributes += 1,
+            Change::Make { attributes, .. } if attributes.kind == FileKind::Symlink => self.summary.symlinks += 1,
+            Change::Make { .. } => self.summary.directories += 1,
+            _ => {}
+        }
+        self.summary.read_bytes += ready.bytes;
+        let batch = &mut self.batch;
+        batch.begun.get_or_insert_with(Instant::now);
+        if ready.replaces {
+            batch.changes.push(Change::Remove { path: ready.change.path().clone(), recursive: true });
+        }
+        batch.changes.push(ready.change);
+        batch.references.extend(ready.references);
+        batch.bytes += ready.bytes;
+    }
+
+    /// Links come last, when all they may point to is there or in the last batch.
+    fn link(&mut self) -> anyhow::Result<()> {
+        let coming: HashSet<StorePath> = self.batch.changes.iter().map(|change| change.path().clone()).collect();
+        for (path, target, replaces) in std::mem::take(&mut self.links) {
+            if coming.contains(&target) || self.repository.catalog().entry(&target)?.is_some() {
+                self.summary.links += 1;
+                self.take(Ready::plain(Change::Link { path, target }, replaces));
+                continue;
+            }
+            let path = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
+            let why = format!("its other name {} could not be stored", shown::path(&target));
+            self.say(&path, &why);
+            self.summary.left.push((path, why));
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> anyhow::Result<()> {
+        let batch = std::mem::take(&mut self.batch);
+        if batch.changes.is_empty() {
+            return Ok(());
+        }
+        self.repository.commit(COMMITTER, batch.changes, batch.references, Vec::new())?;
+        self.summary.commits += 1;
+        Ok(())
+    }
+}
+
+impl Batch {
+    fn is_due(&self) -> bool {
+        let is_old = self.begun.is_some_and(|begun| begun.elapsed() >= BATCH_AGE);
+        self.changes.len() >= BATCH_CHANGES || self.bytes >= BATCH_BYTES || is_old
+    }
+}

@@ -1,0 +1,96 @@
+//! A file's bytes and holes into a packer.
+
+use std::os::fd::BorrowedFd;
+
+use repository::Packer;
+use rustix::fs::{SeekFrom, Stat};
+use rustix::io::Errno;
+
+use crate::progress::Progress;
+
+/// Read at a time (bytes).
+pub const READ_BYTES: usize = 1 << 20;
+
+/// Whose fault it was.
+pub enum Trouble {
+    Source(Errno),
+    Store(repository::Error),
+}
+
+impl From<Errno> for Trouble {
+    fn from(error: Errno) -> Self {
+        Trouble::Source(error)
+    }
+}
+
+impl From<repository::Error> for Trouble {
+    fn from(error: repository::Error) -> Self {
+        Trouble::Store(error)
+    }
+}
+
+/// Hands the file over up to the size `stat` gave; returns how many bytes there were. A file whose blocks do not
+/// add up to its size is asked for its holes.
+pub fn pack<T>(
+    file: BorrowedFd,
+    stat: &Stat,
+    packer: &mut Packer<T>,
+    buffer: &mut [u8],
+    progress: &Progress,
+) -> Result<u64, Trouble> {
+    let size = stat.st_size as u64;
+    let mut copy = Copy { file, packer, buffer, progress };
+    if (stat.st_blocks as u64).saturating_mul(512) >= size {
+        // Some file systems give no size for what they make up while it is read: such a file is read to its end.
+        return copy.stretch(0, if size == 0 { u64::MAX } else { size });
+    }
+    let mut offset = 0;
+    while offset < size {
+        let data = match rustix::fs::seek(file, SeekFrom::Data(offset)) {
+            Ok(data) => data.min(size),
+            Err(Errno::NXIO) => size,
+            // No notion of holes here.
+            Err(Errno::INVAL) => return copy.stretch(offset, size),
+            Err(error) => return Err(error.into()),
+        };
+        if data > offset {
+            copy.packer.hole(data - offset)?;
+            progress.add(data - offset);
+            offset = data;
+            continue;
+        }
+        let end = rustix::fs::seek(file, SeekFrom::Hole(offset))?.clamp(offset + 1, size);
+        let reached = copy.stretch(offset, end)?;
+        if reached < end {
+            return Ok(reached);
+        }
+        offset = end;
+    }
+    Ok(offset)
+}
+
+struct Copy<'a, 'b, T> {
+    file: BorrowedFd<'a>,
+    packer: &'a mut Packer<'b, T>,
+    buffer: &'a mut [u8],
+    progress: &'a Progress,
+}
+
+impl<T> Copy<'_, '_, T> {
+    /// Returns where the file or the stretch ended.
+    fn stretch(&mut self, mut offset: u64, end: u64) -> Result<u64, Trouble> {
+        while offset < end {
+            let most = (end - offset).min(self.buffer.len() as u64) as usize;
+            let count = match rustix::io::pread(self.file, &mut self.buffer[..most], offset) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(Errno::INTR) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            self.packer.data(&self.buffer[..count])?;
+            self.progress.add(count as u64);
+            offset += count as u64;
+        }
+        Ok(offset)
+    }
+}

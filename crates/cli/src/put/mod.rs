@@ -1,0 +1,103 @@
+//! Trees into a store: one thread walks, as many as cores read and reduce, the caller's commits.
+//!
+//! Three stages with bounded queues between them. When a stage ends early, the queues it holds close and the
+//! others stop at their next word to it; nothing else tells them. What was committed until then stays.
+
+mod commits;
+mod content;
+mod links;
+mod observed;
+mod outcome;
+mod sources;
+mod walk;
+mod worker;
+
+use std::collections::HashSet;
+use std::io::Read;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+
+use repository::{Packer, Repository};
+use store::Claimant;
+
+pub use self::commits::Summary;
+pub use self::sources::{plan, Source};
+use self::commits::Commits;
+use self::links::Links;
+use self::walk::Walk;
+use self::worker::Worker;
+use crate::output::Output;
+
+/// Units of work between the walk and the workers, and results between them and the commits.
+const QUEUED_UNITS: usize = 64;
+
+pub struct Options {
+    /// One commit at the end instead of one every few seconds.
+    pub atomic: bool,
+    /// Threads that read and reduce.
+    pub workers: usize,
+    /// Device and inode of directories not to descend into: the store itself.
+    pub avoid: HashSet<(u64, u64)>,
+}
+
+/// Puts the sources. Fails when the store does; a source that cannot be read is named in the summary.
+pub fn put(repository: &Repository, sources: Vec<Source>, options: &Options, output: &Output) -> anyhow::Result<Summary> {
+    let progress = output.progress("put");
+    let (units_in, units_out) = sync_channel(QUEUED_UNITS);
+    let (outcomes_in, outcomes_out) = sync_channel(QUEUED_UNITS);
+    let units_out = Arc::new(Mutex::new(units_out));
+    let links = Links::default();
+    let done = AtomicBool::new(false);
+    let summary = std::thread::scope(|scope| {
+        for number in 1..=options.workers as u64 {
+            let (units, outcomes) = (units_out.clone(), outcomes_in.clone());
+            let (links, progress) = (&links, progress.clone());
+            scope.spawn(move || Worker::new(repository, Claimant(number), links, outcomes, progress).run(&units));
+        }
+        // Only the workers hold the queue now: it closes with the last of them.
+        drop(units_out);
+        if progress.is_shown() {
+            let (sources, done, progress) = (sources.clone(), &done, &progress);
+            scope.spawn(move || {
+                if let Some(bytes) = sources::total_bytes(&sources, done) {
+                    progress.set_total(bytes);
+                }
+            });
+        }
+        scope.spawn(|| Walk::new(repository.catalog(), units_in, outcomes_in, &options.avoid).run(sources));
+        let summary = Commits::new(repository, options.atomic, output).run(outcomes_out);
+        done.store(true, Ordering::Relaxed);
+        summary
+    });
+    progress.finish();
+    summary
+}
+
+/// Puts what a stream holds as one file.
+pub fn put_stream(
+    repository: &Repository,
+    mut stream: impl Read,
+    source: &Source,
+    output: &Output,
+) -> anyhow::Result<Summary> {
+    let progress = output.progress("put");
+    let mut packer = Packer::new(repository, Claimant(1));
+    let mut buffer = vec![0; content::READ_BYTES];
+    packer.begin();
+    loop {
+        let count = match stream.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => count,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(anyhow::Error::new(error).context("standard input")),
+        };
+        packer.data(&buffer[..count])?;
+        progress.add(count as u64);
+    }
+    packer.end(())?;
+    packer.flush()?;
+    let packed = packer.take_finished().pop().expect("one file was begun, ended and flushed");
+    progress.finish();
+    Commits::new(repository, true, output).stream(source.target.clone(), observed::of_stream(), packed)
+}

@@ -1,0 +1,41 @@
+//! What became of one name of a source.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use format::{Change, ContainerId, StorePath};
+
+pub enum Outcome {
+    /// To be committed.
+    Change(Ready),
+    /// Another name of the file at `target`, which may still be on its way: made last.
+    Link { path: StorePath, target: StorePath, replaces: bool },
+    /// As it was when it was put last.
+    Unchanged { bytes: u64 },
+    /// Neither file, directory nor symlink.
+    Skipped { path: PathBuf, what: &'static str },
+    /// Could not be read.
+    Left { path: PathBuf, why: String },
+    /// Stored as last read, although it kept changing.
+    Changing { path: PathBuf },
+    /// Stored, except for this.
+    Lessened { path: PathBuf, why: String },
+    /// The store failed: the run ends.
+    Failed(anyhow::Error),
+}
+
+pub struct Ready {
+    pub change: Change,
+    /// What bears the name now must go first: it is of another kind, or a file shared with other names.
+    pub replaces: bool,
+    pub references: BTreeSet<ContainerId>,
+    /// Bytes read.
+    pub bytes: u64,
+}
+
+impl Ready {
+    /// A change without content.
+    pub fn plain(change: Change, replaces: bool) -> Self {
+        Ready { change, replaces, references: BTreeSet::new(), bytes: 0 }
+    }
+}

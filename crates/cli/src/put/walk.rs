@@ -1,0 +1,250 @@
+//! The walk: lists directories, here and in the store, and hands out what lies in them.
+//!
+//! It stats directories only; files are the workers'. Directories are held open while their files are under
+//! way, so that nothing outside the tree can be slipped in by renaming.
+
+use std::collections::{HashMap, HashSet};
+use std::ffi::{CString, OsStr};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::SyncSender;
+use std::sync::Arc;
+
+use catalog::{Catalog, FileEntry};
+use format::{Change, FileKind, StorePath};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, CWD};
+use rustix::io::Errno;
+
+use super::observed;
+use super::outcome::{Outcome, Ready};
+use super::Source;
+use crate::commands::list;
+
+/// Names handed to a worker at a time.
+const NAMES_AT_ONCE: usize = 64;
+const OPEN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+/// A local directory and its twin in the store.
+pub struct Directory {
+    pub opened: OwnedFd,
+    pub path: PathBuf,
+}
+
+/// Names of one directory, for one worker.
+pub struct Unit {
+    pub directory: Arc<Directory>,
+    pub names: Vec<Name>,
+}
+
+pub struct Name {
+    pub name: CString,
+    pub target: StorePath,
+    pub file_type: FileType,
+    /// What the store has under it.
+    pub known: Option<FileEntry>,
+}
+
+/// A directory still to be walked.
+struct Pending {
+    parent: Option<Arc<Directory>>,
+    /// Below the parent, or from the working directory.
+    name: CString,
+    path: PathBuf,
+    target: StorePath,
+    known: Option<FileEntry>,
+}
+
+pub struct Walk<'a> {
+    catalog: &'a dyn Catalog,
+    units: SyncSender<Unit>,
+    outcomes: SyncSender<Vec<Outcome>>,
+    avoid: &'a HashSet<(u64, u64)>,
+    pending: Vec<Pending>,
+}
+
+/// The other end of a queue is gone: the run is over.
+struct Over;
+
+type Step = Result<(), Over>;
+
+impl<'a> Walk<'a> {
+    pub fn new(
+        catalog: &'a dyn Catalog,
+        units: SyncSender<Unit>,
+        outcomes: SyncSender<Vec<Outcome>>,
+        avoid: &'a HashSet<(u64, u64)>,
+    ) -> Self {
+        Walk { catalog, units, outcomes, avoid, pending: Vec::new() }
+    }
+
+    /// Walks all sources, or until the run is over.
+    pub fn run(mut self, sources: Vec<Source>) {
+        let _: Step = sources.into_iter().try_for_each(|source| {
+            self.source(source)?;
+            while let Some(pending) = self.pending.pop() {
+                self.directory(pending)?;
+            }
+            Ok(())
+        });
+    }
+
+    fn source(&mut self, source: Source) -> Step {
+        let Source { from, target } = source;
+        let stat = match rustix::fs::statat(CWD, &from, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => stat,
+            Err(error) => return self.left(from, error),
+        };
+        let known = match self.catalog.entry(&target) {
+            Ok(known) => known,
+            Err(error) => return self.tell(Outcome::Failed(error.into())),
+        };
+        let file_type = FileType::from_raw_mode(stat.st_mode);
+        if file_type == FileType::Directory {
+            self.pending.push(Pending { parent: None, name: c_string(from.as_os_str()), path: from, target, known });
+            return Ok(());
+        }
+        let directory = from.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let opened = match rustix::fs::open(directory, OPEN_DIRECTORY, Mode::empty()) {
+            Ok(opened) => opened,
+            Err(error) => return self.left(directory.to_owned(), error),
+        };
+        let name = from.file_name().expect("what is no directory has a name");
+        let names = vec![Name { name: c_string(name), target, file_type, known }];
+        // Shown as it was written.
+        let path = if directory == Path::new(".") { PathBuf::new() } else { directory.to_owned() };
+        self.hand_out(Arc::new(Directory { opened, path }), names)
+    }
+
+    fn directory(&mut self, pending: Pending) -> Step {
+        let opened = match &pending.parent {
+            Some(parent) => {
+                rustix::fs::openat(&parent.opened, &pending.name, OPEN_DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
+            }
+            None => rustix::fs::openat(CWD, &pending.name, OPEN_DIRECTORY, Mode::empty()),
+        };
+        match opened.and_then(|opened| Ok((rustix::fs::fstat(&opened)?, opened))) {
+            Ok((stat, _)) if self.avoid.contains(&(stat.st_dev, stat.st_ino)) => {
+                self.tell(Outcome::Skipped { path: pending.path, what: "the store itself" })
+            }
+            Ok((stat, opened)) => self.opened(pending, stat, opened),
+            Err(error) => self.left(pending.path, error),
+        }
+    }
+
+    fn opened(&mut self, pending: Pending, stat: rustix::fs::Stat, opened: OwnedFd) -> Step {
+        let Pending { path, target, known, .. } = pending;
+        let is_known = known.as_ref().is_some_and(|known| known.attributes.kind == FileKind::Directory);
+        // Its own change comes before those of what lies in it.
+        self.tell(made(&stat, &opened, &path, &target, known.as_ref()))?;
+        let children = match is_known.then(|| self.known_children(&target)).transpose() {
+            Ok(children) => children.unwrap_or_default(),
+            Err(error) => return self.tell(Outcome::Failed(error)),
+        };
+        let entries = match entries(&opened) {
+            Ok(entries) => entries,
+            Err(error) => return self.left(path, error),
+        };
+        self.sort_out(Arc::new(Directory { opened, path }), &target, entries, children)
+    }
+
+    /// Files to the workers, in order; directories onto the pile, the first on top.
+    fn sort_out(
+        &mut self,
+        directory: Arc<Directory>,
+        target: &StorePath,
+        entries: Vec<(CString, FileType)>,
+        mut children: HashMap<Vec<u8>, FileEntry>,
+    ) -> Step {
+        let mut names = Vec::new();
+        let before = self.pending.len();
+        for (name, file_type) in entries {
+            let path = || directory.path.join(OsStr::from_bytes(name.as_bytes()));
+            let target = match target.join(name.as_bytes()) {
+                Ok(target) => target,
+                Err(error) => {
+                    self.tell(Outcome::Left { path: path(), why: error.to_string() })?;
+                    continue;
+                }
+            };
+            let known = children.remove(name.as_bytes());
+            if file_type == FileType::Directory {
+                self.pending.push(Pending { parent: Some(directory.clone()), path: path(), name, target, known });
+                continue;
+            }
+            names.push(Name { name, target, file_type, known });
+            if names.len() == NAMES_AT_ONCE {
+                self.hand_out(directory.clone(), std::mem::take(&mut names))?;
+            }
+        }
+        self.pending[before..].reverse();
+        if names.is_empty() { Ok(()) } else { self.hand_out(directory, names) }
+    }
+
+    fn known_children(&self, directory: &StorePath) -> anyhow::Result<HashMap<Vec<u8>, FileEntry>> {
+        let mut children = HashMap::new();
+        list(self.catalog, directory, false, |listed| {
+            children.extend(listed.into_iter().map(|(path, entry)| (path.name().to_vec(), entry)));
+            Ok(())
+        })?;
+        Ok(children)
+    }
+
+    fn hand_out(&self, directory: Arc<Directory>, names: Vec<Name>) -> Step {
+        self.units.send(Unit { directory, names }).map_err(|_| Over)
+    }
+
+    fn tell(&self, outcome: Outcome) -> Step {
+        self.outcomes.send(vec![outcome]).map_err(|_| Over)
+    }
+
+    fn left(&self, path: PathBuf, error: Errno) -> Step {
+        self.tell(Outcome::Left { path, why: error.to_string() })
+    }
+}
+
+/// The change that makes a directory what it is here, if it is not so already.
+fn made(
+    stat: &rustix::fs::Stat,
+    opened: &OwnedFd,
+    path: &Path,
+    target: &StorePath,
+    known: Option<&FileEntry>,
+) -> Outcome {
+    if target.is_root() || known.is_some_and(|known| observed::is_as_put(stat, known)) {
+        return Outcome::Unchanged { bytes: 0 };
+    }
+    let extended = match observed::extended_of(opened) {
+        Ok(extended) => extended,
+        Err(error) => return Outcome::Left { path: path.to_owned(), why: format!("its extended attributes: {error}") },
+    };
+    let attributes = observed::attributes(stat, FileKind::Directory, extended);
+    let replaces = known.is_some_and(|known| known.attributes.kind != FileKind::Directory);
+    Outcome::Change(Ready::plain(Change::Make { path: target.clone(), attributes }, replaces))
+}
+
+/// Names and types of what lies in a directory, sorted.
+fn entries(directory: &OwnedFd) -> rustix::io::Result<Vec<(CString, FileType)>> {
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        let file_type = match entry.file_type() {
+            FileType::Unknown => {
+                let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                FileType::from_raw_mode(stat.st_mode)
+            }
+            known => known,
+        };
+        entries.push((name.to_owned(), file_type));
+    }
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(entries)
+}
+
+fn c_string(path: &OsStr) -> CString {
+    CString::new(path.as_bytes()).expect("arguments and names hold no NUL")
+}

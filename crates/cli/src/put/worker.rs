@@ -1,0 +1,277 @@
+//! A worker: looks at names, reads what is new, and packs it.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Mutex, PoisonError};
+
+use format::{Attributes, Change, FileKind, Root, StorePath, VersionRecord};
+use repository::{Packed, Packer, Repository};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use store::Claimant;
+
+use super::content::{self, Trouble};
+use super::links::Links;
+use super::observed;
+use super::outcome::{Outcome, Ready};
+use super::walk::{Directory, Name, Unit};
+use crate::progress::Progress;
+
+/// How often a file that changes while it is read is read.
+const ATTEMPTS: usize = 3;
+const OPEN_FILE: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+pub struct Worker<'a> {
+    packer: Packer<'a, Tag>,
+    links: &'a Links,
+    outcomes: SyncSender<Vec<Outcome>>,
+    progress: Progress,
+    buffer: Vec<u8>,
+    /// Of the unit under way.
+    told: Vec<Outcome>,
+}
+
+/// What goes with a file through the packer.
+struct Tag {
+    target: StorePath,
+    attributes: Attributes,
+    replaces: bool,
+    /// Root and size of the version the store has.
+    head: Option<(Root, u64)>,
+    bytes: u64,
+}
+
+/// The store failed, or nobody listens any more.
+enum Stop {
+    Failed(repository::Error),
+    Over,
+}
+
+impl From<repository::Error> for Stop {
+    fn from(error: repository::Error) -> Self {
+        Stop::Failed(error)
+    }
+}
+
+impl<'a> Worker<'a> {
+    pub fn new(
+        repository: &'a Repository,
+        claimant: Claimant,
+        links: &'a Links,
+        outcomes: SyncSender<Vec<Outcome>>,
+        progress: Progress,
+    ) -> Self {
+        let buffer = vec![0; content::READ_BYTES];
+        let packer = Packer::new(repository, claimant);
+        Worker { packer, links, outcomes, progress, buffer, told: Vec::new() }
+    }
+
+    /// Works until the queue is empty and closed, or the run is over.
+    pub fn run(mut self, units: &Mutex<Receiver<Unit>>) {
+        if let Err(Stop::Failed(error)) = self.work(units) {
+            // Whoever commits may be gone already.
+            let _ = self.outcomes.send(vec![Outcome::Failed(error.into())]);
+        }
+    }
+
+    fn work(&mut self, units: &Mutex<Receiver<Unit>>) -> Result<(), Stop> {
+        loop {
+            let unit = units.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(unit) = unit else { break };
+            for name in unit.names {
+                self.name(&unit.directory, name)?;
+            }
+            self.hand_over()?;
+        }
+        self.packer.flush()?;
+        self.hand_over()
+    }
+
+    fn hand_over(&mut self) -> Result<(), Stop> {
+        for packed in self.packer.take_finished() {
+            self.told.push(Outcome::Change(ready(packed)));
+        }
+        if self.told.is_empty() {
+            return Ok(());
+        }
+        self.outcomes.send(std::mem::take(&mut self.told)).map_err(|_| Stop::Over)
+    }
+
+    fn name(&mut self, directory: &Directory, name: Name) -> Result<(), Stop> {
+        let path = || directory.path.join(OsStr::from_bytes(name.name.as_bytes()));
+        if let Some(what) = observed::special(name.file_type) {
+            self.told.push(Outcome::Skipped { path: path(), what });
+            return Ok(());
+        }
+        match self.visit(directory, &name) {
+            Ok(()) => Ok(()),
+            Err(Trouble::Source(error)) => {
+                self.told.push(Outcome::Left { path: path(), why: error.to_string() });
+                Ok(())
+            }
+            Err(Trouble::Store(error)) => Err(Stop::Failed(error)),
+        }
+    }
+
+    fn visit(&mut self, directory: &Directory, name: &Name) -> Result<(), Trouble> {
+        let is_symlink = name.file_type == FileType::Symlink;
+        if name.known.is_none() && !is_symlink {
+            return self.file(directory, name);
+        }
+        let stat = rustix::fs::statat(&directory.opened, &name.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if self.is_another_name(&stat, name) {
+            return Ok(());
+        }
+        match &name.known {
+            Some(known) if observed::is_as_put(&stat, known) => {
+                let bytes = if is_symlink { 0 } else { stat.st_size as u64 };
+                self.progress.add(bytes);
+                self.told.push(Outcome::Unchanged { bytes });
+                Ok(())
+            }
+            _ if observed::kind(&stat) == Some(FileKind::Symlink) => self.symlink(directory, name, &stat),
+            _ => self.file(directory, name),
+        }
+    }
+
+    /// Whether the file was seen under another name; then it becomes a link to that, unless it is one.
+    fn is_another_name(&mut self, stat: &Stat, name: &Name) -> bool {
+        let file = name.known.as_ref().filter(|_| !replaces(stat, name)).map(|known| known.file);
+        let Some(first) = self.links.seen_before(stat, &name.target, file) else { return false };
+        if first.path == name.target {
+            return false;
+        }
+        self.told.push(match (&name.known, first.file) {
+            (Some(known), Some(file)) if known.file == file => Outcome::Unchanged { bytes: 0 },
+            (known, _) => {
+                let replaces = known.as_ref().is_some_and(|known| known.attributes.kind == FileKind::Directory);
+                Outcome::Link { path: name.target.clone(), target: first.path, replaces }
+            }
+        });
+        true
+    }
+
+    fn symlink(&mut self, directory: &Directory, name: &Name, stat: &Stat) -> Result<(), Trouble> {
+        let target = rustix::fs::readlinkat(&directory.opened, &name.name, Vec::new())?;
+        let path = directory.path.join(OsStr::from_bytes(name.name.as_bytes()));
+        let extended = self.extended(observed::extended_of_link(&path), path);
+        let attributes = observed::attributes(stat, FileKind::Symlink, extended);
+        let attributes = Attributes { target: target.into_bytes(), ..attributes };
+        let change = Change::Make { path: name.target.clone(), attributes };
+        self.told.push(Outcome::Change(Ready::plain(change, replaces(stat, name))));
+        Ok(())
+    }
+
+    fn file(&mut self, directory: &Directory, name: &Name) -> Result<(), Trouble> {
+        for attempt in 1.. {
+            let file = open(directory, name)?;
+            let before = rustix::fs::fstat(&file)?;
+            if observed::kind(&before) != Some(FileKind::Regular) {
+                // Replaced since it was listed.
+                let what = observed::special(FileType::from_raw_mode(before.st_mode)).unwrap_or("a directory by now");
+                self.told.push(Outcome::Skipped { path: path(directory, name), what });
+                return Ok(());
+            }
+            if self.is_another_name(&before, name) {
+                return Ok(());
+            }
+            let bytes = self.read(&file, &before)?;
+            let after = rustix::fs::fstat(&file)?;
+            // What the file system makes up while it is read has size 0.
+            let is_whole = bytes == before.st_size as u64 || before.st_size == 0;
+            let is_stable = is_whole && observed::is_same(&before, &after);
+            if !is_stable && attempt < ATTEMPTS {
+                self.packer.abandon()?;
+                continue;
+            }
+            if !is_stable {
+                self.told.push(Outcome::Changing { path: path(directory, name) });
+            }
+            return self.end(directory, name, &file, &before, bytes);
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    /// Begins a file in the packer and gives it all bytes; nothing is left of it there on failure.
+    fn read(&mut self, file: &OwnedFd, stat: &Stat) -> Result<u64, Trouble> {
+        self.packer.begin();
+        let read = content::pack(file.as_fd(), stat, &mut self.packer, &mut self.buffer, &self.progress);
+        if let Err(Trouble::Source(_)) = read {
+            self.packer.abandon()?;
+        }
+        read
+    }
+
+    fn end(
+        &mut self,
+        directory: &Directory,
+        name: &Name,
+        file: &OwnedFd,
+        stat: &Stat,
+        bytes: u64,
+    ) -> Result<(), Trouble> {
+        let extended = self.extended(observed::extended_of(file), path(directory, name));
+        let head = name.known.as_ref().and_then(|known| known.head.as_ref());
+        let tag = Tag {
+            target: name.target.clone(),
+            attributes: observed::attributes(stat, FileKind::Regular, extended),
+            replaces: replaces(stat, name),
+            head: head.map(|head| (head.record.root.clone(), head.record.size)),
+            bytes,
+        };
+        Ok(self.packer.end(tag)?)
+    }
+
+    /// A file is worth keeping without its extended attributes.
+    fn extended(
+        &mut self,
+        found: rustix::io::Result<Vec<(Vec<u8>, Vec<u8>)>>,
+        path: PathBuf,
+    ) -> Vec<(Vec<u8>, Vec<u8>)> {
+        found.unwrap_or_else(|error| {
+            let why = format!("stored without extended attributes: {error}");
+            self.told.push(Outcome::Lessened { path, why });
+            Vec::new()
+        })
+    }
+}
+
+fn path(directory: &Directory, name: &Name) -> PathBuf {
+    directory.path.join(OsStr::from_bytes(name.name.as_bytes()))
+}
+
+/// Reading should leave no trace in access times; only the owner may ask for that.
+fn open(directory: &Directory, name: &Name) -> rustix::io::Result<OwnedFd> {
+    match rustix::fs::openat(&directory.opened, &name.name, OPEN_FILE | OFlags::NOATIME, Mode::empty()) {
+        Err(Errno::PERM) => rustix::fs::openat(&directory.opened, &name.name, OPEN_FILE, Mode::empty()),
+        opened => opened,
+    }
+}
+
+/// Whether what the store has under the name must go before it gets this file: it is of another kind, or it is
+/// another file that shares its content with other names there.
+fn replaces(stat: &Stat, name: &Name) -> bool {
+    name.known.as_ref().is_some_and(|known| {
+        let is_other_kind = observed::kind(stat) != Some(known.attributes.kind);
+        is_other_kind || (known.links > 1 && known.attributes.inode != stat.st_ino)
+    })
+}
+
+/// A file whose content is stored, as a change; of attributes alone when the content is what it was.
+fn ready(packed: Packed<Tag>) -> Ready {
+    let Packed { tag, built, content } = packed;
+    let Tag { target, attributes, replaces, head, bytes } = tag;
+    let is_same = !replaces && head.is_some_and(|(root, size)| root == built.root && size == built.length);
+    if is_same {
+        let change = Change::Attributes { path: target, attributes };
+        return Ready { change, replaces, references: BTreeSet::new(), bytes };
+    }
+    let version = VersionRecord { root: built.root, size: built.length, content: Some(content) };
+    let change = Change::Write { path: target, attributes, version, base: None };
+    Ready { change, replaces, references: built.references, bytes }
+}
