@@ -31,15 +31,14 @@ static void append_slices(struct layout *layout, int64_t first, int64_t count, i
 static void append_cycle(struct layout *layout, const struct dimension *dimension, int64_t stride,
                          struct layout *slice) {
     int64_t block = block_elements(dimension), round = block * dimension->processes;
-    int64_t first = dimension->place * block, reach = not_negative(dimension->elements - first);
-    int64_t whole_blocks = reach / round + (reach % round >= block);
+    int64_t first = dimension->place * block, whole_rounds = not_negative(dimension->elements - first) / round;
     struct layout *one_block = one_dimension(slice, 0, block, stride);
     layout->out_of_memory |= !one_block;
     if (!one_block) return;
-    append_copies(layout, first * stride, (uint64_t)whole_blocks, round * stride, one_block);
+    append_copies(layout, first * stride, (uint64_t)whole_rounds, round * stride, one_block);
     release_layout(one_block);
-    int64_t rest_first = first + whole_blocks * round;
-    append_slices(layout, rest_first, smaller(block, dimension->elements - rest_first), stride, slice);
+    int64_t last = first + whole_rounds * round;
+    append_slices(layout, last, smaller(block, dimension->elements - last), stride, slice);
 }
 
 static struct layout *distribute(const struct dimension *dimension, int64_t stride, struct layout *slice) {

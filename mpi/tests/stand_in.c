@@ -1,7 +1,7 @@
 /* stand_in.c — thalweg.h over plain files, to test the MPI door without a store.
  *
- * A session is a file under $THALWEG_STAND_IN_DIR whose name has % for /. Writes go straight to it; commit, settle and
- * flush have nothing to do. Nonblocking operations are done in order by one thread, after $THALWEG_STAND_IN_DELAY_US each.
+ * A session is a file under $THALWEG_STAND_IN_DIR whose name has % for /. Writes go straight to it; settle and flush have
+ * nothing to do. Nonblocking operations are done in order by one thread, after $THALWEG_STAND_IN_DELAY_US each.
  * $THALWEG_STAND_IN_FAIL names one function that fails with THALWEG_FULL (a test sets it on one rank only). It shares no
  * code with the real client, and so serves as its oracle.
  *
@@ -240,9 +240,16 @@ int thalweg_set_epoch(thalweg_file *file, uint64_t epoch) {
     return told_to_fail("set_epoch");
 }
 
+/* Commits are counted by the length of a file, for tests to see. */
 int thalweg_commit(thalweg_file *file) {
+    char path[4096];
     (void)file;
-    return told_to_fail("commit");
+    if (told_to_fail("commit")) return THALWEG_FULL;
+    snprintf(path, sizeof path, "%s/commits", getenv("THALWEG_STAND_IN_DIR"));
+    int commits = open(path, O_CREAT | O_WRONLY | O_APPEND, 0644);
+    ssize_t written = write(commits, "c", 1);
+    close(commits);
+    return written == 1 ? THALWEG_OK : fail_errno();
 }
 
 int thalweg_size(thalweg_file *file, uint64_t *bytes) {

@@ -164,6 +164,9 @@ pub struct Checkpoint {
     /// (client, stream, sequence): all pieces of that stream up to this one are in this or an earlier checkpoint
     /// of the seat, and are repetitions when they come again.
     pub frontier: Vec<(u64, u32, u64)>,
+    /// (offset, length, stamp): when what is in `root` arrived, where pieces older than some of it may still come
+    /// again; elsewhere everything that comes again is newer.
+    pub stamps: Vec<(u64, u64, u64)>,
 }
 
 /// The moment a collection begins to mark from.

@@ -1,1 +1,209 @@
-//! x
+//! `thalweg.h`: the client of path sessions as C functions.
+//!
+//! Thin on purpose: pointers in, verbs of `transfer::client`, codes out. No panic crosses the boundary, and the
+//! sentence for every failure stays with the thread that saw it.
+
+mod boundary;
+mod reducer;
+
+use std::ffi::{c_char, c_int, c_void, CStr};
+use std::sync::{Arc, OnceLock};
+
+use boundary::{answer, Failure, OK};
+use transfer::client::{Client, File, Operation, Piece, Reduction, Settings, Ticket};
+
+/// One client per process; made by the first call that needs it.
+static CLIENT: OnceLock<Client> = OnceLock::new();
+
+fn client() -> Result<&'static Client, Failure> {
+    if let Some(client) = CLIENT.get() {
+        return Ok(client);
+    }
+    let mut settings = Settings::from_environment()?;
+    settings.reduction = reducer::decide(settings.reduction);
+    let reducer = (settings.reduction == Reduction::Client).then(|| Arc::new(reducer::SegmentReducer) as Arc<_>);
+    Ok(CLIENT.get_or_init(|| Client::new(settings, reducer)))
+}
+
+/// # Safety
+/// The functions below rely on what `thalweg.h` asks of callers: pointers are valid, handles are used until they are
+/// detached or finished and not after.
+unsafe fn name<'a>(name: *const c_char) -> &'a [u8] {
+    unsafe { CStr::from_ptr(name) }.to_bytes()
+}
+
+unsafe fn bytes<'a>(start: *const c_void, count: usize) -> &'a [u8] {
+    unsafe { std::slice::from_raw_parts(start.cast(), count) }
+}
+
+unsafe fn pieces<'a>(start: *const Piece, count: usize) -> &'a [Piece] {
+    if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(start, count) } }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn thalweg_last_error() -> *const c_char {
+    boundary::last_error()
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_open(
+    path: *const c_char,
+    flags: u32,
+    ticket: *mut c_void,
+    capacity: usize,
+    ticket_bytes: *mut usize,
+) -> c_int {
+    answer(|| {
+        let opened = client()?.open(unsafe { name(path) }, flags)?;
+        let encoded = opened.encode();
+        if encoded.len() > capacity {
+            client()?.abandon(&opened)?;
+            return Err(Failure::refused(format!("the ticket needs {} bytes, {capacity} are given", encoded.len())));
+        }
+        unsafe { std::ptr::copy_nonoverlapping(encoded.as_ptr(), ticket.cast(), encoded.len()) };
+        unsafe { *ticket_bytes = encoded.len() };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_abandon(ticket: *const c_void, ticket_bytes: usize) -> c_int {
+    answer(|| Ok(client()?.abandon(&Ticket::decode(unsafe { bytes(ticket, ticket_bytes) })?)?))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_attach(
+    ticket: *const c_void,
+    ticket_bytes: usize,
+    flags: u32,
+    file: *mut *mut File,
+) -> c_int {
+    answer(|| {
+        let ticket = Ticket::decode(unsafe { bytes(ticket, ticket_bytes) })?;
+        let attached = client()?.attach(&ticket, flags)?;
+        unsafe { *file = Box::into_raw(Box::new(attached)) };
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_detach(file: *mut File, last: c_int) -> c_int {
+    answer(|| Ok(unsafe { Box::from_raw(file) }.detach(last != 0)?))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_write(file: *mut File, start: *const Piece, count: usize) -> c_int {
+    answer(|| unsafe { Ok((*file).write(pieces(start, count))?) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_read(file: *mut File, start: *const Piece, count: usize, got: *mut u64) -> c_int {
+    answer(|| unsafe {
+        *got = (*file).read(pieces(start, count))?;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_start_write(
+    file: *mut File,
+    start: *const Piece,
+    count: usize,
+    operation: *mut *mut Operation,
+) -> c_int {
+    answer(|| unsafe {
+        *operation = Box::into_raw(Box::new((*file).start_write(pieces(start, count))?));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_start_read(
+    file: *mut File,
+    start: *const Piece,
+    count: usize,
+    operation: *mut *mut Operation,
+) -> c_int {
+    answer(|| unsafe {
+        *operation = Box::into_raw(Box::new((*file).start_read(pieces(start, count))?));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_test(operation: *mut Operation, done: *mut c_int, got: *mut u64) -> c_int {
+    unsafe { *done = c_int::from((*operation).is_done()) };
+    if unsafe { *done } == 0 {
+        return OK;
+    }
+    unsafe { thalweg_wait(operation, got) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_wait(operation: *mut Operation, got: *mut u64) -> c_int {
+    answer(|| unsafe {
+        *got = Box::from_raw(operation).wait()?;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_is_done(operation: *mut Operation) -> c_int {
+    c_int::from(unsafe { (*operation).is_done() })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_flush(file: *mut File) -> c_int {
+    answer(|| unsafe { Ok((*file).flush()?) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_settle(file: *mut File, epoch: *mut u64) -> c_int {
+    answer(|| unsafe {
+        *epoch = (*file).settle()?;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_set_epoch(file: *mut File, epoch: u64) -> c_int {
+    answer(|| unsafe { Ok((*file).set_epoch(epoch)?) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_commit(file: *mut File) -> c_int {
+    answer(|| unsafe { Ok((*file).commit()?) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_size(file: *mut File, size: *mut u64) -> c_int {
+    answer(|| unsafe {
+        *size = (*file).size()?;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_set_size(file: *mut File, size: u64) -> c_int {
+    answer(|| unsafe { Ok((*file).set_size(size)?) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_lock(file: *mut File) -> c_int {
+    answer(|| unsafe { Ok((*file).lock()?) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_unlock(file: *mut File) -> c_int {
+    answer(|| unsafe { Ok((*file).unlock()?) })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn thalweg_delete(path: *const c_char) -> c_int {
+    answer(|| Ok(client()?.delete(unsafe { name(path) })?))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn thalweg_finalize() -> c_int {
+    answer(|| CLIENT.get().map_or(Ok(()), |client| Ok(client.finalize()?)))
+}

@@ -127,6 +127,18 @@ static void fail_on_last_rank(const char *function) {
 }
 static void fail_no_more(void) { unsetenv("THALWEG_STAND_IN_FAIL"); }
 
+/* The stand-in counts commits. */
+static long commits(void) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/commits", getenv("THALWEG_STAND_IN_DIR"));
+    FILE *log = fopen(path, "r");
+    if (!log) return 0;
+    fseek(log, 0, SEEK_END);
+    long bytes = ftell(log);
+    fclose(log);
+    return bytes;
+}
+
 /* Failures of the store: on one rank, seen by all in collective calls, and by Wait in nonblocking ones. */
 static void failing(const char *name) {
     MPI_File file;
@@ -155,7 +167,9 @@ static void failing(const char *name) {
     fail_on_last_rank("flush");
     FAILS(MPI_File_sync(file), MPI_ERR_NO_SPACE, "told to fail");
     FAILS(MPI_File_set_size(file, 10), MPI_ERR_NO_SPACE, "told to fail");
+    long before = commits();
     FAILS(MPI_File_close(&file), MPI_ERR_NO_SPACE, "told to fail");
+    CHECK(commits() == before, "committed although a rank had failed");
     CHECK(file == MPI_FILE_NULL, "a handle after a failed close");
     fail_no_more();
     const char *by_rank_0[] = {"open", "commit", "settle", "set_size"};

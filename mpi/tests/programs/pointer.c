@@ -53,6 +53,17 @@ static void seeking(const char *name) {
     MPI_Get_count(&status, MPI_INT, &count);
     CHECK(count == 1 && back[0] == 98, "the view's last int is %d, count %d", back[0], count);
     MPI_Type_free(&every_third);
+
+    /* A file that ends within an etype: the end is after that etype, and a read tells the bytes it got. */
+    OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
+    OK(MPI_File_set_size(file, 402));
+    OK(MPI_File_seek(file, 0, MPI_SEEK_END));
+    check_position(file, 101);
+    OK(MPI_File_read_at(file, 99, back, 5, MPI_INT, &status));
+    MPI_Get_elements(&status, MPI_BYTE, &count);
+    CHECK(count == 6, "%d bytes", count);
+    MPI_Get_count(&status, MPI_INT, &count);
+    CHECK(count == MPI_UNDEFINED, "%d ints", count);
     OK(MPI_File_close(&file));
 }
 

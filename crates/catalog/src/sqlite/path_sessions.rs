@@ -111,7 +111,7 @@ impl Writing<'_> {
     }
 
     fn insert_checkpoint(&self, made: &Checkpoint) -> Attempt<()> {
-        let text = "INSERT INTO checkpoints (session, seat, number, holder, epoch, size, root, resized, frontier)
+        let text = "INSERT INTO checkpoints (session, seat, number, holder, epoch, size, root, resized, arrivals)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         let params = (
             made.session.0 as i64,
@@ -122,7 +122,7 @@ impl Writing<'_> {
             made.size as i64,
             made.root.encode(),
             made.resized,
-            encode_frontier(&made.frontier),
+            encode_arrivals(made),
         );
         run(self.sql, text, params)?;
         Ok(())
@@ -164,9 +164,10 @@ fn read_session(row: &Row) -> Attempt<PathSession> {
 }
 
 pub(super) fn checkpoints(sql: &Connection, session: SessionId) -> Attempt<Vec<Checkpoint>> {
-    let text = "SELECT seat, number, holder, epoch, size, root, resized, frontier FROM checkpoints
+    let text = "SELECT seat, number, holder, epoch, size, root, resized, arrivals FROM checkpoints
         WHERE session = ?1 ORDER BY seat, number";
     all(sql, text, [session.0 as i64], |row| {
+        let (frontier, stamps) = decode_arrivals(row.get_ref(7)?.as_blob().map_err(rusqlite::Error::from)?)?;
         Ok(Checkpoint {
             session,
             seat: row.get(0)?,
@@ -176,22 +177,29 @@ pub(super) fn checkpoints(sql: &Connection, session: SessionId) -> Attempt<Vec<C
             size: number(row, 4)?,
             root: Root::decode(row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?)?,
             resized: row.get(6)?,
-            frontier: decode_frontier(row.get_ref(7)?.as_blob().map_err(rusqlite::Error::from)?)?,
+            frontier,
+            stamps,
         })
     })
 }
 
-fn encode_frontier(frontier: &[(u64, u32, u64)]) -> Vec<u8> {
+fn encode_arrivals(made: &Checkpoint) -> Vec<u8> {
     let mut to = Writer::new();
-    to.list(frontier, |to, (client, stream, sequence)| {
+    to.list(&made.frontier, |to, (client, stream, sequence)| {
         to.u64(*client).u32(*stream).u64(*sequence);
+    });
+    to.list(&made.stamps, |to, (offset, length, stamp)| {
+        to.u64(*offset).u64(*length).u64(*stamp);
     });
     to.finish()
 }
 
-fn decode_frontier(bytes: &[u8]) -> format::Result<Vec<(u64, u32, u64)>> {
-    let mut from = Reader::new("checkpoint frontier", bytes);
+type Arrivals = (Vec<(u64, u32, u64)>, Vec<(u64, u64, u64)>);
+
+fn decode_arrivals(bytes: &[u8]) -> format::Result<Arrivals> {
+    let mut from = Reader::new("arrivals of a checkpoint", bytes);
     let frontier = from.list(20, |from| Ok((from.u64()?, from.u32()?, from.u64()?)))?;
+    let stamps = from.list(24, |from| Ok((from.u64()?, from.u64()?, from.u64()?)))?;
     from.end()?;
-    Ok(frontier)
+    Ok((frontier, stamps))
 }

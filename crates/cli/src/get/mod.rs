@@ -18,11 +18,11 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
-use catalog::{FileEntry, Version};
+use catalog::FileEntry;
 use format::{FileKind, StorePath};
 use repository::Repository;
 
-pub use self::range::{get_range, Range};
+pub use self::range::{print, Range};
 pub use self::report::Summary;
 use self::listing::{Listing, Made};
 use self::report::Report;
@@ -47,6 +47,8 @@ pub struct Options {
     pub workers: usize,
     /// Leave holes where zeros were written, too.
     pub sparse: bool,
+    /// Which part of each file.
+    pub range: Range,
 }
 
 /// Fetches everything wanted. Fails when the store or the disk does.
@@ -58,7 +60,7 @@ pub fn get(repository: &Repository, wanted: &[Wanted], options: Options, output:
     let made = std::thread::scope(|scope| {
         for _ in 0..options.workers {
             let (units, report) = (units_out.clone(), &report);
-            scope.spawn(move || Worker::new(repository, report, options.sparse).run(&units));
+            scope.spawn(move || Worker::new(repository, report, options).run(&units));
         }
         // Only the workers hold the queue now: it closes with the last of them.
         drop(units_out);
@@ -118,11 +120,4 @@ fn set_total(repository: &Repository, wanted: &[Wanted], report: &Report, done: 
 pub fn sync(path: &Path) -> anyhow::Result<()> {
     let synced = std::fs::File::open(path).and_then(|file| Ok(rustix::fs::syncfs(file)?));
     synced.with_context(|| crate::shown::local(path))
-}
-
-/// The version to read: the head, or the one numbered.
-pub fn version(repository: &Repository, wanted: &Wanted, number: Option<u64>) -> anyhow::Result<Option<Version>> {
-    let Some(number) = number else { return Ok(wanted.entry.head.clone()) };
-    let versions = repository.catalog().versions(&wanted.path)?;
-    Ok(versions.into_iter().find(|version| version.number == number))
 }

@@ -1,20 +1,11 @@
-//! Part of one file, into a file or onto standard output.
+//! Part of a file: which bytes, and how they come onto standard output.
 
-use std::path::Path;
 use std::str::FromStr;
 
-use anyhow::Context;
-use format::{Attributes, Root};
+use format::VersionRecord;
 use repository::{Piece, Repository};
-use rustix::fs::{Mode, OFlags};
 
-use super::attributes::inherits_acl;
-use super::file::Draft;
-use super::sink::Sink;
-use super::worker::Directory;
 use crate::output::Output;
-use crate::progress::Progress;
-use crate::shown;
 
 const ZEROS: [u8; 65536] = [0; 65536];
 
@@ -46,36 +37,53 @@ impl FromStr for Range {
     }
 }
 
-/// Where part of a file goes.
-pub enum Destination<'a> {
-    File { to: &'a Path, attributes: &'a Attributes, sparse: bool },
-    StandardOutput,
+/// Writes the range to standard output; returns its length.
+pub fn print(repository: &Repository, version: &VersionRecord, range: Range, output: &Output) -> anyhow::Result<u64> {
+    let range = range.within(version.size);
+    let length = range.end - range.start;
+    let mut trouble = None;
+    let read = repository.reader(&version.root, version.size).pieces(range, |piece| {
+        print_piece(piece, output).map_err(|error| {
+            trouble = Some(error);
+            repository::Error::Failed("standard output could not be written".into())
+        })
+    });
+    match trouble {
+        Some(error) => Err(error),
+        None => Ok(read.map(|()| length)?),
+    }
 }
 
-/// Writes the range; returns its length.
-pub fn get_range(
-    repository: &Repository,
-    (root, size): (&Root, u64),
-    range: Range,
-    destination: Destination,
-    output: &Output,
-) -> anyhow::Result<u64> {
-    let range = range.within(size);
-    let length = range.end - range.start;
-    let progress = output.progress("get");
-    progress.set_total(length);
-    match destination {
-        Destination::StandardOutput => print(repository, root, size, range, output, &progress)?,
-        Destination::File { to, attributes, sparse } => {
-            let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let opened = rustix::fs::open(directory, flags, Mode::empty()).with_context(|| shown::local(directory))?;
-            let inherits_acl = inherits_acl(&opened);
-            let directory = Directory { opened, path: directory, inherits_acl };
-            let fetched = save(repository, root, size, range, &directory, to, attributes, sparse, &progress);
-            fetched.with_context(|| shown::local(to))?;
+fn print_piece(piece: Piece, output: &Output) -> anyhow::Result<()> {
+    let mut left = match piece {
+        Piece::Data(bytes) => return output.content(bytes),
+        Piece::Zeros(length) | Piece::Hole(length) => length,
+    };
+    while left > 0 {
+        let count = left.min(ZEROS.len() as u64) as usize;
+        output.content(&ZEROS[..count])?;
+        left -= count as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_cut_at_the_files_end() {
+        assert_eq!("2:3".parse::<Range>().unwrap().within(10), 2..5);
+        assert_eq!("2:".parse::<Range>().unwrap().within(10), 2..10);
+        assert_eq!("8:30".parse::<Range>().unwrap().within(10), 8..10);
+        assert_eq!("99:1".parse::<Range>().unwrap().within(10), 10..10);
+        assert_eq!(format!("1:{}", u64::MAX).parse::<Range>().unwrap().within(10), 1..10);
+    }
+
+    #[test]
+    fn ranges_must_be_numbers() {
+        for text in ["", "5", ":5", "a:5", "1:b", "-1:2", "1:2:3"] {
+            assert!(text.parse::<Range>().is_err(), "{text:?}");
         }
     }
-    progress.finish();
-    Ok(length)
 }

@@ -40,9 +40,9 @@ impl<'a> Sink<'a> {
             })
         });
         match trouble {
-            Some(error) => Err(error.into()),
-            None => Ok(read?),
-        }?;
+            Some(error) => return Err(error.into()),
+            None => read?,
+        }
         Ok(self.end()?)
     }
 

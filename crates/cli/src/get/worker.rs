@@ -1,6 +1,7 @@
 //! A worker: fetches the files of one unit after the other.
 
 use std::ffi::{CStr, OsStr};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -17,12 +18,13 @@ use super::file::{Draft, Trouble};
 use super::listing::Unit;
 use super::report::Report;
 use super::sink::Sink;
+use super::Options;
 use crate::shown;
 
 pub struct Worker<'a> {
     repository: &'a Repository,
     report: &'a Report<'a>,
-    sparse: bool,
+    options: Options,
     /// Lent to one sink after the other.
     buffer: Vec<u8>,
 }
@@ -36,8 +38,8 @@ pub struct Directory<'a> {
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(repository: &'a Repository, report: &'a Report<'a>, sparse: bool) -> Self {
-        Worker { repository, report, sparse, buffer: Vec::new() }
+    pub fn new(repository: &'a Repository, report: &'a Report<'a>, options: Options) -> Self {
+        Worker { repository, report, options, buffer: Vec::new() }
     }
 
     /// Works until the queue is empty and closed, or nothing more can be written.
@@ -81,7 +83,7 @@ impl<'a> Worker<'a> {
                 Ok(())
             }
             // All others would meet the same.
-            Err(Trouble::Disk(error)) if error.kind() == std::io::ErrorKind::StorageFull => {
+            Err(Trouble::Disk(error)) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
                 anyhow::bail!("{}: the disk is full; what was fetched until here is whole", shown::local(&path()))
             }
             Err(trouble) => {
@@ -100,10 +102,12 @@ impl<'a> Worker<'a> {
 
     fn file(&mut self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<String>, Trouble> {
         let draft = Draft::file(directory)?;
-        let size = entry.head.as_ref().map_or(0, |head| head.record.size);
+        let mut size = 0;
         if let Some(head) = &entry.head {
-            let mut sink = Sink::new(draft.opened(), &mut self.buffer, self.sparse, &self.report.progress);
-            sink.fill(&self.repository.reader(&head.record.root, size), 0..size)?;
+            let range = self.options.range.within(head.record.size);
+            size = range.end - range.start;
+            let mut sink = Sink::new(draft.opened(), &mut self.buffer, self.options.sparse, &self.report.progress);
+            sink.fill(&self.repository.reader(&head.record.root, head.record.size), range)?;
         }
         let lacking = draft.finish(name, &entry.attributes)?;
         self.report.count(|summary| {

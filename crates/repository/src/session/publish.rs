@@ -4,7 +4,7 @@ use catalog::{Checkpoint, PathSession};
 use format::{Attributes, Change, FileTimes, Root, SessionId, StorePath, VersionRecord};
 use store::Claimant;
 
-use crate::tree::{splice, Extents};
+use crate::tree::{splice, Built, Extents};
 use crate::{Error, Repository, Result};
 
 /// Tries against other writers of the same path before giving up.
@@ -41,6 +41,31 @@ pub fn recover(repository: &Repository, claimant: Claimant, session: SessionId, 
     Ok(published)
 }
 
+/// Root and size of the file as a commit of the session would make it now; commits nothing. The pages it stores
+/// for that are garbage for collection.
+pub fn unfinished(repository: &Repository, claimant: Claimant, session: &PathSession) -> Result<(Root, u64)> {
+    let checkpoints = repository.catalog.checkpoints(session.id)?;
+    let head = repository.catalog.entry(&session.path)?.and_then(|entry| entry.head);
+    let base = head.as_ref().map(|head| (&head.record.root, head.record.size));
+    let (built, size) = laid_over(repository, claimant, session, base, &checkpoints)?;
+    Ok((built.root, size))
+}
+
+fn laid_over(
+    repository: &Repository,
+    claimant: Claimant,
+    session: &PathSession,
+    base: Option<(&Root, u64)>,
+    checkpoints: &[Checkpoint],
+) -> Result<(Built, u64)> {
+    let mut edits = Extents::default();
+    for checkpoint in checkpoints {
+        edits.lay_manifest(repository, &checkpoint.root, 0)?;
+    }
+    let size = final_size(base, session.nodes.len(), checkpoints);
+    Ok((splice(repository, claimant, base, &edits, size)?, size))
+}
+
 fn commit_over_head(
     repository: &Repository,
     claimant: Claimant,
@@ -54,13 +79,8 @@ fn commit_over_head(
         let (version, size) = (head.number, head.record.size);
         return Ok(Published { path: session.path.clone(), version, size });
     }
-    let mut edits = Extents::default();
-    for checkpoint in checkpoints {
-        edits.lay_manifest(repository, &checkpoint.root, 0)?;
-    }
     let base = head.map(|head| (&head.record.root, head.record.size));
-    let size = final_size(base, session.nodes.len(), checkpoints);
-    let built = splice(repository, claimant, base, &edits, size)?;
+    let (built, size) = laid_over(repository, claimant, session, base, checkpoints)?;
     let attributes = attributes(entry.as_ref().map(|entry| &entry.attributes), now_ns);
     let change = Change::Write {
         path: session.path.clone(),

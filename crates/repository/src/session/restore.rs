@@ -72,8 +72,11 @@ impl State {
                 continue;
             }
             self.size = if checkpoint.resized { checkpoint.size } else { self.size.max(checkpoint.size) };
-            // The oldest stamp: what was sent and is not durable is newer than all of this.
+            // The oldest stamp, where nothing older can come any more.
             self.settled.lay_manifest(repository, &checkpoint.root, 0)?;
+            for (offset, length, stamp) in checkpoint.stamps {
+                self.settled.stamp(repository, offset..offset + length, stamp)?;
+            }
             for (client, stream, sequence) in checkpoint.frontier {
                 self.sources.restored(Source { client, stream }, sequence);
             }

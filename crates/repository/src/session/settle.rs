@@ -21,6 +21,9 @@ struct Taken {
     epoch: u64,
     number: u64,
     frontier: Vec<(u64, u32, u64)>,
+    /// Some of what has come is in segments that are not whole: its senders will send it again after a crash, and
+    /// with it pieces that are in this checkpoint and were overwritten since.
+    some_held_back: bool,
 }
 
 impl Seat {
@@ -37,9 +40,9 @@ impl Seat {
     }
 
     fn settle_in_turn(&self, claimant: Claimant, fragments: bool, epoch: Option<u64>) -> Result<Vec<(Source, u64)>> {
-        let (frontier, pieces) = self.wait_until_reduced(claimant, fragments)?;
+        let (frontier, some_held_back, pieces) = self.wait_until_reduced(claimant, fragments)?;
         self.store_fragments(claimant, pieces)?;
-        if let Some(taken) = self.copy_fresh(epoch, &frontier) {
+        if let Some(taken) = self.copy_fresh(epoch, &frontier, some_held_back) {
             self.checkpoint(claimant, taken)?;
         }
         let mut state = self.usable()?;
@@ -50,7 +53,7 @@ impl Seat {
     }
 
     /// Reduces until nothing that came before now is left, then, under the same lock, takes the fragments.
-    fn wait_until_reduced(&self, claimant: Claimant, fragments: bool) -> Result<(HashMap<Source, u64>, Fragments)> {
+    fn wait_until_reduced(&self, claimant: Claimant, fragments: bool) -> Result<(HashMap<Source, u64>, bool, Fragments)> {
         let (generation, mut frontier) = {
             let mut state = self.usable()?;
             state.unsettled_bytes = 0;
@@ -61,8 +64,8 @@ impl Seat {
             let mut state = self.usable()?;
             if state.staging.is_reduced(generation) {
                 let pieces = if fragments { state.staging.fragments() } else { Vec::new() };
-                hold_back(&mut frontier, &state);
-                return Ok((frontier, pieces));
+                let some_held_back = hold_back(&mut frontier, &state);
+                return Ok((frontier, some_held_back, pieces));
             }
             if !worked {
                 // The rest is in the hands of other workers.
@@ -81,7 +84,12 @@ impl Seat {
         Ok(())
     }
 
-    fn copy_fresh(&self, epoch: Option<u64>, frontier: &HashMap<Source, u64>) -> Option<Taken> {
+    fn copy_fresh(
+        &self,
+        epoch: Option<u64>,
+        frontier: &HashMap<Source, u64>,
+        some_held_back: bool,
+    ) -> Option<Taken> {
         let mut state = self.lock();
         if state.fresh.is_empty() && !state.size_is_new {
             return None;
@@ -93,7 +101,8 @@ impl Seat {
         let epoch = epoch.unwrap_or(state.epoch);
         let frontier = frontier.iter().map(|(source, sequence)| (source.client, source.stream, *sequence)).collect();
         // Readers find the stretches in `fresh` until they are in `settled`: the copies leave only then.
-        Some(Taken { stretches: state.fresh.copy(), size: state.size, resized, epoch, number, frontier })
+        let (stretches, size) = (state.fresh.copy(), state.size);
+        Some(Taken { stretches, size, resized, epoch, number, frontier, some_held_back })
     }
 
     fn checkpoint(&self, claimant: Claimant, taken: Taken) -> Result<()> {
@@ -141,6 +150,7 @@ impl Seat {
                 size: taken.size,
                 resized: taken.resized,
                 frontier: taken.frontier.clone(),
+                stamps: if taken.some_held_back { stamps(&taken.stretches) } else { Vec::new() },
             };
             let references: Vec<ContainerId> = built.references.iter().copied().collect();
             let writer = self.repository.lease.session();
@@ -157,11 +167,27 @@ impl Seat {
     }
 }
 
-/// Pieces that still sit in segments that are not whole keep their senders from forgetting them.
-fn hold_back(frontier: &mut HashMap<Source, u64>, state: &State) {
+/// Pieces that still sit in segments that are not whole keep their senders from forgetting them. Says whether
+/// there are any.
+fn hold_back(frontier: &mut HashMap<Source, u64>, state: &State) -> bool {
+    let mut any = false;
     for (source, first) in state.staging.held_back() {
+        any = true;
         if let Some(sequence) = frontier.get_mut(&source) {
             *sequence = (*sequence).min(first - 1);
         }
     }
+    any
+}
+
+/// When each stretch arrived, neighbours of one arrival joined.
+fn stamps(stretches: &BTreeMap<u64, Stretch>) -> Vec<(u64, u64, u64)> {
+    let mut stamps: Vec<(u64, u64, u64)> = Vec::new();
+    for (offset, stretch) in stretches {
+        match stamps.last_mut() {
+            Some((at, length, stamp)) if *at + *length == *offset && *stamp == stretch.stamp => *length += stretch.length,
+            _ => stamps.push((*offset, stretch.length, stretch.stamp)),
+        }
+    }
+    stamps
 }

@@ -30,6 +30,17 @@ impl Extents {
         })
     }
 
+    /// Notes that what lies in the range was written at `stamp`.
+    pub fn stamp(&mut self, repository: &Repository, range: Range<u64>, stamp: u64) -> Result<()> {
+        let touched: Vec<_> = self.overlapping(range.clone()).map(|(offset, entry, _)| (offset, entry)).collect();
+        for (offset, entry) in touched {
+            let part = offset.max(range.start)..(offset + entry.length).min(range.end);
+            let stamped = narrow(repository, entry, part.start - offset, part.end - part.start)?;
+            self.lay(repository, part.start, stamped, stamp)?;
+        }
+        Ok(())
+    }
+
     /// Takes away what lies in the range, cutting what reaches over its ends.
     pub fn clear(&mut self, repository: &Repository, range: Range<u64>) -> Result<()> {
         let touched: Vec<_> = self.overlapping(range.clone()).map(|(offset, entry, _)| (offset, entry.length)).collect();

@@ -18,9 +18,9 @@ use super::window::Window;
 use crate::message::Request;
 use crate::{Error, Result};
 
-/// After another node process took the seat, reads and settlements wait this long, so that what other clients keep
-/// arrives there first.
-const GRACE: Duration = Duration::from_secs(1);
+/// After another node process took the seat, reads and settlements wait for this part of the patience (a second, by
+/// default), so that what other clients keep arrives there first.
+const GRACE_PART: u32 = 60;
 /// Between a lost seat and the next try elsewhere.
 const MOVE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -279,7 +279,7 @@ impl Lane {
         progress.attachments += 1;
         progress.epoch = epoch;
         if progress.holder.replace(holder).is_some_and(|before| before != holder) {
-            progress.ask_after = Some(now + GRACE);
+            progress.ask_after = Some(now + self.patience / GRACE_PART);
             let kept: Vec<u64> = progress.kept.iter().map(|(sequence, _)| *sequence).collect();
             progress.unreceived.extend(kept);
         }

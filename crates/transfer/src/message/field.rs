@@ -85,7 +85,7 @@ record! {
     FileEntry, 62, { file, attributes, head, links };
     Committed, 12, { sequence, numbers };
     PathSession, 41, { id, path, nodes, stripe_bytes, job, opened_ns, handles, interrupted };
-    Checkpoint, 54, { session, seat, holder, number, epoch, root, size, resized, frontier };
+    Checkpoint, 58, { session, seat, holder, number, epoch, root, size, resized, frontier, stamps };
 }
 
 macro_rules! wrapped {

@@ -1,0 +1,208 @@
+//! `thalweg get`: files and trees out of a store.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{bail, Context};
+use catalog::{FileEntry, Version};
+use format::{Attributes, FileKind, VersionRecord};
+use repository::{Access, Repository};
+use serde_json::{json, Value};
+
+use super::{sessions_of, COMMITTER};
+use crate::failure::Incomplete;
+use crate::get::{get, print, sync, Options, Range, Summary, Wanted};
+use crate::opening::open_store;
+use crate::output::Output;
+use crate::place::{is_place, Place};
+use crate::shown;
+
+/// Fetch files and trees, or part of a file
+#[derive(clap::Args)]
+#[command(after_help = "As with cp -a: into DEST if it is a directory, ends in a slash, or there are several sources, and\n\
+                        otherwise under that name; what is there is replaced, each file at once when it is whole. A file\n\
+                        that is damaged in the store is named and the others go on; the exit code is 3 then.\n\n\
+                        Example: thalweg get /scratch/st::run1 copy\n\
+                        Example: thalweg get /scratch/st::run1/out.dat - --range 4096:512 | od -f")]
+pub struct Arguments {
+    /// What to fetch, and last where to (`-`: standard output)
+    #[arg(required = true, num_args = 2.., value_names = ["STORE::PATH", "DEST"])]
+    paths: Vec<OsString>,
+    /// Only these bytes of a file; without LENGTH, to its end
+    #[arg(long, value_name = "OFFSET:LENGTH")]
+    range: Option<Range>,
+    /// This version of a file instead of the newest
+    #[arg(long, value_name = "N", conflicts_with = "unfinished")]
+    version: Option<u64>,
+    /// What a live or interrupted session has checkpointed of a file, though it is not committed
+    #[arg(long)]
+    unfinished: bool,
+    /// Leave holes also where zeros were written
+    #[arg(long)]
+    sparse: bool,
+    /// Return when everything is on the disk
+    #[arg(long)]
+    sync: bool,
+}
+
+pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
+    let (to, places) = arguments.paths.split_last().expect("clap asks for two");
+    let places = Place::parse_all(places)?;
+    if is_place(to) {
+        bail!("{}: the destination of get is a local path", shown::local(Path::new(to)));
+    }
+    // Reading what is unfinished makes pages of a manifest for it.
+    let access = if arguments.unfinished { Access::Write } else { Access::Read };
+    let repository = open_store(&places[0].store, access)?;
+    let entries = entries(&repository, &places, &arguments)?;
+    let done = if to == "-" {
+        print_all(&repository, &places, &entries, &arguments, output)
+    } else {
+        fetch(&repository, places, entries, Path::new(to), &arguments, output)
+    };
+    repository.close()?;
+    done
+}
+
+/// What each place stands for, with the version to read as its head.
+fn entries(repository: &Repository, places: &[Place], arguments: &Arguments) -> anyhow::Result<Vec<FileEntry>> {
+    let is_one_file = arguments.range.is_some() || arguments.version.is_some() || arguments.unfinished;
+    if is_one_file && places.len() > 1 {
+        bail!("--range, --version and --unfinished take one file at a time");
+    }
+    let entries: Vec<_> = places.iter().map(|place| entry(repository, place, arguments)).collect::<Result<_, _>>()?;
+    let other = places.iter().zip(&entries).find(|(_, entry)| entry.attributes.kind != FileKind::Regular);
+    match other {
+        Some((place, _)) if is_one_file => bail!("{place}: --range, --version and --unfinished are for regular files"),
+        _ => Ok(entries),
+    }
+}
+
+fn entry(repository: &Repository, place: &Place, arguments: &Arguments) -> anyhow::Result<FileEntry> {
+    let found = repository.catalog().entry(&place.path)?;
+    if arguments.unfinished {
+        return unfinished(repository, place, found);
+    }
+    let Some(mut entry) = found else {
+        if sessions_of(repository.catalog(), &place.path)?.is_empty() {
+            bail!("{place}: no such file or directory in the store");
+        }
+        bail!("{place}: nothing is committed yet; --unfinished reads what its session has checkpointed");
+    };
+    if let Some(number) = arguments.version {
+        let versions = repository.catalog().versions(&place.path)?;
+        let version = versions.into_iter().find(|version| version.number == number);
+        entry.head = Some(version.with_context(|| format!("{place}: there is no version {number}; `thalweg stat` lists them"))?);
+    }
+    Ok(entry)
+}
+
+/// The file as the newest session of its path would leave it, if it were committed now.
+fn unfinished(repository: &Repository, place: &Place, found: Option<FileEntry>) -> anyhow::Result<FileEntry> {
+    let Some(session) = sessions_of(repository.catalog(), &place.path)?.pop() else {
+        bail!("{place}: no session has anything unfinished there");
+    };
+    let (root, size) = repository::unfinished(repository, COMMITTER, &session)?;
+    let attributes = Attributes { mode: 0o644, ..Attributes::default() };
+    let mut entry = found.unwrap_or(FileEntry { file: Default::default(), attributes, head: None, links: 1 });
+    let record = VersionRecord { root, size, content: None };
+    entry.head = Some(Version { number: 0, committed_ns: 0, record });
+    Ok(entry)
+}
+
+fn print_all(
+    repository: &Repository,
+    places: &[Place],
+    entries: &[FileEntry],
+    arguments: &Arguments,
+    output: &Output,
+) -> anyhow::Result<()> {
+    if output.is_json() {
+        bail!("--json and `-` both want standard output; give DEST a name");
+    }
+    for (place, entry) in places.iter().zip(entries) {
+        let Some(head) = &entry.head else { bail!("{place}: only regular files go to standard output") };
+        let range = arguments.range.unwrap_or(Range::WHOLE);
+        print(repository, &head.record, range, output).with_context(|| place.to_string())?;
+    }
+    Ok(())
+}
+
+fn fetch(
+    repository: &Repository,
+    places: Vec<Place>,
+    entries: Vec<FileEntry>,
+    to: &Path,
+    arguments: &Arguments,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let into = to.is_dir();
+    if !into && (places.len() > 1 || to.as_os_str().as_bytes().ends_with(b"/")) {
+        std::fs::create_dir_all(to).with_context(|| shown::local(to))?;
+    }
+    let into = to.is_dir();
+    let wanted = places.into_iter().zip(entries).map(|(place, entry)| wanted(place, entry, to, into));
+    let wanted: Vec<_> = wanted.collect::<anyhow::Result<_>>()?;
+    let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let range = arguments.range.unwrap_or(Range::WHOLE);
+    let summary = get(repository, &wanted, Options { workers, sparse: arguments.sparse, range }, output)?;
+    if arguments.sync {
+        sync(if into { to } else { parent(to) })?;
+    }
+    output.document(&fields(&summary))?;
+    output.summary(line(&summary))?;
+    match summary.lost.len() as u64 {
+        0 => Ok(()),
+        lost => Err(Incomplete(format!("{} could not be fetched; the rest is there", shown::count(lost, "file"))).into()),
+    }
+}
+
+/// The root has no name of its own: its content goes into the destination.
+fn wanted(place: Place, entry: FileEntry, to: &Path, into: bool) -> anyhow::Result<Wanted> {
+    let name = std::ffi::OsStr::from_bytes(place.path.name());
+    let to = if into && !name.is_empty() { to.join(name) } else { to.to_owned() };
+    if entry.attributes.kind != FileKind::Directory && to.is_dir() && !to.is_symlink() {
+        bail!("{}: is a directory, and {place} is not", shown::local(&to));
+    }
+    Ok(Wanted { path: place.path, entry, to })
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn fields(summary: &Summary) -> Value {
+    let named = |list: &[(PathBuf, String)]| -> Vec<Value> {
+        let named = list.iter().map(|(path, why)| {
+            let mut fields = shown::path_fields(path.as_os_str().as_encoded_bytes());
+            fields.insert("why".into(), why.clone().into());
+            Value::Object(fields)
+        });
+        named.collect()
+    };
+    json!({
+        "files": summary.files,
+        "directories": summary.directories,
+        "symlinks": summary.symlinks,
+        "links": summary.links,
+        "bytes": summary.bytes,
+        "failed": named(&summary.lost),
+        "lessened": named(&summary.lessened),
+    })
+}
+
+fn line(summary: &Summary) -> String {
+    let mut line = format!("got {} ({})", shown::count(summary.files, "file"), shown::size(summary.bytes));
+    for (number, what) in
+        [(summary.directories, "directories"), (summary.symlinks, "symlinks"), (summary.links, "hard links")]
+    {
+        if number > 0 {
+            line += &format!(", {number} {what}");
+        }
+    }
+    if !summary.lessened.is_empty() {
+        line += &format!(", {} attributes left out", summary.lessened.len());
+    }
+    line
+}

@@ -1,0 +1,104 @@
+//! Where Rust ends: failures become codes and a sentence, panics become failures.
+
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, CString};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use transfer::client::OpenError;
+use transfer::message::FailureKind;
+
+/// The numbers of `thalweg_code`; they never change meaning.
+pub const OK: c_int = 0;
+const NOT_FOUND: c_int = 1;
+const EXISTS: c_int = 2;
+const REFUSED: c_int = 3;
+const UNAVAILABLE: c_int = 4;
+const FULL: c_int = 5;
+const CORRUPT: c_int = 6;
+const IO: c_int = 7;
+const CONFIGURATION: c_int = 8;
+
+pub struct Failure {
+    code: c_int,
+    text: String,
+}
+
+thread_local! {
+    static LAST: RefCell<CString> = RefCell::default();
+}
+
+/// Runs a call; its failure is kept for [`last_error`].
+pub fn answer(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
+    let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+        Err(Failure { code: IO, text: format!("thalweg broke a promise of its own: {}", said.unwrap_or("no reason given")) })
+    });
+    match outcome {
+        Ok(()) => OK,
+        Err(failure) => {
+            let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
+            LAST.with(|last| *last.borrow_mut() = text);
+            failure.code
+        }
+    }
+}
+
+/// Valid until the thread's next call.
+pub fn last_error() -> *const c_char {
+    LAST.with(|last| last.borrow().as_ptr())
+}
+
+impl Failure {
+    pub fn refused(text: String) -> Self {
+        Failure { code: REFUSED, text }
+    }
+}
+
+impl From<transfer::Error> for Failure {
+    fn from(error: transfer::Error) -> Self {
+        let code = match &error {
+            transfer::Error::Unavailable { .. } => UNAVAILABLE,
+            transfer::Error::Refused(_) => REFUSED,
+            transfer::Error::Protocol { .. } => IO,
+            transfer::Error::Failed(failure) => code_of(failure.kind),
+        };
+        Failure { code, text: error.to_string() }
+    }
+}
+
+impl From<OpenError> for Failure {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::Configuration(text) => Failure { code: CONFIGURATION, text },
+            OpenError::Transfer(error) => error.into(),
+        }
+    }
+}
+
+fn code_of(kind: FailureKind) -> c_int {
+    match kind {
+        FailureKind::NotFound => NOT_FOUND,
+        FailureKind::Exists => EXISTS,
+        FailureKind::Refused => REFUSED,
+        FailureKind::Unavailable => UNAVAILABLE,
+        FailureKind::Full => FULL,
+        FailureKind::Corrupt => CORRUPT,
+        _ => IO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::CStr;
+
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_a_code_and_a_sentence() {
+        assert_eq!(answer(|| panic!("seven")), IO);
+        // SAFETY: no other call of this thread comes between.
+        let text = unsafe { CStr::from_ptr(last_error()) }.to_str().unwrap();
+        assert!(text.contains("seven"), "{text}");
+        assert_eq!(answer(|| Ok(())), OK);
+    }
+}

@@ -1,0 +1,60 @@
+//! The reducer the client is given: the same digests and codecs that nodes use.
+
+use format::{Block, BlockKind, Fingerprint, Settings};
+use segment::{BlockBuilder, fingerprint, is_zero};
+use transfer::client::{Reducer, Reduction, ZEROS};
+
+pub struct SegmentReducer;
+
+impl Reducer for SegmentReducer {
+    fn fingerprint(&self, settings: &Settings, segment: &[u8]) -> Fingerprint {
+        if is_zero(segment) { ZEROS } else { fingerprint(settings.fingerprint, segment) }
+    }
+
+    fn encode(&self, settings: &Settings, segments: &[(Fingerprint, &[u8])]) -> Vec<Block> {
+        let mut builder = BlockBuilder::new(BlockKind::Data, 0);
+        let mut blocks = Vec::new();
+        for (fingerprint, bytes) in segments {
+            if !builder.is_empty() && !builder.fits(bytes.len()) {
+                blocks.push(builder.finish(settings.codec));
+            }
+            builder.push(*fingerprint, bytes);
+        }
+        if !builder.is_empty() {
+            blocks.push(builder.finish(settings.codec));
+        }
+        blocks
+    }
+}
+
+/// What `auto` means here. The link's rate is not measured, so the model has nothing that speaks for the program's
+/// own cores: the node reduces.
+pub fn decide(wanted: Reduction) -> Reduction {
+    match wanted {
+        Reduction::Auto => Reduction::Node,
+        decided => decided,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use format::StoreId;
+
+    use super::*;
+
+    #[test]
+    fn blocks_hold_the_segments_in_order() {
+        let settings = Settings::new(StoreId::default());
+        let segments: Vec<Vec<u8>> = (0..100u8).map(|number| vec![number; 8192]).collect();
+        let named: Vec<(Fingerprint, &[u8])> = segments
+            .iter()
+            .map(|segment| (SegmentReducer.fingerprint(&settings, segment), segment.as_slice()))
+            .collect();
+        assert_eq!(named[0].0, ZEROS);
+        let blocks = SegmentReducer.encode(&settings, &named[1..]);
+        assert!(blocks.len() > 1);
+        let decoded: Vec<u8> =
+            blocks.iter().flat_map(|block| segment::decode_verified(block, settings.fingerprint).unwrap()).collect();
+        assert!(decoded == segments[1..].concat());
+    }
+}
