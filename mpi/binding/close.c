@@ -1,4 +1,4 @@
-/* close.c — MPI_File_close: everything written becomes a version under the file's name, or the close fails everywhere.
+/* close.c — MPI_File_close: everything written becomes a version under the file's name, or close fails everywhere.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -1,7 +1,7 @@
 /* errors.h — failures inside the binding: an MPI error class, and a sentence kept for the thread.
  *
- * Functions of the binding return a class (MPI_SUCCESS is 0); only the outermost wrapper turns it into an error code and
- * calls the file's error handler.
+ * Functions of the binding return a class (MPI_SUCCESS is 0); only the outermost wrapper turns it into an error code
+ * and calls the file's error handler.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

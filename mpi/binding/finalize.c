@@ -1,8 +1,8 @@
 /* finalize.c — MPI_Finalize waits for commits that still go on, and a failed one fails the process.
  *
- * MPI_Finalize's own return code is ignored by nearly every program, so the failure is kept and the door ends the process
- * with it, after the program's exit handlers. Libraries such as HDF5 close files from within MPI_Finalize: hence the
- * second look.
+ * MPI_Finalize's own return code is ignored by nearly every program, so the failure is kept and the door ends the
+ * process with it, after the program's exit handlers. Libraries such as HDF5 close files from within MPI_Finalize:
+ * hence the second look.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

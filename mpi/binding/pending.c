@@ -62,7 +62,7 @@ static int query(void *state, MPI_Status *status) {
     return MPI_SUCCESS;
 }
 
-/* MPI is about to free the request: from now on another thread may get the same handle for a request that is not ours. */
+/* MPI is about to free the request: another thread may then get the same handle for a request that is not ours. */
 static int free_request(void *state) {
     forget(state);
     return MPI_SUCCESS;

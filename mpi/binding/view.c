@@ -1,7 +1,7 @@
 /* view.c — see view.h.
  *
- * MPI demands that a filetype's displacements never decrease, so the place of a data byte grows with its number: the end
- * of the file is found in the view by bisection, whatever the filetype's form.
+ * MPI demands that a filetype's displacements never decrease, so the place of a data byte grows with its number: the
+ * end of the file is found in the view by bisection, whatever the filetype's form.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -24,7 +24,8 @@ static void free_type(MPI_Datatype *type) {
 static int check_representation(const char *name) {
     if (!name) return fail(MPI_ERR_UNSUPPORTED_DATAREP, "no data representation given");
     if (strcasecmp(name, "native") == 0 || strcasecmp(name, "internal") == 0) return MPI_SUCCESS;
-    return fail(MPI_ERR_UNSUPPORTED_DATAREP, "SD: files know the data representations native and internal, not %s", name);
+    return fail(MPI_ERR_UNSUPPORTED_DATAREP, "SD: files know the data representations native and internal, not %s",
+                name);
 }
 
 static int check_types(const struct view *view) {
@@ -55,7 +56,8 @@ int make_view(struct view *view, MPI_Offset displacement, MPI_Datatype etype, MP
     *view = (struct view){.displacement = displacement, .etype = MPI_DATATYPE_NULL, .filetype = MPI_DATATYPE_NULL};
     if (displacement == MPI_DISPLACEMENT_CURRENT)
         return fail(MPI_ERR_ARG, "MPI_DISPLACEMENT_CURRENT is for files opened with MPI_MODE_SEQUENTIAL");
-    if (displacement < 0) return fail(MPI_ERR_ARG, "the view's displacement is negative: %lld", (long long)displacement);
+    if (displacement < 0)
+        return fail(MPI_ERR_ARG, "the view's displacement is negative: %lld", (long long)displacement);
     int failed = check_representation(data_representation);
     if (failed) return failed;
     snprintf(view->data_representation, sizeof view->data_representation, "%s", data_representation);

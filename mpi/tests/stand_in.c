@@ -1,9 +1,9 @@
 /* stand_in.c — thalweg.h over plain files, to test the MPI door without a store.
  *
- * A session is a file under $THALWEG_STAND_IN_DIR whose name has % for /. Writes go straight to it; settle and flush have
- * nothing to do. Nonblocking operations are done in order by one thread, after $THALWEG_STAND_IN_DELAY_US each.
- * $THALWEG_STAND_IN_FAIL names one function that fails with THALWEG_FULL (a test sets it on one rank only). It shares no
- * code with the real client, and so serves as its oracle.
+ * A session is a file under $THALWEG_STAND_IN_DIR whose name has % for /. Writes go straight to it; settle and flush
+ * have nothing to do. Nonblocking operations are done in order by one thread, after $THALWEG_STAND_IN_DELAY_US each.
+ * $THALWEG_STAND_IN_FAIL names one function that fails with THALWEG_FULL (a test sets it on one rank only). It shares
+ * no code with the real client, and so serves as its oracle.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

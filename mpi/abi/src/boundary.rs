@@ -1,8 +1,8 @@
 //! Where Rust ends: failures become codes and a sentence, panics become failures.
 
 use std::cell::RefCell;
-use std::ffi::{c_char, c_int, CString};
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::ffi::{CString, c_char, c_int};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use transfer::client::OpenError;
 use transfer::message::FailureKind;
@@ -31,7 +31,10 @@ thread_local! {
 pub fn answer(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let outcome = catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Err(Failure { code: IO, text: format!("thalweg broke a promise of its own: {}", said.unwrap_or("no reason given")) })
+        Err(Failure {
+            code: IO,
+            text: format!("thalweg broke a promise of its own: {}", said.unwrap_or("no reason given")),
+        })
     });
     match outcome {
         Ok(()) => OK,

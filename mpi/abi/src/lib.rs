@@ -6,10 +6,10 @@
 mod boundary;
 mod reducer;
 
-use std::ffi::{c_char, c_int, c_void, CStr};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, OnceLock};
 
-use boundary::{answer, Failure, OK};
+use boundary::{Failure, OK, answer};
 use transfer::client::{Client, File, Operation, Piece, Reduction, Settings, Ticket};
 
 /// One client per process; made by the first call that needs it.

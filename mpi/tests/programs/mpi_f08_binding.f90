@@ -20,7 +20,8 @@ program through_mpi_f08
     call MPI_Type_create_f90_real(15, 307, real_type)
     if (rank == 0) call MPI_File_delete(trim(prefix)//'f08', MPI_INFO_NULL, code)
     call MPI_Barrier(MPI_COMM_WORLD)
-    call MPI_File_open(MPI_COMM_WORLD, trim(prefix)//'f08', ior(MPI_MODE_CREATE, MPI_MODE_RDWR), MPI_INFO_NULL, file, code)
+    call MPI_File_open(MPI_COMM_WORLD, trim(prefix)//"f08", ior(MPI_MODE_CREATE, MPI_MODE_RDWR), MPI_INFO_NULL, file, &
+                       code)
     if (code /= MPI_SUCCESS) errors = errors + 1
     call MPI_Type_create_subarray(2, [n, n * ranks], [n, n], [0, n * rank], MPI_ORDER_FORTRAN, real_type, view)
     call MPI_Type_commit(view)

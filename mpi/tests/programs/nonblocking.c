@@ -1,5 +1,5 @@
-/* Nonblocking accesses mixed with messages in every form of Wait and Test, with null and persistent requests among them,
- * freed and cancelled ones, and a close while nothing waits. */
+/* Nonblocking accesses mixed with messages in every form of Wait and Test, with null and persistent requests among
+ * them, freed and cancelled ones, and a close while nothing waits. */
 #include "check.h"
 
 #define ROUNDS 12

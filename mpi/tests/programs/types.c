@@ -94,8 +94,8 @@ static MPI_Datatype random_struct(MPI_Datatype old) {
     return made;
 }
 
-/* Two things are avoided because Open MPI 4.1 gets them wrong, so that MPI_Pack is no oracle: strides of minus one block,
- * and distributed arrays of empty types. */
+/* Two things are avoided because Open MPI 4.1 gets them wrong, so that MPI_Pack is no oracle: strides of minus one
+ * block, and distributed arrays of empty types. */
 static MPI_Datatype derive(MPI_Datatype old, int monotonic) {
     MPI_Datatype made;
     int bytes;

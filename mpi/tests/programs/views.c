@@ -1,6 +1,6 @@
 /* Views of several ranks on one file: blocks, vectors, subarrays, distributed arrays, indexed blocks and structs with
- * holes. The whole file is compared with an oracle in memory, and so is the same program's plain file, except where views
- * leave holes: both MPIs leave there what their buffers happened to hold. */
+ * holes. The whole file is compared with an oracle in memory, and so is the same program's plain file, except where
+ * views leave holes: both MPIs leave there what their buffers happened to hold. */
 #include "check.h"
 
 #define ELEMENTS 60 /* per rank and step */
@@ -83,7 +83,8 @@ static const struct scheme schemes[] = {
 };
 
 static void fill(unsigned char *bytes, int owner, int step) {
-    for (int at = 0; at < ELEMENTS * 8; at++) bytes[at] = pattern((uint64_t)owner, (uint64_t)(step * ELEMENTS * 8 + at));
+    int first = step * ELEMENTS * 8;
+    for (int at = 0; at < ELEMENTS * 8; at++) bytes[at] = pattern((uint64_t)owner, (uint64_t)(first + at));
 }
 
 /* Memory with gaps: each double is followed by 4 unused bytes. */

@@ -32,11 +32,35 @@ impl Assembly {
         }
     }
 
-    /// A segment that was whole, about to be partly overwritten.
-    pub fn from_whole(bytes: &[u8], stamp: u64) -> Self {
+    /// A segment that was whole, about to be partly overwritten; `parts` says when each part of it came.
+    pub fn from_whole(bytes: &[u8], parts: &[(Range<u32>, u64)]) -> Self {
         let mut assembly = Assembly::new(bytes.len() as u32);
-        assembly.lay(0, bytes, stamp);
+        for (range, stamp) in parts {
+            assembly.lay(range.start, &bytes[range.start as usize..range.end as usize], *stamp);
+        }
         assembly
+    }
+
+    /// What has come, in order, and when. Arrivals from `precise_below` on come in the order of their stamps, so
+    /// that the newest can stand for all of them; those before it (sent again after a crash) are told apart.
+    pub fn parts(&self, precise_below: u64) -> Vec<(Range<u32>, u64)> {
+        if self.pieces.iter().all(|(_, stamp)| *stamp >= precise_below) {
+            return self.covered_ranges().into_iter().map(|range| (range, self.newest)).collect();
+        }
+        let mut stamps = vec![0; self.bytes.len()];
+        for (range, stamp) in &self.pieces {
+            let within = &mut stamps[range.start as usize..range.end as usize];
+            within.iter_mut().for_each(|at| *at = (*at).max(*stamp));
+        }
+        let mut parts: Vec<(Range<u32>, u64)> = Vec::new();
+        for (at, stamp) in stamps.into_iter().enumerate().filter(|(_, stamp)| *stamp != 0) {
+            let at = at as u32;
+            match parts.last_mut() {
+                Some((last, known)) if last.end == at && *known == stamp => last.end += 1,
+                _ => parts.push((at..at + 1, stamp)),
+            }
+        }
+        parts
     }
 
     /// Lays a piece at `offset` in the segment; bytes that a later arrival has written stay.
@@ -91,9 +115,9 @@ impl Assembly {
     /// Only what lies before `end`.
     pub fn cut(&self, end: u32) -> Self {
         let mut cut = Assembly::new(self.bytes.len() as u32);
-        for range in self.covered_ranges().into_iter().filter(|range| range.start < end) {
+        for (range, stamp) in self.parts(u64::MAX).into_iter().filter(|(range, _)| range.start < end) {
             let range = range.start..range.end.min(end);
-            cut.lay(range.start, &self.bytes[range.start as usize..range.end as usize], self.newest);
+            cut.lay(range.start, &self.bytes[range.start as usize..range.end as usize], stamp);
         }
         cut.firsts = self.firsts.clone();
         cut

@@ -21,7 +21,8 @@ pub(super) struct Stretch {
 }
 
 impl Stretch {
-    fn cut(&self, from: u64, length: u64) -> Stretch {
+    /// `length` bytes of it, from `from` on.
+    pub fn cut(&self, from: u64, length: u64) -> Stretch {
         let content = match self.content {
             Content::Segment { place, fingerprint, bytes, skip } => {
                 Content::Segment { place, fingerprint, bytes, skip: skip + from as u32 }

@@ -60,9 +60,14 @@ impl Seat {
     fn note_reduced(&self, taken: &[(u64, Whole)], contents: Vec<Content>) {
         let mut state = self.lock();
         for ((index, whole), content) in taken.iter().zip(contents) {
-            if state.staging.reduced(*index, whole.stamp) {
-                let length = whole.len() as u64;
-                state.lay_fresh(index * self.options.segment_bytes as u64, Stretch { length, content, stamp: whole.stamp });
+            if !state.staging.reduced(*index, whole.stamp) {
+                continue;
+            }
+            let start = index * self.options.segment_bytes as u64;
+            for (range, stamp) in &whole.parts {
+                let (from, length) = (range.start as u64, (range.end - range.start) as u64);
+                let part = Stretch { length: whole.len() as u64, content, stamp: *stamp }.cut(from, length);
+                state.lay_fresh(start + from, part);
             }
         }
         self.changed.notify_all();

@@ -38,8 +38,10 @@ impl Seat {
 
 impl State {
     fn new(segment_bytes: u32, budget: Arc<Budget>, number: u64) -> Self {
+        // Every taking of the seat has a higher number, so its stamps are above those given before.
+        let first_stamp = number << 40;
         State {
-            staging: Staging::new(segment_bytes, budget),
+            staging: Staging::new(segment_bytes, first_stamp, budget),
             fresh: Fresh::default(),
             settled: Extents::default(),
             sources: Sources::default(),
@@ -48,8 +50,7 @@ impl State {
             resized: false,
             size_is_new: false,
             epoch: 0,
-            // Every taking of the seat has a higher number, so its stamps are above those given before.
-            last_stamp: number << 40,
+            last_stamp: first_stamp,
             next_checkpoint: number,
             unsettled_bytes: 0,
             failure: None,

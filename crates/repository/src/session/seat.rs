@@ -134,11 +134,18 @@ impl Seat {
                 }
                 None => Content::Zero,
             };
-            let range = *offset..*offset + segment.bytes as u64;
-            state.staging.supersede(stamp, range.clone());
-            state.lay_fresh(*offset, Stretch { length: segment.bytes as u64, content, stamp });
-            state.grow(range.end);
-            state.unsettled_bytes += segment.bytes as u64;
+            let stretch = Stretch { length: segment.bytes as u64, content, stamp };
+            if state.staging.supersede(stamp, *offset) {
+                state.lay_fresh(*offset, stretch);
+                state.grow(offset + stretch.length);
+            } else {
+                let mut payload = vec![0; segment.bytes as usize];
+                self.read_entry(stretch.entry(), 0, &mut payload)?;
+                let payload = Arc::new(payload);
+                let arrived = Arrived { payload, stamp, source: arrival.source, sequence: arrival.sequence };
+                state.stage(&arrived, 0, *offset, stretch.length, true);
+            }
+            state.unsettled_bytes += stretch.length;
         }
         state.sources.received(arrival.source, arrival.sequence, stamp);
         Ok(())

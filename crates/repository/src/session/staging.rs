@@ -14,9 +14,15 @@ pub(super) struct Whole {
     payload: Arc<Vec<u8>>,
     at: usize,
     bytes: u32,
+    /// The newest of its parts'.
     pub stamp: u64,
+    /// When each part of it came.
+    pub parts: Parts,
     generation: u64,
 }
+
+/// Ranges of a segment, in order, each with its stamp.
+pub(super) type Parts = Vec<(Range<u32>, u64)>;
 
 impl std::ops::Deref for Whole {
     type Target = [u8];
@@ -44,6 +50,8 @@ pub(super) type Fragments = Vec<(u64, Vec<u8>, u64)>;
 
 pub(super) struct Staging {
     segment_bytes: u32,
+    /// Stamps below this are of pieces that came to a seat before this one and are sent again.
+    first_stamp: u64,
     budget: Arc<Budget>,
     partial: BTreeMap<u64, Partial>,
     whole: BTreeMap<u64, Whole>,
@@ -55,9 +63,10 @@ pub(super) struct Staging {
 }
 
 impl Staging {
-    pub fn new(segment_bytes: u32, budget: Arc<Budget>) -> Self {
+    pub fn new(segment_bytes: u32, first_stamp: u64, budget: Arc<Budget>) -> Self {
         Staging {
             segment_bytes,
+            first_stamp,
             budget,
             partial: BTreeMap::new(),
             whole: BTreeMap::new(),
@@ -89,8 +98,8 @@ impl Staging {
         }
         self.drop_partial(index);
         let payload = arrived.payload.clone();
-        let (bytes, generation) = (self.segment_bytes, self.generation);
-        self.stage(index, Whole { payload, at, bytes, stamp: arrived.stamp, generation });
+        let (bytes, generation, stamp) = (self.segment_bytes, self.generation, arrived.stamp);
+        self.stage(index, Whole { payload, at, bytes, stamp, parts: vec![(0..bytes, stamp)], generation });
     }
 
     fn take_part(&mut self, index: u64, within: u32, arrived: &Arrived, range: Range<usize>) {
@@ -98,7 +107,7 @@ impl Staging {
         if let Some(whole) = self.whole.remove(&index) {
             self.unstaged(&whole);
             self.add_partial(index, Partial {
-                assembly: Assembly::from_whole(&whole, whole.stamp),
+                assembly: Assembly::from_whole(&whole, &whole.parts),
                 generation: whole.generation,
             });
         }
@@ -116,10 +125,10 @@ impl Staging {
     fn complete(&mut self, index: u64) {
         let partial = self.partial.remove(&index).expect("the caller saw it");
         self.budget.give_back(self.segment_bytes as u64);
-        let stamp = partial.assembly.newest();
+        let (stamp, parts) = (partial.assembly.newest(), partial.assembly.parts(self.first_stamp));
         let payload = Arc::new(partial.assembly.into_bytes());
-        let whole = Whole { payload, at: 0, bytes: self.segment_bytes, stamp, generation: partial.generation };
-        self.stage(index, whole);
+        let (bytes, generation) = (self.segment_bytes, partial.generation);
+        self.stage(index, Whole { payload, at: 0, bytes, stamp, parts, generation });
     }
 
     fn newest(&self, index: u64) -> u64 {
@@ -199,9 +208,9 @@ impl Staging {
         let mut fragments = Vec::new();
         for (index, partial) in self.partial.iter_mut().filter(|(_, partial)| !partial.assembly.fragmented) {
             let start = index * self.segment_bytes as u64;
-            for range in partial.assembly.covered_ranges() {
+            for (range, stamp) in partial.assembly.parts(self.first_stamp) {
                 let bytes = partial.assembly.bytes()[range.start as usize..range.end as usize].to_vec();
-                fragments.push((start + range.start as u64, bytes, partial.assembly.newest()));
+                fragments.push((start + range.start as u64, bytes, stamp));
             }
             partial.assembly.settled();
         }
@@ -233,18 +242,18 @@ impl Staging {
         gaps
     }
 
-    /// The range, whole segments, is stored with content that came at `stamp`: what was staged before that is void.
-    pub fn supersede(&mut self, stamp: u64, range: Range<u64>) {
-        let bytes = self.segment_bytes as u64;
-        for index in range.start.div_ceil(bytes)..range.end / bytes {
-            if self.newest(index) >= stamp {
-                continue;
-            }
-            self.drop_partial(index);
-            if let Some(whole) = self.whole.remove(&index) {
-                self.unstaged(&whole);
-            }
+    /// A whole segment is stored with content that came at `stamp`: what was staged of it before that is void.
+    /// False when something newer is staged there, which must be told apart byte by byte.
+    pub fn supersede(&mut self, stamp: u64, offset: u64) -> bool {
+        let index = offset / self.segment_bytes as u64;
+        if self.newest(index) >= stamp {
+            return false;
         }
+        self.drop_partial(index);
+        if let Some(whole) = self.whole.remove(&index) {
+            self.unstaged(&whole);
+        }
+        true
     }
 
     /// Drops what is staged from `size` on.
@@ -256,7 +265,7 @@ impl Staging {
             let whole = self.whole.remove(&index).expect("it was just listed");
             self.unstaged(&whole);
             if index == first {
-                let partial = Partial { assembly: Assembly::from_whole(&whole, whole.stamp), generation: whole.generation };
+                let partial = Partial { assembly: Assembly::from_whole(&whole, &whole.parts), generation: whole.generation };
                 self.add_partial(index, partial);
             }
         }

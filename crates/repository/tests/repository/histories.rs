@@ -53,7 +53,9 @@ impl History {
 
     fn step(&mut self) {
         let name = ["a", "b"][self.random.below(2) as usize];
-        match self.random.below(20) {
+        let action = self.random.below(20);
+        if std::env::var_os("TRACE").is_some() { eprintln!("{name} {action}"); }
+        match action {
             0..8 => self.write(name),
             8 => self.read(name),
             9 => drop(self.seat_of(name).map(|seat| seat.reduce(CLAIMANT).unwrap())),
@@ -232,6 +234,7 @@ impl Open {
         let arrival = Arrival { source, sequence: kept.sequence, stamp: kept.stamp, epoch: self.epoch };
         let extent = (kept.offset, kept.bytes.len() as u64);
         let stamp = self.seats[seat].write(arrival, &[extent], kept.bytes.clone()).unwrap();
+        if std::env::var_os("TRACE").is_some() { eprintln!("  client {client} seat {seat} seq {} at {}+{} stamp {:x} was {:x}", kept.sequence, kept.offset, kept.bytes.len(), stamp, kept.stamp); }
         let end = kept.offset as usize + kept.bytes.len();
         if kept.stamp == 0 {
             self.plain.resize(self.plain.len().max(end), 0);
@@ -250,7 +253,9 @@ impl Open {
             let source = Source { client, stream: 0 };
             let arrival = Arrival { source, sequence: kept.sequence, stamp: kept.stamp, epoch: self.epoch };
             let extent = (kept.offset, kept.bytes.len() as u64);
+            let was = kept.stamp;
             kept.stamp = self.seats[seat].write(arrival, &[extent], kept.bytes.clone()).unwrap();
+            if std::env::var_os("TRACE").is_some() { eprintln!("  again client {client} seat {seat} seq {} at {}+{} stamp {:x} was {:x}", kept.sequence, kept.offset, kept.bytes.len(), kept.stamp, was); }
         }
         self.kept.insert((client, seat), all);
     }
@@ -264,7 +269,8 @@ impl Open {
             let seat = (start / STRIPE_BYTES) as usize % NODES;
             let mut bytes = vec![0xee; count];
             self.seats[seat].read(start, &mut bytes).unwrap();
-            assert!(bytes == self.plain[start as usize..start as usize + count], "stripe at {start}");
+            let bad = (0..count).find(|i| bytes[*i] != self.plain[start as usize + i]);
+            assert!(bad.is_none(), "stripe at {start}, byte {:?}", bad.map(|i| i + start as usize));
         }
     }
 }

@@ -19,8 +19,8 @@ use super::reactor::Surroundings;
 use super::reduce;
 use super::socket::Socket;
 use super::stream::{Addressee, Next, Stream};
-use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::Error;
+use crate::message::{Failure, FailureKind, Reply, Request};
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const MOST_BACK_OFF: Duration = Duration::from_millis(250);

@@ -2,13 +2,13 @@
 //!
 //! Bytes are copied once, from the program's memory into the payload; sending and sending again read them there.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use format::{FrameHeader, SessionId, FRAME_HEADER_BYTES};
+use format::{FRAME_HEADER_BYTES, FrameHeader, SessionId};
 
 use super::reduce::{self, Whole};
-use super::window::{Payload, Window, FRAME_BYTES};
+use super::window::{FRAME_BYTES, Payload, Window};
 use crate::message::{Extent, Request};
 
 /// Extents in one frame at most.
@@ -67,7 +67,10 @@ impl Builder {
 }
 
 pub(super) enum Content {
-    Raw { extents: Vec<Extent>, payload: Payload },
+    Raw {
+        extents: Vec<Extent>,
+        payload: Payload,
+    },
     /// Offered by fingerprint; only what the node lacks is sent.
     Whole(Whole),
 }

@@ -1,6 +1,6 @@
 //! Frames as they arrive, in whatever pieces the network makes of them.
 
-use format::{FrameHeader, FRAME_HEADER_BYTES};
+use format::{FRAME_HEADER_BYTES, FrameHeader};
 
 /// Room offered to one read of the socket (bytes).
 const READ_BYTES: usize = 256 << 10;
@@ -79,7 +79,8 @@ mod tests {
 
     #[test]
     fn frames_arrive_whole_however_they_are_cut() {
-        let bytes: Vec<u8> = (0..5).flat_map(|number| frame(number, &vec![number as u8; 100_000 * number as usize])).collect();
+        let bytes: Vec<u8> =
+            (0..5).flat_map(|number| frame(number, &vec![number as u8; 100_000 * number as usize])).collect();
         for step in [1000, 31, 200_000] {
             let (mut incoming, mut numbers) = (Incoming::default(), Vec::new());
             for piece in bytes.chunks(step) {

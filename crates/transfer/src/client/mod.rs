@@ -41,10 +41,10 @@ pub use operation::Operation;
 pub use piece::Piece;
 pub use reduce::{Reducer, ZEROS};
 pub use settings::{Acknowledge, Reduction, Settings};
-pub use ticket::{Ticket, TICKET_BYTES};
+pub use ticket::{TICKET_BYTES, Ticket};
 
-use crate::message::{Reply, Request};
 use crate::Error;
+use crate::message::{Reply, Request};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 use process::Process;

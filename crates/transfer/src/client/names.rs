@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use format::StorePath;
 
-use super::settings::addresses;
 use super::OpenError;
+use super::settings::addresses;
 use crate::Error;
 
 #[derive(Debug, PartialEq)]
@@ -43,7 +43,9 @@ fn split(name: &[u8]) -> Result<(Option<&str>, &[u8]), OpenError> {
     }
     let valid = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     match std::str::from_utf8(&name[..colon]) {
-        Ok(alias) if !alias.is_empty() && alias.bytes().all(|byte| valid(&byte)) => Ok((Some(alias), &name[colon + 1..])),
+        Ok(alias) if !alias.is_empty() && alias.bytes().all(|byte| valid(&byte)) => {
+            Ok((Some(alias), &name[colon + 1..]))
+        }
         _ => Err(refuse(format!(
             "{:?} is no alias: it may hold letters, digits, `_` and `-`",
             String::from_utf8_lossy(&name[..colon])

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use rustix::event::{poll, PollFd, PollFlags, Timespec};
-use rustix::thread::{sched_setaffinity, CpuSet};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::connection::Connection;
 use super::lane::Lane;
@@ -33,7 +33,8 @@ pub(super) struct Thread {
 
 impl Thread {
     pub fn new() -> Result<Arc<Self>> {
-        let waker = Waker::new().map_err(|error| Error::Refused(format!("no event descriptor for the I/O thread: {error}")))?;
+        let waker =
+            Waker::new().map_err(|error| Error::Refused(format!("no event descriptor for the I/O thread: {error}")))?;
         Ok(Arc::new(Thread { waker: Arc::new(waker), inbox: Mutex::default(), stop: AtomicBool::new(false) }))
     }
 
@@ -118,7 +119,8 @@ fn sleep(thread: &Thread, connections: &[Connection], is_copying: bool) -> News 
             of.push(index);
         }
     }
-    let timeout = timeout(connections, is_copying).map(|time| Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos() as _ });
+    let timeout =
+        timeout(connections, is_copying).map(|time| Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos() as _ });
     match poll(&mut polled, timeout.as_ref()) {
         Ok(0) => return News::None,
         Ok(_) => {}

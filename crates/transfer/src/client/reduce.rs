@@ -71,12 +71,7 @@ impl Whole {
 }
 
 /// The message that supplies blocks, and its payload.
-pub(super) fn supply(
-    session: format::SessionId,
-    seat: u32,
-    sequence: u64,
-    blocks: Vec<Block>,
-) -> (Request, Vec<u8>) {
+pub(super) fn supply(session: format::SessionId, seat: u32, sequence: u64, blocks: Vec<Block>) -> (Request, Vec<u8>) {
     let payload = blocks.iter().flat_map(|block| block.payload.iter().copied()).collect();
     let blocks = blocks.into_iter().map(|block| (block.header, block.segments)).collect();
     (Request::Supply { session, seat, sequence, blocks }, payload)
@@ -148,7 +143,10 @@ mod tests {
         assert_eq!(whole.slots, [Slot { offset: 16, at: 6 }, Slot { offset: 32, at: 22 }]);
         assert_eq!(whole.segment(&whole.slots[1]), (32..48).collect::<Vec<u8>>());
         let Content::Raw { extents, payload } = &contents[1] else { panic!("there are edges") };
-        assert_eq!(extents.iter().map(|extent| (extent.offset, extent.bytes)).collect::<Vec<_>>(), [(10, 6), (48, 2), (64, 8)]);
+        assert_eq!(
+            extents.iter().map(|extent| (extent.offset, extent.bytes)).collect::<Vec<_>>(),
+            [(10, 6), (48, 2), (64, 8)]
+        );
         assert_eq!(payload.bytes(), (10..16).chain(48..50).chain(64..72).collect::<Vec<u8>>());
     }
 

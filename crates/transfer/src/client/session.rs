@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use format::SessionId;
 
 use super::fate::Fate;
-use super::handover::{gather, Completion};
+use super::handover::{Completion, gather};
 use super::lane::{Lane, LaneOf};
 use super::piece::{Cursor, Piece};
 use super::process::Process;

@@ -106,9 +106,18 @@ pub(super) enum Next {
     Nothing,
     /// There is something, but not yet.
     Later,
-    Attach { number: u64, lane: Arc<Lane> },
-    Frame { number: u64, lane: Arc<Lane>, frame: Arc<Frame> },
-    Request { head: Vec<u8> },
+    Attach {
+        number: u64,
+        lane: Arc<Lane>,
+    },
+    Frame {
+        number: u64,
+        lane: Arc<Lane>,
+        frame: Arc<Frame>,
+    },
+    Request {
+        head: Vec<u8>,
+    },
 }
 
 /// Whom an answer is for.
@@ -177,9 +186,7 @@ impl Stream {
         let Some((number, entry)) = state.log.range(unsent..).next() else { return Next::Nothing };
         let number = *number;
         let (next, reads) = match (&entry.work, &entry.lane) {
-            (Work::Frame(frame), Some(lane)) => {
-                (Next::Frame { number, lane: lane.clone(), frame: frame.clone() }, 0)
-            }
+            (Work::Frame(frame), Some(lane)) => (Next::Frame { number, lane: lane.clone(), frame: frame.clone() }, 0),
             (Work::Frame(_), None) => unreachable!("frames belong to lanes"),
             (Work::Ask(ask), lane) => {
                 if lane.as_ref().is_some_and(|lane| lane.must_not_ask_yet(now)) {

@@ -204,6 +204,7 @@ impl Random {
             size: self.u64(),
             resized: self.bool(),
             frontier: self.list(|random| (random.u64(), random.u32(), random.u64())),
+            stamps: self.list(|random| (random.u64(), random.u64(), random.u64())),
         }
     }
 

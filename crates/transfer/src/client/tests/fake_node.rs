@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use catalog::PathSession;
-use format::{FrameHeader, SessionId, StorePath, FRAME_HEADER_BYTES};
+use format::{FRAME_HEADER_BYTES, Fingerprint, FrameHeader, SegmentEntry, SessionId, StorePath};
 
 use crate::message::{Extent, Failure, FailureKind, Reply, Request};
 
@@ -23,6 +23,8 @@ pub struct World {
     holders: Mutex<HashMap<(SessionId, u32), u64>>,
     processes: AtomicU64,
     stamps: AtomicU64,
+    /// Segments that were supplied once.
+    known: Mutex<HashMap<Fingerprint, Vec<u8>>>,
 }
 
 /// One seat's bytes, each with the stamp of who wrote it; by (client, stream) the last sequence they hold.
@@ -66,7 +68,11 @@ struct Alive {
     seats: HashMap<(SessionId, u32), Seat>,
     connections: Vec<Arc<Peer>>,
     locks: HashMap<SessionId, u64>,
+    offers: HashMap<Offer, (u64, Vec<(u64, SegmentEntry)>)>,
 }
+
+/// Connection, session, seat and sequence.
+type Offer = (u64, SessionId, u32, u64);
 
 struct Peer {
     id: u64,
@@ -79,7 +85,8 @@ impl Node {
     pub fn start(world: &Arc<World>) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let node = Arc::new(Node { address, does: Behaviour::default(), world: world.clone(), alive: Mutex::default() });
+        let node =
+            Arc::new(Node { address, does: Behaviour::default(), world: world.clone(), alive: Mutex::default() });
         node.revive();
         let accepting = node.clone();
         std::thread::spawn(move || {
@@ -98,7 +105,13 @@ impl Node {
 
     pub fn revive(&self) {
         let holder = 1 + self.world.processes.fetch_add(1, Ordering::SeqCst);
-        let alive = Alive { holder, seats: HashMap::new(), connections: Vec::new(), locks: HashMap::new() };
+        let alive = Alive {
+            holder,
+            seats: HashMap::new(),
+            connections: Vec::new(),
+            locks: HashMap::new(),
+            offers: HashMap::new(),
+        };
         *self.alive.lock().unwrap() = Some(alive);
     }
 
@@ -155,8 +168,8 @@ impl Node {
     }
 
     fn serve(self: &Arc<Self>, peer: &Arc<Peer>, number: u64, request: Request, payload: &[u8]) {
-        let late = self.does.delay.load(Ordering::SeqCst)
-            && matches!(request, Request::Read { .. } | Request::Size { .. });
+        let late =
+            self.does.delay.load(Ordering::SeqCst) && matches!(request, Request::Read { .. } | Request::Size { .. });
         if let Request::Lock { session } = request {
             return self.lock(peer, number, session);
         }
@@ -196,7 +209,8 @@ impl Node {
         match request {
             Request::Hello { client, stream, .. } => {
                 *peer.greeting.lock().unwrap() = (client, stream);
-                done(Reply::Welcome { settings: String::new(), holder: alive.holder })
+                let settings = format::Settings::new(format::StoreId::default()).to_text();
+                done(Reply::Welcome { settings, holder: alive.holder })
             }
             Request::OpenPath { path, job, nodes, stripe_bytes, .. } => {
                 let mut sessions = self.world.sessions.lock().unwrap();
@@ -234,6 +248,32 @@ impl Node {
                     self.send(peer, 0, &Reply::Durable { session, seat, sequence }, &[]);
                 }
                 done(Reply::Received { sequence, stamp })
+            }
+            Request::Offer { session, seat, sequence, stamp, segments, .. } => {
+                let next = self.world.stamps.fetch_add(1, Ordering::SeqCst) + 1;
+                let stamp = if stamp == 0 { next } else { stamp };
+                let known = self.world.known.lock().unwrap();
+                let lacks = |index: &u32| {
+                    let fingerprint = segments[*index as usize].1.fingerprint;
+                    fingerprint != crate::client::ZEROS && !known.contains_key(&fingerprint)
+                };
+                let wanted: Vec<u32> = (0..segments.len() as u32).filter(lacks).collect();
+                drop(known);
+                alive.offers.insert((peer.id, session, seat, sequence), (stamp, segments));
+                if wanted.is_empty() {
+                    return done(self.take_offer(alive, peer, (peer.id, session, seat, sequence)));
+                }
+                done(Reply::Lacks { sequence, stamp, wanted })
+            }
+            Request::Supply { session, seat, sequence, blocks } => {
+                self.does.written_bytes.fetch_add(payload.len() as u64, Ordering::SeqCst);
+                let mut rest = payload;
+                for entry in blocks.iter().flat_map(|(_, segments)| segments) {
+                    let (bytes, after) = rest.split_at(entry.bytes as usize);
+                    rest = after;
+                    self.world.known.lock().unwrap().insert(entry.fingerprint, bytes.to_vec());
+                }
+                done(self.take_offer(alive, peer, (peer.id, session, seat, sequence)))
             }
             Request::Read { session, seat, extents } => {
                 let seat = &alive.seats[&(session, seat)];
@@ -279,18 +319,35 @@ impl Node {
         }
     }
 
+    fn take_offer(&self, alive: &mut Alive, peer: &Peer, offer: Offer) -> Reply {
+        let (stamp, segments) = alive.offers.remove(&offer).unwrap();
+        let (_, session, seat, sequence) = offer;
+        let seat = alive.seats.get_mut(&(session, seat)).unwrap();
+        let known = self.world.known.lock().unwrap();
+        for (offset, entry) in segments {
+            let zeros = vec![0; entry.bytes as usize];
+            let bytes = known.get(&entry.fingerprint).unwrap_or(&zeros);
+            seat.write(stamp, &[Extent { offset, bytes: entry.bytes as u64 }], bytes);
+        }
+        let last = seat.sequences.entry(peer.greeting()).or_default();
+        *last = sequence.max(*last);
+        Reply::Received { sequence, stamp }
+    }
+
     fn lock(self: &Arc<Self>, peer: &Arc<Peer>, number: u64, session: SessionId) {
         let (node, peer) = (self.clone(), peer.clone());
-        std::thread::spawn(move || loop {
-            {
-                let mut alive = node.alive.lock().unwrap();
-                let Some(alive) = alive.as_mut() else { return };
-                if let std::collections::hash_map::Entry::Vacant(free) = alive.locks.entry(session) {
-                    free.insert(peer.id);
-                    break node.send(&peer, number, &Reply::Done {}, &[]);
+        std::thread::spawn(move || {
+            loop {
+                {
+                    let mut alive = node.alive.lock().unwrap();
+                    let Some(alive) = alive.as_mut() else { return };
+                    if let std::collections::hash_map::Entry::Vacant(free) = alive.locks.entry(session) {
+                        free.insert(peer.id);
+                        break node.send(&peer, number, &Reply::Done {}, &[]);
+                    }
                 }
+                std::thread::sleep(Duration::from_millis(1));
             }
-            std::thread::sleep(Duration::from_millis(1));
         });
     }
 
@@ -309,7 +366,10 @@ impl Node {
         let Some(seat) = alive.seats.get(&at) else { return };
         self.world.durable.lock().unwrap().insert(at, seat.clone());
         for peer in &alive.connections {
-            let Some(sequence) = seat.sequences.get(&peer.greeting()).copied() else { continue };
+            let Some(last) = seat.sequences.get(&peer.greeting()).copied() else { continue };
+            // What was offered and not supplied yet is not held, whatever came after it.
+            let mine = alive.offers.keys().filter(|offer| (offer.0, offer.1, offer.2) == (peer.id, at.0, at.1));
+            let sequence = mine.map(|offer| offer.3 - 1).fold(last, u64::min);
             if let Some(told) = peer.attached.lock().unwrap().get_mut(&at) {
                 *told = sequence;
                 self.send(peer, 0, &Reply::Durable { session: at.0, seat: at.1, sequence }, &[]);
@@ -363,6 +423,8 @@ fn seat_of(request: &Request) -> Option<(SessionId, u32)> {
     match request {
         Request::Attach { session, seat }
         | Request::Write { session, seat, .. }
+        | Request::Offer { session, seat, .. }
+        | Request::Supply { session, seat, .. }
         | Request::Read { session, seat, .. }
         | Request::Size { session, seat }
         | Request::SetSize { session, seat, .. }

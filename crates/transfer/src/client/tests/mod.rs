@@ -2,8 +2,8 @@
 
 mod fake_node;
 
-use std::sync::atomic::Ordering;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fake_node::{Node, World};
@@ -276,6 +276,65 @@ fn a_commit_that_fails_in_the_background_is_reported_by_finalize() {
     assert_eq!(error.failure(), Some(FailureKind::Full));
     assert!(error.to_string().contains("/run/out.dat"), "{error}");
     client.finalize().unwrap();
+}
+
+/// Names segments by two checksums and does not compress.
+struct PlainReducer;
+
+impl Reducer for PlainReducer {
+    fn fingerprint(&self, _: &format::Settings, segment: &[u8]) -> format::Fingerprint {
+        let mut name = ZEROS;
+        if segment.iter().any(|byte| *byte != 0) {
+            name.0[..8].copy_from_slice(&format::checksum(segment).to_le_bytes());
+            name.0[31] = 1;
+        }
+        name
+    }
+
+    fn encode(&self, _: &format::Settings, segments: &[(format::Fingerprint, &[u8])]) -> Vec<format::Block> {
+        let block = |(fingerprint, bytes): &(format::Fingerprint, &[u8])| format::Block {
+            header: format::BlockHeader {
+                kind: format::BlockKind::Data,
+                codec: format::CodecId::None,
+                cipher: 0,
+                level: 0,
+                filters: [0; 4],
+                key_id: 0,
+                group: 0,
+                record_length: 0,
+                phase: 0,
+                segments: 1,
+                raw_bytes: bytes.len() as u32,
+                stored_bytes: bytes.len() as u32,
+                offset: 0,
+                checksum: format::checksum(bytes),
+            },
+            segments: vec![format::SegmentEntry { fingerprint: *fingerprint, bytes: bytes.len() as u32 }],
+            payload: bytes.to_vec(),
+        };
+        segments.iter().map(block).collect()
+    }
+}
+
+#[test]
+fn reduced_here_equal_segments_travel_once_and_zeros_not_at_all() {
+    let (_world, nodes) = nodes(1);
+    let settings = Settings { reduction: Reduction::Client, ..settings(&nodes) };
+    let client = Client::new(settings, Some(Arc::new(PlainReducer)));
+    let file = open(&client, READ | WRITE);
+    let mut bytes: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 8192) as u8 | 1).collect();
+    bytes[400_000..600_000].fill(0);
+    file.write(&[source(100, &bytes)]).unwrap();
+    nodes[0].break_connections();
+    file.write(&[source(2 << 20, &bytes)]).unwrap();
+    nodes[0].break_connections();
+    file.write(&[source(4 << 20, &bytes)]).unwrap();
+    for offset in [100, 2 << 20, 4 << 20] {
+        assert!(read(&file, offset, bytes.len()) == bytes);
+    }
+    let sent = nodes[0].does.written_bytes.load(Ordering::SeqCst);
+    assert!(sent < 5 << 19, "{sent} bytes travelled for three times a mebibyte of which a fifth is zeros");
+    file.detach(true).unwrap();
 }
 
 #[test]
