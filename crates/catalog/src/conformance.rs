@@ -83,7 +83,7 @@ impl<'a> Stand<'a> {
     }
 
     fn commit_with(&self, session: SessionId, references: Vec<ContainerId>, changes: Vec<Change>) -> Result<Committed> {
-        self.catalog.commit(&Commit { session, references, changes, settles: vec![] })
+        self.catalog.commit(&Commit { session, references, epoch: u64::MAX, changes, settles: vec![] })
     }
 
     /// A commit that must succeed.

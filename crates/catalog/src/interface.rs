@@ -80,9 +80,11 @@ pub struct ContainerRecord {
 #[derive(Clone, Debug)]
 pub struct Commit {
     pub session: SessionId,
-    /// Every container the new versions refer to. Each must be open or live, and not rewritten since the
-    /// session's epoch.
+    /// Every container the new versions refer to. Each must be open or live, and not rewritten since `epoch`.
     pub references: Vec<ContainerId>,
+    /// The session's epoch when the earliest of the answers was given that the references rest on; the session's
+    /// own counts when that is older.
+    pub epoch: u64,
     pub changes: Vec<Change>,
     /// Checkpoints whose writes this commit carries, as (path session, seat, number): those of the seat up to
     /// this number are dropped.
@@ -281,8 +283,15 @@ pub trait Catalog: Send + Sync {
     fn take_seat(&self, session: SessionId, seat: u32, holder: u64) -> Result<u64>;
 
     /// Records a durable checkpoint. Refused with [`Error::SeatLost`] when `holder` does not hold the seat,
-    /// with [`Error::NotLive`] as a commit is; `writer` is the session whose epoch the references are judged by.
-    fn checkpoint(&self, writer: SessionId, checkpoint: &Checkpoint, references: &[ContainerId]) -> Result<()>;
+    /// with [`Error::NotLive`] as a commit is; `writer` is the session that stored them, `epoch` as in
+    /// [`Commit::epoch`].
+    fn checkpoint(
+        &self,
+        writer: SessionId,
+        checkpoint: &Checkpoint,
+        references: &[ContainerId],
+        epoch: u64,
+    ) -> Result<()>;
 
     /// In order of seat, then number.
     fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>>;

@@ -180,8 +180,14 @@ impl Catalog for MemoryCatalog {
         self.state().take_seat(session, seat, holder)
     }
 
-    fn checkpoint(&self, writer: SessionId, checkpoint: &Checkpoint, references: &[ContainerId]) -> Result<()> {
-        self.state().checkpoint(writer, checkpoint, references)
+    fn checkpoint(
+        &self,
+        writer: SessionId,
+        checkpoint: &Checkpoint,
+        references: &[ContainerId],
+        epoch: u64,
+    ) -> Result<()> {
+        self.state().checkpoint(writer, checkpoint, references, epoch)
     }
 
     fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {

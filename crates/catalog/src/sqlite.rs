@@ -139,8 +139,14 @@ impl Catalog for SqliteCatalog {
         self.write(|writing| writing.take_seat(session, seat, holder))
     }
 
-    fn checkpoint(&self, writer: SessionId, checkpoint: &Checkpoint, references: &[ContainerId]) -> Result<()> {
-        self.write(|writing| writing.checkpoint(writer, checkpoint, references))
+    fn checkpoint(
+        &self,
+        writer: SessionId,
+        checkpoint: &Checkpoint,
+        references: &[ContainerId],
+        epoch: u64,
+    ) -> Result<()> {
+        self.write(|writing| writing.checkpoint(writer, checkpoint, references, epoch))
     }
 
     fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {

@@ -20,6 +20,18 @@ impl Repository {
     pub fn commit(
         &self,
         claimant: Claimant,
+        changes: Vec<Change>,
+        references: BTreeSet<ContainerId>,
+        settles: Vec<(SessionId, u32, u64)>,
+    ) -> Result<Committed> {
+        self.commit_since(self.lease.epoch(), claimant, changes, references, settles)
+    }
+
+    /// As `commit`, for content the store was asked about since `epoch` ([`crate::Lease::epoch`]).
+    pub(crate) fn commit_since(
+        &self,
+        epoch: u64,
+        claimant: Claimant,
         mut changes: Vec<Change>,
         mut references: BTreeSet<ContainerId>,
         settles: Vec<(SessionId, u32, u64)>,
@@ -29,6 +41,7 @@ impl Repository {
             let commit = Commit {
                 session: self.lease.session(),
                 references: references.iter().copied().collect(),
+                epoch,
                 changes: changes.clone(),
                 settles: settles.clone(),
             };
@@ -38,7 +51,7 @@ impl Repository {
                     return Ok(committed);
                 }
                 Err(catalog::Error::NotLive { containers }) => {
-                    self.forget(&containers)?;
+                    self.forget(&containers);
                     references = self.move_out_of(claimant, &mut changes, &containers)?;
                 }
                 Err(other) => return Err(other.into()),
@@ -57,11 +70,10 @@ impl Repository {
     }
 
     /// Nothing found in these containers is believed any more.
-    pub(crate) fn forget(&self, containers: &[ContainerId]) -> Result<()> {
+    pub(crate) fn forget(&self, containers: &[ContainerId]) {
         if let Some(local) = &self.local {
             containers.iter().for_each(|container| local.forget_container(*container));
         }
-        self.lease.refresh_now()
     }
 
     /// Puts again whatever lies in `lost`; returns what the changes refer to then.

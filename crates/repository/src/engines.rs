@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use catalog::{Catalog, Purpose, SqliteCatalog};
+use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
 use format::{ContainerId, SessionId, Settings};
 use store::files::{Directory, Files};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
@@ -72,7 +73,8 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let catalog: Arc<dyn Catalog> = Arc::new(open_catalog(path, &settings)?);
     let purpose = if access == Access::Read { Purpose::Read } else { Purpose::Write };
     let lease = Lease::begin(catalog.clone(), purpose)?;
-    let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session: lease.session() });
+    let (session, epoch) = (lease.session(), lease.epoch_cell());
+    let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch });
     let files: Arc<dyn Files> = Arc::new(Directory::new(path));
     let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings)));
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, Options::default())?);
@@ -106,9 +108,10 @@ pub(crate) fn fresh_catalog(path: &Path, settings: &Settings) -> Result<()> {
 }
 
 /// A store's way to the catalog.
-pub(crate) struct CatalogRegistrar {
-    pub catalog: Arc<dyn Catalog>,
-    pub session: SessionId,
+struct CatalogRegistrar {
+    catalog: Arc<dyn Catalog>,
+    session: SessionId,
+    epoch: Arc<AtomicU64>,
 }
 
 impl Registrar for CatalogRegistrar {
@@ -120,11 +123,16 @@ impl Registrar for CatalogRegistrar {
         self.catalog.seal_container(container, facts.stored_bytes, facts.segments).map_err(as_store_error)
     }
 
-    fn is_live(&self, container: ContainerId) -> store::Result<bool> {
+    fn referable(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
         let record = self.catalog.container(container).map_err(as_store_error)?;
-        Ok(record.is_some_and(|record| {
-            matches!(record.state, catalog::ContainerState::Open | catalog::ContainerState::Live)
-        }))
+        let is_referable = |record: &ContainerRecord| {
+            matches!(record.state, ContainerState::Open | ContainerState::Live)
+        };
+        Ok(record.filter(is_referable).map(|record| record.physical))
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
     }
 
     fn locate(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {

@@ -1,11 +1,11 @@
 //! A session in the catalog, kept alive while its owner lives.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use catalog::{Catalog, Purpose};
+use catalog::{Catalog, Purpose, Session};
 use format::SessionId;
 
 use crate::Result;
@@ -16,6 +16,7 @@ pub const LEASE_MS: u64 = 30_000;
 /// Held by every process that writes or reads; renewed in the background, ended on drop.
 pub struct Lease {
     session: SessionId,
+    epoch: Arc<AtomicU64>,
     catalog: Arc<dyn Catalog>,
     state: Arc<State>,
     keeper: Option<JoinHandle<()>>,
@@ -32,24 +33,29 @@ struct State {
 impl Lease {
     /// Begins a session and a thread that renews it every third of its term.
     pub fn begin(catalog: Arc<dyn Catalog>, purpose: Purpose) -> Result<Self> {
-        let session = catalog.begin(purpose, LEASE_MS)?.id;
-        Ok(Self::adopt(catalog, session))
-    }
-
-    /// As `begin`, for a session that was begun already.
-    pub fn adopt(catalog: Arc<dyn Catalog>, session: SessionId) -> Self {
-        let state = Arc::new(State::default());
-        let keeper = {
-            let (catalog, state) = (catalog.clone(), state.clone());
-            std::thread::Builder::new().name("thalweg-lease".into()).spawn(move || keep(&*catalog, session, &state))
-        };
+        let session = catalog.begin(purpose, LEASE_MS)?;
+        let mut lease = Self::unattended(catalog.clone(), session);
+        let (epoch, state, id) = (lease.epoch.clone(), lease.state.clone(), session.id);
+        let keeper = std::thread::Builder::new().name("thalweg-lease".into());
         // Without a thread the lease simply is not renewed: commits fail with LeaseLost, nothing is lost silently.
-        Lease { session, catalog, state, keeper: keeper.ok() }
+        lease.keeper = keeper.spawn(move || keep(&*catalog, id, &epoch, &state)).ok();
+        Ok(lease)
     }
 
     /// A lease that nobody renews, for one-thread histories on virtual clocks.
-    pub fn unattended(catalog: Arc<dyn Catalog>, session: SessionId) -> Self {
-        Lease { session, catalog, state: Arc::default(), keeper: None }
+    pub fn unattended(catalog: Arc<dyn Catalog>, session: Session) -> Self {
+        let epoch = Arc::new(AtomicU64::new(session.epoch));
+        Lease { session: session.id, epoch, catalog, state: Arc::default(), keeper: None }
+    }
+
+    /// The session's epoch. What rests on an answer of the store is committed with the epoch as it was *before*
+    /// the store was asked.
+    pub fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn epoch_cell(&self) -> Arc<AtomicU64> {
+        self.epoch.clone()
     }
 
     pub fn session(&self) -> SessionId {
@@ -61,9 +67,9 @@ impl Lease {
         self.state.refresh.store(true, Ordering::Relaxed);
     }
 
-    /// Moves the epoch on at once: after a commit was refused and its segments are to be put again.
-    pub(crate) fn refresh_now(&self) -> Result<()> {
-        self.catalog.renew(self.session, LEASE_MS, true)?;
+    /// As `refresh`, at once.
+    pub fn refresh_now(&self) -> Result<()> {
+        self.epoch.store(self.catalog.renew(self.session, LEASE_MS, true)?.epoch, Ordering::SeqCst);
         Ok(())
     }
 
@@ -86,7 +92,7 @@ impl Drop for Lease {
     }
 }
 
-fn keep(catalog: &dyn Catalog, session: SessionId, state: &State) {
+fn keep(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &State) {
     let mut stopped = state.stopped.lock().expect("no panic holds it");
     while !*stopped {
         let term = Duration::from_millis(LEASE_MS / 3);
@@ -94,7 +100,9 @@ fn keep(catalog: &dyn Catalog, session: SessionId, state: &State) {
         stopped = guard;
         if waited.timed_out() && !*stopped {
             // A lost lease shows at the next commit, where something can be done about it.
-            let _ = catalog.renew(session, LEASE_MS, state.refresh.swap(false, Ordering::Relaxed));
+            if let Ok(renewed) = catalog.renew(session, LEASE_MS, state.refresh.swap(false, Ordering::Relaxed)) {
+                epoch.store(renewed.epoch, Ordering::SeqCst);
+            }
         }
     }
 }

@@ -113,8 +113,12 @@ impl Registrar for NoCatalog {
         Ok(())
     }
 
-    fn is_live(&self, _: ContainerId) -> store::Result<bool> {
-        Ok(true)
+    fn referable(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
+        Ok(Some(container))
+    }
+
+    fn epoch(&self) -> u64 {
+        0
     }
 
     fn locate(&self, _: ContainerId) -> store::Result<Option<ContainerId>> {

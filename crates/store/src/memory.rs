@@ -72,8 +72,14 @@ impl Registrar for CountingRegistrar {
         Ok(())
     }
 
-    fn is_live(&self, container: ContainerId) -> Result<bool> {
-        Ok(!lock(&self.state).condemned.contains(&container))
+    fn referable(&self, container: ContainerId) -> Result<Option<ContainerId>> {
+        let state = lock(&self.state);
+        let physical = state.moved.get(&container).copied().unwrap_or(container);
+        Ok((!state.condemned.contains(&container)).then_some(physical))
+    }
+
+    fn epoch(&self) -> u64 {
+        0
     }
 
     fn locate(&self, container: ContainerId) -> Result<Option<ContainerId>> {

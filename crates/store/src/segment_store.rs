@@ -106,8 +106,12 @@ pub trait Registrar: Send + Sync {
     /// The container has its footer and changes no more.
     fn sealed(&self, container: ContainerId, facts: ContainerFacts) -> Result<()>;
 
-    /// Whether a duplicate found in this container may be referred to.
-    fn is_live(&self, container: ContainerId) -> Result<bool>;
+    /// The container in whose file duplicates of this logical number may be looked for; none when the number may not
+    /// be referred to. A file that collection has replaced may still be there for older readers: it is not this one.
+    fn referable(&self, container: ContainerId) -> Result<Option<ContainerId>>;
+
+    /// Changes whenever earlier answers of [`Registrar::referable`] must not be used any more.
+    fn epoch(&self) -> u64;
 
     /// The container whose file holds this logical number's segments now; asked when it has no file of its own.
     fn locate(&self, container: ContainerId) -> Result<Option<ContainerId>>;

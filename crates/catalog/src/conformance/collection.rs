@@ -53,7 +53,7 @@ fn checkpoint(stand: &Stand, session: SessionId, number: u64, references: &[Cont
         resized: true,
         frontier: vec![(1, 2, 3)],
     };
-    stand.catalog.checkpoint(stand.writer, &checkpoint, references).unwrap();
+    stand.catalog.checkpoint(stand.writer, &checkpoint, references, u64::MAX).unwrap();
 }
 
 fn roots_are_paged_versions_first(stand: &Stand) {
@@ -147,7 +147,7 @@ fn interrupted_sessions_hold_nothing_back(stand: &Stand) {
     stand.pass_ms(LEASE_MS as i64);
     assert_eq!(stand.catalog.deletable().unwrap(), [container]);
     assert!(stand.catalog.path_session(session).unwrap().unwrap().interrupted);
-    let commit = Commit { session: stand.writer, references: vec![], changes: vec![], settles: vec![(session, 0, 1)] };
+    let commit = Commit { session: stand.writer, references: vec![], epoch: u64::MAX, changes: vec![], settles: vec![(session, 0, 1)] };
     stand.catalog.commit(&commit).unwrap();
     stand.catalog.snapshot().unwrap();
     assert_eq!(stand.catalog.path_session(session).unwrap(), None);

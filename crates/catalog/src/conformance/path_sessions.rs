@@ -52,7 +52,7 @@ fn checkpoint(session: SessionId, seat: u32, number: u64) -> Checkpoint {
 fn checkpointed(stand: &Stand, text: &str) -> SessionId {
     let session = join_at(stand, text).id;
     let number = stand.catalog.take_seat(session, 0, 7).unwrap();
-    stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, number), &[]).unwrap();
+    stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, number), &[], u64::MAX).unwrap();
     session
 }
 
@@ -141,7 +141,7 @@ fn joining_extends_the_lease_and_never_shortens_it(stand: &Stand) {
 
 fn only_the_holder_of_a_seat_checkpoints(stand: &Stand) {
     let session = join_at(stand, "a").id;
-    let attempt = |number| stand.catalog.checkpoint(stand.writer, &checkpoint(session, 1, number), &[]);
+    let attempt = |number| stand.catalog.checkpoint(stand.writer, &checkpoint(session, 1, number), &[], u64::MAX);
     assert_refused!(attempt(1), Error::SeatLost { seat: 1, .. });
     stand.catalog.take_seat(session, 1, 7).unwrap();
     attempt(1).unwrap();
@@ -156,11 +156,11 @@ fn only_the_holder_of_a_seat_checkpoints(stand: &Stand) {
 fn checkpoint_numbers_count_on_over_holders_and_settling(stand: &Stand) {
     let session = checkpointed(stand, "a");
     let settles = vec![(session, 0, 1)];
-    let commit = Commit { session: stand.writer, references: vec![], changes: vec![], settles };
+    let commit = Commit { session: stand.writer, references: vec![], epoch: u64::MAX, changes: vec![], settles };
     stand.catalog.commit(&commit).unwrap();
     assert!(stand.catalog.take_seat(session, 0, 8).unwrap() > 1);
     let other = stand.catalog.take_seat(session, 1, 8).unwrap();
-    stand.catalog.checkpoint(stand.writer, &Checkpoint { holder: 8, ..checkpoint(session, 1, other) }, &[]).unwrap();
+    stand.catalog.checkpoint(stand.writer, &Checkpoint { holder: 8, ..checkpoint(session, 1, other) }, &[], u64::MAX).unwrap();
 }
 
 fn each_taking_of_a_seat_returns_a_higher_number(stand: &Stand) {
@@ -168,7 +168,7 @@ fn each_taking_of_a_seat_returns_a_higher_number(stand: &Stand) {
     let take = || stand.catalog.take_seat(session, 0, 7).unwrap();
     let (first, second) = (take(), take());
     assert!(second > first);
-    let attempt = |number| stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, number), &[]);
+    let attempt = |number| stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, number), &[], u64::MAX);
     assert_refused!(attempt(first), Error::Refused { .. });
     attempt(second).unwrap();
     attempt(second + 9).unwrap();
@@ -183,7 +183,7 @@ fn checkpoints_come_in_order_of_seat_and_number(stand: &Stand) {
         stand.catalog.take_seat(session, seat, 7).unwrap();
     }
     for (seat, number) in [(2, 1), (0, 1), (2, 2), (0, 5)] {
-        stand.catalog.checkpoint(stand.writer, &checkpoint(session, seat, number), &[]).unwrap();
+        stand.catalog.checkpoint(stand.writer, &checkpoint(session, seat, number), &[], u64::MAX).unwrap();
     }
     let expected = [(0, 1), (0, 5), (2, 1), (2, 2)].map(|(seat, number)| checkpoint(session, seat, number));
     assert_eq!(stand.catalog.checkpoints(session).unwrap(), expected);
@@ -192,10 +192,10 @@ fn checkpoints_come_in_order_of_seat_and_number(stand: &Stand) {
 fn a_commit_settles_checkpoints(stand: &Stand) {
     let session = checkpointed(stand, "a");
     for number in [2, 3] {
-        stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, number), &[]).unwrap();
+        stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, number), &[], u64::MAX).unwrap();
     }
     let settles = vec![(session, 0, 2), (session, 9, 9), (SessionId(99), 0, 1)];
-    let commit = Commit { session: stand.writer, references: vec![], changes: vec![written("a", 1)], settles };
+    let commit = Commit { session: stand.writer, references: vec![], epoch: u64::MAX, changes: vec![written("a", 1)], settles };
     stand.catalog.commit(&commit).unwrap();
     assert_eq!(stand.catalog.checkpoints(session).unwrap(), [checkpoint(session, 0, 3)]);
 }
@@ -203,7 +203,7 @@ fn a_commit_settles_checkpoints(stand: &Stand) {
 fn a_refused_commit_settles_nothing(stand: &Stand) {
     let session = checkpointed(stand, "a");
     let (changes, settles) = (vec![removed("missing", false)], vec![(session, 0, 1)]);
-    let commit = Commit { session: stand.writer, references: vec![], changes, settles };
+    let commit = Commit { session: stand.writer, references: vec![], epoch: u64::MAX, changes, settles };
     assert_refused!(stand.catalog.commit(&commit), Error::NotFound { .. });
     assert_eq!(stand.catalog.checkpoints(session).unwrap().len(), 1);
 }
@@ -213,17 +213,17 @@ fn checkpoints_refer_only_to_live_containers(stand: &Stand) {
     let (lost, live) = (stand.sealed_container(), stand.sealed_container());
     let snapshot = stand.catalog.snapshot().unwrap();
     stand.catalog.condemn(snapshot, &[lost]).unwrap();
-    let refused = stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, 2), &[live, lost]);
+    let refused = stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, 2), &[live, lost], u64::MAX);
     assert_refused!(refused, Error::NotLive { containers } if containers == [lost]);
-    stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, 2), &[live]).unwrap();
+    stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, 2), &[live], u64::MAX).unwrap();
 }
 
 fn checkpoints_need_both_leases(stand: &Stand) {
     let session = checkpointed(stand, "a");
-    let stranger = stand.catalog.checkpoint(SessionId(99), &checkpoint(session, 0, 2), &[]);
+    let stranger = stand.catalog.checkpoint(SessionId(99), &checkpoint(session, 0, 2), &[], u64::MAX);
     assert_refused!(stranger, Error::LeaseLost { session: SessionId(99) });
     stand.pass_ms(LEASE_MS as i64);
-    let late = stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, 2), &[]);
+    let late = stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, 2), &[], u64::MAX);
     assert_refused!(late, Error::LeaseLost { session: lost } if lost == session);
 }
 

@@ -9,7 +9,7 @@ use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, Result, r
 
 impl State {
     pub fn commit(&mut self, commit: &Commit) -> Result<Committed> {
-        let epoch = self.lease(commit.session)?.epoch;
+        let epoch = self.lease(commit.session)?.epoch.min(commit.epoch);
         self.check_references(&commit.references, epoch)?;
         let (before, now_ns, counters) = (self.counters, self.now_ns, &mut self.counters);
         let applied = self.tree.attempt(|tree| {

@@ -93,8 +93,14 @@ impl State {
         Ok(last_number + 1)
     }
 
-    pub fn checkpoint(&mut self, writer: SessionId, made: &Checkpoint, references: &[ContainerId]) -> Result<()> {
-        let epoch = self.lease(writer)?.epoch;
+    pub fn checkpoint(
+        &mut self,
+        writer: SessionId,
+        made: &Checkpoint,
+        references: &[ContainerId],
+        epoch: u64,
+    ) -> Result<()> {
+        let epoch = self.lease(writer)?.epoch.min(epoch);
         let Checkpoint { session, seat, holder, number, .. } = *made;
         self.lease(session)?;
         let open = self.path_sessions.get(&session).ok_or(Error::LeaseLost { session })?;

@@ -11,7 +11,7 @@ use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, rebuild};
 
 impl Writing<'_> {
     pub fn commit(&mut self, commit: &Commit) -> Attempt<Committed> {
-        let epoch = self.leased_epoch(commit.session)?;
+        let epoch = self.leased_epoch(commit.session)?.min(commit.epoch);
         let sequence = self.counters.next_sequence();
         self.refer(&commit.references, epoch, sequence)?;
         let mut numbers = Vec::with_capacity(commit.changes.len());

@@ -93,8 +93,14 @@ impl Writing<'_> {
         Ok(last.unwrap_or(0).saturating_add(1))
     }
 
-    pub fn checkpoint(&mut self, writer: SessionId, made: &Checkpoint, references: &[ContainerId]) -> Attempt<()> {
-        let epoch = self.leased_epoch(writer)?;
+    pub fn checkpoint(
+        &mut self,
+        writer: SessionId,
+        made: &Checkpoint,
+        references: &[ContainerId],
+        epoch: u64,
+    ) -> Attempt<()> {
+        let epoch = self.leased_epoch(writer)?.min(epoch);
         let Checkpoint { session, seat, holder, number: made_number, .. } = *made;
         self.leased_epoch(session)?;
         let found = path_session(self.sql, self.now_ns, session)?.ok_or(Error::LeaseLost { session })?;

@@ -87,7 +87,7 @@ impl Random {
         let most = if self.chance(80) { 1 } else { 4 };
         let changes = self.some(most, Random::change);
         let settles = self.some(1, |random| (random.session(), random.below(2) as u32, random.below(5)));
-        Commit { session, references, changes, settles }
+        Commit { session, references, epoch: u64::MAX, changes, settles }
     }
 }
 
@@ -130,7 +130,7 @@ fn step(random: &mut Random, snapshots: &[Snapshot]) -> Call {
             let (root, resized, frontier) = (random.root(), random.chance(50), vec![(1, 2, number)]);
             let made = Checkpoint { session, seat: 0, holder, number, epoch: 1, root, size: 9, resized, frontier };
             let references = random.some(1, Random::container);
-            answer(move |catalog| catalog.checkpoint(SessionId(1), &made, &references))
+            answer(move |catalog| catalog.checkpoint(SessionId(1), &made, &references, u64::MAX))
         }
         12 => {
             let containers = random.some(3, Random::container);
@@ -237,7 +237,7 @@ fn a_replayed_journal_gives_the_same_catalog() {
         for _ in 0..400 {
             now_ns.fetch_add(1, Ordering::Relaxed);
             let changes = random.some(2, Random::change);
-            let _ = original.commit(&Commit { session: SessionId(1), references: vec![], changes, settles: vec![] });
+            let _ = original.commit(&Commit { session: SessionId(1), references: vec![], epoch: u64::MAX, changes, settles: vec![] });
         }
         let records = original.unjournaled(usize::MAX).unwrap();
         for copy in [&memory as &dyn Catalog, &disk] {
@@ -255,7 +255,7 @@ fn both_engines_make_the_same_of_a_journal_with_gaps() {
         let mut random = Random::new(seed);
         for _ in 0..400 {
             let changes = random.some(2, Random::change);
-            let _ = original.commit(&Commit { session: SessionId(1), references: vec![], changes, settles: vec![] });
+            let _ = original.commit(&Commit { session: SessionId(1), references: vec![], epoch: u64::MAX, changes, settles: vec![] });
         }
         let mut records = original.unjournaled(usize::MAX).unwrap();
         records.retain(|_| random.chance(70));

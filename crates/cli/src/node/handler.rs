@@ -135,8 +135,8 @@ impl Connection {
                 self.catalog().end(session)?;
                 done()
             }
-            Request::Commit { session, references, changes, settles } => {
-                let commit = Commit { session, references, changes, settles };
+            Request::Commit { session, references, epoch, changes, settles } => {
+                let commit = Commit { session, references, epoch, changes, settles };
                 let committed = self.node.repository.commit_once(&commit).map_err(failure::of)?;
                 plain(Reply::Committed { committed })
             }

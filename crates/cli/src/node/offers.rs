@@ -21,6 +21,8 @@ pub(super) struct Offers {
 struct Offer {
     arrival: Arrival,
     stamp: u64,
+    /// The session's epoch before the store was asked.
+    epoch: u64,
     segments: Vec<(u64, SegmentEntry)>,
     places: Vec<Option<Place>>,
 }
@@ -42,7 +44,8 @@ impl Connection {
             return Ok(Reply::Received { sequence: arrival.sequence, stamp });
         }
         let places = vec![None; segments.len()];
-        let offer = Offer { arrival, stamp, segments, places };
+        let epoch = self.node.repository.lease().epoch();
+        let offer = Offer { arrival, stamp, epoch, segments, places };
         self.offers.open.insert((session, seat, arrival.sequence), offer);
         self.pursue(session, seat, arrival.sequence, false)
     }
@@ -102,7 +105,7 @@ impl Connection {
         let segments: Vec<_> =
             offer.segments.iter().zip(&offer.places).map(|((offset, entry), place)| (*offset, *entry, *place)).collect();
         let slot = self.slot(session, seat)?;
-        slot.seat.supplied(offer.arrival, offer.stamp, &segments).map_err(failure::of)?;
+        slot.seat.supplied(offer.arrival, offer.stamp, offer.epoch, &segments).map_err(failure::of)?;
         Ok(Reply::Received { sequence: offer.arrival.sequence, stamp: offer.stamp })
     }
 }

@@ -73,6 +73,7 @@ fn commit_over_head(
     checkpoints: &[Checkpoint],
     now_ns: i64,
 ) -> Result<Published> {
+    let epoch = repository.lease.epoch();
     let entry = repository.catalog.entry(&session.path)?;
     let head = entry.as_ref().and_then(|entry| entry.head.as_ref());
     if let (Some(head), true) = (head, checkpoints.is_empty()) {
@@ -88,7 +89,7 @@ fn commit_over_head(
         version: VersionRecord { root: built.root, size, content: None },
         base: Some(head.map(|head| head.number)),
     };
-    let committed = repository.commit(claimant, vec![change], built.references, settles(checkpoints))?;
+    let committed = repository.commit_since(epoch, claimant, vec![change], built.references, settles(checkpoints))?;
     Ok(Published { path: session.path.clone(), version: committed.numbers[0].1, size })
 }
 

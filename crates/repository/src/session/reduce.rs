@@ -16,12 +16,13 @@ impl Seat {
     /// Reduces some of what is whole; says whether there was anything. A failure is remembered: the seat takes
     /// nothing more, and every later call says why.
     pub fn reduce(&self, claimant: Claimant) -> Result<bool> {
+        let epoch = self.repository.lease.epoch();
         let taken = self.lock().staging.next_ready(SEGMENTS_AT_ONCE);
         if taken.is_empty() {
             return Ok(false);
         }
         match self.store_whole(claimant, &taken) {
-            Ok(contents) => self.note_reduced(&taken, contents),
+            Ok(contents) => self.note_reduced(&taken, contents, epoch),
             Err(error) => {
                 self.fail(&error);
                 return Err(error);
@@ -57,8 +58,9 @@ impl Seat {
         Ok(pieces.iter().zip(&named).map(content).collect())
     }
 
-    fn note_reduced(&self, taken: &[(u64, Whole)], contents: Vec<Content>) {
+    fn note_reduced(&self, taken: &[(u64, Whole)], contents: Vec<Content>, epoch: u64) {
         let mut state = self.lock();
+        state.rely_on(epoch);
         for ((index, whole), content) in taken.iter().zip(contents) {
             if !state.staging.reduced(*index, whole.stamp) {
                 continue;

@@ -53,6 +53,7 @@ impl State {
             last_stamp: first_stamp,
             next_checkpoint: number,
             unsettled_bytes: 0,
+            relied_epoch: u64::MAX,
             failure: None,
         }
     }

@@ -67,6 +67,8 @@ pub(super) struct State {
     pub last_stamp: u64,
     pub next_checkpoint: u64,
     pub unsettled_bytes: u64,
+    /// The epoch before the store was first asked about what is in `fresh` and no checkpoint.
+    pub relied_epoch: u64,
     pub failure: Option<Failure>,
 }
 
@@ -120,13 +122,16 @@ impl Seat {
     }
 
     /// The content of an offered piece is in the store, at these places (`None`: zeros).
+    /// The store was asked about them since `epoch`.
     pub fn supplied(
         &self,
         arrival: Arrival,
         stamp: u64,
+        epoch: u64,
         segments: &[(u64, SegmentEntry, Option<format::Place>)],
     ) -> Result<()> {
         let mut state = self.usable()?;
+        state.rely_on(epoch);
         for (offset, segment, place) in segments {
             let content = match place {
                 Some(place) => {
@@ -331,6 +336,11 @@ impl State {
     /// Lays a stored stretch, except where something later is stored already.
     pub fn lay_fresh(&mut self, offset: u64, stretch: Stretch) {
         self.fresh.lay(offset, stretch);
+    }
+
+    /// What is laid rests on answers of the store since this epoch.
+    pub fn rely_on(&mut self, epoch: u64) {
+        self.relied_epoch = self.relied_epoch.min(epoch);
     }
 
     fn grow(&mut self, end: u64) {

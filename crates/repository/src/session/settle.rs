@@ -24,6 +24,8 @@ struct Taken {
     /// Some of what has come is in segments that are not whole: its senders will send it again after a crash, and
     /// with it pieces that are in this checkpoint and were overwritten since.
     some_held_back: bool,
+    /// The store was asked about the stretches since this epoch of the writer's session.
+    relied_epoch: u64,
 }
 
 impl Seat {
@@ -75,9 +77,11 @@ impl Seat {
     }
 
     fn store_fragments(&self, claimant: Claimant, fragments: Fragments) -> Result<()> {
+        let epoch = self.repository.lease.epoch();
         let bytes: Vec<&[u8]> = fragments.iter().map(|(_, bytes, _)| &bytes[..]).collect();
         let contents = self.store_contents(claimant, &bytes)?;
         let mut state = self.usable()?;
+        state.rely_on(epoch);
         for ((offset, bytes, stamp), content) in fragments.iter().zip(contents) {
             state.lay_fresh(*offset, Stretch { length: bytes.len() as u64, content, stamp: *stamp });
         }
@@ -102,7 +106,8 @@ impl Seat {
         let frontier = frontier.iter().map(|(source, sequence)| (source.client, source.stream, *sequence)).collect();
         // Readers find the stretches in `fresh` until they are in `settled`: the copies leave only then.
         let (stretches, size) = (state.fresh.copy(), state.size);
-        Some(Taken { stretches, size, resized, epoch, number, frontier, some_held_back })
+        let relied = std::mem::replace(&mut state.relied_epoch, u64::MAX).min(self.repository.lease.epoch());
+        Some(Taken { stretches, size, resized, epoch, number, frontier, some_held_back, relied_epoch: relied })
     }
 
     fn checkpoint(&self, claimant: Claimant, taken: Taken) -> Result<()> {
@@ -154,10 +159,10 @@ impl Seat {
             };
             let references: Vec<ContainerId> = built.references.iter().copied().collect();
             let writer = self.repository.lease.session();
-            match self.repository.catalog.checkpoint(writer, &checkpoint, &references) {
+            match self.repository.catalog.checkpoint(writer, &checkpoint, &references, taken.relied_epoch) {
                 Ok(()) => return Ok(()),
                 Err(catalog::Error::NotLive { containers }) => {
-                    self.repository.forget(&containers)?;
+                    self.repository.forget(&containers);
                     built = rewrite(&self.repository, claimant, &built.root, &containers)?;
                 }
                 Err(other) => return Err(other.into()),

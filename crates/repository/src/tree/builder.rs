@@ -37,6 +37,8 @@ pub struct Builder<'a> {
     open: Option<OpenRun>,
     length: u64,
     references: BTreeSet<ContainerId>,
+    /// Pages are put without asking whether the store has them.
+    again: bool,
 }
 
 /// Segments that follow each other in file and container alike.
@@ -52,7 +54,12 @@ struct OpenRun {
 impl<'a> Builder<'a> {
     pub fn new(repository: &'a Repository, claimant: Claimant) -> Self {
         let references = BTreeSet::new();
-        Builder { repository, claimant, levels: vec![Vec::new()], open: None, length: 0, references }
+        Builder { repository, claimant, levels: vec![Vec::new()], open: None, length: 0, references, again: false }
+    }
+
+    /// A builder that relies on nothing the store has: for moving a file out of containers that are going.
+    pub(crate) fn anew(repository: &'a Repository, claimant: Claimant) -> Self {
+        Builder { again: true, ..Self::new(repository, claimant) }
     }
 
     /// A whole segment of `bytes`.
@@ -189,7 +196,10 @@ impl<'a> Builder<'a> {
 
     fn keep(&mut self, page: &[u8]) -> Result<(Place, [u8; 32])> {
         let fresh = Fresh { fingerprint: self.repository.fingerprint(page), bytes: page };
-        let place = self.repository.keep(self.claimant, BlockKind::Page, &[fresh])?[0];
+        let place = match self.again {
+            true => self.repository.keep_again(self.claimant, BlockKind::Page, &[fresh])?[0],
+            false => self.repository.keep(self.claimant, BlockKind::Page, &[fresh])?[0],
+        };
         self.references.insert(place.container);
         Ok((place, page_digest(page)))
     }

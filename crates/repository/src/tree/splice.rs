@@ -85,7 +85,7 @@ pub(crate) fn rewrite(
     root: &Root,
     lost: &[ContainerId],
 ) -> Result<Built> {
-    let mut builder = Builder::new(repository, claimant);
+    let mut builder = Builder::anew(repository, claimant);
     entries_in(repository, root, 0..u64::MAX, &mut |_, entry| match entry.kind {
         EntryKind::Data { run, skip, .. } if lost.contains(&run.container) => {
             put_again(repository, claimant, run, skip, entry.length, &mut builder)

@@ -1,7 +1,7 @@
 //! Stores to test on: in memory with a clock of our own, able to lose power; and a random number generator.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerState, Join, MemoryCatalog, PathSession, Purpose};
 use format::{ContainerId, Settings, SessionId, StoreId, StorePath};
@@ -28,8 +28,9 @@ impl World {
     /// One process's view of the store.
     pub fn process(&self) -> Arc<Repository> {
         let catalog: Arc<dyn Catalog> = self.catalog.clone();
-        let session = catalog.begin(Purpose::Write, 1_000_000).unwrap().id;
-        let registrar = Arc::new(Registered { catalog: catalog.clone(), session });
+        let session = catalog.begin(Purpose::Write, 1_000_000).unwrap();
+        let epoch = Arc::new(AtomicU64::new(session.epoch));
+        let registrar = Arc::new(Registered { catalog: catalog.clone(), session: session.id, epoch });
         let options = Options { background: false, container_bytes: 256 << 10, part_bytes: 32 << 10, ..Options::default() };
         let local = LocalStore::open(self.files.clone(), self.files.clone(), &self.settings, registrar, options).unwrap();
         let local = Arc::new(local);
@@ -61,6 +62,8 @@ pub const CLAIMANT: Claimant = Claimant(7);
 struct Registered {
     catalog: Arc<dyn Catalog>,
     session: SessionId,
+    /// Nothing is remembered for longer than a call (`background: false`), so any number will do.
+    epoch: Arc<AtomicU64>,
 }
 
 impl Registrar for Registered {
@@ -73,9 +76,14 @@ impl Registrar for Registered {
         Ok(())
     }
 
-    fn is_live(&self, container: ContainerId) -> store::Result<bool> {
+    fn referable(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
         let record = self.catalog.container(container).unwrap();
-        Ok(record.is_some_and(|record| matches!(record.state, ContainerState::Open | ContainerState::Live)))
+        let record = record.filter(|record| matches!(record.state, ContainerState::Open | ContainerState::Live));
+        Ok(record.map(|record| record.physical))
+    }
+
+    fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::SeqCst)
     }
 
     fn locate(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {

@@ -206,7 +206,7 @@ impl History {
         // A node whose seats are all settled relies on nothing it was told before.
         for (i, node) in self.nodes.iter().enumerate() {
             if self.open.values().all(|open| !open.seats[i].has_unsettled()) {
-                self.world.catalog.renew(node.lease().session(), 1_000_000, true).unwrap();
+                node.lease().refresh_now().unwrap();
             }
         }
         let collector = self.world.process();

@@ -29,7 +29,8 @@ struct Cache {
     descriptors: Lru<ContainerId, Arc<dyn File>>,
     /// Logical containers whose segments lie in another's file.
     moved: HashMap<ContainerId, ContainerId>,
-    live: HashMap<ContainerId, (bool, Instant)>,
+    /// Where duplicates may be looked for, when that was asked, and in which epoch.
+    referable: HashMap<ContainerId, (Option<ContainerId>, Instant, u64)>,
     /// Most recent first.
     recent: Vec<Arc<ContainerIndex>>,
 }
@@ -47,7 +48,7 @@ impl Containers {
             indexes: Lru::new(index_cache_bytes),
             descriptors: Lru::new(open_files),
             moved: HashMap::new(),
-            live: HashMap::new(),
+            referable: HashMap::new(),
             recent: Vec::new(),
         };
         Containers { files, store, registrar, believe_live_for, cache: Mutex::new(cache) }
@@ -101,10 +102,14 @@ impl Containers {
         }
     }
 
-    /// Whether the container's own index confirms that the segment lies at the place, and for good.
-    pub fn confirm(&self, place: Place, fingerprint: &Fingerprint) -> Option<Arc<ContainerIndex>> {
+    /// Whether the index of that file confirms that the segment lies at the place, and for good.
+    pub fn confirm(
+        &self,
+        physical: ContainerId,
+        place: Place,
+        fingerprint: &Fingerprint,
+    ) -> Option<Arc<ContainerIndex>> {
         // Damage or a file that is gone only means that the hint was of no use.
-        let physical = self.locate(place.container).ok()?;
         let (index, ranges) = self.index_with(physical, Run::single(place)).ok()?;
         let segment = ranges[0].start;
         if index.segments()[segment as usize].fingerprint != *fingerprint {
@@ -114,16 +119,19 @@ impl Containers {
         Some(index)
     }
 
-    /// Whether segments of this logical container may be referred to; an answer is believed for a moment.
-    pub fn is_live(&self, logical: ContainerId) -> Result<bool> {
-        if let Some((live, asked_at)) = lock(&self.cache).live.get(&logical)
+    /// The file in which segments of this logical container may be found to refer to; an answer is believed for a
+    /// moment, within one epoch.
+    pub fn referable(&self, logical: ContainerId) -> Result<Option<ContainerId>> {
+        let epoch = self.registrar.epoch();
+        if let Some((physical, asked_at, asked_in)) = lock(&self.cache).referable.get(&logical)
             && asked_at.elapsed() < self.believe_live_for
+            && *asked_in == epoch
         {
-            return Ok(*live);
+            return Ok(*physical);
         }
-        let live = self.registrar.is_live(logical)?;
-        lock(&self.cache).live.insert(logical, (live, Instant::now()));
-        Ok(live)
+        let physical = self.registrar.referable(logical)?;
+        lock(&self.cache).referable.insert(logical, (physical, Instant::now(), epoch));
+        Ok(physical)
     }
 
     /// The indexes that were hit last.
@@ -142,7 +150,7 @@ impl Containers {
     pub fn forget(&self, container: ContainerId) {
         let mut cache = lock(&self.cache);
         cache.moved.retain(|logical, physical| *logical != container && *physical != container);
-        cache.live.remove(&container);
+        cache.referable.remove(&container);
         cache.indexes.remove(container);
         cache.descriptors.remove(container);
         cache.recent.retain(|index| index.container() != container);
@@ -158,7 +166,7 @@ impl Containers {
         }
         let mut cache = lock(&self.cache);
         let believe_live_for = self.believe_live_for;
-        cache.live.retain(|_, (_, asked_at)| asked_at.elapsed() < believe_live_for);
+        cache.referable.retain(|_, (_, asked_at, _)| asked_at.elapsed() < believe_live_for);
     }
 
     /// The container in whose file the logical number's segments lie.

@@ -93,10 +93,8 @@ impl Search<'_> {
             return Ok(Some(place));
         }
         for place in self.runs.candidates(fingerprint) {
-            if !self.shared.containers.is_live(place.container)? {
-                continue;
-            }
-            if let Some(index) = self.shared.containers.confirm(place, fingerprint) {
+            let Some(physical) = self.shared.containers.referable(place.container)? else { continue };
+            if let Some(index) = self.shared.containers.confirm(physical, place, fingerprint) {
                 bring_forward(&mut self.recent, index);
                 return Ok(Some(place));
             }
@@ -112,7 +110,7 @@ impl Search<'_> {
                 continue;
             };
             let place = index.place_of(segment);
-            if self.shared.containers.is_live(place.container)? {
+            if self.shared.containers.referable(place.container)? == Some(index.container()) {
                 self.recent[..=at].rotate_right(1);
                 return Ok(Some(place));
             }

@@ -4,17 +4,16 @@
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
+use super::handover::Done;
 use super::lane::Lane;
 use crate::{Error, Result};
-
-type Watcher = Box<dyn FnOnce(Result<()>) + Send>;
 
 #[derive(Default)]
 pub(super) struct Fate {
     failure: OnceLock<Error>,
     lanes: OnceLock<Vec<Weak<Lane>>>,
     /// Waits until nothing is kept any more, or until the failure.
-    watcher: Mutex<Option<Watcher>>,
+    watcher: Mutex<Option<Done<()>>>,
 }
 
 impl Fate {
@@ -41,7 +40,7 @@ impl Fate {
     }
 
     /// Calls `watcher` when all that is kept has become durable.
-    pub fn when_empty(&self, watcher: Watcher) {
+    pub fn when_empty(&self, watcher: Done<()>) {
         *self.watcher.lock().expect("setting the watcher does not panic") = Some(watcher);
         self.look();
     }

@@ -5,11 +5,11 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::handover::Handover;
+use super::handover::{Done, Handover};
 use super::operation::{Kind, Operation, Started, Unfinished};
 use super::piece::{self, Cursor, Piece};
 use super::process::Process;
-use super::session::{Done, Session};
+use super::session::Session;
 use super::settings::Acknowledge;
 use super::ticket::Ticket;
 use super::{READ, WRITE};

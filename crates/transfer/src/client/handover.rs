@@ -12,7 +12,10 @@ pub(super) struct Answer {
 }
 
 /// Called once, in an I/O thread and without any lock held.
-pub(super) type Completion = Box<dyn FnOnce(Result<Answer>) + Send>;
+pub(super) type Completion = Done<Answer>;
+
+/// Called once with how something ended.
+pub(super) type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
 /// A place where one value is left for one who waits.
 pub(super) struct Handover<T> {
@@ -51,12 +54,12 @@ struct Gathering {
     left: usize,
     replies: Vec<Reply>,
     failure: Option<Error>,
-    done: Option<Box<dyn FnOnce(Result<Vec<Reply>>) + Send>>,
+    done: Option<Done<Vec<Reply>>>,
 }
 
 /// `count` completions; `done` is called when all of them were, with the replies in no particular order or the
 /// first failure.
-pub(super) fn gather(count: usize, done: Box<dyn FnOnce(Result<Vec<Reply>>) + Send>) -> Vec<Completion> {
+pub(super) fn gather(count: usize, done: Done<Vec<Reply>>) -> Vec<Completion> {
     assert!(count > 0, "a session has seats");
     let gathering = Gathering { left: count, replies: Vec::new(), failure: None, done: Some(done) };
     let gathering = Arc::new(Mutex::new(gathering));

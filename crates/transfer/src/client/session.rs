@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use format::SessionId;
 
 use super::fate::Fate;
-use super::handover::{Completion, gather};
+use super::handover::{Completion, Done, gather};
 use super::lane::{Lane, LaneOf};
 use super::piece::{Cursor, Piece};
 use super::process::Process;
@@ -23,7 +23,7 @@ const PRESS_PAUSE: Duration = Duration::from_millis(50);
 /// Copied between two looks at how full the window is (bytes).
 const LOOK_BYTES: u64 = 1 << 20;
 
-pub(super) type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
+type Next = Box<dyn FnOnce() + Send>;
 
 pub(super) struct Session {
     pub id: SessionId,
@@ -36,7 +36,7 @@ pub(super) struct Session {
     process: Arc<Process>,
     pressed: Mutex<Option<Instant>>,
     /// While a commit goes on in the background: what is to follow it.
-    after_commit: Mutex<Option<Vec<Box<dyn FnOnce() + Send>>>>,
+    after_commit: Mutex<Option<Vec<Next>>>,
 }
 
 impl Session {
@@ -236,7 +236,7 @@ impl Session {
     }
 
     /// Calls `next` now, or when the commit in the background has ended.
-    pub fn after_commit(&self, next: Box<dyn FnOnce() + Send>) {
+    pub fn after_commit(&self, next: Next) {
         let mut after = self.after_commit.lock().expect("noting what follows does not panic");
         match after.as_mut() {
             Some(waiting) => waiting.push(next),

@@ -70,7 +70,7 @@ impl Settings {
             streams: number("THALWEG_STREAMS", 1..=8)?.map_or(default.streams, |streams| streams as u32),
             window_bytes: number("THALWEG_WINDOW_MIB", LEAST_WINDOW_MIB..=1 << 20)?
                 .map_or(default.window_bytes, |mib| (mib as usize) << 20),
-            patience: number("THALWEG_PATIENCE_S", 0..=1 << 20)?.map_or(default.patience, Duration::from_secs),
+            patience: number("THALWEG_PATIENCE_S", 1..=1 << 20)?.map_or(default.patience, Duration::from_secs),
             stripe_bytes,
             job: text("THALWEG_JOB"),
             reduction: match text("THALWEG_REDUCE").as_str() {

@@ -34,6 +34,7 @@ messages! {
         23 Commit {
             session: SessionId,
             references: Vec<ContainerId>,
+            epoch: u64,
             changes: Vec<Change>,
             settles: Vec<(SessionId, u32, u64)>,
         },

@@ -65,8 +65,8 @@ impl Catalog for RemoteCatalog {
     }
 
     fn commit(&self, commit: &Commit) -> Result<Committed> {
-        let Commit { session, references, changes, settles } = commit.clone();
-        self.ask(session, Request::Commit { session, references, changes, settles }, pick!(Committed, committed))
+        let Commit { session, references, epoch, changes, settles } = commit.clone();
+        self.ask(session, Request::Commit { session, references, epoch, changes, settles }, pick!(Committed, committed))
     }
 
     fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>> {

@@ -93,7 +93,7 @@ fn random_history(seed: u64, node_count: usize, crashes: bool) {
     const BLOCK_BYTES: u64 = 3000;
     const BLOCKS: u64 = 400;
     let (_world, nodes) = nodes(node_count);
-    nodes.iter().for_each(|node| node.does.split.store(seed % 2 == 0, Ordering::SeqCst));
+    nodes.iter().for_each(|node| node.does.split.store(seed.is_multiple_of(2), Ordering::SeqCst));
     let settings = Settings { patience: Duration::from_secs(5), ..settings(&nodes) };
     let done = std::sync::atomic::AtomicBool::new(false);
     let mut expected = vec![0; (BLOCKS * BLOCK_BYTES) as usize];

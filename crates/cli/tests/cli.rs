@@ -1,0 +1,17 @@
+//! The command as its users meet it: run as a process, judged by what it prints, returns and leaves behind.
+
+mod cli {
+    mod architecture;
+    mod broken;
+    mod deletion;
+    mod interruption;
+    mod mistakes;
+    mod printing;
+    mod random;
+    mod runner;
+    mod sessions;
+    mod snapshot;
+    mod trees;
+    mod updates;
+    mod versions;
+}

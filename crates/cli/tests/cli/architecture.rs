@@ -1,0 +1,51 @@
+//! Which of our crates may use which: the table of ARCHITECTURE.md. An arrow it does not have is refused.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+const MAY_USE: [(&str, &[&str]); 9] = [
+    ("format", &[]),
+    ("policy", &[]),
+    ("segment", &["format", "policy"]),
+    ("store", &["format"]),
+    ("catalog", &["format"]),
+    ("repository", &["format", "policy", "segment", "store", "catalog"]),
+    ("transfer", &["format", "policy", "segment", "store", "catalog"]),
+    ("cli", &["format", "policy", "segment", "store", "catalog", "repository", "transfer"]),
+    ("abi", &["format", "policy", "segment", "store", "catalog", "repository", "transfer"]),
+];
+
+#[test]
+fn no_crate_uses_another_that_the_table_does_not_grant() {
+    for package in packages() {
+        let name = ours(&package["name"]).expect("a member of the workspace is ours");
+        let granted = MAY_USE.iter().find(|(crate_name, _)| *crate_name == name);
+        let (_, granted) = granted.unwrap_or_else(|| panic!("{name} is not in the table"));
+        for used in used_by(&package) {
+            assert!(granted.contains(&used.as_str()), "{name} uses {used}, which the table does not grant");
+        }
+    }
+}
+
+fn packages() -> Vec<Value> {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    metadata["packages"].as_array().expect("packages are a list").clone()
+}
+
+/// Our crates among the dependencies, except those only tests use.
+fn used_by(package: &Value) -> Vec<String> {
+    let dependencies = package["dependencies"].as_array().expect("dependencies are a list");
+    let built = dependencies.iter().filter(|dependency| dependency["kind"] != "dev");
+    built.filter_map(|dependency| ours(&dependency["name"])).collect()
+}
+
+fn ours(name: &Value) -> Option<String> {
+    name.as_str()?.strip_prefix("thalweg-").map(str::to_owned)
+}

@@ -1,0 +1,125 @@
+//! Damage: it is found, named, kept from spreading, and what can be made again is made again.
+
+use std::fs;
+use std::path::Path;
+
+use super::random::Random;
+use super::runner::{run, Store};
+use super::snapshot::{assert_same, snapshot};
+
+/// Several containers: one for each put.
+fn with_tree() -> Store {
+    let store = Store::new();
+    let mut random = Random::new(9);
+    for file in ["a", "b", "c"] {
+        let path = store.path("source").join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, random.bytes(400_000)).unwrap();
+        store.put(&path, &format!("t/{file}"));
+    }
+    store
+}
+
+fn flip(path: &Path, offset: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[offset] ^= 0x40;
+    fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_flipped_byte_is_found_and_named_and_the_other_files_can_be_read() {
+    let store = with_tree();
+    let container = store.containers().into_iter().find(|path| path.metadata().unwrap().len() > 300_000).unwrap();
+    flip(&container, 150_000);
+    let found = store.try_verb("verify", &["--data", "--json"]).expect(3);
+    let damages = found.json()["damages"].clone();
+    assert!(!damages.as_array().unwrap().is_empty());
+    assert!(found.stderr.contains("container ") && found.stderr.contains("t/a version 1"), "{}", found.stderr);
+    assert!(!found.stderr.contains("t/b version"), "{}", found.stderr);
+
+    let got = run(&["get".as_ref(), store.place("t").as_os_str(), store.path("copy").as_os_str()]).expect(3);
+    assert!(got.stderr.contains("damaged") && got.stderr.contains("/a:"), "{}", got.stderr);
+    assert!(!store.path("copy/a").exists());
+    for file in ["b", "c"] {
+        assert_eq!(fs::read(store.path("copy").join(file)).unwrap(), fs::read(store.path("source").join(file)).unwrap());
+    }
+}
+
+#[test]
+fn a_missing_container_is_found_and_named() {
+    let store = with_tree();
+    let container = store.containers().into_iter().find(|path| path.metadata().unwrap().len() > 300_000).unwrap();
+    fs::remove_file(container).unwrap();
+    let found = store.try_verb("verify", &[]).expect(3);
+    assert!(found.stderr.contains("is missing"), "{}", found.stderr);
+}
+
+#[test]
+fn the_catalog_is_made_again_from_the_containers() {
+    let store = with_tree();
+    store.at("mv", "t/a", &[store.place("u/").to_str().unwrap()]);
+    store.at("rm", "t/b", &[]);
+    fs::write(store.path("source/c"), "a second version").unwrap();
+    store.put(&store.path("source/c"), "t/c");
+    let before = listing(&store);
+    for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
+        let _ = fs::remove_file(store.directory().join(name));
+    }
+    let refused = run(&["ls".as_ref(), store.place("").as_os_str()]).expect(1);
+    assert!(refused.stderr.contains("--rebuild-catalog"), "{}", refused.stderr);
+    store.verb("verify", &["--rebuild-catalog", "--data"]);
+    assert_eq!(listing(&store), before);
+    assert_eq!(store.read("t/c"), b"a second version");
+    assert_eq!(store.read("u/a"), fs::read(store.path("source/a")).unwrap());
+    store.put(&store.path("source"), "v");
+    store.get("v", &store.path("copy"));
+    assert_same(&snapshot(&store.path("source")), &snapshot(&store.path("copy")));
+}
+
+fn listing(store: &Store) -> String {
+    store.at("ls", "", &["-lR"]).text()
+}
+
+#[test]
+fn the_table_is_made_again_and_finds_duplicates_as_before() {
+    let store = with_tree();
+    fs::remove_dir_all(store.directory().join("table")).unwrap();
+    store.verb("verify", &["--rebuild-table"]);
+    let before = store.container_bytes();
+    store.put(&store.path("source"), "again");
+    assert!(store.container_bytes() < before + before / 100, "{before} grew to {}", store.container_bytes());
+}
+
+#[test]
+fn a_full_disk_is_said_so_and_nothing_half_written_shows() {
+    let store = Store::new();
+    let room = store.path("room");
+    fs::create_dir(&room).unwrap();
+    let mount = std::process::Command::new("mount").args(["-t", "tmpfs", "-o", "size=12m", "none"]).arg(&room).output();
+    if !mount.is_ok_and(|mount| mount.status.success()) {
+        println!("no rights to mount a small file system; not tested");
+        return;
+    }
+    let _unmount = Unmount(room.clone());
+    let inner = room.join("st").into_os_string();
+    let place = |path: &str| [inner.to_str().unwrap(), "::", path].concat();
+    run(&["init".as_ref(), inner.as_os_str()]).expect(0);
+    let mut random = Random::new(10);
+    fs::write(store.path("small"), random.bytes(100_000)).unwrap();
+    fs::write(store.path("big"), random.bytes(40 << 20)).unwrap();
+    run(&["put".as_ref(), store.path("small").as_os_str(), place("small").as_ref()]).expect(0);
+    let full = run(&["put".as_ref(), store.path("big").as_os_str(), place("big").as_ref()]).expect(1);
+    assert!(full.stderr.contains("the disk is full") && full.stderr.lines().count() == 1, "{}", full.stderr);
+    let listed = run(&["ls".as_ref(), place("").as_str().as_ref() as &std::ffi::OsStr]).expect(0);
+    assert_eq!(listed.text(), "small\n");
+    let read = run(&["get", place("small").as_str(), "-"]).expect(0);
+    assert_eq!(read.stdout, fs::read(store.path("small")).unwrap());
+}
+
+struct Unmount(std::path::PathBuf);
+
+impl Drop for Unmount {
+    fn drop(&mut self) {
+        let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}

@@ -1,0 +1,53 @@
+//! Names taken away and moved, and the space that comes back.
+
+use std::fs;
+
+use super::random::Random;
+use super::runner::{run, Store};
+
+fn with_files(names: &[&str]) -> Store {
+    let store = Store::new();
+    let mut random = Random::new(7);
+    for name in names {
+        fs::write(store.path("content"), random.bytes(3 << 20)).unwrap();
+        store.put(&store.path("content"), name);
+    }
+    store
+}
+
+#[test]
+fn removed_files_free_space_and_the_others_stay() {
+    let store = with_files(&["a", "d/b", "d/c"]);
+    let kept = store.read("a");
+    let before = store.container_bytes();
+    assert!(run(&["rm".as_ref(), store.place("d").as_os_str()]).expect(1).stderr.contains("is a directory; -r"));
+    store.at("rm", "d", &["-r"]);
+    store.verb("collect", &[]);
+    assert!(before - store.container_bytes() > 5 << 20, "{before} became {}", store.container_bytes());
+    assert_eq!(store.read("a"), kept);
+    assert_eq!(store.at("ls", "", &[]).text(), "a\n");
+    store.verb("verify", &["--data"]);
+}
+
+#[test]
+fn nothing_is_removed_when_one_name_is_missing() {
+    let store = with_files(&["a"]);
+    run(&["rm".as_ref(), store.place("a").as_os_str(), store.place("b").as_os_str()]).expect(1);
+    assert_eq!(store.at("ls", "", &[]).text(), "a\n");
+}
+
+#[test]
+fn names_move_with_all_below_them() {
+    let store = with_files(&["a", "d/b"]);
+    let mv = |arguments: &[&str]| {
+        let places = arguments.iter().map(|path| store.place(path));
+        run(&std::iter::once("mv".into()).chain(places).collect::<Vec<_>>())
+    };
+    mv(&["a", "d/"]).expect(0);
+    mv(&["d", "e"]).expect(0);
+    assert_eq!(store.at("ls", "", &["-R"]).text(), "e/\ne/a\ne/b\n");
+    mv(&["e/a", "e/b", "f/"]).expect(0);
+    assert_eq!(store.at("ls", "", &["-R"]).text(), "e/\nf/\nf/a\nf/b\n");
+    mv(&["nowhere", "x"]).expect(1);
+    mv(&["e", "f", "f/a"]).expect(1);
+}

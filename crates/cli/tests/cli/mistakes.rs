@@ -1,0 +1,127 @@
+//! Bad input: every mistake gets one line and an exit code, never a panic.
+
+use std::fs;
+
+use super::runner::{command, run, Store};
+
+#[test]
+fn every_mistake_gets_one_line() {
+    let store = Store::new();
+    fs::write(store.path("file"), "x").unwrap();
+    store.put(&store.path("file"), "file");
+    store.put(&store.path("file"), "d/file");
+    let (st, file) = (store.directory().display().to_string(), store.path("file").display().to_string());
+    let nowhere = store.path("nowhere").display().to_string();
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["ls", "@::nothing"], 1, "no such file or directory in the store"),
+        (&["ls", "@::../x"], 1, "leads outside the store"),
+        (&["ls", "@"], 1, "write STORE::PATH"),
+        (&["ls", "::x"], 1, "$THALWEG_STORE is not set"),
+        (&["stats"], 1, "$THALWEG_STORE is not set"),
+        (&["stats", "@::x"], 1, "without a path"),
+        (&["stats", "!"], 1, "no thalweg store there"),
+        (&["ls", "!::"], 1, "no thalweg store there"),
+        (&["ls", "%::"], 1, "no thalweg store there"),
+        (&["init", "@"], 1, "there is a store already"),
+        (&["init", "%"], 1, ""),
+        (&["init", "thalweg://h:1"], 1, "on the node's own machine"),
+        (&["init", "!", "--segment-bytes", "5"], 1, "segment_bytes"),
+        (&["init", "!", "--codec", "zip"], 2, "codec"),
+        (&["verify", "thalweg://h:1"], 1, "on the node's own machine"),
+        (&["collect", "thalweg://h:1"], 1, "on the node's own machine"),
+        (&["ls", "thalweg://127.0.0.1:1::"], 1, "127.0.0.1:1"),
+        (&["ls", "thalweg://nonsense::"], 1, "thalweg://HOST:PORT"),
+        (&["put", "!", "@::x"], 1, "No such file"),
+        (&["put", "%", "@::d"], 1, "is a directory; write"),
+        (&["put", "-", "@::d/"], 1, "needs a name"),
+        (&["put", "%", "local"], 1, "write STORE::PATH"),
+        (&["put", "@::file"], 2, ""),
+        (&["get", "@::file", "@::copy"], 1, "local path"),
+        (&["get", "@::nothing", "!"], 1, "no such file"),
+        (&["get", "@::file", "!/deep/er"], 3, "could not be fetched"),
+        (&["get", "@::d", "-"], 1, "only regular files"),
+        (&["get", "@::d", "!", "--range", "0:1"], 1, "regular files"),
+        (&["get", "@::file", "!", "--range", "1-2"], 2, "OFFSET:LENGTH"),
+        (&["get", "@::file", "!", "--version", "7"], 1, "no version 7"),
+        (&["get", "@::file", "!", "--unfinished"], 1, "no session"),
+        (&["get", "@::file", "-", "--json"], 1, "standard output"),
+        (&["rm", "@::"], 1, ""),
+        (&["rm", "-r", "@::"], 1, ""),
+        (&["rm", "@::nothing"], 1, "no such file"),
+        (&["mv", "@::nothing", "@::x"], 1, "no such file"),
+        (&["mv", "@::d", "@::d/below"], 1, ""),
+        (&["mv", "@::file", "!::file"], 1, "two stores"),
+        (&["forget", "@::file", "--keep", "all"], 2, "last=N"),
+        (&["forget", "@::nothing", "--keep", "last=1"], 1, "no such file"),
+        (&["recover", "@::file"], 1, "nothing to recover"),
+        (&["recover", "@::file", "--session", "xyz"], 1, "an id"),
+        (&["stat", "@::nothing"], 1, "no such file"),
+        (&["frobnicate"], 2, "frobnicate"),
+        (&[], 2, ""),
+    ];
+    for (arguments, code, needle) in cases {
+        let fill = |text: &&str| match text.chars().next() {
+            Some('@') => st.clone() + &text[1..],
+            Some('%') => file.clone() + &text[1..],
+            Some('!') => nowhere.clone() + &text[1..],
+            _ => text.to_string(),
+        };
+        let arguments: Vec<String> = arguments.iter().map(fill).collect();
+        let mistake = run(&arguments);
+        let last = mistake.stderr.lines().last().unwrap_or_default().to_owned();
+        assert_eq!(mistake.code, Some(*code), "{arguments:?}: {}", mistake.stderr);
+        assert!(last.starts_with("thalweg: ") && last.contains(needle), "{arguments:?}: {}", mistake.stderr);
+        let lines = if *code == 3 { 2 } else { 1 };
+        assert!(mistake.stderr.lines().count() <= lines, "{arguments:?}: {}", mistake.stderr);
+        assert!(mistake.stdout.is_empty() || *code == 3, "{arguments:?}: {}", mistake.text());
+    }
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_refused_by_name() {
+    let store = Store::new();
+    let settings = store.directory().join("store.toml");
+    let text = fs::read_to_string(&settings).unwrap().replace("format = 0", "format = 99");
+    fs::write(&settings, text).unwrap();
+    for verb in ["stats", "verify", "collect", "sessions"] {
+        let refused = store.try_verb(verb, &[]).expect(1);
+        assert!(refused.stderr.contains("99") && refused.stderr.contains("newer"), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn a_line_stays_one_line_whatever_the_name() {
+    let store = Store::new();
+    let refused = run(&["ls".as_ref(), store.place("a\nb\x1b[31m").as_os_str()]).expect(1);
+    assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
+    assert!(!refused.stderr.contains('\x1b'));
+}
+
+#[test]
+fn unreadable_files_are_named_and_the_rest_goes_on() {
+    let store = Store::new();
+    let source = store.path("source");
+    fs::create_dir(&source).unwrap();
+    fs::write(source.join("a"), "x").unwrap();
+    let missing = store.path("missing");
+    let done = run(&["put".as_ref(), source.as_os_str(), missing.as_os_str(), &store.place("t/")]).expect(1);
+    assert!(done.stderr.contains("missing"), "{}", done.stderr);
+    assert_eq!(store.at("ls", "", &[]).text(), "", "a source that is not there stops the run before it begins");
+}
+
+#[test]
+fn every_verb_explains_itself_with_an_example() {
+    for verb in ["init", "put", "get", "ls", "stat", "rm", "mv", "verify", "collect", "forget", "sessions", "recover", "stats"] {
+        let help = run(&[verb, "--help"]).expect(0).text();
+        assert!(help.contains("Example: thalweg "), "{verb}: {help}");
+    }
+}
+
+#[test]
+fn the_default_store_comes_from_the_environment() {
+    let store = Store::new();
+    fs::write(store.path("file"), "x").unwrap();
+    store.put(&store.path("file"), "file");
+    let listed = command(&["ls", "::"]).env("THALWEG_STORE", store.directory()).output().unwrap();
+    assert_eq!(listed.stdout, b"file\n");
+}

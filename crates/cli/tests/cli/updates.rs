@@ -1,0 +1,128 @@
+//! Putting again what has changed in between: versions, attributes, links, and files that became other things.
+
+use std::fs;
+use std::os::unix::fs::{symlink, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::runner::Store;
+use super::snapshot::{assert_same, snapshot};
+
+/// A source of a few files, put once and old enough for its times to be trusted.
+fn begun() -> (Store, PathBuf) {
+    let store = Store::new();
+    let source = store.path("source");
+    fs::create_dir_all(source.join("d")).unwrap();
+    for name in ["a", "b", "d/c"] {
+        fs::write(source.join(name), name.repeat(5000)).unwrap();
+    }
+    fs::hard_link(source.join("a"), source.join("a2")).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    store.put(&source, "t");
+    (store, source)
+}
+
+#[track_caller]
+fn assert_put_is_same(store: &Store, source: &Path) {
+    store.put(source, "t");
+    let copy = store.path("copy");
+    let _ = fs::remove_dir_all(&copy);
+    store.get("t", &copy);
+    assert_same(&snapshot(source), &snapshot(&copy));
+}
+
+#[test]
+fn only_what_changed_is_read_again() {
+    let (store, source) = begun();
+    fs::write(source.join("b"), "new").unwrap();
+    let done = store.put_json(&source, "t");
+    assert_eq!((&done["files"], &done["read_bytes"]), (&1.into(), &3.into()), "{done}");
+}
+
+#[test]
+fn a_new_mode_makes_no_new_version() {
+    let (store, source) = begun();
+    fs::set_permissions(source.join("b"), fs::Permissions::from_mode(0o600)).unwrap();
+    let done = store.put_json(&source, "t");
+    assert_eq!((&done["files"], &done["attributes"]), (&0.into(), &1.into()), "{done}");
+    assert_eq!(store.at("stat", "t/b", &["--json"]).json()["mode"], "0600");
+    assert_put_is_same(&store, &source);
+}
+
+#[test]
+fn a_change_of_the_same_size_and_time_is_noticed() {
+    let (store, source) = begun();
+    let modified = source.join("b").metadata().unwrap().modified().unwrap();
+    fs::write(source.join("b"), "B".repeat(5000)).unwrap();
+    fs::File::options().write(true).open(source.join("b")).unwrap().set_modified(modified).unwrap();
+    store.put(&source, "t");
+    assert_eq!(store.read("t/b"), "B".repeat(5000).into_bytes());
+}
+
+#[test]
+fn a_link_that_was_broken_is_broken_in_the_store() {
+    let (store, source) = begun();
+    fs::remove_file(source.join("a2")).unwrap();
+    fs::write(source.join("a2"), "of its own").unwrap();
+    assert_put_is_same(&store, &source);
+    assert_eq!(store.at("stat", "t/a", &["--json"]).json()["links"], 1);
+}
+
+#[test]
+fn a_link_edited_in_place_changes_under_all_its_names() {
+    let (store, source) = begun();
+    fs::write(source.join("a2"), "through both").unwrap();
+    assert_put_is_same(&store, &source);
+    assert_eq!(store.read("t/a"), b"through both");
+}
+
+#[test]
+fn a_new_link_to_an_old_file_is_a_link() {
+    let (store, source) = begun();
+    fs::hard_link(source.join("b"), source.join("d/b2")).unwrap();
+    let _ = fs::remove_file(source.join("a2"));
+    assert_eq!(store.put_json(&source, "t")["links"], 1);
+    assert_eq!(store.at("stat", "t/d/b2", &["--json"]).json()["links"], 2);
+}
+
+#[test]
+fn files_become_directories_and_symlinks_and_back() {
+    let (store, source) = begun();
+    fs::remove_file(source.join("b")).unwrap();
+    fs::create_dir(source.join("b")).unwrap();
+    fs::write(source.join("b/inside"), "x").unwrap();
+    fs::remove_dir_all(source.join("d")).unwrap();
+    symlink("b", source.join("d")).unwrap();
+    assert_put_is_same(&store, &source);
+    fs::remove_dir_all(source.join("b")).unwrap();
+    fs::write(source.join("b"), "a file again").unwrap();
+    fs::remove_file(source.join("d")).unwrap();
+    fs::write(source.join("d"), "and this").unwrap();
+    assert_put_is_same(&store, &source);
+}
+
+#[test]
+fn a_file_that_keeps_changing_is_stored_and_reported() {
+    let store = Store::new();
+    let path = store.path("busy");
+    fs::write(&path, vec![b'x'; 64 << 20]).unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    let run = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut count = 0u64;
+            while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                use std::os::unix::fs::FileExt;
+                let file = fs::File::options().write(true).open(&path).unwrap();
+                file.write_all_at(&count.to_le_bytes(), 0).unwrap();
+                count += 1;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let run = super::runner::run(&["put".as_ref(), path.as_os_str(), &store.place("busy")]);
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        run
+    });
+    let run = run.expect(3);
+    assert!(run.stderr.contains("busy: kept changing"), "{}", run.stderr);
+    assert_eq!(store.read("busy").len(), 64 << 20);
+}

@@ -1,0 +1,83 @@
+//! Versions, ranges, retention.
+
+use std::fs;
+
+use super::random::Random;
+use super::runner::{run, Store};
+
+/// A store whose file `f` has these contents as its versions.
+fn with_versions(contents: &[Vec<u8>]) -> Store {
+    let store = Store::new();
+    for content in contents {
+        fs::write(store.path("f"), content).unwrap();
+        store.put(&store.path("f"), "f");
+    }
+    store
+}
+
+fn version(store: &Store, number: usize) -> super::runner::Run {
+    let number = number.to_string();
+    run(&["get".as_ref(), "--version".as_ref(), number.as_ref(), store.place("f").as_os_str(), "-".as_ref()])
+}
+
+#[test]
+fn every_version_can_be_read() {
+    let mut random = Random::new(5);
+    let contents: Vec<_> = (1..=4).map(|i| random.bytes(i * 50_000)).collect();
+    let store = with_versions(&contents);
+    for (i, content) in contents.iter().enumerate() {
+        assert_eq!(&version(&store, i + 1).expect(0).stdout, content);
+    }
+    assert_eq!(store.read("f"), contents[3]);
+    assert!(version(&store, 9).expect(1).stderr.contains("no version 9"));
+    let seen = store.at("stat", "f", &["--json"]).json();
+    assert_eq!(seen["versions"].as_array().unwrap().len(), 4);
+    assert_eq!(seen["size"], 200_000);
+}
+
+#[test]
+fn forgotten_versions_free_space_and_kept_ones_stay() {
+    let mut random = Random::new(6);
+    let contents: Vec<_> = (0..3).map(|_| random.bytes(4 << 20)).collect();
+    let store = with_versions(&contents);
+    let before = store.container_bytes();
+    store.at("forget", "f", &[]);
+    store.verb("collect", &[]);
+    assert_eq!(version(&store, 1).expect(0).stdout, contents[0], "without a rule all are kept");
+    let done = store.at("forget", "f", &["--keep", "last=1", "--json"]).json();
+    assert_eq!(done["versions"], 2, "{done}");
+    let collected = store.json("collect");
+    let freed = before - store.container_bytes();
+    assert!(freed > 7 << 20, "freed {freed}: {collected}");
+    assert_eq!(store.read("f"), contents[2]);
+    version(&store, 1).expect(1);
+    store.verb("verify", &["--data"]);
+}
+
+#[test]
+fn recent_versions_are_kept_by_their_age() {
+    let store = with_versions(&[b"one".to_vec(), b"two".to_vec()]);
+    assert_eq!(store.at("forget", "f", &["--keep", "within=1d", "--json"]).json()["versions"], 0);
+    assert_eq!(store.at("forget", "", &["--keep", "within=0s", "--json"]).json()["versions"], 1);
+}
+
+#[test]
+fn ranges_are_slices() {
+    let mut random = Random::fresh();
+    let mut content = random.bytes(700_000);
+    content[200_000..400_000].fill(0);
+    let store = with_versions(&[content.clone()]);
+    for _ in 0..20 {
+        let offset = random.below(720_000) as usize;
+        let length = random.below(200_000) as usize;
+        let range = format!("{offset}:{length}");
+        let place = store.place("f");
+        let (start, end) = (offset.min(content.len()), (offset + length).min(content.len()));
+        let expected = &content[start..end.max(start)];
+        let printed = run(&["get".as_ref(), "--range".as_ref(), range.as_ref(), place.as_os_str(), "-".as_ref()]).expect(0);
+        assert!(printed.stdout == expected, "range {range} on standard output");
+        let to = store.path("slice");
+        run(&["get".as_ref(), "--range".as_ref(), range.as_ref(), place.as_os_str(), to.as_os_str()]).expect(0);
+        assert!(fs::read(to).unwrap() == expected, "range {range} in a file");
+    }
+}
