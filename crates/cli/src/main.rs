@@ -6,6 +6,7 @@
 mod commands;
 mod failure;
 mod get;
+mod node;
 mod opening;
 mod output;
 mod place;
@@ -13,6 +14,7 @@ mod progress;
 mod put;
 mod random;
 mod retention;
+mod run;
 mod shown;
 
 use std::process::ExitCode;
@@ -55,6 +57,10 @@ enum Verb {
     Sessions(commands::sessions::Arguments),
     Recover(commands::recover::Arguments),
     Stats(commands::stats::Arguments),
+    /// Serve a store to programs and remote commands: the deduplication and storage server
+    Node(node::command::Arguments),
+    /// Run a program whose files named SD:/path go through nodes into a store
+    Run(run::command::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -85,5 +91,7 @@ fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
         Verb::Sessions(arguments) => commands::sessions::execute(arguments, output),
         Verb::Recover(arguments) => commands::recover::execute(arguments, output),
         Verb::Stats(arguments) => commands::stats::execute(arguments, output),
+        Verb::Node(arguments) => node::command::execute(&arguments, output),
+        Verb::Run(arguments) => run::command::execute(&arguments, output),
     }
 }

@@ -7,13 +7,15 @@ use std::time::{Duration, Instant};
 use format::SessionId;
 
 /// How long a client may be without any connection before it counts as dead.
-const GRACE: Duration = Duration::from_secs(20);
+pub(super) const GRACE: Duration = Duration::from_secs(20);
 
 #[derive(Default)]
 struct Client {
     connections: usize,
     /// One entry per handle.
     handles: Vec<SessionId>,
+    /// Handles taken off: asking again after a break changes nothing.
+    left: Vec<SessionId>,
     alone_since: Option<Instant>,
 }
 
@@ -45,12 +47,15 @@ impl Clients {
         clients.entry(client).or_default().handles.push(session);
     }
 
-    /// Whether the client held a handle that is now taken off.
+    /// Whether a handle of the client is to be taken off: one it holds, or one it got before this node was started
+    /// again, but none twice.
     pub fn take_handle(&self, client: u64, session: SessionId) -> bool {
         let mut clients = self.clients.lock().expect("no panic holds it");
-        let Some(client) = clients.get_mut(&client) else { return false };
+        let client = clients.entry(client).or_default();
         let found = client.handles.iter().position(|held| *held == session);
-        found.map(|at| client.handles.swap_remove(at)).is_some()
+        let fresh = !client.left.contains(&session);
+        client.left.push(session);
+        found.map(|at| client.handles.swap_remove(at)).is_some() || fresh
     }
 
     /// All handles of all clients, taken off: the node stops.
@@ -59,11 +64,11 @@ impl Clients {
         clients.values_mut().flat_map(|client| std::mem::take(&mut client.handles)).collect()
     }
 
-    /// Clients that stayed away too long, with the handles they left.
-    pub fn take_dead(&self) -> Vec<(u64, Vec<SessionId>)> {
+    /// The handles of clients that stayed away too long.
+    pub fn take_dead(&self) -> Vec<Vec<SessionId>> {
         let mut clients = self.clients.lock().expect("no panic holds it");
         let is_dead = |client: &Client| client.alone_since.is_some_and(|since| since.elapsed() > GRACE);
         let dead: Vec<u64> = clients.iter().filter(|(_, client)| is_dead(client)).map(|(id, _)| *id).collect();
-        dead.into_iter().filter_map(|id| clients.remove(&id).map(|client| (id, client.handles))).collect()
+        dead.into_iter().filter_map(|id| clients.remove(&id).map(|client| client.handles)).collect()
     }
 }

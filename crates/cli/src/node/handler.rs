@@ -22,6 +22,8 @@ pub(super) struct Connection {
     /// This connection's own number: it claims segments and holds locks under it.
     pub claimant: Claimant,
     pub offers: Offers,
+    /// Once for every time it attached and did not detach.
+    attached: Vec<Arc<Slot>>,
 }
 
 /// What is answered, with its payload.
@@ -31,7 +33,7 @@ impl Connection {
     pub fn new(node: Arc<Node>, hello: Hello, outbox: Outbox) -> Self {
         let source = Source { client: hello.client, stream: hello.stream };
         let claimant = node.new_claimant();
-        Connection { node, source, job: hello.job, outbox, claimant, offers: Offers::default() }
+        Connection { node, source, job: hello.job, outbox, claimant, offers: Offers::default(), attached: Vec::new() }
     }
 
     fn store(&self) -> &dyn SegmentStore {
@@ -43,15 +45,17 @@ impl Connection {
     }
 
     /// A seat this connection attached to; one it did not is taken on the way.
-    pub fn slot(&self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
+    pub fn slot(&mut self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
         match self.node.seats.get(session, seat) {
             Some(slot) => Ok(slot),
             None => self.attach(session, seat),
         }
     }
 
-    pub fn attach(&self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
-        self.node.attach(session, seat, self.source, self.outbox.clone()).map_err(failure::of)
+    pub fn attach(&mut self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
+        let slot = self.node.attach(session, seat, self.source, self.outbox.clone()).map_err(failure::of)?;
+        self.attached.push(slot.clone());
+        Ok(slot)
     }
 }
 
@@ -72,6 +76,8 @@ impl Handler for Connection {
     fn closed(&mut self) {
         self.store().release(self.claimant);
         self.node.locks.forget(self.claimant.0);
+        // The client may come back; the keeper frees seats that stay without users.
+        self.attached.drain(..).for_each(|slot| slot.drop_user(self.source));
         self.node.clients.disconnected(self.source.client);
     }
 }
@@ -79,13 +85,13 @@ impl Handler for Connection {
 impl Connection {
     fn answer(&mut self, request: Request, payload: Vec<u8>) -> Answer {
         match request {
-            Request::Write { session, seat, sequence, stamp, epoch, extents } => {
-                let arrival = Arrival { source: self.source, sequence, stamp, epoch };
+            Request::Write { session, seat, sequence, stamp, epoch: _, extents } => {
+                let arrival = Arrival { source: self.source, sequence, stamp };
                 let extents: Vec<_> = extents.iter().map(|extent| (extent.offset, extent.bytes)).collect();
                 plain(self.write(session, seat, arrival, &extents, payload)?)
             }
-            Request::Offer { session, seat, sequence, stamp, epoch, segments } => {
-                let arrival = Arrival { source: self.source, sequence, stamp, epoch };
+            Request::Offer { session, seat, sequence, stamp, epoch: _, segments } => {
+                let arrival = Arrival { source: self.source, sequence, stamp };
                 plain(self.offer(session, seat, arrival, segments)?)
             }
             Request::Supply { session, seat, sequence, blocks } => {
@@ -187,9 +193,7 @@ impl Connection {
                 done()
             }
             Request::Detach { session, seat } => {
-                if let Some(slot) = self.node.seats.get(session, seat) {
-                    self.node.detach(&slot, self.source.client).map_err(failure::of)?;
-                }
+                self.detach(session, seat)?;
                 done()
             }
             Request::Leave { session } => {
@@ -208,6 +212,15 @@ impl Connection {
         }
     }
 
+    /// Detaching twice, or from a seat this connection never had, is no error: a client may ask again after a break.
+    fn detach(&mut self, session: SessionId, seat: u32) -> Result<(), Failure> {
+        let is_it = |slot: &Arc<Slot>| slot.seat.options().session == session && slot.seat.options().seat == seat;
+        match self.attached.iter().position(is_it) {
+            Some(at) => self.node.detach(&self.attached.swap_remove(at), self.source).map_err(failure::of),
+            None => Ok(()),
+        }
+    }
+
     /// A remote client's block is decoded and named again before others may refer to it (design, rule 9).
     pub fn checked(&self, block: Block) -> Result<Block, Failure> {
         if !self.node.options.trust_clients {
@@ -217,7 +230,7 @@ impl Connection {
         Ok(block)
     }
 
-    fn read(&self, session: SessionId, seat: u32, extents: &[transfer::message::Extent]) -> Answer {
+    fn read(&mut self, session: SessionId, seat: u32, extents: &[transfer::message::Extent]) -> Answer {
         let total = extents.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.bytes));
         if total > format::MAX_PAYLOAD_BYTES as u64 {
             return Err(Failure::new(FailureKind::Refused, format!("a read of {total} bytes is beyond what a frame holds")));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::seats::Slot;
 use super::Node;
+use super::clients::GRACE;
 
 const TICK: Duration = Duration::from_millis(50);
 /// What was received is made durable within this time, so that its senders may forget it.
@@ -56,12 +57,14 @@ impl Node {
     }
 
     fn bury_dead_clients(&self) {
-        for (client, handles) in self.clients.take_dead() {
-            for slot in self.seats.all() {
-                if let Err(error) = self.detach(&slot, client) {
-                    eprintln!("thalweg node: settling for a client that died: {error}");
-                }
+        for slot in self.seats.all() {
+            if slot.idle_for().is_some_and(|idle| idle > GRACE)
+                && let Err(error) = self.free(&slot)
+            {
+                eprintln!("thalweg node: settling for clients that are gone: {error}");
             }
+        }
+        for handles in self.clients.take_dead() {
             for session in handles {
                 // What it had checkpointed stays, marked interrupted.
                 let _ = self.repository.catalog().leave(session);

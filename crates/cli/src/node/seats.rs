@@ -1,9 +1,9 @@
 //! The seats this node holds, and who listens to them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use format::SessionId;
 use repository::{Result, Seat, Source};
@@ -16,9 +16,8 @@ use super::Node;
 pub(crate) struct Slot {
     pub seat: Seat,
     listeners: Mutex<HashMap<Source, Outbox>>,
-    users: Mutex<HashSet<u64>>,
-    /// In the workers' queue.
-    pub queued: AtomicBool,
+    /// How many connections attached and did not detach, and since when there are none.
+    users: Mutex<(usize, Instant)>,
     /// A settle is under way or asked for.
     pub settling: AtomicBool,
     /// A client's window is full: do not wait for segments to become whole.
@@ -40,10 +39,6 @@ impl Seats {
 
     pub fn all(&self) -> Vec<Arc<Slot>> {
         self.slots.lock().expect("no panic holds it").values().cloned().collect()
-    }
-
-    pub fn of_session(&self, session: SessionId) -> Vec<Arc<Slot>> {
-        self.all().into_iter().filter(|slot| slot.seat.options().session == session).collect()
     }
 
     /// The seat, taken if this node does not hold it yet.
@@ -71,8 +66,7 @@ impl Slot {
         Slot {
             seat,
             listeners: Mutex::default(),
-            users: Mutex::default(),
-            queued: AtomicBool::new(false),
+            users: Mutex::new((0, Instant::now())),
             settling: AtomicBool::new(false),
             pressed: AtomicBool::new(false),
             settled_at: Mutex::new(Instant::now()),
@@ -86,13 +80,28 @@ impl Slot {
         for (source, sequence) in moved {
             if let Some(outbox) = listeners.get(source) {
                 let durable = Reply::Durable { session: options.session, seat: options.seat, sequence: *sequence };
-                outbox.push(&durable);
+                // A client that is gone hears it again when it attaches anew and sends what it still keeps.
+                let _ = outbox.push(&durable, &[]);
             }
         }
     }
 
-    pub fn is_idle(&self) -> bool {
-        self.users.lock().expect("no panic holds it").is_empty()
+    fn add_user(&self, source: Source, outbox: Outbox) {
+        self.users.lock().expect("no panic holds it").0 += 1;
+        self.listeners.lock().expect("no panic holds it").insert(source, outbox);
+    }
+
+    /// A connection is done with the seat, or gone.
+    pub fn drop_user(&self, source: Source) {
+        self.listeners.lock().expect("no panic holds it").remove(&source);
+        let mut users = self.users.lock().expect("no panic holds it");
+        *users = (users.0 - 1, Instant::now());
+    }
+
+    /// For how long nobody has used the seat.
+    pub fn idle_for(&self) -> Option<Duration> {
+        let users = self.users.lock().expect("no panic holds it");
+        (users.0 == 0).then(|| users.1.elapsed())
     }
 }
 
@@ -103,26 +112,21 @@ impl Node {
             let (repository, budget) = (self.repository.clone(), self.budget.clone());
             Seat::take(repository, budget, session, seat, self.holder, MPI_SEGMENT_BYTES)
         })?;
-        slot.users.lock().expect("no panic holds it").insert(source.client);
-        slot.listeners.lock().expect("no panic holds it").insert(source, outbox);
+        slot.add_user(source, outbox);
         Ok(slot)
     }
 
-    /// The client is done with the seat; the last one's going settles and frees it.
-    pub(crate) fn detach(&self, slot: &Arc<Slot>, client: u64) -> Result<()> {
-        slot.listeners.lock().expect("no panic holds it").retain(|source, _| source.client != client);
-        let last = {
-            let mut users = slot.users.lock().expect("no panic holds it");
-            users.remove(&client) && users.is_empty()
-        };
-        if last && slot.seat.failure().is_none() {
-            self.settle(slot, true, None)?;
-        }
-        slot.seat.forget_client(client);
-        if slot.is_idle() {
-            self.seats.remove(slot);
-        }
-        Ok(())
+    /// The connection is done with the seat; the last one's going settles and frees it.
+    pub(crate) fn detach(&self, slot: &Arc<Slot>, source: Source) -> Result<()> {
+        slot.drop_user(source);
+        if slot.idle_for().is_some() { self.free(slot) } else { Ok(()) }
+    }
+
+    /// Makes what the seat holds durable and lets go of it; whoever comes next takes it again.
+    pub(crate) fn free(&self, slot: &Arc<Slot>) -> Result<()> {
+        let settled = if slot.seat.failure().is_none() { self.settle(slot, true, None) } else { Ok(()) };
+        self.seats.remove(slot);
+        settled
     }
 
     /// Settles and tells the senders.

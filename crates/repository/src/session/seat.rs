@@ -36,8 +36,6 @@ pub struct Arrival {
     pub sequence: u64,
     /// 0, or what this seat (or one before it) answered when the piece came the first time.
     pub stamp: u64,
-    /// The sender's epoch: its syncs so far.
-    pub epoch: u64,
 }
 
 /// One node's share of a session. Safe to use from many threads.
@@ -246,11 +244,6 @@ impl Seat {
         state.size_is_new || !state.fresh.is_empty() || !state.staging.is_durable()
     }
 
-    /// A client left for good: nobody will ask what it had sent.
-    pub fn forget_client(&self, client: u64) {
-        self.lock().sources.forget(client);
-    }
-
     /// Why the seat takes nothing any more, if so.
     pub fn failure(&self) -> Option<String> {
         self.lock().failure.as_ref().map(|failure| failure.why.clone())
@@ -280,7 +273,7 @@ impl Seat {
 const MAX_SIZE: u64 = 1 << 62;
 
 enum Admitted {
-    /// It came before, with this stamp; or it belongs to an epoch that is durable already.
+    /// It came before, with this stamp.
     Known(u64),
     New(u64),
 }
@@ -296,10 +289,6 @@ impl State {
     fn admit(&mut self, arrival: &Arrival) -> Admitted {
         if let Some(stamp) = self.sources.stamp_of(arrival.source, arrival.sequence) {
             return Admitted::Known(stamp);
-        }
-        if arrival.epoch < self.epoch {
-            self.sources.received(arrival.source, arrival.sequence, arrival.stamp);
-            return Admitted::Known(arrival.stamp);
         }
         if arrival.stamp != 0 {
             self.last_stamp = self.last_stamp.max(arrival.stamp);

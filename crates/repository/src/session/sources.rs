@@ -79,8 +79,4 @@ impl Sources {
         }
         moved
     }
-
-    pub fn forget(&mut self, client: u64) {
-        self.sources.retain(|source, _| source.client != client);
-    }
 }

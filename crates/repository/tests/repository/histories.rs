@@ -53,9 +53,7 @@ impl History {
 
     fn step(&mut self) {
         let name = ["a", "b"][self.random.below(2) as usize];
-        let action = self.random.below(20);
-        if std::env::var_os("TRACE").is_some() { eprintln!("{name} {action}"); }
-        match action {
+        match self.random.below(20) {
             0..8 => self.write(name),
             8 => self.read(name),
             9 => drop(self.seat_of(name).map(|seat| seat.reduce(CLAIMANT).unwrap())),
@@ -231,10 +229,9 @@ impl Open {
     /// Delivers a piece; the oracle takes it when it comes for the first time.
     fn send(&mut self, client: u64, seat: usize, kept: &Kept) -> u64 {
         let source = Source { client, stream: 0 };
-        let arrival = Arrival { source, sequence: kept.sequence, stamp: kept.stamp, epoch: self.epoch };
+        let arrival = Arrival { source, sequence: kept.sequence, stamp: kept.stamp };
         let extent = (kept.offset, kept.bytes.len() as u64);
         let stamp = self.seats[seat].write(arrival, &[extent], kept.bytes.clone()).unwrap();
-        if std::env::var_os("TRACE").is_some() { eprintln!("  client {client} seat {seat} seq {} at {}+{} stamp {:x} was {:x}", kept.sequence, kept.offset, kept.bytes.len(), stamp, kept.stamp); }
         let end = kept.offset as usize + kept.bytes.len();
         if kept.stamp == 0 {
             self.plain.resize(self.plain.len().max(end), 0);
@@ -251,12 +248,10 @@ impl Open {
         let mut all = self.kept.remove(&(client, seat)).unwrap_or_default();
         for kept in &mut all {
             let source = Source { client, stream: 0 };
-            let arrival = Arrival { source, sequence: kept.sequence, stamp: kept.stamp, epoch: self.epoch };
+            let arrival = Arrival { source, sequence: kept.sequence, stamp: kept.stamp };
             let extent = (kept.offset, kept.bytes.len() as u64);
-            let was = kept.stamp;
             kept.stamp = self.seats[seat].write(arrival, &[extent], kept.bytes.clone()).unwrap();
-            if std::env::var_os("TRACE").is_some() { eprintln!("  again client {client} seat {seat} seq {} at {}+{} stamp {:x} was {:x}", kept.sequence, kept.offset, kept.bytes.len(), kept.stamp, was); }
-        }
+            }
         self.kept.insert((client, seat), all);
     }
 

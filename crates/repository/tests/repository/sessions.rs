@@ -5,7 +5,7 @@ use repository::{Arrival, Source, publish};
 use crate::fixture::{CLAIMANT, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, seat, with_seeds};
 
 fn arrival(sequence: u64) -> Arrival {
-    Arrival { source: Source { client: 1, stream: 0 }, sequence, stamp: 0, epoch: 0 }
+    Arrival { source: Source { client: 1, stream: 0 }, sequence, stamp: 0 }
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn interleaved_pieces_of_many_become_one_segment_each() {
         let pieces: Vec<_> = pieces.iter().map(|(at, bytes)| (*at, (*bytes).min(all.len() as u64 - at))).collect();
         let payload = pieces.iter().flat_map(|(at, bytes)| all[*at as usize..(at + bytes) as usize].to_vec()).collect();
         let source = Source { client: rank, stream: 0 };
-        seat.write(Arrival { source, sequence: 1, stamp: 0, epoch: 0 }, &pieces, payload).unwrap();
+        seat.write(Arrival { source, sequence: 1, stamp: 0 }, &pieces, payload).unwrap();
     }
     seat.settle(CLAIMANT, true, None).unwrap();
     publish(&node, CLAIMANT, session.id, 5).unwrap();

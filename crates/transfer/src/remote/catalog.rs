@@ -159,7 +159,7 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("taking a seat")
     }
 
-    fn checkpoint(&self, _: SessionId, _: &Checkpoint, _: &[ContainerId]) -> Result<()> {
+    fn checkpoint(&self, _: SessionId, _: &Checkpoint, _: &[ContainerId], _: u64) -> Result<()> {
         self.elsewhere("recording checkpoints")
     }
 
