@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 
-use anyhow::{bail, Context};
+use anyhow::{Context, bail};
 use catalog::Version;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,8 @@ impl FromStr for Retention {
             match rule.split_once('=') {
                 Some(("last", number)) => {
                     let last = number.parse().ok().filter(|last| *last > 0);
-                    retention.last = Some(last.with_context(|| format!("last={number}: a number from 1 on is needed"))?);
+                    retention.last =
+                        Some(last.with_context(|| format!("last={number}: a number from 1 on is needed"))?);
                 }
                 Some(("within", span)) => retention.within_ns = Some(span_ns(span)?),
                 _ => bail!("{rule:?} is neither last=N nor within=SPAN"),
@@ -69,8 +70,10 @@ mod tests {
     /// Versions 1, 2, …, committed on these days.
     fn versions(days: &[i64]) -> Vec<Version> {
         let record = VersionRecord { root: Root::Inline(Vec::new()), size: 0, content: None };
-        let version = |(at, day): (usize, &i64)| {
-            Version { number: at as u64 + 1, committed_ns: day * DAY_NS, record: record.clone() }
+        let version = |(at, day): (usize, &i64)| Version {
+            number: at as u64 + 1,
+            committed_ns: day * DAY_NS,
+            record: record.clone(),
         };
         days.iter().enumerate().map(version).collect()
     }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use catalog::{FileEntry, PathSession};
 use format::{Attributes, FileKind, StorePath};
-use serde_json::{json, Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Bytes as one line of text, reversible.
 pub fn escaped(bytes: &[u8]) -> String {

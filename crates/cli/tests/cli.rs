@@ -8,6 +8,7 @@ mod cli {
     mod mistakes;
     mod printing;
     mod random;
+    mod remote;
     mod runner;
     mod sessions;
     mod snapshot;

@@ -100,6 +100,7 @@ CREATE TABLE checkpoints (
     size     INTEGER NOT NULL,
     root     BLOB NOT NULL,
     resized  INTEGER NOT NULL,
-    frontier BLOB NOT NULL -- a counted list of (client u64, stream u32, sequence u64), little-endian
+    -- Counted lists, little-endian: (client u64, stream u32, sequence u64), then (offset u64, length u64, stamp u64).
+    arrivals BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX checkpoints_by_seat ON checkpoints (session, seat, number);

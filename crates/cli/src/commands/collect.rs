@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use repository::{collect, Access};
+use repository::{Access, collect};
 use serde_json::json;
 
 use crate::opening::directory;

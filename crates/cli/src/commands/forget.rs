@@ -7,7 +7,7 @@ use anyhow::bail;
 use catalog::FileEntry;
 use format::{Change, FileId, FileKind, StorePath};
 use repository::{Access, Repository};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 use super::{commit_names, list, now_ns};
 use crate::opening::open_store;
@@ -18,9 +18,11 @@ use crate::shown;
 
 /// Drop old versions of a file, or of all files below a directory
 #[derive(clap::Args)]
-#[command(after_help = "A version stays if any of the rules keeps it; the newest always stays. Without --keep all stay.\n\
+#[command(
+    after_help = "A version stays if any of the rules keeps it; the newest always stays. Without --keep all stay.\n\
                         Units are s, m, h, d, w and y.\n\n\
-                        Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d")]
+                        Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d"
+)]
 pub struct Arguments {
     /// A file or directory, STORE::PATH
     #[arg(required = true)]
@@ -39,7 +41,8 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let Some(entry) = repository.catalog().entry(&place.path)? else {
         bail!("{place}: no such file or directory in the store");
     };
-    let mut forgetting = Forgetting { repository: &repository, seen: HashSet::new(), forgotten: Vec::new(), versions: 0 };
+    let mut forgetting =
+        Forgetting { repository: &repository, seen: HashSet::new(), forgotten: Vec::new(), versions: 0 };
     match &arguments.keep {
         Some(keep) => forgetting.run(&place.path, &entry, keep)?,
         None => output.summary("no --keep rule, so every version is kept")?,
@@ -47,7 +50,11 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let Forgetting { forgotten, versions, .. } = forgetting;
     repository.close()?;
     if arguments.keep.is_some() {
-        output.summary(format_args!("forgot {} of {}", shown::count(versions, "version"), shown::count(forgotten.len() as u64, "file")))?;
+        output.summary(format_args!(
+            "forgot {} of {}",
+            shown::count(versions, "version"),
+            shown::count(forgotten.len() as u64, "file")
+        ))?;
     }
     output.document(&json!({ "versions": versions, "files": forgotten }))
 }

@@ -4,27 +4,29 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context};
+use anyhow::{Context, bail};
 use catalog::{FileEntry, Version};
 use format::{Attributes, FileKind, VersionRecord};
 use repository::{Access, Repository};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
-use super::{sessions_of, COMMITTER};
+use super::{COMMITTER, sessions_of};
 use crate::failure::Incomplete;
-use crate::get::{get, print, sync, Options, Range, Summary, Wanted};
+use crate::get::{Options, Range, Summary, Wanted, get, print, sync};
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::place::{is_place, Place};
+use crate::place::{Place, is_place};
 use crate::shown;
 
 /// Fetch files and trees, or part of a file
 #[derive(clap::Args)]
-#[command(after_help = "As with cp -a: into DEST if it is a directory, ends in a slash, or there are several sources, and\n\
+#[command(
+    after_help = "As with cp -a: into DEST if it is a directory, ends in a slash, or there are several sources, and\n\
                         otherwise under that name; what is there is replaced, each file at once when it is whole. A file\n\
                         that is damaged in the store is named and the others go on; the exit code is 3 then.\n\n\
                         Example: thalweg get /scratch/st::run1 copy\n\
-                        Example: thalweg get /scratch/st::run1/out.dat - --range 4096:512 | od -f")]
+                        Example: thalweg get /scratch/st::run1/out.dat - --range 4096:512 | od -f"
+)]
 pub struct Arguments {
     /// What to fetch, and last where to (`-`: standard output)
     #[arg(required = true, num_args = 2.., value_names = ["STORE::PATH", "DEST"])]
@@ -93,7 +95,8 @@ fn entry(repository: &Repository, place: &Place, arguments: &Arguments) -> anyho
     if let Some(number) = arguments.version {
         let versions = repository.catalog().versions(&place.path)?;
         let version = versions.into_iter().find(|version| version.number == number);
-        entry.head = Some(version.with_context(|| format!("{place}: there is no version {number}; `thalweg stat` lists them"))?);
+        entry.head =
+            Some(version.with_context(|| format!("{place}: there is no version {number}; `thalweg stat` lists them"))?);
     }
     Ok(entry)
 }
@@ -154,7 +157,9 @@ fn fetch(
     output.summary(line(&summary))?;
     match summary.lost.len() as u64 {
         0 => Ok(()),
-        lost => Err(Incomplete(format!("{} could not be fetched; the rest is there", shown::count(lost, "file"))).into()),
+        lost => {
+            Err(Incomplete(format!("{} could not be fetched; the rest is there", shown::count(lost, "file"))).into())
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, Context};
+use anyhow::{Context, bail};
 use format::{ChunkerKind, CodecChoice, FingerprintKind, Settings, StoreId};
 use serde_json::json;
 
@@ -71,7 +71,8 @@ fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
 
 fn absolute_text(path: &Path) -> anyhow::Result<String> {
     let absolute = std::path::absolute(path).with_context(|| path.display().to_string())?;
-    let text = absolute.to_str().with_context(|| format!("{}: a state directory's name must be UTF-8", path.display()))?;
+    let text =
+        absolute.to_str().with_context(|| format!("{}: a state directory's name must be UTF-8", path.display()))?;
     Ok(text.to_owned())
 }
 

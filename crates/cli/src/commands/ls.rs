@@ -17,8 +17,10 @@ use crate::shown;
 
 /// List a directory of a store
 #[derive(clap::Args)]
-#[command(after_help = "Paths are shown from the listed directory on; `(live)` and `(interrupted)` mark what a session has\n\
-                        checkpointed and not committed.\n\nExample: thalweg ls -lR /scratch/st::run1")]
+#[command(
+    after_help = "Paths are shown from the listed directory on; `(live)` and `(interrupted)` mark what a session has\n\
+                        checkpointed and not committed.\n\nExample: thalweg ls -lR /scratch/st::run1"
+)]
 pub struct Arguments {
     /// A directory or file, STORE::PATH
     #[arg(required = true)]
@@ -92,12 +94,15 @@ impl Listing<'_> {
             let attributes = &entry.attributes;
             let size = entry.head.as_ref().map_or(0, |head| head.record.size);
             let time = shown::time(attributes.times.modified_ns);
-            line = format!("{} {:>5} {:>5} {size:>12} {time} ", shown::mode(attributes), attributes.uid, attributes.gid);
+            line =
+                format!("{} {:>5} {:>5} {size:>12} {time} ", shown::mode(attributes), attributes.uid, attributes.gid);
         }
         line += &below(path, base);
         match entry.attributes.kind {
             FileKind::Directory => line.push('/'),
-            FileKind::Symlink if self.arguments.long => line += &format!(" -> {}", shown::escaped(&entry.attributes.target)),
+            FileKind::Symlink if self.arguments.long => {
+                line += &format!(" -> {}", shown::escaped(&entry.attributes.target))
+            }
             _ => {}
         }
         if let Some(session) = &session {

@@ -7,23 +7,25 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use repository::{Access, Repository};
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 use crate::failure::Incomplete;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::place::{Place, StoreAddress};
-use crate::put::{plan, put, put_stream, Options, Source, Summary};
+use crate::put::{Options, Source, Summary, plan, put, put_stream};
 use crate::shown;
 
 /// Store files, trees, or standard input
 #[derive(clap::Args)]
-#[command(after_help = "With a slash at the end of the place, or several sources, each source keeps its name below it;\n\
+#[command(
+    after_help = "With a slash at the end of the place, or several sources, each source keeps its name below it;\n\
                         otherwise the place is the one source's name there. Files that are as they were when put last\n\
                         are skipped. Sockets, pipes and devices are named and skipped. A run that breaks off keeps what\n\
                         it committed, and goes on cheaply when it is run again. Exits with 3 when some file could not be\n\
                         read, or kept changing.\n\n\
-                        Example: thalweg put results/ notes.txt /scratch/st::run1/")]
+                        Example: thalweg put results/ notes.txt /scratch/st::run1/"
+)]
 pub struct Arguments {
     /// What to store (`-`: standard input), and last where: STORE::DIR/ or STORE::NAME
     #[arg(required = true, num_args = 2.., value_names = ["SRC", "STORE::DIR/"])]
@@ -138,7 +140,9 @@ fn judge(summary: &Summary) -> anyhow::Result<()> {
     }
     match (left, changing) {
         (0, 0) => Ok(()),
-        (_, 0) => Err(Incomplete(format!("{} could not be put; the rest is stored", shown::count(left, "file"))).into()),
+        (_, 0) => {
+            Err(Incomplete(format!("{} could not be put; the rest is stored", shown::count(left, "file"))).into())
+        }
         _ => Err(Incomplete(format!(
             "{} could not be put and {} kept changing; the rest is stored",
             shown::count(left, "file"),

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 
-use anyhow::{anyhow, bail, Context};
+use anyhow::{Context, anyhow, bail};
 use catalog::PathSession;
 use format::SessionId;
 use repository::{Access, Repository};
 use serde_json::Value;
 use transfer::message::{Reply, Request};
 
-use super::{now_ns, sessions_of, COMMITTER};
+use super::{COMMITTER, now_ns, sessions_of};
 use crate::opening::{connect, open_store};
 use crate::output::Output;
 use crate::place::{Place, StoreAddress};

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use anyhow::bail;
 use format::{Change, FileKind};
 use repository::Access;
-use serde_json::{json, Value};
+use serde_json::{Value, json};
 
 use super::commit_names;
 use crate::opening::open_store;

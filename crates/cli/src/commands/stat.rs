@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use anyhow::bail;
 use catalog::{FileEntry, PathSession, Version};
 use format::FileKind;
-use repository::{file_statistics, Access, FileStatistics, Repository};
-use serde_json::{json, Map, Value};
+use repository::{Access, FileStatistics, Repository, file_statistics};
+use serde_json::{Map, Value, json};
 
 use super::{checkpointed, sessions_of};
 use crate::opening::open_store;
@@ -138,7 +138,8 @@ fn entry_lines(entry: &FileEntry) -> Vec<String> {
 }
 
 fn statistics_lines(size: u64, statistics: &FileStatistics) -> Vec<String> {
-    let codecs: Vec<_> = statistics.codecs.iter().map(|(codec, bytes)| format!("{codec} {}", shown::size(*bytes))).collect();
+    let codecs: Vec<_> =
+        statistics.codecs.iter().map(|(codec, bytes)| format!("{codec} {}", shown::size(*bytes))).collect();
     let deduplication = shown::ratio(size, statistics.unique_bytes);
     let compression = shown::ratio(statistics.unique_bytes, statistics.stored_bytes);
     vec![

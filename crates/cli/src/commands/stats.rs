@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use repository::{store_statistics, Access, StoreFigures};
+use repository::{Access, StoreFigures, store_statistics};
 use serde_json::json;
 
 use crate::opening::{connect, open_store};

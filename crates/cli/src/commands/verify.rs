@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use repository::{rebuild_catalog, verify, Access, Damage, Rebuilt, Verified};
-use serde_json::{json, Map, Value};
+use repository::{Access, Damage, Rebuilt, Verified, rebuild_catalog, verify};
+use serde_json::{Map, Value, json};
 
 use crate::failure::Incomplete;
 use crate::opening::directory;
@@ -13,9 +13,11 @@ use crate::shown;
 
 /// Check containers and versions; rebuild table or catalog
 #[derive(clap::Args)]
-#[command(after_help = "Exits with 3 when something is damaged, and names it. A rebuilt catalog needs a store nobody else\n\
+#[command(
+    after_help = "Exits with 3 when something is damaged, and names it. A rebuilt catalog needs a store nobody else\n\
                         uses meanwhile; the old one is kept as catalog.sqlite.old.\n\n\
-                        Example: thalweg verify /scratch/st --data")]
+                        Example: thalweg verify /scratch/st --data"
+)]
 pub struct Arguments {
     /// The store's directory (default: $THALWEG_STORE)
     store: Option<OsString>,

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use format::Attributes;
-use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, Uid, XattrFlags, CWD, UTIME_OMIT};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::{Errno, Result};
 
 const ACCESS_ACL: &str = "system.posix_acl_access";

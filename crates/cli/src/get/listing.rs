@@ -10,8 +10,8 @@ use std::sync::mpsc::SyncSender;
 use catalog::{Catalog, FileEntry};
 use format::{Attributes, FileId, FileKind, StorePath};
 
-use super::report::Report;
 use super::Wanted;
+use super::report::Report;
 use crate::commands::list;
 
 /// Files handed to a worker at a time.
@@ -83,7 +83,8 @@ impl<'a> Listing<'a> {
         let name = to.file_name().expect("what is fetched has a name");
         let name = CString::new(name.as_bytes()).expect("names of stores hold no NUL");
         let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let fits = self.open.as_ref().is_some_and(|unit| unit.directory == directory && unit.files.len() < FILES_AT_ONCE);
+        let fits =
+            self.open.as_ref().is_some_and(|unit| unit.directory == directory && unit.files.len() < FILES_AT_ONCE);
         if !fits {
             self.hand_out()?;
         }

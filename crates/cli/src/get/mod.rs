@@ -22,10 +22,10 @@ use catalog::FileEntry;
 use format::{FileKind, StorePath};
 use repository::Repository;
 
-pub use self::range::{print, Range};
-pub use self::report::Summary;
 use self::listing::{Listing, Made};
+pub use self::range::{Range, print};
 use self::report::Report;
+pub use self::report::Summary;
 use self::worker::Worker;
 use crate::commands::list;
 use crate::output::Output;

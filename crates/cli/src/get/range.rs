@@ -7,7 +7,7 @@ use repository::{Piece, Repository};
 
 use crate::output::Output;
 
-const ZEROS: [u8; 65536] = [0; 65536];
+static ZEROS: [u8; 65536] = [0; 65536];
 
 /// `OFFSET:LENGTH` in bytes; without LENGTH, to the file's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

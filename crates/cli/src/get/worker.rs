@@ -13,12 +13,12 @@ use format::FileKind;
 use repository::Repository;
 use rustix::fs::{Mode, OFlags};
 
+use super::Options;
 use super::attributes::inherits_acl;
 use super::file::{Draft, Trouble};
 use super::listing::Unit;
 use super::report::Report;
 use super::sink::Sink;
-use super::Options;
 use crate::shown;
 
 pub struct Worker<'a> {

@@ -105,7 +105,7 @@ impl<'a> Commits<'a> {
 
     fn note(&mut self, outcome: Outcome) -> anyhow::Result<()> {
         match outcome {
-            Outcome::Change(ready) => self.take(ready),
+            Outcome::Change(ready) => self.take(*ready),
             Outcome::Link { path, target, replaces } => self.links.push((path, target, replaces)),
             Outcome::Unchanged { bytes } => {
                 self.summary.unchanged += 1;

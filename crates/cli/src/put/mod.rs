@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex};
 use repository::{Packer, Repository};
 use store::Claimant;
 
-pub use self::commits::Summary;
-pub use self::sources::{plan, Source};
 use self::commits::Commits;
+pub use self::commits::Summary;
 use self::links::Links;
+pub use self::sources::{Source, plan};
 use self::walk::Walk;
 use self::worker::Worker;
 use crate::output::Output;
@@ -42,7 +42,12 @@ pub struct Options {
 }
 
 /// Puts the sources. Fails when the store does; a source that cannot be read is named in the summary.
-pub fn put(repository: &Repository, sources: Vec<Source>, options: &Options, output: &Output) -> anyhow::Result<Summary> {
+pub fn put(
+    repository: &Repository,
+    sources: Vec<Source>,
+    options: &Options,
+    output: &Output,
+) -> anyhow::Result<Summary> {
     let progress = output.progress("put");
     let (units_in, units_out) = sync_channel(QUEUED_UNITS);
     let (outcomes_in, outcomes_out) = sync_channel(QUEUED_UNITS);

@@ -59,8 +59,8 @@ pub fn of_stream() -> Attributes {
 }
 
 fn times(stat: &Stat) -> FileTimes {
-    let modified_ns = nanoseconds(stat.st_mtime as i64, stat.st_mtime_nsec as i64);
-    FileTimes { modified_ns, changed_ns: nanoseconds(stat.st_ctime as i64, stat.st_ctime_nsec as i64) }
+    let modified_ns = nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64);
+    FileTimes { modified_ns, changed_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64) }
 }
 
 /// Times beyond the year 2262 do not fit and become the last that does.

@@ -7,7 +7,7 @@ use format::{Change, ContainerId, StorePath};
 
 pub enum Outcome {
     /// To be committed.
-    Change(Ready),
+    Change(Box<Ready>),
     /// Another name of the file at `target`, which may still be on its way: made last.
     Link { path: StorePath, target: StorePath, replaces: bool },
     /// As it was when it was put last.

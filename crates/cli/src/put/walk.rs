@@ -8,17 +8,17 @@ use std::ffi::{CString, OsStr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::SyncSender;
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 
 use catalog::{Catalog, FileEntry};
 use format::{Change, FileKind, StorePath};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, CWD};
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::Source;
 use super::observed;
 use super::outcome::{Outcome, Ready};
-use super::Source;
 use crate::commands::list;
 
 /// Names handed to a worker at a time.
@@ -220,7 +220,7 @@ fn made(
     };
     let attributes = observed::attributes(stat, FileKind::Directory, extended);
     let replaces = known.is_some_and(|known| known.attributes.kind != FileKind::Directory);
-    Outcome::Change(Ready::plain(Change::Make { path: target.clone(), attributes }, replaces))
+    Outcome::Change(Box::new(Ready::plain(Change::Make { path: target.clone(), attributes }, replaces)))
 }
 
 /// Names and types of what lies in a directory, sorted.

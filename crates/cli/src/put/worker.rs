@@ -94,7 +94,7 @@ impl<'a> Worker<'a> {
 
     fn hand_over(&mut self) -> Result<(), Stop> {
         for packed in self.packer.take_finished() {
-            self.told.push(Outcome::Change(ready(packed)));
+            self.told.push(Outcome::Change(Box::new(ready(packed))));
         }
         if self.told.is_empty() {
             return Ok(());
@@ -163,7 +163,7 @@ impl<'a> Worker<'a> {
         let attributes = observed::attributes(stat, FileKind::Symlink, extended);
         let attributes = Attributes { target: target.into_bytes(), ..attributes };
         let change = Change::Make { path: name.target.clone(), attributes };
-        self.told.push(Outcome::Change(Ready::plain(change, replaces(stat, name))));
+        self.told.push(Outcome::Change(Box::new(Ready::plain(change, replaces(stat, name)))));
         Ok(())
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::random::Random;
-use super::runner::{run, Store};
+use super::runner::{Store, run};
 use super::snapshot::{assert_same, snapshot};
 
 /// Several containers: one for each put.
@@ -41,7 +41,10 @@ fn a_flipped_byte_is_found_and_named_and_the_other_files_can_be_read() {
     assert!(got.stderr.contains("damaged") && got.stderr.contains("/a:"), "{}", got.stderr);
     assert!(!store.path("copy/a").exists());
     for file in ["b", "c"] {
-        assert_eq!(fs::read(store.path("copy").join(file)).unwrap(), fs::read(store.path("source").join(file)).unwrap());
+        assert_eq!(
+            fs::read(store.path("copy").join(file)).unwrap(),
+            fs::read(store.path("source").join(file)).unwrap()
+        );
     }
 }
 

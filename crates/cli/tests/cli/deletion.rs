@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::random::Random;
-use super::runner::{run, Store};
+use super::runner::{Store, run};
 
 fn with_files(names: &[&str]) -> Store {
     let store = Store::new();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use super::random::Random;
-use super::runner::{command, run, Store};
+use super::runner::{Store, command, run};
 use super::snapshot::{assert_same, snapshot};
 
 fn tree(root: &Path, random: &mut Random) {

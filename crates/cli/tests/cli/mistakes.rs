@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::runner::{command, run, Store};
+use super::runner::{Store, command, run};
 
 #[test]
 fn every_mistake_gets_one_line() {
@@ -98,20 +98,32 @@ fn a_line_stays_one_line_whatever_the_name() {
 }
 
 #[test]
+fn a_missing_source_stops_the_run_before_it_begins() {
+    let store = Store::new();
+    fs::write(store.path("a"), "x").unwrap();
+    let (there, missing) = (store.path("a"), store.path("missing"));
+    let done = run(&["put".as_ref(), there.as_os_str(), missing.as_os_str(), &store.place("t/")]).expect(1);
+    assert!(done.stderr.contains("missing"), "{}", done.stderr);
+    assert_eq!(store.at("ls", "", &[]).text(), "");
+}
+
+#[test]
 fn unreadable_files_are_named_and_the_rest_goes_on() {
     let store = Store::new();
-    let source = store.path("source");
-    fs::create_dir(&source).unwrap();
-    fs::write(source.join("a"), "x").unwrap();
-    let missing = store.path("missing");
-    let done = run(&["put".as_ref(), source.as_os_str(), missing.as_os_str(), &store.place("t/")]).expect(1);
-    assert!(done.stderr.contains("missing"), "{}", done.stderr);
-    assert_eq!(store.at("ls", "", &[]).text(), "", "a source that is not there stops the run before it begins");
+    fs::write(store.path("a"), "x").unwrap();
+    // Reading the first page of one's own memory fails, even for root.
+    let unreadable = "/proc/self/mem";
+    let there = store.path("a");
+    let done = run(&["put".as_ref(), there.as_os_str(), unreadable.as_ref(), &store.place("t/")]).expect(3);
+    assert!(done.stderr.contains(unreadable) && done.stderr.contains("1 file could not be put"), "{}", done.stderr);
+    assert_eq!(store.at("ls", "t", &[]).text(), "a\n");
 }
 
 #[test]
 fn every_verb_explains_itself_with_an_example() {
-    for verb in ["init", "put", "get", "ls", "stat", "rm", "mv", "verify", "collect", "forget", "sessions", "recover", "stats"] {
+    for verb in
+        ["init", "put", "get", "ls", "stat", "rm", "mv", "verify", "collect", "forget", "sessions", "recover", "stats"]
+    {
         let help = run(&[verb, "--help"]).expect(0).text();
         assert!(help.contains("Example: thalweg "), "{verb}: {help}");
     }

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::runner::{command, run, Store};
+use super::runner::{Store, command, run};
 
 fn with_names(names: &[&[u8]]) -> Store {
     let store = Store::new();
@@ -30,13 +30,44 @@ fn assert_keys(document: &Value, keys: &[&str]) {
 #[test]
 fn documents_have_the_promised_keys() {
     let store = with_names(&[b"a"]);
-    let stats = ["logical_bytes", "unique_bytes", "stored_bytes", "segments", "unique_segments", "containers", "files", "table_memory_bytes"];
+    let stats = [
+        "logical_bytes",
+        "unique_bytes",
+        "stored_bytes",
+        "segments",
+        "unique_segments",
+        "containers",
+        "files",
+        "table_memory_bytes",
+    ];
     assert_keys(&store.json("stats"), &stats);
-    assert_keys(&store.at("stat", "t/a", &["--json"]).json(), &[
-        "path", "kind", "mode", "uid", "gid", "modified_ns", "links", "size", "version", "versions", "segments",
-        "unique_segments", "unique_bytes", "stored_bytes", "codecs", "deduplication_ratio", "compression_ratio", "sessions",
-    ]);
-    assert_keys(&store.json("verify"), &["containers", "segments", "stored_bytes", "versions", "data_bytes", "damages"]);
+    assert_keys(
+        &store.at("stat", "t/a", &["--json"]).json(),
+        &[
+            "path",
+            "kind",
+            "mode",
+            "uid",
+            "gid",
+            "modified_ns",
+            "links",
+            "size",
+            "version",
+            "versions",
+            "segments",
+            "unique_segments",
+            "unique_bytes",
+            "stored_bytes",
+            "codecs",
+            "deduplication_ratio",
+            "compression_ratio",
+            "sessions",
+        ],
+    );
+    assert_keys(
+        &store.json("verify"),
+        &["containers", "segments", "stored_bytes", "versions", "data_bytes", "damages"],
+    );
     assert_keys(&store.json("collect"), &["condemned", "rewritten", "deleted", "freed_bytes", "waiting"]);
     assert_eq!(store.json("sessions"), Value::Array(Vec::new()));
     assert_eq!(store.at("ls", "", &["--json"]).json()[0]["path"], "t");

@@ -129,7 +129,10 @@ impl Store {
 
     /// Bytes of the container files.
     pub fn container_bytes(&self) -> u64 {
-        files_below(&self.directory().join("containers")).iter().map(|path| path.metadata().map_or(0, |found| found.len())).sum()
+        files_below(&self.directory().join("containers"))
+            .iter()
+            .map(|path| path.metadata().map_or(0, |found| found.len()))
+            .sum()
     }
 
     pub fn containers(&self) -> Vec<PathBuf> {

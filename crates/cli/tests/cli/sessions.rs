@@ -8,7 +8,7 @@ use repository::{Access, Arrival, Budget, Repository, Seat, Source};
 use store::Claimant;
 
 use super::random::Random;
-use super::runner::{run, Store};
+use super::runner::{Store, run};
 
 /// A session of `out` that has written and settled `content`, and whose writer then went away.
 fn interrupted(store: &Store, content: &[u8]) {
@@ -28,7 +28,7 @@ fn interrupted(store: &Store, content: &[u8]) {
 
 fn write(repository: &Arc<Repository>, session: format::SessionId, content: &[u8]) {
     let seat = Seat::take(repository.clone(), Arc::new(Budget::new(64 << 20)), session, 0, 1, 8192).unwrap();
-    let arrival = Arrival { source: Source { client: 1, stream: 0 }, sequence: 1, stamp: 0, epoch: 0 };
+    let arrival = Arrival { source: Source { client: 1, stream: 0 }, sequence: 1, stamp: 0 };
     seat.write(arrival, &[(0, content.len() as u64)], content.to_vec()).unwrap();
     seat.settle(Claimant(1), true, None).unwrap();
 }

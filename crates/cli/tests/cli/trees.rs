@@ -3,14 +3,14 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{symlink, FileExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use super::random::Random;
-use super::runner::{run, Store};
-use super::snapshot::{assert_same, snapshot, Content};
+use super::runner::{Store, run};
+use super::snapshot::{Content, assert_same, snapshot};
 
 /// One of everything.
 fn odd_tree(root: &Path, random: &mut Random) {
@@ -22,7 +22,9 @@ fn odd_tree(root: &Path, random: &mut Random) {
     }
     fs::write(root.join("deep/er/and/deeper/text"), "all work and no play\n".repeat(40_000)).unwrap();
     fs::write(root.join("written zeros"), vec![0; 300_000]).unwrap();
-    for name in [&b"new\nline"[..], b"\xff\xfe not UTF-8", b"back\\slash", b"-", b"a::b", "ümläut".as_bytes(), &[b'n'; 255]] {
+    for name in
+        [&b"new\nline"[..], b"\xff\xfe not UTF-8", b"back\\slash", b"-", b"a::b", "ümläut".as_bytes(), &[b'n'; 255]]
+    {
         fs::write(root.join(OsStr::from_bytes(name)), name).unwrap();
     }
     sparse_files(root, random);
@@ -76,7 +78,9 @@ fn is_root() -> bool {
 
 #[test]
 fn every_kind_of_file_comes_back_as_it_was() {
-    for options in [&[][..], &["--chunker", "fixed", "--fingerprint", "sha1"], &["--chunker", "file", "--codec", "zstd:1"]] {
+    for options in
+        [&[][..], &["--chunker", "fixed", "--fingerprint", "sha1"], &["--chunker", "file", "--codec", "zstd:1"]]
+    {
         let store = Store::with(options);
         let source = store.path("source");
         odd_tree(&source, &mut Random::new(1));

@@ -1,7 +1,7 @@
 //! Putting again what has changed in between: versions, attributes, links, and files that became other things.
 
 use std::fs;
-use std::os::unix::fs::{symlink, PermissionsExt};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

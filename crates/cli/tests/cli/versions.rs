@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::random::Random;
-use super::runner::{run, Store};
+use super::runner::{Store, run};
 
 /// A store whose file `f` has these contents as its versions.
 fn with_versions(contents: &[Vec<u8>]) -> Store {
@@ -74,7 +74,8 @@ fn ranges_are_slices() {
         let place = store.place("f");
         let (start, end) = (offset.min(content.len()), (offset + length).min(content.len()));
         let expected = &content[start..end.max(start)];
-        let printed = run(&["get".as_ref(), "--range".as_ref(), range.as_ref(), place.as_os_str(), "-".as_ref()]).expect(0);
+        let printed =
+            run(&["get".as_ref(), "--range".as_ref(), range.as_ref(), place.as_os_str(), "-".as_ref()]).expect(0);
         assert!(printed.stdout == expected, "range {range} on standard output");
         let to = store.path("slice");
         run(&["get".as_ref(), "--range".as_ref(), range.as_ref(), place.as_os_str(), to.as_os_str()]).expect(0);
