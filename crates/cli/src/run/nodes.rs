@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -55,15 +56,11 @@ impl OwnNode {
 }
 
 fn spawn(store: &OsStr, listen: &str) -> anyhow::Result<(Child, String)> {
-    let command = std::env::current_exe().context("finding this command")?;
-    let mut child = Command::new(command)
-        .arg("node")
-        .arg(store)
-        .args(["--listen", listen, "--json"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("starting a node")?;
+    let mut command = Command::new(std::env::current_exe().context("finding this command")?);
+    command.arg("node").arg(store).args(["--listen", listen, "--json"]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    end_with_us(&mut command);
+    let mut child = command.spawn().context("starting a node")?;
     let mut line = String::new();
     let stdout = child.stdout.take().expect("it is piped");
     BufReader::new(stdout).read_line(&mut line).context("reading the node's address")?;
@@ -75,6 +72,13 @@ fn spawn(store: &OsStr, listen: &str) -> anyhow::Result<(Child, String)> {
             bail!("the node for {} could not start; its message stands above", store.to_string_lossy())
         }
     }
+}
+
+/// However this process ends, its node is told to end too. (The thread that starts it lives as long as the process.)
+fn end_with_us(command: &mut Command) {
+    let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?);
+    // SAFETY: between fork and exec only a system call is made.
+    unsafe { command.pre_exec(ask) };
 }
 
 /// Starts the node again, on the same port, when it dies before its time: clients send again what was not durable.

@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use super::sources::Source;
 
+const LEAST_PIECES: usize = 512;
+
 /// The bytes of one segment as far as they have come, and who sent them.
 pub(super) struct Assembly {
     bytes: Vec<u8>,
@@ -12,6 +14,8 @@ pub(super) struct Assembly {
     /// A bit a byte: what has come at all.
     covered: Vec<u64>,
     covered_bytes: u32,
+    /// Beyond this many, pieces that lie under later ones are dropped from the list.
+    most_pieces: usize,
     newest: u64,
     /// The first piece each source has in here, so that nothing after it counts as durable too early.
     firsts: Vec<(Source, u64)>,
@@ -26,6 +30,7 @@ impl Assembly {
             pieces: Vec::new(),
             covered: vec![0; segment_bytes.div_ceil(64) as usize],
             covered_bytes: 0,
+            most_pieces: LEAST_PIECES,
             newest: 0,
             firsts: Vec::new(),
             fragmented: false,
@@ -90,6 +95,10 @@ impl Assembly {
             Some((last, last_stamp)) if *last_stamp == stamp && last.end == range.start => last.end = range.end,
             _ => self.pieces.push((range, stamp)),
         }
+        if self.pieces.len() > self.most_pieces {
+            self.pieces = self.parts(u64::MAX);
+            self.most_pieces = LEAST_PIECES.max(2 * self.pieces.len());
+        }
     }
 
     /// The parts of the range that no arrival later than `stamp` has written.
@@ -141,32 +150,36 @@ impl Assembly {
 
     /// The ranges that have come, in order.
     pub fn covered_ranges(&self) -> Vec<Range<u32>> {
+        self.covered_within(0..self.bytes.len() as u32)
+    }
+
+    /// What of the range has come, in order.
+    pub fn covered_within(&self, range: Range<u32>) -> Vec<Range<u32>> {
         let mut ranges: Vec<Range<u32>> = Vec::new();
-        let mut at = 0;
-        let end = self.bytes.len() as u32;
-        while at < end {
-            let start = self.next(at, true);
-            if start >= end {
+        let mut at = range.start;
+        while at < range.end {
+            let start = self.next(at, range.end, true);
+            if start >= range.end {
                 break;
             }
-            at = self.next(start, false).min(end);
+            at = self.next(start, range.end, false);
             ranges.push(start..at);
         }
         ranges
     }
 
-    /// The first byte from `at` on that has come (or, with `false`, has not).
-    fn next(&self, at: u32, come: bool) -> u32 {
+    /// The first byte from `at` on that has come (or, with `false`, has not); `end` when there is none before it.
+    fn next(&self, at: u32, end: u32, come: bool) -> u32 {
         let mut word = (at / 64) as usize;
         let mut mask = u64::MAX << (at % 64);
-        while word < self.covered.len() {
+        while word < end.div_ceil(64) as usize {
             let bits = (if come { self.covered[word] } else { !self.covered[word] }) & mask;
             if bits != 0 {
-                return word as u32 * 64 + bits.trailing_zeros();
+                return (word as u32 * 64 + bits.trailing_zeros()).min(end);
             }
             (word, mask) = (word + 1, u64::MAX);
         }
-        self.bytes.len() as u32
+        end
     }
 
     pub fn note_source(&mut self, source: Source, sequence: u64) {

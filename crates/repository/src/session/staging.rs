@@ -295,11 +295,8 @@ impl Drop for Staging {
 
 fn read_partial(assembly: &Assembly, start: u64, part: Range<u64>, into: &mut [u8], gaps: &mut Vec<Range<u64>>) {
     let mut at = part.start;
-    for range in assembly.covered_ranges() {
-        let covered = (start + range.start as u64).max(part.start)..(start + range.end as u64).min(part.end);
-        if covered.start >= covered.end {
-            continue;
-        }
+    for range in assembly.covered_within((part.start - start) as u32..(part.end - start) as u32) {
+        let covered = start + range.start as u64..start + range.end as u64;
         push_gap(gaps, at..covered.start);
         let from = (covered.start - start) as usize..(covered.end - start) as usize;
         let to = (covered.start - part.start) as usize..(covered.end - part.start) as usize;
