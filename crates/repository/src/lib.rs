@@ -30,7 +30,7 @@ pub use pack::{Packed, Packer};
 pub use read::{FileReader, Piece};
 pub use rebuild::{rebuild_catalog, Rebuilt};
 pub use repository::Repository;
-pub use session::{publish, recover, unfinished, Arrival, Budget, Clock, Published, Seat, SeatOptions, Source};
+pub use session::{publish, recover, unfinished, Arrival, Budget, Clock, DurableUpTo, Published, Seat, SeatOptions, Source};
 pub use statistics::{file_statistics, store_statistics, FileStatistics, StoreFigures};
 pub use tree::{Builder, Built};
 pub use verify::{verify, Damage, Verified};

@@ -1,5 +1,7 @@
 //! Whole histories of stores: against a map, through crashes and failing disks, side by side, and on damaged
-//! bytes. Every failure prints the seed it can be had again with.
+//! bytes. Every failure prints the seed it can be had again with. Beside them the golden files and their mutations.
+
+extern crate thalweg_store as store;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,6 +14,18 @@ use thalweg_store::files::{Directory, Files, Memory};
 use thalweg_store::{
     Answer, Claimant, CountingRegistrar, Error, LocalStore, MemoryStore, Options, PlacedBlock, Registrar, SegmentStore,
 };
+
+#[path = "../../../fuzz/src/containers.rs"]
+mod containers;
+#[path = "histories/golden.rs"]
+mod golden;
+#[path = "../../../fuzz/src/mutation.rs"]
+mod mutation;
+#[path = "../../../fuzz/src/tables.rs"]
+mod tables;
+
+#[global_allocator]
+static ALLOCATOR: mutation::Measured = mutation::Measured;
 
 const ME: Claimant = Claimant(1);
 

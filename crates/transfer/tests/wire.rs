@@ -1,4 +1,5 @@
 //! Everything about the wire in one program: messages as bytes, the server, the client's side, and its speed.
+//! The golden frames, mutated, go to the fuzz target of the same name.
 
 extern crate thalweg_transfer as transfer;
 
@@ -6,8 +7,12 @@ extern crate thalweg_transfer as transfer;
 mod conformance;
 #[path = "wire/fake.rs"]
 mod fake;
+#[path = "../../../fuzz/src/messages.rs"]
+mod decoding;
 #[path = "wire/messages.rs"]
 mod messages;
+#[path = "../../../fuzz/src/mutation.rs"]
+mod mutation;
 #[path = "wire/random.rs"]
 mod random;
 #[path = "wire/remote.rs"]
@@ -16,3 +21,14 @@ mod remote;
 mod server;
 #[path = "wire/speed.rs"]
 mod speed;
+
+#[global_allocator]
+static ALLOCATOR: mutation::Measured = mutation::Measured;
+
+/// A message of a small frame: what it holds, and room for vectors that grew.
+const MOST_BYTES: usize = 256 << 10;
+
+#[test]
+fn mutated_frames_are_refused_or_read() {
+    mutation::fuzz(&["frames"], mutation::INPUTS, MOST_BYTES, decoding::frame);
+}

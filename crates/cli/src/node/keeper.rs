@@ -11,6 +11,9 @@ use super::clients::GRACE;
 const TICK: Duration = Duration::from_millis(50);
 /// What was received is made durable within this time, so that its senders may forget it.
 const SETTLE_AFTER: Duration = Duration::from_secs(1);
+/// Under pressure, segments that stay incomplete for this long are stored in fragments, so that writers that wait for
+/// each other go on.
+const COMPLETE_AFTER: Duration = Duration::from_secs(5);
 /// The automatic checkpoint, which also stores segments that are not whole (design, rule 8).
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(60);
 /// How often leases of sessions are renewed; they last `repository::LEASE_MS`.
@@ -34,12 +37,12 @@ impl Node {
     fn settle_when_due(self: &Arc<Self>, slot: &Arc<Slot>) {
         let age = slot.settled_at.lock().expect("no panic holds it").elapsed();
         let pressed = slot.pressed.load(Ordering::Relaxed) || self.budget.used_bytes() > self.options.staging_bytes / 2;
+        let incomplete = slot.completed_at.lock().expect("no panic holds it").elapsed();
         let unsettled = slot.seat.unsettled_bytes();
-        if age >= CHECKPOINT_AFTER && slot.seat.has_unsettled() {
+        if incomplete >= CHECKPOINT_AFTER && slot.seat.has_unsettled() {
             self.settle_soon(slot, true);
         } else if pressed && slot.seat.has_unsettled() {
-            // Only what is stuck for a while is stored in fragments: its rest may be on the way.
-            self.settle_soon(slot, age >= SETTLE_AFTER);
+            self.settle_soon(slot, incomplete >= COMPLETE_AFTER);
         } else if unsettled >= self.options.settle_bytes || (unsettled > 0 && age >= SETTLE_AFTER) {
             self.settle_soon(slot, false);
         }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use format::SessionId;
-use repository::{Result, Seat, Source};
+use repository::{DurableUpTo, Result, Seat, Source};
 use transfer::message::Reply;
 use transfer::Outbox;
 
@@ -23,6 +23,8 @@ pub(crate) struct Slot {
     /// A client's window is full: do not wait for segments to become whole.
     pub pressed: AtomicBool,
     pub settled_at: Mutex<Instant>,
+    /// When segments that are not whole were last stored too.
+    pub completed_at: Mutex<Instant>,
 }
 
 type Key = (SessionId, u32);
@@ -70,16 +72,17 @@ impl Slot {
             settling: AtomicBool::new(false),
             pressed: AtomicBool::new(false),
             settled_at: Mutex::new(Instant::now()),
+            completed_at: Mutex::new(Instant::now()),
         }
     }
 
     /// Tells each stream how far its pieces are durable.
-    fn announce(&self, moved: &[(Source, u64)]) {
+    fn announce(&self, moved: Vec<DurableUpTo>) {
         let options = self.seat.options();
         let listeners = self.listeners.lock().expect("no panic holds it");
-        for (source, sequence) in moved {
-            if let Some(outbox) = listeners.get(source) {
-                let durable = Reply::Durable { session: options.session, seat: options.seat, sequence: *sequence };
+        for DurableUpTo { source, sequence, held } in moved {
+            if let Some(outbox) = listeners.get(&source) {
+                let durable = Reply::Durable { session: options.session, seat: options.seat, sequence, held };
                 // A client that is gone hears it again when it attaches anew and sends what it still keeps.
                 let _ = outbox.push(&durable, &[]);
             }
@@ -113,6 +116,7 @@ impl Node {
             Seat::take(repository, budget, session, seat, self.holder, MPI_SEGMENT_BYTES)
         })?;
         slot.add_user(source, outbox);
+        slot.announce(slot.seat.durable_up_to(source).into_iter().collect());
         Ok(slot)
     }
 
@@ -134,7 +138,10 @@ impl Node {
         slot.pressed.store(false, Ordering::Relaxed);
         let moved = slot.seat.settle(self.new_claimant(), fragments, epoch)?;
         *slot.settled_at.lock().expect("no panic holds it") = Instant::now();
-        slot.announce(&moved);
+        if fragments {
+            *slot.completed_at.lock().expect("no panic holds it") = Instant::now();
+        }
+        slot.announce(moved);
         Ok(())
     }
 }

@@ -17,8 +17,8 @@ pub(super) struct Assembly {
     /// Beyond this many, pieces that lie under later ones are dropped from the list.
     most_pieces: usize,
     newest: u64,
-    /// The first piece each source has in here, so that nothing after it counts as durable too early.
-    firsts: Vec<(Source, u64)>,
+    /// Who sent what is in here and not durable: those pieces must not be forgotten.
+    senders: Vec<(Source, u64)>,
     /// Its bytes as of the last settle are durable as fragments.
     pub fragmented: bool,
 }
@@ -32,7 +32,7 @@ impl Assembly {
             covered_bytes: 0,
             most_pieces: LEAST_PIECES,
             newest: 0,
-            firsts: Vec::new(),
+            senders: Vec::new(),
             fragmented: false,
         }
     }
@@ -128,7 +128,7 @@ impl Assembly {
             let range = range.start..range.end.min(end);
             cut.lay(range.start, &self.bytes[range.start as usize..range.end as usize], stamp);
         }
-        cut.firsts = self.firsts.clone();
+        cut.senders = self.senders.clone();
         cut
     }
 
@@ -183,18 +183,18 @@ impl Assembly {
     }
 
     pub fn note_source(&mut self, source: Source, sequence: u64) {
-        if !self.firsts.iter().any(|(known, _)| *known == source) {
-            self.firsts.push((source, sequence));
+        if !self.senders.contains(&(source, sequence)) {
+            self.senders.push((source, sequence));
         }
     }
 
-    pub fn firsts(&self) -> &[(Source, u64)] {
-        &self.firsts
+    pub fn senders(&self) -> &[(Source, u64)] {
+        &self.senders
     }
 
     /// All of it is durable: nobody's pieces in here hold anything back any more.
     pub fn settled(&mut self) {
-        self.firsts.clear();
+        self.senders.clear();
         self.fragmented = true;
     }
 }

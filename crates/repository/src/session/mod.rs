@@ -19,7 +19,7 @@ mod staging;
 pub use budget::Budget;
 pub use publish::{publish, recover, unfinished, Published};
 pub use seat::{Arrival, Seat, SeatOptions};
-pub use sources::Source;
+pub use sources::{DurableUpTo, Source};
 
 /// The time, where a session must note one (nanoseconds since 1970): the caller's clock, real or simulated.
 pub type Clock = std::sync::Arc<dyn Fn() -> i64 + Send + Sync>;

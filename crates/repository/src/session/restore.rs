@@ -51,6 +51,7 @@ impl State {
             size_is_new: false,
             epoch: 0,
             last_stamp: first_stamp,
+            is_first: number == 1,
             next_checkpoint: number,
             unsettled_bytes: 0,
             relied_epoch: u64::MAX,

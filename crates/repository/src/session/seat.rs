@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use format::{Root, SegmentEntry, SessionId};
 
 use super::layers::{Content, Fresh, Stretch};
-use super::sources::{Source, Sources};
+use super::sources::{DurableUpTo, Source, Sources};
 use super::staging::{Arrived, Staging};
 use crate::tree::Extents;
 use crate::{Error, Repository, Result};
@@ -63,6 +63,8 @@ pub(super) struct State {
     pub size_is_new: bool,
     pub epoch: u64,
     pub last_stamp: u64,
+    /// Nobody had the seat before: no piece can be one that came to another.
+    pub is_first: bool,
     pub next_checkpoint: u64,
     pub unsettled_bytes: u64,
     /// The epoch before the store was first asked about what is in `fresh` and no checkpoint.
@@ -238,6 +240,11 @@ impl Seat {
         self.lock().unsettled_bytes
     }
 
+    /// How far the source's pieces are durable: told again when it connects again, since it may have missed it.
+    pub fn durable_up_to(&self, source: Source) -> Option<DurableUpTo> {
+        self.lock().sources.told(source)
+    }
+
     /// Whether anything received is in no checkpoint yet.
     pub fn has_unsettled(&self) -> bool {
         let state = self.lock();
@@ -288,7 +295,7 @@ enum Below {
 impl State {
     fn admit(&mut self, arrival: &Arrival) -> Admitted {
         if let Some(stamp) = self.sources.stamp_of(arrival.source, arrival.sequence) {
-            return Admitted::Known(stamp);
+            return Admitted::Known(stamp.max(arrival.stamp));
         }
         if arrival.stamp != 0 {
             self.last_stamp = self.last_stamp.max(arrival.stamp);

@@ -1,14 +1,14 @@
 //! A settle: what a seat has received becomes a durable checkpoint, and its senders may forget it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use catalog::Checkpoint;
 use format::ContainerId;
 use store::Claimant;
 
 use super::layers::{runs_by_stamp, Content, Stretch};
-use super::seat::{Seat, State};
-use super::sources::Source;
+use super::seat::Seat;
+use super::sources::{DurableUpTo, Frontier};
 use super::staging::Fragments;
 use crate::tree::{rewrite, Builder, Built};
 use crate::{Error, Result};
@@ -21,9 +21,9 @@ struct Taken {
     epoch: u64,
     number: u64,
     frontier: Vec<(u64, u32, u64)>,
-    /// Some of what has come is in segments that are not whole: its senders will send it again after a crash, and
-    /// with it pieces that are in this checkpoint and were overwritten since.
-    some_held_back: bool,
+    /// Pieces older than some of this may still come again: those that sit in segments that are not whole, and any
+    /// that came to a seat before this one.
+    needs_stamps: bool,
     /// The store was asked about the stretches since this epoch of the writer's session.
     relied_epoch: u64,
 }
@@ -32,7 +32,7 @@ impl Seat {
     /// Makes durable what has come. With `fragments`, segments that are not whole are stored as they are;
     /// without, they wait for the rest. With `epoch`, that epoch begins: later arrivals of older ones are
     /// repetitions. Returns how far each source's pieces are durable now, where that moved.
-    pub fn settle(&self, claimant: Claimant, fragments: bool, epoch: Option<u64>) -> Result<Vec<(Source, u64)>> {
+    pub fn settle(&self, claimant: Claimant, fragments: bool, epoch: Option<u64>) -> Result<Vec<DurableUpTo>> {
         let _turn = self.settling.lock().expect("no panic holds it");
         let settled = self.settle_in_turn(claimant, fragments, epoch);
         if let Err(error) = &settled {
@@ -41,7 +41,7 @@ impl Seat {
         settled
     }
 
-    fn settle_in_turn(&self, claimant: Claimant, fragments: bool, epoch: Option<u64>) -> Result<Vec<(Source, u64)>> {
+    fn settle_in_turn(&self, claimant: Claimant, fragments: bool, epoch: Option<u64>) -> Result<Vec<DurableUpTo>> {
         let (frontier, some_held_back, pieces) = self.wait_until_reduced(claimant, fragments)?;
         self.store_fragments(claimant, pieces)?;
         if let Some(taken) = self.copy_fresh(epoch, &frontier, some_held_back) {
@@ -51,11 +51,11 @@ impl Seat {
         if let Some(epoch) = epoch {
             state.epoch = state.epoch.max(epoch);
         }
-        Ok(state.sources.durable(&frontier))
+        Ok(state.sources.durable(frontier))
     }
 
     /// Reduces until nothing that came before now is left, then, under the same lock, takes the fragments.
-    fn wait_until_reduced(&self, claimant: Claimant, fragments: bool) -> Result<(HashMap<Source, u64>, bool, Fragments)> {
+    fn wait_until_reduced(&self, claimant: Claimant, fragments: bool) -> Result<(Frontier, bool, Fragments)> {
         let (generation, mut frontier) = {
             let mut state = self.usable()?;
             state.unsettled_bytes = 0;
@@ -66,7 +66,7 @@ impl Seat {
             let mut state = self.usable()?;
             if state.staging.is_reduced(generation) {
                 let pieces = if fragments { state.staging.fragments() } else { Vec::new() };
-                let some_held_back = hold_back(&mut frontier, &state);
+                let some_held_back = frontier.hold(state.staging.held());
                 return Ok((frontier, some_held_back, pieces));
             }
             if !worked {
@@ -91,7 +91,7 @@ impl Seat {
     fn copy_fresh(
         &self,
         epoch: Option<u64>,
-        frontier: &HashMap<Source, u64>,
+        frontier: &Frontier,
         some_held_back: bool,
     ) -> Option<Taken> {
         let mut state = self.lock();
@@ -103,11 +103,12 @@ impl Seat {
         state.size_is_new = false;
         let resized = std::mem::take(&mut state.resized);
         let epoch = epoch.unwrap_or(state.epoch);
-        let frontier = frontier.iter().map(|(source, sequence)| (source.client, source.stream, *sequence)).collect();
+        let frontier = frontier.without_gaps();
         // Readers find the stretches in `fresh` until they are in `settled`: the copies leave only then.
         let (stretches, size) = (state.fresh.copy(), state.size);
         let relied = std::mem::replace(&mut state.relied_epoch, u64::MAX).min(self.repository.lease.epoch());
-        Some(Taken { stretches, size, resized, epoch, number, frontier, some_held_back, relied_epoch: relied })
+        let needs_stamps = some_held_back || !state.is_first;
+        Some(Taken { stretches, size, resized, epoch, number, frontier, needs_stamps, relied_epoch: relied })
     }
 
     fn checkpoint(&self, claimant: Claimant, taken: Taken) -> Result<()> {
@@ -155,7 +156,7 @@ impl Seat {
                 size: taken.size,
                 resized: taken.resized,
                 frontier: taken.frontier.clone(),
-                stamps: if taken.some_held_back { stamps(&taken.stretches) } else { Vec::new() },
+                stamps: if taken.needs_stamps { stamps(&taken.stretches) } else { Vec::new() },
             };
             let references: Vec<ContainerId> = built.references.iter().copied().collect();
             let writer = self.repository.lease.session();
@@ -170,19 +171,6 @@ impl Seat {
         }
         Err(Error::Failed("collection kept removing what this checkpoint refers to".into()))
     }
-}
-
-/// Pieces that still sit in segments that are not whole keep their senders from forgetting them. Says whether
-/// there are any.
-fn hold_back(frontier: &mut HashMap<Source, u64>, state: &State) -> bool {
-    let mut any = false;
-    for (source, first) in state.staging.held_back() {
-        any = true;
-        if let Some(sequence) = frontier.get_mut(&source) {
-            *sequence = (*sequence).min(first - 1);
-        }
-    }
-    any
 }
 
 /// When each stretch arrived, neighbours of one arrival joined.

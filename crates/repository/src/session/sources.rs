@@ -2,6 +2,42 @@
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
+/// How far a stream's pieces are durable: all up to `sequence`, but for `held`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DurableUpTo {
+    pub source: Source,
+    pub sequence: u64,
+    pub held: Vec<u64>,
+}
+
+/// What a settle makes durable, by source: everything up to a sequence, but for pieces in segments not whole.
+#[derive(Default)]
+pub(super) struct Frontier {
+    reached: HashMap<Source, (u64, BTreeSet<u64>)>,
+}
+
+impl Frontier {
+    /// These pieces sit in segments that are not whole. Says whether there are any.
+    pub fn hold(&mut self, held: impl Iterator<Item = (Source, u64)>) -> bool {
+        let mut any = false;
+        for (source, sequence) in held {
+            any = true;
+            if let Some((reached, held)) = self.reached.get_mut(&source)
+                && sequence <= *reached
+            {
+                held.insert(sequence);
+            }
+        }
+        any
+    }
+
+    /// (client, stream, sequence) such that everything up to the sequence is durable, without exception.
+    pub fn without_gaps(&self) -> Vec<(u64, u32, u64)> {
+        let whole = |(reached, held): &(u64, BTreeSet<u64>)| held.first().map_or(*reached, |first| first - 1);
+        self.reached.iter().map(|(source, reached)| (source.client, source.stream, whole(reached))).collect()
+    }
+}
+
 /// One stream of one client process: its pieces arrive in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Source {
@@ -14,7 +50,8 @@ struct Progress {
     /// Sequence and stamp of what was received and is not yet durable.
     pending: VecDeque<(u64, u64)>,
     received: u64,
-    durable: u64,
+    /// What the source was last told.
+    told: (u64, BTreeSet<u64>),
     /// Offered by name, content still to come.
     offered: BTreeSet<u64>,
 }
@@ -58,23 +95,29 @@ impl Sources {
     pub fn restored(&mut self, source: Source, sequence: u64) {
         let progress = self.sources.entry(source).or_default();
         progress.received = progress.received.max(sequence);
-        progress.durable = progress.durable.max(sequence);
+        progress.told.0 = progress.told.0.max(sequence);
+    }
+
+    pub fn told(&self, source: Source) -> Option<DurableUpTo> {
+        let (sequence, held) = &self.sources.get(&source)?.told;
+        Some(DurableUpTo { source, sequence: *sequence, held: held.iter().copied().collect() })
     }
 
     /// How far each source has come: what a settle that takes everything makes durable.
-    pub fn frontier(&self) -> HashMap<Source, u64> {
-        self.sources.iter().map(|(source, progress)| (*source, progress.frontier())).collect()
+    pub fn frontier(&self) -> Frontier {
+        let reached = self.sources.iter().map(|(source, progress)| (*source, (progress.frontier(), BTreeSet::new())));
+        Frontier { reached: reached.collect() }
     }
 
-    /// Everything up to these sequences is durable; returns those that moved.
-    pub fn durable(&mut self, frontier: &HashMap<Source, u64>) -> Vec<(Source, u64)> {
+    /// The frontier is durable; returns what that changes for each source.
+    pub fn durable(&mut self, frontier: Frontier) -> Vec<DurableUpTo> {
         let mut moved = Vec::new();
-        for (source, sequence) in frontier {
-            let Some(progress) = self.sources.get_mut(source) else { continue };
-            if *sequence > progress.durable {
-                progress.durable = *sequence;
-                progress.pending.retain(|(pending, _)| pending > sequence);
-                moved.push((*source, *sequence));
+        for (source, (sequence, held)) in frontier.reached {
+            let Some(progress) = self.sources.get_mut(&source) else { continue };
+            progress.pending.retain(|(pending, _)| *pending > sequence || held.contains(pending));
+            if progress.told != (sequence, held.clone()) {
+                moved.push(DurableUpTo { source, sequence, held: held.iter().copied().collect() });
+                progress.told = (sequence, held);
             }
         }
         moved

@@ -217,9 +217,9 @@ impl Staging {
         fragments
     }
 
-    /// The first sequence of each source that still sits in a segment that is not whole.
-    pub fn held_back(&self) -> impl Iterator<Item = (Source, u64)> + '_ {
-        self.partial.values().flat_map(|partial| partial.assembly.firsts().iter().copied())
+    /// Sources and sequences of the pieces that sit, in part, in segments that are not whole.
+    pub fn held(&self) -> impl Iterator<Item = (Source, u64)> + '_ {
+        self.partial.values().flat_map(|partial| partial.assembly.senders().iter().copied())
     }
 
     /// Copies what is staged of the range into `into`; returns the ranges that are not.

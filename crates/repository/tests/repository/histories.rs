@@ -123,8 +123,9 @@ impl History {
         let i = self.random.below(NODES as u64) as usize;
         let Some(open) = self.open.get_mut(name) else { return };
         let durable = open.seats[i].settle(CLAIMANT, fragments, None).unwrap();
-        for (source, sequence) in durable.into_iter().filter(|_| !lost) {
-            open.kept.entry((source.client, i)).or_default().retain(|kept| kept.sequence > sequence);
+        for durable in durable.into_iter().filter(|_| !lost) {
+            let is_kept = |kept: &Kept| kept.sequence > durable.sequence || durable.held.contains(&kept.sequence);
+            open.kept.entry((durable.source.client, i)).or_default().retain(is_kept);
         }
     }
 
@@ -246,6 +247,10 @@ impl Open {
 
     fn send_again(&mut self, client: u64, seat: usize) {
         let mut all = self.kept.remove(&(client, seat)).unwrap_or_default();
+        // Whoever connects again is told how far its pieces are durable.
+        if let Some(durable) = self.seats[seat].durable_up_to(Source { client, stream: 0 }) {
+            all.retain(|kept| kept.sequence > durable.sequence || durable.held.contains(&kept.sequence));
+        }
         for kept in &mut all {
             let source = Source { client, stream: 0 };
             let arrival = Arrival { source, sequence: kept.sequence, stamp: kept.stamp };

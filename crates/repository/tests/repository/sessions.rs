@@ -1,6 +1,6 @@
 //! Sessions of paths: pieces in, checkpoints, versions out.
 
-use repository::{Arrival, Source, publish};
+use repository::{Arrival, DurableUpTo, Source, publish};
 
 use crate::fixture::{CLAIMANT, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, seat, with_seeds};
 
@@ -19,7 +19,8 @@ fn what_is_written_is_read_before_and_after_the_commit() {
     let mut read = vec![1; 5200];
     assert_eq!(seat.read(0, &mut read).unwrap(), 5100);
     assert_eq!((&read[..100], &read[100..5100], &read[5100..]), (&[0; 100][..], &bytes[..], &[0; 100][..]));
-    assert_eq!(seat.settle(CLAIMANT, true, None).unwrap(), [(arrival(1).source, 1)]);
+    let durable = DurableUpTo { source: arrival(1).source, sequence: 1, held: vec![] };
+    assert_eq!(seat.settle(CLAIMANT, true, None).unwrap(), [durable]);
     let mut again = vec![1; 5200];
     seat.read(0, &mut again).unwrap();
     assert_eq!(again, read);

@@ -33,7 +33,8 @@ impl Run {
         if header.store != store || header.entries != record.entries || header.filter_checksum != record.checksum {
             return Err(damaged("another run than the list means".into()));
         }
-        let index_offset = TABLE_HEADER_BYTES as u64 + header.entries.saturating_mul(TABLE_ENTRY_BYTES as u64);
+        let index_offset =
+            (TABLE_HEADER_BYTES as u64).saturating_add(header.entries.saturating_mul(TABLE_ENTRY_BYTES as u64));
         if index_offset.checked_add(header.filter_bytes) != Some(length) {
             return Err(damaged("its length is not what the header says".into()));
         }

@@ -243,8 +243,8 @@ impl Connection {
             return self.welcomed(reply, around);
         }
         if number == 0 {
-            if let Reply::Durable { session, seat, sequence } = reply {
-                let lane = self.stream.durable(session, seat, sequence);
+            if let Reply::Durable { session, seat, sequence, held } = reply {
+                let lane = self.stream.durable(session, seat, sequence, &held);
                 lane.inspect(|lane| lane.fate.look());
             }
             return Ok(());

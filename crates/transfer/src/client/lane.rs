@@ -216,11 +216,13 @@ impl Lane {
         self.progress().kept.clear();
     }
 
-    /// Forgets frames up to `sequence`; returns their numbers.
-    pub fn durable(&self, sequence: u64) -> Vec<u64> {
+    /// Forgets frames up to `sequence`, but for those in `held`; returns their numbers.
+    pub fn durable(&self, sequence: u64, held: &[u64]) -> Vec<u64> {
         let mut progress = self.progress();
-        let count = progress.kept.partition_point(|(kept, _)| *kept <= sequence);
-        let numbers = progress.kept.drain(..count).map(|(_, number)| number).collect();
+        let is_durable = |(kept, _): &(u64, u64)| *kept <= sequence && !held.contains(kept);
+        let (durable, kept): (VecDeque<_>, VecDeque<_>) = progress.kept.drain(..).partition(is_durable);
+        progress.kept = kept;
+        let numbers = durable.into_iter().map(|(_, number)| number).collect();
         progress.unreceived = progress.unreceived.split_off(&(sequence + 1));
         drop(progress);
         self.changed.notify_all();

@@ -226,12 +226,13 @@ impl Stream {
         }
     }
 
-    /// Frames of the lane up to `sequence` are durable: they leave the log. The lane, if it is still here.
-    pub fn durable(&self, session: SessionId, seat: u32, sequence: u64) -> Option<Arc<Lane>> {
+    /// Frames of the lane up to `sequence`, but for `held`, are durable: they leave the log. The lane, if it is still
+    /// here.
+    pub fn durable(&self, session: SessionId, seat: u32, sequence: u64, held: &[u64]) -> Option<Arc<Lane>> {
         let mut state = self.lock();
         let of = |seated: &&Seated| seated.lane.session == session && seated.lane.seat == seat;
         let lane = state.seats.iter().find(of)?.lane.clone();
-        let dropped: Vec<Entry> = lane.durable(sequence).into_iter().map(|number| state.remove(number)).collect();
+        let dropped: Vec<Entry> = lane.durable(sequence, held).into_iter().map(|number| state.remove(number)).collect();
         drop(state);
         drop(dropped);
         Some(lane)

@@ -75,7 +75,8 @@ messages! {
         0x8044 Bytes { size: u64 },
         0x8045 Size { size: u64 },
         0x8046 Version { number: u64 },
-        /// Unasked: all of this stream's writes to the seat up to `sequence` are durable.
-        0x8047 Durable { session: SessionId, seat: u32, sequence: u64 },
+        /// Unasked: all of this stream's writes to the seat up to `sequence` are durable, except those in `held`, which
+        /// touch segments that are not whole.
+        0x8047 Durable { session: SessionId, seat: u32, sequence: u64, held: Vec<u64> },
     }
 }

@@ -127,7 +127,7 @@ impl Handler for Seat {
             Request::Versions { path } if path.as_bytes() == b"panic" => panic!("a handler that panics, on purpose"),
             Request::Versions { .. } => drop(replier),
             Request::Size { .. } => {
-                let durable = Reply::Durable { session: SessionId(1), seat: 2, sequence: 3 };
+                let durable = Reply::Durable { session: SessionId(1), seat: 2, sequence: 3, held: vec![] };
                 self.outbox.push(&durable, &[]).expect("the client is there");
                 replier.reply(Reply::Size { size: 9 });
             }

@@ -267,6 +267,7 @@ impl Random {
             Commit {
                 session: self.session(),
                 references: self.list(Self::container),
+                epoch: self.u64(),
                 changes: self.list(Self::change),
                 settles: self.list(|random| (random.session(), random.u32(), random.u64())),
             },
@@ -353,7 +354,7 @@ impl Random {
             Bytes { size: self.u64() },
             Size { size: self.u64() },
             Version { number: self.u64() },
-            Durable { session: self.session(), seat: self.u32(), sequence: self.u64() },
+            Durable { session: self.session(), seat: self.u32(), sequence: self.u64(), held: vec![self.u64()] },
         ]
     }
 }

@@ -245,7 +245,7 @@ impl Node {
                         seat.write(stamp, &extents, payload);
                     }
                 } else if sequence % 16 == 0 {
-                    self.send(peer, 0, &Reply::Durable { session, seat, sequence }, &[]);
+                    self.send(peer, 0, &Reply::Durable { session, seat, sequence, held: vec![] }, &[]);
                 }
                 done(Reply::Received { sequence, stamp })
             }
@@ -372,7 +372,7 @@ impl Node {
             let sequence = mine.map(|offer| offer.3 - 1).fold(last, u64::min);
             if let Some(told) = peer.attached.lock().unwrap().get_mut(&at) {
                 *told = sequence;
-                self.send(peer, 0, &Reply::Durable { session: at.0, seat: at.1, sequence }, &[]);
+                self.send(peer, 0, &Reply::Durable { session: at.0, seat: at.1, sequence, held: vec![] }, &[]);
             }
         }
     }

@@ -1,0 +1,216 @@
+//! The golden files of the layouts that stand alone: they read as the values written here, and these are written as
+//! they are. `THALWEG_WRITE_GOLDEN=1` writes the files anew: only when a layout changes on purpose, before v1 is frozen.
+//! Then the decoder in Python, which knows `docs/format.md` and nothing of ours; then mutations.
+
+extern crate thalweg_format as format;
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use format::{
+    Attributes, Change, ChunkerKind, CodecChoice, ContainerId, Entry, EntryKind, FileId, FileKind, FileTimes,
+    Fingerprint, FingerprintKind, JournalRecord, Page, Place, Root, Run, SessionId, Settings, StoreId, StorePath,
+    VersionRecord, page_digest, run_digest,
+};
+
+#[path = "../../../fuzz/src/layouts.rs"]
+mod layouts;
+#[path = "../../../fuzz/src/mutation.rs"]
+mod mutation;
+
+#[global_allocator]
+static ALLOCATOR: mutation::Measured = mutation::Measured;
+
+/// Lengths of the data segments: two stored as they are, two as LZ4, three as Zstandard.
+const SEGMENT_BYTES: [usize; 7] = [1000, 2000, 1500, 2500, 2000, 2000, 2000];
+/// The container of the other golden files, and the ordinals its pages have there.
+const CONTAINER: ContainerId = ContainerId(1);
+const LEAF: Place = Place { container: CONTAINER, ordinal: 7 };
+const INTERIOR: Place = Place { container: CONTAINER, ordinal: 8 };
+/// Decoders of small files: what they read, and room for vectors that grew.
+const MOST_BYTES: usize = 256 << 10;
+
+/// The raw bytes of all data segments: noise, then text.
+fn segments() -> Vec<u8> {
+    let mut state = 1u64;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 56) as u8
+    });
+    let text = (0..).flat_map(|line: u32| format!("line {line}: the thalweg runs where the bed lies deepest\n").into_bytes());
+    noise.take(3000).chain(text.take(10_000)).collect()
+}
+
+fn fingerprints() -> Vec<Fingerprint> {
+    let (segments, mut at) = (segments(), 0);
+    let named = SEGMENT_BYTES.map(|bytes| {
+        at += bytes;
+        Fingerprint(page_digest(&segments[at - bytes..at]))
+    });
+    assert_eq!(at, segments.len());
+    named.to_vec()
+}
+
+/// All kinds of content entries: a run, zeros, a run of which the beginning and the end are not used, a hole.
+fn leaf() -> Page {
+    let data = |first: u32, count: u32, skip, length| {
+        let digest = run_digest(&fingerprints()[first as usize..(first + count) as usize]);
+        Entry { length, kind: EntryKind::Data { run: Run { container: CONTAINER, first, count }, skip, digest } }
+    };
+    let zeros = Entry { length: 500, kind: EntryKind::Zero };
+    let hole = Entry { length: 1 << 32, kind: EntryKind::Hole };
+    Page { level: 0, entries: vec![data(0, 2, 0, 3000), zeros, data(2, 5, 100, 9850), hole] }
+}
+
+/// The leaf twice.
+fn interior() -> Page {
+    let child =
+        Entry { length: leaf().length(), kind: EntryKind::Page { place: LEAF, digest: page_digest(&leaf().encode()) } };
+    Page { level: 1, entries: vec![child, child] }
+}
+
+fn stored() -> Root {
+    Root::Stored { place: INTERIOR, digest: page_digest(&interior().encode()) }
+}
+
+fn inline() -> Root {
+    Root::Inline(Page { level: 0, entries: vec![Entry { length: 77, kind: EntryKind::Zero }] }.encode())
+}
+
+fn attributes() -> Attributes {
+    Attributes {
+        kind: FileKind::Regular,
+        mode: 0o640,
+        uid: 1000,
+        gid: 100,
+        times: FileTimes { modified_ns: 1_700_000_000_123_456_789, changed_ns: -1 },
+        inode: 4711,
+        target: Vec::new(),
+        extended: vec![(b"user.a".to_vec(), b"1".to_vec()), (b"user.b".to_vec(), vec![0, 0xff])],
+    }
+}
+
+fn link_attributes() -> Attributes {
+    Attributes { kind: FileKind::Symlink, mode: 0o777, target: b"../out.dat".to_vec(), ..Attributes::default() }
+}
+
+/// Every kind of change.
+fn record() -> JournalRecord {
+    let path = |text: &str| StorePath::new(text.as_bytes()).expect("a plain path");
+    let large = VersionRecord { root: stored(), size: interior().length(), content: None };
+    let small = VersionRecord { root: inline(), size: 77, content: Some(page_digest(&[0; 77])) };
+    let written = |name, version, base| Change::Write { path: path(name), attributes: attributes(), version, base };
+    JournalRecord {
+        sequence: 42,
+        committed_ns: 1_700_000_001_000_000_000,
+        session: SessionId(9),
+        numbers: vec![(FileId(5), 1), (FileId(6), 3), (FileId(7), 1)],
+        changes: vec![
+            written("run1/out.dat", large, None),
+            written("run1/small", small.clone(), Some(Some(2))),
+            written("run1/new", small, Some(None)),
+            Change::Make { path: path("run1/link"), attributes: link_attributes() },
+            Change::Link { path: path("run1/twin"), target: path("run1/out.dat") },
+            Change::Remove { path: path("old"), recursive: true },
+            Change::Rename { from: path("run1/a"), to: path("run2/b") },
+            Change::Attributes { path: path("run1/small"), attributes: attributes() },
+            Change::Forget { path: path("run1/small"), versions: vec![1, 2] },
+        ],
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        id: "00112233445566778899aabbccddeeff".parse::<StoreId>().expect("32 digits"),
+        chunker: ChunkerKind::Fixed,
+        segment_bytes: 4096,
+        fingerprint: FingerprintKind::Blake3,
+        codec: CodecChoice::Zstd(7),
+        state: Some("/local/state".into()),
+    }
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/v0")
+}
+
+/// The file as it is kept; `written` is what this program writes, and the file must be that.
+fn golden(name: &str, written: &[u8]) -> Vec<u8> {
+    let path = folder().join(name);
+    if std::env::var_os("THALWEG_WRITE_GOLDEN").is_some() {
+        std::fs::write(&path, written).expect("golden files can be written");
+    }
+    let kept = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    assert!(kept == written, "{name} is not what is written now");
+    kept
+}
+
+#[test]
+fn golden_files_read_as_the_values_they_were_made_of() {
+    golden("segments.bin", &segments());
+    for (name, page) in [("page-leaf.bin", leaf()), ("page-interior.bin", interior())] {
+        assert_eq!(Page::decode(&golden(name, &page.encode())), Ok(page), "{name}");
+    }
+    for (name, root) in [("root-inline.bin", inline()), ("root-stored.bin", stored())] {
+        assert_eq!(Root::decode(&golden(name, &root.encode())), Ok(root), "{name}");
+    }
+    for (name, value) in [("attributes.bin", attributes()), ("attributes-link.bin", link_attributes())] {
+        assert_eq!(Attributes::decode(&golden(name, &value.encode())), Ok(value), "{name}");
+    }
+    assert_eq!(JournalRecord::decode(&golden("journal.bin", &record().encode())), Ok(record()));
+    let text = golden("store.toml", settings().to_text().as_bytes());
+    assert_eq!(Settings::from_text(std::str::from_utf8(&text).expect("TOML is text")), Ok(settings()));
+}
+
+/// What `testdata/check.py` must have found, beyond finding nothing wrong.
+const FOUND: [&str; 12] = [
+    "store.toml: format 0, store 00112233445566778899aabbccddeeff",
+    "container.twc: container 1, 3 parts and a footer, 5 blocks, 10 segments",
+    "torn.twc: container 1, 2 parts and no footer, 3 blocks, 7 segments, then 2",
+    "moved.twc: container 2, 3 parts and a footer, 3 blocks, 6 segments",
+    "labels (1, 2..4) (1, 7..9) (1, 9..10)",
+    "page-leaf.bin: level 0, 4294980646 bytes: data 1:0+2 zero data 1:2+5 skip 100 hole",
+    "page-interior.bin: level 1, 8589961292 bytes: page 1:7 page 1:7",
+    "journal.bin: sequence 42, session 9, 3 numbers: write write write make link remove rename attributes forget",
+    "attributes.bin: regular, mode 640, 2 extended",
+    "table.run: 10 entries, all found by fences and filter",
+    "table-runs.bin: 1 run: 0000000000000001",
+    "frames: ",
+];
+
+#[test]
+fn a_decoder_written_from_the_description_alone_finds_the_same() {
+    let script = folder().join("../check.py");
+    let output = Command::new("python3").arg(&script).output().expect("python3 is installed (./install test)");
+    let (found, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{}: {found}{complaint}", script.display());
+    for line in FOUND {
+        assert!(found.contains(line), "{line:?} is not in what {} found:\n{found}", script.display());
+    }
+}
+
+#[test]
+fn mutated_pages_are_refused_or_read() {
+    mutation::fuzz(&["page-leaf.bin", "page-interior.bin"], mutation::INPUTS, MOST_BYTES, layouts::page);
+}
+
+#[test]
+fn mutated_roots_are_refused_or_read() {
+    mutation::fuzz(&["root-inline.bin", "root-stored.bin"], mutation::INPUTS, MOST_BYTES, layouts::root);
+}
+
+#[test]
+fn mutated_journal_records_are_refused_or_read() {
+    mutation::fuzz(&["journal.bin"], mutation::INPUTS, MOST_BYTES, layouts::journal_record);
+}
+
+#[test]
+fn mutated_attributes_are_refused_or_read() {
+    let names = ["attributes.bin", "attributes-link.bin"];
+    mutation::fuzz(&names, mutation::INPUTS, MOST_BYTES, layouts::attributes);
+}
+
+#[test]
+fn mutated_settings_are_refused_or_read() {
+    mutation::fuzz(&["store.toml"], mutation::INPUTS, MOST_BYTES, layouts::store_toml);
+}

@@ -1,0 +1,92 @@
+//! The golden blocks, one a codec and one a kind, and mutations of them. What a compressor makes may change with its
+//! version, so those blocks are only read; the uncompressed ones are also made again.
+//!
+//! `THALWEG_WRITE_GOLDEN=1` writes them anew, from the golden files of `format`, for those of `store`.
+
+extern crate thalweg_segment as segment;
+
+use std::ops::Range;
+use std::path::PathBuf;
+
+use format::{Block, BlockKind, CodecChoice, CodecId, FingerprintKind, Writer};
+
+#[path = "../../../fuzz/src/blocks.rs"]
+mod blocks;
+#[path = "../../../fuzz/src/mutation.rs"]
+mod mutation;
+
+#[global_allocator]
+static ALLOCATOR: mutation::Measured = mutation::Measured;
+
+/// A block's raw bytes at most, once; Zstandard's context and its copy of the input beside it.
+const MOST_BYTES: usize = segment::MAX_BLOCK_BYTES + (4 << 20);
+
+struct Golden {
+    name: &'static str,
+    kind: BlockKind,
+    codec: CodecId,
+    choice: CodecChoice,
+    /// Of one record of the data; 0 when unknown.
+    record_length: u32,
+    /// Where in which golden file each segment lies.
+    segments: Vec<(&'static str, Range<usize>)>,
+}
+
+fn all() -> [Golden; 5] {
+    let data = |name, codec, choice, record_length, ranges: &[Range<usize>]| {
+        let segments = ranges.iter().map(|range| ("segments.bin", range.clone())).collect();
+        Golden { name, kind: BlockKind::Data, codec, choice, record_length, segments }
+    };
+    let whole = |name, kind, segments: &[(&'static str, usize)]| {
+        let segments = segments.iter().map(|&(file, bytes)| (file, 0..bytes)).collect();
+        Golden { name, kind, codec: CodecId::None, choice: CodecChoice::None, record_length: 0, segments }
+    };
+    [
+        data("none.bin", CodecId::None, CodecChoice::None, 8, &[0..1000, 1000..3000]),
+        data("lz4.bin", CodecId::Lz4, CodecChoice::Lz4, 0, &[3000..4500, 4500..7000]),
+        data("zstd.bin", CodecId::Zstd, CodecChoice::Zstd(3), 0, &[7000..9000, 9000..11_000, 11_000..13_000]),
+        whole("page.bin", BlockKind::Page, &[("page-leaf.bin", 288), ("page-interior.bin", 160)]),
+        whole("journal.bin", BlockKind::Journal, &[("journal.bin", 961)]),
+    ]
+}
+
+fn read(name: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/v0").join(name);
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A block made again: header, segment entries, payload.
+fn written(block: &Block) -> Vec<u8> {
+    let mut to = Writer::new();
+    block.header.write(&mut to);
+    block.segments.iter().for_each(|segment| segment.write(&mut to));
+    to.put(&block.payload).finish()
+}
+
+#[test]
+fn golden_blocks_decode_to_the_golden_segments() {
+    for golden in all() {
+        let contents: Vec<Vec<u8>> = golden.segments.iter().map(|(file, range)| read(file)[range.clone()].to_vec()).collect();
+        let named = contents.iter().map(|bytes| (segment::fingerprint(FingerprintKind::Blake3, bytes), bytes.as_slice()));
+        let named: Vec<_> = named.collect();
+        let made = segment::encode(golden.kind, &named, golden.choice, golden.record_length);
+        let name = format!("blocks/{}", golden.name);
+        if std::env::var_os("THALWEG_WRITE_GOLDEN").is_some() {
+            let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/v0");
+            std::fs::write(folder.join(&name), written(&made)).expect("golden files can be written");
+        }
+        let kept = read(&name);
+        let block = blocks::read(&kept).expect("a golden block is whole");
+        assert_eq!((block.header.kind, block.header.codec), (golden.kind, golden.codec), "{name}");
+        let raw = segment::decode_verified(&block, FingerprintKind::Blake3).expect("a golden block decodes");
+        assert!(segment::segments(&block, &raw).eq(named), "{name}");
+        if golden.codec == CodecId::None {
+            assert!(kept == written(&made), "{name} is not what is written now");
+        }
+    }
+}
+
+#[test]
+fn mutated_blocks_are_refused_or_decode_to_what_their_header_says() {
+    mutation::fuzz(&["blocks"], mutation::INPUTS, MOST_BYTES, blocks::block);
+}

@@ -1,0 +1,1 @@
+"""One theme a file; tests/run imports them all."""

@@ -1,0 +1,58 @@
+"""Every MPI program of mpi/tests on a real store: what it reads back is what it wrote, and equals its plain files."""
+
+from stage.building import MPIS, door_program, door_programs
+from stage.mpi import launch
+from stage.registry import check, test
+from stage.store import Store
+
+EACH = [(mpi, name) for name in door_programs() for mpi in MPIS]
+
+
+def play(scene, store, which, ranks, nodes=(), options=()):
+    """Runs a program once, with a fresh folder for the plain files it compares with."""
+    mpi, name = which
+    plain = scene.new_folder(f"plain-{ranks}")
+    command = launch(mpi, ranks, door_program(mpi, name), "SD:/test-", plain)
+    printed = store.run(command, nodes, options)
+    check(" No Errors" in printed, f"{name} on {ranks} ranks did not say that all is right")
+    check(store.sessions() == [], f"{name} on {ranks} ranks left sessions open")
+
+
+@test(each=EACH)
+def programs_read_back_what_they_wrote_on_1_to_4_ranks(scene, which):
+    store = Store(scene)
+    for ranks in (1, 2, 3, 4):
+        play(scene, store, which, ranks)
+    store.verify()
+
+
+@test(each=EACH)
+def programs_work_on_two_nodes(scene, which):
+    store = Store(scene)
+    nodes = [store.start_node(), store.start_node()]
+    play(scene, store, which, 4, nodes)
+    for node in nodes:
+        node.stop()
+    store.verify()
+
+
+@test(each=EACH)
+def programs_work_when_clients_reduce(scene, which):
+    store = Store(scene)
+    play(scene, store, which, 3, options=["--reduce", "client"])
+    store.verify()
+
+
+@test(each=[(mpi, name) for name in ("views", "interleaved", "pointer", "nonblocking") for mpi in MPIS])
+def programs_work_when_close_returns_at_received(scene, which):
+    store = Store(scene)
+    play(scene, store, which, 2, options=["--ack", "received"])
+    play(scene, store, which, 4, [store.start_node(), store.start_node()], ["--ack", "received"])
+    store.verify()
+
+
+@test(each=MPIS)
+def equal_data_of_16_ranks_comes_back(scene, mpi):
+    store = Store(scene)
+    play(scene, store, (mpi, "equal"), 16)
+    store.verify()
