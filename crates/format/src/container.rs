@@ -96,9 +96,9 @@ impl PartHeader {
             + self.segments as u64 * SEGMENT_ENTRY_BYTES as u64
     }
 
-    /// The whole part: header, index and data.
+    /// The whole part: header, index and data; the largest number there is when a forger says more.
     pub fn part_bytes(&self) -> u64 {
-        PART_HEADER_BYTES as u64 + self.index_bytes() + self.data_bytes
+        (PART_HEADER_BYTES as u64 + self.index_bytes()).saturating_add(self.data_bytes)
     }
 }
 

@@ -1,10 +1,19 @@
 //! A segment that arrives in pieces.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use super::sources::Source;
 
 const LEAST_PIECES: usize = 512;
+const LEAST_SENDERS: usize = 8;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Sender {
+    source: Source,
+    sequence: u64,
+    stamp: u64,
+}
 
 /// The bytes of one segment as far as they have come, and who sent them.
 pub(super) struct Assembly {
@@ -18,7 +27,9 @@ pub(super) struct Assembly {
     most_pieces: usize,
     newest: u64,
     /// Who sent what is in here and not durable: those pieces must not be forgotten.
-    senders: Vec<(Source, u64)>,
+    senders: Vec<Sender>,
+    /// Beyond this many, those all of whose bytes lie under later pieces are dropped from the list.
+    most_senders: usize,
     /// Its bytes as of the last settle are durable as fragments.
     pub fragmented: bool,
 }
@@ -33,6 +44,7 @@ impl Assembly {
             most_pieces: LEAST_PIECES,
             newest: 0,
             senders: Vec::new(),
+            most_senders: LEAST_SENDERS,
             fragmented: false,
         }
     }
@@ -182,14 +194,21 @@ impl Assembly {
         end
     }
 
-    pub fn note_source(&mut self, source: Source, sequence: u64) {
-        if !self.senders.contains(&(source, sequence)) {
-            self.senders.push((source, sequence));
+    pub fn note_source(&mut self, source: Source, sequence: u64, stamp: u64) {
+        let sender = Sender { source, sequence, stamp };
+        if self.senders.contains(&sender) {
+            return;
+        }
+        self.senders.push(sender);
+        if self.senders.len() > self.most_senders {
+            let visible: BTreeSet<u64> = self.parts(u64::MAX).into_iter().map(|(_, stamp)| stamp).collect();
+            self.senders.retain(|sender| visible.contains(&sender.stamp));
+            self.most_senders = LEAST_SENDERS.max(2 * self.senders.len());
         }
     }
 
-    pub fn senders(&self) -> &[(Source, u64)] {
-        &self.senders
+    pub fn senders(&self) -> impl Iterator<Item = (Source, u64)> + '_ {
+        self.senders.iter().map(|sender| (sender.source, sender.sequence))
     }
 
     /// All of it is durable: nobody's pieces in here hold anything back any more.

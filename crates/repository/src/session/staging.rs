@@ -116,7 +116,7 @@ impl Staging {
         }
         let partial = self.partial.get_mut(&index).expect("it was just made");
         partial.assembly.lay(within, &arrived.payload[range], arrived.stamp);
-        partial.assembly.note_source(arrived.source, arrived.sequence);
+        partial.assembly.note_source(arrived.source, arrived.sequence, arrived.stamp);
         if partial.assembly.is_whole() {
             self.complete(index);
         }
@@ -219,7 +219,7 @@ impl Staging {
 
     /// Sources and sequences of the pieces that sit, in part, in segments that are not whole.
     pub fn held(&self) -> impl Iterator<Item = (Source, u64)> + '_ {
-        self.partial.values().flat_map(|partial| partial.assembly.senders().iter().copied())
+        self.partial.values().flat_map(|partial| partial.assembly.senders())
     }
 
     /// Copies what is staged of the range into `into`; returns the ranges that are not.

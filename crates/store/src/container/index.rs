@@ -65,6 +65,9 @@ impl PartIndex {
         }
         for block in &self.blocks {
             let inside = &self.segments[segment..segment + block.segments as usize];
+            if inside.is_empty() {
+                return Some("a block holds no segment");
+            }
             if inside.iter().map(|entry| entry.bytes as u64).sum::<u64>() != block.raw_bytes as u64 {
                 return Some("a block's segments do not add up to its length");
             }

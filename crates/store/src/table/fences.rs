@@ -88,6 +88,7 @@ fn is_shape_of(shape: &[u8; SHAPE_BYTES], filter_bytes: usize) -> format::Result
     Ok(segment.is_power_of_two()
         && mask == segment - 1
         && all.is_multiple_of(segment)
+        && all > 0
         && filter_bytes as u64 == all as u64 + 2 * segment as u64
         && filter_bytes <= u32::MAX as usize)
 }
