@@ -39,7 +39,7 @@ impl Connection {
         segments: Vec<(u64, SegmentEntry)>,
     ) -> Result<Reply, Failure> {
         let slot = self.slot(session, seat)?;
-        let (stamp, known) = slot.seat.offered(arrival).map_err(failure::of)?;
+        let (stamp, known) = slot.seat.offered(arrival, &segments).map_err(failure::of)?;
         if known {
             return Ok(Reply::Received { sequence: arrival.sequence, stamp });
         }

@@ -43,21 +43,25 @@ impl Seats {
         self.slots.lock().expect("no panic holds it").values().cloned().collect()
     }
 
-    /// The seat, taken if this node does not hold it yet.
-    fn get_or_take(&self, key: Key, take: impl FnOnce() -> Result<Seat>) -> Result<Arc<Slot>> {
+    /// The seat, taken if this node does not hold it yet, with one more user. One that failed stays as long as it has
+    /// users: what they sent is in it, and all of them must hear of the failure.
+    fn use_seat(&self, key: Key, user: (Source, Outbox), take: impl FnOnce() -> Result<Seat>) -> Result<Arc<Slot>> {
         let mut slots = self.slots.lock().expect("no panic holds it");
-        if let Some(slot) = slots.get(&key).filter(|slot| slot.seat.failure().is_none()) {
-            return Ok(slot.clone());
-        }
-        let slot = Arc::new(Slot::new(take()?));
+        let slot = match slots.get(&key) {
+            Some(slot) => slot.clone(),
+            None => Arc::new(Slot::new(take()?)),
+        };
+        slot.add_user(user);
         slots.insert(key, slot.clone());
         Ok(slot)
     }
 
-    fn remove(&self, slot: &Arc<Slot>) {
+    /// Lets go of a seat that nobody uses and that holds nothing that is not durable (or has failed).
+    fn remove_unused(&self, slot: &Arc<Slot>) {
         let key = (slot.seat.options().session, slot.seat.options().seat);
         let mut slots = self.slots.lock().expect("no panic holds it");
-        if slots.get(&key).is_some_and(|held| Arc::ptr_eq(held, slot)) {
+        let is_done = slot.idle_for().is_some() && (slot.seat.failure().is_some() || !slot.seat.has_unsettled());
+        if is_done && slots.get(&key).is_some_and(|held| Arc::ptr_eq(held, slot)) {
             slots.remove(&key);
         }
     }
@@ -89,7 +93,7 @@ impl Slot {
         }
     }
 
-    fn add_user(&self, source: Source, outbox: Outbox) {
+    fn add_user(&self, (source, outbox): (Source, Outbox)) {
         self.users.lock().expect("no panic holds it").0 += 1;
         self.listeners.lock().expect("no panic holds it").insert(source, outbox);
     }
@@ -111,11 +115,10 @@ impl Slot {
 impl Node {
     /// The stream will use the seat: it is taken if need be, and its durable pieces are announced there.
     pub(crate) fn attach(&self, session: SessionId, seat: u32, source: Source, outbox: Outbox) -> Result<Arc<Slot>> {
-        let slot = self.seats.get_or_take((session, seat), || {
+        let slot = self.seats.use_seat((session, seat), (source, outbox), || {
             let (repository, budget) = (self.repository.clone(), self.budget.clone());
             Seat::take(repository, budget, session, seat, self.holder, MPI_SEGMENT_BYTES)
         })?;
-        slot.add_user(source, outbox);
         slot.announce(slot.seat.durable_up_to(source).into_iter().collect());
         Ok(slot)
     }
@@ -129,7 +132,7 @@ impl Node {
     /// Makes what the seat holds durable and lets go of it; whoever comes next takes it again.
     pub(crate) fn free(&self, slot: &Arc<Slot>) -> Result<()> {
         let settled = if slot.seat.failure().is_none() { self.settle(slot, true, None) } else { Ok(()) };
-        self.seats.remove(slot);
+        self.seats.remove_unused(slot);
         settled
     }
 

@@ -74,9 +74,21 @@ pub(super) struct State {
 
 /// Why a seat takes nothing any more.
 #[derive(Clone)]
-pub(super) struct Failure {
-    why: String,
-    no_room: bool,
+pub(super) enum Failure {
+    NoRoom(String),
+    /// Another node holds it now: whoever has pieces here sends them there.
+    TakenOver,
+    Other(String),
+}
+
+impl Failure {
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Catalog(catalog::Error::SeatLost { .. }) => Failure::TakenOver,
+            error if error.is_full() => Failure::NoRoom(error.to_string()),
+            error => Failure::Other(error.to_string()),
+        }
+    }
 }
 
 impl Seat {
@@ -108,9 +120,16 @@ impl Seat {
         Ok(stamp)
     }
 
-    /// A piece announced by name; its content follows with [`Seat::supplied`]. Returns its stamp, and whether it
-    /// is known already, content and all.
-    pub fn offered(&self, arrival: Arrival) -> Result<(u64, bool)> {
+    /// A piece announced by name: whole segments at these offsets. Its content follows with [`Seat::supplied`].
+    /// Returns its stamp, and whether it is known already, content and all.
+    pub fn offered(&self, arrival: Arrival, segments: &[(u64, SegmentEntry)]) -> Result<(u64, bool)> {
+        let whole = self.options.segment_bytes;
+        let fits = |(offset, segment): &(u64, SegmentEntry)| {
+            offset % whole as u64 == 0 && segment.bytes == whole && *offset < MAX_SIZE
+        };
+        if !segments.iter().all(fits) {
+            return Err(Error::Failed("an offer of what are no whole segments of the file was refused".into()));
+        }
         let mut state = self.usable()?;
         Ok(match state.admit(&arrival) {
             Admitted::Known(stamp) => (stamp, true),
@@ -253,12 +272,12 @@ impl Seat {
 
     /// Why the seat takes nothing any more, if so.
     pub fn failure(&self) -> Option<String> {
-        self.lock().failure.as_ref().map(|failure| failure.why.clone())
+        self.usable().err().map(|error| error.to_string())
     }
 
     pub(super) fn fail(&self, error: &Error) {
         let mut state = self.lock();
-        state.failure.get_or_insert_with(|| Failure { why: error.to_string(), no_room: error.is_full() });
+        state.failure.get_or_insert_with(|| Failure::of(error));
         self.changed.notify_all();
     }
 
@@ -269,8 +288,12 @@ impl Seat {
     pub(super) fn usable(&self) -> Result<MutexGuard<'_, State>> {
         let state = self.lock();
         match &state.failure {
-            Some(failure) if failure.no_room => Err(Error::NoRoom(failure.why.clone())),
-            Some(failure) => Err(Error::Failed(failure.why.clone())),
+            Some(Failure::NoRoom(why)) => Err(Error::NoRoom(why.clone())),
+            Some(Failure::Other(why)) => Err(Error::Failed(why.clone())),
+            Some(Failure::TakenOver) => {
+                let (session, seat) = (self.options.session, self.options.seat);
+                Err(catalog::Error::SeatLost { session, seat }.into())
+            }
             None => Ok(state),
         }
     }

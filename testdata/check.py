@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+"""Reads the golden files, knowing docs/format.md and nothing of the Rust code, and prints what it found.
+
+Ends with an error at the first byte that is not as described. Standard library only: so LZ4 and Zstandard payloads are not
+decoded, and XXH3 and BLAKE3 are not compared. Run it alone, or with a folder: testdata/check.py [testdata/v0]
+"""
+
+import bisect
+import pathlib
+import struct
+import sys
+import tomllib
+
+FOLDER = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "v0")
+MASK64 = (1 << 64) - 1
+
+
+class Fields:
+    """Fields one after the other; runs out with an error, and must end with its last."""
+
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def take(self, count):
+        assert self.at + count <= len(self.data), "cut short"
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def number(self, code):
+        return struct.unpack("<" + code, self.take(struct.calcsize("<" + code)))[0]
+
+    def u8(self):
+        return self.number("B")
+
+    def u16(self):
+        return self.number("H")
+
+    def u32(self):
+        return self.number("I")
+
+    def u64(self):
+        return self.number("Q")
+
+    def i64(self):
+        return self.number("q")
+
+    def bool(self):
+        value = self.u8()
+        assert value in (0, 1), f"{value} is no bool"
+        return value == 1
+
+    def bytes(self):
+        return self.take(self.u32())
+
+    def text(self):
+        return self.bytes().decode()
+
+    def path(self):
+        path = self.bytes()
+        names = path.split(b"/") if path else []
+        assert len(path) <= 4096 and b"\0" not in path and not {b"", b".", b".."} & set(names), f"{path} is no path"
+        return path
+
+    def list(self, item):
+        return [item() for _ in range(self.u32())]
+
+    def option(self, item):
+        return item() if self.bool() else None
+
+    def place(self):
+        return self.u64(), self.u32()
+
+    def run(self):
+        container, first, count = self.u64(), self.u32(), self.u32()
+        assert first + count < 1 << 32
+        return container, first, count
+
+    def end(self):
+        assert self.at == len(self.data), f"{len(self.data) - self.at} bytes left over"
+
+
+def count(number, noun):
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+# Containers
+
+
+def container_header(data):
+    magic, version, fingerprint, cipher, _, number, store, _, _, _, rest, _ = struct.unpack(
+        "<8sHBBIQ16sI4sI36sQ", data[:96]
+    )
+    assert magic == b"TWGCONT\0" and version == 0 and fingerprint <= 2 and cipher == 0 and not any(rest)
+    return number, store.hex()
+
+
+def part_header(data):
+    """None where no part begins."""
+    if len(data) < 96:
+        return None
+    magic, container, number, flags, labels, blocks, segments, zero, data_bytes, _, rest, _ = struct.unpack(
+        "<8sQIIIIIIQQ32sQ", data[:96]
+    )
+    if magic != b"TWGPART\0":
+        return None
+    assert flags <= 1 and zero == 0 and not any(rest)
+    index_bytes = 16 * labels + 64 * blocks + 36 * segments
+    return dict(container=container, number=number, footer=flags == 1, labels=labels, blocks=blocks, segments=segments,
+                data_bytes=data_bytes, bytes=96 + index_bytes + data_bytes)
+
+
+def block_header(data):
+    names = "kind codec cipher level filters key_id group record_length phase segments raw stored zero offset sum rest"
+    block = dict(zip(names.split(), struct.unpack("<BBBb4sIIIIIIIIQQQ", data)))
+    assert block["kind"] <= 2 and block["codec"] <= 2 and block["cipher"] == 0 and block["filters"] == bytes(4)
+    assert block["segments"] > 0 and block["raw"] <= 64 << 20 and block["zero"] == block["rest"] == 0
+    return block
+
+
+def part(data, header):
+    """The labels, and the blocks with their segments' lengths and their stored bytes."""
+    fields = Fields(data[96 : header["bytes"] - header["data_bytes"]])
+    payload = data[header["bytes"] - header["data_bytes"] : header["bytes"]]
+    labels = [fields.run() for _ in range(header["labels"])]
+    blocks = [block_header(fields.take(64)) for _ in range(header["blocks"])]
+    segments = [(fields.take(32), fields.u32()) for _ in range(header["segments"])]
+    fields.end()
+    assert sum(label[2] for label in labels) == sum(block["segments"] for block in blocks) == len(segments)
+    offset, rest = 0, segments
+    for block in blocks:
+        inside, rest = rest[: block["segments"]], rest[block["segments"] :]
+        assert block["offset"] == offset and sum(length for _, length in inside) == block["raw"]
+        block["payload"] = payload[offset : offset + block["stored"]]
+        assert block["codec"] != 0 or block["stored"] == block["raw"]
+        block["segments"] = inside
+        offset += block["stored"]
+    assert offset == header["data_bytes"]
+    return labels, blocks
+
+
+def footer_list(data):
+    """(offset, bytes, segments) of each part the footer lists; None without a footer."""
+    offset, length = struct.unpack("<QQ", data[-32:-16])
+    header = part_header(data[offset:]) if offset + length == len(data) else None
+    if not header or not header["footer"]:
+        return None
+    assert header["bytes"] == length and header["data_bytes"] % 32 == 0
+    entries = [struct.unpack("<QQI12x", data[at : at + 32]) for at in range(offset + 96, len(data), 32)]
+    assert entries[-1] == (offset, length, 0)
+    return entries[:-1]
+
+
+def container(name, store):
+    """Prints what is in a container; returns its labels and blocks."""
+    data = (FOLDER / name).read_bytes()
+    number, of_store = container_header(data)
+    assert of_store == store
+    listed, offset, parts, labels, blocks = footer_list(data), 96, [], [], []
+    while (header := part_header(data[offset:])) and not header["footer"]:
+        if offset + header["bytes"] > len(data):
+            break
+        assert header["container"] == number and header["number"] == len(parts)
+        some_labels, some_blocks = part(data[offset:], header)
+        parts.append((offset, header["bytes"], header["segments"]))
+        labels, blocks, offset = labels + some_labels, blocks + some_blocks, offset + header["bytes"]
+    segments = sum(len(block["segments"]) for block in blocks)
+    end = "a footer" if listed is not None else "no footer"
+    torn = f", then {len(data) - offset} bytes that are no whole part" if listed is None else ""
+    assert listed is None or listed == parts
+    print(f"{name}: container {number}, {count(len(parts), 'part')} and {end}, {count(len(blocks), 'block')}, "
+          f"{count(segments, 'segment')}{torn}")
+    print("  labels", *(f"({container}, {first}..{first + many})" for container, first, many in labels))
+    for block in blocks:
+        kind, codec = ["data", "page", "journal"][block["kind"]], ["none", "lz4", "zstd"][block["codec"]]
+        print(f"  {kind}, {codec}: {len(block['segments'])} segments, {block['raw']} bytes as {block['stored']}")
+    return blocks
+
+
+# Manifest
+
+
+def page(data):
+    magic, version, level, zero, length, rest, entries = struct.unpack("<4sHBBQ12sI", data[:32])
+    assert magic == b"TWGM" and version == 0 and zero == 0 and not any(rest) and len(data) == 32 + 64 * entries
+    found, covered = [], 0
+    for at in range(32, len(data), 64):
+        bytes_, kind, where, first, many, skip, digest = struct.unpack("<QIQIII32s", data[at : at + 64])
+        assert (kind == 3) == (level > 0)
+        covered += bytes_
+        if kind == 0:
+            assert many > 0
+            found.append(f"data {where}:{first}+{many}" + (f" skip {skip}" if skip else ""))
+        elif kind == 3:
+            assert many == 1 and skip == 0
+            found.append(f"page {where}:{first}")
+        else:
+            assert (where, first, many, skip) == (0, 0, 0, 0) and not any(digest)
+            found.append(["zero", "hole"][kind - 1])
+    assert covered == length
+    return f"level {level}, {length} bytes: {' '.join(found)}"
+
+
+def root(fields):
+    form = fields.u8()
+    if form == 0:
+        return "inline, " + page(fields.bytes())
+    assert form == 1
+    (where, ordinal), _digest = fields.place(), fields.take(32)
+    return f"stored at {where}:{ordinal}"
+
+
+# Attributes and journal
+
+
+def attributes(fields):
+    kind, mode = fields.u8(), fields.u32()
+    fields.take(4 + 4 + 8 + 8 + 8)
+    target = fields.bytes()
+    extended = fields.list(lambda: (fields.bytes(), fields.bytes()))
+    assert kind <= 2 and extended == sorted(extended) and (kind == 2) == (target != b"")
+    return f"{['regular', 'directory', 'symlink'][kind]}, mode {mode:o}, {len(extended)} extended"
+
+
+def version_record(fields):
+    return root(fields), fields.u64(), fields.option(lambda: fields.take(32))
+
+
+def change(fields):
+    kind = fields.u8()
+    fields.path()
+    if kind == 0:
+        attributes(fields), version_record(fields), fields.option(lambda: fields.option(fields.u64))
+    elif kind in (1, 5):
+        attributes(fields)
+    elif kind in (2, 4):
+        fields.path()
+    elif kind == 3:
+        fields.bool()
+    else:
+        assert kind == 6
+        fields.list(fields.u64)
+    return "write make link remove rename attributes forget".split()[kind]
+
+
+def journal(data):
+    fields = Fields(data)
+    assert fields.u16() == 0
+    sequence, _committed, session = fields.u64(), fields.i64(), fields.u64()
+    numbers = fields.list(lambda: (fields.u64(), fields.u64()))
+    changes = fields.list(lambda: change(fields))
+    fields.end()
+    assert changes.count("write") == len(numbers)
+    return f"sequence {sequence}, session {session}, {len(numbers)} numbers: {' '.join(changes)}"
+
+
+# Table
+
+
+def perhaps_in(key, seed, length, mask, limit, filter_bytes):
+    h = (key + seed) & MASK64
+    h = (h ^ h >> 33) * 0xFF51AFD7ED558CCD & MASK64
+    h = (h ^ h >> 33) * 0xC4CEB9FE1A85EC53 & MASK64
+    h ^= h >> 33
+    f = (h ^ h >> 32) & 0xFF
+    p0 = h * limit >> 64
+    p1 = p0 + length ^ h >> 18 & mask
+    p2 = p0 + 2 * length ^ h & mask
+    return filter_bytes[p0] ^ filter_bytes[p1] ^ filter_bytes[p2] == f
+
+
+def table_run(name, store):
+    data = (FOLDER / name).read_bytes()
+    magic, version, zero, of_store, entries, summary_bytes, summary_sum, _ = struct.unpack("<8sH6s16sQQQQ", data[:64])
+    assert magic == b"TWGTABL\0" and version == 0 and not any(zero) and of_store.hex() == store
+    index = 64 + 24 * entries
+    assert len(data) == index + summary_bytes
+    found = []
+    for at in range(64, index, 24):
+        prefix, packed = struct.unpack("<16sQ", data[at : at + 24])
+        found.append((prefix, packed >> 24, packed & 0xFFFFFF))
+    assert all(before < after for before, after in zip(found, found[1:]))
+    fields = Fields(data[index:])
+    for first in range(0, entries, 1 << 20):
+        keys = [int.from_bytes(prefix[:8], "big") for prefix, _, _ in found[first : first + (1 << 20)]]
+        fences = fields.list(fields.u64)
+        assert fences == keys[::170]
+        seed, length, mask, limit = fields.u64(), fields.u32(), fields.u32(), fields.u32()
+        filter_bytes = fields.bytes()
+        assert mask == length - 1 and not length & mask and limit % length == 0 < limit
+        assert len(filter_bytes) == limit + 2 * length
+        for at, key in enumerate(keys):
+            pages = range(max(bisect.bisect_left(fences, key) - 1, 0), bisect.bisect_right(fences, key))
+            assert at // 170 in pages and perhaps_in(key, seed, length, mask, limit, filter_bytes)
+        strangers = sum(perhaps_in(key * 0x9E3779B97F4A7C15 & MASK64, seed, length, mask, limit, filter_bytes)
+                        for key in range(1000))
+        assert strangers < 40, f"{strangers} of 1000 strangers pass a filter of 8 bits"
+    fields.end()
+    print(f"{name}: {entries} entries, all found by fences and filter")
+    return found, summary_sum
+
+
+def run_list(name):
+    records = [record[:3] for record in struct.iter_unpack("<QQQQ", (FOLDER / name).read_bytes())]
+    print(f"{name}: {count(len(records), 'run')}:", *(f"{number:016x}" for number, _, _ in records))
+    return records
+
+
+# Frames
+
+
+def commit(fields):
+    session, references, _epoch = fields.u64(), fields.list(fields.u64), fields.u64()
+    changes = fields.list(lambda: change(fields))
+    settles = fields.list(lambda: (fields.u64(), fields.u32(), fields.u64()))
+    return f"session {session:x}, {len(references)} references, {len(changes)} changes, {len(settles)} settles"
+
+
+def checkpoints(fields):
+    def one():
+        fields.take(8 + 4 + 8 + 8 + 8)
+        root(fields), fields.u64(), fields.bool()
+        fields.list(lambda: fields.take(8 + 4 + 8)), fields.list(lambda: fields.take(8 + 8 + 8))
+
+    return f"{len(fields.list(one))} checkpoints"
+
+
+def failed(fields):
+    kind, text, path = fields.u16(), fields.text(), fields.option(fields.path)
+    containers, head = fields.list(fields.u64), fields.option(fields.u64)
+    return f"kind {kind}, {text!r}, path {path}, {len(containers)} containers, head {head}"
+
+
+def segment_entry(fields):
+    return fields.take(32), fields.u32()
+
+
+BODIES = {
+    1: lambda f: f"client {f.u64():x}, stream {f.u32()}, job {f.text()!r}",
+    10: lambda f: f"{len(f.list(lambda: f.take(32)))} fingerprints",
+    12: lambda f: f"{len((f.take(64), f.list(lambda: segment_entry(f)))[1])} segments",
+    14: lambda f: f"run {f.run()}",
+    23: commit,
+    25: lambda f: f"directory {f.path()}, recursive {f.bool()}, after {f.option(f.path)}, limit {f.u32()}",
+    40: lambda f: f"path {f.path()}, flags {f.u32()}, job {f.text()!r}, nodes {f.list(f.text)}, stripes of {f.u64()}",
+    42: lambda f: f"{(f.take(8 + 4 + 8 + 8 + 8), len(f.list(lambda: f.take(16))))[1]} extents",
+    0x8001: failed,
+    0x8002: lambda f: f"settings {f.text()!r}, holder {f.u64():x}",
+    0x8026: checkpoints,
+    0x8047: lambda f: f"session {f.u64():x}, seat {f.u32()}, sequence {f.u64()}, held {f.list(f.u64)}",
+}
+
+
+def frames():
+    read = 0
+    for path in sorted((FOLDER / "frames").iterdir()):
+        data = path.read_bytes()
+        magic, version, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
+        assert magic == b"TWGF" and version == 0 and zero == 0 and len(data) == 32 + body + payload, path
+        assert path.name.startswith(f"{kind:04x}-") and (request == 0) == (kind == 0x8047), path
+        if kind in BODIES:
+            fields = Fields(data[32 : 32 + body])
+            print(f"  {path.stem}: {BODIES[kind](fields)}")
+            fields.end()
+            read += 1
+    assert read == len(BODIES)
+    print(f"frames: {read} messages read")
+
+
+def main():
+    settings = tomllib.loads((FOLDER / "store.toml").read_text())
+    store = settings["id"]
+    print(f"store.toml: format {settings['format']}, store {store}")
+    blocks = container("container.twc", store)
+    assert blocks[0]["payload"] == (FOLDER / "segments.bin").read_bytes()[:3000]
+    assert blocks[3]["payload"] == b"".join((FOLDER / name).read_bytes() for name in ("page-leaf.bin", "page-interior.bin"))
+    assert blocks[4]["payload"] == (FOLDER / "journal.bin").read_bytes()
+    container("torn.twc", store), container("moved.twc", store)
+    for name in ("page-leaf.bin", "page-interior.bin"):
+        print(f"{name}: {page((FOLDER / name).read_bytes())}")
+    for name, read in (("root-inline.bin", root), ("root-stored.bin", root), ("attributes.bin", attributes),
+                       ("attributes-link.bin", attributes)):
+        fields = Fields((FOLDER / name).read_bytes())
+        print(f"{name}: {read(fields)}")
+        fields.end()
+    print("journal.bin:", journal((FOLDER / "journal.bin").read_bytes()))
+    entries, summary_sum = table_run("table.run", store)
+    named = sorted((fingerprint[:16], 1, ordinal) for ordinal, (fingerprint, _) in
+                   enumerate(segment for block in blocks for segment in block["segments"]))
+    assert entries == named, "the table has what the container has"
+    assert run_list("table-runs.bin") == [(1, len(entries), summary_sum)]
+    frames()
+
+
+if __name__ == "__main__":
+    main()
