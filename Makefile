@@ -58,12 +58,16 @@ bench: build
 	bench/backup --short
 	bench/loopback --short
 
-# cargo-fuzz asks for a nightly compiler; RUSTC_BOOTSTRAP gives the stable one what it needs.
+# cargo-fuzz asks for a nightly compiler; RUSTC_BOOTSTRAP gives the stable one what it needs. Seeds are the golden files;
+# what is found beyond them stays in fuzz/corpus, and what makes a target fail in fuzz/artifacts.
 fuzz:
 	@./install build fuzz
 	command -v cargo-fuzz >/dev/null || { echo "make fuzz needs cargo-fuzz: cargo install --locked cargo-fuzz" >&2; exit 1; }
-	for target in fuzz/fuzz_targets/*.rs; do
-	    RUSTC_BOOTSTRAP=1 cargo fuzz run "$$(basename "$$target" .rs)" -- -max_total_time=$(FUZZ_SECONDS)
+	for path in fuzz/fuzz_targets/*.rs; do
+	    target=$$(basename "$$path" .rs)
+	    mkdir -p "fuzz/corpus/$$target"
+	    RUSTC_BOOTSTRAP=1 cargo fuzz run "$$target" "fuzz/corpus/$$target" testdata/v0 -- \
+	        -max_total_time=$(FUZZ_SECONDS) -malloc_limit_mb=128 -rss_limit_mb=1024
 	done
 
 install-deps:

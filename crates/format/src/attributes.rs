@@ -1,6 +1,6 @@
 //! What is kept of a file besides its content: kind, mode, owner, times, link target, extended attributes.
 
-use crate::{corrupt, Reader, Result, Writer};
+use crate::{Reader, Result, Writer, corrupt};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]

@@ -1,7 +1,7 @@
 //! Changes to the catalog: what a commit asks for, and how containers keep a journal of it.
 
-use crate::{check_version, corrupt, Attributes, FileId, Reader, Result, Root, SessionId, StorePath, Writer};
 use crate::FORMAT_VERSION;
+use crate::{Attributes, FileId, Reader, Result, Root, SessionId, StorePath, Writer, check_version, corrupt};
 
 /// One version of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,18 +31,41 @@ impl VersionRecord {
 pub enum Change {
     /// Makes `version` the head of `path`; the path and the directories above it are made when missing.
     /// With `base`, the change is refused when the head is another version by then: the caller rebases.
-    Write { path: StorePath, attributes: Attributes, version: VersionRecord, base: Option<Option<u64>> },
+    Write {
+        path: StorePath,
+        attributes: Attributes,
+        version: VersionRecord,
+        base: Option<Option<u64>>,
+    },
     /// A directory or symlink, made or replaced.
-    Make { path: StorePath, attributes: Attributes },
+    Make {
+        path: StorePath,
+        attributes: Attributes,
+    },
     /// `path` becomes another name of the file at `target`.
-    Link { path: StorePath, target: StorePath },
+    Link {
+        path: StorePath,
+        target: StorePath,
+    },
     /// Takes the name away, with all below it when `recursive`; the last name takes its versions along.
-    Remove { path: StorePath, recursive: bool },
+    Remove {
+        path: StorePath,
+        recursive: bool,
+    },
     /// Moves the name, with all below it; an existing file at `to` is replaced.
-    Rename { from: StorePath, to: StorePath },
-    Attributes { path: StorePath, attributes: Attributes },
+    Rename {
+        from: StorePath,
+        to: StorePath,
+    },
+    Attributes {
+        path: StorePath,
+        attributes: Attributes,
+    },
     /// Drops these versions of the file at `path`; the head cannot be dropped.
-    Forget { path: StorePath, versions: Vec<u64> },
+    Forget {
+        path: StorePath,
+        versions: Vec<u64>,
+    },
 }
 
 impl Change {
@@ -149,7 +172,8 @@ mod tests {
     #[test]
     fn journal_records_come_back() {
         let path = |text: &str| StorePath::new(text.as_bytes()).unwrap();
-        let attributes = Attributes { mode: 0o644, extended: vec![(b"user.a".to_vec(), b"1".to_vec())], ..Default::default() };
+        let attributes =
+            Attributes { mode: 0o644, extended: vec![(b"user.a".to_vec(), b"1".to_vec())], ..Default::default() };
         let version = VersionRecord { root: Root::Inline(vec![1, 2]), size: 2, content: Some([4; 32]) };
         let record = JournalRecord {
             sequence: 9,

@@ -3,7 +3,9 @@
 //! A part is written in one go and never changes; its index names every segment, so the table can be
 //! rebuilt from containers alone. The last part is the footer, which lists the parts before it.
 
-use crate::{check_version, checksum, corrupt, ContainerId, Fingerprint, FingerprintKind, Reader, Result, StoreId, Writer};
+use crate::{
+    ContainerId, Fingerprint, FingerprintKind, Reader, Result, StoreId, Writer, check_version, checksum, corrupt,
+};
 use crate::{FORMAT_VERSION, MAX_SEGMENT_BYTES};
 
 pub const CONTAINER_MAGIC: [u8; 8] = *b"TWGCONT\0";
@@ -87,7 +89,16 @@ impl PartHeader {
         let (number, flags) = (from.u32()?, from.u32()?);
         let (labels, blocks, segments, _) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
         let (data_bytes, index_checksum) = (from.u64()?, from.u64()?);
-        Ok(PartHeader { container, number, footer: flags & 1 == 1, labels, blocks, segments, data_bytes, index_checksum })
+        Ok(PartHeader {
+            container,
+            number,
+            footer: flags & 1 == 1,
+            labels,
+            blocks,
+            segments,
+            data_bytes,
+            index_checksum,
+        })
     }
 
     pub fn index_bytes(&self) -> u64 {
@@ -208,8 +219,20 @@ impl BlockHeader {
         let (segments, raw_bytes, stored_bytes, _) = (from.u32()?, from.u32()?, from.u32()?, from.u32()?);
         let (offset, checksum, _) = (from.u64()?, from.u64()?, from.u64()?);
         Ok(BlockHeader {
-            kind, codec, cipher, level, filters, key_id, group, record_length, phase, segments, raw_bytes, stored_bytes,
-            offset, checksum,
+            kind,
+            codec,
+            cipher,
+            level,
+            filters,
+            key_id,
+            group,
+            record_length,
+            phase,
+            segments,
+            raw_bytes,
+            stored_bytes,
+            offset,
+            checksum,
         })
     }
 }
@@ -310,20 +333,44 @@ mod tests {
     #[test]
     fn layouts_have_their_stated_sizes_and_come_back() {
         let header = ContainerHeader {
-            store: StoreId([7; 16]), container: ContainerId(9), fingerprint: FingerprintKind::Blake3, cipher: 0, key_id: 1,
-            group: 2, filters: [1, 0, 0, 0], record_length: 8,
+            store: StoreId([7; 16]),
+            container: ContainerId(9),
+            fingerprint: FingerprintKind::Blake3,
+            cipher: 0,
+            key_id: 1,
+            group: 2,
+            filters: [1, 0, 0, 0],
+            record_length: 8,
         };
         assert_eq!(ContainerHeader::decode(&header.encode()).unwrap(), header);
 
         let part = PartHeader {
-            container: ContainerId(9), number: 3, footer: false, labels: 1, blocks: 2, segments: 3, data_bytes: 99,
+            container: ContainerId(9),
+            number: 3,
+            footer: false,
+            labels: 1,
+            blocks: 2,
+            segments: 3,
+            data_bytes: 99,
             index_checksum: 5,
         };
         assert_eq!(PartHeader::decode(&part.encode()).unwrap(), part);
 
         let block = BlockHeader {
-            kind: BlockKind::Page, codec: CodecId::Zstd, cipher: 0, level: -3, filters: [0; 4], key_id: 0, group: 0,
-            record_length: 0, phase: 0, segments: 4, raw_bytes: 10, stored_bytes: 8, offset: 77, checksum: 1,
+            kind: BlockKind::Page,
+            codec: CodecId::Zstd,
+            cipher: 0,
+            level: -3,
+            filters: [0; 4],
+            key_id: 0,
+            group: 0,
+            record_length: 0,
+            phase: 0,
+            segments: 4,
+            raw_bytes: 10,
+            stored_bytes: 8,
+            offset: 77,
+            checksum: 1,
         };
         let mut to = Writer::new();
         block.write(&mut to);
@@ -341,7 +388,13 @@ mod tests {
     #[test]
     fn a_flipped_bit_in_a_header_is_noticed() {
         let good = PartHeader {
-            container: ContainerId(1), number: 0, footer: true, labels: 0, blocks: 0, segments: 0, data_bytes: 0,
+            container: ContainerId(1),
+            number: 0,
+            footer: true,
+            labels: 0,
+            blocks: 0,
+            segments: 0,
+            data_bytes: 0,
             index_checksum: 0,
         }
         .encode();

@@ -3,7 +3,7 @@
 //! A fixed header, then a body of structured fields, then a payload of bulk bytes. Requests and replies
 //! share the request number; a reply may come in any order.
 
-use crate::{checksum, corrupt, Reader, Result, Writer};
+use crate::{Reader, Result, Writer, checksum, corrupt};
 
 pub const FRAME_HEADER_BYTES: usize = 32;
 pub const FRAME_MAGIC: [u8; 4] = *b"TWGF";
@@ -73,7 +73,10 @@ impl FrameHeader {
             checksum: from.u64()?,
         };
         if header.body_bytes > MAX_BODY_BYTES || header.payload_bytes > MAX_PAYLOAD_BYTES {
-            return corrupt("frame header", format!("{} + {} bytes is above the limit", header.body_bytes, header.payload_bytes));
+            return corrupt(
+                "frame header",
+                format!("{} + {} bytes is above the limit", header.body_bytes, header.payload_bytes),
+            );
         }
         Ok(header)
     }

@@ -103,7 +103,8 @@ impl std::str::FromStr for StoreId {
     type Err = crate::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let refuse = || crate::Error::Corrupt { what: "store id", why: format!("{text:?} is not 32 hexadecimal digits") };
+        let refuse =
+            || crate::Error::Corrupt { what: "store id", why: format!("{text:?} is not 32 hexadecimal digits") };
         if text.len() != 32 || !text.is_ascii() {
             return Err(refuse());
         }

@@ -19,16 +19,16 @@ pub use attributes::{Attributes, FileKind, FileTimes};
 pub use bytes::{Reader, Writer};
 pub use change::{Change, JournalRecord, VersionRecord};
 pub use container::{
-    Block, BlockHeader, BlockKind, CodecId, ContainerHeader, Label, PartEntry, PartHeader, SegmentEntry,
-    BLOCK_HEADER_BYTES, CONTAINER_HEADER_BYTES, CONTAINER_MAGIC, LABEL_BYTES, PART_ENTRY_BYTES, PART_HEADER_BYTES,
-    SEGMENT_ENTRY_BYTES,
+    BLOCK_HEADER_BYTES, Block, BlockHeader, BlockKind, CONTAINER_HEADER_BYTES, CONTAINER_MAGIC, CodecId,
+    ContainerHeader, LABEL_BYTES, Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, PartEntry, PartHeader,
+    SEGMENT_ENTRY_BYTES, SegmentEntry,
 };
-pub use frame::{FrameHeader, FRAME_HEADER_BYTES, FRAME_MAGIC, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
+pub use frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
 pub use id::{ContainerId, FileId, Fingerprint, Place, SessionId, StoreId};
-pub use manifest::{page_digest, run_digest, Entry, EntryKind, Page, Root, Run, ENTRY_BYTES, PAGE_HEADER_BYTES};
+pub use manifest::{ENTRY_BYTES, Entry, EntryKind, PAGE_HEADER_BYTES, Page, Root, Run, page_digest, run_digest};
 pub use path::StorePath;
 pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, Settings};
-pub use table::{TableEntry, TableHeader, TABLE_ENTRY_BYTES, TABLE_HEADER_BYTES, TABLE_PREFIX_BYTES};
+pub use table::{TABLE_ENTRY_BYTES, TABLE_HEADER_BYTES, TABLE_PREFIX_BYTES, TableEntry, TableHeader};
 
 /// The version this crate writes. Readers accept it and everything older.
 pub const FORMAT_VERSION: u16 = 0;

@@ -4,8 +4,8 @@
 //! a child page. A page is stored as a segment; its digest covers, through the digests of its entries,
 //! the content of everything below it, so the root's digest is the file's.
 
-use crate::{check_version, corrupt, ContainerId, Fingerprint, Place, Reader, Result, Writer};
 use crate::FORMAT_VERSION;
+use crate::{ContainerId, Fingerprint, Place, Reader, Result, Writer, check_version, corrupt};
 
 pub const PAGE_HEADER_BYTES: usize = 32;
 pub const ENTRY_BYTES: usize = 64;
@@ -234,7 +234,9 @@ mod tests {
 
     #[test]
     fn roots_come_back() {
-        for root in [Root::Inline(page().encode()), Root::Stored { place: Place::new(ContainerId(1), 2), digest: [3; 32] }] {
+        for root in
+            [Root::Inline(page().encode()), Root::Stored { place: Place::new(ContainerId(1), 2), digest: [3; 32] }]
+        {
             assert_eq!(Root::decode(&root.encode()).unwrap(), root);
         }
     }

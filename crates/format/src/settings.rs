@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{check_version, corrupt, Error, Result, StoreId, FORMAT_VERSION, MAX_SEGMENT_BYTES};
+use crate::{Error, FORMAT_VERSION, MAX_SEGMENT_BYTES, Result, StoreId, check_version, corrupt};
 
 /// How files given to `put` are cut. MPI writes are always cut at fixed offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

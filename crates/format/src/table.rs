@@ -1,7 +1,7 @@
 //! A run of the fingerprint table: entries sorted by fingerprint prefix, then a filter.
 
-use crate::{check_version, checksum, corrupt, ContainerId, Fingerprint, Place, Reader, Result, StoreId, Writer};
 use crate::FORMAT_VERSION;
+use crate::{ContainerId, Fingerprint, Place, Reader, Result, StoreId, Writer, check_version, checksum, corrupt};
 
 pub const TABLE_HEADER_BYTES: usize = 64;
 pub const TABLE_ENTRY_BYTES: usize = 24;

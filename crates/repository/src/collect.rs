@@ -118,7 +118,8 @@ fn living_bytes(index: &ContainerIndex, marks: &Marks, logical: &[ContainerId]) 
 
 /// Container, ordinal and length of each segment of a block.
 fn labelled(plan: &BlockPlan) -> impl Iterator<Item = (ContainerId, u32, u32)> + '_ {
-    let places = plan.labels.iter().flat_map(|label| (label.first..label.first + label.count).map(|at| (label.container, at)));
+    let places =
+        plan.labels.iter().flat_map(|label| (label.first..label.first + label.count).map(|at| (label.container, at)));
     places.zip(&plan.segments).map(|((container, at), segment)| (container, at, segment.bytes))
 }
 
@@ -179,13 +180,18 @@ fn living_part(
     let segments: Vec<_> = segments.map(|(segment, _)| segment).collect();
     let header = placed.block.header;
     let block: Block = segment::encode(header.kind, &segments, repository.settings.codec, header.record_length);
-    let labels = placed.places().zip(&alive).filter(|(_, alive)| **alive).fold(Vec::new(), |mut labels: Vec<Label>, (place, _)| {
-        match labels.last_mut() {
-            Some(last) if last.container == place.container && last.first + last.count == place.ordinal => last.count += 1,
-            _ => labels.push(Label { container: place.container, first: place.ordinal, count: 1 }),
-        }
-        labels
-    });
+    let labels = placed.places().zip(&alive).filter(|(_, alive)| **alive).fold(
+        Vec::new(),
+        |mut labels: Vec<Label>, (place, _)| {
+            match labels.last_mut() {
+                Some(last) if last.container == place.container && last.first + last.count == place.ordinal => {
+                    last.count += 1
+                }
+                _ => labels.push(Label { container: place.container, first: place.ordinal, count: 1 }),
+            }
+            labels
+        },
+    );
     Ok(Some(PlacedBlock { labels, block }))
 }
 

@@ -29,7 +29,8 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     let io = |source| Error::io(path.display(), source);
     std::fs::create_dir_all(path).map_err(io)?;
     if std::fs::read_dir(path).map_err(io)?.next().is_some() {
-        let why = if path.join(SETTINGS_FILE).exists() { "there is a store already" } else { "the directory is not empty" };
+        let why =
+            if path.join(SETTINGS_FILE).exists() { "there is a store already" } else { "the directory is not empty" };
         return Err(Error::Refused { path: path.display().to_string(), why: why.into() });
     }
     let state = state_folder(path, settings);
@@ -125,9 +126,8 @@ impl Registrar for CatalogRegistrar {
 
     fn referable(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
         let record = self.catalog.container(container).map_err(as_store_error)?;
-        let is_referable = |record: &ContainerRecord| {
-            matches!(record.state, ContainerState::Open | ContainerState::Live)
-        };
+        let is_referable =
+            |record: &ContainerRecord| matches!(record.state, ContainerState::Open | ContainerState::Live);
         Ok(record.filter(is_referable).map(|record| record.physical))
     }
 

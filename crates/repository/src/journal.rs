@@ -35,8 +35,7 @@ impl Repository {
 
     fn put_records(&self, records: &[JournalRecord]) -> Result<()> {
         let encoded: Vec<_> = records.iter().map(JournalRecord::encode).collect();
-        let fresh: Vec<_> =
-            encoded.iter().map(|bytes| Fresh { fingerprint: self.fingerprint(bytes), bytes }).collect();
+        let fresh: Vec<_> = encoded.iter().map(|bytes| Fresh { fingerprint: self.fingerprint(bytes), bytes }).collect();
         self.keep_again(JOURNALIST, BlockKind::Journal, &fresh)?;
         Ok(())
     }

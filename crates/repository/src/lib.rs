@@ -22,15 +22,17 @@ mod statistics;
 mod tree;
 mod verify;
 
-pub use collect::{collect, Collected};
-pub use engines::{create, open, read_settings, Access};
+pub use collect::{Collected, collect};
+pub use engines::{Access, create, open, read_settings};
 pub use error::{Error, Result};
-pub use lease::{Lease, LEASE_MS};
+pub use lease::{LEASE_MS, Lease};
 pub use pack::{Packed, Packer};
 pub use read::{FileReader, Piece};
-pub use rebuild::{rebuild_catalog, Rebuilt};
+pub use rebuild::{Rebuilt, rebuild_catalog};
 pub use repository::Repository;
-pub use session::{publish, recover, unfinished, Arrival, Budget, Clock, DurableUpTo, Published, Seat, SeatOptions, Source};
-pub use statistics::{file_statistics, store_statistics, FileStatistics, StoreFigures};
+pub use session::{
+    Arrival, Budget, Clock, DurableUpTo, Published, Seat, SeatOptions, Source, publish, recover, unfinished,
+};
+pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
 pub use tree::{Builder, Built};
-pub use verify::{verify, Damage, Verified};
+pub use verify::{Damage, Verified, verify};

@@ -142,7 +142,8 @@ impl<'a, T> Packer<'a, T> {
             .map(|(fingerprint, range)| Fresh { fingerprint: *fingerprint, bytes: &self.bytes[range.clone()] })
             .collect();
         let places = self.repository.keep(self.claimant, BlockKind::Data, &fresh)?;
-        let stored = batch.iter().zip(places).map(|((fingerprint, range), place)| (place, *fingerprint, range.len() as u32));
+        let stored =
+            batch.iter().zip(places).map(|((fingerprint, range), place)| (place, *fingerprint, range.len() as u32));
         let stored: Vec<_> = stored.collect();
         self.bytes.clear();
         self.settle(stored)

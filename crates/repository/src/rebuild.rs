@@ -51,7 +51,13 @@ pub fn rebuild_catalog(path: &Path) -> Result<Rebuilt> {
 fn offline_store(path: &Path, settings: &Settings) -> Result<LocalStore> {
     let files = Arc::new(Directory::new(path));
     let state = Arc::new(Directory::new(state_folder(path, settings)));
-    Ok(LocalStore::open(files, state, settings, Arc::new(NoCatalog), Options { background: false, ..Options::default() })?)
+    Ok(LocalStore::open(
+        files,
+        state,
+        settings,
+        Arc::new(NoCatalog),
+        Options { background: false, ..Options::default() },
+    )?)
 }
 
 /// The file's own record, and one for each other number its segments bear.
@@ -72,7 +78,8 @@ fn read_container(
     bears.sort();
     bears.dedup();
     local.visit_blocks(physical, Some(BlockKind::Journal), &mut |placed| {
-        let raw = segment::decode_verified(&placed.block, settings.fingerprint).map_err(|error| damaged(physical, error))?;
+        let raw =
+            segment::decode_verified(&placed.block, settings.fingerprint).map_err(|error| damaged(physical, error))?;
         for (_, bytes) in segment::segments(&placed.block, &raw) {
             let record = JournalRecord::decode(bytes)?;
             journal.insert(record.sequence, record);

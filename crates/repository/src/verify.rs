@@ -63,11 +63,8 @@ fn check_containers(
                 // Its writer died before it had a footer: a torn end is no damage, what versions need is checked below.
                 let was_sealed = report.sealed || record.segments > 0;
                 let lost_segments = report.lost_segments;
-                verified.damages.extend(report.damages.into_iter().filter(|_| was_sealed).map(|damage| Damage::Container {
-                    container: record.id,
-                    offset: damage.offset,
-                    why: damage.why,
-                    lost_segments,
+                verified.damages.extend(report.damages.into_iter().filter(|_| was_sealed).map(|damage| {
+                    Damage::Container { container: record.id, offset: damage.offset, why: damage.why, lost_segments }
                 }));
             }
             // Registered, never written, its writer died: nothing was lost with it.
@@ -91,7 +88,6 @@ fn check_versions(
         let Some((last, _)) = listed.last() else { return Ok(()) };
         after = Some(last.clone());
         for (path, _) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
-
             for version in repository.catalog.versions(path)? {
                 verified.versions += 1;
                 if let Err(error) = check_version(repository, &version, data, verified, progress) {

@@ -2,11 +2,11 @@
 
 extern crate thalweg_repository as repository;
 
+#[path = "repository/files.rs"]
+mod files;
 #[path = "repository/fixture.rs"]
 mod fixture;
 #[path = "repository/histories.rs"]
 mod histories;
 #[path = "repository/sessions.rs"]
 mod sessions;
-#[path = "repository/files.rs"]
-mod files;

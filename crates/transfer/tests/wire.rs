@@ -5,10 +5,10 @@ extern crate thalweg_transfer as transfer;
 
 #[path = "wire/conformance.rs"]
 mod conformance;
-#[path = "wire/fake.rs"]
-mod fake;
 #[path = "../../../fuzz/src/messages.rs"]
 mod decoding;
+#[path = "wire/fake.rs"]
+mod fake;
 #[path = "wire/messages.rs"]
 mod messages;
 #[path = "../../../fuzz/src/mutation.rs"]

@@ -147,7 +147,13 @@ fn interrupted_sessions_hold_nothing_back(stand: &Stand) {
     stand.pass_ms(LEASE_MS as i64);
     assert_eq!(stand.catalog.deletable().unwrap(), [container]);
     assert!(stand.catalog.path_session(session).unwrap().unwrap().interrupted);
-    let commit = Commit { session: stand.writer, references: vec![], epoch: u64::MAX, changes: vec![], settles: vec![(session, 0, 1)] };
+    let commit = Commit {
+        session: stand.writer,
+        references: vec![],
+        epoch: u64::MAX,
+        changes: vec![],
+        settles: vec![(session, 0, 1)],
+    };
     stand.catalog.commit(&commit).unwrap();
     stand.catalog.snapshot().unwrap();
     assert_eq!(stand.catalog.path_session(session).unwrap(), None);

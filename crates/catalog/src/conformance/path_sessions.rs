@@ -160,7 +160,10 @@ fn checkpoint_numbers_count_on_over_holders_and_settling(stand: &Stand) {
     stand.catalog.commit(&commit).unwrap();
     assert!(stand.catalog.take_seat(session, 0, 8).unwrap() > 1);
     let other = stand.catalog.take_seat(session, 1, 8).unwrap();
-    stand.catalog.checkpoint(stand.writer, &Checkpoint { holder: 8, ..checkpoint(session, 1, other) }, &[], u64::MAX).unwrap();
+    stand
+        .catalog
+        .checkpoint(stand.writer, &Checkpoint { holder: 8, ..checkpoint(session, 1, other) }, &[], u64::MAX)
+        .unwrap();
 }
 
 fn each_taking_of_a_seat_returns_a_higher_number(stand: &Stand) {
@@ -195,7 +198,8 @@ fn a_commit_settles_checkpoints(stand: &Stand) {
         stand.catalog.checkpoint(stand.writer, &checkpoint(session, 0, number), &[], u64::MAX).unwrap();
     }
     let settles = vec![(session, 0, 2), (session, 9, 9), (SessionId(99), 0, 1)];
-    let commit = Commit { session: stand.writer, references: vec![], epoch: u64::MAX, changes: vec![written("a", 1)], settles };
+    let commit =
+        Commit { session: stand.writer, references: vec![], epoch: u64::MAX, changes: vec![written("a", 1)], settles };
     stand.catalog.commit(&commit).unwrap();
     assert_eq!(stand.catalog.checkpoints(session).unwrap(), [checkpoint(session, 0, 3)]);
 }

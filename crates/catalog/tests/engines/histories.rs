@@ -237,7 +237,13 @@ fn a_replayed_journal_gives_the_same_catalog() {
         for _ in 0..400 {
             now_ns.fetch_add(1, Ordering::Relaxed);
             let changes = random.some(2, Random::change);
-            let _ = original.commit(&Commit { session: SessionId(1), references: vec![], epoch: u64::MAX, changes, settles: vec![] });
+            let _ = original.commit(&Commit {
+                session: SessionId(1),
+                references: vec![],
+                epoch: u64::MAX,
+                changes,
+                settles: vec![],
+            });
         }
         let records = original.unjournaled(usize::MAX).unwrap();
         for copy in [&memory as &dyn Catalog, &disk] {
@@ -255,7 +261,13 @@ fn both_engines_make_the_same_of_a_journal_with_gaps() {
         let mut random = Random::new(seed);
         for _ in 0..400 {
             let changes = random.some(2, Random::change);
-            let _ = original.commit(&Commit { session: SessionId(1), references: vec![], epoch: u64::MAX, changes, settles: vec![] });
+            let _ = original.commit(&Commit {
+                session: SessionId(1),
+                references: vec![],
+                epoch: u64::MAX,
+                changes,
+                settles: vec![],
+            });
         }
         let mut records = original.unjournaled(usize::MAX).unwrap();
         records.retain(|_| random.chance(70));

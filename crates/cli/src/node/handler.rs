@@ -11,7 +11,7 @@ use transfer::{Handler, Hello, Outbox, Replier};
 
 use super::offers::Offers;
 use super::seats::Slot;
-use super::{failure, now_ns, Node};
+use super::{Node, failure, now_ns};
 
 /// What the node keeps of a connection.
 pub(super) struct Connection {
@@ -233,7 +233,10 @@ impl Connection {
     fn read(&mut self, session: SessionId, seat: u32, extents: &[transfer::message::Extent]) -> Answer {
         let total = extents.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.bytes));
         if total > format::MAX_PAYLOAD_BYTES as u64 {
-            return Err(Failure::new(FailureKind::Refused, format!("a read of {total} bytes is beyond what a frame holds")));
+            return Err(Failure::new(
+                FailureKind::Refused,
+                format!("a read of {total} bytes is beyond what a frame holds"),
+            ));
         }
         let slot = self.slot(session, seat)?;
         let mut payload = vec![0; total as usize];

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::seats::Slot;
 use super::Node;
 use super::clients::GRACE;
+use super::seats::Slot;
 
 const TICK: Duration = Duration::from_millis(50);
 /// What was received is made durable within this time, so that its senders may forget it.
 const SETTLE_AFTER: Duration = Duration::from_secs(1);
+/// Under pressure it goes faster, but every settle costs a flush of the disk.
+const PRESSED_AFTER: Duration = Duration::from_millis(250);
 /// Under pressure, segments that stay incomplete for this long are stored in fragments, so that writers that wait for
 /// each other go on.
 const COMPLETE_AFTER: Duration = Duration::from_secs(5);
@@ -41,7 +43,7 @@ impl Node {
         let unsettled = slot.seat.unsettled_bytes();
         if incomplete >= CHECKPOINT_AFTER && slot.seat.has_unsettled() {
             self.settle_soon(slot, true);
-        } else if pressed && slot.seat.has_unsettled() {
+        } else if pressed && age >= PRESSED_AFTER && slot.seat.has_unsettled() {
             self.settle_soon(slot, incomplete >= COMPLETE_AFTER);
         } else if unsettled >= self.options.settle_bytes || (unsettled > 0 && age >= SETTLE_AFTER) {
             self.settle_soon(slot, false);

@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 
 use format::SessionId;
-use transfer::message::Reply;
 use transfer::Replier;
+use transfer::message::Reply;
 
 /// Who holds or waits: a connection's own number.
 type Owner = u64;

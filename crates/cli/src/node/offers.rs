@@ -7,8 +7,8 @@ use repository::Arrival;
 use store::Answer;
 use transfer::message::{Failure, FailureKind, Reply};
 
-use super::handler::{split, Connection};
 use super::failure;
+use super::handler::{Connection, split};
 
 type Key = (SessionId, u32, u64);
 
@@ -102,8 +102,12 @@ impl Connection {
     }
 
     fn accept(&mut self, session: SessionId, seat: u32, offer: Offer) -> Result<Reply, Failure> {
-        let segments: Vec<_> =
-            offer.segments.iter().zip(&offer.places).map(|((offset, entry), place)| (*offset, *entry, *place)).collect();
+        let segments: Vec<_> = offer
+            .segments
+            .iter()
+            .zip(&offer.places)
+            .map(|((offset, entry), place)| (*offset, *entry, *place))
+            .collect();
         let slot = self.slot(session, seat)?;
         slot.seat.supplied(offer.arrival, offer.stamp, offer.epoch, &segments).map_err(failure::of)?;
         Ok(Reply::Received { sequence: offer.arrival.sequence, stamp: offer.stamp })

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use catalog::Join;
 use format::{Change, FileKind, SessionId, StorePath};
-use repository::{publish, Arrival, LEASE_MS};
-use transfer::message::{Failure, FailureKind, Reply};
+use repository::{Arrival, LEASE_MS, publish};
 use transfer::Replier;
+use transfer::message::{Failure, FailureKind, Reply};
 
 use super::handler::Connection;
 use super::seats::MPI_SEGMENT_BYTES;
@@ -25,7 +25,10 @@ impl Connection {
         nodes: Vec<String>,
         stripe_bytes: u64,
     ) -> Result<Reply, Failure> {
-        if nodes.is_empty() || stripe_bytes < MPI_SEGMENT_BYTES as u64 || stripe_bytes % MPI_SEGMENT_BYTES as u64 != 0 {
+        if nodes.is_empty()
+            || stripe_bytes < MPI_SEGMENT_BYTES as u64
+            || !stripe_bytes.is_multiple_of(MPI_SEGMENT_BYTES as u64)
+        {
             let why = format!("{path}: stripes of {stripe_bytes} bytes over {} nodes cannot be", nodes.len());
             return Err(Failure::new(FailureKind::Refused, why));
         }

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use format::SessionId;
 use repository::{DurableUpTo, Result, Seat, Source};
-use transfer::message::Reply;
 use transfer::Outbox;
+use transfer::message::Reply;
 
 use super::Node;
 

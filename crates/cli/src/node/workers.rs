@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::seats::Slot;
 use super::Node;
+use super::seats::Slot;
 
 /// How long a worker sleeps at most before it looks around (it is woken when there is work).
 const NAP: Duration = Duration::from_millis(200);

@@ -25,7 +25,7 @@ fn sessions(node: &str) -> anyhow::Result<Vec<PathSession>> {
 /// Names each file that was not committed, and how to get at what was checkpointed.
 pub(super) fn report(left: &[PathSession], output: &Output) {
     for session in left {
-        output.note(&format!(
+        output.note(format!(
             "{} was not closed: nothing of this session is a version; `thalweg recover` makes one of its last checkpoint",
             session.path
         ));

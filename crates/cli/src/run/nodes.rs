@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{bail, Context};
+use anyhow::{Context, bail};
 
 /// A node that keeps dying is not restarted for ever.
 const MOST_RESTARTS: usize = 100;

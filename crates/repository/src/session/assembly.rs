@@ -116,9 +116,7 @@ impl Assembly {
     /// The parts of the range that no arrival later than `stamp` has written.
     fn older_than(&self, stamp: u64, range: &Range<u32>) -> Vec<Range<u32>> {
         let newer = self.pieces.iter().filter(|(_, at)| *at > stamp);
-        newer.fold(vec![range.clone()], |gaps, (piece, _)| {
-            gaps.into_iter().flat_map(|gap| minus(gap, piece)).collect()
-        })
+        newer.fold(vec![range.clone()], |gaps, (piece, _)| gaps.into_iter().flat_map(|gap| minus(gap, piece)).collect())
     }
 
     fn cover(&mut self, range: &Range<u32>) {

@@ -33,10 +33,8 @@ impl Budget {
     /// next piece, so that a full node stops reading and the writer waits.
     pub fn wait_for_room(&self, at_most: Duration) -> bool {
         let used = self.used.lock().expect("no panic holds it");
-        let (used, _) = self
-            .freed
-            .wait_timeout_while(used, at_most, |used| *used > self.limit_bytes)
-            .expect("no panic holds it");
+        let (used, _) =
+            self.freed.wait_timeout_while(used, at_most, |used| *used > self.limit_bytes).expect("no panic holds it");
         *used <= self.limit_bytes
     }
 }

@@ -3,13 +3,18 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use format::{run_digest, Entry, EntryKind, Fingerprint, Place, Run};
+use format::{Entry, EntryKind, Fingerprint, Place, Run, run_digest};
 
 /// What a stretch of the file is made of.
 #[derive(Clone, Copy)]
 pub(super) enum Content {
     /// `bytes` is the whole segment's length.
-    Segment { place: Place, fingerprint: Fingerprint, bytes: u32, skip: u32 },
+    Segment {
+        place: Place,
+        fingerprint: Fingerprint,
+        bytes: u32,
+        skip: u32,
+    },
     Zero,
 }
 

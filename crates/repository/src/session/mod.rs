@@ -17,7 +17,7 @@ mod sources;
 mod staging;
 
 pub use budget::Budget;
-pub use publish::{publish, recover, unfinished, Published};
+pub use publish::{Published, publish, recover, unfinished};
 pub use seat::{Arrival, Seat, SeatOptions};
 pub use sources::{DurableUpTo, Source};
 

@@ -4,7 +4,7 @@ use catalog::{Checkpoint, PathSession};
 use format::{Attributes, Change, FileTimes, Root, SessionId, StorePath, VersionRecord};
 use store::Claimant;
 
-use crate::tree::{splice, Built, Extents};
+use crate::tree::{Built, Extents, splice};
 use crate::{Error, Repository, Result};
 
 /// Tries against other writers of the same path before giving up.

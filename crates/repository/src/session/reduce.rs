@@ -6,8 +6,8 @@ use store::Claimant;
 use super::layers::{Content, Stretch};
 use super::seat::Seat;
 use super::staging::Whole;
-use crate::keep::Fresh as Segment;
 use crate::Result;
+use crate::keep::Fresh as Segment;
 
 /// Segments reduced in one go: a block's worth at 8 KiB.
 const SEGMENTS_AT_ONCE: usize = 32;
@@ -38,10 +38,8 @@ impl Seat {
 
     /// Stores each piece as a segment, or knows it for zeros.
     pub(super) fn store_contents(&self, claimant: Claimant, pieces: &[&[u8]]) -> Result<Vec<Content>> {
-        let named: Vec<_> = pieces
-            .iter()
-            .map(|bytes| (!segment::is_zero(bytes)).then(|| self.repository.fingerprint(bytes)))
-            .collect();
+        let named: Vec<_> =
+            pieces.iter().map(|bytes| (!segment::is_zero(bytes)).then(|| self.repository.fingerprint(bytes))).collect();
         let fresh: Vec<_> = pieces
             .iter()
             .zip(&named)

@@ -6,11 +6,11 @@ use catalog::Checkpoint;
 use format::ContainerId;
 use store::Claimant;
 
-use super::layers::{runs_by_stamp, Content, Stretch};
+use super::layers::{Content, Stretch, runs_by_stamp};
 use super::seat::Seat;
 use super::sources::{DurableUpTo, Frontier};
 use super::staging::Fragments;
-use crate::tree::{rewrite, Builder, Built};
+use crate::tree::{Builder, Built, rewrite};
 use crate::{Error, Result};
 
 /// What the seat has to make durable, copied out of it.
@@ -88,12 +88,7 @@ impl Seat {
         Ok(())
     }
 
-    fn copy_fresh(
-        &self,
-        epoch: Option<u64>,
-        frontier: &Frontier,
-        some_held_back: bool,
-    ) -> Option<Taken> {
+    fn copy_fresh(&self, epoch: Option<u64>, frontier: &Frontier, some_held_back: bool) -> Option<Taken> {
         let mut state = self.lock();
         if state.fresh.is_empty() && !state.size_is_new {
             return None;
@@ -178,7 +173,9 @@ fn stamps(stretches: &BTreeMap<u64, Stretch>) -> Vec<(u64, u64, u64)> {
     let mut stamps: Vec<(u64, u64, u64)> = Vec::new();
     for (offset, stretch) in stretches {
         match stamps.last_mut() {
-            Some((at, length, stamp)) if *at + *length == *offset && *stamp == stretch.stamp => *length += stretch.length,
+            Some((at, length, stamp)) if *at + *length == *offset && *stamp == stretch.stamp => {
+                *length += stretch.length
+            }
             _ => stamps.push((*offset, stretch.length, stretch.stamp)),
         }
     }

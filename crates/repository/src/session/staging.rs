@@ -106,10 +106,10 @@ impl Staging {
         let generation = self.generation;
         if let Some(whole) = self.whole.remove(&index) {
             self.unstaged(&whole);
-            self.add_partial(index, Partial {
-                assembly: Assembly::from_whole(&whole, &whole.parts),
-                generation: whole.generation,
-            });
+            self.add_partial(
+                index,
+                Partial { assembly: Assembly::from_whole(&whole, &whole.parts), generation: whole.generation },
+            );
         }
         if !self.partial.contains_key(&index) {
             self.add_partial(index, Partial { assembly: Assembly::new(self.segment_bytes), generation });
@@ -265,7 +265,8 @@ impl Staging {
             let whole = self.whole.remove(&index).expect("it was just listed");
             self.unstaged(&whole);
             if index == first {
-                let partial = Partial { assembly: Assembly::from_whole(&whole, &whole.parts), generation: whole.generation };
+                let partial =
+                    Partial { assembly: Assembly::from_whole(&whole, &whole.parts), generation: whole.generation };
                 self.add_partial(index, partial);
             }
         }

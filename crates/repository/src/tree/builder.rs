@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use format::{
-    page_digest, run_digest, BlockKind, ContainerId, Entry, EntryKind, Fingerprint, Page, Place, Root, Run,
-    PAGE_HEADER_BYTES, ENTRY_BYTES,
+    BlockKind, ContainerId, ENTRY_BYTES, Entry, EntryKind, Fingerprint, PAGE_HEADER_BYTES, Page, Place, Root, Run,
+    page_digest, run_digest,
 };
 use store::Claimant;
 
@@ -68,7 +68,14 @@ impl<'a> Builder<'a> {
     }
 
     /// Part of a segment: `bytes` of it from `skip` on; `to_its_end` when they reach the segment's end.
-    pub fn part(&mut self, place: Place, fingerprint: Fingerprint, skip: u32, bytes: u32, to_its_end: bool) -> Result<()> {
+    pub fn part(
+        &mut self,
+        place: Place,
+        fingerprint: Fingerprint,
+        skip: u32,
+        bytes: u32,
+        to_its_end: bool,
+    ) -> Result<()> {
         let follows = self.open.as_ref().is_some_and(|open| open.is_followed_by(place, skip));
         if !follows {
             self.close_run()?;

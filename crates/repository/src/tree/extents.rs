@@ -43,7 +43,8 @@ impl Extents {
 
     /// Takes away what lies in the range, cutting what reaches over its ends.
     pub fn clear(&mut self, repository: &Repository, range: Range<u64>) -> Result<()> {
-        let touched: Vec<_> = self.overlapping(range.clone()).map(|(offset, entry, _)| (offset, entry.length)).collect();
+        let touched: Vec<_> =
+            self.overlapping(range.clone()).map(|(offset, entry, _)| (offset, entry.length)).collect();
         for (offset, length) in touched {
             let (entry, stamp) = self.entries.remove(&offset).expect("it was just found");
             let end = offset + length;

@@ -1,6 +1,6 @@
 //! Cuts an entry down to part of its bytes.
 
-use format::{run_digest, Entry, EntryKind, Run, SegmentEntry};
+use format::{Entry, EntryKind, Run, SegmentEntry, run_digest};
 
 use crate::{Repository, Result};
 
@@ -44,7 +44,8 @@ impl Repository {
     pub(crate) fn checked_entries(&self, run: Run, digest: &[u8; 32]) -> Result<Vec<SegmentEntry>> {
         let segments = self.store.entries(run)?;
         if run_digest(segments.iter().map(|segment| &segment.fingerprint)) != *digest {
-            let why = format!("segments {} to {} are not those the manifest names", run.first, run.first + run.count - 1);
+            let why =
+                format!("segments {} to {} are not those the manifest names", run.first, run.first + run.count - 1);
             return Err(store::Error::Corrupt { path: format!("container {}", run.container), offset: 0, why }.into());
         }
         Ok(segments)
@@ -58,8 +59,7 @@ mod tests {
 
     #[test]
     fn a_narrowed_run_keeps_just_the_segments_it_needs() {
-        let segments: Vec<_> =
-            (0..4).map(|i| SegmentEntry { fingerprint: Fingerprint([i; 32]), bytes: 100 }).collect();
+        let segments: Vec<_> = (0..4).map(|i| SegmentEntry { fingerprint: Fingerprint([i; 32]), bytes: 100 }).collect();
         let run = Run { container: ContainerId(1), first: 10, count: 4 };
         let EntryKind::Data { run, skip, digest } = narrow_run(run, &segments, 150, 100) else { panic!() };
         assert_eq!((run.first, run.count, skip), (11, 2, 50));

@@ -5,7 +5,7 @@ use std::ops::Range;
 use format::{BlockKind, ContainerId, Entry, EntryKind, Page, Root, Run};
 use store::Claimant;
 
-use super::{entries_in, is_leaf_of_pages, narrow, Builder, Built, Extents};
+use super::{Builder, Built, Extents, entries_in, is_leaf_of_pages, narrow};
 use crate::keep::Fresh;
 use crate::{Repository, Result};
 
@@ -79,12 +79,7 @@ fn copy_page(
 }
 
 /// The same file with every segment that lies in `lost` put again, somewhere new.
-pub(crate) fn rewrite(
-    repository: &Repository,
-    claimant: Claimant,
-    root: &Root,
-    lost: &[ContainerId],
-) -> Result<Built> {
+pub(crate) fn rewrite(repository: &Repository, claimant: Claimant, root: &Root, lost: &[ContainerId]) -> Result<Built> {
     let mut builder = Builder::anew(repository, claimant);
     entries_in(repository, root, 0..u64::MAX, &mut |_, entry| match entry.kind {
         EntryKind::Data { run, skip, .. } if lost.contains(&run.container) => {
@@ -112,10 +107,8 @@ fn put_again(
         let count = MOVED_AT_ONCE.min(run.first + run.count - first);
         let part = Run { container: run.container, first, count };
         let segments = repository.cache.segments(&*repository.store, repository.settings.fingerprint, part)?;
-        let fresh: Vec<_> = segments
-            .iter()
-            .map(|bytes| Fresh { fingerprint: repository.fingerprint(bytes), bytes })
-            .collect();
+        let fresh: Vec<_> =
+            segments.iter().map(|bytes| Fresh { fingerprint: repository.fingerprint(bytes), bytes }).collect();
         let places = repository.keep_again(claimant, BlockKind::Data, &fresh)?;
         for (segment, place) in fresh.iter().zip(places) {
             let bytes = (segment.bytes.len() as u64 - skip as u64).min(left) as u32;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use format::{page_digest, Entry, EntryKind, Page, Place, Root, Run};
+use format::{Entry, EntryKind, Page, Place, Root, Run, page_digest};
 
 use crate::{Repository, Result};
 

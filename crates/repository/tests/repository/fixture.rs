@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerState, Join, MemoryCatalog, PathSession, Purpose};
-use format::{ContainerId, Settings, SessionId, StoreId, StorePath};
+use format::{ContainerId, SessionId, Settings, StoreId, StorePath};
 use repository::{Budget, Lease, Repository, Seat};
 use store::files::Memory;
 use store::{Claimant, ContainerFacts, LocalStore, Options, Registrar};
@@ -31,8 +31,10 @@ impl World {
         let session = catalog.begin(Purpose::Write, 1_000_000).unwrap();
         let epoch = Arc::new(AtomicU64::new(session.epoch));
         let registrar = Arc::new(Registered { catalog: catalog.clone(), session: session.id, epoch });
-        let options = Options { background: false, container_bytes: 256 << 10, part_bytes: 32 << 10, ..Options::default() };
-        let local = LocalStore::open(self.files.clone(), self.files.clone(), &self.settings, registrar, options).unwrap();
+        let options =
+            Options { background: false, container_bytes: 256 << 10, part_bytes: 32 << 10, ..Options::default() };
+        let local =
+            LocalStore::open(self.files.clone(), self.files.clone(), &self.settings, registrar, options).unwrap();
         let local = Arc::new(local);
         let lease = Lease::unattended(catalog.clone(), session);
         Arc::new(Repository::new(self.settings.clone(), local.clone(), catalog, Some(local), lease))

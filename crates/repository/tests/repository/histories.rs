@@ -256,7 +256,7 @@ impl Open {
             let arrival = Arrival { source, sequence: kept.sequence, stamp: kept.stamp };
             let extent = (kept.offset, kept.bytes.len() as u64);
             kept.stamp = self.seats[seat].write(arrival, &[extent], kept.bytes.clone()).unwrap();
-            }
+        }
         self.kept.insert((client, seat), all);
     }
 

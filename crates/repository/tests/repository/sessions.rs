@@ -67,7 +67,17 @@ fn a_second_session_changes_only_what_it_writes() {
         node.catalog().leave(session.id).unwrap();
     }
     let bytes = content(&node, "out");
-    let expected: Vec<u8> = (0..2900).map(|i| if i < 700 { 1 } else if i < 1400 { 2 } else { 3 }).collect();
+    let expected: Vec<u8> = (0..2900)
+        .map(|i| {
+            if i < 700 {
+                1
+            } else if i < 1400 {
+                2
+            } else {
+                3
+            }
+        })
+        .collect();
     assert_eq!(bytes, expected);
     assert_eq!(node.catalog().versions(&crate::fixture::path("out")).unwrap().len(), 3);
 }

@@ -3,8 +3,8 @@
 //! Each variant is a frame kind and a list of fields, written in the order they stand here (see `docs/format.md`).
 //! Bulk bytes are not fields: they travel as the frame's payload.
 
-mod field;
 mod failure;
+mod field;
 mod reply;
 mod request;
 

@@ -4,7 +4,7 @@ use catalog::{Checkpoint, Committed, FileEntry, PathSession, Session, Version};
 use format::{Run, SegmentEntry, SessionId, StorePath};
 use store::Answer;
 
-use super::{messages, Failure, Field, PlacedHeader};
+use super::{Failure, Field, PlacedHeader, messages};
 
 /// What `thalweg stats` shows of a store (bytes and counts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -3,7 +3,7 @@
 use catalog::Purpose;
 use format::{BlockHeader, Change, ContainerId, Fingerprint, Run, SegmentEntry, SessionId, StorePath};
 
-use super::{messages, Extent};
+use super::{Extent, messages};
 
 messages! {
     /// A request; the payload, where one travels, is named.

@@ -128,7 +128,8 @@ fn catalog_calls_and_errors_cross_the_wire() {
     let catalog = RemoteCatalog::new(remote(&server));
     let session = catalog.begin(Purpose::Write, 1000).unwrap();
     catalog.end(session.id).unwrap();
-    let mut commit = Commit { session: SessionId(8), references: vec![], epoch: u64::MAX, changes: vec![], settles: vec![] };
+    let mut commit =
+        Commit { session: SessionId(8), references: vec![], epoch: u64::MAX, changes: vec![], settles: vec![] };
     let not_live = catalog.commit(&commit).unwrap_err();
     assert!(matches!(not_live, catalog::Error::NotLive { containers } if containers == [ContainerId(7)]));
     commit.changes.push(Change::Remove { path: path("a/b"), recursive: false });
