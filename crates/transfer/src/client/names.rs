@@ -30,10 +30,15 @@ pub(super) fn resolve(name: &[u8], default_nodes: &[String]) -> Result<Resolved,
         None => default_nodes.to_vec(),
         Some(alias) => alias_nodes(alias)?,
     };
-    // Homes differ between paths, so that no node keeps the sizes and commits of all of them.
-    let first = format::checksum(path.as_bytes()) as usize % nodes.len();
-    nodes.rotate_left(first);
+    nodes.rotate_left(first_node(path.as_bytes(), nodes.len()));
     Ok(Resolved { path, nodes })
+}
+
+/// Homes differ between paths, so that no node keeps the sizes and commits of all of them; but the steps of a series,
+/// whose names differ in numbers, are laid out alike: what one repeats of the other meets it at the same node.
+fn first_node(path: &[u8], nodes: usize) -> usize {
+    let series: Vec<u8> = path.iter().copied().filter(|byte| !byte.is_ascii_digit()).collect();
+    format::checksum(&series) as usize % nodes
 }
 
 fn split(name: &[u8]) -> Result<(Option<&str>, &[u8]), OpenError> {
@@ -108,6 +113,13 @@ fn alias_in(text: &str, alias: &str) -> Result<Vec<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_steps_of_a_series_are_laid_out_alike() {
+        let first = |name: &str| first_node(name.as_bytes(), 5);
+        assert_eq!(first("run/ions.0001"), first("run/ions.0020"));
+        assert!((0..20u8).any(|i| first(&format!("run/{}", i as char)) != first("run/x")));
+    }
 
     #[test]
     fn names_split_at_an_alias_only_before_the_first_slash() {
