@@ -30,7 +30,8 @@ pub(super) fn resolve(name: &[u8], default_nodes: &[String]) -> Result<Resolved,
         None => default_nodes.to_vec(),
         Some(alias) => alias_nodes(alias)?,
     };
-    nodes.rotate_left(first_node(path.as_bytes(), nodes.len()));
+    let first = first_node(path.as_bytes(), nodes.len());
+    nodes.rotate_left(first);
     Ok(Resolved { path, nodes })
 }
 
