@@ -1,9 +1,9 @@
 /* Writes in steps, with MPI_File_sync after each, and says in a journal how far it has come:
  *
- *     steps FILE JOURNAL STEPS [PAUSE_MS] [stay]
+ *     steps FILE JOURNAL STEPS [PAUSE_MS [STAY_MS]]
  *
  * Journal lines, by rank 0: `started N` before any rank writes of step N, `synced N` when the sync of all has returned,
- * `closed` when the close has. With `stay` it then waits to be killed.
+ * `closed` when the close has. Then it stays for a while.
  */
 #include "check.h"
 #include "steps.h"
@@ -72,7 +72,7 @@ int main(int argc, char **argv) {
     OK(MPI_File_close(&file));
     MPI_Barrier(MPI_COMM_WORLD);
     note("closed", 0);
-    if (argc > 5) pause_ms(600000);
+    if (argc > 5) pause_ms(atol(argv[5]));
     MPI_Type_free(&record);
     MPI_Type_free(&mine);
     return finish();
