@@ -3,6 +3,7 @@
 //! Exit codes: 0 done; 1 failed, nothing half-done is visible; 2 wrong usage; 3 finished, but not everything was
 //! right, and what was not has been named on standard error. Errors are one line that begins with `thalweg:`.
 
+mod clock;
 mod commands;
 mod failure;
 mod get;
@@ -64,7 +65,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
-    let command = match Command::try_parse() {
+    let command = match Command::try_parse().and_then(with_enough_names) {
         Ok(command) => command,
         Err(error) => return failure::usage(error),
     };
@@ -74,6 +75,21 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failure::report(&error, &output),
     }
+}
+
+/// Options may stand between names, so that clap cannot count them.
+fn with_enough_names(command: Command) -> Result<Command, clap::Error> {
+    let names = match &command.verb {
+        Verb::Put(arguments) => arguments.paths.len(),
+        Verb::Get(arguments) => arguments.paths.len(),
+        Verb::Mv(arguments) => arguments.places.len(),
+        _ => return Ok(command),
+    };
+    if names < 2 {
+        let why = "two names at least are required: what, and last where to\n";
+        return Err(clap::Error::raw(clap::error::ErrorKind::TooFewValues, why));
+    }
+    Ok(command)
 }
 
 fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {

@@ -45,8 +45,13 @@ pub fn collect(repository: &Repository) -> Result<Collected> {
     repository.lease.refresh_now()?;
     let snapshot = repository.catalog.snapshot()?;
     let marks = Marks::of_catalog(repository)?;
+    delete(repository, local, &mut collected)?;
     for file in live_files(repository)? {
-        collect_file(repository, local, snapshot, &marks, &file, &mut collected)?;
+        match collect_file(repository, local, snapshot, &marks, &file, &mut collected) {
+            // No room to rewrite: what can be deleted without makes some.
+            Err(error) if error.is_full() => break,
+            other => other?,
+        }
     }
     // Whatever this process learned before is of older epochs; and it must not hold its own condemnations back.
     repository.lease.refresh_now()?;

@@ -174,6 +174,8 @@ impl LocalStore {
 
     /// Memory of the table's filters and fences (bytes).
     pub fn table_memory_bytes(&self) -> usize {
+        // Runs are loaded with the first look-up, of which there may have been none.
+        self.shared.table.runs();
         self.shared.table.memory_bytes()
     }
 

@@ -29,8 +29,8 @@ use crate::shown;
 )]
 pub struct Arguments {
     /// What to fetch, and last where to (`-`: standard output)
-    #[arg(required = true, num_args = 2.., value_names = ["STORE::PATH", "DEST"])]
-    paths: Vec<OsString>,
+    #[arg(required = true, num_args = 1.., value_names = ["STORE::PATH", "DEST"])]
+    pub paths: Vec<OsString>,
     /// Only these bytes of a file; without LENGTH, to its end
     #[arg(long, value_name = "OFFSET:LENGTH")]
     range: Option<Range>,
@@ -49,7 +49,7 @@ pub struct Arguments {
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let (to, places) = arguments.paths.split_last().expect("clap asks for two");
+    let (to, places) = arguments.paths.split_last().expect("the names were counted");
     let places = Place::parse_all(places)?;
     if is_place(to) {
         bail!("{}: the destination of get is a local path", shown::local(Path::new(to)));

@@ -14,8 +14,6 @@ pub mod stat;
 pub mod stats;
 pub mod verify;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use catalog::{Catalog, FileEntry, PathSession};
 use format::{Change, StorePath};
 use repository::Repository;
@@ -63,10 +61,4 @@ pub fn checkpointed(catalog: &dyn Catalog, session: &PathSession) -> anyhow::Res
     let checkpoints = catalog.checkpoints(session.id)?;
     let size = checkpoints.iter().map(|checkpoint| checkpoint.size).max().unwrap_or(0);
     Ok((size, checkpoints.len()))
-}
-
-/// The system's clock (nanoseconds since 1970).
-pub fn now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| i64::try_from(since.as_nanos()).unwrap_or(i64::MAX))
 }

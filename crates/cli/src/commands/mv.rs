@@ -18,13 +18,13 @@ use crate::shown;
 #[command(after_help = "Example: thalweg mv /scratch/st::run1/out.dat /scratch/st::kept/")]
 pub struct Arguments {
     /// What to move, and last where to: a new name, or a directory
-    #[arg(required = true, num_args = 2..)]
-    places: Vec<OsString>,
+    #[arg(required = true, num_args = 1..)]
+    pub places: Vec<OsString>,
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let places = Place::parse_all(&arguments.places)?;
-    let (to, from) = places.split_last().expect("clap asks for two");
+    let (to, from) = places.split_last().expect("the names were counted");
     let repository = open_store(&to.store, Access::Write)?;
     let into = is_into(&repository, to, from.len())?;
     let mut changes = Vec::new();

@@ -28,15 +28,15 @@ use crate::shown;
 )]
 pub struct Arguments {
     /// What to store (`-`: standard input), and last where: STORE::DIR/ or STORE::NAME
-    #[arg(required = true, num_args = 2.., value_names = ["SRC", "STORE::DIR/"])]
-    paths: Vec<OsString>,
+    #[arg(required = true, num_args = 1.., value_names = ["SRC", "STORE::DIR/"])]
+    pub paths: Vec<OsString>,
     /// One commit at the end: everything appears at once, or nothing
     #[arg(long)]
     atomic: bool,
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let (to, sources) = arguments.paths.split_last().expect("clap asks for two");
+    let (to, sources) = arguments.paths.split_last().expect("the names were counted");
     let to = Place::parse(to)?;
     let sources = plan(sources, &to)?;
     let repository = open_store(&to.store, Access::Write)?;

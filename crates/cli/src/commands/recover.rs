@@ -9,7 +9,8 @@ use repository::{Access, Repository};
 use serde_json::Value;
 use transfer::message::{Reply, Request};
 
-use super::{COMMITTER, now_ns, sessions_of};
+use super::{COMMITTER, sessions_of};
+use crate::clock::now_ns;
 use crate::opening::{connect, open_store};
 use crate::output::Output;
 use crate::place::{Place, StoreAddress};

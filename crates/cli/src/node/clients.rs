@@ -17,6 +17,8 @@ struct Client {
     /// Handles taken off: asking again after a break changes nothing.
     left: Vec<SessionId>,
     alone_since: Option<Instant>,
+    /// The node's epoch when the client came: what the store told it may be as old as that.
+    since_epoch: u64,
 }
 
 #[derive(Default)]
@@ -25,11 +27,16 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub fn connected(&self, client: u64) {
+    pub fn connected(&self, client: u64, epoch: u64) {
         let mut clients = self.clients.lock().expect("no panic holds it");
-        let client = clients.entry(client).or_default();
+        let client = clients.entry(client).or_insert_with(|| Client { since_epoch: epoch, ..Client::default() });
         client.connections += 1;
         client.alone_since = None;
+    }
+
+    /// The oldest epoch an answer to this client may be of.
+    pub fn since_epoch(&self, client: u64) -> u64 {
+        self.clients.lock().expect("no panic holds it").get(&client).map_or(0, |client| client.since_epoch)
     }
 
     pub fn disconnected(&self, client: u64) {

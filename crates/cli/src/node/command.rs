@@ -11,6 +11,7 @@ use transfer::Server;
 use super::signals::Signals;
 use super::{Node, NodeOptions, NodeService};
 use crate::output::Output;
+use crate::random::random_bytes;
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  thalweg node /scratch/st --listen 0.0.0.0:7420")]
@@ -86,9 +87,6 @@ fn default_staging_bytes() -> u64 {
 
 /// The node process's number: random, so that two never share one.
 fn random_number() -> anyhow::Result<u64> {
-    let mut bytes = [0; 8];
-    let mut source = std::fs::File::open("/dev/urandom").context("/dev/urandom")?;
-    std::io::Read::read_exact(&mut source, &mut bytes).context("/dev/urandom")?;
     // SQLite counts to 2^63.
-    Ok(u64::from_le_bytes(bytes) >> 1)
+    Ok(u64::from_le_bytes(random_bytes()?) >> 1)
 }

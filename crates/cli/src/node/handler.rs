@@ -11,7 +11,8 @@ use transfer::{Handler, Hello, Outbox, Replier};
 
 use super::offers::Offers;
 use super::seats::Slot;
-use super::{Node, failure, now_ns};
+use super::{Node, failure, };
+use crate::clock::now_ns;
 
 /// What the node keeps of a connection.
 pub(super) struct Connection {
@@ -142,6 +143,8 @@ impl Connection {
                 done()
             }
             Request::Commit { session, references, epoch, changes, settles } => {
+                // The client's session may be younger than what this node believes of containers.
+                let epoch = epoch.min(self.node.clients.since_epoch(self.source.client));
                 let commit = Commit { session, references, epoch, changes, settles };
                 let committed = self.node.repository.commit_once(&commit).map_err(failure::of)?;
                 plain(Reply::Committed { committed })

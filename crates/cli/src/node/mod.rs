@@ -119,13 +119,7 @@ impl Service for NodeService {
         let node = self.0.clone();
         let settings = node.repository.settings.to_text();
         let welcome = Reply::Welcome { settings, holder: node.holder };
-        node.clients.connected(hello.client);
+        node.clients.connected(hello.client, node.repository.lease().epoch());
         Ok((welcome, Box::new(Connection::new(node, hello, outbox))))
     }
-}
-
-/// The system's clock (nanoseconds since 1970).
-pub(crate) fn now_ns() -> i64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |duration| duration.as_nanos() as i64)
 }

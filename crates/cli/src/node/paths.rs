@@ -10,7 +10,8 @@ use transfer::message::{Failure, FailureKind, Reply};
 
 use super::handler::Connection;
 use super::seats::MPI_SEGMENT_BYTES;
-use super::{failure, now_ns};
+use super::{failure, };
+use crate::clock::now_ns;
 
 /// Open flags, as in `thalweg.h`.
 const CREATE: u32 = 4;

@@ -10,7 +10,7 @@ use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, Stat};
 use rustix::io::{Errno, Result};
 
-use crate::commands::now_ns;
+use crate::clock::now_ns;
 
 /// A file changed this recently (ns) may change again without its times moving on: clocks of file systems tick
 /// in milliseconds. Its change time is not kept, so that it is read again next time.

@@ -66,5 +66,5 @@ impl Arguments {
 }
 
 fn seconds() -> u64 {
-    (crate::node::now_ns() / 1_000_000_000) as u64
+    (crate::clock::now_ns() / 1_000_000_000) as u64
 }

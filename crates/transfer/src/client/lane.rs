@@ -125,7 +125,6 @@ impl Lane {
     /// Copies bytes that go to `offset`; returns how many before the window was full.
     pub fn append(self: &Arc<Self>, window: &Arc<Window>, offset: u64, source: &[u8]) -> usize {
         let mut builder = self.builder();
-        let was_empty = builder.is_empty();
         let mut copied = 0;
         while copied < source.len() {
             let Some(bytes) = builder.append(window, offset + copied as u64, &source[copied..]) else { break };
@@ -134,8 +133,8 @@ impl Lane {
                 self.seal_held(&mut builder);
             }
         }
-        if was_empty && !builder.is_empty() {
-            self.unsealed.store(true, Ordering::SeqCst);
+        // Sealing a full frame took the mark away; what came after it needs it again.
+        if !builder.is_empty() && !self.unsealed.swap(true, Ordering::SeqCst) {
             self.route().stream.wake();
         }
         copied

@@ -86,6 +86,20 @@ fn reads_see_own_writes_holes_are_zero_and_the_file_ends() {
     assert_eq!(nodes.iter().map(|node| node.does.detaches.load(Ordering::SeqCst)).sum::<u64>(), 6);
 }
 
+#[test]
+fn what_follows_a_full_frame_in_one_write_goes_out_too() {
+    let (_, nodes) = nodes(1);
+    let client = Client::new(settings(&nodes), None);
+    let file = open(&client, 1 | 2 | 4);
+    // The first bytes open a frame that the second write fills and leaves behind.
+    let bytes: Vec<u8> = (0..(1 << 20) + 9096u32).map(|i| (i % 253) as u8).collect();
+    file.write(&[source(0, &bytes[..4096])]).unwrap();
+    file.write(&[source(4096, &bytes[4096..])]).unwrap();
+    file.flush().unwrap();
+    assert_eq!(file.size().unwrap(), bytes.len() as u64);
+    assert_eq!(read(&file, 0, bytes.len()), bytes);
+}
+
 /// Several clients write their own blocks at random, again and again, while connections break and nodes die.
 fn random_history(seed: u64, node_count: usize, crashes: bool) {
     println!("seed {seed}");
