@@ -9,7 +9,7 @@ use format::{Change, FileId, FileKind, StorePath};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
-use super::{commit_names, list, };
+use super::{commit_names, list};
 use crate::clock::now_ns;
 use crate::opening::open_store;
 use crate::output::Output;

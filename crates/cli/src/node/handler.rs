@@ -11,7 +11,7 @@ use transfer::{Handler, Hello, Outbox, Replier};
 
 use super::offers::Offers;
 use super::seats::Slot;
-use super::{Node, failure, };
+use super::{Node, failure};
 use crate::clock::now_ns;
 
 /// What the node keeps of a connection.

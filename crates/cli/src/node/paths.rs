@@ -8,9 +8,9 @@ use repository::{Arrival, LEASE_MS, publish};
 use transfer::Replier;
 use transfer::message::{Failure, FailureKind, Reply};
 
+use super::failure;
 use super::handler::Connection;
 use super::seats::MPI_SEGMENT_BYTES;
-use super::{failure, };
 use crate::clock::now_ns;
 
 /// Open flags, as in `thalweg.h`.

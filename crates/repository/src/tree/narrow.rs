@@ -13,7 +13,7 @@ pub(crate) fn narrow(repository: &Repository, entry: Entry, from: u64, length: u
     let kind = match entry.kind {
         EntryKind::Data { run, skip, digest } => {
             let segments = repository.checked_entries(run, &digest)?;
-            narrow_run(run, &segments, skip as u64 + from, length)
+            narrow_run(run, &segments, skip as u64 + from, length).ok_or_else(|| too_long(run))?
         }
         EntryKind::Page { .. } => unreachable!("only content entries are narrowed"),
         fill => fill,
@@ -21,7 +21,13 @@ pub(crate) fn narrow(repository: &Repository, entry: Entry, from: u64, length: u
     Ok(Entry { length, kind })
 }
 
-fn narrow_run(run: Run, segments: &[SegmentEntry], start: u64, length: u64) -> EntryKind {
+fn too_long(run: Run) -> store::Error {
+    let why = "a manifest asks for more bytes of a run than its segments have".to_owned();
+    store::Error::Corrupt { path: format!("container {}", run.container), offset: 0, why }
+}
+
+/// None when the segments end before the bytes do.
+fn narrow_run(run: Run, segments: &[SegmentEntry], start: u64, length: u64) -> Option<EntryKind> {
     let mut offset = 0;
     let mut first = None;
     let mut last = 0;
@@ -33,10 +39,10 @@ fn narrow_run(run: Run, segments: &[SegmentEntry], start: u64, length: u64) -> E
         }
         offset = end;
     }
-    let (first, skip) = first.expect("an entry's bytes lie in its segments");
+    let (first, skip) = first.filter(|_| offset >= start + length)?;
     let digest = run_digest(segments[first..=last].iter().map(|segment| &segment.fingerprint));
     let run = Run { container: run.container, first: run.first + first as u32, count: (last - first + 1) as u32 };
-    EntryKind::Data { run, skip, digest }
+    Some(EntryKind::Data { run, skip, digest })
 }
 
 impl Repository {
@@ -61,7 +67,8 @@ mod tests {
     fn a_narrowed_run_keeps_just_the_segments_it_needs() {
         let segments: Vec<_> = (0..4).map(|i| SegmentEntry { fingerprint: Fingerprint([i; 32]), bytes: 100 }).collect();
         let run = Run { container: ContainerId(1), first: 10, count: 4 };
-        let EntryKind::Data { run, skip, digest } = narrow_run(run, &segments, 150, 100) else { panic!() };
+        let Some(EntryKind::Data { run, skip, digest }) = narrow_run(run, &segments, 150, 100) else { panic!() };
+        assert_eq!(narrow_run(Run { count: 4, ..run }, &segments, 350, 100), None);
         assert_eq!((run.first, run.count, skip), (11, 2, 50));
         assert_eq!(digest, run_digest([&Fingerprint([1; 32]), &Fingerprint([2; 32])]));
     }

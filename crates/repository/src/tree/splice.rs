@@ -67,7 +67,7 @@ fn copy_page(
             match &entry.kind {
                 EntryKind::Page { .. } if whole && is_leaf_of_pages(page) => builder.leaf(*entry)?,
                 EntryKind::Page { place, digest } => {
-                    let child = repository.page(*place, digest)?;
+                    let child = repository.child(page, entry, *place, digest)?;
                     copy_page(repository, &child, offset, range, builder)?;
                 }
                 _ => push(builder, narrow(repository, *entry, start - offset, end - start)?)?,

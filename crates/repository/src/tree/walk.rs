@@ -26,6 +26,18 @@ impl Repository {
     }
 }
 
+impl Repository {
+    /// The page an entry of `parent` names: one level below, and as long as the entry says.
+    pub(crate) fn child(&self, parent: &Page, entry: &Entry, place: Place, digest: &[u8; 32]) -> Result<Page> {
+        let child = self.page(place, digest)?;
+        if child.level + 1 != parent.level || child.length() != entry.length {
+            let why = "a page of the manifest is not what its parent says".to_owned();
+            return Err(store::Error::Corrupt { path: format!("manifest page {place}"), offset: 0, why }.into());
+        }
+        Ok(child)
+    }
+}
+
 /// Calls `visit` with the offset and every content entry that overlaps `range`, in order.
 pub(crate) fn entries_in(
     repository: &Repository,
@@ -52,7 +64,7 @@ fn descend(
         if end > range.start {
             match &entry.kind {
                 EntryKind::Page { place, digest } => {
-                    let child = repository.page(*place, digest)?;
+                    let child = repository.child(page, entry, *place, digest)?;
                     descend(repository, &child, offset, range, visit)?;
                 }
                 _ => visit(offset, *entry)?,
@@ -78,7 +90,7 @@ fn runs_of(repository: &Repository, page: &Page, visit: &mut dyn FnMut(Run)) -> 
             EntryKind::Data { run, .. } => visit(*run),
             EntryKind::Page { place, digest } => {
                 visit(Run::single(*place));
-                runs_of(repository, &repository.page(*place, digest)?, visit)?;
+                runs_of(repository, &repository.child(page, entry, *place, digest)?, visit)?;
             }
             EntryKind::Zero | EntryKind::Hole => {}
         }
