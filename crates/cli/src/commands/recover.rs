@@ -16,7 +16,7 @@ use crate::output::Output;
 use crate::place::{Place, StoreAddress};
 use crate::shown;
 
-/// Commit what an interrupted session had checkpointed
+/// Commit what an interrupted session had checkpointed, or drop it
 #[derive(clap::Args)]
 #[command(after_help = "Example: thalweg recover /scratch/st::run1/out.dat")]
 pub struct Arguments {
@@ -26,6 +26,9 @@ pub struct Arguments {
     /// Which session, as `thalweg sessions` shows it; otherwise the newest interrupted one
     #[arg(long, value_name = "ID")]
     session: Option<String>,
+    /// Drop the session with what it had checkpointed, instead: nobody wants it
+    #[arg(long)]
+    discard: bool,
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
@@ -33,6 +36,9 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let wanted = arguments.session.as_deref().map(session_id).transpose()?;
     let repository = open_store(&place.store, Access::Write)?;
     let session = choose(sessions_of(repository.catalog(), &place.path)?, wanted, &place)?;
+    if arguments.discard {
+        return discard(&repository, &session, &place, output);
+    }
     let version = match &place.store {
         StoreAddress::Directory(_) => repository::recover(&repository, COMMITTER, session.id, now_ns())?.version,
         StoreAddress::Node(address) => recover_remotely(address, session.id)?,
@@ -45,6 +51,16 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     fields.insert("size".into(), size.into());
     output.document(&Value::Object(fields))?;
     output.summary(format_args!("recovered {place} as version {version}, {}", shown::size(size)))
+}
+
+fn discard(repository: &Repository, session: &PathSession, place: &Place, output: &Output) -> anyhow::Result<()> {
+    repository.catalog().discard(session.id)?;
+    repository.close()?;
+    let mut fields = shown::path_fields(place.path.as_bytes());
+    fields.insert("session".into(), session.id.to_string().into());
+    fields.insert("discarded".into(), true.into());
+    output.document(&Value::Object(fields))?;
+    output.summary(format_args!("dropped session {} of {place}; `thalweg collect` frees what only it needed", session.id))
 }
 
 fn session_id(text: &str) -> anyhow::Result<SessionId> {

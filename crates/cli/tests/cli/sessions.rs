@@ -67,3 +67,12 @@ fn the_newest_of_several_sessions_is_recovered_unless_one_is_named() {
     store.at("recover", "out", &["--session", older]);
     assert_eq!(store.read("out"), b"older");
 }
+
+#[test]
+fn a_session_nobody_wants_is_dropped() {
+    let store = Store::new();
+    interrupted(&store, b"unwanted");
+    store.at("recover", "out", &["--discard"]);
+    assert_eq!(store.json("sessions"), serde_json::json!([]));
+    assert_eq!(store.at("ls", "", &[]).text(), "");
+}
