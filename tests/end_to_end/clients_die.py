@@ -17,9 +17,12 @@ STAY_MS = 600_000
 LEASE_SECONDS = 45
 
 
+def ranks_of(scene):
+    return [pid for pid, words in scene.processes().items() if processes.is_rank(words, "steps")]
+
+
 def kill_a_rank(scene):
-    ranks = [pid for pid, words in scene.processes().items() if processes.is_rank(words, "steps")]
-    processes.kill(scene.dice.choice(ranks))
+    processes.kill(scene.dice.choice(ranks_of(scene)))
 
 
 def kill_the_launcher(scene):
@@ -45,7 +48,7 @@ def killed_run(scene, store, mpi, victim, path="steps", nodes=()):
     VICTIMS[victim](scene)
     scene.wait_for(job)
     check(job.returncode != 0, "the job ended as if nothing had happened")
-    scene.until(lambda: not any(processes.is_rank(words, "steps") for words in scene.processes().values()), "the ranks' end")
+    scene.until(lambda: not ranks_of(scene), "the ranks' end")
     check(not steps.journal().closing, "the program came to its end")
     return steps
 

@@ -11,7 +11,7 @@ from stage.store import Node, Store
 
 STEPS = 12
 MOST_DEATHS = 6
-# After its close a program stays so long: a node that dies then is no longer needed, but `thalweg run` minds.
+# A program stays so long after its close: what breaks then still meets the job, and not the end of `thalweg run`.
 STAY_MS = 800
 
 
@@ -84,10 +84,10 @@ def the_node_dies_while_files_close_at_received(scene, mpi):
 def connections_break_at_random_moments(scene, mpi):
     store = Store(scene)
     link = Link(scene, store.start_node())
-    steps = Steps(scene, mpi, "steps", STEPS, pause_ms=50)
+    steps = Steps(scene, mpi, "steps", STEPS, pause_ms=50, stay_ms=STAY_MS)
     job = scene.start(store.run_command(steps.command, [link]))
     scene.until(lambda: steps.journal().opened, "the file's opening")
-    for _ in range(10):
+    while not steps.journal().closed:
         time.sleep(scene.dice.uniform(0, 0.4))
         link.cut()
     checked(scene, store, steps, job)

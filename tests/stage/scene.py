@@ -33,7 +33,8 @@ class Scene:
 
     def environment(self, **more):
         """As a user's, but without their settings and with the scene's mark."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("THALWEG_", "OMPI_", "LD_PRE"))}
+        settings = ("THALWEG_", "OMPI_", "LD_PRELOAD")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(settings)}
         kept.update({processes.VARIABLE: self.mark, "HOME": str(self.folder / "home"), "LC_ALL": "C"})
         kept.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         kept.update(more)

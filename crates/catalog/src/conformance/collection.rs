@@ -52,6 +52,7 @@ fn checkpoint(stand: &Stand, session: SessionId, number: u64, references: &[Cont
         size: 1,
         resized: true,
         frontier: vec![(1, 2, 3)],
+        stamps: vec![(4, 5, 6)],
     };
     stand.catalog.checkpoint(stand.writer, &checkpoint, references, u64::MAX).unwrap();
 }

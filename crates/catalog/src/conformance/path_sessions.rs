@@ -45,6 +45,7 @@ fn checkpoint(session: SessionId, seat: u32, number: u64) -> Checkpoint {
         size: u64::MAX,
         resized: number.is_multiple_of(2),
         frontier: vec![(u64::MAX, 1, 2), (3, u32::MAX, number)],
+        stamps: vec![(4, 5, 6)],
     }
 }
 

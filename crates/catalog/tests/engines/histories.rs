@@ -127,8 +127,10 @@ fn step(random: &mut Random, snapshots: &[Snapshot]) -> Call {
         9..=11 => {
             let (number, holder) = (1 + random.below(8), random.below(2));
             let session = SessionId(2 + random.below(10));
-            let (root, resized, frontier) = (random.root(), random.chance(50), vec![(1, 2, number)]);
-            let made = Checkpoint { session, seat: 0, holder, number, epoch: 1, root, size: 9, resized, frontier };
+            let (root, resized) = (random.root(), random.chance(50));
+            let (frontier, stamps) = (vec![(1, 2, number)], vec![(number, 4, 5)]);
+            let (epoch, size) = (1, 9);
+            let made = Checkpoint { session, seat: 0, holder, number, epoch, root, size, resized, frontier, stamps };
             let references = random.some(1, Random::container);
             answer(move |catalog| catalog.checkpoint(SessionId(1), &made, &references, u64::MAX))
         }

@@ -60,7 +60,8 @@ fn discard(repository: &Repository, session: &PathSession, place: &Place, output
     fields.insert("session".into(), session.id.to_string().into());
     fields.insert("discarded".into(), true.into());
     output.document(&Value::Object(fields))?;
-    output.summary(format_args!("dropped session {} of {place}; `thalweg collect` frees what only it needed", session.id))
+    output
+        .summary(format_args!("dropped session {} of {place}; `thalweg collect` frees what only it needed", session.id))
 }
 
 fn session_id(text: &str) -> anyhow::Result<SessionId> {

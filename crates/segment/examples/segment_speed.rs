@@ -1,6 +1,6 @@
 //! Prints how fast each station of this crate is, on one core, best of five.
 //!
-//! `cargo run --release -p thalweg-segment --example speed [FILE...]`: beside random bytes and an array of noisy
+//! `cargo run --release -p thalweg-segment --example segment_speed [FILE...]`: beside random bytes and an array of noisy
 //! doubles, it encodes the files given, up to 32 MiB each.
 
 use std::hint::black_box;
