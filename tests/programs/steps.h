@@ -1,7 +1,7 @@
 /* steps.h — what a file of `steps` holds after each step: known byte by byte, to who writes it and to who checks it.
  *
- * An area at the beginning that every step overwrites, its 40-byte records belonging to the ranks in turn; behind it, one
- * slab that each step appends. So old bytes that come again and new bytes that are missing are both seen.
+ * An area at the beginning that every step overwrites, its 40-byte records belonging to the ranks in turn; behind it,
+ * one slab that each step appends. So old bytes that come again and new bytes that are missing are both seen.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -62,7 +62,7 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
     }
     let mut figures = StoreFigures {
         logical_bytes: known.logical_bytes,
-        stored_bytes: known.container_bytes,
+        stored_bytes: known.container_bytes + open_bytes(repository)?,
         segments: marks.references,
         containers: known.live_containers,
         files: known.files,
@@ -76,6 +76,17 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
         figures.unique_bytes += entries.iter().map(|entry| entry.bytes as u64).sum::<u64>();
     }
     Ok(figures)
+}
+
+/// Length of the containers that are being written now, which the catalog does not know yet (bytes).
+fn open_bytes(repository: &Repository) -> Result<u64> {
+    let Some(local) = &repository.local else { return Ok(0) };
+    let mut bytes = 0;
+    for record in repository.catalog.containers()?.iter().filter(|record| record.segments == 0) {
+        // One that has no whole part yet counts for nothing.
+        bytes += local.index(record.id).map_or(0, |index| index.end_offset());
+    }
+    Ok(bytes)
 }
 
 /// Marks the content of a file, not the pages of its manifest.

@@ -67,6 +67,13 @@ impl Handler for Connection {
             Request::Settle { session, seat, epoch } => self.settle(session, seat, epoch, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
             Request::Lock { session } => self.node.locks.lock(session, self.claimant.0, replier),
+            Request::Offer { session, seat, sequence, stamp, epoch: _, segments } => {
+                let arrival = Arrival { source: self.source, sequence, stamp };
+                self.offer(session, seat, arrival, segments, replier);
+            }
+            Request::Supply { session, seat, sequence, blocks } => {
+                self.supply((session, seat, sequence), blocks, payload, replier);
+            }
             request => match self.answer(request, payload) {
                 Ok((reply, payload)) => replier.reply_with(reply, &[&payload]),
                 Err(failure) => replier.fail(failure),
@@ -90,13 +97,6 @@ impl Connection {
                 let arrival = Arrival { source: self.source, sequence, stamp };
                 let extents: Vec<_> = extents.iter().map(|extent| (extent.offset, extent.bytes)).collect();
                 plain(self.write(session, seat, arrival, &extents, payload)?)
-            }
-            Request::Offer { session, seat, sequence, stamp, epoch: _, segments } => {
-                let arrival = Arrival { source: self.source, sequence, stamp };
-                plain(self.offer(session, seat, arrival, segments)?)
-            }
-            Request::Supply { session, seat, sequence, blocks } => {
-                plain(self.supply(session, seat, sequence, blocks, payload)?)
             }
             Request::Read { session, seat, extents } => self.read(session, seat, &extents),
             request => self.answer_of_store(request, payload),

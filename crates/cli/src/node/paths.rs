@@ -1,8 +1,9 @@
 //! Sessions of paths, as a connection asks for them: open, write, settle, commit, leave, delete.
 
-use std::time::Duration;
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
-use catalog::Join;
+use catalog::{Join, PathSession};
 use format::{Change, FileKind, SessionId, StorePath};
 use repository::{Arrival, LEASE_MS, publish};
 use transfer::Replier;
@@ -16,6 +17,8 @@ use crate::clock::now_ns;
 /// Open flags, as in `thalweg.h`.
 const CREATE: u32 = 4;
 const EXCLUSIVE: u32 = 8;
+/// Nodes that refuse connections for this long are dead.
+const DEAD_AFTER: Duration = Duration::from_secs(3);
 
 impl Connection {
     pub fn open_path(
@@ -45,13 +48,26 @@ impl Connection {
             return Err(Failure::new(FailureKind::Exists, format!("{path}: exists already")));
         }
         let join = Join { path: path.clone(), nodes, stripe_bytes, job, lease_ms: LEASE_MS };
-        let session = catalog.join(&join)?;
+        let session = self.join_living(&join)?;
         if flags & EXCLUSIVE != 0 && flags & CREATE != 0 && session.handles > 1 {
             catalog.leave(session.id)?;
             return Err(Failure::new(FailureKind::Exists, format!("{path}: was just created by someone else")));
         }
         self.node.clients.add_handle(self.source.client, session.id);
         Ok(Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES })
+    }
+
+    /// The path's live session, or a new one. A session whose nodes are all gone has nobody left who could commit it:
+    /// it is set aside, as interrupted.
+    fn join_living(&self, join: &Join) -> Result<PathSession, Failure> {
+        let catalog = self.node.repository.catalog();
+        let found = catalog.join(join)?;
+        let is_strange = found.nodes.iter().all(|node| !join.nodes.contains(node));
+        if !is_strange || answers_within(&found.nodes, DEAD_AFTER) {
+            return Ok(found);
+        }
+        while catalog.leave(found.id)? > 0 {}
+        Ok(catalog.join(join)?)
     }
 
     pub fn write(
@@ -114,6 +130,20 @@ impl Connection {
     }
 }
 
+/// Whether any of the nodes takes a connection; one that is being started again gets some time.
+fn answers_within(nodes: &[String], patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    loop {
+        if nodes.iter().any(|node| TcpStream::connect(node).is_ok()) {
+            return true;
+        }
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
 fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {
     let why = match kind {
         None | Some(FileKind::Regular) if !path.is_root() => return Ok(()),
@@ -124,7 +154,7 @@ fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {
 }
 
 /// Answers from a thread of its own.
-fn in_thread(name: &str, replier: Replier, work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static) {
+pub(super) fn in_thread(name: &str, replier: Replier, work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static) {
     let run = move || match work() {
         Ok(reply) => replier.reply(reply),
         Err(failure) => replier.fail(failure),

@@ -1,18 +1,27 @@
 //! What a job left behind: sessions that were never committed.
 
+use std::time::Duration;
+
 use catalog::{Catalog, PathSession};
 use transfer::{Remote, RemoteCatalog};
 
 use crate::output::Output;
 
+/// A node that was killed at the job's end is being started again.
+const ATTEMPTS: u32 = 8;
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// The job's sessions that are not ended, asked of the first node that answers.
 pub(super) fn of_job(nodes: &[String], job: &str) -> anyhow::Result<Vec<PathSession>> {
     let mut failure = None;
-    for node in nodes {
-        match sessions(node) {
-            Ok(sessions) => return Ok(sessions.into_iter().filter(|session| session.job == job).collect()),
-            Err(error) => failure = Some(error),
+    for attempt in 0..ATTEMPTS {
+        for node in nodes {
+            match sessions(node) {
+                Ok(sessions) => return Ok(sessions.into_iter().filter(|session| session.job == job).collect()),
+                Err(error) => failure = Some(error),
+            }
         }
+        std::thread::sleep(PAUSE * attempt);
     }
     Err(failure.unwrap_or_else(|| anyhow::anyhow!("no node was named")).context("looking for what the job left open"))
 }

@@ -30,6 +30,12 @@ impl Background {
         self.ended.notify_all();
     }
 
+    /// Waits until nothing goes on.
+    pub fn wait(&self) {
+        let state = self.state.lock().expect("counting does not panic");
+        drop(self.ended.wait_while(state, |state| state.running > 0).expect("counting does not panic"));
+    }
+
     /// Waits until nothing goes on, and reports the first failure, once.
     pub fn finish(&self) -> Result<()> {
         let state = self.state.lock().expect("counting does not panic");

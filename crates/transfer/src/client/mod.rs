@@ -104,6 +104,8 @@ impl Client {
     /// Removes a name.
     pub fn delete(&self, name: &[u8]) -> Result<(), OpenError> {
         let found = names::resolve(name, &self.settings.nodes)?;
+        // A commit that still goes on in the background would make the name again.
+        self.process()?.background.wait();
         self.ask_any(&found.nodes, &Request::Delete { path: found.path })?;
         Ok(())
     }
