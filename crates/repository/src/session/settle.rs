@@ -30,8 +30,8 @@ struct Taken {
 
 impl Seat {
     /// Makes durable what has come. With `fragments`, segments that are not whole are stored as they are;
-    /// without, they wait for the rest. With `epoch`, that epoch begins: later arrivals of older ones are
-    /// repetitions. Returns how far each source's pieces are durable now, where that moved.
+    /// without, they wait for the rest. With `epoch`, that epoch begins.
+    /// Returns how far each source's pieces are durable now, where that moved.
     pub fn settle(&self, claimant: Claimant, fragments: bool, epoch: Option<u64>) -> Result<Vec<DurableUpTo>> {
         let _turn = self.settling.lock().expect("no panic holds it");
         let settled = self.settle_in_turn(claimant, fragments, epoch);

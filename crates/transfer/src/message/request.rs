@@ -68,8 +68,8 @@ messages! {
         45 Read { session: SessionId, seat: u32, extents: Vec<Extent> },
         46 Size { session: SessionId, seat: u32 },
         47 SetSize { session: SessionId, seat: u32, size: u64 },
-        /// Everything received becomes a durable checkpoint; later writes of an epoch below the given one are
-        /// acknowledged and dropped.
+        /// Everything received becomes a durable checkpoint, and the given epoch begins. Epochs only count syncs: what
+        /// comes again is told by its sequence and stamp.
         48 Settle { session: SessionId, seat: u32, epoch: u64 },
         /// The client's window is full: make durable what can be.
         49 Press { session: SessionId, seat: u32 },
