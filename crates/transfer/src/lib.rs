@@ -4,12 +4,13 @@ pub mod client;
 mod connection;
 mod error;
 pub mod message;
+mod random;
 mod remote;
 mod server;
 mod service;
 
 pub use connection::{Connection, Frame};
 pub use error::{Error, Result};
-pub use remote::{Remote, RemoteCatalog, RemoteStore, catalog_error, store_error};
+pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, store_error};
 pub use server::Server;
 pub use service::{Handler, Hello, Outbox, Replier, Service};

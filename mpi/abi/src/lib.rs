@@ -9,6 +9,7 @@
 
 mod boundary;
 mod reducer;
+mod reduction;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, OnceLock};
@@ -24,7 +25,7 @@ fn client() -> Result<&'static Client, Failure> {
         return Ok(client);
     }
     let mut settings = Settings::from_environment()?;
-    settings.reduction = reducer::decide(settings.reduction);
+    settings.reduction = reduction::decide(&settings);
     let reducer = (settings.reduction == Reduction::Client).then(|| Arc::new(reducer::SegmentReducer) as Arc<_>);
     Ok(CLIENT.get_or_init(|| Client::new(settings, reducer)))
 }

@@ -2,7 +2,7 @@
 
 use format::{Block, BlockKind, Fingerprint, Settings};
 use segment::{BlockBuilder, fingerprint, is_zero};
-use transfer::client::{Reducer, Reduction, ZEROS};
+use transfer::client::{Reducer, ZEROS};
 
 pub struct SegmentReducer;
 
@@ -24,15 +24,6 @@ impl Reducer for SegmentReducer {
             blocks.push(builder.finish(settings.codec));
         }
         blocks
-    }
-}
-
-/// What `auto` means here. The link's rate is not measured, so the model has nothing that speaks for the program's
-/// own cores: the node reduces.
-pub fn decide(wanted: Reduction) -> Reduction {
-    match wanted {
-        Reduction::Auto => Reduction::Node,
-        decided => decided,
     }
 }
 

@@ -99,6 +99,7 @@ impl Connection {
                 plain(self.write(session, seat, arrival, &extents, payload)?)
             }
             Request::Read { session, seat, extents } => self.read(session, seat, &extents),
+            Request::Measure {} => plain(Reply::Measured { workers: self.node.options.workers as u32 }),
             request => self.answer_of_store(request, payload),
         }
     }

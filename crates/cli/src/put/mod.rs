@@ -8,6 +8,7 @@ mod content;
 mod links;
 mod observed;
 mod outcome;
+mod queue;
 mod sources;
 mod walk;
 mod worker;
@@ -16,7 +17,6 @@ use std::collections::HashSet;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::sync::{Arc, Mutex};
 
 use repository::{Packer, Repository};
 use store::Claimant;
@@ -24,6 +24,7 @@ use store::Claimant;
 use self::commits::Commits;
 pub use self::commits::Summary;
 use self::links::Links;
+use self::queue::Queue;
 pub use self::sources::{Source, plan};
 use self::walk::Walk;
 use self::worker::Worker;
@@ -49,19 +50,16 @@ pub fn put(
     output: &Output,
 ) -> anyhow::Result<Summary> {
     let progress = output.progress("put");
-    let (units_in, units_out) = sync_channel(QUEUED_UNITS);
+    let queue = Queue::new(QUEUED_UNITS, options.workers);
     let (outcomes_in, outcomes_out) = sync_channel(QUEUED_UNITS);
-    let units_out = Arc::new(Mutex::new(units_out));
     let links = Links::default();
     let done = AtomicBool::new(false);
     let summary = std::thread::scope(|scope| {
         for number in 1..=options.workers as u64 {
-            let (units, outcomes) = (units_out.clone(), outcomes_in.clone());
+            let (place, outcomes) = (queue.place(), outcomes_in.clone());
             let (links, progress) = (&links, progress.clone());
-            scope.spawn(move || Worker::new(repository, Claimant(number), links, outcomes, progress).run(&units));
+            scope.spawn(move || Worker::new(repository, Claimant(number), links, outcomes, progress).run(place));
         }
-        // Only the workers hold the queue now: it closes with the last of them.
-        drop(units_out);
         if progress.is_shown() {
             let (sources, done, progress) = (sources.clone(), &done, &progress);
             scope.spawn(move || {
@@ -70,7 +68,8 @@ pub fn put(
                 }
             });
         }
-        scope.spawn(|| Walk::new(repository.catalog(), units_in, outcomes_in, &options.avoid).run(sources));
+        let inlet = queue.inlet();
+        scope.spawn(|| Walk::new(repository.catalog(), inlet, outcomes_in, &options.avoid).run(sources));
         let summary = Commits::new(repository, options.atomic, output).run(outcomes_out);
         done.store(true, Ordering::Relaxed);
         summary

@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use super::Source;
 use super::observed;
 use super::outcome::{Outcome, Ready};
+use super::queue::Inlet;
 use crate::commands::list;
 
 /// Names handed to a worker at a time.
@@ -57,7 +58,7 @@ struct Pending {
 
 pub struct Walk<'a> {
     catalog: &'a dyn Catalog,
-    units: SyncSender<Unit>,
+    units: Inlet<'a>,
     outcomes: SyncSender<Vec<Outcome>>,
     avoid: &'a HashSet<(u64, u64)>,
     pending: Vec<Pending>,
@@ -71,7 +72,7 @@ type Step = Result<(), Over>;
 impl<'a> Walk<'a> {
     pub fn new(
         catalog: &'a dyn Catalog,
-        units: SyncSender<Unit>,
+        units: Inlet<'a>,
         outcomes: SyncSender<Vec<Outcome>>,
         avoid: &'a HashSet<(u64, u64)>,
     ) -> Self {

@@ -5,8 +5,7 @@ use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc::SyncSender;
 
 use format::{Attributes, Change, FileKind, Root, StorePath, VersionRecord};
 use repository::{Packed, Packer, Repository};
@@ -18,11 +17,14 @@ use super::content::{self, Trouble};
 use super::links::Links;
 use super::observed;
 use super::outcome::{Outcome, Ready};
+use super::queue::Place;
 use super::walk::{Directory, Name, Unit};
 use crate::progress::Progress;
 
 /// How often a file that changes while it is read is read.
 const ATTEMPTS: usize = 3;
+/// A unit is shared with other workers when its files are not small.
+const MUCH_BYTES: u64 = 1 << 20;
 const OPEN_FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
 
@@ -32,8 +34,9 @@ pub struct Worker<'a> {
     outcomes: SyncSender<Vec<Outcome>>,
     progress: Progress,
     buffer: Vec<u8>,
-    /// Of the unit under way.
+    /// Of the unit under way, as are the bytes.
     told: Vec<Outcome>,
+    unit_bytes: u64,
 }
 
 /// What goes with a file through the packer.
@@ -68,28 +71,39 @@ impl<'a> Worker<'a> {
     ) -> Self {
         let buffer = vec![0; content::READ_BYTES];
         let packer = Packer::new(repository, claimant);
-        Worker { packer, links, outcomes, progress, buffer, told: Vec::new() }
+        Worker { packer, links, outcomes, progress, buffer, told: Vec::new(), unit_bytes: 0 }
     }
 
-    /// Works until the queue is empty and closed, or the run is over.
-    pub fn run(mut self, units: &Mutex<Receiver<Unit>>) {
-        if let Err(Stop::Failed(error)) = self.work(units) {
+    /// Works until nothing more can come, or the run is over.
+    pub fn run(mut self, mut place: Place) {
+        if let Err(Stop::Failed(error)) = self.work(&mut place) {
             // Whoever commits may be gone already.
             let _ = self.outcomes.send(vec![Outcome::Failed(error.into())]);
         }
     }
 
-    fn work(&mut self, units: &Mutex<Receiver<Unit>>) -> Result<(), Stop> {
-        loop {
-            let unit = units.lock().unwrap_or_else(PoisonError::into_inner).recv();
-            let Ok(unit) = unit else { break };
-            for name in unit.names {
-                self.name(&unit.directory, name)?;
-            }
+    fn work(&mut self, place: &mut Place) -> Result<(), Stop> {
+        while let Some(unit) = place.take() {
+            self.unit(unit, place)?;
             self.hand_over()?;
         }
         self.packer.flush()?;
         self.hand_over()
+    }
+
+    /// Gives the rest back when what was read so far is much, for another core to take up.
+    fn unit(&mut self, unit: Unit, place: &Place) -> Result<(), Stop> {
+        let Unit { directory, names } = unit;
+        let mut names = names.into_iter();
+        self.unit_bytes = 0;
+        while let Some(name) = names.next() {
+            self.name(&directory, name)?;
+            if self.unit_bytes >= MUCH_BYTES && names.len() > 0 {
+                place.give_back(Unit { directory, names: names.collect() });
+                return Ok(());
+            }
+        }
+        Ok(())
     }
 
     fn hand_over(&mut self) -> Result<(), Stop> {
@@ -201,8 +215,10 @@ impl<'a> Worker<'a> {
     fn read(&mut self, file: &OwnedFd, stat: &Stat) -> Result<u64, Trouble> {
         self.packer.begin();
         let read = content::pack(file.as_fd(), stat, &mut self.packer, &mut self.buffer, &self.progress);
-        if let Err(Trouble::Source(_)) = read {
-            self.packer.abandon()?;
+        match &read {
+            Ok(bytes) => self.unit_bytes += bytes,
+            Err(Trouble::Source(_)) => self.packer.abandon()?,
+            Err(Trouble::Store(_)) => {}
         }
         read
     }

@@ -10,10 +10,10 @@ const MAY_USE: [(&str, &[&str]); 9] = [
     ("segment", &["format", "policy"]),
     ("store", &["format"]),
     ("catalog", &["format"]),
-    ("repository", &["format", "policy", "segment", "store", "catalog"]),
-    ("transfer", &["format", "policy", "segment", "store", "catalog"]),
-    ("cli", &["format", "policy", "segment", "store", "catalog", "repository", "transfer"]),
-    ("abi", &["format", "policy", "segment", "store", "catalog", "repository", "transfer"]),
+    ("repository", &["format", "segment", "store", "catalog"]),
+    ("transfer", &["format", "store", "catalog"]),
+    ("cli", &["format", "segment", "store", "catalog", "repository", "transfer"]),
+    ("abi", &["format", "policy", "segment", "transfer"]),
 ];
 
 #[test]

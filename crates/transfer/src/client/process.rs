@@ -1,7 +1,6 @@
 //! What a whole process shares: its number, window, streams, I/O threads and sessions.
 
 use std::collections::HashMap;
-use std::io::Read;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -18,8 +17,9 @@ use super::settings::{Reduction, Settings};
 use super::stream::{Ask, Streams, Work};
 use super::ticket::Ticket;
 use super::window::Window;
+use crate::Result;
 use crate::message::Request;
-use crate::{Error, Result};
+use crate::random::random_number;
 
 /// Between two tries of a writer that found the window full.
 const ROOM_PAUSE: Duration = Duration::from_millis(50);
@@ -189,10 +189,4 @@ impl Process {
     fn stalled(&self) -> MutexGuard<'_, Vec<Arc<Handle>>> {
         self.stalled.lock().expect("nothing panics while it holds the stalled files")
     }
-}
-
-fn random_number() -> Result<u64> {
-    let mut bytes = [0; 8];
-    let read = std::fs::File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    read.map(|()| u64::from_le_bytes(bytes)).map_err(|error| Error::Refused(format!("/dev/urandom: {error}")))
 }

@@ -48,6 +48,8 @@ messages! {
         0x8001 Failed { failure: Failure },
         /// `settings` is the text of `store.toml`; `holder` is the node process's random number.
         0x8002 Welcome { settings: String, holder: u64 },
+        /// All of the payload has come; `workers` is how many threads of the node reduce.
+        0x8003 Measured { workers: u32 },
 
         0x8010 Answers { answers: Vec<Answer> },
         0x8011 Stored { run: Run },

@@ -13,6 +13,8 @@ messages! {
         /// The first message. `client` is the process's random number, the same on all its streams and across
         /// reconnections; `stream` tells its connections apart.
         1 Hello { client: u64, stream: u32, job: String },
+        /// How fast is the link? Payload: bytes to be thrown away.
+        2 Measure {},
 
         // The segment store ([`store::SegmentStore`]); the connection is the claimant.
 

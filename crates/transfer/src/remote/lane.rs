@@ -71,7 +71,7 @@ impl Lane {
         Error::Unavailable { peer: self.connection.peer().to_owned(), why }
     }
 
-    fn misbehaved(&self, why: &str) -> Error {
+    pub fn misbehaved(&self, why: &str) -> Error {
         let source = format::Error::Corrupt { what: "reply", why: why.to_owned() };
         Error::Protocol { peer: self.connection.peer().to_owned(), source }
     }

@@ -8,6 +8,7 @@ mod catalog;
 mod claims;
 mod failures;
 mod lane;
+mod link;
 mod patience;
 mod segments;
 
@@ -24,6 +25,7 @@ use crate::{Error, Result};
 
 pub use self::catalog::RemoteCatalog;
 pub use self::failures::{catalog_error, store_error};
+pub use self::link::Link;
 pub use self::segments::RemoteStore;
 
 /// Requests under way at once, not counting those of claimants; also how many idle connections are kept.
@@ -209,7 +211,7 @@ impl Drop for Turn<'_> {
 fn may_repeat(request: &Request) -> bool {
     use Request::*;
     match request {
-        Hello { .. } | Lacking { .. } | AwaitClaims { .. } | PutBlock { .. } | Release {} => true,
+        Hello { .. } | Measure {} | Lacking { .. } | AwaitClaims { .. } | PutBlock { .. } | Release {} => true,
         Get { .. } | Entries { .. } | MakeDurable {} => true,
         Begin { .. } | Renew { .. } | End { .. } => true,
         Entry { .. } | List { .. } | Versions { .. } | PathSessions {} | Checkpoints { .. } | Statistics {} => true,

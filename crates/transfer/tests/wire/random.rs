@@ -251,6 +251,7 @@ impl Random {
         use Request::*;
         vec![
             Hello { client: self.u64(), stream: self.u32(), job: self.text() },
+            Measure {},
             Lacking { fingerprints: self.list(Self::fingerprint) },
             AwaitClaims { fingerprints: self.list(Self::fingerprint) },
             PutBlock { header: self.block(), segments: self.list(Self::segment) },
@@ -355,6 +356,7 @@ impl Random {
             Size { size: self.u64() },
             Version { number: self.u64() },
             Durable { session: self.session(), seat: self.u32(), sequence: self.u64(), held: vec![self.u64()] },
+            Measured { workers: self.u32() },
         ]
     }
 }

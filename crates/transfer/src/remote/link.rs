@@ -1,0 +1,50 @@
+//! How fast a link carries bytes to a node right now: found by sending some, more each time until one exchange takes
+//! long enough to be believed.
+
+use std::time::{Duration, Instant};
+
+use super::lane::Lane;
+use crate::Result;
+use crate::message::{Reply, Request};
+use crate::random::random_number;
+
+/// An exchange that lasted this much longer than an empty one tells the rate.
+const LONG_ENOUGH: Duration = Duration::from_millis(20);
+const FIRST_BYTES: usize = 64 << 10;
+/// Links that carry this in less time than [`LONG_ENOUGH`] are fast, whatever the number.
+const MOST_BYTES: usize = 16 << 20;
+
+/// A link to a node, as one process finds it while others may be using it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    pub bytes_per_s: f64,
+    /// Threads of the node that reduce.
+    pub workers: u32,
+}
+
+impl Link {
+    /// Sends zeros to the node at `address`; takes some tens of milliseconds, and on a slow link as long as 64 KiB take.
+    pub fn measure(address: &str) -> Result<Link> {
+        let mut lane = Lane::open(address, random_number()?, 0, "")?;
+        let empty = exchange(&mut lane, &[])?.0;
+        let zeros = vec![0; MOST_BYTES];
+        let mut bytes = FIRST_BYTES;
+        loop {
+            let (whole, workers) = exchange(&mut lane, &zeros[..bytes])?;
+            let carrying = whole.saturating_sub(empty);
+            if carrying >= LONG_ENOUGH || bytes == MOST_BYTES {
+                let seconds = carrying.as_secs_f64().max(1e-6);
+                return Ok(Link { bytes_per_s: bytes as f64 / seconds, workers });
+            }
+            bytes = (bytes * 4).min(MOST_BYTES);
+        }
+    }
+}
+
+fn exchange(lane: &mut Lane, payload: &[u8]) -> Result<(Duration, u32)> {
+    let begun = Instant::now();
+    match lane.ask(&Request::Measure {}, &[payload])?.0 {
+        Reply::Measured { workers } => Ok((begun.elapsed(), workers)),
+        _ => Err(lane.misbehaved("Measure was not answered by Measured")),
+    }
+}

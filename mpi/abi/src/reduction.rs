@@ -1,0 +1,101 @@
+//! Where this process's segments are reduced: what `auto` means, asked of the model once, at the first open.
+//!
+//! Link, node and this machine are measured, which costs some tens of milliseconds; what the data will be like is not
+//! known yet, so the model hears what simulations usually write (docs/models.md).
+
+use std::time::Instant;
+
+use format::Settings as StoreSettings;
+use policy::reduction::{Choice, Conditions, End, choose};
+use transfer::Link;
+use transfer::client::{Reducer, Reduction, Settings};
+
+use crate::reducer::SegmentReducer;
+
+/// Of what programs write, until the store has seen it: the lower end of what the sources report.
+const DUPLICATE_SHARE: f64 = 0.2;
+const ENCODED_SHARE: f64 = 0.8;
+const SAMPLE_BYTES: usize = 1 << 20;
+const SEGMENT_BYTES: usize = 8 << 10;
+
+/// What the settings ask for; `Auto` is decided here. A node that does not answer will be heard of when it is used.
+pub fn decide(settings: &Settings) -> Reduction {
+    if settings.reduction != Reduction::Auto {
+        return settings.reduction;
+    }
+    let link = settings.nodes.first().and_then(|node| Link::measure(node).ok());
+    match link.map(|link| choose(Choice::Auto, &conditions(&link, settings.nodes.len()))) {
+        Some(End::Client) => Reduction::Client,
+        Some(End::Node) | None => Reduction::Node,
+    }
+}
+
+fn conditions(link: &Link, nodes: usize) -> Conditions {
+    // Of the machine: I/O threads are free of the rank's binding.
+    let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }.max(1) as f64;
+    let neighbours = ranks(&["OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"]);
+    Conditions {
+        link_bytes_per_s: link.bytes_per_s,
+        hash_bytes_per_s: reducing_bytes_per_s(),
+        client_cores_idle: (cores / neighbours - 1.0).max(0.0),
+        node_cores: f64::from(link.workers.max(1)),
+        node_clients: (ranks(&["OMPI_COMM_WORLD_SIZE", "PMI_SIZE"]) / nodes as f64).max(1.0),
+        duplicate_share: DUPLICATE_SHARE,
+        encoded_share: ENCODED_SHARE,
+    }
+}
+
+/// How many processes the launcher started, as it tells them; 1 when it says nothing.
+fn ranks(variables: &[&str]) -> f64 {
+    let told = variables.iter().find_map(|variable| std::env::var(variable).ok()?.parse().ok());
+    told.unwrap_or(1.0f64).max(1.0)
+}
+
+/// One core's rate on bytes that repeat nowhere and compress badly, as a store with the usual settings reduces them.
+fn reducing_bytes_per_s() -> f64 {
+    let settings = StoreSettings::new(Default::default());
+    let sample = unlike_bytes();
+    let begun = Instant::now();
+    let segments: Vec<_> = sample
+        .chunks(SEGMENT_BYTES)
+        .map(|segment| (SegmentReducer.fingerprint(&settings, segment), segment))
+        .collect();
+    let blocks = SegmentReducer.encode(&settings, &segments);
+    assert!(!blocks.is_empty());
+    SAMPLE_BYTES as f64 / begun.elapsed().as_secs_f64()
+}
+
+/// Doubles that wander, the commonest content there is.
+fn unlike_bytes() -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let value = |index| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        index as f64 + (state >> 40) as f64 * 1e-6
+    };
+    (0..SAMPLE_BYTES / 8).map(value).flat_map(f64::to_le_bytes).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_link_makes_idle_clients_reduce_and_loopback_does_not() {
+        let link = |bytes_per_s| Link { bytes_per_s, workers: 16 };
+        let end = |bytes_per_s| choose(Choice::Auto, &conditions(&link(bytes_per_s), 1));
+        assert_eq!(end(1e6), End::Client);
+        assert_eq!(end(100e9), End::Node);
+    }
+
+    #[test]
+    fn what_was_asked_for_is_not_measured() {
+        let settings = Settings { reduction: Reduction::Client, nodes: vec!["192.0.2.1:1".into()], ..Settings::default() };
+        assert_eq!(decide(&settings), Reduction::Client);
+    }
+
+    #[test]
+    fn without_an_answer_the_node_reduces() {
+        let settings = Settings { reduction: Reduction::Auto, nodes: vec!["127.0.0.1:1".into()], ..Settings::default() };
+        assert_eq!(decide(&settings), Reduction::Node);
+    }
+}
