@@ -56,10 +56,8 @@ fn reducing_bytes_per_s() -> f64 {
     let settings = StoreSettings::new(Default::default());
     let sample = unlike_bytes();
     let begun = Instant::now();
-    let segments: Vec<_> = sample
-        .chunks(SEGMENT_BYTES)
-        .map(|segment| (SegmentReducer.fingerprint(&settings, segment), segment))
-        .collect();
+    let segments: Vec<_> =
+        sample.chunks(SEGMENT_BYTES).map(|segment| (SegmentReducer.fingerprint(&settings, segment), segment)).collect();
     let blocks = SegmentReducer.encode(&settings, &segments);
     assert!(!blocks.is_empty());
     SAMPLE_BYTES as f64 / begun.elapsed().as_secs_f64()
@@ -89,13 +87,15 @@ mod tests {
 
     #[test]
     fn what_was_asked_for_is_not_measured() {
-        let settings = Settings { reduction: Reduction::Client, nodes: vec!["192.0.2.1:1".into()], ..Settings::default() };
+        let settings =
+            Settings { reduction: Reduction::Client, nodes: vec!["192.0.2.1:1".into()], ..Settings::default() };
         assert_eq!(decide(&settings), Reduction::Client);
     }
 
     #[test]
     fn without_an_answer_the_node_reduces() {
-        let settings = Settings { reduction: Reduction::Auto, nodes: vec!["127.0.0.1:1".into()], ..Settings::default() };
+        let settings =
+            Settings { reduction: Reduction::Auto, nodes: vec!["127.0.0.1:1".into()], ..Settings::default() };
         assert_eq!(decide(&settings), Reduction::Node);
     }
 }

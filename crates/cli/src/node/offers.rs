@@ -158,7 +158,7 @@ impl Offer {
             }
         }
         if wait {
-            wanted.extend(claimed.drain(..));
+            wanted.append(&mut claimed);
         }
         Ok(match (wanted.is_empty(), claimed.is_empty()) {
             (false, _) => Need::Content(wanted),
