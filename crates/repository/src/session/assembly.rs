@@ -232,7 +232,7 @@ mod tests {
         let mut assembly = Assembly::new(100);
         assembly.lay(40, &[2; 60], 2);
         assert!(!assembly.is_whole());
-        assert_eq!(assembly.covered_ranges(), [40..100]);
+        assert!(assembly.covered_ranges().iter().eq(std::iter::once(&(40..100))));
         assembly.lay(0, &[1; 50], 3);
         assert!(assembly.is_whole());
         assert_eq!(assembly.bytes()[39..51], [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2]);
