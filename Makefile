@@ -31,8 +31,9 @@ demo: build
 
 # Both halves run even when the first fails. A half that fails without naming a failed test (it did not compile, or it
 # crashed) counts as one failure, and the runner's own tally is relabelled so that the last line is the only one.
-test: build
+test:
 	@./install build test
+	$(MAKE) --no-print-directory build
 	log=$(CARGO_TARGET_DIR)/test.log
 	tally() {
 	    awk -v status="$$1" '/^test result:/ { passed += $$4; failed += $$6 }

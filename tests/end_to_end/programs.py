@@ -1,10 +1,12 @@
 """Every MPI program of mpi/tests on a real store: what it reads back is what it wrote, and equals its plain files."""
 
-from stage.building import MPIS, door_program, door_programs
+from stage.building import MPIS, door_program, door_programs, preload
 from stage.mpi import launch
 from stage.registry import check, test
 from stage.store import Store
 
+# Programs whose ranks have several threads in the MPI library at once (see preloads/patient_yield.c).
+MANY_THREADS = {"threads"}
 EACH = [(mpi, name) for name in door_programs() for mpi in MPIS]
 
 
@@ -13,7 +15,8 @@ def play(scene, store, which, ranks, nodes=(), options=()):
     mpi, name = which
     plain = scene.new_folder(f"plain-{ranks}")
     command = launch(mpi, ranks, door_program(mpi, name), "SD:/test-", plain)
-    printed = store.run(command, nodes, options)
+    variables = {"LD_PRELOAD": str(preload("patient_yield"))} if name in MANY_THREADS else {}
+    printed = store.run(command, nodes, options, variables=variables)
     check(" No Errors" in printed, f"{name} on {ranks} ranks did not say that all is right")
     check(store.sessions() == [], f"{name} on {ranks} ranks left sessions open")
 

@@ -13,7 +13,7 @@ _compiled = {}
 
 
 def compile_programs(folder):
-    """Compiles programs/*.c: with each mpicc what includes mpi.h, once with cc what does not."""
+    """Compiles programs/*.c: with each mpicc what includes mpi.h, once with cc what does not; and preloads/*.c."""
     if not THALWEG.exists():
         raise SystemExit(f"tests/run: {THALWEG} is missing: run `make build`")
     for source in sorted((ROOT / "tests" / "programs").glob("*.c")):
@@ -24,10 +24,19 @@ def compile_programs(folder):
             flags = ["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", f"-I{ROOT}/mpi/tests", "-Wno-unused-function"]
             subprocess.run([*compiler, *flags, "-o", program, source], check=True)
             _compiled[mpi, source.stem] = program
+    for source in sorted((ROOT / "tests" / "preloads").glob("*.c")):
+        library = folder / f"{source.stem}.so"
+        subprocess.run(["cc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", library, source], check=True)
+        _compiled["preload", source.stem] = library
 
 
 def own_program(name, mpi=None):
     return _compiled[mpi, name]
+
+
+def preload(name):
+    """One of preloads/, to be named in LD_PRELOAD."""
+    return _compiled["preload", name]
 
 
 def door_program(mpi, name):

@@ -21,7 +21,7 @@ pub struct Arguments {
     #[arg(long = "node", value_name = "ADDRESS")]
     nodes: Vec<String>,
     /// Where segments are named and compressed: by the nodes, or by the program's processes to spare the link
-    #[arg(long, value_parser = ["node", "client", "auto"], default_value = "node")]
+    #[arg(long, value_parser = ["node", "client", "auto"], default_value = "auto")]
     reduce: String,
     /// When closing a file returns: once its data is a durable version, or once the nodes hold it (the job's end
     /// then waits for the versions)
