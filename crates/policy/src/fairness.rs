@@ -19,6 +19,7 @@ pub mod anticipating;
 pub mod deadline;
 pub mod depth;
 pub mod fifo;
+pub mod max_min;
 pub mod sfq;
 pub mod sfq_depth;
 
@@ -164,7 +165,7 @@ impl Default for Settings {
             depth: Depth::Auto,
             quantum_bytes: 512 << 10,
             patience_ns: 20_000_000,
-            waiting_share: 0.04,
+            waiting_share: 0.035,
             lag_ns: 2_000_000_000,
         }
     }

@@ -24,6 +24,17 @@ struct Account {
     left: Time,
     /// Virtual length of its last request: by so much it may be ahead.
     step: f64,
+    usage: Usage,
+}
+
+/// How much of what its weight entitles it to an application used, over some hundreds of milliseconds.
+#[derive(Default)]
+struct Usage {
+    since: Time,
+    own_bytes: u64,
+    /// What all had started when the window began.
+    all_bytes: u64,
+    little: bool,
 }
 
 pub struct Anticipating {
@@ -143,10 +154,10 @@ impl Anticipating {
         self.reference.fade(self.virtual_time(), now, self.lag_ns);
     }
 
-    /// Virtual time that this server alone takes to give an application `lag_ns` of service.
-    fn largest_lag(&self, application: u32) -> f64 {
+    /// Virtual length of `ns` of all the service there is, here and elsewhere, for an application.
+    fn virtual_lag(&self, application: u32, ns: f64) -> f64 {
         let rate = self.depth.rate() + self.elsewhere.rate();
-        self.lag_ns * rate * self.queues.virtual_per_byte(application)
+        ns * rate * self.queues.virtual_per_byte(application)
     }
 
     /// Nobody is further ahead than the one furthest behind can make good in `lag_ns`.
@@ -156,7 +167,10 @@ impl Anticipating {
             .into_iter()
             .flatten()
             .filter(|&other| other != application)
-            .map(|other| self.accounts[other as usize].tag + self.largest_lag(other).max(self.largest_lag(application)))
+            .map(|other| {
+                self.accounts[other as usize].tag
+                    + self.virtual_lag(other, self.lag_ns).max(self.virtual_lag(application, self.lag_ns))
+            })
             .reduce(f64::min)
         else {
             return;
@@ -170,10 +184,10 @@ impl Anticipating {
     fn hold(&mut self, application: u32, step: f64, now: Time) -> Option<Time> {
         let (behind_tag, behind) = self.awaited.first()?;
         let tag = self.accounts[application as usize].tag;
-        if tag <= behind_tag + step {
+        if tag <= behind_tag + step.max(self.virtual_lag(behind, LEAD_NS)) {
             return None;
         }
-        if self.depth.full_rate().is_some() && !self.depth.is_stale(now) && self.budget.allows() {
+        if self.uses_its_share(behind, now) && self.depth.allows_holding(now) && self.budget.allows() {
             self.depth.held();
             let ends = self.leaving.first().map_or(Time(u64::MAX), |(at, _)| at);
             return Some(ends.min(now.after(self.budget.lasts_ns())));
@@ -182,14 +196,24 @@ impl Anticipating {
         None
     }
 
+    /// Waiting for one that does not use half its share helps it little and costs the others much.
+    fn uses_its_share(&mut self, application: u32, now: Time) -> bool {
+        let usage = &mut self.accounts[application as usize].usage;
+        let ns = now.since(usage.since);
+        if ns >= USAGE_NS {
+            let all_bytes = self.queues.started_bytes() - usage.all_bytes;
+            let entitled = all_bytes as f64 * self.queues.entitled_part(application);
+            let little = ns < 4 * USAGE_NS && (usage.own_bytes as f64) < USED_LEAST * entitled;
+            *usage = Usage { since: now, own_bytes: 0, all_bytes: self.queues.started_bytes(), little };
+        }
+        !usage.little
+    }
+
     /// Who cannot use its share even when waited for keeps a bounded claim to it.
     fn forgive(&mut self, behind: u32, tag: f64, now: Time) {
-        let lag = match self.elsewhere.is_active(behind, now) {
-            true => self.largest_lag(behind),
-            false => self.largest_lag(behind) * LOCAL_LAG_SHARE,
-        };
-        let claim = tag - lag;
-        let owed = claim - self.accounts[behind as usize].tag;
+        let lag_ns = if self.elsewhere.is_active(behind, now) { self.lag_ns } else { self.lag_ns * LOCAL_LAG_SHARE };
+        let lag = self.virtual_lag(behind, lag_ns);
+        let owed = tag - lag - self.accounts[behind as usize].tag;
         if owed > 0.0 {
             self.charge(behind, owed, now);
         }
@@ -202,6 +226,7 @@ impl Anticipating {
         let account = &mut self.accounts[application as usize];
         account.tag += virtual_length;
         account.step = virtual_length;
+        account.usage.own_bytes += started.cost_bytes;
         self.place(application, now);
         self.reference.follow(before, self.virtual_time(), now);
         started.started()
@@ -215,13 +240,27 @@ impl Anticipating {
     }
 }
 
+/// How far others may run ahead of one with nothing queued before they are held back: what it could catch up in this
+/// time. It costs no share in the long run and spares most waits.
+const LEAD_NS: f64 = 10_000_000.0;
+
+/// An application that does not use so much of its share, even when waited for, is not waited for.
+const USED_LEAST: f64 = 0.5;
+const USAGE_NS: u64 = 300_000_000;
+
 /// Of `lag_ns`, what an application may claim that only this server serves.
 const LOCAL_LAG_SHARE: f64 = 0.1;
 
 impl Scheduler for Anticipating {
     fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId {
         let flow = self.queues.add(parent, weight);
-        let account = Account { tag: self.reference.tag, patience: Patience::new(), left: Time(0), step: 0.0 };
+        let account = Account {
+            tag: self.reference.tag,
+            patience: Patience::new(),
+            left: Time(0),
+            step: 0.0,
+            usage: Usage::default(),
+        };
         match self.accounts.get_mut(flow.0 as usize) {
             Some(old) => *old = account,
             None => self.accounts.push(account),
@@ -288,6 +327,7 @@ impl Scheduler for Anticipating {
         };
         let Some((cell, head)) = self.queues.head(application) else { return Next::Nothing };
         if !self.admits(&head) {
+            self.depth.ran_full();
             return Next::Nothing;
         }
         let virtual_length = head.cost_bytes as f64 * self.queues.virtual_per_byte(application);

@@ -13,13 +13,15 @@ const FIRST_BYTES: u64 = 256 << 10;
 const LEAST_BYTES: u64 = 16 << 10;
 const MOST_BYTES: u64 = 64 << 20;
 
-/// A trial lasts at least so long and so many requests, so that a hundredth of the rate can be told from noise.
-const TRIAL_NS: u64 = 30_000_000;
-const TRIAL_REQUESTS: u64 = 48;
+/// A trial lasts at least so long, so many requests and so many times in service (parallel servers complete in
+/// clusters), so that a hundredth of the rate can be told from noise.
+const TRIAL_NS: u64 = 50_000_000;
+const TRIAL_REQUESTS: u64 = 96;
+const TRIAL_ROUNDS: u64 = 12;
 const TRIAL_LONGEST_NS: u64 = 2_000_000_000;
 
 /// Pauses between trials that taught nothing double between these.
-const PAUSE_LEAST_NS: u64 = 100_000_000;
+const PAUSE_LEAST_NS: u64 = 300_000_000;
 const PAUSE_MOST_NS: u64 = 8_000_000_000;
 
 /// The full rate is looked at again so often.
@@ -28,6 +30,14 @@ const STALE_NS: u64 = 10_000_000_000;
 /// More depth must gain this much of the rate; less depth may lose so much.
 const GAIN_WANTED: f64 = 1.02;
 const LOSS_ALLOWED: f64 = 0.99;
+
+/// Other than such a gain, what looks better must do so twice: servers are noisy, and a depth too large is kept long.
+const CLEAR_GAIN: f64 = 1.10;
+
+/// So plain a gain or loss is believed sooner.
+const PLAIN_GAIN: f64 = 1.25;
+const PLAIN_REQUESTS: u64 = 24;
+const PLAIN_ROUNDS: u64 = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Trial {
@@ -43,7 +53,9 @@ struct Measure {
     first: Option<Time>,
     requests: u64,
     bytes: u64,
-    ran_dry: bool,
+    /// How often there was room for more and nothing queued, and how often the depth kept something waiting.
+    dry: u64,
+    full: u64,
     held: bool,
 }
 
@@ -59,6 +71,7 @@ pub struct DepthControl {
     next_trial: Trial,
     next_trial_at: Time,
     pause_ns: u64,
+    won_once: bool,
     /// Bytes per nanosecond while busy, smoothed.
     rate: f64,
     last_completion: Time,
@@ -81,6 +94,7 @@ impl DepthControl {
             next_trial: Trial::Less,
             next_trial_at: Time(0),
             pause_ns: PAUSE_LEAST_NS,
+            won_once: false,
             rate: 0.0,
             last_completion: Time(0),
         }
@@ -109,14 +123,20 @@ impl DepthControl {
         (self.full_rate > 0.0).then_some(self.full_rate)
     }
 
-    /// Whether the full rate should be looked at again, without holding anything back meanwhile.
-    pub fn is_stale(&self, now: Time) -> bool {
-        now.since(self.looked_at) > STALE_NS
+    /// Whether requests may be held back on purpose: not before the full rate is known, not while another depth is
+    /// tried, and not when the full rate was last seen long ago.
+    pub fn allows_holding(&self, now: Time) -> bool {
+        self.full_rate > 0.0 && self.measure.trial == Trial::Cruise && now.since(self.looked_at) <= STALE_NS
     }
 
     /// Everything queued was started and there is room for more: what is measured now is not the server.
     pub fn ran_dry(&mut self) {
-        self.measure.ran_dry = true;
+        self.measure.dry += 1;
+    }
+
+    /// Something is queued and there is no room for it.
+    pub fn ran_full(&mut self) {
+        self.measure.full += 1;
     }
 
     /// Something queued is held back though there is room for it.
@@ -139,40 +159,59 @@ impl DepthControl {
             Some(first) => {
                 self.measure.requests += 1;
                 self.measure.bytes += cost_bytes;
-                let ns = now.since(first);
-                let enough = self.measure.requests >= TRIAL_REQUESTS && ns >= TRIAL_NS;
-                if enough || ns >= TRIAL_LONGEST_NS {
-                    self.end_trial(self.measure.bytes as f64 / ns.max(1) as f64, now);
+                let ns = now.since(first).max(1);
+                let rate = self.measure.bytes as f64 / ns as f64;
+                let rounds = ns / now.since(since).max(1);
+                let enough = rounds >= TRIAL_ROUNDS && self.measure.requests >= TRIAL_REQUESTS && ns >= TRIAL_NS;
+                let plain = rounds >= PLAIN_ROUNDS && self.measure.requests >= PLAIN_REQUESTS && self.is_plain(rate);
+                if enough || plain || ns >= TRIAL_LONGEST_NS {
+                    self.end_trial(rate, now);
                 }
             }
         }
     }
 
     fn floor_bytes(&self) -> u64 {
-        (2 * self.largest_bytes).max(LEAST_BYTES).min(MOST_BYTES)
+        (2 * self.largest_bytes).clamp(LEAST_BYTES, MOST_BYTES)
+    }
+
+    /// Far below the knee every step up is a large gain, and every step down a large loss.
+    fn is_plain(&self, rate: f64) -> bool {
+        match self.measure.trial {
+            Trial::Cruise => false,
+            Trial::More => rate >= PLAIN_GAIN * self.cruise_rate,
+            Trial::Less => rate <= self.cruise_rate / PLAIN_GAIN,
+        }
     }
 
     fn end_trial(&mut self, rate: f64, now: Time) {
-        let Measure { trial, ran_dry, held, .. } = self.measure;
-        let limited_by_depth = !ran_dry && !held;
+        let Measure { trial, dry, full, held, .. } = self.measure;
+        let limited_by_depth = full > dry && !held;
         let tried_bytes = self.bytes();
         if !held {
             self.looked_at = now;
         }
-        if limited_by_depth {
-            match trial {
-                Trial::Cruise => self.note_cruise(rate),
-                Trial::More => self.judge(rate >= self.cruise_rate * GAIN_WANTED, Trial::Less, tried_bytes, now),
-                Trial::Less => self.judge(rate >= self.cruise_rate * LOSS_ALLOWED, Trial::More, tried_bytes, now),
-            }
-        }
         self.full_rate = self.full_rate.max(rate);
-        let next = match trial {
-            Trial::Cruise if limited_by_depth && self.fixed.is_none() && now >= self.next_trial_at => {
-                self.trial_that_changes_something()
+        let gain = rate / self.cruise_rate;
+        let mut next = Trial::Cruise;
+        match trial {
+            Trial::Cruise if limited_by_depth => {
+                self.note_cruise(rate);
+                if self.fixed.is_none() && now >= self.next_trial_at {
+                    next = self.trial_that_changes_something();
+                }
             }
-            _ => Trial::Cruise,
-        };
+            // To have run dry can only have made the gain less than it was.
+            Trial::More if !held && (limited_by_depth || gain >= GAIN_WANTED) => {
+                self.judge(gain, GAIN_WANTED, tried_bytes, now);
+                if gain >= CLEAR_GAIN {
+                    self.cruise_rate = rate;
+                    next = Trial::More;
+                }
+            }
+            Trial::Less if limited_by_depth => self.judge(gain, LOSS_ALLOWED, tried_bytes, now),
+            _ => {}
+        }
         self.largest_bytes -= self.largest_bytes / 64;
         self.measure = Measure::of(next, now);
     }
@@ -195,16 +234,27 @@ impl DepthControl {
         self.full_rate = rate;
     }
 
-    /// Keeps what was tried and goes on the same way at once, or returns and tries the other way later.
-    fn judge(&mut self, better: bool, otherwise: Trial, tried_bytes: u64, now: Time) {
-        if better {
+    /// Keeps what was tried and goes on the same way at once, or returns and tries the other way; when that fails as
+    /// well, pauses.
+    fn judge(&mut self, gain: f64, wanted: f64, tried_bytes: u64, now: Time) {
+        if gain < wanted {
+            self.won_once = false;
+            if self.measure.trial == Trial::More {
+                self.next_trial = Trial::Less;
+                self.next_trial_at = now;
+            } else {
+                self.next_trial = Trial::More;
+                self.next_trial_at = now.after(self.pause_ns);
+                self.pause_ns = (2 * self.pause_ns).min(PAUSE_MOST_NS);
+            }
+        } else if self.won_once || gain >= CLEAR_GAIN {
+            self.won_once = false;
             self.bytes = tried_bytes;
             self.pause_ns = PAUSE_LEAST_NS;
             self.next_trial_at = now;
         } else {
-            self.next_trial = otherwise;
-            self.next_trial_at = now.after(self.pause_ns);
-            self.pause_ns = (2 * self.pause_ns).min(PAUSE_MOST_NS);
+            self.won_once = true;
+            self.next_trial_at = now;
         }
     }
 
@@ -223,6 +273,6 @@ impl DepthControl {
 
 impl Measure {
     fn of(trial: Trial, began: Time) -> Self {
-        Measure { trial, began, first: None, requests: 0, bytes: 0, ran_dry: false, held: false }
+        Measure { trial, began, first: None, requests: 0, bytes: 0, dry: 0, full: 0, held: false }
     }
 }

@@ -89,6 +89,7 @@ impl Scheduler for SfqDepth {
         };
         let Some((cell, head)) = self.queues.head(application) else { return Next::Nothing };
         if !self.queues.admits(head.cost_bytes, self.depth.bytes()) {
+            self.depth.ran_full();
             return Next::Nothing;
         }
         let virtual_length = head.cost_bytes as f64 * self.queues.virtual_per_byte(application);

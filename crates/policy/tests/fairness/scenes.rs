@@ -7,6 +7,10 @@ use crate::simulator::*;
 pub const LINK: Work = Work::Link { rate: 100.0 * MB_PER_S, latency_ns: 200_000 };
 pub const BRICK: Work = Work::Link { rate: 25.0 * MB_PER_S, latency_ns: 200_000 };
 
+/// Turnarounds of clients that do little else, and of clients that are held up now and then.
+pub const NORMAL: Think = Think { least_ns: 200_000, most_ns: 400_000, hiccup_one_in: 0, hiccup_ns: 0 };
+pub const ROUGH: Think = Think { least_ns: 200_000, most_ns: 3_000_000, hiccup_one_in: 100, hiccup_ns: 15_000_000 };
+
 pub fn settings(kind: Kind) -> Settings {
     Settings { kind, ..Settings::default() }
 }
@@ -20,6 +24,8 @@ pub fn scene(weights: &[u32], clients: Vec<Client>) -> Scene {
     Scene {
         settings: settings(Kind::Anticipating),
         weights: weights.to_vec(),
+        groups: Vec::new(),
+        group_of: Vec::new(),
         servers: vec![LINK],
         changes: Vec::new(),
         clients,

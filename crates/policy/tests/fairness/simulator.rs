@@ -95,6 +95,9 @@ impl Client {
 pub struct Scene {
     pub settings: Settings,
     pub weights: Vec<u32>,
+    /// Weights of groups, and by application its group; empty: no groups.
+    pub groups: Vec<u32>,
+    pub group_of: Vec<usize>,
     pub servers: Vec<Work>,
     /// At these times all servers' rates change to so many times the first.
     pub changes: Vec<(u64, f64)>,
@@ -218,7 +221,12 @@ impl<'a> World<'a> {
     fn new(scene: &'a Scene) -> Self {
         let servers = scene.servers.iter().map(|work| {
             let mut gate = scheduler(&scene.settings);
-            let applications = scene.weights.iter().map(|weight| gate.add(None, *weight)).collect::<Vec<_>>();
+            let groups: Vec<FlowId> = scene.groups.iter().map(|weight| gate.add(None, *weight)).collect();
+            let applications = scene.weights.iter().enumerate().map(|(application, weight)| {
+                let group = scene.group_of.get(application).map(|&group| groups[group]);
+                gate.add(group, *weight)
+            });
+            let applications = applications.collect();
             let lanes = if let Work::Parallel { parallel, .. } = work { *parallel } else { 1 };
             Server {
                 work: *work,
