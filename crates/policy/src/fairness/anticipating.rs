@@ -34,7 +34,9 @@ struct Usage {
     own_bytes: u64,
     /// What all had started when the window began.
     all_bytes: u64,
-    little: bool,
+    /// For so many more windows it is not waited for; then it is tried again, and if in vain left for twice as many.
+    unawaited: u32,
+    next_unawaited: u32,
 }
 
 pub struct Anticipating {
@@ -204,9 +206,15 @@ impl Anticipating {
             let all_bytes = self.queues.started_bytes() - usage.all_bytes;
             let entitled = all_bytes as f64 * self.queues.entitled_part(application);
             let little = ns < 4 * USAGE_NS && (usage.own_bytes as f64) < USED_LEAST * entitled;
-            *usage = Usage { since: now, own_bytes: 0, all_bytes: self.queues.started_bytes(), little };
+            let (unawaited, next_unawaited) = match usage.unawaited {
+                0 if little => (usage.next_unawaited.max(1), (2 * usage.next_unawaited).clamp(2, UNAWAITED_MOST)),
+                0 => (0, 1),
+                windows => (windows - 1, usage.next_unawaited),
+            };
+            let all_bytes = self.queues.started_bytes();
+            *usage = Usage { since: now, own_bytes: 0, all_bytes, unawaited, next_unawaited };
         }
-        !usage.little
+        usage.unawaited == 0
     }
 
     /// Who cannot use its share even when waited for keeps a bounded claim to it.
@@ -232,11 +240,11 @@ impl Anticipating {
         started.started()
     }
 
-    /// Small requests of an application that is behind pass the depth, up to a quarter of it.
+    /// Requests small beside the others pass the depth, up to a quarter of it.
     fn admits(&self, head: &Cell) -> bool {
         let depth = self.depth.bytes();
-        self.queues.admits(head.cost_bytes, depth)
-            || (head.cost_bytes <= depth / 8 && self.queues.admits(head.cost_bytes, depth + depth / 4))
+        let small = 4 * head.cost_bytes <= self.depth.largest_bytes();
+        self.queues.admits(head.cost_bytes, if small { depth + depth / 4 } else { depth })
     }
 }
 
@@ -247,6 +255,7 @@ const LEAD_NS: f64 = 10_000_000.0;
 /// An application that does not use so much of its share, even when waited for, is not waited for.
 const USED_LEAST: f64 = 0.5;
 const USAGE_NS: u64 = 300_000_000;
+const UNAWAITED_MOST: u32 = 16;
 
 /// Of `lag_ns`, what an application may claim that only this server serves.
 const LOCAL_LAG_SHARE: f64 = 0.1;
