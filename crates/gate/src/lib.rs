@@ -14,7 +14,9 @@ mod metrics;
 mod reload;
 mod s3;
 mod shares;
+mod socket;
 mod tls;
+mod wire;
 
 use std::net::SocketAddr;
 use std::path::Path;
