@@ -21,6 +21,8 @@ const UNSENT_BYTES: u32 = 256 << 10;
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_PROBES: u32 = 4;
+/// The state of the kernel's that is no connection (include/net/tcp_states.h).
+const TCP_CLOSE: u8 = 7;
 
 /// Connects to `host:port` with queues of the gate's size.
 pub(crate) async fn connect(server: &str) -> io::Result<TcpStream> {
@@ -68,6 +70,17 @@ pub(crate) fn available(stream: &TcpStream) -> usize {
 /// Asks not to be woken before so many bytes have arrived; the end of the connection always wakes.
 pub(crate) fn set_least_readable(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     set_option(stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+}
+
+/// Whether the kernel has forgotten the connection: both sides closed it, or one reset it.
+pub(crate) fn is_closed(stream: &TcpStream) -> bool {
+    // SAFETY: tcp_info is plain numbers, for which zeros are values.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let place = (&raw mut info).cast();
+    // SAFETY: the kernel writes at most `length` bytes to `place`, which has so many.
+    let status = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut length) };
+    status == 0 && info.tcpi_state == TCP_CLOSE
 }
 
 /// A closed connection has nothing on its way.

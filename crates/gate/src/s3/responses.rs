@@ -79,10 +79,10 @@ impl Connection {
         }
     }
 
-    /// Returns when the server has sent something. Operations that it does not answer for a while lose their turns.
+    /// Returns when the server has sent something. An operation that it does not answer for a while loses its turn.
     async fn answer_begins(&self) -> io::Result<()> {
         loop {
-            let patience = match self.pending.holds_turns() {
+            let patience = match self.pending.holds_turn() {
                 true => self.shares().patience(),
                 false => Duration::MAX,
             };
@@ -90,7 +90,7 @@ impl Connection {
                 biased;
                 holds = self.server.holds(1) => return holds,
                 () = self.pending.added() => {}
-                () = sleep(patience) => self.pending.give_turns_back(),
+                () = sleep(patience) => self.pending.give_turn_back(),
             }
         }
     }
