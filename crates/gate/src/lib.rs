@@ -1,0 +1,3 @@
+//! Transparent fair proxies for unmodified data servers.
+
+pub mod exchange;
