@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::convert::Infallible;
-use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -33,10 +32,9 @@ pub trait Server {
 /// By name: the address of the upstream server.
 pub type Servers = Vec<(Rc<str>, Rc<dyn Server>)>;
 
-/// Where other gates are.
+/// How to speak with the other gates.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    pub address: SocketAddr,
     /// May hold this gate's own address.
     pub peers: Vec<SocketAddr>,
     pub interval: Duration,
@@ -76,23 +74,9 @@ impl Link {
         self.exchange.borrow().traffic().clone()
     }
 
-    /// Exchanges until dropped; without settings between the servers of this gate only. Fails when the address cannot
-    /// be had.
-    pub async fn run(&self, settings: Option<&Settings>) -> io::Result<Infallible> {
-        let Some(settings) = settings else {
-            self.exchange.borrow_mut().reconfigure(None, 0);
-            return Ok(self.tick_alone().await);
-        };
-        let socket = UdpSocket::bind(settings.address).await.map_err(|error| {
-            io::Error::new(error.kind(), format!("[exchange] address = \"{}\": {error}", settings.address))
-        })?;
-        let is_other = |peer: &&SocketAddr| **peer != settings.address;
-        let others = settings.peers.iter().filter(is_other).copied().collect::<Vec<_>>();
-        self.exchange.borrow_mut().reconfigure(settings.key.clone(), others.len());
-        self.talk(&socket, settings, &others).await
-    }
-
-    async fn tick_alone(&self) -> Infallible {
+    /// Exchanges between the servers of this gate only, until dropped.
+    pub async fn tick_alone(&self) -> Infallible {
+        self.exchange.borrow_mut().reconfigure(None, 0);
         let mut ticks = ticks(INTERVAL);
         loop {
             ticks.tick().await;
@@ -100,7 +84,11 @@ impl Link {
         }
     }
 
-    async fn talk(&self, socket: &UdpSocket, settings: &Settings, others: &[SocketAddr]) -> io::Result<Infallible> {
+    /// Exchanges with peers, until dropped.
+    pub async fn talk(&self, socket: &UdpSocket, settings: &Settings) -> Infallible {
+        let is_other = |peer: &&SocketAddr| Some(**peer) != socket.local_addr().ok();
+        let others: Vec<SocketAddr> = settings.peers.iter().filter(is_other).copied().collect();
+        self.exchange.borrow_mut().reconfigure(settings.key.clone(), others.len());
         let mut ticks = ticks(settings.interval);
         // One byte more than a packet may have: what is longer is seen to be.
         let mut buffer = [0; MOST_BYTES + 1];
@@ -108,7 +96,7 @@ impl Link {
             tokio::select! {
                 _ = ticks.tick() => {
                     for packet in self.tick() {
-                        for peer in others {
+                        for peer in &others {
                             let _ = socket.send_to(&packet, peer).await;
                         }
                     }
@@ -206,15 +194,14 @@ mod tests {
         link
     }
 
-    /// Addresses that were free a moment ago.
-    fn free_addresses(count: usize) -> Vec<SocketAddr> {
-        let sockets: Vec<_> = (0..count).map(|_| std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).collect();
-        sockets.iter().map(|socket| socket.local_addr().unwrap()).collect()
+    async fn sockets() -> ([UdpSocket; 2], Vec<SocketAddr>) {
+        let sockets = [UdpSocket::bind("127.0.0.1:0").await.unwrap(), UdpSocket::bind("127.0.0.1:0").await.unwrap()];
+        let addresses = sockets.iter().map(|socket| socket.local_addr().unwrap()).collect();
+        (sockets, addresses)
     }
 
-    fn settings(addresses: &[SocketAddr], own: usize, secret: &str) -> Settings {
-        let key = Some(Key::from_secret(secret));
-        Settings { address: addresses[own], peers: addresses.to_vec(), interval: Duration::from_millis(5), key }
+    fn settings(peers: &[SocketAddr], secret: &str) -> Settings {
+        Settings { peers: peers.to_vec(), interval: Duration::from_millis(5), key: Some(Key::from_secret(secret)) }
     }
 
     fn wait_for(what: impl AsyncFnOnce()) {
@@ -232,9 +219,9 @@ mod tests {
     fn gates_hear_over_sockets_what_others_served_and_each_server_of_its_neighbour() {
         wait_for(async || {
             let disks: Vec<Rc<Disk>> = (0..3).map(|_| Rc::default()).collect();
-            let addresses = free_addresses(2);
+            let (sockets, addresses) = sockets().await;
             let (left, right) = (gate(1, &disks[..2]), gate(2, &disks[2..]));
-            let (ours, theirs) = (settings(&addresses, 0, "river"), settings(&addresses, 1, "river"));
+            let settings = settings(&addresses, "river");
             let story = async {
                 disks.iter().for_each(|disk| *disk.charged.borrow_mut() = 1 << 20);
                 until(|| left.live_peers() == 1 && right.live_peers() == 1).await;
@@ -246,8 +233,8 @@ mod tests {
                 until(|| (0..3).all(|n| *disks[n].elsewhere.borrow() == before[n] + gained[n])).await;
             };
             tokio::select! {
-                end = left.run(Some(&ours)) => panic!("{end:?}"),
-                end = right.run(Some(&theirs)) => panic!("{end:?}"),
+                _ = left.talk(&sockets[0], &settings) => {}
+                _ = right.talk(&sockets[1], &settings) => {}
                 () = story => {}
             }
             assert_eq!(left.traffic().refused, 0);
@@ -258,12 +245,12 @@ mod tests {
     fn who_does_not_know_the_key_is_not_heard() {
         wait_for(async || {
             let disks: Vec<Rc<Disk>> = (0..2).map(|_| Rc::default()).collect();
-            let addresses = free_addresses(2);
+            let (sockets, addresses) = sockets().await;
             let (left, right) = (gate(1, &disks[..1]), gate(2, &disks[1..]));
-            let (ours, theirs) = (settings(&addresses, 0, "river"), settings(&addresses, 1, "lake"));
+            let (ours, theirs) = (settings(&addresses, "river"), settings(&addresses, "lake"));
             tokio::select! {
-                end = left.run(Some(&ours)) => panic!("{end:?}"),
-                end = right.run(Some(&theirs)) => panic!("{end:?}"),
+                _ = left.talk(&sockets[0], &ours) => {}
+                _ = right.talk(&sockets[1], &theirs) => {}
                 () = until(|| left.traffic().refused > 3 && right.traffic().refused > 3) => {}
             }
             assert_eq!((left.live_peers(), right.live_peers()), (0, 0));
@@ -276,15 +263,5 @@ mod tests {
         assert!(is_peer("10.0.0.2".parse().unwrap(), &peers));
         assert!(is_peer("::ffff:10.0.0.2".parse().unwrap(), &peers));
         assert!(!is_peer("10.0.0.3".parse().unwrap(), &peers));
-    }
-
-    #[test]
-    fn an_address_that_is_taken_is_named() {
-        wait_for(async || {
-            let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-            let addresses = [taken.local_addr().unwrap()];
-            let error = gate(1, &[]).run(Some(&settings(&addresses, 0, "river"))).await.unwrap_err();
-            assert!(error.to_string().contains(&addresses[0].to_string()), "{error}");
-        });
     }
 }
