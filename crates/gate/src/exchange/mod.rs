@@ -5,6 +5,7 @@
 //! carries what one server of a gate served over to the gate's other servers. What is said costs at most a thousandth
 //! of the bytes it is about, besides a small keep-alive; when nothing is heard, each gate is fair by itself.
 
+mod exchanging;
 pub mod link;
 pub mod packet;
 mod peers;
@@ -14,6 +15,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+pub(crate) use exchanging::{Bound, Exchanging};
+pub(crate) use link::Link;
 use packet::{GateId, Key, MOST_ENTRIES, NameHash, Packet, Refusal};
 use peers::Peers;
 pub use report::Charged;
