@@ -173,22 +173,10 @@ impl Anticipating {
         if tag <= behind_tag + step {
             return None;
         }
-        let knee = self.depth.knee_bytes();
-        let in_flight = self.queues.in_flight_bytes() as f64;
-        let missing = if in_flight < knee {
-            1.0 - in_flight / knee
-        } else if in_flight > 0.0 {
-            0.0
-        } else {
-            1.0
-        };
-        let expected_ns = self.accounts[behind as usize].patience.mean_ns();
-        if self.budget.allows(missing, expected_ns) {
-            self.budget.hold(missing);
-            self.depth.ran_dry();
+        if self.depth.full_rate().is_some() && !self.depth.is_stale(now) && self.budget.allows() {
+            self.depth.held();
             let ends = self.leaving.first().map_or(Time(u64::MAX), |(at, _)| at);
-            let lasts = now.after(self.budget.lasts_ns(missing).clamp(10_000, self.patience_ns.max(10_000)));
-            return Some(ends.min(lasts));
+            return Some(ends.min(now.after(self.budget.lasts_ns())));
         }
         self.forgive(behind, tag, now);
         None
@@ -208,7 +196,6 @@ impl Anticipating {
     }
 
     fn start(&mut self, application: u32, cell: u32, virtual_length: f64, now: Time) -> Next {
-        self.budget.release();
         let started = self.queues.start(cell, now);
         self.depth.started(started.cost_bytes);
         let before = self.virtual_time();
@@ -294,7 +281,6 @@ impl Scheduler for Anticipating {
     fn next(&mut self, now: Time) -> Next {
         self.catch_up(now);
         let Some((_, application)) = self.queued.first() else {
-            self.budget.release();
             if self.queues.in_flight_bytes() < self.depth.bytes() {
                 self.depth.ran_dry();
             }
@@ -302,7 +288,6 @@ impl Scheduler for Anticipating {
         };
         let Some((cell, head)) = self.queues.head(application) else { return Next::Nothing };
         if !self.admits(&head) {
-            self.budget.release();
             return Next::Nothing;
         }
         let virtual_length = head.cost_bytes as f64 * self.queues.virtual_per_byte(application);
@@ -314,18 +299,21 @@ impl Scheduler for Anticipating {
 
     fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) {
         let Some(cell) = self.queues.complete(flow, id, now) else { return };
+        let busy = self.queued.first().is_some();
+        self.budget.settle(now, busy);
+        if let Some(full_rate) = self.depth.full_rate().filter(|_| busy) {
+            self.budget.completed(cell.cost_bytes as f64 / full_rate);
+        }
         self.depth.completed(cell.cost_bytes, cell.since, self.queues.in_flight_bytes(), now);
         let application = self.queues.application(flow.0);
         let unserved = cell.cost_bytes.saturating_sub(served_bytes);
         if unserved > 0 {
             self.charge(application, -(unserved as f64) * self.queues.virtual_per_byte(application), now);
         }
-        if self.queues.queued(application) == 0 {
-            self.accounts[application as usize].patience.completed(now);
-            if self.queues.in_service(application) == 0 {
-                self.accounts[application as usize].left = now;
-                self.place(application, now);
-            }
+        self.accounts[application as usize].patience.completed(now);
+        if self.queues.queued(application) == 0 && self.queues.in_service(application) == 0 {
+            self.accounts[application as usize].left = now;
+            self.place(application, now);
         }
     }
 

@@ -1,50 +1,56 @@
-//! What waiting may cost: a bucket of nanoseconds of the server's time, filled at a small share of the time in which
-//! something is queued, drained by holding requests back while the server has too little to do.
+//! What waiting may cost: of the server's full rate, at most a small share may be lost while something is queued.
+//!
+//! No model of the server says what a wait costs; it is measured. The balance, in nanoseconds of the server's time,
+//! gains what completions were worth at the full rate and loses (1 - share) of the time that passes.
 
 use super::Time;
 
-/// The most saved up: two of the longest waits.
+/// The most saved up (two of the longest waits, or so many of the largest requests), and the part of it that must
+/// have come back before waiting begins again.
 const MOST_NS: f64 = 40_000_000.0;
+const MOST_REQUESTS: f64 = 8.0;
+const RESUME_PART: f64 = 0.25;
 
 pub struct Budget {
     share: f64,
     left_ns: f64,
+    most_ns: f64,
     settled: Time,
-    /// While holding: the share of the server that idles.
-    missing: Option<f64>,
+    exhausted: bool,
 }
 
 impl Budget {
     pub fn new(share: f64) -> Self {
-        Budget { share, left_ns: MOST_NS, settled: Time(0), missing: None }
+        Budget { share, left_ns: MOST_NS, most_ns: MOST_NS, settled: Time(0), exhausted: false }
     }
 
-    /// Accounts the time since the last call. `busy`: something was queued.
+    /// Accounts the time since the last call. `busy`: something was queued throughout.
     pub fn settle(&mut self, now: Time, busy: bool) {
-        let ns = now.since(self.settled) as f64;
+        if busy {
+            self.left_ns -= (1.0 - self.share) * now.since(self.settled) as f64;
+        }
         self.settled = self.settled.max(now);
-        let gained = if busy { ns * self.share } else { 0.0 };
-        self.left_ns = (self.left_ns + gained - ns * self.missing.unwrap_or(0.0)).min(MOST_NS);
     }
 
-    /// Whether to hold (or go on holding) at this loss. To begin needs what the wait is expected to cost.
-    pub fn allows(&self, missing: f64, expected_ns: f64) -> bool {
-        let needed = if self.missing.is_some() { 0.0 } else { missing * expected_ns };
-        missing <= 0.0 || self.left_ns > needed
+    /// A request was completed while something was queued; it was worth this much of the server's time.
+    pub fn completed(&mut self, worth_ns: f64) {
+        self.most_ns = MOST_NS.max(MOST_REQUESTS * worth_ns);
+        self.left_ns += worth_ns;
     }
 
-    /// From now on this share of the server idles on purpose.
-    pub fn hold(&mut self, missing: f64) {
-        self.missing = Some(missing);
+    /// Whether a wait may begin or go on.
+    pub fn allows(&mut self) -> bool {
+        self.left_ns = self.left_ns.clamp(-self.most_ns, self.most_ns);
+        if self.left_ns <= 0.0 {
+            self.exhausted = true;
+        } else if self.left_ns > RESUME_PART * self.most_ns {
+            self.exhausted = false;
+        }
+        !self.exhausted
     }
 
-    pub fn release(&mut self) {
-        self.missing = None;
-    }
-
-    /// How long the bucket lasts at this loss.
-    pub fn lasts_ns(&self, missing: f64) -> u64 {
-        let net = missing - self.share;
-        if net <= 0.0 { u64::MAX } else { (self.left_ns.max(0.0) / net) as u64 }
+    /// How long it lasts if nothing completes.
+    pub fn lasts_ns(&self) -> u64 {
+        (self.left_ns / (1.0 - self.share)).max(10_000.0) as u64
     }
 }

@@ -22,6 +22,9 @@ const TRIAL_LONGEST_NS: u64 = 2_000_000_000;
 const PAUSE_LEAST_NS: u64 = 100_000_000;
 const PAUSE_MOST_NS: u64 = 8_000_000_000;
 
+/// The full rate is looked at again so often.
+const STALE_NS: u64 = 10_000_000_000;
+
 /// More depth must gain this much of the rate; less depth may lose so much.
 const GAIN_WANTED: f64 = 1.02;
 const LOSS_ALLOWED: f64 = 0.99;
@@ -41,6 +44,7 @@ struct Measure {
     requests: u64,
     bytes: u64,
     ran_dry: bool,
+    held: bool,
 }
 
 /// The depth of one server, and what was learnt of it on the way.
@@ -50,14 +54,13 @@ pub struct DepthControl {
     largest_bytes: u64,
     measure: Measure,
     cruise_rate: f64,
+    full_rate: f64,
+    looked_at: Time,
     next_trial: Trial,
     next_trial_at: Time,
     pause_ns: u64,
     /// Bytes per nanosecond while busy, smoothed.
     rate: f64,
-    /// The shortest times in service of this and the last few seconds.
-    least_ns: [u64; 2],
-    least_since: Time,
     last_completion: Time,
 }
 
@@ -73,12 +76,12 @@ impl DepthControl {
             largest_bytes: 0,
             measure: Measure::of(Trial::Cruise, Time(0)),
             cruise_rate: 0.0,
+            full_rate: 0.0,
+            looked_at: Time(0),
             next_trial: Trial::Less,
             next_trial_at: Time(0),
             pause_ns: PAUSE_LEAST_NS,
             rate: 0.0,
-            least_ns: [u64::MAX; 2],
-            least_since: Time(0),
             last_completion: Time(0),
         }
     }
@@ -96,20 +99,29 @@ impl DepthControl {
         bytes.clamp(self.floor_bytes(), MOST_BYTES)
     }
 
-    /// Outstanding bytes below which the server surely idles: its rate times the shortest time in service.
-    pub fn knee_bytes(&self) -> f64 {
-        let least_ns = self.least_ns[0].min(self.least_ns[1]);
-        if least_ns == u64::MAX { 0.0 } else { (self.rate * least_ns as f64).min(self.bytes as f64) }
-    }
-
-    /// Bytes per nanosecond that the server gives while busy.
+    /// Bytes per nanosecond that the server gave lately.
     pub fn rate(&self) -> f64 {
         self.rate
+    }
+
+    /// Bytes per nanosecond that it gives when it always has as much as it needs; `None` before that was seen.
+    pub fn full_rate(&self) -> Option<f64> {
+        (self.full_rate > 0.0).then_some(self.full_rate)
+    }
+
+    /// Whether the full rate should be looked at again, without holding anything back meanwhile.
+    pub fn is_stale(&self, now: Time) -> bool {
+        now.since(self.looked_at) > STALE_NS
     }
 
     /// Everything queued was started and there is room for more: what is measured now is not the server.
     pub fn ran_dry(&mut self) {
         self.measure.ran_dry = true;
+    }
+
+    /// Something queued is held back though there is room for it.
+    pub fn held(&mut self) {
+        self.measure.held = true;
     }
 
     pub fn started(&mut self, cost_bytes: u64) {
@@ -118,9 +130,8 @@ impl DepthControl {
 
     /// A request of `cost_bytes` started at `since` is complete; `in_flight_bytes` remain.
     pub fn completed(&mut self, cost_bytes: u64, since: Time, in_flight_bytes: u64, now: Time) {
-        self.note_time_in_service(now.since(since), now);
         self.note_rate(cost_bytes, now, in_flight_bytes);
-        if self.fixed.is_some() || since < self.measure.began {
+        if since < self.measure.began {
             return;
         }
         match self.measure.first {
@@ -142,17 +153,24 @@ impl DepthControl {
     }
 
     fn end_trial(&mut self, rate: f64, now: Time) {
-        let Measure { trial, ran_dry, .. } = self.measure;
+        let Measure { trial, ran_dry, held, .. } = self.measure;
+        let limited_by_depth = !ran_dry && !held;
         let tried_bytes = self.bytes();
-        if !ran_dry {
+        if !held {
+            self.looked_at = now;
+        }
+        if limited_by_depth {
             match trial {
                 Trial::Cruise => self.note_cruise(rate),
                 Trial::More => self.judge(rate >= self.cruise_rate * GAIN_WANTED, Trial::Less, tried_bytes, now),
                 Trial::Less => self.judge(rate >= self.cruise_rate * LOSS_ALLOWED, Trial::More, tried_bytes, now),
             }
         }
+        self.full_rate = self.full_rate.max(rate);
         let next = match trial {
-            Trial::Cruise if !ran_dry && now >= self.next_trial_at => self.trial_that_changes_something(),
+            Trial::Cruise if limited_by_depth && self.fixed.is_none() && now >= self.next_trial_at => {
+                self.trial_that_changes_something()
+            }
             _ => Trial::Cruise,
         };
         self.largest_bytes -= self.largest_bytes / 64;
@@ -174,6 +192,7 @@ impl DepthControl {
             self.next_trial_at = Time(0);
         }
         self.cruise_rate = rate;
+        self.full_rate = rate;
     }
 
     /// Keeps what was tried and goes on the same way at once, or returns and tries the other way later.
@@ -187,14 +206,6 @@ impl DepthControl {
             self.next_trial_at = now.after(self.pause_ns);
             self.pause_ns = (2 * self.pause_ns).min(PAUSE_MOST_NS);
         }
-    }
-
-    fn note_time_in_service(&mut self, ns: u64, now: Time) {
-        if now.since(self.least_since) > 2_000_000_000 {
-            self.least_ns = [u64::MAX, self.least_ns[0]];
-            self.least_since = now;
-        }
-        self.least_ns[0] = self.least_ns[0].min(ns);
     }
 
     /// A mean over some tens of milliseconds of completions, not counting time in which the server was empty.
@@ -212,6 +223,6 @@ impl DepthControl {
 
 impl Measure {
     fn of(trial: Trial, began: Time) -> Self {
-        Measure { trial, began, first: None, requests: 0, bytes: 0, ran_dry: false }
+        Measure { trial, began, first: None, requests: 0, bytes: 0, ran_dry: false, held: false }
     }
 }

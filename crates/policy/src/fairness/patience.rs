@@ -1,5 +1,5 @@
 //! How long to wait for an application that has nothing queued: learnt from its turnaround, the time from a completion
-//! that leaves it with nothing queued to its next request (anticipatory scheduling, Iyer and Druschel, SOSP 2001).
+//! to its next request (anticipatory scheduling, Iyer and Druschel, SOSP 2001).
 
 use super::Time;
 
@@ -20,7 +20,7 @@ impl Patience {
         Patience { mean_ns: FIRST_MEAN_NS, deviation_ns: FIRST_DEVIATION_NS, waiting_since: None }
     }
 
-    /// A request was completed and nothing is queued.
+    /// A request was completed.
     pub fn completed(&mut self, now: Time) {
         self.waiting_since.get_or_insert(now);
     }
@@ -41,9 +41,5 @@ impl Patience {
             return 0;
         }
         ((self.mean_ns + 4.0 * self.deviation_ns) as u64).min(most_ns)
-    }
-
-    pub fn mean_ns(&self) -> f64 {
-        self.mean_ns
     }
 }

@@ -74,27 +74,30 @@ fn explore() {
             }
         }
     }
-    for (m, n) in [(40, 20), (48, 12), (56, 7), (48, 3)] {
-        for striped in [true, false] {
-            let mut c = vec![];
-            if striped {
-                c.extend((0..m).flat_map(|_| at_each(0, 1, 256 * KIB, NORMAL, &four)));
-                c.extend((0..n).flat_map(|_| at_each(1, 1, 256 * KIB, NORMAL, &four)));
-            } else {
-                c.extend(crowd(0, m, 256 * KIB, NORMAL, &four));
-                c.extend(crowd(1, n, 256 * KIB, NORMAL, &four));
+    for size in [64, 256] {
+        for (m, n) in [(40, 20), (48, 12), (56, 7), (48, 3)] {
+            for striped in [true, false] {
+                let mut c = vec![];
+                if striped {
+                    c.extend((0..m).flat_map(|_| at_each(0, 1, size * KIB, NORMAL, &four)));
+                    c.extend((0..n).flat_map(|_| at_each(1, 1, size * KIB, NORMAL, &four)));
+                } else {
+                    c.extend(crowd(0, m, size * KIB, NORMAL, &four));
+                    c.extend(crowd(1, n, size * KIB, NORMAL, &four));
+                }
+                let mut sc = scene(&[1, 1], c);
+                sc.servers = vec![BRICK; 4];
+                sc.exchange_ns = 25 * MS;
+                show(&format!("clients {m}:{n} striped {striped}"), &run(&sc));
             }
-            let mut sc = scene(&[1, 1], c);
-            sc.servers = vec![BRICK; 4];
-            sc.exchange_ns = 25 * MS;
-            show(&format!("clients {m}:{n} striped {striped}"), &run(&sc));
         }
     }
     {
         // 28:3, each of the three at one server.
-        let mut c: Vec<Client> = (0..28).flat_map(|_| at_each(0, 1, 256 * KIB, NORMAL, &four)).collect();
+        let size = 64;
+        let mut c: Vec<Client> = (0..28).flat_map(|_| at_each(0, 1, size * KIB, NORMAL, &four)).collect();
         for s in 0..3 {
-            c.extend(at_each(1, 1, 256 * KIB, NORMAL, &[s]));
+            c.extend(at_each(1, 1, size * KIB, NORMAL, &[s]));
         }
         let mut sc = scene(&[1, 1], c);
         sc.servers = vec![BRICK; 4];
