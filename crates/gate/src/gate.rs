@@ -11,13 +11,17 @@ use crate::applications::Applications;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::Result;
+use crate::exchange::{Bound, Exchanging};
 use crate::listener::Listener;
+use crate::metrics::{Door, Metrics};
 use crate::shares::Shares;
 use crate::tls::Ends;
 
 pub(crate) struct Gate {
     clock: Rc<Clock>,
     pub applications: Rc<Applications>,
+    exchanging: Exchanging,
+    metrics: Rc<Metrics>,
     state: RefCell<State>,
 }
 
@@ -41,13 +45,18 @@ impl Gate {
             listeners: Vec::new(),
         };
         let applications = Rc::new(Applications::new(config));
-        let gate = Rc::new(Gate { clock, applications, state: RefCell::new(state) });
+        let exchanging = Exchanging::new()?;
+        let metrics = Metrics::new(applications.clone(), exchanging.link().clone());
+        let gate = Rc::new(Gate { clock, applications, exchanging, metrics, state: RefCell::new(state) });
+        let (bound, door) = (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
         gate.listen(config)?;
+        gate.observe(config, bound, door);
         Ok(gate)
     }
 
     /// Takes over another configuration whole, or, when it cannot listen somewhere, nothing of it. Connections stay.
     pub fn apply(self: &Rc<Self>, config: &Config) -> Result<()> {
+        let (bound, door) = (self.exchanging.bind(config.exchange.as_ref())?, self.metrics.bind(config.metrics)?);
         self.listen(config)?;
         self.applications.apply(config);
         let mut state = self.state.borrow_mut();
@@ -56,7 +65,16 @@ impl Gate {
         let shares: Vec<_> = state.shares.values().cloned().collect();
         drop(state);
         shares.iter().for_each(|shares| shares.apply(&config.settings, config.operation_bytes));
+        self.observe(config, bound, door);
         Ok(())
+    }
+
+    /// Tells the exchange and the metrics of all servers there are now.
+    fn observe(&self, config: &Config, bound: Bound, door: Door) {
+        let shares = self.all_shares();
+        let names: Vec<Rc<str>> = self.applications.all().iter().map(|one| one.name().clone()).collect();
+        self.exchanging.serve(config.exchange.as_ref(), bound, &shares, &names);
+        self.metrics.serve(door, shares);
     }
 
     /// Where the gate listens, in the order of the file.

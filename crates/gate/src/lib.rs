@@ -8,6 +8,7 @@ mod applications;
 mod clock;
 mod config;
 mod error;
+pub mod exchange;
 mod gate;
 mod listener;
 mod metrics;
