@@ -41,7 +41,7 @@ impl Pending {
     /// Only the request that is next to be answered keeps its turn: those behind it would hold what its answer needs.
     pub fn push(&self, mut asked: Asked) {
         if !self.requests.borrow().is_empty() {
-            asked.turn.take().into_iter().for_each(|turn| turn.complete(0));
+            asked.turn.take().into_iter().for_each(|turn| turn.give_back(0));
         }
         self.requests.borrow_mut().push_back(asked);
         self.added.notify_one();
@@ -63,7 +63,7 @@ impl Pending {
     /// The server works on something else, or sleeps: others shall have the turn. The operation is paid.
     pub fn give_turn_back(&self) {
         let turn = self.requests.borrow_mut().front_mut().and_then(|asked| asked.turn.take());
-        turn.into_iter().for_each(|turn| turn.complete(0));
+        turn.into_iter().for_each(|turn| turn.give_back(0));
     }
 
     /// The first, whose answer has come. `is_tunnel`: what follows is not HTTP.

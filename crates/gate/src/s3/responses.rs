@@ -99,6 +99,10 @@ impl Connection {
         let is_tunnel = response.status == 101 || response.body == Body::Rest;
         let Some(asked) = self.pending.answer(response.status == 101) else { return Ok(()) };
         let Asked { stream, turn, began, .. } = asked;
+        if turn.is_none() {
+            // Given back too early, perhaps: a server may need its time for everything.
+            self.shares().note_service(self.shares().clock().now().since(began));
+        }
         let mut body = response.body;
         let passed = if body.promised().is_some_and(|promised| promised <= SMALL_BODY) {
             self.small_response(&mut body, &stream, turn).await
@@ -137,7 +141,7 @@ impl Connection {
             };
             let gathered = self.server.gathers(wanted, self.shares().patience()).await;
             if !gathered.map_err(|error| End::Broken(Broken::Reading(error)))? {
-                held.complete(0);
+                held.give_back(0);
                 self.server.holds(1).await.map_err(|error| End::Broken(Broken::Reading(error)))?;
                 continue;
             }
