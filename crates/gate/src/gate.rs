@@ -12,12 +12,15 @@ use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::Result;
 use crate::listener::Listener;
+use crate::rpc::Budget;
 use crate::shares::Shares;
 use crate::tls::Ends;
 
 pub(crate) struct Gate {
     clock: Rc<Clock>,
     pub applications: Rc<Applications>,
+    /// What RPC calls may hold while they wait, at all listeners together.
+    pub call_memory: Rc<Budget>,
     state: RefCell<State>,
 }
 
@@ -41,7 +44,8 @@ impl Gate {
             listeners: Vec::new(),
         };
         let applications = Rc::new(Applications::new(config));
-        let gate = Rc::new(Gate { clock, applications, state: RefCell::new(state) });
+        let call_memory = Budget::new(config.call_memory_bytes);
+        let gate = Rc::new(Gate { clock, applications, call_memory, state: RefCell::new(state) });
         gate.listen(config)?;
         Ok(gate)
     }
@@ -50,6 +54,7 @@ impl Gate {
     pub fn apply(self: &Rc<Self>, config: &Config) -> Result<()> {
         self.listen(config)?;
         self.applications.apply(config);
+        self.call_memory.set_limit(config.call_memory_bytes);
         let mut state = self.state.borrow_mut();
         state.settings = config.settings.clone();
         state.operation_bytes = config.operation_bytes;

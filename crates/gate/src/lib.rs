@@ -12,6 +12,7 @@ mod gate;
 mod listener;
 mod metrics;
 mod reload;
+pub mod rpc;
 mod s3;
 mod shares;
 mod tls;
