@@ -8,4 +8,5 @@ pub mod blocks;
 pub mod containers;
 pub mod layouts;
 pub mod messages;
+pub mod rpc;
 pub mod tables;
