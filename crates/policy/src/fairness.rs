@@ -8,12 +8,18 @@
 //! Costs and depth are bytes, times are nanoseconds on the caller's clock, and nothing here reads a clock. What each
 //! scheduler computes, and the measured trade-offs, stand in `docs/fairness.md`.
 
+mod budget;
+mod elsewhere;
 mod heap;
+mod patience;
 mod queues;
 mod sfq_tags;
 
+pub mod anticipating;
 pub mod deadline;
+pub mod depth;
 pub mod fifo;
+pub mod max_min;
 pub mod sfq;
 pub mod sfq_depth;
 
@@ -144,11 +150,24 @@ pub struct Settings {
     pub depth: Depth,
     /// What a stream of weight 1 may start before the next stream of its application has its turn.
     pub quantum_bytes: u64,
+    /// Longest wait for an application that has nothing queued.
+    pub patience_ns: u64,
+    /// Share of the time (0 to 1) that the server may idle by such waits.
+    pub waiting_share: f64,
+    /// What an application is behind others is kept as long as the servers can make it good within this.
+    pub lag_ns: u64,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { kind: Kind::default(), depth: Depth::Auto, quantum_bytes: 512 << 10 }
+        Settings {
+            kind: Kind::default(),
+            depth: Depth::Auto,
+            quantum_bytes: 512 << 10,
+            patience_ns: 20_000_000,
+            waiting_share: 0.035,
+            lag_ns: 2_000_000_000,
+        }
     }
 }
 
@@ -158,6 +177,7 @@ pub fn scheduler(settings: &Settings) -> Box<dyn Scheduler> {
         Kind::Fifo => Box::new(fifo::Fifo::new(settings)),
         Kind::Sfq => Box::new(sfq::Sfq::new(settings)),
         Kind::Deadline => Box::new(deadline::Deadline::new(settings)),
-        Kind::SfqD | Kind::Anticipating => Box::new(sfq_depth::SfqDepth::new(settings)),
+        Kind::Anticipating => Box::new(anticipating::Anticipating::new(settings)),
+        Kind::SfqD => Box::new(sfq_depth::SfqDepth::new(settings)),
     }
 }

@@ -20,14 +20,6 @@ impl<K: Copy + PartialOrd> Heap<K> {
         self.items.first().copied()
     }
 
-    /// The least key but the first, which is at one of two places.
-    pub fn second(&self) -> Option<(K, u32)> {
-        match (self.items.get(1), self.items.get(2)) {
-            (Some(left), Some(right)) if right.0 < left.0 => Some(*right),
-            (left, _) => left.copied(),
-        }
-    }
-
     pub fn contains(&self, number: u32) -> bool {
         self.places.get(number as usize).is_some_and(|&place| place != ABSENT)
     }
@@ -117,7 +109,6 @@ mod tests {
             }
             model.sort();
             assert_eq!(heap.first().map(|item| item.0), model.first().map(|item| item.0));
-            assert_eq!(heap.second().map(|item| item.0), model.get(1).map(|item| item.0));
         }
     }
 }

@@ -73,6 +73,9 @@ pub struct Queues {
     quantum_bytes: u64,
     in_flight_bytes: u64,
     in_flight_count: u64,
+    /// Weights of the top nodes that are present.
+    present_weight: u64,
+    started_bytes: u64,
 }
 
 impl Queues {
@@ -85,6 +88,8 @@ impl Queues {
             quantum_bytes: settings.quantum_bytes.max(1),
             in_flight_bytes: 0,
             in_flight_count: 0,
+            present_weight: 0,
+            started_bytes: 0,
         }
     }
 
@@ -136,8 +141,11 @@ impl Queues {
         }
         let Node { weight: old, present, parent, .. } = self.nodes[flow.0 as usize];
         self.nodes[flow.0 as usize].weight = weight.max(1);
-        if present && parent != NONE {
-            let sum = &mut self.nodes[parent as usize].present_weight;
+        if present {
+            let sum = match parent {
+                NONE => &mut self.present_weight,
+                parent => &mut self.nodes[parent as usize].present_weight,
+            };
             *sum = *sum - u64::from(old) + u64::from(weight.max(1));
         }
     }
@@ -180,6 +188,16 @@ impl Queues {
     /// Requests of this application at the server.
     pub fn in_service(&self, application: u32) -> u32 {
         self.nodes[application as usize].in_service_count
+    }
+
+    /// Costs of all requests ever started.
+    pub fn started_bytes(&self) -> u64 {
+        self.started_bytes
+    }
+
+    /// The part of the server that its weight entitles an application to, among those present.
+    pub fn entitled_part(&self, application: u32) -> f64 {
+        1.0 / (self.virtual_per_byte(application) * self.present_weight.max(1) as f64)
     }
 
     pub fn in_flight_bytes(&self) -> u64 {
@@ -277,6 +295,7 @@ impl Queues {
         self.nodes[application as usize].in_service_count += 1;
         self.in_flight_bytes += cost_bytes;
         self.in_flight_count += 1;
+        self.started_bytes += cost_bytes;
         self.cells[cell as usize]
     }
 
@@ -318,6 +337,8 @@ impl Queues {
             self.nodes[node as usize].present = present;
             let Node { parent, weight, .. } = self.nodes[node as usize];
             if parent == NONE {
+                let sum = self.present_weight;
+                self.present_weight = if present { sum + u64::from(weight) } else { sum - u64::from(weight) };
                 return;
             }
             let above = &mut self.nodes[parent as usize];

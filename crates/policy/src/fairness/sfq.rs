@@ -4,13 +4,13 @@
 //! a depth that only one request fits.
 
 use super::sfq_depth::SfqDepth;
-use super::{FlowId, Late, Next, Request, Scheduler, Settings, Time};
+use super::{Depth, FlowId, Late, Next, Request, Scheduler, Settings, Time};
 
 pub struct Sfq(SfqDepth);
 
 impl Sfq {
     pub fn new(settings: &Settings) -> Self {
-        Sfq(SfqDepth::with_depth(settings, 1))
+        Sfq(SfqDepth::with_depth(settings, Depth::Bytes(1)))
     }
 }
 

@@ -4,6 +4,7 @@
 //! by weight; and an application that cannot fill its slots leaves them to the others, which is why the ratio dies
 //! when the heavy one has few requests outstanding. Work-conserving.
 
+use super::depth::DepthControl;
 use super::queues::Queues;
 use super::sfq_tags::SfqTags;
 use super::{Depth, FlowId, Late, Next, Request, Scheduler, Settings, Time};
@@ -11,20 +12,16 @@ use super::{Depth, FlowId, Late, Next, Request, Scheduler, Settings, Time};
 pub struct SfqDepth {
     queues: Queues,
     tags: SfqTags,
-    depth_bytes: u64,
+    depth: DepthControl,
 }
 
 impl SfqDepth {
     pub fn new(settings: &Settings) -> Self {
-        let depth_bytes = match settings.depth {
-            Depth::Auto => 1 << 20,
-            Depth::Bytes(bytes) => bytes,
-        };
-        SfqDepth::with_depth(settings, depth_bytes)
+        SfqDepth::with_depth(settings, settings.depth)
     }
 
-    pub(super) fn with_depth(settings: &Settings, depth_bytes: u64) -> Self {
-        SfqDepth { queues: Queues::new(settings), tags: SfqTags::new(), depth_bytes }
+    pub(super) fn with_depth(settings: &Settings, depth: Depth) -> Self {
+        SfqDepth { queues: Queues::new(settings), tags: SfqTags::new(), depth: DepthControl::new(depth) }
     }
 
     fn note_idle(&mut self) {
@@ -84,19 +81,27 @@ impl Scheduler for SfqDepth {
     }
 
     fn next(&mut self, now: Time) -> Next {
-        let Some(application) = self.tags.first() else { return Next::Nothing };
+        let Some(application) = self.tags.first() else {
+            if self.queues.in_flight_bytes() < self.depth.bytes() {
+                self.depth.ran_dry();
+            }
+            return Next::Nothing;
+        };
         let Some((cell, head)) = self.queues.head(application) else { return Next::Nothing };
-        if !self.queues.admits(head.cost_bytes, self.depth_bytes) {
+        if !self.queues.admits(head.cost_bytes, self.depth.bytes()) {
+            self.depth.ran_full();
             return Next::Nothing;
         }
         let virtual_length = head.cost_bytes as f64 * self.queues.virtual_per_byte(application);
         let started = self.queues.start(cell, now);
+        self.depth.started(started.cost_bytes);
         self.tags.start(virtual_length, self.queues.queued(application) > 0);
         started.started()
     }
 
     fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) {
         let Some(cell) = self.queues.complete(flow, id, now) else { return };
+        self.depth.completed(cell.cost_bytes, cell.since, self.queues.in_flight_bytes(), now);
         let application = self.queues.application(flow.0);
         let unserved = cell.cost_bytes.saturating_sub(served_bytes);
         if unserved > 0 {
@@ -117,7 +122,7 @@ impl Scheduler for SfqDepth {
     }
 
     fn depth_bytes(&self) -> u64 {
-        self.depth_bytes
+        self.depth.bytes()
     }
 
     fn in_flight_bytes(&self) -> u64 {
