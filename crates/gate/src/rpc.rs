@@ -27,6 +27,7 @@ use std::rc::Rc;
 use tokio::net::{TcpStream, lookup_host};
 
 use crate::listener::Door;
+use crate::socket;
 
 pub(crate) use budget::Budget;
 use connection::{Connection, Ending, Result};
@@ -43,7 +44,7 @@ pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, address: SocketAdd
 }
 
 async fn connect_and_serve(door: &Rc<Door>, client: TcpStream, address: SocketAddr) -> Result<()> {
-    set_up(&client)?;
+    socket::prepare(&client)?;
     let server = match connect(&door.listen.upstream, address).await {
         Ok(server) => server,
         Err(error) => {
@@ -59,21 +60,11 @@ async fn connect(server: &str, client: SocketAddr) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the server's name has no address");
     for server in lookup_host(server).await? {
         match server_side::connect(server, client).await {
-            Ok(stream) => {
-                set_up(&stream)?;
-                return Ok(stream);
-            }
+            Ok(stream) => return socket::prepare(&stream).map(|()| stream),
             Err(error) => last = error,
         }
     }
     Err(last)
-}
-
-/// Calls leave at once, and a peer that vanished is noticed.
-fn set_up(stream: &TcpStream) -> io::Result<()> {
-    stream.set_nodelay(true)?;
-    rustix::net::sockopt::set_socket_keepalive(stream, true)?;
-    Ok(())
 }
 
 fn is_a_peer_gone(error: &io::Error) -> bool {

@@ -1,16 +1,28 @@
-//! The gate from outside: a client, the gate, and a server that does what the test tells it.
-//! One theme a file in `gate/`; all of them are one program, so that it is linked once.
+//! The gate from outside: scripted servers behind it, plain sockets before it.
 
 extern crate thalweg_gate as gate;
 
+#[path = "gate/fixture.rs"]
+mod fixture;
 #[path = "../../../fuzz/src/mutation.rs"]
 mod mutation;
-#[path = "gate/rpc.rs"]
-mod rpc;
 #[path = "../../../fuzz/src/rpc.rs"]
 mod rpc_records;
-#[path = "gate/running.rs"]
-mod running;
+
+#[path = "gate/crowds.rs"]
+mod crowds;
+#[path = "gate/endings.rs"]
+mod endings;
+#[path = "gate/passing.rs"]
+mod passing;
+#[path = "gate/reload.rs"]
+mod reload;
+#[path = "gate/rpc.rs"]
+mod rpc;
+#[path = "gate/sharing.rs"]
+mod sharing;
+#[path = "gate/tls.rs"]
+mod tls;
 
 /// A record is copied whole once, where it may be changed.
 const MOST_BYTES: usize = 1 << 20;

@@ -32,6 +32,9 @@ use super::write_order::WriteOrder;
 pub const MAX_QUEUED_CALLS: usize = 1024;
 /// A peer that takes nothing for so long, though there is something for it, stalls: its turns go to others.
 const STALL: Duration = Duration::from_millis(100);
+/// How long a client is listened to after its server has ended: closing with its bytes unread would take from it what
+/// the server said last.
+const LINGER: Duration = Duration::from_secs(2);
 const SWEEP: Duration = Duration::from_secs(5);
 /// What stands before the data of a call at most (bytes).
 const HEAD_BYTES: u64 = 2 << 10;
@@ -105,12 +108,21 @@ impl Connection {
     }
 
     async fn run(self: &Rc<Self>) -> Result<()> {
-        let replies = Replies::new(self);
-        let directions = async { tokio::try_join!(self.receive_calls(), self.send_calls(), replies.pass()) };
         tokio::select! {
-            ended = directions => ended.map(|_| ()),
-            never = self.sweep() => never,
+            broken = self.pass_calls() => return broken,
+            ended = Replies::new(self).pass() => ended?,
+            never = self.sweep() => return never,
         }
+        // The server has ended: what it has and what waits for it will not be answered.
+        self.in_service.borrow_mut().clear();
+        let drained = timeout(LINGER, drain(&self.client)).await;
+        drained.unwrap_or(Ok(())).map_err(Ending::from)
+    }
+
+    /// Returns only when it breaks: after the client's last call the server may still have replies to give.
+    async fn pass_calls(self: &Rc<Self>) -> Result<()> {
+        tokio::try_join!(self.receive_calls(), self.send_calls())?;
+        std::future::pending().await
     }
 
     /// Forgets calls that nobody answers.
@@ -248,6 +260,20 @@ struct Queued {
     expected_bytes: Option<u64>,
     /// Its number among the connection's writes.
     write: Option<u64>,
+}
+
+/// Reads what comes until the end, and forgets it.
+async fn drain(stream: &TcpStream) -> io::Result<()> {
+    let mut forgotten = [0; 4096];
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut forgotten) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// Tells the peer that no more will come, as the other side has told the gate.

@@ -57,6 +57,11 @@ impl InService {
         }
     }
 
+    /// Gives back all turns: there is nobody left to answer.
+    pub fn clear(&mut self) {
+        self.calls.clear();
+    }
+
     /// Gives back the turns of calls that are not going to be answered, and says how many there were.
     pub fn give_up(&mut self, now: Instant) -> usize {
         let before = self.calls.len();

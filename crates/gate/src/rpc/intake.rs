@@ -8,11 +8,16 @@ use std::rc::Rc;
 
 use tokio::net::TcpStream;
 
+use crate::socket;
+
 use super::budget::{COUNTED_FROM_BYTES, Held, Window};
 use super::connection::{Ending, Result};
 use super::record::{self, Extent, Malformed};
 
 const BUFFER_BYTES: usize = 8 << 10;
+/// Waiting for the rest of a call at once pays above this, and is kept below what a socket surely holds (bytes).
+const LEAST_WAITED_BYTES: usize = 16 << 10;
+const MOST_WAITED_BYTES: usize = 256 << 10;
 /// The room for a long call in several fragments, whose length shows only at its end (bytes).
 const FRAGMENTED_BYTES: usize = 2 << 20;
 const FRAGMENTED_TOO_LONG: Malformed = Malformed("a record of several fragments above 2 MiB");
@@ -74,6 +79,11 @@ impl Intake {
                 return Err(Ending::Malformed { from: "client", why: FRAGMENTED_TOO_LONG });
             }
             while filled < needed {
+                // One wake-up for the rest, not one for each segment of it.
+                let is_waited_for = needed - filled > LEAST_WAITED_BYTES;
+                if is_waited_for {
+                    socket::set_least_readable(client, (needed - filled).min(MOST_WAITED_BYTES) as u32)?;
+                }
                 // The next call mostly follows: what has come of it is read along when it surely is the next.
                 let beyond = if needed == most { BUFFER_BYTES } else { 0 };
                 let rest = &mut held.bytes_mut()[filled..needed];
@@ -81,6 +91,9 @@ impl Intake {
                 let count = read(client, &mut [rest, &mut self.buffer[..beyond]].map(IoSliceMut::new)).await?;
                 if count == 0 {
                     return Ok(None);
+                }
+                if is_waited_for {
+                    socket::set_least_readable(client, 1)?;
                 }
                 filled += count.min(rest_bytes);
                 self.end = count.saturating_sub(rest_bytes);

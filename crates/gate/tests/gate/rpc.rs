@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::running::Running;
+use super::fixture::{Gate, PATIENCE};
 
 const READ: u32 = 6;
 const WRITE: u32 = 7;
@@ -13,10 +13,9 @@ const COMMIT: u32 = 21;
 const NULL: u32 = 0;
 /// In which nothing comes that is not going to come.
 const MOMENT: Duration = Duration::from_millis(300);
-const PATIENCE: Duration = Duration::from_secs(20);
 
 struct Stage {
-    gate: Running,
+    gate: Gate,
     server: TcpListener,
 }
 
@@ -28,7 +27,7 @@ impl Stage {
 
     fn with(scheduler: &str, depth: u64, more_of_listen: &str) -> Self {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let gate = Running::start(&format!(
+        let gate = Gate::with_file(&format!(
             r#"
             scheduler = "{scheduler}"
             depth = {depth}
@@ -52,7 +51,7 @@ impl Stage {
 
     /// A client's end and the server's.
     fn connect(&self) -> (TcpStream, TcpStream) {
-        let client = TcpStream::connect(self.gate.addresses[0]).unwrap();
+        let client = TcpStream::connect(self.gate.address).unwrap();
         let (server, _) = self.server.accept().unwrap();
         for end in [&client, &server] {
             end.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -412,7 +411,7 @@ fn a_server_that_is_gone_is_gone_and_comes_back() {
     let address = stage.server.local_addr().unwrap();
     let Stage { gate, server: listener } = stage;
     drop(listener);
-    let mut refused = TcpStream::connect(gate.addresses[0]).unwrap();
+    let mut refused = TcpStream::connect(gate.address).unwrap();
     refused.set_read_timeout(Some(PATIENCE)).unwrap();
     assert!(has_ended(&mut refused));
     let listener = TcpListener::bind(address).unwrap();
