@@ -21,6 +21,14 @@ pub use rule::{Facts, Rule};
 pub const OTHER: &str = "other";
 /// What an operation costs by itself, in bytes, unless the file says otherwise.
 const OPERATION_BYTES: u64 = 4096;
+/// What calls may hold while they wait, unless the file says otherwise.
+const CALL_MEMORY_BYTES: usize = 64 << 20;
+/// Room for the longest call of a server that offers transfers of 1 MiB, and for some of another's beside it.
+const LEAST_CALL_MEMORY_BYTES: usize = 4 << 20;
+const LARGEST_CALL_MEMORY_BYTES: usize = 64 << 30;
+const LEAST_TRANSFER_BYTES: u32 = 4 << 10;
+/// The most that Linux clients ask for. A call is the unit of sharing: one of 64 MiB would keep others waiting.
+const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 const LARGEST_WEIGHT: u64 = 1 << 20;
 const LEAST_DEPTH_BYTES: u64 = 64 << 10;
 const LARGEST_DEPTH_BYTES: u64 = 1 << 32;
@@ -34,6 +42,8 @@ pub struct Config {
     pub settings: Settings,
     /// What an operation costs by itself, in bytes.
     pub operation_bytes: u64,
+    /// What RPC calls may hold while they wait for their turns, all together.
+    pub call_memory_bytes: usize,
     pub listens: Vec<Listen>,
     /// In the order of the file: the first whose rule holds takes the request.
     pub applications: Vec<ApplicationEntry>,
@@ -60,6 +70,10 @@ pub struct Listen {
     pub upstream_tls: Option<UpstreamTls>,
     /// Buckets are named by hosts that end so: with `s3.example`, `data.s3.example` is the bucket `data`.
     pub host_suffix: Option<String>,
+    /// NFS: what the server exports here, as rules name it.
+    pub export: Option<String>,
+    /// NFS: the most that one READ or WRITE may carry (bytes), where the server offers more.
+    pub max_transfer_bytes: u32,
 }
 
 /// What the gate shows its clients: PEM files.
@@ -117,6 +131,7 @@ impl Config {
         let config = Config {
             settings: read_settings(&mut top)?,
             operation_bytes: read_operation_cost(&mut top)?,
+            call_memory_bytes: read_call_memory(&mut top)?,
             listens: read_listens(&mut top, path)?,
             applications: read_applications(&mut top, &groups)?,
             groups,
@@ -153,6 +168,22 @@ fn read_operation_cost(top: &mut Section<'_>) -> Result<u64> {
     bytes.ok_or_else(|| top.mistake("operation_cost", "an amount like \"4 KiB\" is needed"))
 }
 
+fn read_call_memory(top: &mut Section<'_>) -> Result<usize> {
+    let Some(text) = top.string_or_integer("call_memory")? else { return Ok(CALL_MEMORY_BYTES) };
+    let bytes = bytes::parse(&text).and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = bytes.filter(|bytes| (LEAST_CALL_MEMORY_BYTES..=LARGEST_CALL_MEMORY_BYTES).contains(bytes));
+    bytes.ok_or_else(|| top.mistake("call_memory", "4 MiB to 64 GiB is needed, like \"64 MiB\""))
+}
+
+/// A power of two: clients round down to pages or to powers of two, not all in the same way.
+fn read_max_transfer(section: &mut Section<'_>) -> Result<u32> {
+    let Some(text) = section.string_or_integer("max_transfer")? else { return Ok(MAX_TRANSFER_BYTES) };
+    let bytes = bytes::parse(&text).and_then(|bytes| u32::try_from(bytes).ok());
+    let bytes = bytes.filter(|bytes| bytes.is_power_of_two() && *bytes >= LEAST_TRANSFER_BYTES);
+    let wrong = || section.mistake("max_transfer", "a power of two from 4 KiB on is needed, like \"256 KiB\"");
+    bytes.ok_or_else(wrong)
+}
+
 fn read_listens(top: &mut Section<'_>, path: &Path) -> Result<Vec<Listen>> {
     let sections = top.sections("listen")?;
     if sections.is_empty() {
@@ -168,6 +199,8 @@ fn read_listens(top: &mut Section<'_>, path: &Path) -> Result<Vec<Listen>> {
             tls: section.section("tls")?.map(|tls| read_identity(tls, path)).transpose()?,
             upstream_tls: section.section("upstream_tls")?.map(|tls| read_upstream_tls(tls, path)).transpose()?,
             host_suffix: section.string("host_suffix")?.map(str::to_owned),
+            export: section.string("export")?.map(str::to_owned),
+            max_transfer_bytes: read_max_transfer(&mut section)?,
         };
         if !listen.address.ends_with(":0") && !taken.insert(listen.address.clone()) {
             return Err(section.mistake("address", "another [[listen]] has this address already"));

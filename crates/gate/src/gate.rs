@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::exchange::{Bound, Exchanging};
 use crate::listener::Listener;
 use crate::metrics::{Door, Metrics};
+use crate::rpc::Budget;
 use crate::shares::Shares;
 use crate::tls::Ends;
 
@@ -22,6 +23,8 @@ pub(crate) struct Gate {
     pub applications: Rc<Applications>,
     exchanging: Exchanging,
     metrics: Rc<Metrics>,
+    /// What RPC calls may hold while they wait, at all listeners together.
+    pub call_memory: Rc<Budget>,
     state: RefCell<State>,
 }
 
@@ -47,7 +50,9 @@ impl Gate {
         let applications = Rc::new(Applications::new(config));
         let exchanging = Exchanging::new()?;
         let metrics = Metrics::new(applications.clone(), exchanging.link().clone());
-        let gate = Rc::new(Gate { clock, applications, exchanging, metrics, state: RefCell::new(state) });
+        let call_memory = Budget::new(config.call_memory_bytes);
+        let gate = Gate { clock, applications, exchanging, metrics, call_memory, state: RefCell::new(state) };
+        let gate = Rc::new(gate);
         let (bound, door) = (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
         gate.listen(config)?;
         gate.observe(config, bound, door);
@@ -59,6 +64,7 @@ impl Gate {
         let (bound, door) = (self.exchanging.bind(config.exchange.as_ref())?, self.metrics.bind(config.metrics)?);
         self.listen(config)?;
         self.applications.apply(config);
+        self.call_memory.set_limit(config.call_memory_bytes);
         let mut state = self.state.borrow_mut();
         state.settings = config.settings.clone();
         state.operation_bytes = config.operation_bytes;

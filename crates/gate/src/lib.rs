@@ -2,7 +2,7 @@
 //!
 //! One process, one thread: a current-thread runtime with a `LocalSet`, so that nothing here is locked. Begin with
 //! `config.rs` (what the administrator says), `applications.rs` (who shares), `shares.rs` (whose turn it is), then a
-//! protocol: `s3`.
+//! protocol: `s3`, `rpc`.
 
 mod applications;
 mod clock;
@@ -13,7 +13,8 @@ mod gate;
 mod listener;
 mod metrics;
 mod reload;
-mod s3;
+pub mod rpc;
+pub mod s3;
 mod shares;
 mod socket;
 mod tls;

@@ -10,6 +10,7 @@ use tokio::task::{JoinHandle, spawn_local};
 use crate::config::{Listen, Protocol};
 use crate::error::{Error, Result};
 use crate::gate::Gate;
+use crate::rpc;
 use crate::s3;
 use crate::shares::Shares;
 use crate::tls::Ends;
@@ -89,6 +90,6 @@ async fn accept_for_ever(socket: Rc<TcpListener>, door: Rc<Door>) {
 async fn serve(door: Rc<Door>, client: TcpStream, peer: SocketAddr) {
     match door.listen.protocol {
         Protocol::S3 => s3::serve(&door, client, peer).await,
-        Protocol::Nfs | Protocol::Gluster => {}
+        Protocol::Nfs | Protocol::Gluster => rpc::serve(&door, client, peer).await,
     }
 }
