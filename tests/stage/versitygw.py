@@ -16,6 +16,8 @@ from .registry import Failure
 SOURCE = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "thalweg-bench"
 ROOT = ("ROOTKEY", "not-a-secret")
+# Debian's rclone cannot work where this is set.
+RCLONE = ["env", "--unset=AWS_CA_BUNDLE", "rclone", "--quiet"]
 
 _building = threading.Lock()
 
@@ -80,7 +82,7 @@ class Client:
         self.variables |= {"RCLONE_CONFIG": str(scene.folder / "no-rclone.conf")}
 
     def run(self, *words, **more):
-        return self.scene.run(["rclone", *words], variables=self.variables, **more)
+        return self.scene.run([*RCLONE, *words], variables=self.variables, **more)
 
     def start(self, *words):
-        return self.scene.start(["rclone", *words], variables=self.variables)
+        return self.scene.start([*RCLONE, *words], variables=self.variables)

@@ -4,6 +4,7 @@
 //! What is not understood passes as it is, scheduled all the same. Begin with `connection.rs`; `requests.rs` and
 //! `responses.rs` are its two directions.
 
+mod ahead;
 pub mod body;
 pub mod chunks;
 mod connection;
