@@ -67,7 +67,7 @@ fuzz:
 	for path in fuzz/fuzz_targets/*.rs; do
 	    target=$$(basename "$$path" .rs)
 	    mkdir -p "fuzz/corpus/$$target"
-	    RUSTC_BOOTSTRAP=1 cargo fuzz run "$$target" "fuzz/corpus/$$target" testdata/v0 -- \
+	    RUSTC_BOOTSTRAP=1 cargo fuzz run "$$target" "fuzz/corpus/$$target" testdata/v0 testdata/rpc -- \
 	        -max_total_time=$(FUZZ_SECONDS) -malloc_limit_mb=128 -rss_limit_mb=1024
 	done
 
