@@ -8,5 +8,6 @@ pub mod blocks;
 pub mod containers;
 pub mod layouts;
 pub mod messages;
+pub mod packets;
 pub mod rpc;
 pub mod tables;

@@ -112,6 +112,8 @@ pub struct Exchange {
     pub address: SocketAddr,
     pub peers: Vec<String>,
     pub interval: Duration,
+    /// A secret that all of them share.
+    pub key: Option<String>,
 }
 
 impl Config {
@@ -319,6 +321,7 @@ fn read_exchange(mut section: Section<'_>) -> Result<Exchange> {
         address: read_address(&mut section, "address")?.ok_or(missing)?,
         peers: section.strings("peers")?.into_iter().map(str::to_owned).collect(),
         interval: Duration::from_millis(interval_ms.unwrap_or(EXCHANGE_INTERVAL_MS)),
+        key: section.string("key")?.map(str::to_owned),
     };
     section.finish()?;
     Ok(exchange)

@@ -11,7 +11,9 @@ use crate::applications::Applications;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::Result;
+use crate::exchange::{Bound, Exchanging};
 use crate::listener::Listener;
+use crate::metrics::{Door, Metrics};
 use crate::rpc::Budget;
 use crate::shares::Shares;
 use crate::tls::Ends;
@@ -21,6 +23,8 @@ pub(crate) struct Gate {
     pub applications: Rc<Applications>,
     /// What RPC calls may hold while they wait, at all listeners together.
     pub call_memory: Rc<Budget>,
+    exchanging: Exchanging,
+    metrics: Rc<Metrics>,
     state: RefCell<State>,
 }
 
@@ -45,13 +49,18 @@ impl Gate {
         };
         let applications = Rc::new(Applications::new(config));
         let call_memory = Budget::new(config.call_memory_bytes);
-        let gate = Rc::new(Gate { clock, applications, call_memory, state: RefCell::new(state) });
+        let exchanging = Exchanging::new()?;
+        let metrics = Metrics::new(applications.clone(), exchanging.link().clone());
+        let gate = Rc::new(Gate { clock, applications, call_memory, exchanging, metrics, state: RefCell::new(state) });
+        let (bound, door) = (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
         gate.listen(config)?;
+        gate.observe(config, bound, door);
         Ok(gate)
     }
 
     /// Takes over another configuration whole, or, when it cannot listen somewhere, nothing of it. Connections stay.
     pub fn apply(self: &Rc<Self>, config: &Config) -> Result<()> {
+        let (bound, door) = (self.exchanging.bind(config.exchange.as_ref())?, self.metrics.bind(config.metrics)?);
         self.listen(config)?;
         self.applications.apply(config);
         self.call_memory.set_limit(config.call_memory_bytes);
@@ -61,7 +70,16 @@ impl Gate {
         let shares: Vec<_> = state.shares.values().cloned().collect();
         drop(state);
         shares.iter().for_each(|shares| shares.apply(&config.settings, config.operation_bytes));
+        self.observe(config, bound, door);
         Ok(())
+    }
+
+    /// Tells the exchange and the metrics of all servers there are now.
+    fn observe(&self, config: &Config, bound: Bound, door: Door) {
+        let shares = self.all_shares();
+        let names: Vec<Rc<str>> = self.applications.all().iter().map(|one| one.name().clone()).collect();
+        self.exchanging.serve(config.exchange.as_ref(), bound, &shares, &names);
+        self.metrics.serve(door, shares);
     }
 
     /// Where the gate listens, in the order of the file.

@@ -8,6 +8,7 @@ mod applications;
 mod clock;
 mod config;
 mod error;
+pub mod exchange;
 mod gate;
 mod listener;
 mod metrics;
@@ -41,10 +42,11 @@ pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Out
     let failed = |source| Error::System { what: "starting the runtime", source };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     LocalSet::new().block_on(&runtime, async {
+        let seen = reload::state_of(path);
         let gate = gate::Gate::open(&check(path)?)?;
         ready(&gate.addresses());
         tokio::select! {
-            () = reload::watch(path, &gate) => {}
+            () = reload::watch(path, seen, &gate) => {}
             () = stop => {}
         }
         Ok(())

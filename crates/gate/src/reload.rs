@@ -14,10 +14,9 @@ use crate::gate::Gate;
 /// Looking is one stat: it sees changes through renames, links and network file systems alike.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Never ends.
-pub(crate) async fn watch(path: &Path, gate: &Rc<Gate>) {
+/// Never ends. `seen` is the file's state before the gate read it.
+pub(crate) async fn watch(path: &Path, mut seen: Option<FileState>, gate: &Rc<Gate>) {
     let mut hangups = signal(SignalKind::hangup()).ok();
-    let mut seen = state_of(path);
     loop {
         let is_told = tokio::select! {
             is_told = hangup(&mut hangups) => is_told,
@@ -40,7 +39,9 @@ async fn hangup(hangups: &mut Option<tokio::signal::unix::Signal>) -> bool {
 }
 
 /// Device, inode, size and time: what differs between two versions of a file.
-fn state_of(path: &Path) -> Option<(u64, u64, u64, i64, i64)> {
+pub(crate) type FileState = (u64, u64, u64, i64, i64);
+
+pub(crate) fn state_of(path: &Path) -> Option<FileState> {
     let found = fs::metadata(path).ok()?;
     Some((found.dev(), found.ino(), found.size(), found.mtime(), found.mtime_nsec()))
 }

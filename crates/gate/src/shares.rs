@@ -24,9 +24,9 @@ pub use turn::{Stream, Turn};
 /// How often idle applications are looked for.
 const SWEEP: Duration = Duration::from_secs(10);
 /// A turn without progress is given back after this many usual service times, within these bounds.
-const PATIENCE_SERVICES: u64 = 8;
+const PATIENCE_SERVICES: u64 = 4;
 const LEAST_PATIENCE: Duration = Duration::from_millis(20);
-const LONGEST_PATIENCE: Duration = Duration::from_secs(1);
+const LONGEST_PATIENCE: Duration = Duration::from_millis(200);
 /// Services that the mean remembers.
 const REMEMBERED_SERVICES: u64 = 16;
 
@@ -137,7 +137,8 @@ impl Shares {
         usual.clamp(LEAST_PATIENCE, LONGEST_PATIENCE)
     }
 
-    fn note_service(&self, duration_ns: u64) {
+    /// What a server took for what it was asked for: patience goes by the mean.
+    pub fn note_service(&self, duration_ns: u64) {
         let mean = self.service_ns.get();
         let kept = mean - mean / REMEMBERED_SERVICES;
         self.service_ns.set(kept + duration_ns / REMEMBERED_SERVICES);

@@ -11,6 +11,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown};
 use tokio::io::{AsyncBufRead, AsyncWrite, Interest};
 use tokio::net::TcpStream;
@@ -105,12 +106,13 @@ impl Wire {
         match self {
             Wire::Plain { stream, .. } => BUFFER.with_borrow_mut(|buffer| {
                 let most = most.min(buffer.len());
-                let peek = || rustix::net::recv(stream, &mut buffer[..most], RecvFlags::PEEK).map_err(Into::into);
-                let seen = match stream.try_io(Interest::READABLE, peek) {
+                // Asked of the kernel, not of the runtime, which believes that there is nothing while there is less
+                // than `holds` was waiting for.
+                let seen = match rustix::net::recv(stream, &mut buffer[..most], RecvFlags::PEEK) {
                     Ok((0, _)) => return Ok(Seen::End),
                     Ok((seen, _)) => seen,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Seen::Nothing),
-                    Err(error) => return Err(error),
+                    Err(Errno::AGAIN | Errno::INTR) => return Ok(Seen::Nothing),
+                    Err(error) => return Err(error.into()),
                 };
                 let (taken, found) = look(&buffer[..seen]);
                 take(stream, &mut buffer[..taken])?;
@@ -176,6 +178,11 @@ impl Wire {
 
     pub fn unacknowledged(&self) -> u64 {
         self.with_stream(socket::unacknowledged)
+    }
+
+    /// Whether the connection exists no longer, in either direction.
+    pub fn is_gone(&self) -> bool {
+        self.with_stream(socket::is_closed)
     }
 
     /// Says that no more will be written. Who has gone already is not told.

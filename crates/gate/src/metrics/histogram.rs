@@ -3,6 +3,7 @@
 //! A quantile is right to a bucket's width, 19 %.
 
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// Buckets a doubling.
@@ -39,23 +40,33 @@ impl Histogram {
 
     /// The upper end of the bucket below which this share (0 to 1) of the durations lies; `None` before the first.
     pub fn quantile(&self, share: f64) -> Option<Duration> {
-        let count = self.count();
-        if count == 0 {
-            return None;
-        }
-        let wanted = ((count as f64 * share).ceil() as u64).clamp(1, count);
-        let mut seen = 0;
-        let found = self.counts.iter().position(|bucket| {
-            seen += bucket.get();
-            seen >= wanted
-        });
-        found.map(upper_end)
+        quantile(&self.counts(), share)
+    }
+
+    /// The counts of the buckets, as of now.
+    pub fn counts(&self) -> Rc<[u64]> {
+        self.counts.iter().map(Cell::get).collect()
     }
 
     /// The upper ends and the counts of the buckets, for those that show all of it.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         self.counts.iter().enumerate().map(|(at, count)| (upper_end(at), count.get()))
     }
+}
+
+/// [`Histogram::quantile`] of counts, or of the difference of two.
+pub fn quantile(counts: &[u64], share: f64) -> Option<Duration> {
+    let count: u64 = counts.iter().sum();
+    if count == 0 {
+        return None;
+    }
+    let wanted = ((count as f64 * share).ceil() as u64).clamp(1, count);
+    let mut seen = 0;
+    let found = counts.iter().position(|bucket| {
+        seen += bucket;
+        seen >= wanted
+    });
+    found.map(upper_end)
 }
 
 /// Within a doubling the buckets are of equal width.

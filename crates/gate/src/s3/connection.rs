@@ -23,6 +23,7 @@ const CLOSED_KEPT: Duration = Duration::from_secs(60);
 /// How long a client may take for what its server had sent before it reset the connection.
 const RESET_KEPT: Duration = Duration::from_secs(2);
 const RESET_LOOK: Duration = Duration::from_millis(5);
+const GONE_LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) struct Connection {
     pub door: Rc<Door>,
@@ -131,12 +132,23 @@ impl Connection {
             return self.broken(broken).await;
         }
         self.client.finish().await;
-        match tokio::time::timeout(CLOSED_KEPT, requests).await {
-            Ok(End::Clean) | Err(_) => Ending::Closed,
-            Ok(End::Cut | End::Broken(_)) => {
-                self.let_client_read().await;
-                Ending::Reset
-            }
+        let end = tokio::select! {
+            end = requests => Some(end),
+            () = tokio::time::sleep(CLOSED_KEPT) => Some(End::Clean),
+            () = self.server_is_gone() => None,
+        };
+        if let Some(End::Clean) = end {
+            return Ending::Closed;
+        }
+        self.let_client_read().await;
+        Ending::Reset
+    }
+
+    /// A server that closed only its own direction may still read; one that is gone resets, which nobody notices who
+    /// waits for it to read.
+    async fn server_is_gone(&self) {
+        while !self.server.is_gone() {
+            tokio::time::sleep(GONE_LOOK).await;
         }
     }
 

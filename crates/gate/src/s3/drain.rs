@@ -16,7 +16,9 @@ use crate::shares::{Shares, Turn};
 use crate::socket::SLICE;
 use crate::wire::Wire;
 
-/// Most that may be on its way on one connection.
+/// What may be on its way on one connection: at first and after the server took nothing, and at most. It grows as the
+/// server takes slices, so that connections that it does not read hold few turns.
+const FIRST_BYTES: u64 = SLICE as u64;
 const MOST_BYTES: u64 = 8 * SLICE as u64;
 const SHORTEST_NS: u64 = 100_000;
 const LONGEST_NS: u64 = 4_000_000;
@@ -32,6 +34,9 @@ pub(crate) struct Drain {
     asked_at: Cell<Time>,
     progress_at: Cell<Time>,
     is_stalled: Cell<bool>,
+    window_bytes: Cell<u64>,
+    /// Somebody waits in `room`.
+    is_awaited: Cell<bool>,
     more: Notify,
     less: Notify,
 }
@@ -53,6 +58,8 @@ impl Drain {
             asked_at: Cell::default(),
             progress_at: Cell::default(),
             is_stalled: Cell::default(),
+            window_bytes: Cell::new(FIRST_BYTES),
+            is_awaited: Cell::default(),
             more: Notify::new(),
             less: Notify::new(),
         }
@@ -77,15 +84,21 @@ impl Drain {
     }
 
     /// Returns when another slice may be written.
-    pub async fn room(&self) {
+    pub async fn room(&self, server: &Wire, shares: &Shares) {
         while self.is_full() {
-            self.less.notified().await;
+            self.ask(server, shares.clock().now());
+            if self.is_full() {
+                self.is_awaited.set(true);
+                self.more.notify_one();
+                self.less.notified().await;
+            }
         }
+        self.is_awaited.set(false);
     }
 
     fn is_full(&self) -> bool {
-        let under_way = self.under_way();
-        if self.is_stalled.get() { under_way > 0 } else { under_way > MOST_BYTES - SLICE as u64 }
+        let most = if self.is_stalled.get() { 1 } else { self.window_bytes.get() };
+        self.under_way() >= most
     }
 
     fn under_way(&self) -> u64 {
@@ -97,7 +110,7 @@ impl Drain {
         let clock = shares.clock();
         let mut wait_ns = SHORTEST_NS;
         loop {
-            if self.slices.borrow().is_empty() && !self.is_stalled.get() {
+            if self.slices.borrow().is_empty() && !self.is_awaited.get() {
                 self.more.notified().await;
                 wait_ns = self.expected_ns();
                 continue;
@@ -110,7 +123,7 @@ impl Drain {
             }
             wait_ns = (wait_ns * 2).min(LONGEST_NS);
             let waited = Duration::from_nanos(now.since(self.progress_at.get()));
-            if waited > shares.patience() {
+            if waited > shares.patience() && !self.is_stalled.get() {
                 self.give_back();
             }
         }
@@ -124,6 +137,7 @@ impl Drain {
             return false;
         }
         self.acknowledged.set(acknowledged);
+        self.window_bytes.set((self.window_bytes.get() + more / 2).min(MOST_BYTES));
         let pace_ns = now.since(self.asked_at.get()) as f64 / more as f64;
         self.pace_ns.set((self.pace_ns.get() * 3.0 + pace_ns) / 4.0);
         self.asked_at.set(now);
@@ -146,8 +160,10 @@ impl Drain {
 
     /// The turns end; what they were for is paid, since the server will get it.
     fn give_back(&self) {
-        self.complete(u64::MAX);
+        let slices = std::mem::take(&mut *self.slices.borrow_mut());
+        slices.into_iter().for_each(|slice| slice.turn.give_back(slice.bytes));
         self.is_stalled.set(true);
+        self.window_bytes.set(FIRST_BYTES);
     }
 
     /// When the oldest slice should be gone.

@@ -38,7 +38,11 @@ impl Pending {
         }
     }
 
-    pub fn push(&self, asked: Asked) {
+    /// Only the request that is next to be answered keeps its turn: those behind it would hold what its answer needs.
+    pub fn push(&self, mut asked: Asked) {
+        if !self.requests.borrow().is_empty() {
+            asked.turn.take().into_iter().for_each(|turn| turn.give_back(0));
+        }
         self.requests.borrow_mut().push_back(asked);
         self.added.notify_one();
     }
@@ -52,14 +56,14 @@ impl Pending {
         self.requests.borrow().front().map(|asked| asked.method)
     }
 
-    pub fn holds_turns(&self) -> bool {
-        self.requests.borrow().iter().any(|asked| asked.turn.is_some())
+    pub fn holds_turn(&self) -> bool {
+        self.requests.borrow().front().is_some_and(|asked| asked.turn.is_some())
     }
 
-    /// The server works on something else, or sleeps: others shall have the turns. The operations are paid.
-    pub fn give_turns_back(&self) {
-        let turns: Vec<Turn> = self.requests.borrow_mut().iter_mut().filter_map(|asked| asked.turn.take()).collect();
-        turns.into_iter().for_each(|turn| turn.complete(0));
+    /// The server works on something else, or sleeps: others shall have the turn. The operation is paid.
+    pub fn give_turn_back(&self) {
+        let turn = self.requests.borrow_mut().front_mut().and_then(|asked| asked.turn.take());
+        turn.into_iter().for_each(|turn| turn.give_back(0));
     }
 
     /// The first, whose answer has come. `is_tunnel`: what follows is not HTTP.

@@ -103,7 +103,7 @@ impl Connection {
         if let Err(end) = self.write_freely(head).await {
             return Some(end);
         }
-        turn.into_iter().for_each(|turn| turn.complete(0));
+        turn.into_iter().for_each(|turn| turn.give_back(0));
         let passed = if small.is_some() {
             self.small_body(&mut body, &stream).await
         } else {
@@ -156,7 +156,7 @@ impl Connection {
             // Of bodies whose length is not known, whatever has come is passed on.
             let wanted = body.promised().map_or(1, |_| slice);
             self.arrived(wanted).await.map_err(|error| End::Broken(Broken::Reading(error)))?;
-            self.drain.room().await;
+            self.drain.room(&self.server, self.shares()).await;
             let turn = stream.slice(slice as u64).await;
             let moved = pass(&self.client, &self.server, body, slice).await.map_err(End::Broken)?;
             if moved.bytes > 0 {

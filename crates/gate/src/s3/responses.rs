@@ -79,10 +79,10 @@ impl Connection {
         }
     }
 
-    /// Returns when the server has sent something. Operations that it does not answer for a while lose their turns.
+    /// Returns when the server has sent something. An operation that it does not answer for a while loses its turn.
     async fn answer_begins(&self) -> io::Result<()> {
         loop {
-            let patience = match self.pending.holds_turns() {
+            let patience = match self.pending.holds_turn() {
                 true => self.shares().patience(),
                 false => Duration::MAX,
             };
@@ -90,7 +90,7 @@ impl Connection {
                 biased;
                 holds = self.server.holds(1) => return holds,
                 () = self.pending.added() => {}
-                () = sleep(patience) => self.pending.give_turns_back(),
+                () = sleep(patience) => self.pending.give_turn_back(),
             }
         }
     }
@@ -99,6 +99,10 @@ impl Connection {
         let is_tunnel = response.status == 101 || response.body == Body::Rest;
         let Some(asked) = self.pending.answer(response.status == 101) else { return Ok(()) };
         let Asked { stream, turn, began, .. } = asked;
+        if turn.is_none() {
+            // Given back too early, perhaps: a server may need its time for everything.
+            self.shares().note_service(self.shares().clock().now().since(began));
+        }
         let mut body = response.body;
         let passed = if body.promised().is_some_and(|promised| promised <= SMALL_BODY) {
             self.small_response(&mut body, &stream, turn).await
@@ -137,7 +141,7 @@ impl Connection {
             };
             let gathered = self.server.gathers(wanted, self.shares().patience()).await;
             if !gathered.map_err(|error| End::Broken(Broken::Reading(error)))? {
-                held.complete(0);
+                held.give_back(0);
                 self.server.holds(1).await.map_err(|error| End::Broken(Broken::Reading(error)))?;
                 continue;
             }

@@ -160,9 +160,19 @@ impl Turn {
     }
 
     /// So much of the bytes asked for has been served; what an operation costs besides is added.
-    pub fn complete(mut self, served_bytes: u64) {
+    pub fn complete(self, served_bytes: u64) {
         let shares = &self.ticket.stream.shares;
         shares.note_service(shares.clock.now().since(self.started));
+        self.end(served_bytes);
+    }
+
+    /// The server does nothing with what it was given: others shall have the turn. It is paid as far as it is said to
+    /// be served.
+    pub fn give_back(self, served_bytes: u64) {
+        self.end(served_bytes);
+    }
+
+    fn end(mut self, served_bytes: u64) {
         self.is_complete = true;
         self.ticket.end(served_bytes.saturating_add(self.ticket.operation_bytes));
     }

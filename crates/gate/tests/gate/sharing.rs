@@ -66,7 +66,8 @@ fn paced(disk: Disk) -> SocketAddr {
     })
 }
 
-const OBJECT: usize = 4 << 20;
+/// Sockets hold some hundred kilobytes of each, which nobody schedules.
+const OBJECT: usize = 8 << 20;
 
 fn head(method: &str, key: &str, length: usize) -> String {
     format!(
