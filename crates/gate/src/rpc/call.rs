@@ -129,14 +129,8 @@ mod tests {
         use Operation::{AfterWrites, FileSystemInfo, Read, Write};
         let calls = recorded("nfs_libnfs.calls");
         assert!(calls.iter().all(|((program, version, _), ..)| (*program, *version) == (100_003, 3)));
-        let expected = [
-            FileSystemInfo,
-            AfterWrites,
-            Write { bytes: 3000 },
-            AfterWrites,
-            FileSystemInfo,
-            Read { bytes: 3000 },
-        ];
+        let expected =
+            [FileSystemInfo, AfterWrites, Write { bytes: 3000 }, AfterWrites, FileSystemInfo, Read { bytes: 3000 }];
         assert_eq!(meaning(&calls), expected);
         assert_eq!(calls.last().map(|(_, who, _)| *who), Some(caller(1234, 567)));
     }

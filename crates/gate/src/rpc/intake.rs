@@ -39,8 +39,12 @@ impl Intake {
         loop {
             let waiting = &self.buffer[self.start..self.end];
             match record::extent(waiting).map_err(|why| Ending::Malformed { from: "client", why })? {
-                Extent::Whole(bytes) if bytes <= waiting.len() => return Ok(Some(self.take_short(bytes, window).await?)),
-                Extent::Whole(bytes) if bytes > BUFFER_BYTES => return self.take_long(bytes, bytes, client, window).await,
+                Extent::Whole(bytes) if bytes <= waiting.len() => {
+                    return Ok(Some(self.take_short(bytes, window).await?));
+                }
+                Extent::Whole(bytes) if bytes > BUFFER_BYTES => {
+                    return self.take_long(bytes, bytes, client, window).await;
+                }
                 Extent::MoreThan(bytes) if bytes > BUFFER_BYTES => {
                     return self.take_long(bytes, FRAGMENTED_BYTES, client, window).await;
                 }

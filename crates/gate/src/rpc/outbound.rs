@@ -28,7 +28,6 @@ impl Outbound {
         self.records.push_back(record);
     }
 
-
     /// Sends until nothing is left or the socket is full.
     pub fn flush(&mut self, server: &TcpStream) -> io::Result<Flushed> {
         while !self.records.is_empty() {

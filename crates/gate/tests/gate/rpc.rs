@@ -176,7 +176,9 @@ fn bytes_pass_unchanged_however_they_are_cut() {
             }
         });
         std::thread::scope(|scope| {
-            scope.spawn(|| answered.chunks(piece.max(answered.len() / 2000)).for_each(|bytes| far.write_all(bytes).unwrap()));
+            scope.spawn(|| {
+                answered.chunks(piece.max(answered.len() / 2000)).for_each(|bytes| far.write_all(bytes).unwrap())
+            });
             assert!(receive(&mut client, answered.len()) == answered, "pieces of {piece}");
         });
     }
