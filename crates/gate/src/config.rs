@@ -334,3 +334,6 @@ const KINDS: [(&str, Kind); 5] = [
     ("deadline", Kind::Deadline),
     ("anticipating", Kind::Anticipating),
 ];
+
+#[cfg(test)]
+mod tests;

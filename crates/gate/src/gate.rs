@@ -21,10 +21,10 @@ use crate::tls::Ends;
 pub(crate) struct Gate {
     clock: Rc<Clock>,
     pub applications: Rc<Applications>,
-    /// What RPC calls may hold while they wait, at all listeners together.
-    pub call_memory: Rc<Budget>,
     exchanging: Exchanging,
     metrics: Rc<Metrics>,
+    /// What RPC calls may hold while they wait, at all listeners together.
+    pub call_memory: Rc<Budget>,
     state: RefCell<State>,
 }
 
@@ -48,10 +48,11 @@ impl Gate {
             listeners: Vec::new(),
         };
         let applications = Rc::new(Applications::new(config));
-        let call_memory = Budget::new(config.call_memory_bytes);
         let exchanging = Exchanging::new()?;
         let metrics = Metrics::new(applications.clone(), exchanging.link().clone());
-        let gate = Rc::new(Gate { clock, applications, call_memory, exchanging, metrics, state: RefCell::new(state) });
+        let call_memory = Budget::new(config.call_memory_bytes);
+        let gate = Gate { clock, applications, exchanging, metrics, call_memory, state: RefCell::new(state) };
+        let gate = Rc::new(gate);
         let (bound, door) = (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
         gate.listen(config)?;
         gate.observe(config, bound, door);

@@ -14,7 +14,7 @@ mod listener;
 mod metrics;
 mod reload;
 pub mod rpc;
-mod s3;
+pub mod s3;
 mod shares;
 mod socket;
 mod tls;

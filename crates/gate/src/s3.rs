@@ -4,11 +4,12 @@
 //! What is not understood passes as it is, scheduled all the same. Begin with `connection.rs`; `requests.rs` and
 //! `responses.rs` are its two directions.
 
-pub(crate) mod body;
-pub(crate) mod chunks;
+mod ahead;
+pub mod body;
+pub mod chunks;
 mod connection;
 mod drain;
-pub(crate) mod head;
+pub mod head;
 mod identity;
 mod pass;
 mod pending;

@@ -19,7 +19,7 @@ use crate::applications::{Application, Applications};
 use crate::clock::Clock;
 use ticket::Tickets;
 use tree::Tree;
-pub use turn::{Stream, Turn};
+pub use turn::{Stream, Turn, Waiting};
 
 /// How often idle applications are looked for.
 const SWEEP: Duration = Duration::from_secs(10);

@@ -13,7 +13,9 @@ mod elsewhere;
 mod heap;
 mod patience;
 mod queues;
+mod reference;
 mod sfq_tags;
+mod usage;
 
 pub mod anticipating;
 pub mod deadline;
@@ -48,7 +50,8 @@ impl Time {
 pub struct Request {
     /// The caller's ticket, unique among the requests of its flow.
     pub id: u64,
-    /// What the server's work is worth, in bytes, with whatever an operation costs by itself. 0 counts as 1.
+    /// What the server's work is worth, in bytes, with whatever an operation costs by itself. 0 counts as 1, more than 64 GiB as
+    /// that.
     pub cost_bytes: u64,
     /// When it should be complete. `None`: within what its stream, application or group was promised, if anything.
     pub deadline: Option<Time>,
@@ -82,13 +85,14 @@ pub trait Scheduler {
     /// A new node below `parent`, or at the top. A weight of 0 counts as 1.
     fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId;
 
-    /// From now on; what was charged already stays charged.
+    /// From now on; what was charged already stays charged. 0 counts as 1.
     fn set_weight(&mut self, flow: FlowId, weight: u32);
 
     /// Requests at or below this node that name no deadline are due this long after they were enqueued.
     fn set_deadline(&mut self, flow: FlowId, within_ns: Option<u64>);
 
-    /// Forgets a node. Refused while it has children, or requests queued or in service.
+    /// Forgets a node, and with it what its application has had too much: better some seconds after its last request.
+    /// Refused while it has children, or requests queued or in service.
     fn remove(&mut self, flow: FlowId) -> bool;
 
     /// Puts a request at the end of its flow's queue.

@@ -3,7 +3,7 @@
 use crate::s3::chunks::Chunks;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Body {
+pub enum Body {
     /// So many bytes are still to come.
     Length(u64),
     Chunked(Chunks),

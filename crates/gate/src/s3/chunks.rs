@@ -4,7 +4,7 @@
 const LONGEST_LINE: u32 = 16 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Chunks {
+pub struct Chunks {
     state: State,
     /// Of the chunk that is being announced or read.
     left: u64,
@@ -28,7 +28,14 @@ enum State {
     Over,
 }
 
+impl Default for Chunks {
+    fn default() -> Self {
+        Chunks::new()
+    }
+}
+
 impl Chunks {
+    /// Before its first byte.
     pub fn new() -> Self {
         Chunks { state: State::Size, left: 0, line: 0 }
     }

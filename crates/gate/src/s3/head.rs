@@ -12,7 +12,7 @@ const MOST_HEADERS: usize = 256;
 
 /// What stands at the beginning of some bytes.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Found<T> {
+pub enum Found<T> {
     /// A head of so many bytes.
     Head(usize, T),
     /// The beginning of one.
@@ -22,7 +22,7 @@ pub(crate) enum Found<T> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
+pub enum Method {
     Get,
     Head,
     Connect,
@@ -30,7 +30,7 @@ pub(crate) enum Method {
 }
 
 /// A request's head, as long as its bytes are there.
-pub(crate) struct Request<'a> {
+pub struct Request<'a> {
     pub method: Method,
     pub target: &'a str,
     pub body: Body,
@@ -40,7 +40,7 @@ pub(crate) struct Request<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Response {
+pub struct Response {
     pub status: u16,
     pub body: Body,
 }
@@ -61,7 +61,7 @@ impl Response {
 }
 
 /// Reads a request's head, and gives it to `understand`.
-pub(crate) fn request<T>(bytes: &[u8], understand: impl FnOnce(&Request<'_>) -> T) -> Found<T> {
+pub fn request<T>(bytes: &[u8], understand: impl FnOnce(&Request<'_>) -> T) -> Found<T> {
     let mut headers = [EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
     let length = match parsed.parse(bytes) {
@@ -82,7 +82,7 @@ pub(crate) fn request<T>(bytes: &[u8], understand: impl FnOnce(&Request<'_>) -> 
 }
 
 /// Reads the head of the response to a request with this method.
-pub(crate) fn response(bytes: &[u8], to: Method) -> Found<Response> {
+pub fn response(bytes: &[u8], to: Method) -> Found<Response> {
     let mut headers = [EMPTY_HEADER; MOST_HEADERS];
     let mut parsed = httparse::Response::new(&mut headers);
     let length = match parsed.parse(bytes) {

@@ -7,6 +7,7 @@ use std::io;
 use std::time::Duration;
 
 use crate::applications::add;
+use crate::s3::ahead::Ahead;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
 use crate::s3::head::{self, Found, Response};
@@ -131,22 +132,25 @@ impl Connection {
     }
 
     async fn response_body(&self, body: &mut Body, stream: &Rc<Stream>, turn: Option<Turn>) -> Result<(), End> {
-        let mut turn = turn;
+        let mut ahead = Ahead::new(stream.clone(), turn);
         while !body.is_over() {
-            let slice = body.promised().map_or(SLICE, |left| usize::try_from(left).unwrap_or(SLICE).min(SLICE));
+            let left = body.promised().unwrap_or(u64::MAX);
+            let slice = usize::try_from(left).unwrap_or(SLICE).min(SLICE);
+            // Of bodies whose length is not known, whatever has come is passed on.
             let wanted = body.promised().map_or(1, |_| slice);
-            let held = match turn.take() {
-                Some(turn) => turn,
-                None => stream.slice(slice as u64).await,
-            };
+            let turn = ahead.next(left).await;
             let gathered = self.server.gathers(wanted, self.shares().patience()).await;
             if !gathered.map_err(|error| End::Broken(Broken::Reading(error)))? {
-                held.give_back(0);
+                turn.give_back(0);
+                ahead.give_back();
                 self.server.holds(1).await.map_err(|error| End::Broken(Broken::Reading(error)))?;
                 continue;
             }
             let moved = self.pass_down(body, stream, slice).await?;
-            held.complete(moved.bytes);
+            turn.complete(moved.bytes);
+            if moved.stopped == Stopped::Blocked {
+                ahead.give_back();
+            }
             self.after_reading(moved.stopped).await?;
         }
         Ok(())

@@ -2,7 +2,7 @@
 //!
 //! Every application has a tag: the virtual time (bytes / weight) it was charged up to, here and elsewhere. The queued
 //! one with the least tag is next, unless an application that is *present* without anything queued is behind it by
-//! more than one request: then its slots stay free for the one that is behind, for as long as the loss of throughput
+//! more than a small lead: then the slots stay free for the one that is behind, for as long as the loss of throughput
 //! stays within a budget. Present is who has requests queued or in service, or had them less than its patience ago.
 //!
 //! What must stay true: charges are never lost except by the stated bounds (`lag_ns`); who leaves gains nothing by it;
@@ -14,6 +14,8 @@ use super::elsewhere::Elsewhere;
 use super::heap::Heap;
 use super::patience::Patience;
 use super::queues::{Cell, Queues};
+use super::reference::Reference;
+use super::usage::Usage;
 use super::{FlowId, Late, Next, Request, Scheduler, Settings, Time};
 
 /// An application's tag, and how it behaves.
@@ -25,16 +27,6 @@ struct Account {
     /// Virtual length of its last request: by so much it may be ahead.
     step: f64,
     usage: Usage,
-}
-
-/// How much of what its weight entitles it to an application used, over some hundreds of milliseconds.
-#[derive(Default)]
-struct Usage {
-    since: Time,
-    own_bytes: u64,
-    /// What all had started when the window began.
-    all_bytes: u64,
-    little: bool,
 }
 
 pub struct Anticipating {
@@ -83,11 +75,11 @@ impl Anticipating {
     }
 
     /// Changes a tag, and lets the reference follow what that does to virtual time.
-    fn charge(&mut self, application: u32, virtual_length: f64, now: Time) {
+    fn charge(&mut self, application: u32, virtual_length: f64) {
         let before = self.virtual_time();
         let tag = self.accounts[application as usize].tag + virtual_length;
         self.set_tag(application, tag);
-        self.reference.follow(before, self.virtual_time(), now);
+        self.reference.follow(before, self.virtual_time());
     }
 
     fn set_tag(&mut self, application: u32, tag: f64) {
@@ -148,7 +140,7 @@ impl Anticipating {
         let busy = self.queued.first().is_some();
         self.budget.settle(now, busy);
         while let Some((application, virtual_length)) = self.elsewhere.due(now, self.depth.rate()) {
-            self.charge(application, virtual_length, now);
+            self.charge(application, virtual_length);
             self.limit_lead(application);
         }
         self.reference.fade(self.virtual_time(), now, self.lag_ns);
@@ -163,20 +155,12 @@ impl Anticipating {
     /// Nobody is further ahead than the one furthest behind can make good in `lag_ns`.
     fn limit_lead(&mut self, application: u32) {
         let behind = [self.queued.first().map(|item| item.1), self.awaited.first().map(|item| item.1)];
-        let Some(most) = behind
-            .into_iter()
-            .flatten()
-            .filter(|&other| other != application)
-            .map(|other| {
-                self.accounts[other as usize].tag
-                    + self.virtual_lag(other, self.lag_ns).max(self.virtual_lag(application, self.lag_ns))
-            })
-            .reduce(f64::min)
-        else {
-            return;
-        };
-        if self.depth.rate() > 0.0 && self.accounts[application as usize].tag > most {
-            self.set_tag(application, most);
+        for other in behind.into_iter().flatten().filter(|&other| other != application) {
+            let lag = self.virtual_lag(other, self.lag_ns).max(self.virtual_lag(application, self.lag_ns));
+            let most = self.accounts[other as usize].tag + lag;
+            if lag > 0.0 && self.accounts[application as usize].tag > most {
+                self.set_tag(application, most);
+            }
         }
     }
 
@@ -187,7 +171,10 @@ impl Anticipating {
         if tag <= behind_tag + step.max(self.virtual_lag(behind, LEAD_NS)) {
             return None;
         }
-        if self.uses_its_share(behind, now) && self.depth.allows_holding(now) && self.budget.allows() {
+        let part = self.queues.entitled_part(behind);
+        let usage = &mut self.accounts[behind as usize].usage;
+        let worthwhile = usage.is_worth_waiting(part, self.queues.started_bytes(), now);
+        if worthwhile && self.depth.allows_holding(now) && self.budget.allows() {
             self.depth.held();
             let ends = self.leaving.first().map_or(Time(u64::MAX), |(at, _)| at);
             return Some(ends.min(now.after(self.budget.lasts_ns())));
@@ -196,26 +183,13 @@ impl Anticipating {
         None
     }
 
-    /// Waiting for one that does not use half its share helps it little and costs the others much.
-    fn uses_its_share(&mut self, application: u32, now: Time) -> bool {
-        let usage = &mut self.accounts[application as usize].usage;
-        let ns = now.since(usage.since);
-        if ns >= USAGE_NS {
-            let all_bytes = self.queues.started_bytes() - usage.all_bytes;
-            let entitled = all_bytes as f64 * self.queues.entitled_part(application);
-            let little = ns < 4 * USAGE_NS && (usage.own_bytes as f64) < USED_LEAST * entitled;
-            *usage = Usage { since: now, own_bytes: 0, all_bytes: self.queues.started_bytes(), little };
-        }
-        !usage.little
-    }
-
     /// Who cannot use its share even when waited for keeps a bounded claim to it.
     fn forgive(&mut self, behind: u32, tag: f64, now: Time) {
         let lag_ns = if self.elsewhere.is_active(behind, now) { self.lag_ns } else { self.lag_ns * LOCAL_LAG_SHARE };
         let lag = self.virtual_lag(behind, lag_ns);
         let owed = tag - lag - self.accounts[behind as usize].tag;
         if owed > 0.0 {
-            self.charge(behind, owed, now);
+            self.charge(behind, owed);
         }
     }
 
@@ -226,27 +200,26 @@ impl Anticipating {
         let account = &mut self.accounts[application as usize];
         account.tag += virtual_length;
         account.step = virtual_length;
-        account.usage.own_bytes += started.cost_bytes;
+        account.usage.started(started.cost_bytes);
+        let tag = account.tag;
         self.place(application, now);
-        self.reference.follow(before, self.virtual_time(), now);
+        // It may have left just now, which is not what moves the reference.
+        let after = self.virtual_time().map_or(tag, |others| others.min(tag));
+        self.reference.follow(before, Some(after));
         started.started()
     }
 
-    /// Small requests of an application that is behind pass the depth, up to a quarter of it.
+    /// Requests small beside the others pass the depth, up to a quarter of it.
     fn admits(&self, head: &Cell) -> bool {
         let depth = self.depth.bytes();
-        self.queues.admits(head.cost_bytes, depth)
-            || (head.cost_bytes <= depth / 8 && self.queues.admits(head.cost_bytes, depth + depth / 4))
+        let small = 4 * head.cost_bytes <= self.depth.largest_bytes();
+        self.queues.admits(head.cost_bytes, if small { depth.saturating_add(depth / 4) } else { depth })
     }
 }
 
 /// How far others may run ahead of one with nothing queued before they are held back: what it could catch up in this
 /// time. It costs no share in the long run and spares most waits.
 const LEAD_NS: f64 = 10_000_000.0;
-
-/// An application that does not use so much of its share, even when waited for, is not waited for.
-const USED_LEAST: f64 = 0.5;
-const USAGE_NS: u64 = 300_000_000;
 
 /// Of `lag_ns`, what an application may claim that only this server serves.
 const LOCAL_LAG_SHARE: f64 = 0.1;
@@ -255,7 +228,7 @@ impl Scheduler for Anticipating {
     fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId {
         let flow = self.queues.add(parent, weight);
         let account = Account {
-            tag: self.reference.tag,
+            tag: self.reference.tag(),
             patience: Patience::new(),
             left: Time(0),
             step: 0.0,
@@ -299,7 +272,7 @@ impl Scheduler for Anticipating {
             self.queues.set_present(application, true);
             let account = &mut self.accounts[application as usize];
             let credit = account.step.max(self.elsewhere.credit(application, now));
-            account.tag = account.tag.max(self.reference.tag - credit);
+            account.tag = account.tag.max(self.reference.tag() - credit);
         }
         if self.queues.queued(application) == 1 {
             self.place(application, now);
@@ -348,7 +321,7 @@ impl Scheduler for Anticipating {
         let application = self.queues.application(flow.0);
         let unserved = cell.cost_bytes.saturating_sub(served_bytes);
         if unserved > 0 {
-            self.charge(application, -(unserved as f64) * self.queues.virtual_per_byte(application), now);
+            self.charge(application, -(unserved as f64) * self.queues.virtual_per_byte(application));
         }
         self.accounts[application as usize].patience.completed(now);
         if self.queues.queued(application) == 0 && self.queues.in_service(application) == 0 {
@@ -374,33 +347,5 @@ impl Scheduler for Anticipating {
 
     fn in_flight_bytes(&self) -> u64 {
         self.queues.in_flight_bytes()
-    }
-}
-
-/// Where an application that owes nothing stands. It follows virtual time as that moves by charges, not as it jumps
-/// when the one that was behind leaves: else a short absence would forgive all that others had too much.
-#[derive(Default)]
-struct Reference {
-    tag: f64,
-    faded: Time,
-}
-
-impl Reference {
-    fn follow(&mut self, before: Option<f64>, after: Option<f64>, _now: Time) {
-        let (Some(before), Some(after)) = (before, after) else { return };
-        if before >= self.tag {
-            self.tag += (after - before).max(0.0);
-        } else {
-            self.tag = self.tag.max(after);
-        }
-    }
-
-    /// What lies between is forgotten within some `lag_ns`.
-    fn fade(&mut self, virtual_time: Option<f64>, now: Time, lag_ns: f64) {
-        let ns = now.since(self.faded) as f64;
-        self.faded = now;
-        if let Some(virtual_time) = virtual_time.filter(|virtual_time| *virtual_time > self.tag) {
-            self.tag += (virtual_time - self.tag) * (ns / lag_ns).min(1.0);
-        }
     }
 }

@@ -11,6 +11,9 @@ use super::{Depth, FlowId, Late, Next, Request, Scheduler, Settings, Time};
 /// Outstanding bytes when the depth is automatic: small, since all of it blocks.
 const DEFAULT_DEPTH_BYTES: u64 = 128 << 10;
 
+/// Most deadlines that `fits` looks at.
+const MOST_DEADLINES: f64 = 1e6;
+
 pub struct Deadline {
     queues: Queues,
     /// Queued cells by deadline, then arrival.
@@ -101,7 +104,8 @@ pub struct Demand {
 /// depth, or one request if that is more) with later deadlines can be at the server already.
 ///
 /// For every t at which a deadline can fall: blocking + Σ (⌊(t − dᵢ) / pᵢ⌋ + 1) cᵢ ≤ rate · t. Only t up to
-/// (blocking + Σ max(0, pᵢ − dᵢ) cᵢ / pᵢ) / (rate − Σ cᵢ / pᵢ) can fail. A load that takes the whole rate is refused.
+/// (blocking + Σ max(0, pᵢ − dᵢ) cᵢ / pᵢ) / (rate − Σ cᵢ / pᵢ) can fail. A load that takes the whole rate, or
+/// so nearly that more than a million deadlines would have to be looked at, is refused.
 pub fn fits(demands: &[Demand], rate_bytes_per_s: f64, blocking_bytes: u64) -> bool {
     let rate = rate_bytes_per_s / 1e9;
     let asked: f64 = demands.iter().map(|demand| demand.bytes as f64 / demand.period_ns.max(1) as f64).sum();
@@ -113,6 +117,10 @@ pub fn fits(demands: &[Demand], rate_bytes_per_s: f64, blocking_bytes: u64) -> b
     }
     let ahead: f64 = demands.iter().map(|demand| demand.surplus_bytes()).sum();
     let horizon_ns = (blocking_bytes as f64 + ahead) / (rate - asked);
+    let to_look_at: f64 = demands.iter().map(|demand| horizon_ns / demand.period_ns.max(1) as f64).sum();
+    if to_look_at > MOST_DEADLINES {
+        return false;
+    }
     let first = demands.iter().map(|demand| demand.within_ns).min().unwrap_or(0);
     let last = horizon_ns.max(first as f64) as u64;
     demands.iter().all(|demand| demand.deadlines_until(last).all(|at| holds_at(demands, at, rate, blocking_bytes)))

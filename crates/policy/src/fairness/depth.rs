@@ -113,6 +113,11 @@ impl DepthControl {
         bytes.clamp(self.floor_bytes(), MOST_BYTES)
     }
 
+    /// The largest request seen lately.
+    pub fn largest_bytes(&self) -> u64 {
+        self.largest_bytes
+    }
+
     /// Bytes per nanosecond that the server gave lately.
     pub fn rate(&self) -> f64 {
         self.rate

@@ -6,6 +6,10 @@
 
 use super::{FlowId, Late, Next, Request, Settings, Time};
 
+/// A request costs no more than this, so that sums of costs never overflow.
+const MOST_BYTES: u64 = 1 << 36;
+const LEAST_QUANTUM_BYTES: u64 = 4 << 10;
+
 /// No cell.
 pub const NONE: u32 = u32::MAX;
 
@@ -85,7 +89,7 @@ impl Queues {
             free_nodes: Vec::new(),
             cells: Vec::new(),
             free_cells: Vec::new(),
-            quantum_bytes: settings.quantum_bytes.max(1),
+            quantum_bytes: settings.quantum_bytes.clamp(LEAST_QUANTUM_BYTES, MOST_BYTES),
             in_flight_bytes: 0,
             in_flight_count: 0,
             present_weight: 0,
@@ -217,7 +221,7 @@ impl Queues {
     pub fn enqueue(&mut self, flow: FlowId, request: Request, now: Time) -> u32 {
         let cell = Cell {
             id: request.id,
-            cost_bytes: request.cost_bytes.max(1),
+            cost_bytes: request.cost_bytes.clamp(1, MOST_BYTES),
             deadline: request.deadline.unwrap_or_else(|| self.promised(flow.0, now)),
             since: now,
             stream: flow.0,

@@ -1,6 +1,6 @@
 //! One server: achieved against desired ratios, and what waiting costs.
 
-use thalweg_policy::fairness::Kind;
+use thalweg_policy::fairness::{Kind, Settings};
 
 use crate::scenes::*;
 use crate::simulator::*;
@@ -34,10 +34,11 @@ fn mixed_sizes_share_bytes_not_requests() {
 }
 
 /// The heavy application keeps 4 requests outstanding, which is where ratios used to die.
-fn few_outstanding(server: Work, think: Think) {
+fn few_outstanding(server: Work, think: Think, settings_of: impl Fn(Kind) -> Settings) {
     let heavy = crowd(0, 4, 64 * KIB, think, &[0]);
     let mut scene = scene(&[16, 1], heavy.clone());
     scene.servers = vec![server];
+    scene.settings = settings_of(Kind::Anticipating);
     let solo = run(&scene).rate(0);
     scene.clients = [heavy, crowd(1, 32, 64 * KIB, NORMAL, &[0])].concat();
     let ours = run(&scene);
@@ -51,10 +52,11 @@ fn few_outstanding(server: Work, think: Think) {
 #[test]
 fn four_outstanding_keep_16_to_1_where_four_are_enough_for_the_server() {
     for (least_ns, most_ns) in [(50_000, 100_000), (200_000, 400_000), (1_000_000, 2_000_000)] {
-        few_outstanding(LINK, Think::between(least_ns, most_ns));
+        few_outstanding(LINK, Think::between(least_ns, most_ns), settings);
+        few_outstanding(LINK, Think::between(least_ns, most_ns), |kind| fixed(kind, 8 * 64 * KIB));
     }
     for parallel in [1, 2] {
-        few_outstanding(Work::Parallel { rate: 100.0 * MB_PER_S, parallel, jitter: 0.3 }, NORMAL);
+        few_outstanding(Work::Parallel { rate: 100.0 * MB_PER_S, parallel, jitter: 0.3 }, NORMAL, settings);
     }
 }
 

@@ -24,11 +24,6 @@ fn trade_off() {
             let ours = run(&scene);
             scene.settings = settings(Kind::SfqD);
             let sfq = run(&scene);
-            scene.settings = fixed(Kind::SfqD, 576 * KIB);
-            let a = run(&scene);
-            scene.settings = fixed(Kind::Anticipating, 576 * KIB);
-            let b = run(&scene);
-            println!("fixed {:.1} {:.1} depths {} {}", a.rate(0), b.rate(0), sfq.depth_bytes[0], ours.depth_bytes[0]);
             println!(
                 "| {name} | {:.1} | {alone:.1} | {:.1} | {:.1} | {:.1} | {:.1} | {:.1} |",
                 (least_ns + most_ns) as f64 / 2e6,
