@@ -1,5 +1,6 @@
 //! The golden packets of the exchange: they read as the values written here, and these are written as they are.
-//! `THALWEG_WRITE_GOLDEN=1` writes them anew: only when the layout changes on purpose. Then mutations.
+//! `THALWEG_WRITE_GOLDEN=1` writes them anew: only when the layout changes on purpose. Then mutations, also of recorded
+//! calls and replies and of HTTP messages, whose decoders have tests of their own.
 
 extern crate thalweg_gate as gate;
 
@@ -7,10 +8,14 @@ use std::path::PathBuf;
 
 use gate::exchange::packet::{Entry, GateId, Key, NameHash, Packet};
 
+#[path = "../../../fuzz/src/http.rs"]
+mod http;
 #[path = "../../../fuzz/src/mutation.rs"]
 mod mutation;
 #[path = "../../../fuzz/src/packets.rs"]
 mod packets;
+#[path = "../../../fuzz/src/rpc.rs"]
+mod rpc;
 
 #[global_allocator]
 static ALLOCATOR: mutation::Measured = mutation::Measured;
@@ -18,6 +23,8 @@ static ALLOCATOR: mutation::Measured = mutation::Measured;
 const NAMES: [&str; 2] = ["exchange.bin", "exchange-tagged.bin"];
 /// A packet, decoded some times over.
 const MOST_BYTES: usize = 64 << 10;
+/// Some records or messages, each copied once.
+const MOST_STREAM_BYTES: usize = 1 << 20;
 
 fn packet() -> Packet {
     let entry = |name, charged_bytes| Entry { application: NameHash::of(name), charged_bytes };
@@ -43,4 +50,14 @@ fn golden_packets_read_and_write_the_same() {
 #[test]
 fn mutated_packets_do_no_harm() {
     mutation::fuzz(&NAMES, mutation::INPUTS, MOST_BYTES, packets::exchange);
+}
+
+#[test]
+fn mutated_streams_of_records_do_no_harm() {
+    mutation::fuzz(&["../rpc"], mutation::INPUTS, MOST_STREAM_BYTES, rpc::rpc_records);
+}
+
+#[test]
+fn mutated_streams_of_messages_do_no_harm() {
+    mutation::fuzz(&["../http"], mutation::INPUTS, MOST_STREAM_BYTES, http::http_framing);
 }

@@ -82,9 +82,11 @@ impl Intake {
             if needed > most {
                 return Err(Ending::Malformed { from: "client", why: FRAGMENTED_TOO_LONG });
             }
+            let mut is_first = true;
             while filled < needed {
-                // One wake-up for the rest, not one for each segment of it.
-                let is_waited_for = needed - filled > LEAST_WAITED_BYTES;
+                // What has come is taken at once; then one wake-up for the rest, not one for each segment of it.
+                let is_waited_for = !is_first && needed - filled > LEAST_WAITED_BYTES;
+                is_first = false;
                 if is_waited_for {
                     socket::set_least_readable(client, (needed - filled).min(MOST_WAITED_BYTES) as u32)?;
                 }
