@@ -334,6 +334,12 @@ def segment_entry(fields):
     return fields.take(32), fields.u32()
 
 
+def of_extents(fields, rest):
+    """Session, seat, sequence, stamp, epoch; extents; and what comes after them."""
+    fields.take(8 + 4 + 8 + 8 + 8)
+    return f"{len(fields.list(lambda: fields.take(16)))} extents{rest()}"
+
+
 BODIES = {
     1: lambda f: f"client {f.u64():x}, stream {f.u32()}, job {f.text()!r}",
     10: lambda f: f"{len(f.list(lambda: f.take(32)))} fingerprints",
@@ -342,11 +348,14 @@ BODIES = {
     23: commit,
     25: lambda f: f"directory {f.path()}, recursive {f.bool()}, after {f.option(f.path)}, limit {f.u32()}",
     40: lambda f: f"path {f.path()}, flags {f.u32()}, job {f.text()!r}, nodes {f.list(f.text)}, stripes of {f.u64()}",
-    42: lambda f: f"{(f.take(8 + 4 + 8 + 8 + 8), len(f.list(lambda: f.take(16))))[1]} extents",
+    42: lambda f: of_extents(f, lambda: ""),
+    43: lambda f: of_extents(f, lambda: f", {len(f.list(lambda: f.take(32)))} fingerprints"),
+    56: lambda f: of_extents(f, lambda: f", names {f.take(32).hex()[:8]}…"),
     0x8001: failed,
     0x8002: lambda f: f"settings {f.text()!r}, holder {f.u64():x}",
     0x8026: checkpoints,
     0x8047: lambda f: f"session {f.u64():x}, seat {f.u32()}, sequence {f.u64()}, held {f.list(f.u64)}",
+    0x8048: lambda f: f"sequence {f.u64()}, stamp {f.u64()}",
 }
 
 

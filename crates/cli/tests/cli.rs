@@ -6,6 +6,8 @@ mod cli {
     mod deletion;
     mod interruption;
     mod mistakes;
+    mod names;
+    mod node;
     mod printing;
     mod random;
     mod remote;

@@ -1,6 +1,6 @@
-//! The digest that names a segment, and the one content that needs no name: zeros.
+//! The digest that names a segment, the one content that needs no name: zeros, and the digest of many names.
 
-use format::{Fingerprint, FingerprintKind};
+use format::{Fingerprint, FingerprintKind, SegmentEntry, Writer};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
@@ -15,6 +15,13 @@ pub fn fingerprint(kind: FingerprintKind, bytes: &[u8]) -> Fingerprint {
             padded
         }
     })
+}
+
+/// By which many names can be recalled: BLAKE3 over the segment entries, in order.
+pub fn names_digest(entries: &[SegmentEntry]) -> [u8; 32] {
+    let mut named = Writer::new();
+    entries.iter().for_each(|entry| entry.write(&mut named));
+    *blake3::hash(&named.finish()).as_bytes()
 }
 
 /// Bytes looked at between two decisions to go on: four cache lines, which compilers turn into vector instructions.
@@ -38,6 +45,15 @@ mod tests {
         assert_eq!(hex(FingerprintKind::Sha256), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         let sha1 = "a9993e364706816aba3e25717850c26c9cd0d89d";
         assert_eq!(hex(FingerprintKind::Sha1), format!("{sha1}{}", "0".repeat(24)));
+    }
+
+    #[test]
+    fn names_have_the_digest_of_their_36_bytes_each_in_order() {
+        let entry = |byte: u8, bytes: u32| SegmentEntry { fingerprint: Fingerprint([byte; 32]), bytes };
+        let bytes = [&[7; 32][..], &[0, 0x20, 0, 0], &[9; 32], &[1, 0, 0, 0]].concat();
+        let digest = names_digest(&[entry(7, 8192), entry(9, 1)]);
+        assert_eq!(digest, *blake3::hash(&bytes).as_bytes());
+        assert_ne!(digest, names_digest(&[entry(9, 1), entry(7, 8192)]));
     }
 
     #[test]

@@ -19,4 +19,4 @@ pub use builder::{BLOCK_BYTES, BlockBuilder};
 pub use codec::MAX_BLOCK_BYTES;
 pub use cut::{ContentCutter, Cutter, FileCutter, FixedCutter};
 pub use error::{Error, Result};
-pub use fingerprint::{fingerprint, is_zero};
+pub use fingerprint::{fingerprint, is_zero, names_digest};

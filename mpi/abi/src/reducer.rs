@@ -1,7 +1,7 @@
 //! The reducer the client is given: the same digests and codecs that nodes use.
 
-use format::{Block, BlockKind, Fingerprint, Settings};
-use segment::{BlockBuilder, fingerprint, is_zero};
+use format::{Block, BlockKind, Fingerprint, SegmentEntry, Settings};
+use segment::{BlockBuilder, fingerprint, is_zero, names_digest};
 use transfer::client::{Reducer, ZEROS};
 
 pub struct SegmentReducer;
@@ -9,6 +9,10 @@ pub struct SegmentReducer;
 impl Reducer for SegmentReducer {
     fn fingerprint(&self, settings: &Settings, segment: &[u8]) -> Fingerprint {
         if is_zero(segment) { ZEROS } else { fingerprint(settings.fingerprint, segment) }
+    }
+
+    fn digest(&self, entries: &[SegmentEntry]) -> [u8; 32] {
+        names_digest(entries)
     }
 
     fn encode(&self, settings: &Settings, segments: &[(Fingerprint, &[u8])]) -> Vec<Block> {

@@ -34,6 +34,8 @@ pub struct Arguments {
 
 /// A seat settles at the latest when this much is not durable (bytes).
 const SETTLE_BYTES: u64 = 32 << 20;
+/// What clients have spelt out is remembered for some GiB of data: 36 bytes for each 8 KiB.
+const NAMES_BYTES: usize = 32 << 20;
 const LEAST_STAGING_BYTES: u64 = 256 << 20;
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
@@ -63,6 +65,7 @@ impl Arguments {
             staging_bytes,
             workers: self.workers.unwrap_or(cores).max(1),
             settle_bytes: SETTLE_BYTES,
+            names_bytes: NAMES_BYTES,
             trust_clients: self.trust_clients,
         }
     }

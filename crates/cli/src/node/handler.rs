@@ -6,7 +6,7 @@ use catalog::{Catalog, Commit};
 use format::{Block, BlockHeader, SegmentEntry, SessionId};
 use repository::{Arrival, Source};
 use store::{Claimant, SegmentStore};
-use transfer::message::{Failure, FailureKind, PlacedHeader, Reply, Request, StoreStatistics};
+use transfer::message::{Extent, Failure, FailureKind, PlacedHeader, Reply, Request, StoreStatistics};
 use transfer::{Handler, Hello, Outbox, Replier};
 
 use super::offers::Offers;
@@ -22,7 +22,7 @@ pub(super) struct Connection {
     outbox: Outbox,
     /// This connection's own number: it claims segments and holds locks under it.
     pub claimant: Claimant,
-    pub offers: Offers,
+    pub offers: Arc<Offers>,
     /// Once for every time it attached and did not detach.
     attached: Vec<Arc<Slot>>,
 }
@@ -34,7 +34,8 @@ impl Connection {
     pub fn new(node: Arc<Node>, hello: Hello, outbox: Outbox) -> Self {
         let source = Source { client: hello.client, stream: hello.stream };
         let claimant = node.new_claimant();
-        Connection { node, source, job: hello.job, outbox, claimant, offers: Offers::default(), attached: Vec::new() }
+        let offers = Offers::new(&node, claimant);
+        Connection { node, source, job: hello.job, outbox, claimant, offers, attached: Vec::new() }
     }
 
     fn store(&self) -> &dyn SegmentStore {
@@ -67,9 +68,13 @@ impl Handler for Connection {
             Request::Settle { session, seat, epoch } => self.settle(session, seat, epoch, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
             Request::Lock { session } => self.node.locks.lock(session, self.claimant.0, replier),
-            Request::Offer { session, seat, sequence, stamp, epoch: _, segments } => {
+            Request::Offer { session, seat, sequence, stamp, epoch: _, extents, fingerprints } => {
                 let arrival = Arrival { source: self.source, sequence, stamp };
-                self.offer(session, seat, arrival, segments, replier);
+                self.offer((session, seat, sequence), arrival, &extents, &fingerprints, replier);
+            }
+            Request::Recall { session, seat, sequence, stamp, epoch: _, extents, names } => {
+                let arrival = Arrival { source: self.source, sequence, stamp };
+                self.recall((session, seat, sequence), arrival, &extents, names, replier);
             }
             Request::Supply { session, seat, sequence, blocks } => {
                 self.supply((session, seat, sequence), blocks, payload, replier);
@@ -82,7 +87,7 @@ impl Handler for Connection {
     }
 
     fn closed(&mut self) {
-        self.store().release(self.claimant);
+        self.offers.end();
         self.node.locks.forget(self.claimant.0);
         // The client may come back; the keeper frees seats that stay without users.
         self.attached.drain(..).for_each(|slot| slot.drop_user(self.source));
@@ -234,8 +239,8 @@ impl Connection {
         Ok(block)
     }
 
-    fn read(&mut self, session: SessionId, seat: u32, extents: &[transfer::message::Extent]) -> Answer {
-        let total = extents.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.bytes));
+    fn read(&mut self, session: SessionId, seat: u32, extents: &[Extent]) -> Answer {
+        let total = Extent::total_bytes(extents);
         if total > format::MAX_PAYLOAD_BYTES as u64 {
             return Err(Failure::new(
                 FailureKind::Refused,

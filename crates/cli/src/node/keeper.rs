@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::Node;
 use super::clients::GRACE;
+use super::names;
 use super::seats::Slot;
 
 const TICK: Duration = Duration::from_millis(50);
@@ -27,6 +28,7 @@ pub(super) fn keep(node: &Arc<Node>) {
     while !node.is_stopping() {
         std::thread::sleep(TICK);
         node.seats.all().iter().for_each(|slot| node.settle_when_due(slot));
+        names::go_on(node.names.expire(Instant::now()), None);
         if renewed.elapsed() >= RENEW_EVERY {
             renewed = Instant::now();
             node.renew_leases();

@@ -10,6 +10,8 @@ mod failure;
 mod handler;
 mod keeper;
 mod locks;
+mod names;
+mod offer;
 mod offers;
 mod paths;
 mod seats;
@@ -27,6 +29,7 @@ use transfer::{Handler, Hello, Outbox, Service};
 use clients::Clients;
 use handler::Connection;
 use locks::Locks;
+use names::Names;
 use seats::Seats;
 
 /// How a node is set up; the defaults suit most.
@@ -38,6 +41,8 @@ pub struct NodeOptions {
     pub workers: usize,
     /// A seat settles when this much is not durable.
     pub settle_bytes: u64,
+    /// Memory for the names that clients have spelt out.
+    pub names_bytes: usize,
     /// Blocks from remote clients are believed without decoding and naming them again.
     pub trust_clients: bool,
 }
@@ -52,6 +57,7 @@ pub struct Node {
     seats: Seats,
     clients: Clients,
     locks: Locks,
+    names: Names,
     claimants: AtomicU64,
     stopping: AtomicBool,
     /// Rung when a seat has work, or the node stops.
@@ -65,6 +71,7 @@ impl Node {
             repository,
             holder,
             budget: Arc::new(Budget::new(options.staging_bytes)),
+            names: Names::new(options.names_bytes),
             options,
             seats: Seats::default(),
             clients: Clients::default(),

@@ -4,81 +4,72 @@
 //! claims itself is supplied by messages still to come.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use format::{BlockHeader, Fingerprint, Place, SegmentEntry, SessionId};
+use format::{BlockHeader, Fingerprint, SegmentEntry, SessionId};
 use repository::Arrival;
-use store::{Answer, Claimant};
+use store::Claimant;
 use transfer::Replier;
-use transfer::message::{Failure, FailureKind, Reply};
+use transfer::message::{Extent, Failure, FailureKind, Reply};
 
 use super::handler::{Connection, split};
+use super::names::{self, Entries};
+use super::offer::{Need, Offer, Piece};
 use super::paths::in_thread;
-use super::seats::Slot;
 use super::{Node, failure};
 
-type Key = (SessionId, u32, u64);
+/// Of a connection, by session, seat and sequence.
+pub(super) type Key = (SessionId, u32, u64);
 
-/// Offers of a connection whose content has not come yet.
-#[derive(Clone, Default)]
+/// What a connection's clients announced, and its content has not come yet.
 pub(super) struct Offers {
-    open: Arc<Mutex<HashMap<Key, Offer>>>,
+    node: Arc<Node>,
+    claimant: Claimant,
+    open: Mutex<HashMap<Key, Offer>>,
+    /// The connection is gone: nobody would supply what is claimed for it.
+    ended: AtomicBool,
 }
-
-struct Offer {
-    key: Key,
-    slot: Arc<Slot>,
-    arrival: Arrival,
-    stamp: u64,
-    /// The session's epoch before the store was asked.
-    epoch: u64,
-    segments: Vec<(u64, SegmentEntry)>,
-    places: Vec<Option<Place>>,
-}
-
-/// What an offer still needs.
-enum Need {
-    /// These segments, by index, from this client.
-    Content(Vec<u32>),
-    /// Other clients are about to put the rest.
-    Others,
-    Nothing,
-}
-
-/// A fingerprint of all zeros names a segment of zeros.
-const ZEROS: Fingerprint = Fingerprint([0; 32]);
 
 impl Connection {
     pub fn offer(
         &mut self,
-        session: SessionId,
-        seat: u32,
+        key: Key,
         arrival: Arrival,
-        segments: Vec<(u64, SegmentEntry)>,
+        extents: &[Extent],
+        fingerprints: &[Fingerprint],
         replier: Replier,
     ) {
-        match self.begin_offer((session, seat, arrival.sequence), arrival, segments) {
-            Ok(Ok(offer)) => self.pursue(offer, replier),
-            Ok(Err(known)) => replier.reply(known),
-            Err(failure) => replier.fail(failure),
-        }
+        let Some((piece, replier)) = self.announced(key, arrival, extents, replier) else { return };
+        let entries = piece.entries(fingerprints);
+        self.offers.named(piece, &entries, replier);
+        // Those who wait for the names come after the one who spelt them out: it is to supply what lacks.
+        names::go_on(self.node.names.learn(&entries), Some(entries));
     }
 
-    /// The offer, or the answer to one that came before, content and all.
-    fn begin_offer(
+    pub fn recall(&mut self, key: Key, arrival: Arrival, extents: &[Extent], digest: [u8; 32], replier: Replier) {
+        let Some((piece, replier)) = self.announced(key, arrival, extents, replier) else { return };
+        let offers = self.offers.clone();
+        let go_on = Box::new(move |known| offers.recalled(piece, known, replier));
+        self.node.names.recall(digest, self.claimant, Instant::now(), go_on);
+    }
+
+    /// The piece, if it is a new one; else it is answered here.
+    fn announced(
         &mut self,
         key: Key,
         arrival: Arrival,
-        segments: Vec<(u64, SegmentEntry)>,
-    ) -> Result<Result<Offer, Reply>, Failure> {
-        let slot = self.slot(key.0, key.1)?;
-        let epoch = self.node.repository.lease().epoch();
-        let (stamp, known) = slot.seat.offered(arrival, &segments).map_err(failure::of)?;
-        if known {
-            return Ok(Err(Reply::Received { sequence: arrival.sequence, stamp }));
+        extents: &[Extent],
+        replier: Replier,
+    ) -> Option<(Piece, Replier)> {
+        let begun = self.slot(key.0, key.1).and_then(|slot| Piece::begin(&self.node, key, slot, arrival, extents));
+        match begun {
+            Ok(Ok(piece)) => return Some((piece, replier)),
+            Ok(Err(known)) => replier.reply(known),
+            Err(failure) => replier.fail(failure),
         }
-        let places = vec![None; segments.len()];
-        Ok(Ok(Offer { key, slot, arrival, stamp, epoch, segments, places }))
+        None
     }
 
     pub fn supply(
@@ -89,7 +80,7 @@ impl Connection {
         replier: Replier,
     ) {
         match self.take_supply(key, blocks, payload) {
-            Ok(offer) => self.pursue(offer, replier),
+            Ok(offer) => self.offers.pursue(offer, replier),
             Err(failure) => replier.fail(failure),
         }
     }
@@ -109,66 +100,65 @@ impl Connection {
         }
         Ok(offer)
     }
+}
 
-    fn pursue(&mut self, mut offer: Offer, replier: Replier) {
-        let (node, claimant, offers) = (self.node.clone(), self.claimant, self.offers.clone());
-        match offer.ask(&node, claimant, false) {
-            Ok(Need::Others) => in_thread("claims", replier, move || {
-                let need = offer.ask(&node, claimant, true)?;
-                offers.answer(offer, need)
-            }),
-            Ok(need) => match offers.answer(offer, need) {
+impl Offers {
+    pub fn new(node: &Arc<Node>, claimant: Claimant) -> Arc<Self> {
+        Arc::new(Offers { node: node.clone(), claimant, open: Mutex::default(), ended: AtomicBool::new(false) })
+    }
+
+    /// The connection is gone. Threads that still ask for it let go of what they claim themselves.
+    pub fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        self.node.repository.store().release(self.claimant);
+        names::go_on(self.node.names.forget(self.claimant), None);
+    }
+
+    fn recalled(self: &Arc<Self>, piece: Piece, known: Option<Entries>, replier: Replier) {
+        match known {
+            Some(entries) => self.named(piece, &entries, replier),
+            None => replier.reply(piece.unnamed()),
+        }
+    }
+
+    fn named(self: &Arc<Self>, piece: Piece, entries: &[SegmentEntry], replier: Replier) {
+        match piece.named(entries) {
+            Ok(offer) => self.pursue(offer, replier),
+            Err(failure) => replier.fail(failure),
+        }
+    }
+
+    fn pursue(self: &Arc<Self>, mut offer: Offer, replier: Replier) {
+        match self.ask(&mut offer, false) {
+            Ok(Need::Others) => {
+                let offers = self.clone();
+                in_thread("claims", replier, move || {
+                    let need = offers.ask(&mut offer, true)?;
+                    offers.answer(offer, need)
+                });
+            }
+            Ok(need) => match self.answer(offer, need) {
                 Ok(reply) => replier.reply(reply),
                 Err(failure) => replier.fail(failure),
             },
             Err(failure) => replier.fail(failure),
         }
     }
-}
 
-impl Offers {
+    fn ask(&self, offer: &mut Offer, wait: bool) -> Result<Need, Failure> {
+        let need = offer.ask(&self.node, self.claimant, wait)?;
+        if self.ended.load(Ordering::SeqCst) {
+            self.node.repository.store().release(self.claimant);
+            return Err(Failure::new(FailureKind::Unavailable, "the connection has ended"));
+        }
+        Ok(need)
+    }
+
     /// Asks for what is needed, or hands the whole piece to its seat.
     fn answer(&self, offer: Offer, need: Need) -> Result<Reply, Failure> {
-        let (sequence, stamp) = (offer.arrival.sequence, offer.stamp);
-        if let Need::Content(wanted) = need {
-            self.open.lock().expect("no panic holds it").insert(offer.key, offer);
-            return Ok(Reply::Lacks { sequence, stamp, wanted });
-        }
-        let placed = offer.segments.iter().zip(&offer.places);
-        let segments: Vec<_> = placed.map(|((offset, entry), place)| (*offset, *entry, *place)).collect();
-        offer.slot.seat.supplied(offer.arrival, stamp, offer.epoch, &segments).map_err(failure::of)?;
-        Ok(Reply::Received { sequence, stamp })
-    }
-}
-
-impl Offer {
-    /// Asks the store for what has no place yet. With `wait`, other clients' claims are waited for; what is claimed by
-    /// another offer of the same connection is asked of the client once more, since that one may wait for this.
-    fn ask(&mut self, node: &Node, claimant: Claimant, wait: bool) -> Result<Need, Failure> {
-        let open = self.open_segments();
-        let names: Vec<_> = open.iter().map(|&i| self.segments[i].1.fingerprint).collect();
-        let store = node.repository.store();
-        let answers = if wait { store.await_claims(claimant, &names)? } else { store.lacking(claimant, &names)? };
-        let (mut wanted, mut claimed) = (Vec::new(), Vec::new());
-        for (&i, answer) in open.iter().zip(&answers) {
-            match answer {
-                Answer::Have(place) => self.places[i] = Some(*place),
-                Answer::Send => wanted.push(i as u32),
-                Answer::Claimed => claimed.push(i as u32),
-            }
-        }
-        if wait {
-            wanted.append(&mut claimed);
-        }
-        Ok(match (wanted.is_empty(), claimed.is_empty()) {
-            (false, _) => Need::Content(wanted),
-            (true, false) => Need::Others,
-            (true, true) => Need::Nothing,
-        })
-    }
-
-    fn open_segments(&self) -> Vec<usize> {
-        let is_open = |&i: &usize| self.places[i].is_none() && self.segments[i].1.fingerprint != ZEROS;
-        (0..self.segments.len()).filter(is_open).collect()
+        let Need::Content(wanted) = need else { return offer.complete().map_err(failure::of) };
+        let lacks = offer.lacks(wanted);
+        self.open.lock().expect("no panic holds it").insert(offer.key(), offer);
+        Ok(lacks)
     }
 }

@@ -2,29 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
 
+use super::node::Node;
 use super::random::Random;
-use super::runner::{Run, Store, command, run};
+use super::runner::{Run, Store, run};
 use super::snapshot::{assert_same, snapshot};
 
-/// A node of its own on a free port; ends with the test.
-struct Node {
-    process: Child,
-    address: String,
-}
-
 impl Node {
-    fn of(store: &Store) -> Self {
-        let arguments = ["node".into(), store.directory().into_os_string(), "--listen".into(), "127.0.0.1:0".into()];
-        let mut process = command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").expect("a node says where it listens").to_owned();
-        Node { process, address }
-    }
-
     fn place(&self, path: &str) -> OsString {
         format!("thalweg://{}::{path}", self.address).into()
     }
@@ -33,13 +17,6 @@ impl Node {
         let mut arguments = vec![verb.into(), self.place(path)];
         arguments.extend(options.iter().map(OsString::from));
         run(&arguments)
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -122,12 +122,9 @@ impl Seat {
 
     /// A piece announced by name: whole segments at these offsets. Its content follows with [`Seat::supplied`].
     /// Returns its stamp, and whether it is known already, content and all.
-    pub fn offered(&self, arrival: Arrival, segments: &[(u64, SegmentEntry)]) -> Result<(u64, bool)> {
-        let whole = self.options.segment_bytes;
-        let fits = |(offset, segment): &(u64, SegmentEntry)| {
-            offset % whole as u64 == 0 && segment.bytes == whole && *offset < MAX_SIZE
-        };
-        if !segments.iter().all(fits) {
+    pub fn offered(&self, arrival: Arrival, offsets: &[u64]) -> Result<(u64, bool)> {
+        let fits = |offset: &u64| offset.is_multiple_of(self.options.segment_bytes as u64) && *offset < MAX_SIZE;
+        if !offsets.iter().all(fits) {
             return Err(Error::Failed("an offer of what are no whole segments of the file was refused".into()));
         }
         let mut state = self.usable()?;

@@ -34,15 +34,22 @@ pub(super) struct Connection {
     outgoing: Outgoing,
     /// Lanes whose `Attach` is not answered; nothing else is sent meanwhile.
     attaching: HashMap<u64, Arc<Lane>>,
-    /// Frames whose offers lack something, then the messages that supply it.
-    lacking: VecDeque<(Arc<Lane>, Arc<Frame>, Vec<u32>)>,
-    supplied: HashMap<u64, (Arc<Lane>, Arc<Frame>)>,
+    /// Frames of which the node wants to know more, then the messages that say it, until they are answered.
+    wanting: VecDeque<(Arc<Lane>, Arc<Frame>, Want)>,
+    following: HashMap<u64, (Arc<Lane>, Arc<Frame>)>,
     back_off: Duration,
     attempt: usize,
     /// Since when the node has not answered anything, and why.
     trouble: Option<(Instant, String)>,
     /// Something waits for a moment rather than for the socket.
     later: bool,
+}
+
+/// What a node wants after it was told of whole segments.
+enum Want {
+    Names,
+    /// Of these segments, by index.
+    Content(Vec<u32>),
 }
 
 enum Phase {
@@ -79,8 +86,8 @@ impl Connection {
             incoming: Incoming::default(),
             outgoing: Outgoing::default(),
             attaching: HashMap::new(),
-            lacking: VecDeque::new(),
-            supplied: HashMap::new(),
+            wanting: VecDeque::new(),
+            following: HashMap::new(),
             back_off: FIRST_BACK_OFF,
             attempt: 0,
             trouble: None,
@@ -177,8 +184,8 @@ impl Connection {
 
     /// Queues one message; false when there is none to send now.
     fn queue_next(&mut self, around: &Surroundings, now: Instant) -> bool {
-        if let Some((lane, frame, wanted)) = self.lacking.pop_front() {
-            self.supply(around, lane, frame, &wanted);
+        if let Some((lane, frame, want)) = self.wanting.pop_front() {
+            self.follow(around, lane, frame, want);
             return true;
         }
         match self.stream.next(now, !self.attaching.is_empty()) {
@@ -205,14 +212,23 @@ impl Connection {
         true
     }
 
-    fn supply(&mut self, around: &Surroundings, lane: Arc<Lane>, frame: Arc<Frame>, wanted: &[u32]) {
+    /// Says what the node wants to know of a frame, unless the frame's lane has gone to another node.
+    fn follow(&mut self, around: &Surroundings, lane: Arc<Lane>, frame: Arc<Frame>, want: Want) {
         let Content::Whole(whole) = &frame.content else { return };
-        let (reducer, settings) = self.reduction(around);
-        let blocks = whole.blocks(wanted, reducer, settings);
-        let (request, payload) = reduce::supply(lane.session, lane.seat, frame.sequence, blocks);
+        if !lane.goes_over(&self.stream) {
+            return;
+        }
         let number = self.stream.number();
-        self.outgoing.push(frame::head(&request, number, &payload), Bulk::Own(payload));
-        self.supplied.insert(number, (lane, frame));
+        match want {
+            Want::Names => self.outgoing.push(frame.head(lane.session, lane.seat, number), Bulk::None),
+            Want::Content(wanted) => {
+                let (reducer, settings) = self.reduction(around);
+                let blocks = whole.blocks(&wanted, reducer, settings);
+                let (request, payload) = reduce::supply(lane.session, lane.seat, frame.sequence, blocks);
+                self.outgoing.push(frame::head(&request, number, &payload), Bulk::Own(payload));
+            }
+        }
+        self.following.insert(number, (lane, frame));
     }
 
     fn reduction<'a>(&'a self, around: &'a Surroundings) -> (&'a dyn reduce::Reducer, &'a format::Settings) {
@@ -252,7 +268,10 @@ impl Connection {
         if let Some(lane) = self.attaching.remove(&number) {
             return self.attach_answered(lane, reply, around, now);
         }
-        if let Some((lane, frame)) = self.supplied.remove(&number) {
+        if let Some((lane, frame)) = self.following.remove(&number) {
+            if !lane.goes_over(&self.stream) {
+                return Ok(());
+            }
             return self.frame_answered(lane, frame, reply, around, now);
         }
         match self.stream.answered(number) {
@@ -329,7 +348,15 @@ impl Connection {
             }
             Reply::Lacks { stamp, wanted, .. } => {
                 frame.set_stamp(stamp);
-                self.lacking.push_back((lane, frame, wanted));
+                self.wanting.push_back((lane, frame, Want::Content(wanted)));
+                Ok(())
+            }
+            Reply::Unnamed { stamp, .. } => {
+                if !frame.spell_out() {
+                    return Err(Broken("it asked for names that it was told".into()));
+                }
+                frame.set_stamp(stamp);
+                self.wanting.push_back((lane, frame, Want::Names));
                 Ok(())
             }
             Reply::Failed { failure } => self.lane_failed(&lane, failure, around, now),
@@ -373,8 +400,8 @@ impl Connection {
         self.incoming.clear();
         self.outgoing.clear();
         self.attaching.clear();
-        self.lacking.clear();
-        self.supplied.clear();
+        self.wanting.clear();
+        self.following.clear();
         self.stream.broke();
         if !self.stream.has_work() {
             self.phase = Phase::Idle;

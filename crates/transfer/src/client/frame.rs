@@ -97,6 +97,11 @@ impl Frame {
         self.stamp.store(stamp, Ordering::Relaxed);
     }
 
+    /// From now on its names are sent, not their digest. False when they were already.
+    pub fn spell_out(&self) -> bool {
+        matches!(&self.content, Content::Whole(whole) if whole.spell_out())
+    }
+
     /// The bulk bytes that travel with the first message about this frame.
     pub fn payload(&self) -> &[u8] {
         match &self.content {
@@ -113,7 +118,14 @@ impl Frame {
                 Request::Write { session, seat, sequence, stamp, epoch, extents: extents.clone() }
             }
             Content::Whole(whole) => {
-                Request::Offer { session, seat, sequence, stamp, epoch, segments: whole.offered() }
+                let extents = whole.extents();
+                match whole.digest() {
+                    Some(names) => Request::Recall { session, seat, sequence, stamp, epoch, extents, names },
+                    None => {
+                        let fingerprints = whole.fingerprints();
+                        Request::Offer { session, seat, sequence, stamp, epoch, extents, fingerprints }
+                    }
+                }
             }
         };
         head(&request, number, self.payload())

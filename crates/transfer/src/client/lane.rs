@@ -261,6 +261,11 @@ impl Lane {
         self.progress().attached
     }
 
+    /// False when it has moved to another node's stream.
+    pub fn goes_over(&self, stream: &Arc<Stream>) -> bool {
+        Arc::ptr_eq(&self.route().stream, stream)
+    }
+
     pub fn must_not_ask_yet(&self, now: Instant) -> bool {
         self.progress().ask_after.is_some_and(|after| after > now)
     }

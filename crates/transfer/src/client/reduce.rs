@@ -1,8 +1,10 @@
-//! Reduction at the client: whole segments are offered by fingerprint, and only what the node lacks is sent.
+//! Reduction at the client: whole segments are offered by fingerprint, and only what the node lacks is sent. Where
+//! there are many, one digest over their names is sent before the names: the node may have had them from others.
 //!
 //! This crate moves bytes and knows no digest or codec: whoever makes a [`super::Client`] brings a [`Reducer`].
 
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use format::{Block, Fingerprint, SegmentEntry, Settings};
 
@@ -15,9 +17,15 @@ pub trait Reducer: Send + Sync {
     /// The segment's name; [`ZEROS`] when all its bytes are zero.
     fn fingerprint(&self, settings: &Settings, segment: &[u8]) -> Fingerprint;
 
+    /// The digest over the names and lengths of segments, by which a node may know them all.
+    fn digest(&self, entries: &[SegmentEntry]) -> [u8; 32];
+
     /// The segments as blocks, in order.
     fn encode(&self, settings: &Settings, segments: &[(Fingerprint, &[u8])]) -> Vec<Block>;
 }
+
+/// Fewer segments than this are offered name by name at once: what the digest could save is not worth its answer.
+const LEAST_RECALLED: usize = 8;
 
 /// Stands in an offer for a segment of zeros only; such segments are never asked for.
 pub const ZEROS: Fingerprint = Fingerprint([0; 32]);
@@ -34,35 +42,66 @@ pub(super) struct Whole {
     slots: Vec<Slot>,
     segment_bytes: u32,
     payload: Payload,
-    entries: OnceLock<Vec<SegmentEntry>>,
+    names: OnceLock<Names>,
+    /// A node did not know the digest: from then on the names themselves are sent, whatever breaks.
+    spelt_out: AtomicBool,
+}
+
+struct Names {
+    entries: Vec<SegmentEntry>,
+    /// Where there are enough to be recalled by it.
+    digest: Option<[u8; 32]>,
 }
 
 impl Whole {
-    /// Names all segments, once; done by an I/O thread before the first [`Whole::offered`].
+    fn new(slots: Vec<Slot>, segment_bytes: u32, payload: Payload) -> Self {
+        Whole { slots, segment_bytes, payload, names: OnceLock::new(), spelt_out: AtomicBool::new(false) }
+    }
+
+    /// Names all segments, once; done by an I/O thread before the frame is sent.
     pub fn fingerprint(&self, reducer: &dyn Reducer, settings: &Settings) {
-        self.entries.get_or_init(|| {
+        self.names.get_or_init(|| {
             let entry = |slot: &Slot| SegmentEntry {
                 fingerprint: reducer.fingerprint(settings, self.segment(slot)),
                 bytes: self.segment_bytes,
             };
-            self.slots.iter().map(entry).collect()
+            let entries: Vec<SegmentEntry> = self.slots.iter().map(entry).collect();
+            let digest = (entries.len() >= LEAST_RECALLED).then(|| reducer.digest(&entries));
+            Names { entries, digest }
         });
     }
 
-    pub fn offered(&self) -> Vec<(u64, SegmentEntry)> {
-        let entries = self.entries.get().expect("fingerprints are taken before a frame is sent");
-        self.slots.iter().zip(entries).map(|(slot, entry)| (slot.offset, *entry)).collect()
+    pub fn extents(&self) -> Vec<Extent> {
+        Extent::of_segments(self.slots.iter().map(|slot| slot.offset), self.segment_bytes)
+    }
+
+    pub fn fingerprints(&self) -> Vec<Fingerprint> {
+        self.names().entries.iter().map(|entry| entry.fingerprint).collect()
+    }
+
+    /// What the names can be recalled by, unless they must be spelt out.
+    pub fn digest(&self) -> Option<[u8; 32]> {
+        self.names().digest.filter(|_| !self.spelt_out.load(Ordering::Relaxed))
+    }
+
+    /// False when there is no digest, or it is not sent any more.
+    pub fn spell_out(&self) -> bool {
+        self.names().digest.is_some() && !self.spelt_out.swap(true, Ordering::Relaxed)
     }
 
     /// The blocks that hold the wanted segments. Indices that were never offered are left out.
     pub fn blocks(&self, wanted: &[u32], reducer: &dyn Reducer, settings: &Settings) -> Vec<Block> {
-        let entries = self.entries.get().expect("fingerprints are taken before a frame is sent");
+        let entries = &self.names().entries;
         let named = |index: &u32| {
             let (slot, entry) = self.slots.get(*index as usize).zip(entries.get(*index as usize))?;
             Some((entry.fingerprint, self.segment(slot)))
         };
         let segments: Vec<(Fingerprint, &[u8])> = wanted.iter().filter_map(named).collect();
         reducer.encode(settings, &segments)
+    }
+
+    fn names(&self) -> &Names {
+        self.names.get().expect("fingerprints are taken before a frame is sent")
     }
 
     fn segment(&self, slot: &Slot) -> &[u8] {
@@ -104,7 +143,7 @@ pub(super) fn divide(extents: Vec<Extent>, payload: Payload, segment_bytes: u32)
         }
     }
     let rest_payload = Payload::uncharged(rest_bytes, payload.window());
-    let whole = Content::Whole(Whole { slots, segment_bytes, payload, entries: OnceLock::new() });
+    let whole = Content::Whole(Whole::new(slots, segment_bytes, payload));
     if rest.is_empty() {
         return vec![whole];
     }

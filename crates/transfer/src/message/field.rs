@@ -7,18 +7,13 @@ use format::{
 };
 use store::Answer;
 
+use super::Extent;
+
 pub trait Field: Sized {
     /// The least bytes a value takes, so that forged counts are refused before memory is asked for.
     const LEAST_BYTES: usize;
     fn write(&self, to: &mut Writer);
     fn read(from: &mut Reader) -> Result<Self>;
-}
-
-/// A range of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    pub offset: u64,
-    pub bytes: u64,
 }
 
 /// A block as [`store::PlacedBlock`] has it, its payload travelling apart.

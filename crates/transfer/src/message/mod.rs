@@ -3,13 +3,15 @@
 //! Each variant is a frame kind and a list of fields, written in the order they stand here (see `docs/format.md`).
 //! Bulk bytes are not fields: they travel as the frame's payload.
 
+mod extent;
 mod failure;
 mod field;
 mod reply;
 mod request;
 
+pub use extent::Extent;
 pub use failure::{Failure, FailureKind};
-pub use field::{Extent, Field, PlacedHeader};
+pub use field::{Field, PlacedHeader};
 pub use reply::{Reply, StoreStatistics};
 pub use request::Request;
 

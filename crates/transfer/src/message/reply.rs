@@ -80,5 +80,7 @@ messages! {
         /// Unasked: all of this stream's writes to the seat up to `sequence` are durable, except those in `held`, which
         /// touch segments that are not whole.
         0x8047 Durable { session: SessionId, seat: u32, sequence: u64, held: Vec<u64> },
+        /// The names a `Recall` means are not known: they must be spelt out in an `Offer`, with this stamp.
+        0x8048 Unnamed { sequence: u64, stamp: u64 },
     }
 }

@@ -60,9 +60,17 @@ messages! {
         /// Payload: the extents' bytes, one after the other. `sequence` counts 1, 2, … per connection's
         /// (client, stream, session, seat); `stamp` is 0, or on sending again what `Received` said.
         42 Write { session: SessionId, seat: u32, sequence: u64, stamp: u64, epoch: u64, extents: Vec<Extent> },
-        /// Reduced at the client: whole segments at their offsets, by name only. Answered by `Lacks`, or by
-        /// `Received` when nothing lacks.
-        43 Offer { session: SessionId, seat: u32, sequence: u64, stamp: u64, epoch: u64, segments: Vec<(u64, SegmentEntry)> },
+        /// Reduced at the client: the whole segments that the extents are made of, by name only. Answered by `Lacks`,
+        /// or by `Received` when nothing lacks.
+        43 Offer {
+            session: SessionId,
+            seat: u32,
+            sequence: u64,
+            stamp: u64,
+            epoch: u64,
+            extents: Vec<Extent>,
+            fingerprints: Vec<Fingerprint>,
+        },
         /// What `Lacks` asked for, as blocks whose payloads stand one after the other in the payload. Answered by
         /// `Received`, or by `Lacks` again when another client's claim came to nothing.
         44 Supply { session: SessionId, seat: u32, sequence: u64, blocks: Vec<(BlockHeader, Vec<SegmentEntry>)> },
@@ -83,5 +91,16 @@ messages! {
         53 Lock { session: SessionId },
         54 Unlock { session: SessionId },
         55 Delete { path: StorePath },
+        /// What an `Offer` would say, its names by their digest only, over (fingerprint, length) of each segment.
+        /// Answered as an `Offer`, or by `Unnamed` when the node has not had the names.
+        56 Recall {
+            session: SessionId,
+            seat: u32,
+            sequence: u64,
+            stamp: u64,
+            epoch: u64,
+            extents: Vec<Extent>,
+            names: [u8; 32],
+        },
     }
 }

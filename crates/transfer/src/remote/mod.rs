@@ -217,8 +217,8 @@ fn may_repeat(request: &Request) -> bool {
         Entry { .. } | List { .. } | Versions { .. } | PathSessions {} | Checkpoints { .. } | Statistics {} => true,
         Commit { .. } | Discard { .. } | Recover { .. } | Delete { .. } => false,
         // Handles, seats and locks belong to a connection or are counted: their streams know how to resend.
-        OpenPath { .. } | Attach { .. } | Write { .. } | Offer { .. } | Supply { .. } | Read { .. } => false,
-        Size { .. } | SetSize { .. } | Settle { .. } | Press { .. } | CommitPath { .. } => false,
+        OpenPath { .. } | Attach { .. } | Write { .. } | Offer { .. } | Recall { .. } | Supply { .. } => false,
+        Read { .. } | Size { .. } | SetSize { .. } | Settle { .. } | Press { .. } | CommitPath { .. } => false,
         Detach { .. } | Leave { .. } | Lock { .. } | Unlock { .. } => false,
     }
 }

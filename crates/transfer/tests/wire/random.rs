@@ -302,7 +302,8 @@ impl Random {
                 sequence: self.u64(),
                 stamp: self.u64(),
                 epoch: self.u64(),
-                segments: self.list(|random| (random.u64(), random.segment())),
+                extents: self.list(Self::extent),
+                fingerprints: self.list(Self::fingerprint),
             },
             Supply {
                 session: self.session(),
@@ -321,6 +322,15 @@ impl Random {
             Lock { session: self.session() },
             Unlock { session: self.session() },
             Delete { path: self.path() },
+            Recall {
+                session: self.session(),
+                seat: self.u32(),
+                sequence: self.u64(),
+                stamp: self.u64(),
+                epoch: self.u64(),
+                extents: self.list(Self::extent),
+                names: self.array(),
+            },
         ]
     }
 
@@ -357,6 +367,7 @@ impl Random {
             Version { number: self.u64() },
             Durable { session: self.session(), seat: self.u32(), sequence: self.u64(), held: vec![self.u64()] },
             Measured { workers: self.u32() },
+            Unnamed { sequence: self.u64(), stamp: self.u64() },
         ]
     }
 }

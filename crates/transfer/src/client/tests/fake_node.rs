@@ -12,7 +12,11 @@ use std::time::Duration;
 use catalog::PathSession;
 use format::{FRAME_HEADER_BYTES, Fingerprint, FrameHeader, SegmentEntry, SessionId, StorePath};
 
+use super::PlainReducer;
+use crate::client::{Reducer, ZEROS};
 use crate::message::{Extent, Failure, FailureKind, Reply, Request};
+
+pub const SEGMENT_BYTES: u32 = 8192;
 
 /// What survives nodes.
 #[derive(Default)]
@@ -48,6 +52,8 @@ pub struct Behaviour {
     pub discard: AtomicBool,
     pub fail_commits: AtomicBool,
     pub written_bytes: AtomicU64,
+    /// Names spelt out in offers.
+    pub offered_names: AtomicU64,
     pub presses: AtomicU64,
     pub leaves: AtomicU64,
     pub detaches: AtomicU64,
@@ -68,11 +74,13 @@ struct Alive {
     seats: HashMap<(SessionId, u32), Seat>,
     connections: Vec<Arc<Peer>>,
     locks: HashMap<SessionId, u64>,
+    /// Stamp and segments of what is not supplied yet; without segments, names were asked for.
     offers: HashMap<Offer, (u64, Vec<(u64, SegmentEntry)>)>,
+    names: HashMap<[u8; 32], Vec<SegmentEntry>>,
 }
 
-/// Connection, session, seat and sequence.
-type Offer = (u64, SessionId, u32, u64);
+/// Client and stream, session, seat and sequence.
+type Offer = ((u64, u32), SessionId, u32, u64);
 
 struct Peer {
     id: u64,
@@ -111,6 +119,7 @@ impl Node {
             connections: Vec::new(),
             locks: HashMap::new(),
             offers: HashMap::new(),
+            names: HashMap::new(),
         };
         *self.alive.lock().unwrap() = Some(alive);
     }
@@ -225,7 +234,7 @@ impl Node {
                     handles: 0,
                     interrupted: false,
                 });
-                done(Reply::Opened { session: session.clone(), size: 0, segment_bytes: 8192 })
+                done(Reply::Opened { session: session.clone(), size: 0, segment_bytes: SEGMENT_BYTES })
             }
             Request::Attach { session, seat } => {
                 done(Reply::Attached { size: alive.seats[&(session, seat)].size, epoch: 1 })
@@ -235,8 +244,7 @@ impl Node {
                 if peer.attached.lock().unwrap().get(&(session, seat)).is_some_and(|told| *told >= sequence) {
                     self.does.needless.fetch_add(1, Ordering::SeqCst);
                 }
-                let next = self.world.stamps.fetch_add(1, Ordering::SeqCst) + 1;
-                let stamp = if stamp == 0 { next } else { stamp };
+                let stamp = self.stamp(stamp);
                 if !self.does.discard.load(Ordering::SeqCst) {
                     let seat = alive.seats.get_mut(&(session, seat)).unwrap();
                     let last = seat.sequences.entry(peer.greeting()).or_default();
@@ -249,21 +257,24 @@ impl Node {
                 }
                 done(Reply::Received { sequence, stamp })
             }
-            Request::Offer { session, seat, sequence, stamp, segments, .. } => {
-                let next = self.world.stamps.fetch_add(1, Ordering::SeqCst) + 1;
-                let stamp = if stamp == 0 { next } else { stamp };
-                let known = self.world.known.lock().unwrap();
-                let lacks = |index: &u32| {
-                    let fingerprint = segments[*index as usize].1.fingerprint;
-                    fingerprint != crate::client::ZEROS && !known.contains_key(&fingerprint)
-                };
-                let wanted: Vec<u32> = (0..segments.len() as u32).filter(lacks).collect();
-                drop(known);
-                alive.offers.insert((peer.id, session, seat, sequence), (stamp, segments));
-                if wanted.is_empty() {
-                    return done(self.take_offer(alive, peer, (peer.id, session, seat, sequence)));
+            Request::Recall { session, seat, sequence, stamp, extents, names, .. } => {
+                let offer = (peer.greeting(), session, seat, sequence);
+                let stamp = self.stamp(stamp);
+                match alive.names.get(&names).cloned() {
+                    Some(entries) => done(self.offered(alive, offer, stamp, &extents, &entries)),
+                    None => {
+                        alive.offers.insert(offer, (stamp, Vec::new()));
+                        done(Reply::Unnamed { sequence, stamp })
+                    }
                 }
-                done(Reply::Lacks { sequence, stamp, wanted })
+            }
+            Request::Offer { session, seat, sequence, stamp, extents, fingerprints, .. } => {
+                self.does.offered_names.fetch_add(fingerprints.len() as u64, Ordering::SeqCst);
+                let entry = |fingerprint| SegmentEntry { fingerprint, bytes: SEGMENT_BYTES };
+                let entries: Vec<SegmentEntry> = fingerprints.into_iter().map(entry).collect();
+                alive.names.insert(PlainReducer.digest(&entries), entries.clone());
+                let offer = (peer.greeting(), session, seat, sequence);
+                done(self.offered(alive, offer, self.stamp(stamp), &extents, &entries))
             }
             Request::Supply { session, seat, sequence, blocks } => {
                 self.does.written_bytes.fetch_add(payload.len() as u64, Ordering::SeqCst);
@@ -273,7 +284,7 @@ impl Node {
                     rest = after;
                     self.world.known.lock().unwrap().insert(entry.fingerprint, bytes.to_vec());
                 }
-                done(self.take_offer(alive, peer, (peer.id, session, seat, sequence)))
+                done(self.take_offer(alive, (peer.greeting(), session, seat, sequence)))
             }
             Request::Read { session, seat, extents } => {
                 let seat = &alive.seats[&(session, seat)];
@@ -319,9 +330,39 @@ impl Node {
         }
     }
 
-    fn take_offer(&self, alive: &mut Alive, peer: &Peer, offer: Offer) -> Reply {
+    /// The stamp a piece came with, or a new one.
+    fn stamp(&self, stamp: u64) -> u64 {
+        let next = self.world.stamps.fetch_add(1, Ordering::SeqCst) + 1;
+        if stamp == 0 { next } else { stamp }
+    }
+
+    fn offered(
+        &self,
+        alive: &mut Alive,
+        offer: Offer,
+        stamp: u64,
+        extents: &[Extent],
+        entries: &[SegmentEntry],
+    ) -> Reply {
+        let offsets = Extent::segments(extents, SEGMENT_BYTES).unwrap();
+        assert_eq!(offsets.len(), entries.len(), "each segment has a name");
+        let known = self.world.known.lock().unwrap();
+        let lacks = |index: &u32| {
+            let fingerprint = entries[*index as usize].fingerprint;
+            fingerprint != ZEROS && !known.contains_key(&fingerprint)
+        };
+        let wanted: Vec<u32> = (0..entries.len() as u32).filter(lacks).collect();
+        drop(known);
+        alive.offers.insert(offer, (stamp, offsets.into_iter().zip(entries.iter().copied()).collect()));
+        if wanted.is_empty() {
+            return self.take_offer(alive, offer);
+        }
+        Reply::Lacks { sequence: offer.3, stamp, wanted }
+    }
+
+    fn take_offer(&self, alive: &mut Alive, offer: Offer) -> Reply {
         let (stamp, segments) = alive.offers.remove(&offer).unwrap();
-        let (_, session, seat, sequence) = offer;
+        let (source, session, seat, sequence) = offer;
         let seat = alive.seats.get_mut(&(session, seat)).unwrap();
         let known = self.world.known.lock().unwrap();
         for (offset, entry) in segments {
@@ -329,7 +370,7 @@ impl Node {
             let bytes = known.get(&entry.fingerprint).unwrap_or(&zeros);
             seat.write(stamp, &[Extent { offset, bytes: entry.bytes as u64 }], bytes);
         }
-        let last = seat.sequences.entry(peer.greeting()).or_default();
+        let last = seat.sequences.entry(source).or_default();
         *last = sequence.max(*last);
         Reply::Received { sequence, stamp }
     }
@@ -368,7 +409,7 @@ impl Node {
         for peer in &alive.connections {
             let Some(last) = seat.sequences.get(&peer.greeting()).copied() else { continue };
             // What was offered and not supplied yet is not held, whatever came after it.
-            let mine = alive.offers.keys().filter(|offer| (offer.0, offer.1, offer.2) == (peer.id, at.0, at.1));
+            let mine = alive.offers.keys().filter(|offer| (offer.0, offer.1, offer.2) == (peer.greeting(), at.0, at.1));
             let sequence = mine.map(|offer| offer.3 - 1).fold(last, u64::min);
             if let Some(told) = peer.attached.lock().unwrap().get_mut(&at) {
                 *told = sequence;
@@ -424,6 +465,7 @@ fn seat_of(request: &Request) -> Option<(SessionId, u32)> {
         Request::Attach { session, seat }
         | Request::Write { session, seat, .. }
         | Request::Offer { session, seat, .. }
+        | Request::Recall { session, seat, .. }
         | Request::Supply { session, seat, .. }
         | Request::Read { session, seat, .. }
         | Request::Size { session, seat }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use fake_node::{Node, World};
+use fake_node::{Node, SEGMENT_BYTES, World};
 
 use super::*;
 use crate::message::FailureKind;
@@ -61,6 +61,16 @@ fn read(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
     let got = file.read(&[target(offset, &mut memory)]).unwrap();
     memory.truncate(got as usize);
     memory
+}
+
+/// An I/O thread may hold the last of what is durable for a moment longer.
+fn wait_until_nothing_is_kept(client: &Client) {
+    let window = client.process().unwrap().window.clone();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while window.used_bytes() > 0 && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(window.used_bytes(), 0);
 }
 
 #[test]
@@ -305,6 +315,14 @@ impl Reducer for PlainReducer {
         name
     }
 
+    fn digest(&self, entries: &[format::SegmentEntry]) -> [u8; 32] {
+        let bytes: Vec<u8> =
+            entries.iter().flat_map(|entry| [&entry.fingerprint.0[..], &entry.bytes.to_le_bytes()].concat()).collect();
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&format::checksum(&bytes).to_le_bytes());
+        digest
+    }
+
     fn encode(&self, _: &format::Settings, segments: &[(format::Fingerprint, &[u8])]) -> Vec<format::Block> {
         let block = |(fingerprint, bytes): &(format::Fingerprint, &[u8])| format::Block {
             header: format::BlockHeader {
@@ -351,6 +369,120 @@ fn reduced_here_equal_segments_travel_once_and_zeros_not_at_all() {
     file.detach(true).unwrap();
 }
 
+fn reducing(nodes: &[Arc<Node>]) -> Client {
+    let settings = Settings { reduction: Reduction::Client, stripe_bytes: 4 << 20, ..settings(nodes) };
+    Client::new(settings, Some(Arc::new(PlainReducer)))
+}
+
+/// Segments that all differ, and differ from those of other numbers.
+fn distinct(segments: u64, number: u64) -> Vec<u8> {
+    (0..segments).flat_map(|at| [1 + number as u8, at as u8].repeat(SEGMENT_BYTES as usize / 2)).collect()
+}
+
+#[test]
+fn names_are_spelt_out_once_to_a_node_and_again_when_it_has_forgotten() {
+    let (_world, nodes) = nodes(1);
+    let clients = [reducing(&nodes), reducing(&nodes)];
+    let files: Vec<File> = clients.iter().map(|client| open(client, READ | WRITE)).collect();
+    let (many, few) = (distinct(100, 0), distinct(7, 1));
+    let spelt_out = |file: usize, offset: u64, bytes: &[u8]| {
+        let before = nodes[0].does.offered_names.load(Ordering::SeqCst);
+        files[file].write(&[source(offset, bytes)]).unwrap();
+        nodes[0].does.offered_names.load(Ordering::SeqCst) - before
+    };
+    assert_eq!(spelt_out(0, 0, &many), 100);
+    assert_eq!(spelt_out(1, 1 << 20, &many), 0);
+    assert_eq!(spelt_out(0, 2 << 20, &many), 0);
+    assert_eq!((spelt_out(0, 3 << 20, &few), spelt_out(1, 4 << 20, &few)), (7, 7), "few are offered at once");
+    nodes[0].make_durable();
+    clients.iter().for_each(wait_until_nothing_is_kept);
+    nodes[0].crash();
+    nodes[0].revive();
+    assert_eq!(spelt_out(1, 5 << 20, &many), 100);
+    assert_eq!(spelt_out(0, 6 << 20, &many), 0);
+    for offset in [0, 1 << 20, 2 << 20, 5 << 20, 6 << 20] {
+        assert!(read(&files[0], offset, many.len()) == many, "at {offset}");
+    }
+}
+
+/// Clients write slots with one of a few contents each where only they write, while connections break and nodes die.
+fn history_of_equal_slots(seed: u64, node_count: usize) {
+    println!("seed {seed}");
+    const CLIENTS: u64 = 3;
+    const SEGMENTS: u64 = 10;
+    const SLOTS: u64 = 8;
+    let slot_bytes = SEGMENTS * SEGMENT_BYTES as u64;
+    let (_world, nodes) = nodes(node_count);
+    let settings = Settings {
+        reduction: Reduction::Client,
+        stripe_bytes: 2 * slot_bytes,
+        patience: Duration::from_secs(5),
+        ..settings(&nodes)
+    };
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..CLIENTS)
+            .map(|writer| {
+                let (settings, nodes) = (settings.clone(), &nodes);
+                scope.spawn(move || {
+                    let client = Client::new(settings, Some(Arc::new(PlainReducer)));
+                    let file = open(&client, if writer == 0 { READ | WRITE } else { WRITE });
+                    let mut random = Random(seed * 1000 + writer + 1);
+                    let mut mine = [None; SLOTS as usize];
+                    for round in 0..150 {
+                        let (slot, content) = (random.below(SLOTS), random.below(4));
+                        mine[slot as usize] = Some(content);
+                        let bytes = distinct(SEGMENTS, content);
+                        file.write(&[source((slot * CLIENTS + writer) * slot_bytes, &bytes)]).unwrap();
+                        if random.below(5) == 0 {
+                            file.flush().unwrap();
+                        }
+                        if round == 0 {
+                            nodes.iter().for_each(|node| node.break_connections());
+                        }
+                        std::thread::sleep(Duration::from_micros(random.below(3000)));
+                    }
+                    file.flush().unwrap();
+                    (client, file, mine)
+                })
+            })
+            .collect();
+        let trouble = scope.spawn(|| {
+            let mut random = Random(seed + 77);
+            while !done.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(10 + random.below(50)));
+                let node = &nodes[random.below(nodes.len() as u64) as usize];
+                match random.below(4) {
+                    0 | 1 => node.break_connections(),
+                    2 => node.make_durable(),
+                    _ => {
+                        node.crash();
+                        std::thread::sleep(Duration::from_millis(random.below(60)));
+                        node.revive();
+                    }
+                }
+            }
+        });
+        let ended: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+        done.store(true, Ordering::SeqCst);
+        trouble.join().unwrap();
+        ended.iter().for_each(|(_, file, _)| file.flush().unwrap());
+        for (writer, (_, _, mine)) in ended.iter().enumerate() {
+            for (slot, content) in mine.iter().enumerate().filter_map(|(slot, content)| Some((slot, (*content)?))) {
+                let offset = (slot as u64 * CLIENTS + writer as u64) * slot_bytes;
+                let seen = read(&ended[0].1, offset, slot_bytes as usize);
+                assert!(seen == distinct(SEGMENTS, content), "seed {seed}: slot {slot} of client {writer}");
+            }
+        }
+        ended.into_iter().for_each(|(_, file, _)| file.detach(false).unwrap());
+    });
+}
+
+#[test]
+fn recalled_names_survive_broken_connections_and_nodes_that_forget() {
+    (1..=4).for_each(|seed| history_of_equal_slots(seed, 1 + seed as usize % 2));
+}
+
 #[test]
 fn settled_frames_leave_the_window() {
     let (_world, nodes) = nodes(1);
@@ -360,13 +492,7 @@ fn settled_frames_leave_the_window() {
     let epoch = file.settle().unwrap();
     assert_eq!(epoch, 2);
     file.set_epoch(epoch).unwrap();
-    // An I/O thread may hold the last of them for a moment longer.
-    let window = client.process().unwrap().window.clone();
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while window.used_bytes() > 0 && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    assert_eq!(window.used_bytes(), 0);
+    wait_until_nothing_is_kept(&client);
     assert_eq!(file.settle().unwrap(), 3);
     file.detach(true).unwrap();
 }

@@ -1,0 +1,133 @@
+//! A piece whose content a client has announced: where it goes, then what its segments are called, then where each
+//! lies in the store.
+
+use std::sync::Arc;
+
+use format::{Fingerprint, Place, SegmentEntry};
+use repository::Arrival;
+use store::{Answer, Claimant};
+use transfer::message::{Extent, Failure, FailureKind, Reply};
+
+use super::offers::Key;
+use super::seats::Slot;
+use super::{Node, failure};
+
+/// A fingerprint of all zeros names a segment of zeros.
+const ZEROS: Fingerprint = Fingerprint([0; 32]);
+
+/// It has its stamp, and so its place among all that came to its seat; its names may be still to come.
+pub(super) struct Piece {
+    key: Key,
+    slot: Arc<Slot>,
+    arrival: Arrival,
+    stamp: u64,
+    /// The session's epoch before the store was asked.
+    epoch: u64,
+    offsets: Vec<u64>,
+}
+
+/// A piece whose names are known.
+pub(super) struct Offer {
+    piece: Piece,
+    entries: Vec<SegmentEntry>,
+    places: Vec<Option<Place>>,
+}
+
+/// What an offer still needs.
+pub(super) enum Need {
+    /// These segments, by index, from this client.
+    Content(Vec<u32>),
+    /// Other clients are about to put the rest.
+    Others,
+    Nothing,
+}
+
+impl Piece {
+    /// The piece, or the answer to one that came before, content and all.
+    pub fn begin(
+        node: &Node,
+        key: Key,
+        slot: Arc<Slot>,
+        arrival: Arrival,
+        extents: &[Extent],
+    ) -> Result<Result<Piece, Reply>, Failure> {
+        let offsets = Extent::segments(extents, slot.seat.options().segment_bytes).ok_or_else(|| {
+            Failure::new(FailureKind::Refused, "what was offered is not made of whole segments, or is beyond a frame")
+        })?;
+        let epoch = node.repository.lease().epoch();
+        let (stamp, known) = slot.seat.offered(arrival, &offsets).map_err(failure::of)?;
+        if known {
+            return Ok(Err(Reply::Received { sequence: arrival.sequence, stamp }));
+        }
+        Ok(Ok(Piece { key, slot, arrival, stamp, epoch, offsets }))
+    }
+
+    /// Entries of these names, as segments of the seat have them.
+    pub fn entries(&self, fingerprints: &[Fingerprint]) -> Arc<[SegmentEntry]> {
+        let bytes = self.slot.seat.options().segment_bytes;
+        fingerprints.iter().map(|fingerprint| SegmentEntry { fingerprint: *fingerprint, bytes }).collect()
+    }
+
+    pub fn unnamed(&self) -> Reply {
+        Reply::Unnamed { sequence: self.arrival.sequence, stamp: self.stamp }
+    }
+
+    pub fn named(self, entries: &[SegmentEntry]) -> Result<Offer, Failure> {
+        let bytes = self.slot.seat.options().segment_bytes;
+        if entries.len() != self.offsets.len() || entries.iter().any(|entry| entry.bytes != bytes) {
+            let why = format!("{} names were given to {} segments", entries.len(), self.offsets.len());
+            return Err(Failure::new(FailureKind::Refused, why));
+        }
+        let places = vec![None; entries.len()];
+        Ok(Offer { piece: self, entries: entries.to_vec(), places })
+    }
+}
+
+impl Offer {
+    pub fn key(&self) -> Key {
+        self.piece.key
+    }
+
+    /// Asks the store for what has no place yet. With `wait`, other clients' claims are waited for; what is claimed by
+    /// another offer of the same connection is asked of the client once more, since that one may wait for this.
+    pub fn ask(&mut self, node: &Node, claimant: Claimant, wait: bool) -> Result<Need, Failure> {
+        let open = self.open_segments();
+        let names: Vec<_> = open.iter().map(|&i| self.entries[i].fingerprint).collect();
+        let store = node.repository.store();
+        let answers = if wait { store.await_claims(claimant, &names)? } else { store.lacking(claimant, &names)? };
+        let (mut wanted, mut claimed) = (Vec::new(), Vec::new());
+        for (&i, answer) in open.iter().zip(&answers) {
+            match answer {
+                Answer::Have(place) => self.places[i] = Some(*place),
+                Answer::Send => wanted.push(i as u32),
+                Answer::Claimed => claimed.push(i as u32),
+            }
+        }
+        if wait {
+            wanted.append(&mut claimed);
+        }
+        Ok(match (wanted.is_empty(), claimed.is_empty()) {
+            (false, _) => Need::Content(wanted),
+            (true, false) => Need::Others,
+            (true, true) => Need::Nothing,
+        })
+    }
+
+    fn open_segments(&self) -> Vec<usize> {
+        let is_open = |&i: &usize| self.places[i].is_none() && self.entries[i].fingerprint != ZEROS;
+        (0..self.entries.len()).filter(is_open).collect()
+    }
+
+    pub fn lacks(&self, wanted: Vec<u32>) -> Reply {
+        Reply::Lacks { sequence: self.piece.arrival.sequence, stamp: self.piece.stamp, wanted }
+    }
+
+    /// Hands the piece to its seat: all its content is in the store.
+    pub fn complete(self) -> repository::Result<Reply> {
+        let Piece { slot, arrival, stamp, epoch, offsets, .. } = self.piece;
+        let placed = offsets.into_iter().zip(self.entries).zip(self.places);
+        let segments: Vec<_> = placed.map(|((offset, entry), place)| (offset, entry, place)).collect();
+        slot.seat.supplied(arrival, stamp, epoch, &segments)?;
+        Ok(Reply::Received { sequence: arrival.sequence, stamp })
+    }
+}

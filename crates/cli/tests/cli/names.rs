@@ -1,0 +1,209 @@
+//! Names that several connections recall of one node, as clients that reduce do.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use format::{Block, BlockKind, FingerprintKind, SegmentEntry, SessionId, StorePath};
+use segment::{BlockBuilder, fingerprint, names_digest};
+use transfer::Connection;
+use transfer::message::{Extent, FailureKind, Reply, Request};
+
+use super::node::Node;
+use super::runner::Store;
+
+const SEGMENT_BYTES: u64 = 8192;
+const SEGMENTS: u64 = 10;
+const SEAT: u32 = 0;
+
+fn content() -> Vec<u8> {
+    (0..SEGMENTS).flat_map(|number| vec![1 + number as u8; SEGMENT_BYTES as usize]).collect()
+}
+
+fn entries() -> Vec<SegmentEntry> {
+    let name = |segment: &[u8]| fingerprint(FingerprintKind::Blake3, segment);
+    let entry = |segment: &[u8]| SegmentEntry { fingerprint: name(segment), bytes: SEGMENT_BYTES as u32 };
+    content().chunks(SEGMENT_BYTES as usize).map(entry).collect()
+}
+
+fn block() -> Block {
+    let mut builder = BlockBuilder::new(BlockKind::Data, 0);
+    let content = content();
+    for (entry, segment) in entries().iter().zip(content.chunks(SEGMENT_BYTES as usize)) {
+        builder.push(entry.fingerprint, segment);
+    }
+    builder.finish(format::Settings::new(Default::default()).codec)
+}
+
+/// A client with one connection, attached to the seat; writes its own part of the file, once.
+struct Client {
+    connection: Connection,
+    session: SessionId,
+    numbers: Cell<u64>,
+    extents: Vec<Extent>,
+}
+
+impl Client {
+    fn new(node: &Node, client: u64) -> Self {
+        let connection = Connection::open(&node.address).unwrap();
+        let extents = vec![Extent { offset: client * SEGMENTS * SEGMENT_BYTES, bytes: SEGMENTS * SEGMENT_BYTES }];
+        let mut new = Client { connection, session: SessionId(0), numbers: Cell::new(0), extents };
+        new.ask(Request::Hello { client, stream: 0, job: String::new() });
+        assert!(matches!(new.answer(), Reply::Welcome { .. }));
+        let (path, nodes) = (StorePath::new(b"equal").unwrap(), vec![node.address.clone()]);
+        new.ask(Request::OpenPath { path, flags: 6, job: String::new(), nodes, stripe_bytes: 4 << 20 });
+        let Reply::Opened { session, .. } = new.answer() else { panic!("a path opens") };
+        new.session = session.id;
+        new.ask(Request::Attach { session: new.session, seat: SEAT });
+        assert!(matches!(new.answer(), Reply::Attached { .. }));
+        new
+    }
+
+    fn ask(&self, request: Request) {
+        self.ask_with(request, &[]);
+    }
+
+    fn ask_with(&self, request: Request, payload: &[u8]) {
+        self.numbers.set(self.numbers.get() + 1);
+        self.connection.send(request.kind(), self.numbers.get(), &request.encode(), &[payload]).unwrap();
+    }
+
+    /// The next answer; what the node says unasked is passed over.
+    fn answer(&self) -> Reply {
+        loop {
+            let frame = self.connection.receive().unwrap().expect("the node answers");
+            if frame.header.request != 0 {
+                return Reply::decode(frame.header.kind, &frame.body).unwrap();
+            }
+        }
+    }
+
+    fn recall(&self) {
+        self.recall_at(self.extents.clone());
+    }
+
+    fn recall_at(&self, extents: Vec<Extent>) {
+        let (session, names) = (self.session, names_digest(&entries()));
+        self.ask(Request::Recall { session, seat: SEAT, sequence: 1, stamp: 0, epoch: 1, extents, names });
+    }
+
+    fn is_unnamed(&self) -> u64 {
+        let Reply::Unnamed { sequence: 1, stamp } = self.answer() else { panic!("names are to be spelt out") };
+        stamp
+    }
+
+    /// The node has the recall and answers what came later: the recall waits.
+    fn waits(&self) {
+        self.ask(Request::Size { session: self.session, seat: SEAT });
+        assert!(matches!(self.answer(), Reply::Size { .. }));
+    }
+
+    fn offer(&self, stamp: u64) {
+        let fingerprints = entries().iter().map(|entry| entry.fingerprint).collect();
+        let (session, extents) = (self.session, self.extents.clone());
+        self.ask(Request::Offer { session, seat: SEAT, sequence: 1, stamp, epoch: 1, extents, fingerprints });
+    }
+
+    fn is_to_supply_all(&self) {
+        let Reply::Lacks { wanted, .. } = self.answer() else { panic!("the store has nothing yet") };
+        assert_eq!(wanted, (0..SEGMENTS as u32).collect::<Vec<_>>());
+    }
+
+    fn supply(&self) {
+        let Block { header, segments, payload } = block();
+        let blocks = vec![(header, segments)];
+        self.ask_with(Request::Supply { session: self.session, seat: SEAT, sequence: 1, blocks }, &payload);
+        self.has_all();
+    }
+
+    fn has_all(&self) {
+        assert!(matches!(self.answer(), Reply::Received { sequence: 1, .. }));
+        self.ask(Request::Read { session: self.session, seat: SEAT, extents: self.extents.clone() });
+        let frame = self.connection.receive().unwrap().unwrap();
+        assert!(frame.payload == content());
+    }
+}
+
+fn clients(node: &Node, count: u64) -> Vec<Client> {
+    (1..=count).map(|client| Client::new(node, client)).collect()
+}
+
+#[test]
+fn names_that_one_connection_spells_out_serve_all_that_wait() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let clients = clients(&node, 3);
+    clients[0].recall();
+    let stamp = clients[0].is_unnamed();
+    for client in &clients[1..] {
+        client.recall();
+        client.waits();
+    }
+    clients[0].offer(stamp);
+    clients[0].is_to_supply_all();
+    clients[0].supply();
+    clients[1..].iter().for_each(Client::has_all);
+    let late = Client::new(&node, 4);
+    late.recall();
+    late.has_all();
+}
+
+#[test]
+fn when_the_asked_connection_ends_the_next_is_asked_and_supplies() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut clients = clients(&node, 3);
+    clients[0].recall();
+    clients[0].is_unnamed();
+    for client in &clients[1..] {
+        client.recall();
+        client.waits();
+    }
+    clients.remove(0);
+    let stamp = clients[0].is_unnamed();
+    clients[0].offer(stamp);
+    clients[0].is_to_supply_all();
+    // The names are known now; the last, which waits for the content, is to supply it instead.
+    clients.remove(0);
+    clients[0].is_to_supply_all();
+    clients[0].supply();
+}
+
+#[test]
+fn nobody_waits_for_ever_for_names_that_do_not_come() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let clients = clients(&node, 2);
+    clients[0].recall();
+    clients[0].is_unnamed();
+    let begun = Instant::now();
+    clients[1].recall();
+    let stamp = clients[1].is_unnamed();
+    assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
+    clients[1].offer(stamp);
+    clients[1].is_to_supply_all();
+}
+
+#[test]
+fn recalls_of_what_no_frame_could_carry_are_refused() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let clients = clients(&node, 2);
+    clients[0].offer(0);
+    clients[0].is_to_supply_all();
+    for (offset, bytes) in [
+        (0, 1 << 61),
+        (0, u64::MAX),
+        (u64::MAX - 8191, SEGMENT_BYTES),
+        (1, SEGMENTS * SEGMENT_BYTES),
+        (0, (SEGMENTS + 1) * SEGMENT_BYTES),
+    ] {
+        clients[1].recall_at(vec![Extent { offset, bytes }]);
+        match clients[1].answer() {
+            Reply::Failed { failure } => {
+                assert!(matches!(failure.kind, FailureKind::Refused | FailureKind::Io), "{failure:?}")
+            }
+            other => panic!("{bytes} bytes at {offset} were answered {other:?}"),
+        }
+    }
+    clients[1].waits();
+}
