@@ -1,8 +1,9 @@
-//! Thalweg's decisions: numbers in, decision out. No I/O, no clock, nothing random.
+//! Thalweg's decisions: numbers in, decision out. No I/O, no clock; what draws takes a seed.
 //!
 //! One file per decision; each keeps the plainest possible answer as a baseline. What is decided here is done
 //! elsewhere, and the doer may decline.
 
+pub mod cache;
 pub mod compression;
 pub mod reduction;
 
