@@ -5,6 +5,7 @@
 
 pub mod cache;
 pub mod compression;
+pub mod placement;
 pub mod reduction;
 
 pub use compression::Compression;
