@@ -27,8 +27,8 @@ pub(super) struct Replica {
 struct Item {
     bytes: u64,
     first: u32,
-    copies: u32,
-    arriving: u32,
+    copies: u16,
+    arriving: u16,
 }
 
 #[derive(Default)]
@@ -108,7 +108,7 @@ impl Index {
 
     /// All the worker holds or awaits, in no order.
     pub fn held_by(&self, worker: WorkerId) -> impl Iterator<Item = ItemId> + '_ {
-        self.caches[worker.at()].order.slots().iter().map(|&slot| ItemId(self.replicas[slot as usize].item))
+        self.caches[worker.at()].order.slots().map(|slot| ItemId(self.replicas[slot as usize].item))
     }
 
     pub fn used_bytes(&self, worker: WorkerId) -> u64 {
@@ -141,12 +141,12 @@ impl Index {
 
     /// Replicas whose bytes are there.
     pub fn copies(&self, item: ItemId) -> u32 {
-        self.items[item.at()].copies
+        u32::from(self.items[item.at()].copies)
     }
 
     /// Replicas whose bytes are on their way.
     pub fn arriving(&self, item: ItemId) -> u32 {
-        self.items[item.at()].arriving
+        u32::from(self.items[item.at()].arriving)
     }
 
     /// Whether the cache could take the item, with evictions if need be.
@@ -163,13 +163,19 @@ impl Index {
 
     /// The next to leave, or nobody when all are pinned. `reluctance` is asked of the `depth` lowest; the first of
     /// the least reluctance goes. The baseline has depth 1: the lowest goes, whatever it is.
-    pub fn victim(&self, worker: WorkerId, depth: usize, reluctance: impl Fn(ItemId) -> u8) -> Option<ItemId> {
+    pub fn victim(
+        &mut self,
+        worker: WorkerId,
+        depth: usize,
+        reluctance: impl Fn(&Index, ItemId) -> u8,
+    ) -> Option<ItemId> {
+        self.caches[worker.at()].order.settle_top(&mut self.replicas);
         let ascending = self.caches[worker.at()].order.ascending(&self.replicas);
         let loose = ascending.filter(|&slot| self.replicas[slot as usize].pins == 0).take(depth);
+        let items = loose.map(|slot| ItemId(self.replicas[slot as usize].item));
         let mut least: Option<(u8, ItemId)> = None;
-        for slot in loose {
-            let item = ItemId(self.replicas[slot as usize].item);
-            let reluctance = reluctance(item);
+        for item in items {
+            let reluctance = reluctance(self, item);
             if least.is_none_or(|(lowest, _)| reluctance < lowest) {
                 least = Some((reluctance, item));
             }
@@ -221,13 +227,9 @@ impl Index {
     pub fn touch(&mut self, worker: WorkerId, item: ItemId) {
         let slot = self.find(worker, item).expect("what is used is held");
         let bytes = self.bytes(item);
-        let cache = &mut self.caches[worker.at()];
+        let inflation = self.caches[worker.at()].inflation;
         let replica = &mut self.replicas[slot as usize];
-        let priority = self.priorities.of_used(replica.priority, bytes, cache.inflation);
-        if priority != replica.priority {
-            replica.priority = priority;
-            cache.order.moved(&mut self.replicas, slot);
-        }
+        replica.priority = self.priorities.of_used(replica.priority, bytes, inflation);
     }
 
     /// It may not leave until it is unpinned as often.

@@ -36,7 +36,7 @@ fn miss(index: &mut Index, worker: WorkerId, item: ItemId) -> bool {
         return false;
     }
     while index.is_crowded(worker, item) {
-        let victim = index.victim(worker, 1, |_| 0).expect("nothing is pinned");
+        let victim = index.victim(worker, 1, |_, _| 0).expect("nothing is pinned");
         index.remove(worker, victim);
     }
     index.admit(worker, item, Holding::Here);
@@ -94,6 +94,27 @@ fn no_eviction_beats_belady_and_lru_and_fifo_keep_their_competitive_bound() {
                 }
             }
         }
+    }
+}
+
+/// Ours puts off the heap's work until something must leave: the order must be that of a list all the same.
+#[test]
+fn lru_is_a_list_with_the_last_used_at_its_end() {
+    for seed in 0..60 {
+        let mut dice = Dice::new(seed);
+        let (items, capacity) = (2 + dice.below(40), 1 + dice.below(20));
+        let trace = trace(&mut dice, items, 500);
+        let (mut list, mut expected): (Vec<usize>, usize) = (Vec::new(), 0);
+        for &item in &trace {
+            let before = list.len();
+            list.retain(|held| *held != item);
+            expected += usize::from(before == list.len());
+            list.push(item);
+            if list.len() > capacity {
+                list.remove(0);
+            }
+        }
+        assert_eq!(misses(Eviction::Lru, capacity as u64, items, &trace), expected, "seed {seed}");
     }
 }
 
@@ -157,7 +178,7 @@ fn act(dice: &mut Dice, index: &mut Index, held: &mut BTreeMap<u32, Holding>, wo
         }
         (None, roll) if index.has_room(worker, item) => {
             while index.is_crowded(worker, item) {
-                let victim = index.victim(worker, 4, |item| (item.0 % 3) as u8).expect("there is room");
+                let victim = index.victim(worker, 4, |_, item| (item.0 % 3) as u8).expect("there is room");
                 assert_eq!(held.remove(&victim.0), Some(Holding::Here), "what arrives is pinned");
                 index.remove(worker, victim);
             }

@@ -5,7 +5,7 @@
 //! served, so that copies spread like a tree), and makes no further copy at another item's expense beyond the number
 //! that fits all caches together.
 
-use crate::cache::{Holding, ItemId, WorkerId};
+use crate::cache::{Holding, Index, ItemId, WorkerId};
 
 use super::Scheduler;
 
@@ -133,19 +133,18 @@ impl Scheduler {
     fn make_room(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> Vec<ItemId> {
         let mut evicted = Vec::new();
         while self.index.is_crowded(worker, item) {
+            let queue = &self.queue;
             let victim = if self.settings.rule.is_ours() {
-                self.index.victim(worker, DEPTH, |item| self.reluctance(item))
+                let reluctance =
+                    |index: &Index, item| 2 * u8::from(queue.is_wanted(item)) + u8::from(index.copies(item) <= 1);
+                self.index.victim(worker, DEPTH, reluctance)
             } else {
-                self.index.victim(worker, 1, |_| 0)
+                self.index.victim(worker, 1, |_, _| 0)
             };
             let victim = victim.expect("pinned replicas leave room, or the item was not kept");
             self.drop_replica(now_s, worker, victim);
             evicted.push(victim);
         }
         evicted
-    }
-
-    fn reluctance(&self, item: ItemId) -> u8 {
-        2 * u8::from(self.queue.is_wanted(item)) + u8::from(self.index.copies(item) <= 1)
     }
 }

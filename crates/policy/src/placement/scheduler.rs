@@ -214,7 +214,7 @@ impl Scheduler {
         for item in self.queue.inputs(slot) {
             for (holder, holding) in self.index.holders(item) {
                 if holding == Holding::Here {
-                    let candidate = self.candidate(slot, holder, None);
+                    let candidate = self.candidate(slot, holder, item, true);
                     self.workers.get_mut(holder).candidates.remove(&candidate);
                     self.workers.refresh(holder);
                 }
@@ -230,16 +230,14 @@ impl Scheduler {
         while self.settings.rule.uses_caches() && self.queue.in_window() < self.settings.window {
             let Some(slot) = self.queue.enter() else { break };
             self.stand(slot, self.standing(now_s, slot));
-            let mut earlier = 0;
-            for item in self.queue.inputs(slot) {
+            for (earlier, item) in self.queue.inputs(slot).enumerate() {
                 for (holder, holding) in self.index.holders(item) {
                     if holding == Holding::Here && !self.has_any(holder, slot, earlier) {
-                        let candidate = self.candidate(slot, holder, None);
+                        let candidate = self.candidate(slot, holder, item, true);
                         self.workers.get_mut(holder).candidates.insert(candidate);
                         self.workers.refresh(holder);
                     }
                 }
-                earlier += 1;
             }
         }
     }
@@ -249,12 +247,12 @@ impl Scheduler {
         self.queue.inputs(slot).take(first).any(|item| self.index.is_here(worker, item))
     }
 
-    /// How the worker sees the task, as if it did not have `without`.
-    fn candidate(&self, slot: u32, worker: WorkerId, without: Option<ItemId>) -> Candidate {
+    /// How the worker sees the task if it has `item`, one of its inputs, or has not.
+    fn candidate(&self, slot: u32, worker: WorkerId, item: ItemId, has: bool) -> Candidate {
         let (mut score, mut full) = (0, true);
-        for item in self.queue.inputs(slot) {
-            if Some(item) != without && self.index.is_here(worker, item) {
-                score += self.settings.rule.score(self.index.bytes(item));
+        for input in self.queue.inputs(slot) {
+            if if input == item { has } else { self.index.is_here(worker, input) } {
+                score += self.settings.rule.score(self.index.bytes(input));
             } else {
                 full = false;
             }
@@ -266,7 +264,7 @@ impl Scheduler {
     /// A replica is there: those who want it see the worker anew. The index knows already.
     pub(super) fn appeared(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
         for slot in self.queue.wanting(item) {
-            let (old, new) = (self.candidate(slot, worker, Some(item)), self.candidate(slot, worker, None));
+            let (old, new) = (self.candidate(slot, worker, item, false), self.candidate(slot, worker, item, true));
             let candidates = &mut self.workers.get_mut(worker).candidates;
             candidates.remove(&old);
             candidates.insert(new);
@@ -280,7 +278,7 @@ impl Scheduler {
         let was_here = self.index.is_here(worker, item);
         if was_here {
             for slot in self.queue.wanting(item) {
-                let (old, new) = (self.candidate(slot, worker, None), self.candidate(slot, worker, Some(item)));
+                let (old, new) = (self.candidate(slot, worker, item, true), self.candidate(slot, worker, item, false));
                 let has_other = self.queue.inputs(slot).any(|other| other != item && self.index.is_here(worker, other));
                 let candidates = &mut self.workers.get_mut(worker).candidates;
                 candidates.remove(&old);
