@@ -6,6 +6,7 @@
 pub mod cache;
 pub mod compression;
 pub mod placement;
+pub mod provisioning;
 pub mod reduction;
 
 pub use compression::Compression;

@@ -90,6 +90,12 @@ impl Scheduler {
         worker
     }
 
+    /// The worker is to leave: it gets no more tasks, but ends those it has and serves its cache till it does.
+    pub fn close(&mut self, worker: WorkerId) {
+        self.workers.close(worker);
+        self.batch.leave(worker);
+    }
+
     /// The worker is gone, with its cache and with what ran there; the caller submits that again.
     pub fn leave(&mut self, now_s: f64, worker: WorkerId) {
         self.cached_bytes -= self.index.capacity_bytes(worker);

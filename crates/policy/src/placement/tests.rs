@@ -387,6 +387,20 @@ fn ours_waits_as_long_as_fetching_would_lose() {
 }
 
 #[test]
+fn a_closed_worker_ends_what_it_has_and_gets_no_more() {
+    let mut scheduler = Scheduler::new(settings(Rule::Thalweg));
+    let worker = scheduler.join(2, 100);
+    (0..3).for_each(|task| scheduler.submit(0.0, TaskId(task), &[]));
+    assert!(scheduler.next(0.0).is_some());
+    scheduler.close(worker);
+    assert_eq!(scheduler.next(0.0), None);
+    assert!(!scheduler.is_at_rest(worker));
+    scheduler.vacate(worker);
+    assert_eq!((scheduler.next(0.0), scheduler.slots(), scheduler.busy_slots()), (None, 0, 0));
+    assert!(scheduler.is_at_rest(worker));
+}
+
+#[test]
 fn of_two_victims_ours_keeps_the_last_copy() {
     let mut scheduler = Scheduler::new(settings(Rule::Thalweg));
     let items: Vec<ItemId> = (0..3).map(|_| scheduler.add_item(10)).collect();

@@ -19,6 +19,7 @@ pub(super) struct Worker {
     previous: u32,
     next: u32,
     is_idle: bool,
+    is_closed: bool,
 }
 
 /// All workers that ever joined; the free ones in a list, the one free longest first.
@@ -68,6 +69,20 @@ impl Workers {
         self.refresh(worker);
     }
 
+    /// It gets no more tasks; its slots count no longer.
+    pub fn close(&mut self, worker: WorkerId) {
+        let Worker { free, is_idle, .. } = self.all[worker.at()];
+        if is_idle {
+            self.unlink(worker);
+        }
+        let closed = &mut self.all[worker.at()];
+        closed.slots -= free;
+        closed.free = 0;
+        closed.is_closed = true;
+        self.slots -= free;
+        self.refresh(worker);
+    }
+
     /// The worker free longest.
     pub fn first_idle(&self) -> Option<WorkerId> {
         (self.idle.0 != NONE).then_some(WorkerId(self.idle.0))
@@ -92,6 +107,12 @@ impl Workers {
     pub fn vacate(&mut self, worker: WorkerId) {
         let vacated = &mut self.all[worker.at()];
         assert!(vacated.free < vacated.slots, "a slot that is freed was taken");
+        if vacated.is_closed {
+            vacated.slots -= 1;
+            self.slots -= 1;
+            self.busy -= 1;
+            return;
+        }
         vacated.free += 1;
         self.busy -= 1;
         if !vacated.is_idle {
