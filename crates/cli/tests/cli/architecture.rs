@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 10] = [
     ("format", &[]),
     ("policy", &[]),
     ("segment", &["format", "policy"]),
@@ -12,7 +12,8 @@ const MAY_USE: [(&str, &[&str]); 9] = [
     ("catalog", &["format"]),
     ("repository", &["format", "segment", "store", "catalog"]),
     ("transfer", &["format", "store", "catalog"]),
-    ("cli", &["format", "segment", "store", "catalog", "repository", "transfer"]),
+    ("simulator", &["policy"]),
+    ("cli", &["format", "policy", "segment", "store", "catalog", "repository", "transfer", "simulator"]),
     ("abi", &["format", "policy", "segment", "transfer"]),
 ];
 

@@ -11,6 +11,8 @@ use super::order::Order;
 use super::{Eviction, ItemId, WorkerId};
 
 const NONE: u32 = u32::MAX;
+/// So many holders are looked through one by one.
+const FEW: u16 = 6;
 
 pub(super) struct Replica {
     pub priority: u64,
@@ -279,6 +281,15 @@ impl Index {
     }
 
     fn find(&self, worker: WorkerId, item: ItemId) -> Option<u32> {
+        let Item { first, copies, arriving, .. } = self.items[item.at()];
+        if copies + arriving <= FEW {
+            // The scheduler has just looked at them all: they are nearer than the table.
+            let mut slot = first;
+            while slot != NONE && self.replicas[slot as usize].worker != worker.0 {
+                slot = self.replicas[slot as usize].next;
+            }
+            return (slot != NONE).then_some(slot);
+        }
         self.places.find(hash(worker, item), |&slot| is_replica(&self.replicas, slot, worker, item)).copied()
     }
 

@@ -41,6 +41,7 @@ impl Scheduler {
             Source::Store => self.store_readers += 1,
             Source::Peer(peer) | Source::Behind(peer) => self.workers.get_mut(peer).serving += 1,
         }
+        self.workers.get_mut(worker).awaiting += 1;
         let kept = self.is_kept(worker, item);
         let evicted = if kept { self.make_room(now_s, worker, item) } else { Vec::new() };
         if kept {
@@ -56,6 +57,7 @@ impl Scheduler {
             Source::Store => self.store_readers -= 1,
             Source::Peer(peer) | Source::Behind(peer) => self.workers.get_mut(peer).serving -= 1,
         }
+        self.workers.get_mut(worker).awaiting -= 1;
         if fetch.kept {
             self.index.arrived(worker, item);
             self.appeared(now_s, worker, item);
@@ -86,10 +88,24 @@ impl Scheduler {
         Fetch { source: Source::Peer(worker), kept, evicted }
     }
 
-    /// Bytes that would be lost to all caches with this worker: whoever has least is released first.
+    /// What would be lost to all caches with this worker.
+    pub fn last_copies(&self, worker: WorkerId) -> impl Iterator<Item = ItemId> + '_ {
+        self.index.held_by(worker).filter(|&item| self.index.copies(item) <= 1)
+    }
+
+    /// Bytes of [`Scheduler::last_copies`]: whoever has least is released first.
     pub fn last_copy_bytes(&self, worker: WorkerId) -> u64 {
-        let last = self.index.held_by(worker).filter(|&item| self.index.copies(item) <= 1);
-        last.map(|item| self.index.bytes(item)).sum()
+        self.last_copies(worker).map(|item| self.index.bytes(item)).sum()
+    }
+
+    /// Who should take over an item that only a closed worker has: of those that take tasks and need evict nothing for
+    /// it the one with most room. Nobody, when it is elsewhere by now or nowhere welcome.
+    pub fn heir(&self, item: ItemId) -> Option<WorkerId> {
+        if self.index.copies(item) + self.index.arriving(item) != 1 {
+            return None;
+        }
+        let room = |worker: &WorkerId| self.index.capacity_bytes(*worker) - self.index.used_bytes(*worker);
+        self.workers.open().filter(|&worker| !self.index.is_crowded(worker, item)).max_by_key(room)
     }
 
     fn source(&self, worker: WorkerId, item: ItemId) -> Source {

@@ -124,10 +124,10 @@ impl Scheduler {
         self.workers.get(worker).free
     }
 
-    /// A worker that runs nothing and serves nobody may be released.
+    /// A worker that runs nothing, waits for nothing and serves nobody may be released.
     pub fn is_at_rest(&self, worker: WorkerId) -> bool {
         let worker = self.workers.get(worker);
-        worker.free == worker.slots && worker.serving == 0
+        worker.free == worker.slots && worker.serving == 0 && worker.awaiting == 0
     }
 
     pub fn submit(&mut self, now_s: f64, task: TaskId, inputs: &[ItemId]) {

@@ -401,6 +401,19 @@ fn a_closed_worker_ends_what_it_has_and_gets_no_more() {
 }
 
 #[test]
+fn what_only_a_closed_worker_has_goes_to_whoever_has_most_room() {
+    let mut scheduler = Scheduler::new(settings(Rule::Thalweg));
+    let items: Vec<ItemId> = (0..3).map(|_| scheduler.add_item(10)).collect();
+    let [leaving, _narrow, roomy] = [100, 10, 30].map(|bytes| scheduler.join(1, bytes));
+    scheduler.wrote(0.0, leaving, items[0]);
+    scheduler.wrote(0.0, leaving, items[1]);
+    scheduler.wrote(0.0, roomy, items[1]);
+    scheduler.close(leaving);
+    assert_eq!(scheduler.last_copies(leaving).collect::<Vec<_>>(), [items[0]]);
+    assert_eq!((scheduler.heir(items[0]), scheduler.heir(items[1])), (Some(roomy), None));
+}
+
+#[test]
 fn of_two_victims_ours_keeps_the_last_copy() {
     let mut scheduler = Scheduler::new(settings(Rule::Thalweg));
     let items: Vec<ItemId> = (0..3).map(|_| scheduler.add_item(10)).collect();

@@ -14,6 +14,8 @@ pub(super) struct Worker {
     pub free: u32,
     /// Readers it serves, or will when what they wait for is there.
     pub serving: u32,
+    /// Items it waits for.
+    pub awaiting: u32,
     pub candidates: Candidates,
     offer: Option<Candidate>,
     previous: u32,
@@ -81,6 +83,12 @@ impl Workers {
         closed.is_closed = true;
         self.slots -= free;
         self.refresh(worker);
+    }
+
+    /// Those that take tasks.
+    pub fn open(&self) -> impl Iterator<Item = WorkerId> + '_ {
+        let open = self.all.iter().enumerate().filter(|(_, worker)| worker.slots > 0 && !worker.is_closed);
+        open.map(|(at, _)| WorkerId(at as u32))
     }
 
     /// The worker free longest.
