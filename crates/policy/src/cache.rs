@@ -5,6 +5,7 @@
 //! replica (`eviction`): the lowest goes first.
 
 mod eviction;
+mod holders;
 mod index;
 mod items;
 mod order;

@@ -75,12 +75,17 @@ pub struct Settings {
     pub idle_s: f64,
     /// From request to node, as it is expected ([`Demand::Rate`]).
     pub lead_s: f64,
+    /// Of one node ([`Demand::Rate`]).
+    pub cache_bytes: u64,
 }
 
 /// What there is at the moment of a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
+    /// Tasks that more slots would help.
     pub waiting_tasks: u64,
+    /// What all caches hold, each item once.
+    pub cached_bytes: u64,
     pub busy_slots: u32,
     pub nodes: u32,
     /// Asked for and not there yet.
@@ -107,6 +112,8 @@ const DRAIN_S: f64 = 30.0;
 /// Time constants of the two means of the arrivals' rate; what separates them is the trend.
 const FAST_S: f64 = 10.0;
 const SLOW_S: f64 = 60.0;
+/// Caches are taken for full at this share, so that there is room for what leaving nodes hand over.
+const FULL: f64 = 0.9;
 /// A node goes only when so many more than are wanted are there: the next wave may need it.
 const SLACK_NODES: u32 = 1;
 
@@ -194,8 +201,14 @@ impl Provisioner {
         let backlog = load.waiting_tasks as f64 / DRAIN_S;
         let slots = (foreseen + backlog) * self.task_s / USE;
         let nodes = (slots / f64::from(self.settings.slots_per_node)).ceil() as u32;
+        // What is cached stays cached as long as the run lasts: the next wave reads it again.
+        let keepers = (load.cached_bytes as f64 / (self.settings.cache_bytes.max(1) as f64 * FULL)).ceil() as u32;
+        let keepers = keepers.min(load.nodes);
         // A first task shows what tasks take.
-        nodes.max(u32::from(load.waiting_tasks > 0)).clamp(self.settings.least_nodes, self.settings.most_nodes)
+        nodes
+            .max(keepers)
+            .max(u32::from(load.waiting_tasks > 0))
+            .clamp(self.settings.least_nodes, self.settings.most_nodes)
     }
 
     fn observe(&mut self, now_s: f64, load: &Load) {
@@ -232,6 +245,7 @@ mod tests {
             pause_s: 1.0,
             idle_s: 60.0,
             lead_s: 45.0,
+            cache_bytes: 100,
         })
     }
 
@@ -280,6 +294,13 @@ mod tests {
         let load = Load { nodes: 3, ..Load::default() };
         assert_eq!(provisioner(Growth::AllAtOnce, Demand::Queue).shrink(&load, spares), ['b']);
         assert_eq!(provisioner(Growth::AllAtOnce, Demand::Rate).shrink(&load, spares), ['a', 'c']);
+    }
+
+    #[test]
+    fn ours_keeps_the_nodes_that_what_is_cached_needs() {
+        let spares = || (0..3u32).map(|node| Spare { node, idle_s: 0.0, last_copy_bytes: 50 }).collect();
+        let load = Load { nodes: 3, cached_bytes: 150, ..Load::default() };
+        assert!(provisioner(Growth::AllAtOnce, Demand::Rate).shrink(&load, spares).is_empty());
     }
 
     #[test]

@@ -29,6 +29,14 @@ pub struct Flow {
     generation: u32,
 }
 
+/// Which bytes go where.
+#[derive(Clone, Copy)]
+pub struct Wanted {
+    pub to: WorkerId,
+    pub item: ItemId,
+    pub bytes: f64,
+}
+
 #[derive(Default)]
 struct Interface {
     incoming: Vec<u32>,
@@ -66,16 +74,8 @@ impl Network {
     }
 
     /// Begins to fetch, for a task that runs or for nobody yet.
-    pub fn fetch(
-        &mut self,
-        now_s: f64,
-        agenda: &mut Agenda,
-        to: WorkerId,
-        item: ItemId,
-        bytes: f64,
-        fetch: Fetch,
-        reader: Option<u32>,
-    ) {
+    pub fn fetch(&mut self, now_s: f64, agenda: &mut Agenda, wanted: Wanted, fetch: Fetch, reader: Option<u32>) {
+        let Wanted { to, item, bytes } = wanted;
         let source = fetch.source;
         let flow = self.occupy(Flow {
             to,

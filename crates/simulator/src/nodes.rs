@@ -4,9 +4,10 @@ use policy::cache::{ItemId, WorkerId};
 use policy::placement::{Rule, Scheduler};
 use policy::provisioning::{Demand, Growth, Load, Provisioner, Settings, Spare};
 
+use crate::Random;
 use crate::agenda::{Agenda, Event};
+use crate::network::{Network, Wanted};
 use crate::testbed::{Provisioning, Testbed};
-use crate::{Random, network::Network};
 
 /// A node idle so long is let go by the source's rule.
 const IDLE_S: f64 = 60.0;
@@ -47,6 +48,7 @@ impl Nodes {
             pause_s: 1.0,
             idle_s: IDLE_S,
             lead_s: (least_s + most_s) / 2.0,
+            cache_bytes: testbed.cache_bytes,
         };
         let provisioner = (provisioning == Provisioning::Dynamic).then(|| Provisioner::new(settings));
         let random = Random::new(seed ^ 0x6e6f_6465);
@@ -100,7 +102,8 @@ impl Nodes {
         let Some(mut provisioner) = self.provisioner.take() else { return };
         self.ticks += 1;
         let load = Load {
-            waiting_tasks: scheduler.waiting() as u64,
+            waiting_tasks: scheduler.waiting_for_slots() as u64,
+            cached_bytes: scheduler.index().distinct_bytes(),
             busy_slots: scheduler.busy_slots(),
             nodes: self.open(),
             requested_nodes: self.requested,
@@ -112,7 +115,7 @@ impl Nodes {
             let (least_s, most_s) = self.testbed.allocation_s;
             agenda.add(now_s + self.random.between(least_s, most_s), Event::NodeReady);
         }
-        if !self.is_ours || self.ticks % SHRINK_EVERY_TICKS == 0 {
+        if !self.is_ours || self.ticks.is_multiple_of(SHRINK_EVERY_TICKS) {
             for worker in provisioner.shrink(&load, || self.spares(now_s, scheduler)) {
                 self.close(now_s, worker, scheduler, network, agenda);
             }
@@ -153,7 +156,7 @@ impl Nodes {
             {
                 let bytes = scheduler.index().bytes(item) as f64;
                 let fetch = scheduler.fetch(now_s, heir, item);
-                network.fetch(now_s, agenda, heir, item, bytes, fetch, None);
+                network.fetch(now_s, agenda, Wanted { to: heir, item, bytes }, fetch, None);
                 return;
             }
         }

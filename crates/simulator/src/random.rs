@@ -17,7 +17,7 @@ impl Random {
     }
 
     pub fn below(&mut self, limit: u32) -> u32 {
-        ((self.next() >> 32) * u64::from(limit) >> 32) as u32
+        (((self.next() >> 32) * u64::from(limit)) >> 32) as u32
     }
 
     pub fn between(&mut self, least: f64, most: f64) -> f64 {

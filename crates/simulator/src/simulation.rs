@@ -10,7 +10,7 @@ use policy::provisioning::Growth;
 
 use crate::agenda::{Agenda, Event};
 use crate::measures::{MOMENT_S, Measures, Report};
-use crate::network::Network;
+use crate::network::{Network, Wanted};
 use crate::nodes::Nodes;
 use crate::testbed::{Provisioning, Testbed};
 use crate::workload::Workload;
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
         let (submitted, ended) = (self.submitted as u64, self.measures.ended_tasks() as u64);
         let (scheduler, network) = (&mut self.scheduler, &mut self.network);
         self.nodes.tick(self.now_s, scheduler, network, &mut self.agenda, submitted, ended);
-        if self.ticks % TICKS_PER_MOMENT == 0 {
+        if self.ticks.is_multiple_of(TICKS_PER_MOMENT) {
             self.note_moment();
         }
     }
@@ -209,7 +209,13 @@ impl<'a> Run<'a> {
                 }
                 None => {
                     let fetch = self.scheduler.fetch(self.now_s, worker, item);
-                    self.network.fetch(self.now_s, &mut self.agenda, worker, item, bytes, fetch, Some(running));
+                    self.network.fetch(
+                        self.now_s,
+                        &mut self.agenda,
+                        Wanted { to: worker, item, bytes },
+                        fetch,
+                        Some(running),
+                    );
                     self.running[running as usize].outstanding += 1;
                     continue;
                 }

@@ -1,18 +1,18 @@
 //! The index: which worker holds which item, how full each cache is, and who leaves it first.
 //!
-//! One slab of replicas; each stands in its item's list of holders and in its worker's order of leaving, and a table
-//! of slots finds it by (item, worker). A replica may be *arriving*: its room is taken, its bytes are on their way.
+//! One slab of replicas; each stands among its item's holders and in its worker's order of leaving, and a table of slots
+//! finds it by (item, worker) where the holders are many. A replica may be *arriving*: its room is taken, its bytes are on their way.
 //! Pinned replicas (a task reads them, or they arrive) are never victims.
 
 use hashbrown::HashTable;
 
 use super::eviction::Priorities;
+use super::holders::{First, Holder, Holders};
 use super::order::Order;
 use super::{Eviction, ItemId, WorkerId};
 
-const NONE: u32 = u32::MAX;
-/// So many holders are looked through one by one.
-const FEW: u16 = 6;
+/// So many holders are looked through one by one: they are nearer than the table.
+const FEW: u16 = 8;
 
 pub(super) struct Replica {
     pub priority: u64,
@@ -20,15 +20,15 @@ pub(super) struct Replica {
     pub position: u32,
     item: u32,
     worker: u32,
-    next: u32,
-    previous: u32,
     pins: u16,
-    arriving: bool,
+    /// As its holder says, for items whose holders are too many to look through.
+    is_arriving: bool,
 }
 
+#[derive(Clone, Copy)]
 struct Item {
     bytes: u64,
-    first: u32,
+    holders: First,
     copies: u16,
     arriving: u16,
 }
@@ -53,8 +53,10 @@ pub struct Index {
     items: Vec<Item>,
     caches: Vec<Cache>,
     replicas: Vec<Replica>,
+    holders: Holders,
     vacant: Vec<u32>,
     places: HashTable<u32>,
+    distinct_bytes: u64,
     priorities: Priorities,
 }
 
@@ -65,8 +67,10 @@ impl Index {
             items: Vec::new(),
             caches: Vec::new(),
             replicas: Vec::new(),
+            holders: Holders::default(),
             vacant: Vec::new(),
             places: HashTable::new(),
+            distinct_bytes: 0,
             priorities: Priorities::new(eviction, seed),
         }
     }
@@ -75,12 +79,13 @@ impl Index {
     pub fn reserve(&mut self, items: usize, replicas: usize) {
         self.items.reserve_exact(items);
         self.replicas.reserve_exact(replicas);
+        self.holders.reserve(replicas);
         let replicas = &self.replicas;
         self.places.reserve(replicas.capacity(), |&slot| hash_of(replicas, slot));
     }
 
     pub fn add_item(&mut self, bytes: u64) -> ItemId {
-        self.items.push(Item { bytes, first: NONE, copies: 0, arriving: 0 });
+        self.items.push(Item { bytes, holders: First::NOBODY, copies: 0, arriving: 0 });
         ItemId(self.items.len() as u32 - 1)
     }
 
@@ -121,24 +126,30 @@ impl Index {
         self.caches[worker.at()].capacity_bytes
     }
 
+    /// All that is in any cache, each item once.
+    pub fn distinct_bytes(&self) -> u64 {
+        self.distinct_bytes
+    }
+
     pub fn holding(&self, worker: WorkerId, item: ItemId) -> Option<Holding> {
-        let slot = self.find(worker, item)?;
-        Some(if self.replicas[slot as usize].arriving { Holding::Arriving } else { Holding::Here })
+        let Item { holders, copies, arriving, .. } = self.items[item.at()];
+        let is_arriving = if copies + arriving <= FEW {
+            self.holders.find(holders, worker)?.is_arriving
+        } else {
+            self.replicas[self.find(worker, item)? as usize].is_arriving
+        };
+        Some(if is_arriving { Holding::Arriving } else { Holding::Here })
     }
 
     pub fn is_here(&self, worker: WorkerId, item: ItemId) -> bool {
         self.holding(worker, item) == Some(Holding::Here)
     }
 
-    /// Who has the item or awaits it, the newest first.
+    /// Who has the item or awaits it, in no order.
     pub fn holders(&self, item: ItemId) -> impl Iterator<Item = (WorkerId, Holding)> + '_ {
-        let mut slot = self.items[item.at()].first;
-        std::iter::from_fn(move || {
-            let replica = self.replicas.get(slot as usize)?;
-            slot = replica.next;
-            let holding = if replica.arriving { Holding::Arriving } else { Holding::Here };
-            Some((WorkerId(replica.worker), holding))
-        })
+        let holders = self.holders.of(self.items[item.at()].holders);
+        let holding = |is_arriving| if is_arriving { Holding::Arriving } else { Holding::Here };
+        holders.map(move |holder| (holder.worker, holding(holder.is_arriving)))
     }
 
     /// Replicas whose bytes are there.
@@ -193,35 +204,34 @@ impl Index {
         assert!(self.find(worker, item).is_none(), "a cache holds an item once");
         assert!(!self.is_crowded(worker, item), "room was made before");
         let bytes = self.bytes(item);
-        let arriving = holding == Holding::Arriving;
+        let is_arriving = holding == Holding::Arriving;
         let priority = self.priorities.of_new(bytes, self.caches[worker.at()].inflation);
-        let next = self.items[item.at()].first;
-        let replica =
-            Replica { priority, position: 0, item: item.0, worker: worker.0, next, previous: NONE, pins: 0, arriving };
-        let slot = self.occupy(replica);
-        if next != NONE {
-            self.replicas[next as usize].previous = slot;
-        }
+        let slot = self.occupy(Replica { priority, position: 0, item: item.0, worker: worker.0, pins: 0, is_arriving });
         let entry = &mut self.items[item.at()];
-        entry.first = slot;
-        *if arriving { &mut entry.arriving } else { &mut entry.copies } += 1;
+        self.holders.add(&mut entry.holders, Holder { worker, slot, is_arriving });
+        if entry.copies + entry.arriving == 0 {
+            self.distinct_bytes += bytes;
+        }
+        *if is_arriving { &mut entry.arriving } else { &mut entry.copies } += 1;
         let cache = &mut self.caches[worker.at()];
         cache.used_bytes += bytes;
         cache.order.push(&mut self.replicas, slot);
         let replicas = &self.replicas;
         self.places.insert_unique(hash(worker, item), slot, |&slot| hash_of(replicas, slot));
-        if arriving {
+        if is_arriving {
             self.pin(worker, item);
         }
     }
 
     /// The bytes of an arriving replica are there.
     pub fn arrived(&mut self, worker: WorkerId, item: ItemId) {
-        let slot = self.find(worker, item).expect("what arrives was announced");
-        let replica = &mut self.replicas[slot as usize];
-        assert!(std::mem::replace(&mut replica.arriving, false), "a replica arrives once");
-        self.items[item.at()].arriving -= 1;
-        self.items[item.at()].copies += 1;
+        assert_eq!(self.holding(worker, item), Some(Holding::Arriving), "what arrives was announced");
+        let slot = self.find(worker, item).expect("it is held");
+        self.replicas[slot as usize].is_arriving = false;
+        let entry = &mut self.items[item.at()];
+        self.holders.arrived(entry.holders, worker);
+        entry.arriving -= 1;
+        entry.copies += 1;
         self.unpin(worker, item);
     }
 
@@ -259,17 +269,13 @@ impl Index {
         let is_it = |&slot: &u32| is_replica(replicas, slot, worker, item);
         let found = self.places.find_entry(hash(worker, item), is_it);
         let slot = found.expect("what leaves is held").remove().0;
-        let Replica { next, previous, pins, arriving, priority, .. } = self.replicas[slot as usize];
+        let Replica { pins, priority, is_arriving, .. } = self.replicas[slot as usize];
         let entry = &mut self.items[item.at()];
-        *if arriving { &mut entry.arriving } else { &mut entry.copies } -= 1;
-        if previous == NONE {
-            entry.first = next;
-        } else {
-            self.replicas[previous as usize].next = next;
+        *if is_arriving { &mut entry.arriving } else { &mut entry.copies } -= 1;
+        if entry.copies + entry.arriving == 0 {
+            self.distinct_bytes -= entry.bytes;
         }
-        if next != NONE {
-            self.replicas[next as usize].previous = previous;
-        }
+        self.holders.remove(&mut entry.holders, worker);
         let cache = &mut self.caches[worker.at()];
         cache.used_bytes -= entry.bytes;
         if pins > 0 {
@@ -281,14 +287,9 @@ impl Index {
     }
 
     fn find(&self, worker: WorkerId, item: ItemId) -> Option<u32> {
-        let Item { first, copies, arriving, .. } = self.items[item.at()];
+        let Item { holders, copies, arriving, .. } = self.items[item.at()];
         if copies + arriving <= FEW {
-            // The scheduler has just looked at them all: they are nearer than the table.
-            let mut slot = first;
-            while slot != NONE && self.replicas[slot as usize].worker != worker.0 {
-                slot = self.replicas[slot as usize].next;
-            }
-            return (slot != NONE).then_some(slot);
+            return self.holders.find(holders, worker).map(|holder| holder.slot);
         }
         self.places.find(hash(worker, item), |&slot| is_replica(&self.replicas, slot, worker, item)).copied()
     }

@@ -156,12 +156,12 @@ fn the_index_agrees_with_plain_maps() {
         for &bytes in &sizes {
             index.add_item(bytes);
         }
-        let mut model: Vec<BTreeMap<u32, Holding>> = vec![BTreeMap::new(); 5];
+        let mut model: Vec<BTreeMap<u32, Holding>> = vec![BTreeMap::new(); 12];
         for _ in 0..model.len() {
-            index.add_worker(40);
+            index.add_worker(70);
         }
         for step in 0..600 {
-            let (at, item) = (dice.below(5), dice.below(20) as u32);
+            let (at, item) = (dice.below(12), dice.below(20) as u32);
             act(&mut dice, &mut index, &mut model[at], WorkerId(at as u32), ItemId(item));
             compare(&index, &model, &sizes, ItemId(item), &format!("seed {seed} step {step}"));
         }
@@ -210,6 +210,8 @@ fn compare(index: &Index, model: &[BTreeMap<u32, Holding>], sizes: &[u64], item:
         copies[0] += usize::from(holding == Some(Holding::Here));
         copies[1] += usize::from(holding == Some(Holding::Arriving));
     }
+    let distinct: BTreeSet<u32> = model.iter().flat_map(|held| held.keys().copied()).collect();
+    assert_eq!(index.distinct_bytes(), distinct.iter().map(|&item| sizes[item as usize]).sum::<u64>(), "{when}");
     assert_eq!([index.copies(item) as usize, index.arriving(item) as usize], copies, "{when}");
 }
 

@@ -112,6 +112,15 @@ impl Scheduler {
         self.queue.len() + self.batch.len()
     }
 
+    /// Those of them that more slots would help: not those that wait for a crowded store.
+    pub fn waiting_for_slots(&self) -> usize {
+        if !self.settings.rule.is_ours() {
+            return self.waiting();
+        }
+        let is_crowded = self.store_readers >= self.settings.costs.store_readers();
+        self.batch.len() + self.held.len() + if is_crowded { 0 } else { self.cold.len() }
+    }
+
     pub fn busy_slots(&self) -> u32 {
         self.workers.busy
     }
