@@ -57,6 +57,15 @@ fn ours_keeps_up_with_monotonic() {
 }
 
 #[test]
+fn ours_keeps_up_with_sine_on_few_cpu_hours() {
+    let settings = Settings { provisioning: Provisioning::Dynamic, ..Settings::new(Testbed::sine(), Rule::Thalweg) };
+    let report = simulate(&sine(2_000_000, 1), &settings);
+    below(report.makespan_s, 1.002 * report.ideal_s);
+    below(report.cpu_hours, 110.0);
+    below(report.response_p95_s, 5.0);
+}
+
+#[test]
 fn ours_reads_all_pairs_from_the_store_once() {
     let workload = all_pairs(1000, 4.0);
     let unique_bytes = workload.unique_bytes() as f64;
