@@ -13,7 +13,8 @@ use std::time::Instant;
 use thalweg_policy::cache::{Eviction, ItemId, WorkerId};
 use thalweg_policy::placement::{Assignment, Costs, Rule, Scheduler, Settings, TaskId};
 
-const FILES: usize = 1_000_000;
+/// The second index fits a core's caches: the difference is what memory costs.
+const FILES: [usize; 2] = [1_000_000, 10_000];
 const COPIES: usize = 4;
 const WORKERS: usize = 1000;
 const SLOTS: u32 = 2;
@@ -53,29 +54,30 @@ impl Dice {
 }
 
 fn main() {
-    for rule in [Rule::GoodCacheCompute, Rule::Thalweg] {
-        let mut dice = Dice(1);
-        let (mut scheduler, bytes) = filled(rule, &mut dice);
-        println!(
-            "{:8} {:.1} bytes a replica ({} MB in all)",
-            rule.name(),
-            bytes as f64 / (FILES * COPIES) as f64,
-            bytes / 1_000_000
-        );
-        let mut nanos = decide(&mut scheduler, &mut dice);
-        let seconds = nanos.iter().map(|&nanos| f64::from(nanos)).sum::<f64>() / 1e9;
-        nanos.sort_unstable();
-        println!(
-            "{:8} {:.2} M decisions/s; median {:.2} µs, 99 % within {:.2} µs",
-            rule.name(),
-            DECISIONS as f64 / seconds / 1e6,
-            f64::from(nanos[DECISIONS / 2]) / 1e3,
-            f64::from(nanos[DECISIONS / 100 * 99]) / 1e3
-        );
+    for files in FILES {
+        println!("{files} files");
+        [Rule::GoodCacheCompute, Rule::Thalweg].into_iter().for_each(|rule| measure(rule, files));
     }
 }
 
-fn filled(rule: Rule, dice: &mut Dice) -> (Scheduler, usize) {
+fn measure(rule: Rule, files: usize) {
+    let mut dice = Dice(1);
+    let (mut scheduler, bytes) = filled(rule, files, &mut dice);
+    let a_replica = bytes as f64 / (files * COPIES) as f64;
+    println!("{:8} {a_replica:.1} bytes a replica ({} MB in all)", rule.name(), bytes / 1_000_000);
+    let mut nanos = decide(&mut scheduler, files, &mut dice);
+    let seconds = nanos.iter().map(|&nanos| f64::from(nanos)).sum::<f64>() / 1e9;
+    nanos.sort_unstable();
+    println!(
+        "{:8} {:.2} M decisions/s; median {:.2} µs, 99 % within {:.2} µs",
+        rule.name(),
+        DECISIONS as f64 / seconds / 1e6,
+        f64::from(nanos[DECISIONS / 2]) / 1e3,
+        f64::from(nanos[DECISIONS / 100 * 99]) / 1e3
+    );
+}
+
+fn filled(rule: Rule, files: usize, dice: &mut Dice) -> (Scheduler, usize) {
     let costs = Costs {
         store_bytes_per_s: 1e9,
         store_reader_bytes_per_s: 1e8,
@@ -85,11 +87,11 @@ fn filled(rule: Rule, dice: &mut Dice) -> (Scheduler, usize) {
     };
     let mut scheduler = Scheduler::new(Settings { rule, window: WINDOW, eviction: Eviction::Lru, costs, seed: 0 });
     let before = ALLOCATED.load(Ordering::Relaxed);
-    scheduler.reserve(FILES, FILES * COPIES);
-    let cache_bytes = (FILES * COPIES / WORKERS) as u64 * FILE_BYTES * 2;
-    (0..FILES).for_each(|_| _ = scheduler.add_item(FILE_BYTES));
+    scheduler.reserve(files, files * COPIES);
+    let cache_bytes = (files * COPIES / WORKERS) as u64 * FILE_BYTES * 2;
+    (0..files).for_each(|_| _ = scheduler.add_item(FILE_BYTES));
     (0..WORKERS).for_each(|_| _ = scheduler.join(SLOTS, cache_bytes));
-    for file in 0..FILES {
+    for file in 0..files {
         let mut copies = 0;
         while copies < COPIES {
             let worker = WorkerId(dice.below(WORKERS) as u32);
@@ -100,11 +102,11 @@ fn filled(rule: Rule, dice: &mut Dice) -> (Scheduler, usize) {
 }
 
 /// Nanoseconds of each decision. The window is kept full, and the slot taken longest ago is freed.
-fn decide(scheduler: &mut Scheduler, dice: &mut Dice) -> Vec<u32> {
+fn decide(scheduler: &mut Scheduler, files: usize, dice: &mut Dice) -> Vec<u32> {
     let mut inputs: Vec<ItemId> = Vec::with_capacity(DECISIONS + WINDOW);
     let mut running: VecDeque<(WorkerId, ItemId)> = VecDeque::new();
     let mut nanos = Vec::with_capacity(DECISIONS);
-    let file = |dice: &mut Dice| ItemId(dice.below(FILES) as u32);
+    let file = |dice: &mut Dice| ItemId(dice.below(files) as u32);
     while scheduler.waiting() < WINDOW {
         submit(scheduler, &mut inputs, file(dice));
         while let Some(assignment) = scheduler.next(0.0) {
