@@ -1,10 +1,13 @@
-//! Thalweg's decisions: numbers in, decision out. No I/O, no clock, nothing random.
+//! Thalweg's decisions: numbers in, decision out. No I/O, no clock; what draws takes a seed.
 //!
 //! One file per decision; each keeps the plainest possible answer as a baseline. What is decided here is done
 //! elsewhere, and the doer may decline.
 
+pub mod cache;
 pub mod compression;
 pub mod fairness;
+pub mod placement;
+pub mod provisioning;
 pub mod reduction;
 
 pub use compression::Compression;

@@ -11,6 +11,7 @@ pub mod put;
 pub mod recover;
 pub mod rm;
 pub mod sessions;
+pub mod simulate;
 pub mod stat;
 pub mod stats;
 pub mod verify;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 10] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("format", &[]),
     ("policy", &[]),
     ("segment", &["format", "policy"]),
@@ -13,7 +13,8 @@ const MAY_USE: [(&str, &[&str]); 10] = [
     ("repository", &["format", "segment", "store", "catalog"]),
     ("transfer", &["format", "store", "catalog"]),
     ("gate", &["policy"]),
-    ("cli", &["format", "segment", "store", "catalog", "repository", "transfer", "gate"]),
+    ("simulator", &["policy"]),
+    ("cli", &["format", "policy", "segment", "store", "catalog", "repository", "transfer", "gate", "simulator"]),
     ("abi", &["format", "policy", "segment", "transfer"]),
 ];
 

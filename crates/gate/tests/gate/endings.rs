@@ -1,10 +1,12 @@
 //! How connections end: each side sees what it would see of the other without a gate between.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::fixture::{Gate, PATIENCE, content, read_head, server};
 
@@ -132,14 +134,16 @@ fn half_a_head_reaches_the_server_with_its_end() {
 
 #[test]
 fn nobody_behind_the_gate_is_a_reset_and_a_server_that_comes_back_is_served() {
-    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = closed.local_addr().expect("an address");
-    drop(closed);
+    // Bound, so that no other test gets the port, but not listening.
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let address = SocketAddr::try_from(rustix::net::getsockname(&socket).expect("an address")).expect("of IPv4");
     let gate = Gate::before(address, "");
     let mut client = gate.connect();
     let _ = client.write_all(b"GET / HTTP/1.1\r\n\r\n");
     assert!(client.read(&mut [0]).is_err_and(|error| is_reset(error.kind())));
-    let listener = TcpListener::bind(address).expect("the port is free");
+    rustix::net::listen(&socket, 8).expect("it is bound");
+    let listener = TcpListener::from(socket);
     let serving = thread::spawn(move || {
         let (mut stream, _) = listener.accept().expect("a client");
         read_head(&mut stream).expect("a request");

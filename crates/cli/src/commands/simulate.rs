@@ -1,0 +1,165 @@
+//! `thalweg simulate`: a cluster on a virtual clock, driven by the policies that drive the real one.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use policy::cache::Eviction;
+use policy::placement::Rule;
+use policy::provisioning::Growth;
+use serde_json::json;
+use simulator::{Provisioning, Report, Settings, Testbed, Workload};
+
+use crate::output::Output;
+use crate::shown;
+
+/// Simulate tasks over files in workers' caches: which policy, how much cache, how many nodes
+#[derive(clap::Args)]
+#[command(after_help = "Example: thalweg simulate monotonic --policy gcc --cache-gb 2 --figure gcc.svg\n\
+    What is modelled, and with which constants: docs/simulation.md.")]
+pub struct Arguments {
+    /// monotonic, sine, all-pairs, stacking, profile, or a trace file
+    workload: String,
+    /// fa, mch, mcu, gcc (the source's) or thalweg
+    #[arg(long, default_value = "thalweg", value_name = "NAME")]
+    policy: Rule,
+    /// Cache of a node in GB of 10^9 bytes [default: 4; sine and all-pairs 50]
+    #[arg(long, value_name = "GB")]
+    cache_gb: Option<f64>,
+    /// static: all nodes from the start; dynamic: as many as the tasks need
+    #[arg(long, default_value = "static", value_name = "HOW", value_parser = provisioning)]
+    provisioning: Provisioning,
+    /// Requests for nodes: one-at-a-time, additive, exponential or all-at-once
+    #[arg(long, default_value = "all-at-once", value_name = "HOW")]
+    growth: Growth,
+    /// What leaves a full cache: lru, lfu, fifo, random or size-aware
+    #[arg(long, default_value = "lru", value_name = "ORDER")]
+    eviction: Eviction,
+    /// Waiting tasks that are looked at [default: 2500; thalweg all]
+    #[arg(long, value_name = "TASKS")]
+    window: Option<usize>,
+    /// What is random is the same again for the same seed
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    seed: u64,
+    /// Processors, two a node [default: 128; sine 200, all-pairs 4096]
+    #[arg(long, value_name = "N")]
+    cpus: Option<u32>,
+    /// Tasks of monotonic, sine and profile [default: 250000, 2000000, 100000]
+    #[arg(long, value_name = "N")]
+    tasks: Option<usize>,
+    /// Files in each of the two sets of all-pairs
+    #[arg(long, default_value_t = 1000, value_name = "N")]
+    files: u32,
+    /// What a task of all-pairs computes
+    #[arg(long, default_value_t = 4.0, value_name = "SECONDS")]
+    compute_s: f64,
+    /// Objects a file of stacking, one of the source's: 1, 1.38, 2, 3, 4, 5, 10, 20, 30
+    #[arg(long, default_value_t = 10.0, value_name = "L")]
+    locality: f64,
+    /// Draw throughput, queue, nodes and hit ratios over time
+    #[arg(long, value_name = "FILE.svg")]
+    figure: Option<PathBuf>,
+}
+
+fn provisioning(word: &str) -> Result<Provisioning, String> {
+    match word {
+        "static" => Ok(Provisioning::Static),
+        "dynamic" => Ok(Provisioning::Dynamic),
+        _ => Err("static or dynamic".to_owned()),
+    }
+}
+
+pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
+    let (workload, testbed) = chosen(&arguments)?;
+    let settings = Settings {
+        window: arguments.window,
+        eviction: arguments.eviction,
+        provisioning: arguments.provisioning,
+        growth: arguments.growth,
+        seed: arguments.seed,
+        ..Settings::new(testbed, arguments.policy)
+    };
+    let report = simulator::simulate(&workload, &settings);
+    if let Some(path) = &arguments.figure {
+        let title = format!("{}, {}, {} GB a node", workload.name, arguments.policy.name(), cache_gb(&testbed));
+        let written = std::fs::write(path, simulator::figure(&title, &report));
+        written.with_context(|| path.display().to_string())?;
+    }
+    show(&workload, &settings, &report, output)
+}
+
+fn chosen(arguments: &Arguments) -> anyhow::Result<(Workload, Testbed)> {
+    let Arguments { seed, tasks, .. } = *arguments;
+    let (workload, mut testbed) = match arguments.workload.as_str() {
+        "monotonic" => (simulator::monotonic(tasks.unwrap_or(250_000), seed), Testbed::monotonic()),
+        "sine" => (simulator::sine(tasks.unwrap_or(2_000_000), seed), Testbed::sine()),
+        "profile" => (simulator::profile(tasks.unwrap_or(100_000), seed), Testbed::monotonic()),
+        "all-pairs" => (simulator::all_pairs(arguments.files, arguments.compute_s), Testbed::all_pairs(4096)),
+        "stacking" => (simulator::stacking(arguments.locality), Testbed::monotonic()),
+        path => (from_file(path)?, Testbed::monotonic()),
+    };
+    if workload.is_empty() {
+        bail!("{} has no tasks", arguments.workload);
+    }
+    if let Some(cpus) = arguments.cpus {
+        testbed.nodes = cpus.div_ceil(testbed.cpus_per_node).max(1);
+    }
+    if let Some(cache_gb) = arguments.cache_gb {
+        if !(0.0..1e9).contains(&cache_gb) {
+            bail!("a cache of {cache_gb} GB");
+        }
+        testbed.cache_bytes = (cache_gb * 1e9) as u64;
+    }
+    Ok((workload, testbed))
+}
+
+fn from_file(path: &str) -> anyhow::Result<Workload> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("{path}: neither monotonic, sine, all-pairs, stacking, profile nor a trace file"))?;
+    simulator::trace(path, &text).with_context(|| path.to_owned())
+}
+
+fn cache_gb(testbed: &Testbed) -> f64 {
+    testbed.cache_bytes as f64 / 1e9
+}
+
+fn show(workload: &Workload, settings: &Settings, report: &Report, output: &Output) -> anyhow::Result<()> {
+    output.document(&json!({
+        "workload": workload.name,
+        "policy": settings.rule.name(),
+        "cache_gb": cache_gb(&settings.testbed),
+        "cpus": settings.testbed.slots(),
+        "seed": settings.seed,
+        "tasks": report.tasks,
+        "makespan_s": report.makespan_s,
+        "ideal_s": report.ideal_s,
+        "efficiency": report.efficiency(),
+        "response_mean_s": report.response_mean_s,
+        "response_p95_s": report.response_p95_s,
+        "response_p99_s": report.response_p99_s,
+        "cpu_hours": report.cpu_hours,
+        "bytes_unique": workload.unique_bytes(),
+        "bytes_local": report.bytes_local,
+        "bytes_peer": report.bytes_peer,
+        "bytes_store": report.bytes_store,
+        "local_hit_ratio": report.local_hit_ratio(),
+        "performance_index": report.performance_index,
+    }))?;
+    let bytes = |bytes: f64| shown::size(bytes as u64);
+    for (name, text) in [
+        (
+            "makespan",
+            format!("{:.1} s, ideal {:.1} s: {:.3} of it", report.makespan_s, report.ideal_s, report.efficiency()),
+        ),
+        (
+            "response",
+            format!("{:.2} s in the mean, 99 % within {:.2} s", report.response_mean_s, report.response_p99_s),
+        ),
+        ("processors", format!("{} at most, {:.1} CPU-hours", settings.testbed.slots(), report.cpu_hours)),
+        ("own cache", format!("{}, {:.1} % of inputs", bytes(report.bytes_local), 100.0 * report.local_hit_ratio())),
+        ("peers", bytes(report.bytes_peer)),
+        ("store", format!("{}, of {} unique", bytes(report.bytes_store), shown::size(workload.unique_bytes()))),
+    ] {
+        output.line(format_args!("{name:>12}  {text}"))?;
+    }
+    Ok(())
+}

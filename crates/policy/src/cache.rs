@@ -1,0 +1,37 @@
+//! Which worker's cache holds which item, and what a full cache lets go.
+//!
+//! An *item* is what a cache holds whole or not at all: a file, or an aligned byte range of one (`items`). The index
+//! knows every *replica*, an item in one worker's cache; it costs at most 64 bytes each. Eviction is one number a
+//! replica (`eviction`): the lowest goes first.
+
+mod eviction;
+mod holders;
+mod index;
+mod items;
+mod order;
+#[cfg(test)]
+mod tests;
+
+pub use eviction::Eviction;
+pub use index::{Holding, Index};
+pub use items::{FileId, Items};
+
+/// A file or an aligned byte range of one; numbered from 0 without gaps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ItemId(pub u32);
+
+/// A node with a cache and slots for tasks; numbered from 0 without gaps, never used again after it left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct WorkerId(pub u32);
+
+impl ItemId {
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl WorkerId {
+    pub(crate) fn at(self) -> usize {
+        self.0 as usize
+    }
+}

@@ -1,0 +1,323 @@
+//! The index: which worker holds which item, how full each cache is, and who leaves it first.
+//!
+//! One slab of replicas; each stands among its item's holders and in its worker's order of leaving, and a table of slots
+//! finds it by (item, worker) where the holders are many. A replica may be *arriving*: its room is taken, its bytes are on their way.
+//! Pinned replicas (a task reads them, or they arrive) are never victims.
+
+use hashbrown::HashTable;
+
+use super::eviction::Priorities;
+use super::holders::{First, Holder, Holders};
+use super::order::Order;
+use super::{Eviction, ItemId, WorkerId};
+
+/// So many holders are looked through one by one: they are nearer than the table.
+const FEW: u16 = 8;
+
+pub(super) struct Replica {
+    pub priority: u64,
+    /// In its worker's order.
+    pub position: u32,
+    item: u32,
+    worker: u32,
+    pins: u16,
+    /// As its holder says, for items whose holders are too many to look through.
+    is_arriving: bool,
+}
+
+#[derive(Clone, Copy)]
+struct Item {
+    bytes: u64,
+    holders: First,
+    copies: u16,
+    arriving: u16,
+}
+
+#[derive(Default)]
+struct Cache {
+    capacity_bytes: u64,
+    used_bytes: u64,
+    pinned_bytes: u64,
+    inflation: u64,
+    order: Order,
+}
+
+/// How a worker has an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holding {
+    Here,
+    Arriving,
+}
+
+pub struct Index {
+    items: Vec<Item>,
+    caches: Vec<Cache>,
+    replicas: Vec<Replica>,
+    holders: Holders,
+    vacant: Vec<u32>,
+    places: HashTable<u32>,
+    distinct_bytes: u64,
+    priorities: Priorities,
+}
+
+impl Index {
+    /// `seed` is for [`Eviction::Random`].
+    pub fn new(eviction: Eviction, seed: u64) -> Self {
+        Index {
+            items: Vec::new(),
+            caches: Vec::new(),
+            replicas: Vec::new(),
+            holders: Holders::default(),
+            vacant: Vec::new(),
+            places: HashTable::new(),
+            distinct_bytes: 0,
+            priorities: Priorities::new(eviction, seed),
+        }
+    }
+
+    /// Room for this many without growing, which would leave slack.
+    pub fn reserve(&mut self, items: usize, replicas: usize) {
+        self.items.reserve_exact(items);
+        self.replicas.reserve_exact(replicas);
+        self.holders.reserve(replicas);
+        let replicas = &self.replicas;
+        self.places.reserve(replicas.capacity(), |&slot| hash_of(replicas, slot));
+    }
+
+    pub fn add_item(&mut self, bytes: u64) -> ItemId {
+        self.items.push(Item { bytes, holders: First::NOBODY, copies: 0, arriving: 0 });
+        ItemId(self.items.len() as u32 - 1)
+    }
+
+    pub fn items(&self) -> usize {
+        self.items.len()
+    }
+
+    pub fn bytes(&self, item: ItemId) -> u64 {
+        self.items[item.at()].bytes
+    }
+
+    /// An empty cache.
+    pub fn add_worker(&mut self, capacity_bytes: u64) -> WorkerId {
+        self.caches.push(Cache { capacity_bytes, ..Cache::default() });
+        WorkerId(self.caches.len() as u32 - 1)
+    }
+
+    /// The worker's cache is gone; gives what it held or awaited.
+    pub fn remove_worker(&mut self, worker: WorkerId) -> Vec<ItemId> {
+        let items: Vec<ItemId> = self.held_by(worker).collect();
+        for &item in &items {
+            self.remove(worker, item);
+        }
+        self.caches[worker.at()].capacity_bytes = 0;
+        items
+    }
+
+    /// All the worker holds or awaits, in no order.
+    pub fn held_by(&self, worker: WorkerId) -> impl Iterator<Item = ItemId> + '_ {
+        self.caches[worker.at()].order.slots().map(|slot| ItemId(self.replicas[slot as usize].item))
+    }
+
+    pub fn used_bytes(&self, worker: WorkerId) -> u64 {
+        self.caches[worker.at()].used_bytes
+    }
+
+    pub fn capacity_bytes(&self, worker: WorkerId) -> u64 {
+        self.caches[worker.at()].capacity_bytes
+    }
+
+    /// All that is in any cache, each item once.
+    pub fn distinct_bytes(&self) -> u64 {
+        self.distinct_bytes
+    }
+
+    pub fn holding(&self, worker: WorkerId, item: ItemId) -> Option<Holding> {
+        let Item { holders, copies, arriving, .. } = self.items[item.at()];
+        let is_arriving = if copies + arriving <= FEW {
+            self.holders.find(holders, worker)?.is_arriving
+        } else {
+            self.replicas[self.find(worker, item)? as usize].is_arriving
+        };
+        Some(if is_arriving { Holding::Arriving } else { Holding::Here })
+    }
+
+    pub fn is_here(&self, worker: WorkerId, item: ItemId) -> bool {
+        self.holding(worker, item) == Some(Holding::Here)
+    }
+
+    /// Who has the item or awaits it, in no order.
+    pub fn holders(&self, item: ItemId) -> impl Iterator<Item = (WorkerId, Holding)> + '_ {
+        let holders = self.holders.of(self.items[item.at()].holders);
+        let holding = |is_arriving| if is_arriving { Holding::Arriving } else { Holding::Here };
+        holders.map(move |holder| (holder.worker, holding(holder.is_arriving)))
+    }
+
+    /// Replicas whose bytes are there.
+    pub fn copies(&self, item: ItemId) -> u32 {
+        u32::from(self.items[item.at()].copies)
+    }
+
+    /// Replicas whose bytes are on their way.
+    pub fn arriving(&self, item: ItemId) -> u32 {
+        u32::from(self.items[item.at()].arriving)
+    }
+
+    /// Whether the cache could take the item, with evictions if need be.
+    pub fn has_room(&self, worker: WorkerId, item: ItemId) -> bool {
+        let cache = &self.caches[worker.at()];
+        cache.pinned_bytes + self.bytes(item) <= cache.capacity_bytes
+    }
+
+    /// Whether something must leave before the item fits.
+    pub fn is_crowded(&self, worker: WorkerId, item: ItemId) -> bool {
+        let cache = &self.caches[worker.at()];
+        cache.used_bytes + self.bytes(item) > cache.capacity_bytes
+    }
+
+    /// The next to leave, or nobody when all are pinned. `reluctance` is asked of the `depth` lowest; the first of
+    /// the least reluctance goes. The baseline has depth 1: the lowest goes, whatever it is.
+    pub fn victim(
+        &mut self,
+        worker: WorkerId,
+        depth: usize,
+        reluctance: impl Fn(&Index, ItemId) -> u8,
+    ) -> Option<ItemId> {
+        self.caches[worker.at()].order.settle_top(&mut self.replicas);
+        let ascending = self.caches[worker.at()].order.ascending(&self.replicas);
+        let loose = ascending.filter(|&slot| self.replicas[slot as usize].pins == 0).take(depth);
+        let items = loose.map(|slot| ItemId(self.replicas[slot as usize].item));
+        let mut least: Option<(u8, ItemId)> = None;
+        for item in items {
+            let reluctance = reluctance(self, item);
+            if least.is_none_or(|(lowest, _)| reluctance < lowest) {
+                least = Some((reluctance, item));
+            }
+            if reluctance == 0 {
+                break;
+            }
+        }
+        least.map(|(_, item)| item)
+    }
+
+    /// Puts an item into a cache, which has room for it. One that arrives is pinned until it is there.
+    pub fn admit(&mut self, worker: WorkerId, item: ItemId, holding: Holding) {
+        assert!(self.find(worker, item).is_none(), "a cache holds an item once");
+        assert!(!self.is_crowded(worker, item), "room was made before");
+        let bytes = self.bytes(item);
+        let is_arriving = holding == Holding::Arriving;
+        let priority = self.priorities.of_new(bytes, self.caches[worker.at()].inflation);
+        let slot = self.occupy(Replica { priority, position: 0, item: item.0, worker: worker.0, pins: 0, is_arriving });
+        let entry = &mut self.items[item.at()];
+        self.holders.add(&mut entry.holders, Holder { worker, slot, is_arriving });
+        if entry.copies + entry.arriving == 0 {
+            self.distinct_bytes += bytes;
+        }
+        *if is_arriving { &mut entry.arriving } else { &mut entry.copies } += 1;
+        let cache = &mut self.caches[worker.at()];
+        cache.used_bytes += bytes;
+        cache.order.push(&mut self.replicas, slot);
+        let replicas = &self.replicas;
+        self.places.insert_unique(hash(worker, item), slot, |&slot| hash_of(replicas, slot));
+        if is_arriving {
+            self.pin(worker, item);
+        }
+    }
+
+    /// The bytes of an arriving replica are there.
+    pub fn arrived(&mut self, worker: WorkerId, item: ItemId) {
+        assert_eq!(self.holding(worker, item), Some(Holding::Arriving), "what arrives was announced");
+        let slot = self.find(worker, item).expect("it is held");
+        self.replicas[slot as usize].is_arriving = false;
+        let entry = &mut self.items[item.at()];
+        self.holders.arrived(entry.holders, worker);
+        entry.arriving -= 1;
+        entry.copies += 1;
+        self.unpin(worker, item);
+    }
+
+    /// The replica was used once more.
+    pub fn touch(&mut self, worker: WorkerId, item: ItemId) {
+        let slot = self.find(worker, item).expect("what is used is held");
+        let bytes = self.bytes(item);
+        let inflation = self.caches[worker.at()].inflation;
+        let replica = &mut self.replicas[slot as usize];
+        replica.priority = self.priorities.of_used(replica.priority, bytes, inflation);
+    }
+
+    /// It may not leave until it is unpinned as often.
+    pub fn pin(&mut self, worker: WorkerId, item: ItemId) {
+        let slot = self.find(worker, item).expect("what is pinned is held");
+        let replica = &mut self.replicas[slot as usize];
+        if replica.pins == 0 {
+            self.caches[worker.at()].pinned_bytes += self.items[item.at()].bytes;
+        }
+        replica.pins += 1;
+    }
+
+    pub fn unpin(&mut self, worker: WorkerId, item: ItemId) {
+        let slot = self.find(worker, item).expect("what is unpinned is held");
+        let replica = &mut self.replicas[slot as usize];
+        replica.pins -= 1;
+        if replica.pins == 0 {
+            self.caches[worker.at()].pinned_bytes -= self.items[item.at()].bytes;
+        }
+    }
+
+    /// The replica left its cache, as a victim or by mishap.
+    pub fn remove(&mut self, worker: WorkerId, item: ItemId) {
+        let replicas = &self.replicas;
+        let is_it = |&slot: &u32| is_replica(replicas, slot, worker, item);
+        let found = self.places.find_entry(hash(worker, item), is_it);
+        let slot = found.expect("what leaves is held").remove().0;
+        let Replica { pins, priority, is_arriving, .. } = self.replicas[slot as usize];
+        let entry = &mut self.items[item.at()];
+        *if is_arriving { &mut entry.arriving } else { &mut entry.copies } -= 1;
+        if entry.copies + entry.arriving == 0 {
+            self.distinct_bytes -= entry.bytes;
+        }
+        self.holders.remove(&mut entry.holders, worker);
+        let cache = &mut self.caches[worker.at()];
+        cache.used_bytes -= entry.bytes;
+        if pins > 0 {
+            cache.pinned_bytes -= entry.bytes;
+        }
+        cache.inflation = self.priorities.inflation(cache.inflation, priority);
+        cache.order.remove(&mut self.replicas, slot);
+        self.vacant.push(slot);
+    }
+
+    fn find(&self, worker: WorkerId, item: ItemId) -> Option<u32> {
+        let Item { holders, copies, arriving, .. } = self.items[item.at()];
+        if copies + arriving <= FEW {
+            return self.holders.find(holders, worker).map(|holder| holder.slot);
+        }
+        self.places.find(hash(worker, item), |&slot| is_replica(&self.replicas, slot, worker, item)).copied()
+    }
+
+    fn occupy(&mut self, replica: Replica) -> u32 {
+        if let Some(slot) = self.vacant.pop() {
+            self.replicas[slot as usize] = replica;
+            return slot;
+        }
+        self.replicas.push(replica);
+        self.replicas.len() as u32 - 1
+    }
+}
+
+fn is_replica(replicas: &[Replica], slot: u32, worker: WorkerId, item: ItemId) -> bool {
+    let replica = &replicas[slot as usize];
+    replica.item == item.0 && replica.worker == worker.0
+}
+
+fn hash_of(replicas: &[Replica], slot: u32) -> u64 {
+    let replica = &replicas[slot as usize];
+    hash(WorkerId(replica.worker), ItemId(replica.item))
+}
+
+/// The finalizer of MurmurHash3: all bits of the key reach all bits of the hash.
+fn hash(worker: WorkerId, item: ItemId) -> u64 {
+    let mut hash = u64::from(item.0) << 32 | u64::from(worker.0);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    hash = (hash ^ hash >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    hash ^ hash >> 33
+}

@@ -1,0 +1,166 @@
+//! Where a task's missing input comes from, whether it stays, and what leaves for it.
+//!
+//! The rules of the source take a holder or else the store, and keep everything. Ours never reads from the store what
+//! any worker has or awaits, lets a holder serve only as many as its link bears (others wait behind whoever is being
+//! served, so that copies spread like a tree), and makes no further copy at another item's expense beyond the number
+//! that fits all caches together.
+
+use crate::cache::{Holding, Index, ItemId, WorkerId};
+
+use super::Scheduler;
+
+/// Where the bytes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    Store,
+    Peer(WorkerId),
+    /// A peer that awaits them itself: begin when they are there.
+    Behind(WorkerId),
+}
+
+/// What to do for a missing item; give it back to [`Scheduler::fetched`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    pub source: Source,
+    /// Whether the bytes enter the worker's cache; else they are only read.
+    pub kept: bool,
+    /// What leaves the cache first.
+    pub evicted: Vec<ItemId>,
+}
+
+/// Holders that are compared; of an item with more any will do.
+const HOLDERS: usize = 32;
+/// Replicas among which ours looks for one that is neither wanted nor the last.
+const DEPTH: usize = 16;
+
+impl Scheduler {
+    /// A worker needs an item it does not have; from now on it awaits it.
+    pub fn fetch(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> Fetch {
+        let source = self.source(worker, item);
+        match source {
+            Source::Store => self.store_readers += 1,
+            Source::Peer(peer) | Source::Behind(peer) => self.workers.get_mut(peer).serving += 1,
+        }
+        self.workers.get_mut(worker).awaiting += 1;
+        let kept = self.is_kept(worker, item);
+        let evicted = if kept { self.make_room(now_s, worker, item) } else { Vec::new() };
+        if kept {
+            self.index.admit(worker, item, Holding::Arriving);
+            self.stand_anew(now_s, item);
+        }
+        Fetch { source, kept, evicted }
+    }
+
+    /// The bytes are there.
+    pub fn fetched(&mut self, now_s: f64, worker: WorkerId, item: ItemId, fetch: &Fetch) {
+        match fetch.source {
+            Source::Store => self.store_readers -= 1,
+            Source::Peer(peer) | Source::Behind(peer) => self.workers.get_mut(peer).serving -= 1,
+        }
+        self.workers.get_mut(worker).awaiting -= 1;
+        if fetch.kept {
+            self.index.arrived(worker, item);
+            self.appeared(now_s, worker, item);
+        }
+    }
+
+    /// A task begins to read an item that is here; it stays until [`Scheduler::done_with`].
+    pub fn read_here(&mut self, worker: WorkerId, item: ItemId) {
+        self.index.touch(worker, item);
+        self.index.pin(worker, item);
+    }
+
+    pub fn done_with(&mut self, worker: WorkerId, item: ItemId) {
+        self.index.unpin(worker, item);
+    }
+
+    /// What a task wrote enters its worker's cache, so that chains of tasks diffuse. Gives whether it stays there,
+    /// and what left for it.
+    pub fn wrote(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> Fetch {
+        let kept = self.settings.rule.uses_caches()
+            && self.index.holding(worker, item).is_none()
+            && self.index.has_room(worker, item);
+        let evicted = if kept { self.make_room(now_s, worker, item) } else { Vec::new() };
+        if kept {
+            self.index.admit(worker, item, Holding::Here);
+            self.appeared(now_s, worker, item);
+        }
+        Fetch { source: Source::Peer(worker), kept, evicted }
+    }
+
+    /// What would be lost to all caches with this worker.
+    pub fn last_copies(&self, worker: WorkerId) -> impl Iterator<Item = ItemId> + '_ {
+        self.index.held_by(worker).filter(|&item| self.index.copies(item) <= 1)
+    }
+
+    /// Bytes of [`Scheduler::last_copies`]: whoever has least is released first.
+    pub fn last_copy_bytes(&self, worker: WorkerId) -> u64 {
+        self.last_copies(worker).map(|item| self.index.bytes(item)).sum()
+    }
+
+    /// Who should take over an item that only a closed worker has: of those that take tasks and need evict nothing for
+    /// it the one with most room. Nobody, when it is elsewhere by now or nowhere welcome.
+    pub fn heir(&self, item: ItemId) -> Option<WorkerId> {
+        if self.index.copies(item) + self.index.arriving(item) != 1 {
+            return None;
+        }
+        let room = |worker: &WorkerId| self.index.capacity_bytes(*worker) - self.index.used_bytes(*worker);
+        self.workers.open().filter(|&worker| !self.index.is_crowded(worker, item)).max_by_key(room)
+    }
+
+    fn source(&self, worker: WorkerId, item: ItemId) -> Source {
+        if !self.settings.rule.uses_caches() {
+            return Source::Store;
+        }
+        let mut best: [Option<(u32, WorkerId)>; 2] = [None, None];
+        for (holder, holding) in self.index.holders(item).filter(|(holder, _)| *holder != worker).take(HOLDERS) {
+            let serving = self.workers.get(holder).serving;
+            let best = &mut best[usize::from(holding == Holding::Arriving)];
+            if best.is_none_or(|(least, _)| serving < least) {
+                *best = Some((serving, holder));
+            }
+        }
+        let ours = self.settings.rule.is_ours();
+        match best {
+            [Some((serving, _)), Some((behind, peer))]
+                if ours && serving >= self.settings.costs.peer_readers() && behind < serving =>
+            {
+                Source::Behind(peer)
+            }
+            [Some((_, peer)), _] => Source::Peer(peer),
+            [None, Some((_, peer))] if ours => Source::Behind(peer),
+            [None, _] => Source::Store,
+        }
+    }
+
+    fn is_kept(&self, worker: WorkerId, item: ItemId) -> bool {
+        if !self.settings.rule.uses_caches() || !self.index.has_room(worker, item) {
+            return false;
+        }
+        let copies = u64::from(self.index.copies(item) + self.index.arriving(item));
+        !self.settings.rule.is_ours() || !self.index.is_crowded(worker, item) || copies < self.replication_cap()
+    }
+
+    /// Copies of everything known that fit all caches together; one at least.
+    fn replication_cap(&self) -> u64 {
+        (self.cached_bytes / self.known_bytes.max(1)).max(1)
+    }
+
+    fn make_room(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> Vec<ItemId> {
+        let mut evicted = Vec::new();
+        while self.index.is_crowded(worker, item) {
+            let queue = &self.queue;
+            let victim = if self.settings.rule.is_ours() {
+                let reluctance =
+                    |index: &Index, item| 2 * u8::from(queue.is_wanted(item)) + u8::from(index.copies(item) <= 1);
+                self.index.victim(worker, DEPTH, reluctance)
+            } else {
+                self.index.victim(worker, 1, |_, _| 0)
+            };
+            let victim = victim.expect("pinned replicas leave room, or the item was not kept");
+            self.drop_replica(now_s, worker, victim);
+            evicted.push(victim);
+        }
+        evicted
+    }
+}

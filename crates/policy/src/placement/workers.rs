@@ -1,0 +1,170 @@
+//! Workers as the scheduler sees them: slots, who is free and for how long, who has candidates.
+
+use std::collections::BTreeSet;
+
+use crate::cache::WorkerId;
+
+use super::candidates::{Candidate, Candidates};
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Default)]
+pub(super) struct Worker {
+    pub slots: u32,
+    pub free: u32,
+    /// Readers it serves, or will when what they wait for is there.
+    pub serving: u32,
+    /// Items it waits for.
+    pub awaiting: u32,
+    pub candidates: Candidates,
+    offer: Option<Candidate>,
+    previous: u32,
+    next: u32,
+    is_idle: bool,
+    is_closed: bool,
+}
+
+/// All workers that ever joined; the free ones in a list, the one free longest first.
+pub(super) struct Workers {
+    all: Vec<Worker>,
+    idle: (u32, u32),
+    /// The best candidate of each free worker that has any.
+    offers: BTreeSet<(Candidate, WorkerId)>,
+    pub slots: u32,
+    pub busy: u32,
+}
+
+impl Workers {
+    pub fn new() -> Self {
+        Workers { all: Vec::new(), idle: (NONE, NONE), offers: BTreeSet::new(), slots: 0, busy: 0 }
+    }
+
+    pub fn get(&self, worker: WorkerId) -> &Worker {
+        &self.all[worker.at()]
+    }
+
+    pub fn get_mut(&mut self, worker: WorkerId) -> &mut Worker {
+        &mut self.all[worker.at()]
+    }
+
+    pub fn join(&mut self, slots: u32) -> WorkerId {
+        let worker = WorkerId(self.all.len() as u32);
+        self.all.push(Worker { slots, free: slots, previous: NONE, next: NONE, ..Worker::default() });
+        self.slots += slots;
+        if slots > 0 {
+            self.append(worker);
+        }
+        worker
+    }
+
+    /// Whatever ran there is lost; the caller submits it again.
+    pub fn leave(&mut self, worker: WorkerId) {
+        let Worker { slots, free, is_idle, .. } = self.all[worker.at()];
+        self.slots -= slots;
+        self.busy -= slots - free;
+        if is_idle {
+            self.unlink(worker);
+        }
+        let left = &mut self.all[worker.at()];
+        left.slots = 0;
+        left.free = 0;
+        self.refresh(worker);
+    }
+
+    /// It gets no more tasks; its slots count no longer.
+    pub fn close(&mut self, worker: WorkerId) {
+        let Worker { free, is_idle, .. } = self.all[worker.at()];
+        if is_idle {
+            self.unlink(worker);
+        }
+        let closed = &mut self.all[worker.at()];
+        closed.slots -= free;
+        closed.free = 0;
+        closed.is_closed = true;
+        self.slots -= free;
+        self.refresh(worker);
+    }
+
+    /// Those that take tasks.
+    pub fn open(&self) -> impl Iterator<Item = WorkerId> + '_ {
+        let open = self.all.iter().enumerate().filter(|(_, worker)| worker.slots > 0 && !worker.is_closed);
+        open.map(|(at, _)| WorkerId(at as u32))
+    }
+
+    /// The worker free longest.
+    pub fn first_idle(&self) -> Option<WorkerId> {
+        (self.idle.0 != NONE).then_some(WorkerId(self.idle.0))
+    }
+
+    /// The best pair of a free worker and a task.
+    pub fn best_offer(&self) -> Option<(Candidate, WorkerId)> {
+        self.offers.first().copied()
+    }
+
+    /// One slot is taken; with another free the worker stands last among the idle.
+    pub fn occupy(&mut self, worker: WorkerId) {
+        self.unlink(worker);
+        self.all[worker.at()].free -= 1;
+        self.busy += 1;
+        if self.all[worker.at()].free > 0 {
+            self.append(worker);
+        }
+        self.refresh(worker);
+    }
+
+    pub fn vacate(&mut self, worker: WorkerId) {
+        let vacated = &mut self.all[worker.at()];
+        assert!(vacated.free < vacated.slots, "a slot that is freed was taken");
+        if vacated.is_closed {
+            vacated.slots -= 1;
+            self.slots -= 1;
+            self.busy -= 1;
+            return;
+        }
+        vacated.free += 1;
+        self.busy -= 1;
+        if !vacated.is_idle {
+            self.append(worker);
+        }
+        self.refresh(worker);
+    }
+
+    /// After the worker's candidates changed.
+    pub fn refresh(&mut self, worker: WorkerId) {
+        let entry = &mut self.all[worker.at()];
+        let offer = if entry.free > 0 { entry.candidates.best() } else { None };
+        if offer == entry.offer {
+            return;
+        }
+        if let Some(old) = std::mem::replace(&mut entry.offer, offer) {
+            self.offers.remove(&(old, worker));
+        }
+        if let Some(new) = offer {
+            self.offers.insert((new, worker));
+        }
+    }
+
+    fn append(&mut self, worker: WorkerId) {
+        let last = self.idle.1;
+        let entry = &mut self.all[worker.at()];
+        (entry.previous, entry.next, entry.is_idle) = (last, NONE, true);
+        match last {
+            NONE => self.idle.0 = worker.0,
+            _ => self.all[last as usize].next = worker.0,
+        }
+        self.idle.1 = worker.0;
+    }
+
+    fn unlink(&mut self, worker: WorkerId) {
+        let Worker { previous, next, .. } = self.all[worker.at()];
+        match previous {
+            NONE => self.idle.0 = next,
+            _ => self.all[previous as usize].next = next,
+        }
+        match next {
+            NONE => self.idle.1 = previous,
+            _ => self.all[next as usize].previous = previous,
+        }
+        self.all[worker.at()].is_idle = false;
+    }
+}
