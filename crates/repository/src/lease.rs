@@ -1,7 +1,11 @@
 //! A session in the catalog, kept alive while its owner lives.
+//!
+//! A command relies on what the store told it until it ends. A process that stays (Python) relies on it only while
+//! something is open or under way: it takes a [`Hold`] for that, and the lease moves on between holds, so that an idle
+//! process keeps nothing from being collected.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,6 +32,20 @@ struct State {
     wake: Condvar,
     /// The holder relies on nothing the store told it before: the next renewal moves the epoch on.
     refresh: AtomicBool,
+    /// How many holds there are; none when the owner never took one and relies on everything.
+    holds: Mutex<Option<usize>>,
+}
+
+/// While it lives, what the store tells is relied on: nothing that was referred to since is deleted.
+pub struct Hold {
+    state: Arc<State>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut holds = self.state.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        *holds = holds.map(|count| count - 1);
+    }
 }
 
 impl Lease {
@@ -73,6 +91,13 @@ impl Lease {
         Ok(())
     }
 
+    /// From the first hold on, the owner relies on what it is told only while it has one.
+    pub fn hold(&self) -> Hold {
+        let mut holds = self.state.holds.lock().unwrap_or_else(PoisonError::into_inner);
+        *holds = Some(holds.unwrap_or(0) + 1);
+        Hold { state: self.state.clone() }
+    }
+
     pub fn end(&self) {
         let mut stopped = self.state.stopped.lock().expect("no panic holds it");
         if !std::mem::replace(&mut *stopped, true) {
@@ -99,10 +124,48 @@ fn keep(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &St
         let (guard, waited) = state.wake.wait_timeout(stopped, term).expect("no panic holds it");
         stopped = guard;
         if waited.timed_out() && !*stopped {
-            // A lost lease shows at the next commit, where something can be done about it.
-            if let Ok(renewed) = catalog.renew(session, LEASE_MS, state.refresh.swap(false, Ordering::Relaxed)) {
-                epoch.store(renewed.epoch, Ordering::SeqCst);
-            }
+            renew(catalog, session, epoch, state);
         }
+    }
+}
+
+fn renew(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &State) {
+    // Kept until the epoch has moved: a hold that began in between would rely on the old one.
+    let holds = state.holds.lock().unwrap_or_else(PoisonError::into_inner);
+    let refresh = state.refresh.swap(false, Ordering::Relaxed) || *holds == Some(0);
+    // A lost lease shows at the next commit, where something can be done about it.
+    if let Ok(renewed) = catalog.renew(session, LEASE_MS, refresh) {
+        epoch.store(renewed.epoch, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::MemoryCatalog;
+
+    use super::*;
+
+    #[test]
+    fn the_epoch_moves_on_only_between_holds() {
+        let catalog: Arc<dyn Catalog> = Arc::new(MemoryCatalog::default());
+        let session = catalog.begin(Purpose::Write, LEASE_MS).unwrap();
+        let lease = Lease::unattended(catalog.clone(), session);
+        let renewed = || {
+            renew(&*catalog, session.id, &lease.epoch, &lease.state);
+            lease.epoch()
+        };
+        let condemn = || {
+            let container = catalog.open_container(session.id).unwrap();
+            catalog.seal_container(container, 1, 1).unwrap();
+            catalog.condemn(catalog.snapshot().unwrap(), &[container]).unwrap();
+        };
+        let first = lease.epoch();
+        condemn();
+        assert_eq!(renewed(), first, "without holds everything is relied on");
+        let hold = lease.hold();
+        condemn();
+        assert_eq!(renewed(), first);
+        drop(hold);
+        assert!(renewed() > first);
     }
 }

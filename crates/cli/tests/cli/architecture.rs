@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 9] = [
+const MAY_USE: [(&str, &[&str]); 11] = [
     ("format", &[]),
     ("policy", &[]),
     ("segment", &["format", "policy"]),
@@ -12,7 +12,9 @@ const MAY_USE: [(&str, &[&str]); 9] = [
     ("catalog", &["format"]),
     ("repository", &["format", "segment", "store", "catalog"]),
     ("transfer", &["format", "store", "catalog"]),
-    ("cli", &["format", "segment", "store", "catalog", "repository", "transfer"]),
+    ("place", &["catalog", "repository", "transfer"]),
+    ("cli", &["format", "segment", "store", "catalog", "repository", "transfer", "place"]),
+    ("python", &["format", "store", "catalog", "repository", "transfer", "place"]),
     ("abi", &["format", "policy", "segment", "transfer"]),
 ];
 

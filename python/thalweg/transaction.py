@@ -1,0 +1,28 @@
+"""Files written in a `with fs.transaction:` block get their names in one commit at its end, or none does.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+from fsspec.transaction import Transaction
+
+from thalweg.connections import using
+
+
+class ThalwegTransaction(Transaction):  # type: ignore[misc]
+    """Only what is written takes part: `rm`, `mv` and `mkdir` act at once, as with all of fsspec."""
+
+    def complete(self, commit: bool = True) -> None:
+        fs, files = self.fs, list(self.files)
+        try:
+            if commit and files:
+                with using(fs.address) as store:
+                    store.name([file.named() for file in files])
+        finally:
+            for file in files:
+                file.discard()
+            self.files.clear()
+            fs._intrans = False
+            fs._transaction = None
+            self.fs = None
