@@ -7,19 +7,22 @@ use pyo3::exceptions::PyRuntimeError;
 
 pub struct OfProcess<T> {
     process: u32,
-    value: ManuallyDrop<T>,
+    value: ManuallyDrop<Option<T>>,
 }
 
 impl<T> OfProcess<T> {
     pub fn new(value: T) -> Self {
-        OfProcess { process: std::process::id(), value: ManuallyDrop::new(value) }
+        OfProcess { process: std::process::id(), value: ManuallyDrop::new(Some(value)) }
     }
 
     pub fn get(&self) -> PyResult<&T> {
-        match self.is_ours() {
-            true => Ok(&self.value),
-            false => Err(PyRuntimeError::new_err("it was opened by another process, before a fork; open it anew")),
-        }
+        let ours = self.value.as_ref().filter(|_| self.is_ours());
+        ours.ok_or_else(|| PyRuntimeError::new_err("it was opened by another process, before a fork; open it anew"))
+    }
+
+    /// In another process there is nothing to take.
+    pub fn take(&mut self) -> Option<T> {
+        if self.is_ours() { self.value.take() } else { None }
     }
 
     fn is_ours(&self) -> bool {

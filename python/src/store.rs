@@ -76,6 +76,15 @@ impl Store {
     }
 }
 
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Ending the session of a node that is gone takes its patience, and Python waits for destructors.
+        if let Some(repository) = self.repository.take() {
+            std::thread::spawn(move || drop(repository));
+        }
+    }
+}
+
 #[pymethods]
 impl Store {
     /// A directory, `thalweg://HOST:PORT`, or nothing for `$THALWEG_STORE`.

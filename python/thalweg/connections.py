@@ -34,14 +34,15 @@ def store_of(address: str) -> Store:
 
 @contextmanager
 def using(address: str) -> Iterator[Store]:
-    """The open store for one deed; what is looked up during it stays readable until its end. A store that turns out to be of no use any more (`ESTALE`: its lease ran out while the
-    machine slept, its node was replaced while it held what was written) is opened anew the next time."""
+    """The open store for one deed; what is looked up during it stays readable until its end. One that is of no use any
+    more is opened anew the next time: its node is gone, or was replaced while it held what was written (`ESTALE`), or
+    its lease ran out while the machine slept (`ESTALE`)."""
     store = store_of(address)
     hold = store.hold()
     try:
         yield store
     except OSError as error:
-        if error.errno == errno.ESTALE:
+        if isinstance(error, ConnectionError) or error.errno == errno.ESTALE:
             with _lock:
                 if _stores.get(address) is store:
                     del _stores[address]

@@ -12,16 +12,20 @@ import os
 import tempfile
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, Literal, Optional
 
 from fsspec.spec import AbstractBufferedFile
 
-from thalweg._thalweg import Draft, Entry, Owner, Placing, Store, Writer
+from thalweg._thalweg import Draft, Entry, Store, Writer
 from thalweg.connections import store_of, using
 
 if TYPE_CHECKING:
     from thalweg.filesystem import ThalwegFileSystem
 
+# Mode, uid, gid, and the time of the last change (ns since 1970).
+Owner = tuple[int, int, int, int]
+# What becomes of a file that has the name already: a new version of it, an error, or a new version with this behind it.
+Placing = Literal["replace", "create", "append"]
 Named = tuple[bytes, Owner, Placing, Draft]
 
 COPIED_BYTES = 4 << 20
@@ -38,11 +42,11 @@ class _InWithBlock:
     closed: bool
     path: str
 
-    def discard(self) -> None:
-        raise NotImplementedError
+    if TYPE_CHECKING:
 
-    def close(self) -> None:
-        raise NotImplementedError
+        def discard(self) -> None: ...
+
+        def close(self) -> None: ...
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         if kind is None:

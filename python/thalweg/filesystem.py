@@ -18,9 +18,9 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
 
 from thalweg import url
-from thalweg._thalweg import Draft, Entry, Owner, Placing, Store
+from thalweg._thalweg import Draft, Entry, Store
 from thalweg.connections import using
-from thalweg.file import ScratchFile, ThalwegFile, owner
+from thalweg.file import Placing, ScratchFile, ThalwegFile, owner
 from thalweg.transaction import ThalwegTransaction
 
 Info = dict[str, Any]
@@ -45,7 +45,12 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def __init__(self, store: Union[str, os.PathLike[str], None] = None, **storage_options: Any) -> None:
         super().__init__(store=store, **storage_options)
-        self.address = url.address(store)
+        self._named = url.address(store) if store else None
+
+    @property
+    def address(self) -> str:
+        """Of the store: as named, or as `$THALWEG_STORE` says now; fsspec keeps instances for longer than that."""
+        return self._named or url.address(None)
 
     # Names of files
 
