@@ -3,12 +3,14 @@
 import errno
 import os
 import pickle
+import subprocess
 import time
 import warnings
 from datetime import datetime, timedelta, timezone
 
 import fsspec
 import pytest
+from conftest import COMMAND
 from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
 import thalweg
@@ -258,6 +260,33 @@ def test_other_writers_are_seen_at_once(fs, store, folder):
     assert fs.cat_file(f"{folder}/x") == b"theirs"
     assert fs.info(f"{folder}/x")["mode"] == 0o600
     other.close()
+
+
+def test_what_the_command_put_is_read_links_included(fs, store, folder, tmp_path):
+    tree = tmp_path / "tree"
+    (tree / "sub").mkdir(parents=True)
+    (tree / "sub" / "file").write_bytes(b"content")
+    os.utime(tree / "sub" / "file", (1, 10**9))
+    for name, target in (
+        ("near", "sub/file"),
+        ("twice", "near"),
+        ("far", "/etc/passwd"),
+        ("loop", "loop"),
+        ("up", ".."),
+    ):
+        (tree / name).symlink_to(target)
+    subprocess.run([COMMAND, "--quiet", "put", tree, f"{store}::{folder}"], check=True)
+    assert fs.info(f"{folder}/twice")["destination"] == "near" and fs.info(f"{folder}/twice")["type"] == "link"
+    assert fs.cat([f"{folder}/near", f"{folder}/twice"]) == dict.fromkeys(
+        [f"{folder}/near", f"{folder}/twice"], b"content"
+    )
+    assert fs.modified(f"{folder}/sub/file").timestamp() == 10**9
+    for name, kind in (("far", FileNotFoundError), ("loop", OSError), ("up", IsADirectoryError)):
+        with pytest.raises(kind):
+            fs.open(f"{folder}/{name}")
+    fs.pipe_file(f"{folder}/sub/mine", b"back")
+    subprocess.run([COMMAND, "--quiet", "get", f"{store}::{folder}/sub/mine", tmp_path / "mine"], check=True)
+    assert (tmp_path / "mine").read_bytes() == b"back"
 
 
 def test_the_package_is_typed():

@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from conftest import Node
 
 import thalweg
-from conftest import Node
 from thalweg.connections import close_all
 
 

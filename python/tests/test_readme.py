@@ -15,5 +15,6 @@ def test_the_examples_run(tmp_path, node, capsys):
     printed = capsys.readouterr().out
     for expected in ("so far so good", "1000.0", "[b'on', b'tw']", "b'one'", "[5 6 7]", "b'from afar'", "b'two'"):
         assert expected in printed
+    assert len(list((tmp_path / "store-cache").glob("??/*"))) == 2
     assert names["fs"].find("run4") == ["run4/a", "run4/b"]
     assert names["fs"].cat("run5/2") == b"2"

@@ -12,11 +12,11 @@ import os
 import tempfile
 import time
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, Optional
+from typing import TYPE_CHECKING, Any, Literal
 
 from fsspec.spec import AbstractBufferedFile
 
-from thalweg._thalweg import Draft, Entry, Store, Writer
+from thalweg._thalweg import Draft, Entry, Hold, Store, Writer
 from thalweg.connections import store_of, using
 
 if TYPE_CHECKING:
@@ -36,11 +36,26 @@ def owner(mode: int = 0o644) -> Owner:
     return mode, os.geteuid(), os.getegid(), time.time_ns()
 
 
-class _InWithBlock:
-    """A file that is discarded when its `with` block fails, and when nobody closes it."""
+class _Drafted:
+    """A file that leaves a draft when it is closed, and nothing when its `with` block fails or nobody closes it."""
 
     closed: bool
     path: str
+    fs: ThalwegFileSystem
+    _placing: Placing
+    _draft: Draft | None
+
+    def named(self) -> Named:
+        """What a commit of this file is made of, once."""
+        draft, self._draft = self._draft, None
+        if draft is None:
+            raise ValueError(f"{self.path}: has not been closed, or is committed already")
+        return os.fsencode(self.path), owner(), self._placing, draft
+
+    def commit(self) -> None:
+        """Gives a closed file its name; closing does it, outside of transactions."""
+        with using(self.fs.address) as store:
+            store.name([self.named()])
 
     if TYPE_CHECKING:
 
@@ -64,18 +79,17 @@ class _InWithBlock:
         return True
 
 
-class ThalwegFile(_InWithBlock, AbstractBufferedFile):  # type: ignore[misc]
+class ThalwegFile(_Drafted, AbstractBufferedFile):  # type: ignore[misc]
     """`rb`, or one of `wb`, `xb`, `ab`: read anywhere, or written from the start to the end."""
 
-    fs: ThalwegFileSystem
-
     def __init__(
-        self, fs: ThalwegFileSystem, path: str, mode: str, placing: Placing, entry: Optional[Entry], **options: Any
+        self, fs: ThalwegFileSystem, path: str, mode: str, placing: Placing, entry: Entry | None, **options: Any
     ) -> None:
         self._placing = placing
-        self._writer: Optional[Writer] = None
-        self._draft: Optional[Draft] = None
+        self._writer: Writer | None = None
+        self._draft: Draft | None = None
         self._entry = entry
+        self._hold: Hold | None = None
         if entry is not None and mode == "rb":
             self._hold = store_of(fs.address).hold()
             self._details = fs.described(entry)
@@ -103,18 +117,6 @@ class ThalwegFile(_InWithBlock, AbstractBufferedFile):  # type: ignore[misc]
             self.commit()
         return True
 
-    def named(self) -> Named:
-        """What a commit of this file is made of, once."""
-        draft, self._draft = self._draft, None
-        if draft is None:
-            raise ValueError(f"{self.path}: has not been closed, or is committed already")
-        return os.fsencode(self.path), owner(), self._placing, draft
-
-    def commit(self) -> None:
-        """Gives a closed file its name; closing does it, outside of transactions."""
-        with using(self.fs.address) as store:
-            store.name([self.named()])
-
     def close(self) -> None:
         super().close()
         self._hold = None
@@ -128,20 +130,20 @@ class ThalwegFile(_InWithBlock, AbstractBufferedFile):  # type: ignore[misc]
         self.close()
 
     def _is_written(self) -> bool:
-        return self.mode != "rb"
+        return bool(self.mode != "rb")
 
 
-class ScratchFile(_InWithBlock, io.BufferedRandom):  # type: ignore[misc]
+class ScratchFile(_Drafted, io.BufferedRandom):
     """`r+b`, `w+b` or `x+b`: read and written anywhere, in a temporary file on this machine's disk ($TMPDIR) that goes
     into the store when it is closed. What the store has of it already takes no room there a second time."""
 
     def __init__(
-        self, fs: ThalwegFileSystem, path: str, placing: Placing, entry: Optional[Entry], autocommit: bool
+        self, fs: ThalwegFileSystem, path: str, placing: Placing, entry: Entry | None, autocommit: bool
     ) -> None:
-        super().__init__(tempfile.TemporaryFile(buffering=0))  # type: ignore[arg-type]
+        super().__init__(tempfile.TemporaryFile(buffering=0))
         self.fs, self.path, self.autocommit = fs, path, autocommit
         self._placing = placing
-        self._draft: Optional[Draft] = None
+        self._draft: Draft | None = None
         self._discarded = False
         if entry is not None:
             self._fill(entry)
@@ -168,9 +170,6 @@ class ScratchFile(_InWithBlock, io.BufferedRandom):  # type: ignore[misc]
             self._draft = _draft_of(self, store)
         if self.autocommit:
             self.commit()
-
-    named = ThalwegFile.named
-    commit = ThalwegFile.commit
 
     def discard(self) -> None:
         self._discarded = True

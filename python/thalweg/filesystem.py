@@ -10,9 +10,10 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import posixpath
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
-from typing import Any, Optional, Union
+from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 from fsspec.utils import stringify_path
@@ -26,7 +27,8 @@ from thalweg.transaction import ThalwegTransaction
 Info = dict[str, Any]
 
 _MAGIC = set("*?[")
-_TO_THE_END = 2**63 - 1
+# As many as Linux follows.
+_MOST_LINKS = 40
 
 
 class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
@@ -43,7 +45,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
     root_marker = ""
     transaction_type = ThalwegTransaction
 
-    def __init__(self, store: Union[str, os.PathLike[str], None] = None, **storage_options: Any) -> None:
+    def __init__(self, store: str | os.PathLike[str] | None = None, **storage_options: Any) -> None:
         super().__init__(store=store, **storage_options)
         self._named = url.address(store) if store else None
 
@@ -96,7 +98,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             info["islink"] = True
         return info
 
-    def info(self, path: str, version: Optional[int] = None, **kwargs: Any) -> Info:
+    def info(self, path: str, version: int | None = None, **kwargs: Any) -> Info:
         with using(self.address) as store:
             return self.described(_entry(store, self._strip_protocol(path), version))
 
@@ -110,7 +112,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return [self.described(entry) for entry in entries] if detail else [os.fsdecode(e.path) for e in entries]
 
     def find(
-        self, path: str, maxdepth: Optional[int] = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
+        self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
     ) -> Any:
         if maxdepth is not None and maxdepth < 1:
             raise ValueError("maxdepth must be at least 1")
@@ -145,7 +147,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def isfile(self, path: str) -> bool:
         return self._kind(path) == "file"
 
-    def _kind(self, path: str) -> Optional[str]:
+    def _kind(self, path: str) -> str | None:
         # Not by `info` and any exception, as fsspec has it: a node that is gone has not lost its files.
         with using(self.address) as store:
             entry = store.entry(os.fsencode(self._strip_protocol(path)))
@@ -180,11 +182,11 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self,
         path: str,
         mode: str = "rb",
-        block_size: Optional[int] = None,
+        block_size: int | None = None,
         autocommit: bool = True,
-        cache_options: Optional[dict[str, Any]] = None,
-        version: Optional[int] = None,
-        size: Optional[int] = None,
+        cache_options: dict[str, Any] | None = None,
+        version: int | None = None,
+        size: int | None = None,
         **kwargs: Any,
     ) -> Any:
         mode = "".join(sorted(mode, key="rwxab+".index)).replace("+", "") + "+" * ("+" in mode)
@@ -203,7 +205,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         kwargs.update(block_size=block_size or "default", autocommit=autocommit, cache_options=cache_options)
         return ThalwegFile(self, path, mode, placing, entry, **kwargs)
 
-    def _entry_to_open(self, path: str, mode: str, version: Optional[int]) -> Optional[Entry]:
+    def _entry_to_open(self, path: str, mode: str, version: int | None) -> Entry | None:
         """What the file begins with; raises what can be told before anything is written."""
         with using(self.address) as store:
             if mode[0] == "r":
@@ -220,9 +222,9 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def cat_file(
         self,
         path: str,
-        start: Optional[int] = None,
-        end: Optional[int] = None,
-        version: Optional[int] = None,
+        start: int | None = None,
+        end: int | None = None,
+        version: int | None = None,
         **kwargs: Any,
     ) -> bytes:
         with using(self.address) as store:
@@ -234,7 +236,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         paths: list[str],
         starts: Any,
         ends: Any,
-        max_gap: Optional[int] = None,
+        max_gap: int | None = None,
         on_error: str = "return",
         **kwargs: Any,
     ) -> list[Any]:
@@ -273,7 +275,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         else:
             self._pipe_all({self._strip_protocol(path): value}, "create" if mode == "create" else "replace")
 
-    def pipe(self, path: Union[str, Mapping[str, Any]], value: Any = None, **kwargs: Any) -> None:
+    def pipe(self, path: str | Mapping[str, Any], value: Any = None, **kwargs: Any) -> None:
         """Of a mapping, all files appear in one commit, or none."""
         if isinstance(path, str) or self._intrans:
             super().pipe(path, value, **kwargs)
@@ -305,13 +307,14 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             entry = _file(store, path1)
             store.name([(os.fsencode(path2), owner(entry.mode), "replace", store.draft_of(entry))])
 
-    def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: Optional[int] = None, **kwargs: Any) -> None:
+    def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
         """Renames; a directory goes with all below it. Into `path2` when that is a directory or ends with a slash."""
         if not isinstance(path1, str) or maxdepth is not None or _MAGIC & set(path1):
-            return super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+            super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+            return
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
         if source == target:
-            return None
+            return
         if str(path2).endswith("/") or self.isdir(target):
             target = f"{target}/{source.rsplit('/', 1)[-1]}".lstrip("/")
         with using(self.address) as store:
@@ -345,7 +348,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def _rm(self, path: str) -> None:
         self.rm(path)
 
-    def rm(self, path: Any, recursive: bool = False, maxdepth: Optional[int] = None) -> None:
+    def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
         """Takes names away, with all versions; all of them or none. Space comes back with `thalweg collect`."""
         written = [path] if isinstance(path, (str, os.PathLike)) else list(path)
         if maxdepth is not None:
@@ -372,7 +375,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 store.remove([os.fsencode(one) for one in paths], recursive)
 
 
-def _entry(store: Store, path: str, version: Optional[int] = None) -> Entry:
+def _entry(store: Store, path: str, version: int | None = None) -> Entry:
     entry = store.entry(os.fsencode(path))
     if entry is None:
         raise FileNotFoundError(errno.ENOENT, "no such file or directory in the store", path)
@@ -384,13 +387,24 @@ def _entry(store: Store, path: str, version: Optional[int] = None) -> Entry:
     raise FileNotFoundError(errno.ENOENT, f"the store keeps no version {version} of it", path)
 
 
-def _file(store: Store, path: str, version: Optional[int] = None) -> Entry:
+def _file(store: Store, path: str, version: int | None = None) -> Entry:
+    """The file that a path leads to, over symbolic links that stay in the store."""
     entry = _entry(store, path, version)
-    if entry.kind == "directory":
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if entry.kind == "link":
-        raise OSError(errno.ELOOP, f"is a symbolic link to {os.fsdecode(entry.target)}; open that", path)
-    return entry
+    for _ in range(_MOST_LINKS):
+        if entry.kind == "file":
+            return entry
+        if entry.kind == "directory":
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+        entry = _entry(store, _target(entry), version)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+
+
+def _target(link: Entry) -> str:
+    path, target = os.fsdecode(link.path), os.fsdecode(link.target)
+    leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
+    if leads_to.startswith(("/", "..")):
+        raise FileNotFoundError(errno.ENOENT, f"is a symbolic link out of the store, to {target}", path)
+    return leads_to
 
 
 def _ukey(entry: Entry) -> str:
@@ -399,15 +413,16 @@ def _ukey(entry: Entry) -> str:
     return f"root-{entry.size}-{hashlib.sha256(entry.root or b'').hexdigest()}"
 
 
-def _range(entry: Entry, start: Optional[int], end: Optional[int]) -> tuple[int, int]:
+def _range(entry: Entry, start: int | None, end: int | None) -> tuple[int, int]:
     """A slice of the file as Python has it: below zero counts from the end."""
     begin, stop, _ = slice(start, end).indices(entry.size)
     return begin, max(begin, stop)
 
 
-def _read_many(store: Store, wanted: list[tuple[str, Optional[int], Optional[int]]]) -> list[Any]:
+def _read_many(store: Store, wanted: list[tuple[str, int | None, int | None]]) -> list[Any]:
     paths = list(dict.fromkeys(path for path, _, _ in wanted))
-    entries = dict(zip(paths, map(_content_of, paths, store.entries([os.fsencode(path) for path in paths]))))
+    found = store.entries([os.fsencode(path) for path in paths])
+    entries = {path: _content_of(store, path, one) for path, one in zip(paths, found)}
     results: list[Any] = [entries[path] for path, _, _ in wanted]
     ranges, places = [], []
     for place, (path, start, end) in enumerate(wanted):
@@ -415,17 +430,18 @@ def _read_many(store: Store, wanted: list[tuple[str, Optional[int], Optional[int
         if isinstance(entry, Entry):
             ranges.append((entry, *_range(entry, start, end)))
             places.append(place)
-    for place, result in zip(places, store.read_many(ranges)):
-        results[place] = result
+    for place, read in zip(places, store.read_many(ranges)):
+        results[place] = read
     return results
 
 
-def _content_of(path: str, found: Union[Entry, None, BaseException]) -> Union[Entry, BaseException]:
-    if found is None:
-        return FileNotFoundError(errno.ENOENT, "no such file or directory in the store", path)
-    if isinstance(found, Entry) and found.kind != "file":
-        return IsADirectoryError(errno.EISDIR, f"is a {found.kind}", path)
-    return found
+def _content_of(store: Store, path: str, found: Entry | BaseException | None) -> Entry | BaseException:
+    if isinstance(found, BaseException) or (found is not None and found.kind == "file"):
+        return found
+    try:
+        return _file(store, path)
+    except OSError as error:
+        return error
 
 
 def _draft(store: Store, value: Any) -> Draft:
