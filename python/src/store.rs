@@ -95,8 +95,9 @@ impl Store {
         Ok(Store { repository: OfProcess::new(repository), claimants: AtomicU64::new(1) })
     }
 
-    fn hold(&self) -> PyResult<Hold> {
-        Ok(Hold { _hold: OfProcess::new(self.repository()?.lease().hold()) })
+    fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
+        let repository = self.repository()?;
+        Ok(Hold { _hold: OfProcess::new(py.detach(|| repository.lease().hold())) })
     }
 
     fn entry(&self, py: Python<'_>, path: &[u8]) -> PyResult<Option<Entry>> {
@@ -175,8 +176,9 @@ impl Store {
         Ok(objects.collect())
     }
 
-    fn writer(&self) -> PyResult<Writer> {
-        Ok(Writer::new(FileWriter::new(self.repository()?.clone(), self.claimant())))
+    fn writer(&self, py: Python<'_>) -> PyResult<Writer> {
+        let repository = self.repository()?.clone();
+        Ok(Writer::new(py.detach(|| FileWriter::new(repository, self.claimant()))))
     }
 
     /// A draft of an entry's content, which is not read.

@@ -4,7 +4,7 @@
 //! something is open or under way: it takes a [`Hold`] for that, and the lease moves on between holds, so that an idle
 //! process keeps nothing from being collected.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -32,8 +32,11 @@ struct State {
     wake: Condvar,
     /// The holder relies on nothing the store told it before: the next renewal moves the epoch on.
     refresh: AtomicBool,
-    /// How many holds there are; none when the owner never took one and relies on everything.
-    holds: Mutex<Option<usize>>,
+    /// Set with the first hold; before it, the owner relies on everything.
+    is_held_in_parts: AtomicBool,
+    holds: AtomicUsize,
+    /// Locked while the epoch moves on: what begins meanwhile must not rely on the old one.
+    moving: Mutex<()>,
 }
 
 /// While it lives, what the store tells is relied on: nothing that was referred to since is deleted.
@@ -43,8 +46,7 @@ pub struct Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        let mut holds = self.state.holds.lock().unwrap_or_else(PoisonError::into_inner);
-        *holds = holds.map(|count| count - 1);
+        self.state.holds.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -91,10 +93,11 @@ impl Lease {
         Ok(())
     }
 
-    /// From the first hold on, the owner relies on what it is told only while it has one.
+    /// From the first hold on, the owner relies on what it is told only while it has one. May wait for the catalog.
     pub fn hold(&self) -> Hold {
-        let mut holds = self.state.holds.lock().unwrap_or_else(PoisonError::into_inner);
-        *holds = Some(holds.unwrap_or(0) + 1);
+        let _moving = self.state.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        self.state.is_held_in_parts.store(true, Ordering::SeqCst);
+        self.state.holds.fetch_add(1, Ordering::SeqCst);
         Hold { state: self.state.clone() }
     }
 
@@ -130,9 +133,11 @@ fn keep(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &St
 }
 
 fn renew(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &State) {
-    // Kept until the epoch has moved: a hold that began in between would rely on the old one.
-    let holds = state.holds.lock().unwrap_or_else(PoisonError::into_inner);
-    let refresh = state.refresh.swap(false, Ordering::Relaxed) || *holds == Some(0);
+    let moving = state.moving.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_idle = state.is_held_in_parts.load(Ordering::SeqCst) && state.holds.load(Ordering::SeqCst) == 0;
+    let refresh = state.refresh.swap(false, Ordering::Relaxed) || is_idle;
+    // Whoever holds already is not in the way of others.
+    let _moving = is_idle.then_some(moving);
     // A lost lease shows at the next commit, where something can be done about it.
     if let Ok(renewed) = catalog.renew(session, LEASE_MS, refresh) {
         epoch.store(renewed.epoch, Ordering::SeqCst);
