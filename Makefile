@@ -6,6 +6,7 @@
 #   make test          every test there is; the last line is the tally
 #   make check         the style gate: rustfmt and clippy, no warnings
 #   make bench         the comparisons of bench/, short; longer ones are described in bench/README.md
+#   make bench-gate    the gate's measurements: an hour and more, as root (bench/README.md)
 #   make fuzz          each decoder for FUZZ_SECONDS (default 20)
 #   make install-deps  the Debian packages for all of these
 
@@ -13,7 +14,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := build
-.PHONY: build demo test check bench fuzz install-deps
+.PHONY: build demo test check bench bench-gate fuzz install-deps
 
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export PATH := $(CARGO_TARGET_DIR)/release:$(PATH):$(HOME)/.cargo/bin
@@ -54,12 +55,21 @@ test:
 check:
 	@./install build
 	cargo fmt --all --check
+	cargo fmt --manifest-path bench/load/Cargo.toml --check
 	cargo clippy --release --workspace --all-targets -- -D warnings
+	cargo clippy --release --manifest-path bench/load/Cargo.toml --all-targets -- -D warnings
 
 bench: build
 	@./install bench
 	bench/backup --short
 	bench/loopback --short
+
+# The load generator is tested first: one that counts wrongly measures nothing.
+bench-gate: build
+	@./install bench-gate
+	cargo test --release --quiet --manifest-path bench/load/Cargo.toml
+	cargo build --release --manifest-path bench/load/Cargo.toml
+	bench/gate
 
 # cargo-fuzz asks for a nightly compiler; RUSTC_BOOTSTRAP gives the stable one what it needs. Seeds are the golden files;
 # what is found beyond them stays in fuzz/corpus, and what makes a target fail in fuzz/artifacts.
@@ -69,9 +79,9 @@ fuzz:
 	for path in fuzz/fuzz_targets/*.rs; do
 	    target=$$(basename "$$path" .rs)
 	    mkdir -p "fuzz/corpus/$$target"
-	    RUSTC_BOOTSTRAP=1 cargo fuzz run "$$target" "fuzz/corpus/$$target" testdata/v0 -- \
+	    RUSTC_BOOTSTRAP=1 cargo fuzz run "$$target" "fuzz/corpus/$$target" testdata/v0 testdata/rpc -- \
 	        -max_total_time=$(FUZZ_SECONDS) -malloc_limit_mb=128 -rss_limit_mb=1024
 	done
 
 install-deps:
-	@./install build demo test bench fuzz
+	@./install build demo test bench bench-gate fuzz

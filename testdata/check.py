@@ -366,6 +366,16 @@ def frames():
     print(f"frames: {read} messages read")
 
 
+def exchange(name, tagged):
+    data = (FOLDER / name).read_bytes()
+    magic, version, flags, entries, gate, sequence = struct.unpack("<4sBBHQQ", data[:24])
+    assert magic == b"TWGX" and version == 0 and flags == tagged and entries <= 85 and len(data) <= 1400
+    assert len(data) == 24 + 16 * entries + 16 * tagged
+    charged = [struct.unpack_from("<QQ", data, 24 + 16 * number) for number in range(entries)]
+    print(f"{name}: gate {gate:x}, packet {sequence}, {[f'{name:016x}: {bytes}' for name, bytes in charged]}")
+    return gate, sequence, charged
+
+
 def main():
     settings = tomllib.loads((FOLDER / "store.toml").read_text())
     store = settings["id"]
@@ -389,6 +399,7 @@ def main():
     assert entries == named, "the table has what the container has"
     assert run_list("table-runs.bin") == [(1, len(entries), summary_sum)]
     frames()
+    assert exchange("exchange.bin", 0) == exchange("exchange-tagged.bin", 1)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,25 @@ def write(path: Path, rows):
         writer.writerows(rows)
 
 
+def append(path: Path, rows):
+    """Below what the file has already; a new file gets its head first."""
+    if not rows:
+        return
+    with open(path, "a", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]), lineterminator="\n")
+        if file.tell() == 0:
+            writer.writeheader()
+        writer.writerows(rows)
+
+
+def read(path: Path):
+    """The rows as text, in order; none where there is no file."""
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def groups(rows, *keys):
     """The rows by the values of `keys`, in order of appearance."""
     found = {}

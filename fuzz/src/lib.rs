@@ -6,6 +6,9 @@
 
 pub mod blocks;
 pub mod containers;
+pub mod http;
 pub mod layouts;
 pub mod messages;
+pub mod packets;
+pub mod rpc;
 pub mod tables;

@@ -59,6 +59,7 @@ enum Verb {
     Stats(commands::stats::Arguments),
     /// Serve a store to programs and remote commands: the deduplication and storage server
     Node(node::command::Arguments),
+    Gate(commands::gate::Arguments),
     /// Run a program whose files named SD:/path go through nodes into a store
     Run(run::command::Arguments),
 }
@@ -107,6 +108,7 @@ fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
         Verb::Recover(arguments) => commands::recover::execute(arguments, output),
         Verb::Stats(arguments) => commands::stats::execute(arguments, output),
         Verb::Node(arguments) => node::command::execute(&arguments, output),
+        Verb::Gate(arguments) => commands::gate::execute(&arguments, output),
         Verb::Run(arguments) => run::command::execute(&arguments, output),
     }
 }

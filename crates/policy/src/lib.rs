@@ -4,6 +4,7 @@
 //! elsewhere, and the doer may decline.
 
 pub mod compression;
+pub mod fairness;
 pub mod reduction;
 
 pub use compression::Compression;

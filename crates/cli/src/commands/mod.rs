@@ -2,6 +2,7 @@
 
 pub mod collect;
 pub mod forget;
+pub mod gate;
 pub mod get;
 pub mod init;
 pub mod ls;

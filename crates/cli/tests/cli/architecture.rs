@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("format", &[]),
     ("policy", &[]),
     ("segment", &["format", "policy"]),
@@ -13,7 +13,8 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("repository", &["format", "segment", "store", "catalog"]),
     ("transfer", &["format", "store", "catalog"]),
     ("place", &["catalog", "repository", "transfer"]),
-    ("cli", &["format", "segment", "store", "catalog", "repository", "transfer", "place"]),
+    ("gate", &["policy"]),
+    ("cli", &["format", "segment", "store", "catalog", "repository", "transfer", "place", "gate"]),
     ("python", &["format", "store", "catalog", "repository", "transfer", "place"]),
     ("abi", &["format", "policy", "segment", "transfer"]),
 ];

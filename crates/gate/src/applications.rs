@@ -1,0 +1,155 @@
+//! Who shares the servers: names, weights, groups, and what each has got. The same objects live through reloads, so
+//! that counters go on and streams keep their application.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::config::{Config, Facts, OTHER, Rule};
+use crate::metrics::Histogram;
+
+pub struct Applications {
+    table: RefCell<Table>,
+    other: Rc<Application>,
+}
+
+#[derive(Default)]
+struct Table {
+    /// Also those that a reload took out, while somebody uses them.
+    known: HashMap<String, Rc<Application>>,
+    rules: Vec<(Rule, Rc<Application>)>,
+    groups: HashMap<String, u32>,
+}
+
+pub struct Application {
+    name: Rc<str>,
+    weight: Cell<u32>,
+    group: RefCell<Option<Rc<str>>>,
+    deadline: Cell<Option<Duration>>,
+    pub counters: Counters,
+}
+
+/// What an application has got from all servers of this gate, since the gate began.
+#[derive(Default)]
+pub struct Counters {
+    /// Bytes of bodies and calls from clients to servers, and back.
+    pub up_bytes: Cell<u64>,
+    pub down_bytes: Cell<u64>,
+    /// Operations begun.
+    pub requests: Cell<u64>,
+    /// Turns that are waited for now.
+    pub queued: Cell<u64>,
+    /// Turns taken and not complete now.
+    pub in_service: Cell<u64>,
+    /// From asking for a turn until it begins.
+    pub waits: Histogram,
+    /// From an operation's beginning until its answer has passed.
+    pub latencies: Histogram,
+}
+
+impl Applications {
+    pub fn new(config: &Config) -> Self {
+        let applications = Applications { table: RefCell::default(), other: Rc::new(Application::new(OTHER.into())) };
+        applications.apply(config);
+        applications
+    }
+
+    /// Takes over what the file says now. Requests that have an application keep it.
+    pub fn apply(&self, config: &Config) {
+        let mut table = self.table.borrow_mut();
+        table.groups = config.groups.iter().map(|group| (group.name.clone(), group.weight)).collect();
+        table.rules.clear();
+        self.other.set(1, None, None);
+        for entry in &config.applications {
+            let application = self.find_or_make(&mut table, &entry.name);
+            application.set(entry.weight, entry.group.as_deref(), entry.deadline);
+            table.rules.push((entry.rule.clone(), application));
+        }
+        let rules: Vec<_> = table.rules.iter().map(|(_, application)| application.clone()).collect();
+        let is_ruled = |application: &Rc<Application>| rules.iter().any(|ruled| Rc::ptr_eq(ruled, application));
+        table.known.retain(|_, application| is_ruled(application) || Rc::strong_count(application) > 1);
+    }
+
+    fn find_or_make(&self, table: &mut Table, name: &str) -> Rc<Application> {
+        if name == OTHER {
+            return self.other.clone();
+        }
+        let known = table.known.entry(name.to_owned());
+        known.or_insert_with(|| Rc::new(Application::new(name.into()))).clone()
+    }
+
+    /// The first application whose rule holds.
+    pub fn of(&self, facts: &Facts<'_>) -> Rc<Application> {
+        let table = self.table.borrow();
+        let found = table.rules.iter().find(|(rule, _)| rule.holds(facts));
+        found.map_or(&self.other, |(_, application)| application).clone()
+    }
+
+    /// The application of this name, if the file or a living stream knows it.
+    pub fn named(&self, name: &str) -> Option<Rc<Application>> {
+        if name == OTHER {
+            return Some(self.other.clone());
+        }
+        self.table.borrow().known.get(name).cloned()
+    }
+
+    /// All of them, by name; who no rule claims is among them.
+    pub fn all(&self) -> Vec<Rc<Application>> {
+        let mut all: Vec<_> = self.table.borrow().known.values().cloned().collect();
+        all.push(self.other.clone());
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        all
+    }
+
+    pub fn group_weight(&self, group: &str) -> u32 {
+        self.table.borrow().groups.get(group).copied().unwrap_or(1)
+    }
+}
+
+impl Application {
+    fn new(name: Rc<str>) -> Self {
+        Application {
+            name,
+            weight: Cell::new(1),
+            group: RefCell::default(),
+            deadline: Cell::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    fn set(&self, weight: u32, group: Option<&str>, deadline: Option<Duration>) {
+        self.weight.set(weight);
+        self.deadline.set(deadline);
+        if self.group.borrow().as_deref() != group {
+            *self.group.borrow_mut() = group.map(Rc::from);
+        }
+    }
+
+    pub fn name(&self) -> &Rc<str> {
+        &self.name
+    }
+
+    pub fn weight(&self) -> u32 {
+        self.weight.get()
+    }
+
+    pub fn group(&self) -> Option<Rc<str>> {
+        self.group.borrow().clone()
+    }
+
+    /// Within what each of its requests is to be complete.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.deadline.get()
+    }
+}
+
+/// Adds to a counter.
+pub fn add(counter: &Cell<u64>, more: u64) {
+    counter.set(counter.get().saturating_add(more));
+}
+
+/// Takes from a counter of what is there now.
+pub fn take(counter: &Cell<u64>, less: u64) {
+    counter.set(counter.get().saturating_sub(less));
+}

@@ -1,0 +1,136 @@
+//! The whole gate: its applications, the shares of each server, its listeners, and what a reload changes of them.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use policy::fairness::Settings;
+
+use crate::applications::Applications;
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::error::Result;
+use crate::exchange::{Bound, Exchanging};
+use crate::listener::Listener;
+use crate::metrics::{Door, Metrics};
+use crate::rpc::Budget;
+use crate::shares::Shares;
+use crate::tls::Ends;
+
+pub(crate) struct Gate {
+    clock: Rc<Clock>,
+    pub applications: Rc<Applications>,
+    exchanging: Exchanging,
+    metrics: Rc<Metrics>,
+    /// What RPC calls may hold while they wait, at all listeners together.
+    pub call_memory: Rc<Budget>,
+    state: RefCell<State>,
+}
+
+struct State {
+    settings: Settings,
+    operation_bytes: u64,
+    /// By upstream, as the file names it. Those of servers that a reload took out end with the gate.
+    shares: HashMap<String, Rc<Shares>>,
+    listeners: Vec<Listener>,
+}
+
+impl Gate {
+    /// Listens everywhere the file says. Must be called within a `LocalSet`.
+    pub fn open(config: &Config) -> Result<Rc<Gate>> {
+        let clock = Clock::new()?;
+        tokio::task::spawn_local(clock.clone().run());
+        let state = State {
+            settings: config.settings.clone(),
+            operation_bytes: config.operation_bytes,
+            shares: HashMap::new(),
+            listeners: Vec::new(),
+        };
+        let applications = Rc::new(Applications::new(config));
+        let exchanging = Exchanging::new()?;
+        let metrics = Metrics::new(applications.clone(), exchanging.link().clone());
+        let call_memory = Budget::new(config.call_memory_bytes);
+        let gate = Gate { clock, applications, exchanging, metrics, call_memory, state: RefCell::new(state) };
+        let gate = Rc::new(gate);
+        let (bound, door) = (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
+        gate.listen(config)?;
+        gate.observe(config, bound, door);
+        Ok(gate)
+    }
+
+    /// Takes over another configuration whole, or, when it cannot listen somewhere, nothing of it. Connections stay.
+    pub fn apply(self: &Rc<Self>, config: &Config) -> Result<()> {
+        let (bound, door) = (self.exchanging.bind(config.exchange.as_ref())?, self.metrics.bind(config.metrics)?);
+        self.listen(config)?;
+        self.applications.apply(config);
+        self.call_memory.set_limit(config.call_memory_bytes);
+        let mut state = self.state.borrow_mut();
+        state.settings = config.settings.clone();
+        state.operation_bytes = config.operation_bytes;
+        let shares: Vec<_> = state.shares.values().cloned().collect();
+        drop(state);
+        shares.iter().for_each(|shares| shares.apply(&config.settings, config.operation_bytes));
+        self.observe(config, bound, door);
+        Ok(())
+    }
+
+    /// Tells the exchange and the metrics of all servers there are now.
+    fn observe(&self, config: &Config, bound: Bound, door: Door) {
+        let shares = self.all_shares();
+        let names: Vec<Rc<str>> = self.applications.all().iter().map(|one| one.name().clone()).collect();
+        self.exchanging.serve(config.exchange.as_ref(), bound, &shares, &names);
+        self.metrics.serve(door, shares);
+    }
+
+    /// Where the gate listens, in the order of the file.
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.state.borrow().listeners.iter().map(Listener::address).collect()
+    }
+
+    /// One for each server, shared by the listeners before it.
+    pub fn all_shares(&self) -> Vec<Rc<Shares>> {
+        self.state.borrow().shares.values().cloned().collect()
+    }
+
+    /// Opens what is new first, so that a failure leaves all as it was; then lets go of what the file no longer has.
+    fn listen(self: &Rc<Self>, config: &Config) -> Result<()> {
+        let ends = config.listens.iter().map(Ends::load).collect::<Result<Vec<_>>>()?;
+        let mut known = std::mem::take(&mut self.state.borrow_mut().listeners);
+        let mut kept = Vec::with_capacity(config.listens.len());
+        let mut added = Vec::new();
+        for (listen, ends) in config.listens.iter().zip(ends) {
+            let found = known.iter().position(|known| known.named() == listen.address);
+            match found {
+                Some(at) => kept.push((known.remove(at), listen, ends)),
+                None => added.push((listen, ends)),
+            }
+        }
+        let opened: Result<Vec<_>> = added.iter().map(|(listen, _)| Listener::bind(&listen.address)).collect();
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => {
+                known.extend(kept.into_iter().map(|(listener, ..)| listener));
+                self.state.borrow_mut().listeners = known;
+                return Err(error);
+            }
+        };
+        let opened = opened.into_iter().zip(added).map(|(listener, (listen, ends))| (listener, listen, ends));
+        let mut listeners = Vec::new();
+        for (mut listener, listen, ends) in kept.into_iter().chain(opened) {
+            listener.serve(self, listen, ends, self.shares_of(&listen.upstream));
+            listeners.push(listener);
+        }
+        let place = |listener: &Listener| config.listens.iter().position(|listen| listen.address == listener.named());
+        listeners.sort_by_key(place);
+        self.state.borrow_mut().listeners = listeners;
+        Ok(())
+    }
+
+    fn shares_of(&self, server: &str) -> Rc<Shares> {
+        let mut state = self.state.borrow_mut();
+        let State { settings, operation_bytes, shares, .. } = &mut *state;
+        let make = || Shares::new(server, self.applications.clone(), settings, *operation_bytes, self.clock.clone());
+        shares.entry(server.to_owned()).or_insert_with(make).clone()
+    }
+}

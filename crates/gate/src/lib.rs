@@ -1,0 +1,67 @@
+//! The gate: transparent fair proxies before unmodified data servers, after vPFS (Xu et al., PDSW 2010).
+//!
+//! One process, one thread: a current-thread runtime with a `LocalSet`, so that nothing here is locked. Begin with
+//! `config.rs` (what the administrator says), `applications.rs` (who shares), `shares.rs` (whose turn it is), then a
+//! protocol: `s3`, `rpc`.
+
+mod applications;
+mod clock;
+mod config;
+mod error;
+pub mod exchange;
+mod gate;
+mod listener;
+mod metrics;
+mod reload;
+pub mod rpc;
+pub mod s3;
+mod shares;
+mod socket;
+mod tls;
+mod wire;
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use tokio::runtime::Builder;
+use tokio::task::LocalSet;
+
+pub use config::Config;
+pub use error::{Error, Result};
+
+/// Reads and checks a configuration, with the certificates it names.
+pub fn check(path: &Path) -> Result<Config> {
+    let config = Config::load(path)?;
+    config.listens.iter().try_for_each(|listen| tls::Ends::load(listen).map(drop))?;
+    Ok(config)
+}
+
+/// Serves what the file says until `stop` is ready. `ready` is told where the gate listens, in the order of the file.
+/// The file is read again on SIGHUP and when it changes.
+pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Output = ()>) -> Result<()> {
+    let failed = |source| Error::System { what: "starting the runtime", source };
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    LocalSet::new().block_on(&runtime, async {
+        let seen = reload::state_of(path);
+        let gate = gate::Gate::open(&check(path)?)?;
+        ready(&gate.addresses());
+        tokio::select! {
+            () = reload::watch(path, seen, &gate) => {}
+            () = stop => {}
+        }
+        Ok(())
+    })
+}
+
+/// Ready when the process is told to end: SIGTERM or SIGINT.
+pub async fn told_to_end() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}

@@ -1,0 +1,95 @@
+//! One address: accepts clients and gives each a task that speaks the listener's protocol.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::{JoinHandle, spawn_local};
+
+use crate::config::{Listen, Protocol};
+use crate::error::{Error, Result};
+use crate::gate::Gate;
+use crate::rpc;
+use crate::s3;
+use crate::shares::Shares;
+use crate::tls::Ends;
+
+/// How long accepting rests after it failed: mostly there are too many open files.
+const REST: Duration = Duration::from_millis(50);
+const BACKLOG: u32 = 4096;
+
+/// Dropping it ends accepting; connections stay.
+pub(crate) struct Listener {
+    named: String,
+    address: SocketAddr,
+    socket: Rc<TcpListener>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+/// What every connection of a listener needs.
+pub(crate) struct Door {
+    pub gate: Rc<Gate>,
+    pub listen: Listen,
+    pub ends: Ends,
+    pub shares: Rc<Shares>,
+}
+
+impl Listener {
+    pub fn bind(named: &str) -> Result<Listener> {
+        let failed = |source| Error::Listen { address: named.to_owned(), source };
+        let socket = bind(named).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
+        Ok(Listener { named: named.to_owned(), address, socket: Rc::new(socket), accepting: None })
+    }
+
+    /// As the file writes it.
+    pub fn named(&self) -> &str {
+        &self.named
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves clients that come from now on so.
+    pub fn serve(&mut self, gate: &Rc<Gate>, listen: &Listen, ends: Ends, shares: Rc<Shares>) {
+        self.stop();
+        let door = Rc::new(Door { gate: gate.clone(), listen: listen.clone(), ends, shares });
+        self.accepting = Some(spawn_local(accept_for_ever(self.socket.clone(), door)));
+    }
+
+    fn stop(&mut self) {
+        self.accepting.take().inspect(JoinHandle::abort);
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn bind(named: &str) -> std::io::Result<TcpListener> {
+    let socket = std::net::TcpListener::bind(named)?;
+    // Asked again, only the length of the queue changes.
+    rustix::net::listen(&socket, BACKLOG as i32)?;
+    socket.set_nonblocking(true)?;
+    TcpListener::from_std(socket)
+}
+
+async fn accept_for_ever(socket: Rc<TcpListener>, door: Rc<Door>) {
+    loop {
+        match socket.accept().await {
+            Ok((client, peer)) => drop(spawn_local(serve(door.clone(), client, peer))),
+            Err(_) => tokio::time::sleep(REST).await,
+        }
+    }
+}
+
+async fn serve(door: Rc<Door>, client: TcpStream, peer: SocketAddr) {
+    match door.listen.protocol {
+        Protocol::S3 => s3::serve(&door, client, peer).await,
+        Protocol::Nfs | Protocol::Gluster => rpc::serve(&door, client, peer).await,
+    }
+}

@@ -1,0 +1,237 @@
+//! What is counted while the gate serves, and how it is shown: pages for Prometheus and `thalweg gate top`, and a line
+//! a minute on standard error.
+//!
+//! Whoever moves bytes adds to an application's counters (`applications.rs`); nothing here is on their way. Ten times
+//! a second it is looked who has something outstanding, once a second the counters are marked.
+
+pub mod histogram;
+mod line;
+mod page;
+mod process;
+mod server;
+mod status;
+mod wanted;
+mod window;
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+use tokio::task::{JoinHandle, spawn_local};
+use tokio::time::MissedTickBehavior;
+
+pub use histogram::Histogram;
+use process::Process;
+use server::Page;
+use status::{ApplicationStatus, Distribution, ExchangeStatus, ServerStatus, Status, share_out};
+use window::{Reading, Window};
+
+use crate::applications::{Application, Applications};
+use crate::error::{Error, Result};
+use crate::exchange::Link;
+use crate::shares::Shares;
+
+const GLANCE: Duration = Duration::from_millis(100);
+const GLANCES_A_MARK: u32 = 10;
+/// What recent figures span, in marks.
+const LIVE_MARKS: usize = 5;
+const LINE: Duration = Duration::from_secs(60);
+
+/// Lives as long as the gate; what it watches may change.
+pub(crate) struct Metrics {
+    began: Instant,
+    applications: Rc<Applications>,
+    link: Rc<Link>,
+    shares: RefCell<Vec<Rc<Shares>>>,
+    live: RefCell<Window>,
+    minute: RefCell<Window>,
+    served: RefCell<Option<Served>>,
+    /// The task that looks and marks, once it has begun.
+    is_recording: Cell<bool>,
+}
+
+/// Where pages are served. Dropping it ends that.
+struct Served {
+    /// As the file has it.
+    asked: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// An address that is to be served; nothing has changed yet.
+pub(crate) enum Door {
+    Same,
+    Other(Option<(SocketAddr, TcpListener)>),
+}
+
+impl Metrics {
+    pub fn new(applications: Rc<Applications>, link: Rc<Link>) -> Rc<Self> {
+        Rc::new(Metrics {
+            began: Instant::now(),
+            applications,
+            link,
+            shares: RefCell::default(),
+            live: RefCell::new(Window::new(LIVE_MARKS)),
+            minute: RefCell::new(Window::new(1)),
+            served: RefCell::default(),
+            is_recording: Cell::new(false),
+        })
+    }
+
+    /// What can fail of serving the pages at another address, or nowhere.
+    pub fn bind(&self, asked: Option<SocketAddr>) -> Result<Door> {
+        if self.served.borrow().as_ref().map(|served| served.asked) == asked {
+            return Ok(Door::Same);
+        }
+        let Some(asked) = asked else { return Ok(Door::Other(None)) };
+        let failed = |source| Error::Listen { address: asked.to_string(), source };
+        let listener = std::net::TcpListener::bind(asked).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let listener = TcpListener::from_std(listener).map_err(failed)?;
+        Ok(Door::Other(Some((asked, listener))))
+    }
+
+    /// Watches these servers, and shows what is behind this door. Must be called within a `LocalSet`.
+    pub fn serve(self: &Rc<Self>, door: Door, shares: Vec<Rc<Shares>>) {
+        *self.shares.borrow_mut() = shares;
+        if !self.is_recording.replace(true) {
+            spawn_local(self.clone().record_for_ever());
+        }
+        let Door::Other(listener) = door else { return };
+        let metrics = self.clone();
+        let find: Rc<dyn Fn(&str) -> Option<Page>> = Rc::new(move |path| metrics.find(path));
+        *self.served.borrow_mut() = listener.map(|(asked, listener)| {
+            let address = listener.local_addr().unwrap_or(asked);
+            eprintln!("thalweg gate: metrics at http://{address}/metrics");
+            Served { asked, task: spawn_local(server::serve(listener, find)) }
+        });
+    }
+
+    fn find(&self, path: &str) -> Option<Page> {
+        let status = || self.status(&self.live.borrow());
+        match path {
+            "/metrics" => Some(Page { content_type: page::CONTENT_TYPE, body: page::page(&status()) }),
+            "/status.json" => {
+                Some(Page { content_type: "application/json", body: format!("{}\n", status().to_json()) })
+            }
+            _ => None,
+        }
+    }
+
+    async fn record_for_ever(self: Rc<Self>) {
+        let mut ticks = tokio::time::interval(GLANCE);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut line_due = self.began;
+        loop {
+            for _ in 0..GLANCES_A_MARK {
+                ticks.tick().await;
+                self.glance();
+            }
+            let readings = self.readings();
+            let at = self.began.elapsed();
+            self.live.borrow_mut().mark(at, readings.iter().cloned());
+            if Instant::now() >= line_due {
+                line_due = Instant::now() + LINE;
+                self.minute.borrow_mut().mark(at, readings);
+                let said = line::line(&self.status(&self.minute.borrow()));
+                said.iter().for_each(|line| eprintln!("{line}"));
+            }
+        }
+    }
+
+    fn glance(&self) {
+        let all = self.applications.all();
+        let is_busy = |a: &&Rc<Application>| a.counters.queued.get() + a.counters.in_service.get() > 0;
+        let busy: Vec<&Rc<str>> = all.iter().filter(is_busy).map(|application| application.name()).collect();
+        self.live.borrow_mut().glance(busy.iter().copied());
+        self.minute.borrow_mut().glance(busy);
+    }
+
+    fn readings(&self) -> Vec<(Rc<str>, Reading)> {
+        let charged = self.charged();
+        let read = |application: &Rc<Application>| {
+            let counters = &application.counters;
+            let reading = Reading {
+                charged_bytes: charged.get(application.name()).copied().unwrap_or(0),
+                up_bytes: counters.up_bytes.get(),
+                down_bytes: counters.down_bytes.get(),
+                requests: counters.requests.get(),
+                latencies: counters.latencies.counts(),
+            };
+            (application.name().clone(), reading)
+        };
+        self.applications.all().iter().map(read).collect()
+    }
+
+    /// At all servers together.
+    fn charged(&self) -> HashMap<Rc<str>, u64> {
+        let mut charged = HashMap::new();
+        for (name, bytes) in self.shares.borrow().iter().flat_map(|shares| shares.charged()) {
+            *charged.entry(name).or_default() += bytes;
+        }
+        charged
+    }
+
+    fn status(&self, window: &Window) -> Status {
+        let charged = self.charged();
+        let mut late: HashMap<Rc<str>, u64> = HashMap::new();
+        for (name, count, _) in self.shares.borrow().iter().flat_map(|shares| shares.late()) {
+            *late.entry(name).or_default() += count;
+        }
+        let show = |application: &Rc<Application>| {
+            let count = |counts: &HashMap<Rc<str>, u64>| counts.get(application.name()).copied().unwrap_or(0);
+            self.application_status(application, count(&charged), count(&late))
+        };
+        let mut applications: Vec<ApplicationStatus> = self.applications.all().iter().map(show).collect();
+        share_out(&mut applications, window);
+        let mut servers: Vec<ServerStatus> = self.shares.borrow().iter().map(|shares| server_status(shares)).collect();
+        servers.sort_by(|a, b| a.name.cmp(&b.name));
+        Status {
+            up: self.began.elapsed(),
+            window_s: window.seconds(),
+            process: Process::now(),
+            applications,
+            servers,
+            exchange: ExchangeStatus { live_peers: self.link.live_peers(), traffic: self.link.traffic() },
+        }
+    }
+
+    fn application_status(&self, application: &Application, charged_bytes: u64, late: u64) -> ApplicationStatus {
+        let counters = &application.counters;
+        let group = application.group();
+        ApplicationStatus {
+            name: application.name().clone(),
+            weight: application.weight(),
+            group: group.map(|group| (group.clone(), self.applications.group_weight(&group))),
+            up_bytes: counters.up_bytes.get(),
+            down_bytes: counters.down_bytes.get(),
+            charged_bytes,
+            requests: counters.requests.get(),
+            queued: counters.queued.get(),
+            in_service: counters.in_service.get(),
+            late,
+            latencies: distribution(&counters.latencies),
+            waits: distribution(&counters.waits),
+            recent: Default::default(),
+            wanted: 0.0,
+            got: 0.0,
+        }
+    }
+}
+
+fn distribution(histogram: &Histogram) -> Distribution {
+    Distribution { buckets: histogram.buckets().collect(), total: histogram.total() }
+}
+
+fn server_status(shares: &Shares) -> ServerStatus {
+    let (depth_bytes, in_flight_bytes) = shares.depth_bytes();
+    ServerStatus { name: shares.server().into(), depth_bytes, in_flight_bytes }
+}

@@ -1,0 +1,78 @@
+//! The line a minute on standard error: what each application should have got, what it got, how fast and how soon.
+
+use std::fmt::Write;
+
+use super::status::Status;
+
+/// More are only counted.
+const MOST_NAMED: usize = 8;
+
+/// None when nothing happened: a gate that nobody uses is silent.
+pub fn line(status: &Status) -> Option<String> {
+    let mut busy: Vec<_> = status.applications.iter().filter(|application| application.got > 0.0).collect();
+    busy.sort_by(|a, b| b.got.total_cmp(&a.got).then_with(|| a.name.cmp(&b.name)));
+    let bytes_per_s: f64 = busy.iter().map(|a| a.recent.up_bytes_per_s + a.recent.down_bytes_per_s).sum();
+    let mut line = format!("thalweg gate: {:.0} s, {}", status.window_s, speed(bytes_per_s));
+    for application in busy.iter().take(MOST_NAMED) {
+        let recent = &application.recent;
+        // Writing to a string does not fail, here and below.
+        let _ = write!(
+            line,
+            "; {} {:.1} % of {:.1} %, {} read, {} written",
+            application.name,
+            application.got * 100.0,
+            application.wanted * 100.0,
+            speed(recent.down_bytes_per_s),
+            speed(recent.up_bytes_per_s),
+        );
+        if let Some(p99) = recent.p99 {
+            let _ = write!(line, ", p99 {:.1} ms", p99.as_secs_f64() * 1e3);
+        }
+    }
+    if busy.len() > MOST_NAMED {
+        let _ = write!(line, "; {} more", busy.len() - MOST_NAMED);
+    }
+    (!busy.is_empty()).then_some(line)
+}
+
+fn speed(bytes_per_s: f64) -> String {
+    format!("{:.1} MB/s", bytes_per_s / 1e6)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::status::tests::application;
+    use super::super::status::{ApplicationStatus, ExchangeStatus};
+    use super::super::window::Recent;
+    use super::*;
+
+    fn busy(name: &str, got: f64) -> ApplicationStatus {
+        let p99 = Some(Duration::from_micros(12_300));
+        let recent = Recent { up_bytes_per_s: got * 100e6, down_bytes_per_s: 1e6, p99, ..Recent::default() };
+        ApplicationStatus { got, wanted: 0.5, recent, ..application(name, 1) }
+    }
+
+    fn status(applications: Vec<ApplicationStatus>) -> Status {
+        let exchange = ExchangeStatus { live_peers: 0, traffic: Default::default() };
+        let (up, window_s) = (Duration::ZERO, 60.0);
+        Status { up, window_s, process: Default::default(), applications, servers: Vec::new(), exchange }
+    }
+
+    #[test]
+    fn the_busiest_come_first_and_the_idle_not_at_all() {
+        let line = line(&status(vec![application("idle", 1), busy("genome", 0.25), busy("climate", 0.75)])).unwrap();
+        let expected = "thalweg gate: 60 s, 102.0 MB/s; \
+                        climate 75.0 % of 50.0 %, 1.0 MB/s read, 75.0 MB/s written, p99 12.3 ms; \
+                        genome 25.0 % of 50.0 %, 1.0 MB/s read, 25.0 MB/s written, p99 12.3 ms";
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn a_gate_that_nobody_uses_is_silent_and_a_crowd_is_counted() {
+        assert_eq!(line(&status(vec![application("idle", 1)])), None);
+        let crowd = (0..20).map(|number| busy(&number.to_string(), 0.05)).collect();
+        assert!(line(&status(crowd)).unwrap().ends_with("; 12 more"));
+    }
+}

@@ -1,0 +1,236 @@
+//! The Prometheus page: text format 0.0.4, <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+//!
+//! Names are `thalweg_gate_…` with the unit last; an application is a label. Histograms have a bucket a doubling from
+//! 64 µs to half an hour, a quarter of what the gate itself keeps.
+
+use std::fmt::{Display, Write};
+use std::time::Duration;
+
+use super::status::{ApplicationStatus, Distribution, Status};
+
+pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+const SHORTEST_BUCKET: Duration = Duration::from_micros(64);
+const DOUBLINGS: u32 = 25;
+
+pub fn page(status: &Status) -> String {
+    let mut page = Page(String::new());
+    page.totals(status);
+    page.present(status);
+    page.distributions(status);
+    page.servers(status);
+    page.exchange(status);
+    page.process(status);
+    page.0
+}
+
+struct Page(String);
+
+impl Page {
+    fn totals(&mut self, status: &Status) {
+        self.family("bytes_total", "counter", "Bytes of bodies and calls that passed, by application and direction.");
+        for application in &status.applications {
+            for (direction, bytes) in [("written", application.up_bytes), ("read", application.down_bytes)] {
+                self.sample("bytes_total", &[("application", &*application.name), ("direction", direction)], bytes);
+            }
+        }
+        let applications = |page: &mut Self, name, kind, help, value: fn(&ApplicationStatus) -> f64| {
+            page.by_application(status, name, kind, help, value);
+        };
+        applications(self, "charged_bytes_total", "counter", "Bytes counted against shares.", |a| {
+            a.charged_bytes as f64
+        });
+        applications(self, "requests_total", "counter", "Operations begun.", |a| a.requests as f64);
+        applications(self, "deadlines_missed_total", "counter", "Turns that came too late.", |a| a.late as f64);
+    }
+
+    fn present(&mut self, status: &Status) {
+        self.by_application(status, "queued_turns", "gauge", "Turns waited for now.", |a| a.queued as f64);
+        self.by_application(status, "served_turns", "gauge", "Turns taken and not complete now.", |a| {
+            a.in_service as f64
+        });
+        self.by_application(status, "weight", "gauge", "Weight, within the group if there is one.", |a| {
+            a.weight.into()
+        });
+        let help = "Part of the bandwidth due by the weights of those that wanted some in the last seconds.";
+        self.by_application(status, "share_wanted_ratio", "gauge", help, |a| a.wanted);
+        let help = "Part of the bandwidth that was got in the last seconds.";
+        self.by_application(status, "share_got_ratio", "gauge", help, |a| a.got);
+    }
+
+    fn by_application(
+        &mut self,
+        status: &Status,
+        name: &str,
+        kind: &str,
+        help: &str,
+        value: impl Fn(&ApplicationStatus) -> f64,
+    ) {
+        self.family(name, kind, help);
+        for application in &status.applications {
+            self.sample(name, &[("application", &*application.name)], value(application));
+        }
+    }
+
+    fn distributions(&mut self, status: &Status) {
+        self.family("request_seconds", "histogram", "From an operation's beginning until its answer had passed.");
+        for application in &status.applications {
+            self.histogram("request_seconds", &application.name, &application.latencies);
+        }
+        self.family("wait_seconds", "histogram", "From asking for a turn until it began.");
+        for application in &status.applications {
+            self.histogram("wait_seconds", &application.name, &application.waits);
+        }
+    }
+
+    fn histogram(&mut self, name: &str, application: &str, distribution: &Distribution) {
+        let mut buckets = distribution.buckets.iter().peekable();
+        let mut count = 0;
+        let bucket = format!("{name}_bucket");
+        for doubling in 0..=DOUBLINGS {
+            let end = SHORTEST_BUCKET * (1 << doubling);
+            while let Some((_, more)) = buckets.next_if(|(upper_end, _)| *upper_end <= end) {
+                count += more;
+            }
+            let end = end.as_secs_f64().to_string();
+            self.sample(&bucket, &[("application", application), ("le", &end)], count);
+        }
+        count += buckets.map(|(_, more)| more).sum::<u64>();
+        self.sample(&bucket, &[("application", application), ("le", "+Inf")], count);
+        self.sample(&format!("{name}_sum"), &[("application", application)], distribution.total.as_secs_f64());
+        self.sample(&format!("{name}_count"), &[("application", application)], count);
+    }
+
+    fn servers(&mut self, status: &Status) {
+        self.family("depth_bytes", "gauge", "Most bytes that are to be outstanding at a server.");
+        for server in &status.servers {
+            self.sample("depth_bytes", &[("server", &*server.name)], server.depth_bytes);
+        }
+        self.family("in_flight_bytes", "gauge", "Bytes outstanding at a server.");
+        for server in &status.servers {
+            self.sample("in_flight_bytes", &[("server", &*server.name)], server.in_flight_bytes);
+        }
+    }
+
+    fn exchange(&mut self, status: &Status) {
+        let traffic = &status.exchange.traffic;
+        self.family("exchange_live_peers", "gauge", "Other gates heard of within a second.");
+        self.sample("exchange_live_peers", &[], status.exchange.live_peers);
+        self.family("exchange_packets_total", "counter", "Packets between gates.");
+        for (fate, count) in [("sent", traffic.sent), ("received", traffic.received), ("refused", traffic.refused)] {
+            self.sample("exchange_packets_total", &[("fate", fate)], count);
+        }
+        self.family("exchange_sent_bytes_total", "counter", "Bytes of packets to other gates.");
+        self.sample("exchange_sent_bytes_total", &[], traffic.sent_bytes);
+    }
+
+    fn process(&mut self, status: &Status) {
+        self.family("up_seconds", "gauge", "Since the gate began.");
+        self.sample("up_seconds", &[], status.up.as_secs_f64());
+        self.family("cpu_seconds_total", "counter", "Processor time of the gate.");
+        self.sample("cpu_seconds_total", &[], status.process.cpu.as_secs_f64());
+        self.family("resident_bytes", "gauge", "Memory of the gate.");
+        self.sample("resident_bytes", &[], status.process.resident_bytes);
+    }
+
+    fn family(&mut self, name: &str, kind: &str, help: &str) {
+        // Writing to a string does not fail, here and below.
+        let _ = writeln!(self.0, "# HELP thalweg_gate_{name} {help}\n# TYPE thalweg_gate_{name} {kind}");
+    }
+
+    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
+        let _ = write!(self.0, "thalweg_gate_{name}");
+        for (number, (label, text)) in labels.iter().enumerate() {
+            let before = if number == 0 { '{' } else { ',' };
+            let _ = write!(self.0, "{before}{label}=\"{}\"", escaped(text));
+        }
+        let after = if labels.is_empty() { "" } else { "}" };
+        let _ = writeln!(self.0, "{after} {value}");
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{HashMap, HashSet};
+
+    use super::super::histogram::Histogram;
+    use super::super::status::tests::application;
+    use super::super::status::{ExchangeStatus, ServerStatus};
+    use super::*;
+
+    fn status() -> Status {
+        let latencies = Histogram::default();
+        [1, 70, 70, 5_000, 3_000_000_000_000].iter().for_each(|us| latencies.note(Duration::from_micros(*us)));
+        let mut climate = application("climate", 16);
+        climate.latencies = Distribution { buckets: latencies.buckets().collect(), total: Duration::from_millis(6) };
+        climate.up_bytes = 1 << 60;
+        Status {
+            up: Duration::from_secs(7),
+            window_s: 5.0,
+            process: Default::default(),
+            applications: vec![climate, application("a \"b\" \\ c\nd", 1)],
+            servers: vec![ServerStatus { name: "127.0.0.1:9000".into(), depth_bytes: 1, in_flight_bytes: 0 }],
+            exchange: ExchangeStatus { live_peers: 1, traffic: Default::default() },
+        }
+    }
+
+    /// Name with labels, and value, of a line; as strict as Prometheus about names, labels and numbers.
+    fn sample(line: &str) -> (&str, &str, f64) {
+        let (series, value) = line.rsplit_once(' ').expect("a value behind a blank");
+        let name = series.split('{').next().expect("split gives one at least");
+        assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
+        let labels = series[name.len()..].trim_start_matches('{').trim_end_matches('}');
+        for label in labels.split("\",").filter(|label| !label.is_empty()) {
+            let (label, text) = label.split_once("=\"").expect("label and value");
+            assert!(label.bytes().all(|byte| byte.is_ascii_lowercase()), "{line}");
+            assert!(!text.contains('\n'), "{line}");
+        }
+        (name, series, value.parse().expect("a number"))
+    }
+
+    fn family<'a>(name: &'a str, kinds: &HashMap<&str, &str>) -> &'a str {
+        let ends = ["_bucket", "_sum", "_count"].iter().filter_map(|end| name.strip_suffix(end));
+        ends.into_iter().find(|base| kinds.get(base) == Some(&"histogram")).unwrap_or(name)
+    }
+
+    #[test]
+    fn every_sample_follows_its_own_family_and_no_series_comes_twice() {
+        let page = page(&status());
+        let (mut kinds, mut current, mut seen) = (HashMap::new(), "", HashSet::new());
+        for line in page.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = rest.split_once(' ').expect("name and kind");
+                assert!(kinds.insert(name, kind).is_none(), "{name} comes twice");
+                assert_eq!(name.ends_with("_total"), kind == "counter", "{name}");
+                current = name;
+            } else if !line.starts_with("# HELP ") {
+                let (name, series, value) = sample(line);
+                assert_eq!(family(name, &kinds), current, "{line}");
+                assert!(seen.insert(series), "{series} comes twice");
+                assert!(value >= 0.0);
+            }
+        }
+        assert!(kinds.len() >= 15 && page.ends_with('\n'));
+    }
+
+    #[test]
+    fn buckets_only_grow_and_the_last_has_all() {
+        let page = page(&status());
+        let is_climate = |line: &&str| line.starts_with("thalweg_gate_request_seconds_bucket{application=\"climate\"");
+        let counts: Vec<f64> = page.lines().filter(is_climate).map(|line| sample(line).2).collect();
+        assert!(counts.is_sorted() && counts.len() == DOUBLINGS as usize + 2, "{counts:?}");
+        assert_eq!((counts[0], counts[1], counts[counts.len() - 2], counts[counts.len() - 1]), (1.0, 3.0, 4.0, 5.0));
+        assert!(page.contains("thalweg_gate_request_seconds_count{application=\"climate\"} 5\n"));
+    }
+
+    #[test]
+    fn large_counters_keep_every_byte_and_odd_names_are_escaped() {
+        let page = page(&status());
+        assert!(page.contains("{application=\"climate\",direction=\"written\"} 1152921504606846976\n"), "{page}");
+        assert!(page.contains(r#"thalweg_gate_weight{application="a \"b\" \\ c\nd"} 1"#));
+    }
+}

@@ -1,0 +1,73 @@
+//! ONC RPC (RFC 5531): NFS version 3 and the bricks of GlusterFS, whose calls are scheduled one by one.
+//!
+//! What is waited for is a call's turn: READ and WRITE are queued by the application they belong to, everything else
+//! passes. Decoders ([`record`], [`call`], [`nfs`], [`gluster`]) are pure; [`connection`] moves the bytes.
+//! `docs/gate.md` says what is scheduled, how applications are told apart, and the limits.
+
+mod budget;
+pub mod call;
+mod connection;
+pub mod gluster;
+mod in_service;
+mod intake;
+pub mod nfs;
+pub mod operation;
+mod outbound;
+pub mod record;
+mod replies;
+mod server_side;
+mod streams;
+mod write_order;
+mod xdr;
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use tokio::net::{TcpStream, lookup_host};
+
+use crate::listener::Door;
+use crate::socket;
+
+pub(crate) use budget::Budget;
+use connection::{Connection, Ending, Result};
+use streams::Streams;
+
+/// Serves one client to its end; says in one line why, if that was no proper one.
+pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, address: SocketAddr) {
+    match connect_and_serve(door, client, address).await {
+        // Clients and servers come and go.
+        Ok(()) => {}
+        Err(Ending::Broken(error)) if is_a_peer_gone(&error) => {}
+        Err(ending) => eprintln!("thalweg gate: {address} to {}: closed: {ending}", door.listen.upstream),
+    }
+}
+
+async fn connect_and_serve(door: &Rc<Door>, client: TcpStream, address: SocketAddr) -> Result<()> {
+    socket::prepare(&client)?;
+    let server = match connect(&door.listen.upstream, address).await {
+        Ok(server) => server,
+        Err(error) => {
+            // The client sees what it would see of a server that is not there.
+            client.set_zero_linger()?;
+            return Err(error.into());
+        }
+    };
+    Connection::serve(door.clone(), Streams::new(door.clone(), address.ip()), client, server).await
+}
+
+async fn connect(server: &str, client: SocketAddr) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the server's name has no address");
+    for server in lookup_host(server).await? {
+        match server_side::connect(server, client).await {
+            Ok(stream) => return socket::prepare(&stream).map(|()| stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn is_a_peer_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected};
+    matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected)
+}

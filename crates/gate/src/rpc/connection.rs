@@ -1,0 +1,286 @@
+//! One client's connection and the gate's own to the server: calls one way, replies the other.
+//!
+//! Three parts take turns in one task. Calls are taken from the client as they come, up to its window, so that all it
+//! has outstanding stands in the scheduler's queues; a READ or WRITE leaves when its turn comes, all else at once.
+//! Replies pass in pieces as they are read, and end the turn of the call they answer. Bytes are never changed, but for
+//! what an NFS server offers per transfer, if the configuration lowers that.
+
+use std::cell::{Cell, RefCell};
+use std::io;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, interval, timeout};
+
+use crate::listener::Door;
+
+use super::budget::{Held, Window};
+use super::call::{Call, Caller};
+use super::in_service::{InService, Serving};
+use super::intake::Intake;
+use super::operation::Operation;
+use super::outbound::{Flushed, Outbound};
+use super::record::{self, Malformed};
+use super::replies::Replies;
+use super::streams::Streams;
+use super::write_order::WriteOrder;
+
+/// A client with so many calls waiting is not read from until some have left.
+pub const MAX_QUEUED_CALLS: usize = 1024;
+/// A peer that takes nothing for so long, though there is something for it, stalls: its turns go to others.
+const STALL: Duration = Duration::from_millis(100);
+/// How long a client is listened to after its server has ended: closing with its bytes unread would take from it what
+/// the server said last.
+const LINGER: Duration = Duration::from_secs(2);
+const SWEEP: Duration = Duration::from_secs(5);
+/// What stands before the data of a call at most (bytes).
+const HEAD_BYTES: u64 = 2 << 10;
+/// As much of a call in several fragments as is looked at (bytes); a handshake is the longest.
+const MESSAGE_BYTES: usize = 64 << 10;
+
+/// Why a connection ends before both sides have said all they had to say.
+#[derive(Debug, thiserror::Error)]
+pub enum Ending {
+    #[error("{0}")]
+    Broken(#[from] io::Error),
+    #[error("the {from} sent {why}")]
+    Malformed { from: &'static str, why: Malformed },
+    #[error(
+        "a call of {bytes} bytes is above the memory for waiting calls ({limit_bytes}): \
+         raise `call_memory`, or lower `max_transfer`"
+    )]
+    TooLong { bytes: usize, limit_bytes: usize },
+}
+
+pub type Result<T> = std::result::Result<T, Ending>;
+
+pub struct Connection {
+    pub(super) door: Rc<Door>,
+    pub(super) client: TcpStream,
+    pub(super) server: TcpStream,
+    pub(super) in_service: RefCell<InService>,
+    /// Calls whose replies are to be changed.
+    pub(super) to_change: RefCell<Vec<u32>>,
+    streams: RefCell<Streams>,
+    window: Rc<Window>,
+    outbound: RefCell<Outbound>,
+    to_send: Notify,
+    writes: RefCell<WriteOrder<Held>>,
+    /// Calls that wait for their turns.
+    queued: Cell<usize>,
+    left_queue: Notify,
+    client_ended: Cell<bool>,
+    /// Directions in which nothing moves.
+    stalls: Cell<u32>,
+    moves_again: Notify,
+}
+
+impl Connection {
+    /// Serves the client until it and the server have ended. Whatever is queued or in service when it breaks is dropped,
+    /// which withdraws the one and gives back the other.
+    pub async fn serve(door: Rc<Door>, streams: Streams, client: TcpStream, server: TcpStream) -> Result<()> {
+        let connection = Rc::new(Connection {
+            window: Window::new(door.gate.call_memory.clone()),
+            door,
+            client,
+            server,
+            in_service: RefCell::default(),
+            to_change: RefCell::default(),
+            streams: RefCell::new(streams),
+            outbound: RefCell::default(),
+            to_send: Notify::new(),
+            writes: RefCell::new(WriteOrder::new()),
+            queued: Cell::new(0),
+            left_queue: Notify::new(),
+            client_ended: Cell::new(false),
+            stalls: Cell::new(0),
+            moves_again: Notify::new(),
+        });
+        let ended = connection.run().await;
+        if ended.is_err() {
+            // Whoever is left learns it as from a peer that broke, not as a proper end.
+            let _ = (connection.client.set_zero_linger(), connection.server.set_zero_linger());
+        }
+        ended
+    }
+
+    async fn run(self: &Rc<Self>) -> Result<()> {
+        tokio::select! {
+            broken = self.pass_calls() => return broken,
+            ended = Replies::new(self).pass() => ended?,
+            never = self.sweep() => return never,
+        }
+        // The server has ended: what it has and what waits for it will not be answered.
+        self.in_service.borrow_mut().clear();
+        let drained = timeout(LINGER, drain(&self.client)).await;
+        drained.unwrap_or(Ok(())).map_err(Ending::from)
+    }
+
+    /// Returns only when it breaks: after the client's last call the server may still have replies to give.
+    async fn pass_calls(self: &Rc<Self>) -> Result<()> {
+        tokio::try_join!(self.receive_calls(), self.send_calls())?;
+        std::future::pending().await
+    }
+
+    /// Forgets calls that nobody answers.
+    async fn sweep<T>(&self) -> T {
+        let mut ticks = interval(SWEEP);
+        loop {
+            let now = ticks.tick().await;
+            self.in_service.borrow_mut().give_up(now);
+        }
+    }
+
+    async fn receive_calls(self: &Rc<Self>) -> Result<()> {
+        let mut intake = Intake::new();
+        let mut waiting = JoinSet::new();
+        while let Some(record) = intake.next(&self.client, &self.window).await? {
+            self.take(record, &mut waiting);
+            while waiting.try_join_next().is_some() {}
+            while self.queued.get() >= MAX_QUEUED_CALLS {
+                self.left_queue.notified().await;
+            }
+        }
+        while waiting.join_next().await.is_some() {}
+        self.client_ended.set(true);
+        self.to_send.notify_one();
+        Ok(())
+    }
+
+    /// Queues the call or lets it pass.
+    fn take(self: &Rc<Self>, record: Held, waiting: &mut JoinSet<()>) {
+        let Some((xid, caller, operation)) = understood(&record) else { return self.send(record) };
+        match operation {
+            Operation::Read { bytes } => {
+                let cost_bytes = bytes.min(record::MAX_RECORD_BYTES as u64);
+                let queued = Queued { xid, cost_bytes, expected_bytes: Some(cost_bytes), write: None };
+                self.queue(queued, caller, record, waiting);
+            }
+            Operation::Write { bytes } => {
+                // A call that brings more than it says is charged for what it brings.
+                let brought_bytes = record.bytes().len() as u64;
+                let cost_bytes = bytes.clamp(brought_bytes.saturating_sub(HEAD_BYTES), brought_bytes);
+                let write = Some(self.writes.borrow_mut().queued());
+                self.queue(Queued { xid, cost_bytes, expected_bytes: None, write }, caller, record, waiting);
+            }
+            Operation::AfterWrites => {
+                let passes = self.writes.borrow_mut().follow(record);
+                passes.into_iter().for_each(|record| self.send(record));
+            }
+            Operation::FileSystemInfo => {
+                let mut expected = self.to_change.borrow_mut();
+                if expected.len() < MAX_QUEUED_CALLS {
+                    expected.push(xid);
+                }
+                drop(expected);
+                self.send(record);
+            }
+            Operation::Attach { volume } => {
+                self.streams.borrow_mut().attached(volume);
+                self.send(record);
+            }
+            Operation::Other => self.send(record),
+        }
+    }
+
+    fn queue(self: &Rc<Self>, call: Queued, caller: Caller, record: Held, waiting: &mut JoinSet<()>) {
+        self.queued.set(self.queued.get() + 1);
+        let stream = self.streams.borrow_mut().of(caller);
+        let came = Instant::now();
+        let mut in_queue = stream.turn(call.cost_bytes, None);
+        let connection = self.clone();
+        waiting.spawn_local(async move {
+            let mut turn = in_queue.await;
+            while connection.stalls.get() > 0 {
+                // Given back: nothing would come of it now.
+                drop(turn);
+                connection.moves_again.notified().await;
+                in_queue = stream.turn(call.cost_bytes, None);
+                turn = in_queue.await;
+            }
+            connection.queued.set(connection.queued.get() - 1);
+            connection.left_queue.notify_one();
+            let Queued { xid, cost_bytes, expected_bytes, write } = call;
+            let serving = Serving { xid, turn, expected_bytes, cost_bytes, came, sent: Instant::now() };
+            connection.in_service.borrow_mut().sent(serving);
+            connection.send(record);
+            let followers = write.map(|number| connection.writes.borrow_mut().sent(number));
+            followers.into_iter().flatten().for_each(|record| connection.send(record));
+        });
+    }
+
+    fn send(&self, record: Held) {
+        self.outbound.borrow_mut().push(record);
+        self.to_send.notify_one();
+    }
+
+    async fn send_calls(&self) -> Result<()> {
+        loop {
+            let flushed = self.outbound.borrow_mut().flush(&self.server)?;
+            match flushed {
+                Flushed::Blocked => self.until_it_moves(self.server.writable()).await?,
+                Flushed::All if self.client_ended.get() => break,
+                Flushed::All => self.to_send.notified().await,
+            }
+        }
+        shut_sending(&self.server)
+    }
+
+    /// Waits until a peer takes bytes again. One that does not for long keeps no turns meanwhile.
+    pub(super) async fn until_it_moves(&self, moves: impl Future<Output = io::Result<()>>) -> Result<()> {
+        tokio::pin!(moves);
+        match timeout(STALL, &mut moves).await {
+            Ok(moved) => moved?,
+            Err(_elapsed) => {
+                self.stalls.set(self.stalls.get() + 1);
+                self.in_service.borrow_mut().release_all();
+                let moved = moves.await;
+                self.stalls.set(self.stalls.get() - 1);
+                self.moves_again.notify_waiters();
+                moved?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn understood(record: &Held) -> Option<(u32, Caller, Operation)> {
+    let message = record::message(record.bytes(), MESSAGE_BYTES);
+    let call = Call::decode(&message)?;
+    Some((call.xid, call.caller, Operation::of(&call)))
+}
+
+/// What is known of a call that waits for its turn.
+struct Queued {
+    xid: u32,
+    cost_bytes: u64,
+    expected_bytes: Option<u64>,
+    /// Its number among the connection's writes.
+    write: Option<u64>,
+}
+
+/// Reads what comes until the end, and forgets it.
+async fn drain(stream: &TcpStream) -> io::Result<()> {
+    let mut forgotten = [0; 4096];
+    loop {
+        stream.readable().await?;
+        match stream.try_read(&mut forgotten) {
+            Ok(0) => return Ok(()),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Tells the peer that no more will come, as the other side has told the gate.
+pub(super) fn shut_sending(stream: &TcpStream) -> Result<()> {
+    match rustix::net::shutdown(stream, rustix::net::Shutdown::Write) {
+        // It has ended the connection itself meanwhile.
+        Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
+        Err(error) => Err(Ending::Broken(error.into())),
+    }
+}

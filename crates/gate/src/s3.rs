@@ -1,0 +1,61 @@
+//! The proxy for S3: HTTP/1.1 byte for byte, one connection to the server for each of a client's.
+//!
+//! Heads are read, never written anew, so that signatures hold; bodies pass in slices, each at its application's turn.
+//! What is not understood passes as it is, scheduled all the same. Begin with `connection.rs`; `requests.rs` and
+//! `responses.rs` are its two directions.
+
+mod ahead;
+pub mod body;
+pub mod chunks;
+mod connection;
+mod drain;
+pub mod head;
+mod identity;
+mod pass;
+mod pending;
+mod requests;
+mod responses;
+
+use std::io;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use tokio::net::TcpStream;
+
+use crate::listener::Door;
+use crate::socket;
+use crate::wire::Wire;
+use connection::Connection;
+
+/// A peer that has not agreed on TLS by then is gone.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Serves one client until it or the server ends.
+pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, peer: SocketAddr) {
+    let Ok(client) = with_client(door, client).await else { return };
+    match with_server(door).await {
+        Ok(server) => Connection::new(door.clone(), client, server, peer.ip()).run().await,
+        // The nearest to being refused that is left: the client has a connection already.
+        Err(_) => client.reset(),
+    }
+}
+
+async fn with_client(door: &Door, client: TcpStream) -> io::Result<Wire> {
+    socket::prepare(&client)?;
+    match &door.ends.client {
+        Some(acceptor) => tokio::time::timeout(HANDSHAKE, acceptor.accept(client)).await?.map(Wire::tls),
+        None => Ok(Wire::plain(client)),
+    }
+}
+
+async fn with_server(door: &Door) -> io::Result<Wire> {
+    let server = socket::connect(&door.listen.upstream).await?;
+    match &door.ends.server {
+        Some((connector, name)) => {
+            let agreed = tokio::time::timeout(HANDSHAKE, connector.connect(name.clone(), server)).await?;
+            agreed.map(Wire::tls)
+        }
+        None => Ok(Wire::plain(server)),
+    }
+}

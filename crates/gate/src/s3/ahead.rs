@@ -1,0 +1,45 @@
+//! The turns of one answer. While one slice is read the next is asked for: a server sends as much ahead as our window
+//! lets it, and what it works on should have its turn.
+
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use crate::shares::{Stream, Turn, Waiting};
+use crate::socket::SLICE;
+
+/// As many as the window to the server holds.
+const TURNS: u64 = 2;
+
+pub(crate) struct Ahead {
+    stream: Rc<Stream>,
+    /// The operation's own turn, which the first slice has.
+    first: Option<Turn>,
+    waiting: VecDeque<Waiting>,
+}
+
+impl Ahead {
+    pub fn new(stream: Rc<Stream>, first: Option<Turn>) -> Self {
+        Ahead { stream, first, waiting: VecDeque::new() }
+    }
+
+    /// The next slice's turn, when so many bytes are left.
+    pub async fn next(&mut self, left: u64) -> Turn {
+        let wanted = left.div_ceil(SLICE as u64).min(TURNS);
+        while u64::from(self.first.is_some()) + (self.waiting.len() as u64) < wanted {
+            self.waiting.push_back(self.stream.slice(left.min(SLICE as u64)));
+        }
+        match (self.first.take(), self.waiting.pop_front()) {
+            (Some(first), waiting) => {
+                waiting.into_iter().for_each(|waiting| self.waiting.push_front(waiting));
+                first
+            }
+            (None, Some(waiting)) => waiting.await,
+            (None, None) => unreachable!("what is left wants a turn"),
+        }
+    }
+
+    /// Nothing can be moved now: others shall have the turns.
+    pub fn give_back(&mut self) {
+        self.waiting.clear();
+    }
+}

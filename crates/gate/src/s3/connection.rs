@@ -1,0 +1,171 @@
+//! One client and its own connection to the server: two pumps, one for each direction, in one task, and how they end.
+//!
+//! Whatever ends one side ends the other likewise: a half-close is passed on as one, a reset as a reset, and a body that
+//! was cut short never looks whole.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::time::Duration;
+
+use crate::config::Facts;
+use crate::listener::Door;
+use crate::s3::drain::Drain;
+use crate::s3::pass::Broken;
+use crate::s3::pending::Pending;
+use crate::shares::{Shares, Stream};
+use crate::wire::Wire;
+
+/// How long a client may keep a connection open that its server has closed.
+const CLOSED_KEPT: Duration = Duration::from_secs(60);
+/// How long a client may take for what its server had sent before it reset the connection.
+const RESET_KEPT: Duration = Duration::from_secs(2);
+const RESET_LOOK: Duration = Duration::from_millis(5);
+const GONE_LOOK: Duration = Duration::from_millis(50);
+
+pub(crate) struct Connection {
+    pub door: Rc<Door>,
+    pub client: Wire,
+    pub server: Wire,
+    pub address: IpAddr,
+    pub drain: Drain,
+    pub pending: Pending,
+    stream: RefCell<Option<Rc<Stream>>>,
+}
+
+/// How a pump came to its end.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The reading end was closed between two messages, or where closing ends one.
+    Clean,
+    /// It was closed within a message.
+    Cut,
+    Broken(Broken),
+}
+
+/// What both sides are to see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Closed,
+    Reset,
+}
+
+impl Connection {
+    pub fn new(door: Rc<Door>, client: Wire, server: Wire, address: IpAddr) -> Self {
+        let (drain, pending) = (Drain::new(), Pending::default());
+        Connection { door, client, server, address, drain, pending, stream: RefCell::default() }
+    }
+
+    pub fn shares(&self) -> &Rc<Shares> {
+        &self.door.shares
+    }
+
+    /// The connection's stream of the application with these facts. Mostly it is that of the last request.
+    pub fn stream_of(&self, facts: &Facts<'_>) -> Rc<Stream> {
+        let application = self.door.gate.applications.of(facts);
+        let mut last = self.stream.borrow_mut();
+        match &*last {
+            Some(stream) if Rc::ptr_eq(stream.application(), &application) => stream.clone(),
+            _ => last.insert(self.shares().stream(&application)).clone(),
+        }
+    }
+
+    /// The last request's; of who never sent one only the address is known.
+    pub fn last_stream(&self) -> Rc<Stream> {
+        let last = self.stream.borrow().clone();
+        last.unwrap_or_else(|| self.stream_of(&Facts { client: Some(self.address), ..Facts::default() }))
+    }
+
+    pub async fn run(self) {
+        let ending = {
+            let drain = self.drain.run(&self.server, self.shares());
+            tokio::select! {
+                ending = self.pump() => ending,
+                () = drain => unreachable!("it runs as long as it is asked to"),
+            }
+        };
+        match ending {
+            Ending::Closed => {
+                self.client.finish().await;
+                self.server.finish().await;
+            }
+            Ending::Reset => {
+                self.server.reset();
+                self.client.reset();
+            }
+        }
+    }
+
+    async fn pump(&self) -> Ending {
+        let mut requests = pin!(self.requests());
+        let mut responses = pin!(self.responses());
+        tokio::select! {
+            end = &mut requests => self.after_requests(end, responses).await,
+            end = &mut responses => self.after_responses(end, requests).await,
+        }
+    }
+
+    async fn after_requests(&self, end: End, responses: Pin<&mut impl Future<Output = End>>) -> Ending {
+        match end {
+            End::Clean => {
+                self.server.finish().await;
+                match responses.await {
+                    End::Clean | End::Cut => Ending::Closed,
+                    End::Broken(broken) => self.broken(broken).await,
+                }
+            }
+            // A server must not take what came for all there was.
+            End::Cut | End::Broken(Broken::Reading(_)) => Ending::Reset,
+            // It may have said why it takes no more.
+            End::Broken(Broken::Writing(_)) => {
+                let _ = responses.await;
+                self.let_client_read().await;
+                Ending::Reset
+            }
+        }
+    }
+
+    async fn after_responses(&self, end: End, requests: Pin<&mut impl Future<Output = End>>) -> Ending {
+        if let End::Broken(broken) = end {
+            return self.broken(broken).await;
+        }
+        self.client.finish().await;
+        let end = tokio::select! {
+            end = requests => Some(end),
+            () = tokio::time::sleep(CLOSED_KEPT) => Some(End::Clean),
+            () = self.server_is_gone() => None,
+        };
+        if let Some(End::Clean) = end {
+            return Ending::Closed;
+        }
+        self.let_client_read().await;
+        Ending::Reset
+    }
+
+    /// A server that closed only its own direction may still read; one that is gone resets, which nobody notices who
+    /// waits for it to read.
+    async fn server_is_gone(&self) {
+        while !self.server.is_gone() {
+            tokio::time::sleep(GONE_LOOK).await;
+        }
+    }
+
+    async fn broken(&self, broken: Broken) -> Ending {
+        if let Broken::Reading(_) = broken {
+            self.let_client_read().await;
+        }
+        Ending::Reset
+    }
+
+    /// A reset drops what the client's kernel has not got yet.
+    async fn let_client_read(&self) {
+        let all_read = async {
+            while self.client.unacknowledged() > 0 {
+                tokio::time::sleep(RESET_LOOK).await;
+            }
+        };
+        let _ = tokio::time::timeout(RESET_KEPT, all_read).await;
+    }
+}

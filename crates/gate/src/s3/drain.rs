@@ -1,0 +1,175 @@
+//! What has been written to the server and not been acknowledged: a slice's turn is complete when the server's kernel
+//! has it, not when ours has.
+//!
+//! The kernel does not tell when its queue falls, it has to be asked (TIOCOUTQ). We ask right after writing, and then
+//! when the rate seen so far says that the oldest slice should be gone. Of a server that reads nothing for a while the
+//! turns are given back, so that others have them; it gets no more until it has taken all it has.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use policy::fairness::Time;
+use tokio::sync::Notify;
+
+use crate::shares::{Shares, Turn};
+use crate::socket::SLICE;
+use crate::wire::Wire;
+
+/// What may be on its way on one connection: at first and after the server took nothing, and at most. It grows as the
+/// server takes slices, so that connections that it does not read hold few turns.
+const FIRST_BYTES: u64 = SLICE as u64;
+const MOST_BYTES: u64 = 8 * SLICE as u64;
+const SHORTEST_NS: u64 = 100_000;
+const LONGEST_NS: u64 = 4_000_000;
+
+pub(crate) struct Drain {
+    /// Bytes of this connection ever written and acknowledged. With TLS the kernel's queue holds a little more than
+    /// what was written, so a slice is seen as acknowledged a little late, never early.
+    written: Cell<u64>,
+    acknowledged: Cell<u64>,
+    slices: RefCell<VecDeque<Slice>>,
+    /// Nanoseconds a byte takes, as last seen.
+    pace_ns: Cell<f64>,
+    asked_at: Cell<Time>,
+    progress_at: Cell<Time>,
+    is_stalled: Cell<bool>,
+    window_bytes: Cell<u64>,
+    /// Somebody waits in `room`.
+    is_awaited: Cell<bool>,
+    more: Notify,
+    less: Notify,
+}
+
+struct Slice {
+    /// It is gone when so many bytes are acknowledged.
+    end: u64,
+    bytes: u64,
+    turn: Turn,
+}
+
+impl Drain {
+    pub fn new() -> Self {
+        Drain {
+            written: Cell::default(),
+            acknowledged: Cell::default(),
+            slices: RefCell::default(),
+            pace_ns: Cell::new(1.0),
+            asked_at: Cell::default(),
+            progress_at: Cell::default(),
+            is_stalled: Cell::default(),
+            window_bytes: Cell::new(FIRST_BYTES),
+            is_awaited: Cell::default(),
+            more: Notify::new(),
+            less: Notify::new(),
+        }
+    }
+
+    /// These bytes have been written in this turn.
+    pub fn sent(&self, bytes: u64, turn: Turn, server: &Wire, shares: &Shares) {
+        let now = shares.clock().now();
+        if self.slices.borrow().is_empty() {
+            self.progress_at.set(now);
+            self.asked_at.set(now);
+        }
+        self.written.set(self.written.get() + bytes);
+        self.slices.borrow_mut().push_back(Slice { end: self.written.get(), bytes, turn });
+        self.ask(server, now);
+        self.more.notify_one();
+    }
+
+    /// These bytes have been written without a turn of their own.
+    pub fn sent_freely(&self, bytes: u64) {
+        self.written.set(self.written.get() + bytes);
+    }
+
+    /// Returns when another slice may be written.
+    pub async fn room(&self, server: &Wire, shares: &Shares) {
+        while self.is_full() {
+            self.ask(server, shares.clock().now());
+            if self.is_full() {
+                self.is_awaited.set(true);
+                self.more.notify_one();
+                self.less.notified().await;
+            }
+        }
+        self.is_awaited.set(false);
+    }
+
+    fn is_full(&self) -> bool {
+        let most = if self.is_stalled.get() { 1 } else { self.window_bytes.get() };
+        self.under_way() >= most
+    }
+
+    fn under_way(&self) -> u64 {
+        self.written.get() - self.acknowledged.get()
+    }
+
+    /// Completes turns for as long as the connection lives.
+    pub async fn run(&self, server: &Wire, shares: &Shares) {
+        let clock = shares.clock();
+        let mut wait_ns = SHORTEST_NS;
+        loop {
+            if self.slices.borrow().is_empty() && !self.is_awaited.get() {
+                self.more.notified().await;
+                wait_ns = self.expected_ns();
+                continue;
+            }
+            clock.sleep_until(clock.now().after(wait_ns)).await;
+            let now = clock.now();
+            if self.ask(server, now) {
+                wait_ns = self.expected_ns();
+                continue;
+            }
+            wait_ns = (wait_ns * 2).min(LONGEST_NS);
+            let waited = Duration::from_nanos(now.since(self.progress_at.get()));
+            if waited > shares.patience() && !self.is_stalled.get() {
+                self.give_back();
+            }
+        }
+    }
+
+    /// Whether something was acknowledged since it was last asked.
+    fn ask(&self, server: &Wire, now: Time) -> bool {
+        let acknowledged = self.written.get().saturating_sub(server.unacknowledged());
+        let more = acknowledged.saturating_sub(self.acknowledged.get());
+        if more == 0 {
+            return false;
+        }
+        self.acknowledged.set(acknowledged);
+        self.window_bytes.set((self.window_bytes.get() + more / 2).min(MOST_BYTES));
+        let pace_ns = now.since(self.asked_at.get()) as f64 / more as f64;
+        self.pace_ns.set((self.pace_ns.get() * 3.0 + pace_ns) / 4.0);
+        self.asked_at.set(now);
+        self.progress_at.set(now);
+        if self.under_way() == 0 {
+            self.is_stalled.set(false);
+        }
+        self.complete(acknowledged);
+        self.less.notify_one();
+        true
+    }
+
+    fn complete(&self, acknowledged: u64) {
+        let mut slices = self.slices.borrow_mut();
+        while slices.front().is_some_and(|slice| slice.end <= acknowledged) {
+            let slice = slices.pop_front().expect("it was there");
+            slice.turn.complete(slice.bytes);
+        }
+    }
+
+    /// The turns end; what they were for is paid, since the server will get it.
+    fn give_back(&self) {
+        let slices = std::mem::take(&mut *self.slices.borrow_mut());
+        slices.into_iter().for_each(|slice| slice.turn.give_back(slice.bytes));
+        self.is_stalled.set(true);
+        self.window_bytes.set(FIRST_BYTES);
+    }
+
+    /// When the oldest slice should be gone.
+    fn expected_ns(&self) -> u64 {
+        let oldest = self.slices.borrow().front().map_or(self.written.get(), |slice| slice.end);
+        let left = oldest.saturating_sub(self.acknowledged.get());
+        ((left as f64 * self.pace_ns.get()) as u64).clamp(SHORTEST_NS, LONGEST_NS)
+    }
+}

@@ -1,0 +1,199 @@
+//! The shares of one server: runs a scheduler of `policy` for all who want to use the server through this gate.
+//!
+//! Somebody with bytes to move opens a [`Stream`] of an application, awaits a [`Turn`] for some of them, moves them and
+//! completes the turn. Turns are counted in bytes of service. Nodes of the weighted tree are made on demand; those of
+//! applications that had no stream for a minute are removed.
+
+mod ticket;
+mod tree;
+mod turn;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use policy::fairness::{Next, Request, Scheduler, Settings, Time, scheduler};
+use tokio::sync::Notify;
+
+use crate::applications::{Application, Applications};
+use crate::clock::Clock;
+use ticket::Tickets;
+use tree::Tree;
+pub use turn::{Stream, Turn, Waiting};
+
+/// How often idle applications are looked for.
+const SWEEP: Duration = Duration::from_secs(10);
+/// A turn without progress is given back after this many usual service times, within these bounds.
+const PATIENCE_SERVICES: u64 = 4;
+const LEAST_PATIENCE: Duration = Duration::from_millis(20);
+const LONGEST_PATIENCE: Duration = Duration::from_millis(200);
+/// Services that the mean remembers.
+const REMEMBERED_SERVICES: u64 = 16;
+
+pub struct Shares {
+    server: String,
+    clock: Rc<Clock>,
+    operation_bytes: Cell<u64>,
+    state: RefCell<State>,
+    /// Something was completed or given back: others may have their turn.
+    changed: Notify,
+    /// The mean time from a turn's start to its completion, in nanoseconds.
+    service_ns: Cell<u64>,
+}
+
+struct State {
+    scheduler: Box<dyn Scheduler>,
+    settings: Settings,
+    tree: Tree,
+    tickets: Tickets,
+}
+
+impl Shares {
+    /// Must be called within a `LocalSet`: shares have tasks, which end with it.
+    pub fn new(
+        server: &str,
+        applications: Rc<Applications>,
+        settings: &Settings,
+        operation_bytes: u64,
+        clock: Rc<Clock>,
+    ) -> Rc<Shares> {
+        let state = State {
+            scheduler: scheduler(settings),
+            settings: settings.clone(),
+            tree: Tree::new(applications),
+            tickets: Tickets::default(),
+        };
+        let shares = Rc::new(Shares {
+            server: server.to_owned(),
+            clock,
+            operation_bytes: Cell::new(operation_bytes),
+            state: RefCell::new(state),
+            changed: Notify::new(),
+            service_ns: Cell::new(0),
+        });
+        tokio::task::spawn_local(dispatch_for_ever(shares.clone()));
+        tokio::task::spawn_local(sweep_for_ever(shares.clone()));
+        shares
+    }
+
+    /// The server these are the shares of, as the file names it.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    pub fn clock(&self) -> &Rc<Clock> {
+        &self.clock
+    }
+
+    /// A queue below the application's: turns of one stream begin in order, those of several alternate.
+    pub fn stream(self: &Rc<Self>, application: &Rc<Application>) -> Rc<Stream> {
+        Rc::new(Stream::new(self.clone(), application.clone()))
+    }
+
+    /// Takes over what the file says now; weights and groups come from the applications.
+    pub fn apply(&self, settings: &Settings, operation_bytes: u64) {
+        self.operation_bytes.set(operation_bytes);
+        let now = self.clock.now();
+        let mut state = self.state.borrow_mut();
+        if state.settings == *settings {
+            let State { scheduler, tree, .. } = &mut *state;
+            tree.set_weights(scheduler.as_mut());
+        } else {
+            state.begin_again(settings, now);
+        }
+        drop(state);
+        self.dispatch();
+    }
+
+    /// Bytes of service completed, for each application that ever had some here.
+    pub fn charged(&self) -> Vec<(Rc<str>, u64)> {
+        self.state.borrow().tree.charged()
+    }
+
+    /// The application got this much at other servers since it was last said.
+    pub fn served_elsewhere(&self, application: &str, bytes: u64) {
+        let mut state = self.state.borrow_mut();
+        let State { scheduler, tree, .. } = &mut *state;
+        if let Some(flow) = tree.flow_of(application) {
+            scheduler.served_elsewhere(flow, bytes, self.clock.now());
+        }
+    }
+
+    /// Most bytes that are to be outstanding at the server now, and those that are.
+    pub fn depth_bytes(&self) -> (u64, u64) {
+        let state = self.state.borrow();
+        (state.scheduler.depth_bytes(), state.scheduler.in_flight_bytes())
+    }
+
+    /// Deadlines missed so far, and the worst delay past one, by application.
+    pub fn late(&self) -> Vec<(Rc<str>, u64, Duration)> {
+        let state = self.state.borrow();
+        state.tree.late(&state.scheduler.lateness())
+    }
+
+    /// How long somebody whose turn it is may see no progress before the turn is better given back.
+    pub fn patience(&self) -> Duration {
+        let usual = Duration::from_nanos(self.service_ns.get().saturating_mul(PATIENCE_SERVICES));
+        usual.clamp(LEAST_PATIENCE, LONGEST_PATIENCE)
+    }
+
+    /// What a server took for what it was asked for: patience goes by the mean.
+    pub fn note_service(&self, duration_ns: u64) {
+        let mean = self.service_ns.get();
+        let kept = mean - mean / REMEMBERED_SERVICES;
+        self.service_ns.set(kept + duration_ns / REMEMBERED_SERVICES);
+    }
+
+    /// Lets begin whose turn it is.
+    fn dispatch(&self) -> Option<Time> {
+        let mut state = self.state.borrow_mut();
+        let State { scheduler, tickets, .. } = &mut *state;
+        let now = self.clock.now();
+        loop {
+            match scheduler.next(now) {
+                Next::Start { id, .. } => tickets.start(id, now),
+                Next::Wait { until } => return Some(until),
+                Next::Nothing => return None,
+            }
+        }
+    }
+}
+
+impl State {
+    /// Another scheduler: what waits is queued again in the order it came, what is in service no longer counts:
+    /// schedulers ignore the completion of what they do not know.
+    fn begin_again(&mut self, settings: &Settings, now: Time) {
+        self.scheduler = scheduler(settings);
+        self.settings = settings.clone();
+        self.tree.forget_flows();
+        let State { scheduler, tree, tickets, .. } = self;
+        tickets.requeue(|stream, id, cost_bytes, deadline| {
+            let flow = tree.stream_flow(scheduler.as_mut(), stream);
+            scheduler.enqueue(flow, Request { id, cost_bytes, deadline }, now);
+        });
+    }
+}
+
+/// Completions are dispatched by this task, not where they happen: whoever completed a turn has mostly the next one to
+/// ask for, and only then can the scheduler compare.
+async fn dispatch_for_ever(shares: Rc<Shares>) {
+    loop {
+        match shares.dispatch() {
+            None => shares.changed.notified().await,
+            Some(until) => tokio::select! {
+                () = shares.changed.notified() => {}
+                () = shares.clock.sleep_until(until) => {}
+            },
+        }
+    }
+}
+
+async fn sweep_for_ever(shares: Rc<Shares>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        let now = shares.clock.now();
+        let mut state = shares.state.borrow_mut();
+        let State { scheduler, tree, .. } = &mut *state;
+        tree.sweep(scheduler.as_mut(), now);
+    }
+}

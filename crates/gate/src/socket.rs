@@ -1,0 +1,105 @@
+//! What the gate asks of the kernel about a TCP connection: how much is on its way, how much has arrived, and queues
+//! small enough that what waits waits in the gate, where it is scheduled, and not in the kernel.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+use rustix::net::sockopt;
+use tokio::net::{TcpSocket, TcpStream, lookup_host};
+
+/// Bytes moved in one turn at most.
+pub(crate) const SLICE: usize = 64 << 10;
+/// What a server may have sent that nobody has had a turn for: the kernel doubles it, and takes half for its overhead.
+const RECEIVE_BUFFER: usize = 2 * SLICE;
+/// A server's kernel queues ten segments and more for each connection; those of the loopback are 64 KiB, so that it
+/// would take more than a megabyte of an object from the server before anybody's turn has come. Others are smaller
+/// anyway.
+const LARGEST_SEGMENT: u32 = 8 << 10;
+/// Room for what is in service on one connection. The kernel doubles the figure, for its overhead.
+const SEND_BUFFER: usize = 10 * SLICE;
+/// Unsent bytes beyond which a socket takes no more: enough for the next wake-up to be in time.
+const UNSENT_BYTES: u32 = 256 << 10;
+/// A peer that does not answer for two minutes is gone.
+const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_PROBES: u32 = 4;
+/// The state of the kernel's that is no connection (include/net/tcp_states.h).
+const TCP_CLOSE: u8 = 7;
+
+/// Connects to `host:port` with queues of the gate's size.
+pub(crate) async fn connect(server: &str) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in resolve(server).await? {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+        // Before connecting, since the window's scale is agreed on then.
+        sockopt::set_socket_recv_buffer_size(&socket, RECEIVE_BUFFER)?;
+        sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER)?;
+        set_option(&socket, libc::IPPROTO_TCP, libc::TCP_MAXSEG, LARGEST_SEGMENT)?;
+        match socket.connect(address).await {
+            Ok(stream) => return prepare(&stream).map(|()| stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+async fn resolve(server: &str) -> io::Result<Vec<SocketAddr>> {
+    match server.parse() {
+        Ok(address) => Ok(vec![address]),
+        Err(_) => Ok(lookup_host(server).await?.collect()),
+    }
+}
+
+/// What every connection of the gate is set to.
+pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEP_ALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEP_ALIVE_INTERVAL)?;
+    sockopt::set_tcp_keepcnt(stream, KEEP_ALIVE_PROBES)?;
+    set_option(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+}
+
+/// Bytes written that the other end's kernel has not acknowledged.
+pub(crate) fn unacknowledged(stream: &TcpStream) -> u64 {
+    asked(stream, libc::TIOCOUTQ)
+}
+
+/// Bytes that can be read now.
+pub(crate) fn available(stream: &TcpStream) -> usize {
+    asked(stream, libc::FIONREAD) as usize
+}
+
+/// Asks not to be woken before so many bytes have arrived; the end of the connection always wakes.
+pub(crate) fn set_least_readable(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    set_option(stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+}
+
+/// Whether the kernel has forgotten the connection: both sides closed it, or one reset it.
+pub(crate) fn is_closed(stream: &TcpStream) -> bool {
+    // SAFETY: tcp_info is plain numbers, for which zeros are values.
+    let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
+    let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let place = (&raw mut info).cast();
+    // SAFETY: the kernel writes at most `length` bytes to `place`, which has so many.
+    let status = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut length) };
+    status == 0 && info.tcpi_state == TCP_CLOSE
+}
+
+/// A closed connection has nothing on its way.
+fn asked(stream: &TcpStream, request: libc::Ioctl) -> u64 {
+    let mut answer: libc::c_int = 0;
+    // SAFETY: both requests write one int, and `answer` outlives the call.
+    let status = unsafe { libc::ioctl(stream.as_raw_fd(), request, &mut answer) };
+    if status == 0 { u64::try_from(answer).unwrap_or(0) } else { 0 }
+}
+
+fn set_option(socket: &impl AsRawFd, level: libc::c_int, option: libc::c_int, value: u32) -> io::Result<()> {
+    let value = value as libc::c_int;
+    let length = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the pointer is to an int that outlives the call, and the length is its size.
+    let status = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
+    if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}

@@ -1,0 +1,19 @@
+//! The gate from outside: scripted servers behind it, plain sockets before it.
+
+#[path = "gate/fixture.rs"]
+mod fixture;
+
+#[path = "gate/crowds.rs"]
+mod crowds;
+#[path = "gate/endings.rs"]
+mod endings;
+#[path = "gate/passing.rs"]
+mod passing;
+#[path = "gate/reload.rs"]
+mod reload;
+#[path = "gate/rpc.rs"]
+mod rpc;
+#[path = "gate/sharing.rs"]
+mod sharing;
+#[path = "gate/tls.rs"]
+mod tls;

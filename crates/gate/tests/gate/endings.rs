@@ -1,0 +1,173 @@
+//! How connections end: each side sees what it would see of the other without a gate between.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpListener};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use crate::fixture::{Gate, PATIENCE, content, read_head, server};
+
+fn is_reset(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted)
+}
+
+#[test]
+fn an_upload_cut_short_is_a_reset_at_the_server() {
+    let (tell, told) = mpsc::channel();
+    let address = server(move |mut stream| {
+        read_head(&mut stream)?;
+        let mut body = Vec::new();
+        let end = stream.read_to_end(&mut body).map_err(|error| error.kind());
+        let _ = tell.send((body, end));
+        Ok(())
+    });
+    let gate = Gate::before(address, "");
+    for framing in ["Content-Length: 900000", "Transfer-Encoding: chunked"] {
+        let mut client = gate.connect();
+        write!(client, "PUT /b/k HTTP/1.1\r\n{framing}\r\n\r\n").expect("sent");
+        let begun = if framing.starts_with('C') { content(200_000, 1) } else { b"30d40\r\nabc".to_vec() };
+        client.write_all(&begun).expect("sent");
+        thread::sleep(Duration::from_millis(100));
+        drop(client);
+        let (body, end) = told.recv_timeout(PATIENCE).expect("the server sees an end");
+        assert!(end.is_err_and(is_reset), "{framing}: the server saw a clean end after {} bytes", body.len());
+        assert!(begun.starts_with(&body), "{framing}: other bytes");
+    }
+}
+
+#[test]
+fn an_early_refusal_reaches_the_client() {
+    const REFUSAL: &[u8] = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 6\r\nConnection: close\r\n\r\nreason";
+    let address = server(|mut stream| {
+        read_head(&mut stream)?;
+        stream.write_all(REFUSAL)?;
+        stream.shutdown(Shutdown::Write)?;
+        // It reads a little more, as servers do, and closes with the rest unread.
+        thread::sleep(Duration::from_millis(200));
+        Ok(())
+    });
+    let gate = Gate::before(address, "");
+    let mut client = gate.connect();
+    let mut writer = client.try_clone().expect("a handle");
+    let writing = thread::spawn(move || {
+        write!(writer, "PUT /b/k HTTP/1.1\r\nContent-Length: 100000000\r\n\r\n").expect("sent");
+        (0..1000).find_map(|_| writer.write_all(&[0; 100_000]).err()).map(|error| error.kind())
+    });
+    let mut answer = vec![0; REFUSAL.len()];
+    client.read_exact(&mut answer).expect("the refusal");
+    assert_eq!(answer, REFUSAL);
+    let failed = writing.join().expect("it ends").expect("the server does not take 100 MB");
+    assert!(is_reset(failed), "{failed}");
+}
+
+#[test]
+fn an_answer_cut_short_is_not_a_whole_one() {
+    let address = server(|mut stream| {
+        read_head(&mut stream)?;
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nonly this")
+    });
+    let gate = Gate::before(address, "");
+    let mut client = gate.connect();
+    client.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
+    let mut all = Vec::new();
+    client.read_to_end(&mut all).expect("a clean end, as the server's");
+    assert!(all.ends_with(b"only this"));
+}
+
+#[test]
+fn a_client_that_goes_away_while_it_is_answered_ends_the_answer() {
+    let (tell, told) = mpsc::channel();
+    let address = server(move |mut stream| {
+        read_head(&mut stream)?;
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000000\r\n\r\n")?;
+        let end = std::iter::repeat_with(|| stream.write_all(&[1; 65536])).find_map(Result::err);
+        let _ = tell.send(end.expect("it ends").kind());
+        Ok(())
+    });
+    let gate = Gate::before(address, "");
+    let mut client = gate.connect();
+    client.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
+    client.read_exact(&mut [0; 1 << 20]).expect("a part");
+    drop(client);
+    let end = told.recv_timeout(PATIENCE).expect("the server is told");
+    assert!(is_reset(end), "{end}");
+}
+
+#[test]
+fn a_closed_keep_alive_connection_closes_the_servers() {
+    let (tell, told) = mpsc::channel();
+    let address = server(move |mut stream| {
+        read_head(&mut stream)?;
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
+        let _ = tell.send(stream.read(&mut [0]).map_err(|error| error.kind()));
+        Ok(())
+    });
+    let gate = Gate::before(address, "");
+    let mut client = gate.connect();
+    client.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
+    read_head(&mut client).expect("an answer");
+    drop(client);
+    assert_eq!(told.recv_timeout(PATIENCE).expect("the server is told"), Ok(0));
+}
+
+#[test]
+fn half_a_head_reaches_the_server_with_its_end() {
+    let (tell, told) = mpsc::channel();
+    let address = server(move |mut stream| {
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all)?;
+        let _ = tell.send(all);
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    });
+    let gate = Gate::before(address, "");
+    let mut client = gate.connect();
+    client.write_all(b"GET /b/k HTT").expect("sent");
+    client.shutdown(Shutdown::Write).expect("it is open");
+    assert_eq!(told.recv_timeout(PATIENCE).expect("the server is told"), b"GET /b/k HTT");
+    let mut answer = String::new();
+    client.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 400 "));
+}
+
+#[test]
+fn nobody_behind_the_gate_is_a_reset_and_a_server_that_comes_back_is_served() {
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = closed.local_addr().expect("an address");
+    drop(closed);
+    let gate = Gate::before(address, "");
+    let mut client = gate.connect();
+    let _ = client.write_all(b"GET / HTTP/1.1\r\n\r\n");
+    assert!(client.read(&mut [0]).is_err_and(|error| is_reset(error.kind())));
+    let listener = TcpListener::bind(address).expect("the port is free");
+    let serving = thread::spawn(move || {
+        let (mut stream, _) = listener.accept().expect("a client");
+        read_head(&mut stream).expect("a request");
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").expect("it listens");
+    });
+    let mut client = gate.connect();
+    client.write_all(b"GET / HTTP/1.1\r\n\r\n").expect("sent");
+    assert!(read_head(&mut client).expect("an answer").starts_with("HTTP/1.1 204 "));
+    serving.join().expect("it served");
+}
+
+#[test]
+fn a_server_that_resets_is_a_reset_for_the_client_after_what_it_said() {
+    let address = server(|mut stream| {
+        read_head(&mut stream)?;
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")?;
+        stream.write_all(&[5; 100_000])?;
+        // Closing with bytes unread is a reset.
+        thread::sleep(Duration::from_millis(200));
+        Ok(())
+    });
+    let gate = Gate::before(address, "");
+    let mut client = gate.connect();
+    client.write_all(b"PUT /b/k HTTP/1.1\r\nContent-Length: 3000\r\n\r\n").expect("sent");
+    client.write_all(&[0; 3000]).expect("sent");
+    read_head(&mut client).expect("an answer");
+    let mut body = Vec::new();
+    let end = client.read_to_end(&mut body);
+    assert_eq!(body.len(), 100_000);
+    assert!(end.is_err_and(|error| is_reset(error.kind())), "a reset looked like an end");
+}

@@ -1,0 +1,351 @@
+//! Thalweg's own: SFQ(D) that keeps the ratio when the heavy application has few requests outstanding.
+//!
+//! Every application has a tag: the virtual time (bytes / weight) it was charged up to, here and elsewhere. The queued
+//! one with the least tag is next, unless an application that is *present* without anything queued is behind it by
+//! more than a small lead: then the slots stay free for the one that is behind, for as long as the loss of throughput
+//! stays within a budget. Present is who has requests queued or in service, or had them less than its patience ago.
+//!
+//! What must stay true: charges are never lost except by the stated bounds (`lag_ns`); who leaves gains nothing by it;
+//! who was ahead when the others left is still ahead by as much when they are back. `docs/fairness.md` has the why.
+
+use super::budget::Budget;
+use super::depth::DepthControl;
+use super::elsewhere::Elsewhere;
+use super::heap::Heap;
+use super::patience::Patience;
+use super::queues::{Cell, Queues};
+use super::reference::Reference;
+use super::usage::Usage;
+use super::{FlowId, Late, Next, Request, Scheduler, Settings, Time};
+
+/// An application's tag, and how it behaves.
+struct Account {
+    tag: f64,
+    patience: Patience,
+    /// When it last had nothing queued nor in service.
+    left: Time,
+    /// Virtual length of its last request: by so much it may be ahead.
+    step: f64,
+    usage: Usage,
+}
+
+pub struct Anticipating {
+    queues: Queues,
+    depth: DepthControl,
+    budget: Budget,
+    elsewhere: Elsewhere,
+    accounts: Vec<Account>,
+    /// Applications with something queued, by tag, then arrival.
+    queued: Heap<(f64, u64)>,
+    /// Applications present with nothing queued, by tag.
+    awaited: Heap<f64>,
+    /// Those of them with nothing in service, by the end of our patience.
+    leaving: Heap<Time>,
+    reference: Reference,
+    arrivals: u64,
+    patience_ns: u64,
+    lag_ns: f64,
+}
+
+impl Anticipating {
+    pub fn new(settings: &Settings) -> Self {
+        Anticipating {
+            queues: Queues::new(settings),
+            depth: DepthControl::new(settings.depth),
+            budget: Budget::new(settings.waiting_share),
+            elsewhere: Elsewhere::new(),
+            accounts: Vec::new(),
+            queued: Heap::new(),
+            awaited: Heap::new(),
+            leaving: Heap::new(),
+            reference: Reference::default(),
+            arrivals: 0,
+            patience_ns: settings.patience_ns,
+            lag_ns: settings.lag_ns as f64,
+        }
+    }
+
+    /// The least tag of all who are present: virtual time.
+    fn virtual_time(&self) -> Option<f64> {
+        match (self.queued.first(), self.awaited.first()) {
+            (Some(((queued, _), _)), Some((awaited, _))) => Some(queued.min(awaited)),
+            (Some(((tag, _), _)), None) | (None, Some((tag, _))) => Some(tag),
+            (None, None) => None,
+        }
+    }
+
+    /// Changes a tag, and lets the reference follow what that does to virtual time.
+    fn charge(&mut self, application: u32, virtual_length: f64) {
+        let before = self.virtual_time();
+        let tag = self.accounts[application as usize].tag + virtual_length;
+        self.set_tag(application, tag);
+        self.reference.follow(before, self.virtual_time());
+    }
+
+    fn set_tag(&mut self, application: u32, tag: f64) {
+        self.accounts[application as usize].tag = tag;
+        if self.queued.contains(application) {
+            self.arrivals += 1;
+            self.queued.set(application, (tag, self.arrivals));
+        } else if self.awaited.contains(application) {
+            self.awaited.set(application, tag);
+        }
+    }
+
+    /// Puts an application into the heaps its state asks for.
+    fn place(&mut self, application: u32, now: Time) {
+        let account = &self.accounts[application as usize];
+        let patience_ns = account.patience.ns(self.patience_ns);
+        if self.queues.queued(application) > 0 {
+            self.awaited.remove(application);
+            self.leaving.remove(application);
+            self.arrivals += 1;
+            self.queued.set(application, (account.tag, self.arrivals));
+        } else {
+            self.queued.remove(application);
+            let serving = self.queues.in_service(application) > 0;
+            let leaves = account.left.after(patience_ns);
+            if patience_ns > 0 && (serving || leaves > now) {
+                self.awaited.set(application, account.tag);
+                if serving {
+                    self.leaving.remove(application);
+                } else {
+                    self.leaving.set(application, leaves);
+                }
+            } else {
+                self.leave(application);
+            }
+        }
+    }
+
+    fn leave(&mut self, application: u32) {
+        self.awaited.remove(application);
+        self.leaving.remove(application);
+        self.queues.set_present(application, false);
+    }
+
+    fn let_the_late_go(&mut self, now: Time) {
+        while let Some((_, application)) = self.leaving.first().filter(|(at, _)| *at <= now) {
+            self.leave(application);
+        }
+    }
+
+    fn is_present(&self, application: u32) -> bool {
+        self.queued.contains(application) || self.awaited.contains(application)
+    }
+
+    /// Time passes: patience ends, lumps of service elsewhere trickle in, waiting is paid for.
+    fn catch_up(&mut self, now: Time) {
+        self.let_the_late_go(now);
+        let busy = self.queued.first().is_some();
+        self.budget.settle(now, busy);
+        while let Some((application, virtual_length)) = self.elsewhere.due(now, self.depth.rate()) {
+            self.charge(application, virtual_length);
+            self.limit_lead(application);
+        }
+        self.reference.fade(self.virtual_time(), now, self.lag_ns);
+    }
+
+    /// Virtual length of `ns` of all the service there is, here and elsewhere, for an application.
+    fn virtual_lag(&self, application: u32, ns: f64) -> f64 {
+        let rate = self.depth.rate() + self.elsewhere.rate();
+        ns * rate * self.queues.virtual_per_byte(application)
+    }
+
+    /// Nobody is further ahead than the one furthest behind can make good in `lag_ns`.
+    fn limit_lead(&mut self, application: u32) {
+        let behind = [self.queued.first().map(|item| item.1), self.awaited.first().map(|item| item.1)];
+        for other in behind.into_iter().flatten().filter(|&other| other != application) {
+            let lag = self.virtual_lag(other, self.lag_ns).max(self.virtual_lag(application, self.lag_ns));
+            let most = self.accounts[other as usize].tag + lag;
+            if lag > 0.0 && self.accounts[application as usize].tag > most {
+                self.set_tag(application, most);
+            }
+        }
+    }
+
+    /// Whether `application`, first in the queue, is to be held back for one that is behind it; if so how long.
+    fn hold(&mut self, application: u32, step: f64, now: Time) -> Option<Time> {
+        let (behind_tag, behind) = self.awaited.first()?;
+        let tag = self.accounts[application as usize].tag;
+        if tag <= behind_tag + step.max(self.virtual_lag(behind, LEAD_NS)) {
+            return None;
+        }
+        let part = self.queues.entitled_part(behind);
+        let usage = &mut self.accounts[behind as usize].usage;
+        let worthwhile = usage.is_worth_waiting(part, self.queues.started_bytes(), now);
+        if worthwhile && self.depth.allows_holding(now) && self.budget.allows() {
+            self.depth.held();
+            let ends = self.leaving.first().map_or(Time(u64::MAX), |(at, _)| at);
+            return Some(ends.min(now.after(self.budget.lasts_ns())));
+        }
+        self.forgive(behind, tag, now);
+        None
+    }
+
+    /// Who cannot use its share even when waited for keeps a bounded claim to it.
+    fn forgive(&mut self, behind: u32, tag: f64, now: Time) {
+        let lag_ns = if self.elsewhere.is_active(behind, now) { self.lag_ns } else { self.lag_ns * LOCAL_LAG_SHARE };
+        let lag = self.virtual_lag(behind, lag_ns);
+        let owed = tag - lag - self.accounts[behind as usize].tag;
+        if owed > 0.0 {
+            self.charge(behind, owed);
+        }
+    }
+
+    fn start(&mut self, application: u32, cell: u32, virtual_length: f64, now: Time) -> Next {
+        let started = self.queues.start(cell, now);
+        self.depth.started(started.cost_bytes);
+        let before = self.virtual_time();
+        let account = &mut self.accounts[application as usize];
+        account.tag += virtual_length;
+        account.step = virtual_length;
+        account.usage.started(started.cost_bytes);
+        let tag = account.tag;
+        self.place(application, now);
+        // It may have left just now, which is not what moves the reference.
+        let after = self.virtual_time().map_or(tag, |others| others.min(tag));
+        self.reference.follow(before, Some(after));
+        started.started()
+    }
+
+    /// Requests small beside the others pass the depth, up to a quarter of it.
+    fn admits(&self, head: &Cell) -> bool {
+        let depth = self.depth.bytes();
+        let small = 4 * head.cost_bytes <= self.depth.largest_bytes();
+        self.queues.admits(head.cost_bytes, if small { depth.saturating_add(depth / 4) } else { depth })
+    }
+}
+
+/// How far others may run ahead of one with nothing queued before they are held back: what it could catch up in this
+/// time. It costs no share in the long run and spares most waits.
+const LEAD_NS: f64 = 10_000_000.0;
+
+/// Of `lag_ns`, what an application may claim that only this server serves.
+const LOCAL_LAG_SHARE: f64 = 0.1;
+
+impl Scheduler for Anticipating {
+    fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId {
+        let flow = self.queues.add(parent, weight);
+        let account = Account {
+            tag: self.reference.tag(),
+            patience: Patience::new(),
+            left: Time(0),
+            step: 0.0,
+            usage: Usage::default(),
+        };
+        match self.accounts.get_mut(flow.0 as usize) {
+            Some(old) => *old = account,
+            None => self.accounts.push(account),
+        }
+        self.elsewhere.add(flow.0);
+        flow
+    }
+
+    fn set_weight(&mut self, flow: FlowId, weight: u32) {
+        self.queues.set_weight(flow, weight);
+    }
+
+    fn set_deadline(&mut self, flow: FlowId, within_ns: Option<u64>) {
+        self.queues.set_deadline(flow, within_ns);
+    }
+
+    fn remove(&mut self, flow: FlowId) -> bool {
+        let removed = self.queues.remove(flow);
+        if removed {
+            self.awaited.remove(flow.0);
+            self.leaving.remove(flow.0);
+            self.elsewhere.remove(flow.0);
+        }
+        removed
+    }
+
+    fn enqueue(&mut self, flow: FlowId, request: Request, now: Time) {
+        if !self.queues.knows(flow) {
+            return;
+        }
+        self.let_the_late_go(now);
+        let application = self.queues.application(flow.0);
+        self.accounts[application as usize].patience.arrived(now, self.patience_ns);
+        self.queues.enqueue(flow, request, now);
+        if !self.is_present(application) {
+            self.queues.set_present(application, true);
+            let account = &mut self.accounts[application as usize];
+            let credit = account.step.max(self.elsewhere.credit(application, now));
+            account.tag = account.tag.max(self.reference.tag() - credit);
+        }
+        if self.queues.queued(application) == 1 {
+            self.place(application, now);
+        }
+    }
+
+    fn withdraw(&mut self, flow: FlowId, id: u64, now: Time) -> bool {
+        let Some(cell) = self.queues.find_queued(flow, id) else { return false };
+        self.queues.withdraw(cell);
+        let application = self.queues.application(flow.0);
+        if self.queues.queued(application) == 0 {
+            self.accounts[application as usize].left = now;
+            self.place(application, now);
+        }
+        true
+    }
+
+    fn next(&mut self, now: Time) -> Next {
+        self.catch_up(now);
+        let Some((_, application)) = self.queued.first() else {
+            if self.queues.in_flight_bytes() < self.depth.bytes() {
+                self.depth.ran_dry();
+            }
+            return Next::Nothing;
+        };
+        let Some((cell, head)) = self.queues.head(application) else { return Next::Nothing };
+        if !self.admits(&head) {
+            self.depth.ran_full();
+            return Next::Nothing;
+        }
+        let virtual_length = head.cost_bytes as f64 * self.queues.virtual_per_byte(application);
+        match self.hold(application, virtual_length, now) {
+            Some(until) => Next::Wait { until },
+            None => self.start(application, cell, virtual_length, now),
+        }
+    }
+
+    fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) {
+        let Some(cell) = self.queues.complete(flow, id, now) else { return };
+        let busy = self.queued.first().is_some();
+        self.budget.settle(now, busy);
+        if let Some(full_rate) = self.depth.full_rate().filter(|_| busy) {
+            self.budget.completed(cell.cost_bytes as f64 / full_rate);
+        }
+        self.depth.completed(cell.cost_bytes, cell.since, self.queues.in_flight_bytes(), now);
+        let application = self.queues.application(flow.0);
+        let unserved = cell.cost_bytes.saturating_sub(served_bytes);
+        if unserved > 0 {
+            self.charge(application, -(unserved as f64) * self.queues.virtual_per_byte(application));
+        }
+        self.accounts[application as usize].patience.completed(now);
+        if self.queues.queued(application) == 0 && self.queues.in_service(application) == 0 {
+            self.accounts[application as usize].left = now;
+            self.place(application, now);
+        }
+    }
+
+    fn served_elsewhere(&mut self, application: FlowId, bytes: u64, now: Time) {
+        if self.queues.knows(application) {
+            let virtual_length = bytes as f64 * self.queues.virtual_per_byte(application.0);
+            self.elsewhere.note(application.0, bytes, virtual_length, now);
+        }
+    }
+
+    fn lateness(&self) -> Vec<Late> {
+        self.queues.lateness()
+    }
+
+    fn depth_bytes(&self) -> u64 {
+        self.depth.bytes()
+    }
+
+    fn in_flight_bytes(&self) -> u64 {
+        self.queues.in_flight_bytes()
+    }
+}

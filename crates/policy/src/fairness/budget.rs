@@ -1,0 +1,56 @@
+//! What waiting may cost: of the server's full rate, at most a small share may be lost while something is queued.
+//!
+//! No model of the server says what a wait costs; it is measured. The balance, in nanoseconds of the server's time,
+//! gains what completions were worth at the full rate and loses (1 - share) of the time that passes.
+
+use super::Time;
+
+/// The most saved up (two of the longest waits, or so many of the largest requests), and the part of it that must
+/// have come back before waiting begins again.
+const MOST_NS: f64 = 40_000_000.0;
+const MOST_REQUESTS: f64 = 8.0;
+const RESUME_PART: f64 = 0.25;
+
+pub struct Budget {
+    share: f64,
+    left_ns: f64,
+    most_ns: f64,
+    settled: Time,
+    exhausted: bool,
+}
+
+impl Budget {
+    pub fn new(share: f64) -> Self {
+        Budget { share, left_ns: MOST_NS, most_ns: MOST_NS, settled: Time(0), exhausted: false }
+    }
+
+    /// Accounts the time since the last call. `busy`: something was queued throughout.
+    pub fn settle(&mut self, now: Time, busy: bool) {
+        if busy {
+            self.left_ns -= (1.0 - self.share) * now.since(self.settled) as f64;
+        }
+        self.settled = self.settled.max(now);
+    }
+
+    /// A request was completed while something was queued; it was worth this much of the server's time.
+    pub fn completed(&mut self, worth_ns: f64) {
+        self.most_ns = MOST_NS.max(MOST_REQUESTS * worth_ns);
+        self.left_ns += worth_ns;
+    }
+
+    /// Whether a wait may begin or go on.
+    pub fn allows(&mut self) -> bool {
+        self.left_ns = self.left_ns.clamp(-self.most_ns, self.most_ns);
+        if self.left_ns <= 0.0 {
+            self.exhausted = true;
+        } else if self.left_ns > RESUME_PART * self.most_ns {
+            self.exhausted = false;
+        }
+        !self.exhausted
+    }
+
+    /// How long it lasts if nothing completes.
+    pub fn lasts_ns(&self) -> u64 {
+        (self.left_ns / (1.0 - self.share)).max(10_000.0) as u64
+    }
+}

@@ -1,0 +1,92 @@
+//! EDF: what passes the demand-bound test is never late; what is late is named.
+
+use std::collections::VecDeque;
+
+use thalweg_policy::fairness::deadline::{Demand, fits};
+use thalweg_policy::fairness::{FlowId, Kind, Late, Next, Request, Time, scheduler};
+
+use crate::scenes::fixed;
+use crate::simulator::{KIB, Random};
+
+const RATE: f64 = 1e8;
+const DEPTH: u64 = 128 * KIB;
+
+/// Sporadic flows beside a bulk flow without deadlines that always has something queued.
+fn lateness(demands: &[Demand], random: &mut Random) -> (Vec<FlowId>, Vec<Late>) {
+    let mut gate = scheduler(&fixed(Kind::Deadline, DEPTH));
+    let bulk = gate.add(None, 1);
+    let flows: Vec<FlowId> = demands.iter().map(|_| gate.add(None, 1)).collect();
+    for (flow, demand) in flows.iter().zip(demands) {
+        gate.set_deadline(*flow, Some(demand.within_ns));
+    }
+    let mut due: Vec<u64> = demands.iter().map(|_| 0).collect();
+    let mut server: VecDeque<(FlowId, u64, u64)> = VecDeque::new();
+    let mut sizes = vec![64 * KIB; 4];
+    let (mut now, mut busy_until) = (0, 0);
+    for id in 0..4 {
+        gate.enqueue(bulk, Request { id, cost_bytes: 64 * KIB, deadline: None }, Time(now));
+    }
+    while now < 2_000_000_000 {
+        for (index, demand) in demands.iter().enumerate() {
+            if due[index] <= now {
+                let request = Request { id: sizes.len() as u64, cost_bytes: demand.bytes, deadline: None };
+                sizes.push(demand.bytes);
+                gate.enqueue(flows[index], request, Time(now));
+                due[index] = now + demand.period_ns + random.below(2) * random.below(demand.period_ns);
+            }
+        }
+        while let Next::Start { flow, id } = gate.next(Time(now)) {
+            busy_until = now.max(busy_until) + (sizes[id as usize] as f64 / RATE * 1e9) as u64;
+            server.push_back((flow, id, busy_until));
+        }
+        let arrival = due.iter().copied().min().unwrap_or(u64::MAX);
+        let done = server.front().expect("bulk is always there").2;
+        now = arrival.min(done);
+        if done <= now {
+            let (flow, id, _) = server.pop_front().expect("just seen");
+            gate.complete(flow, id, sizes[id as usize], Time(now));
+            if flow == bulk {
+                gate.enqueue(bulk, Request { id, cost_bytes: 64 * KIB, deadline: None }, Time(now));
+            }
+        }
+    }
+    (flows, gate.lateness())
+}
+
+fn draw(random: &mut Random) -> Vec<Demand> {
+    let one = |random: &mut Random| Demand {
+        bytes: 4 * KIB * (1 + random.below(15)),
+        period_ns: 1_000_000 + random.below(20_000_000),
+        within_ns: 2_000_000 + random.below(10_000_000),
+    };
+    (0..1 + random.below(8)).map(|_| one(random)).collect()
+}
+
+#[test]
+fn a_load_that_passes_the_demand_bound_test_is_never_late() {
+    let (mut passed, mut tight) = (0, 0);
+    for seed in 0..400 {
+        let mut random = Random(seed);
+        let demands = draw(&mut random);
+        // A millionth less than the server has, for times rounded to nanoseconds.
+        if !fits(&demands, RATE * (1.0 - 1e-6), DEPTH) {
+            continue;
+        }
+        passed += 1;
+        tight += usize::from(!fits(&demands, RATE * 0.8, DEPTH));
+        let (_, late) = lateness(&demands, &mut random);
+        assert!(late.is_empty(), "seed {seed}: {late:?} for {demands:?}");
+    }
+    assert!(passed > 50 && tight > 10, "{passed} loads passed, {tight} of them tightly: the test says little");
+}
+
+#[test]
+fn what_is_late_is_named() {
+    let tight = Demand { bytes: 64 * KIB, period_ns: 10_000_000, within_ns: 1_000_000 };
+    let easy = Demand { bytes: 64 * KIB, period_ns: 10_000_000, within_ns: 9_000_000 };
+    assert!(!fits(&[tight, easy], RATE, DEPTH) && fits(&[easy], RATE, DEPTH));
+    let (flows, late) = lateness(&[tight, easy], &mut Random(1));
+    assert_eq!(late.len(), 1);
+    assert_eq!(late[0].flow, flows[0]);
+    assert!(late[0].missed > 50 && late[0].worst_ns > 100_000 && late[0].total_ns >= late[0].worst_ns);
+}

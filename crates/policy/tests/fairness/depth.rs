@@ -1,0 +1,57 @@
+//! The automatic depth finds the knee of any server, and finds it again when the server changes.
+
+use thalweg_policy::fairness::Kind;
+
+use crate::scenes::*;
+use crate::simulator::*;
+
+fn many_clients(server: Work) -> Scene {
+    let clients = [crowd(0, 64, 64 * KIB, NORMAL, &[0]), crowd(1, 64, 64 * KIB, NORMAL, &[0])].concat();
+    let mut scene = scene(&[1, 1], clients);
+    scene.servers = vec![server];
+    scene
+}
+
+fn parallel(parallel: usize) -> Work {
+    Work::Parallel { rate: 100.0 * MB_PER_S, parallel, jitter: 0.3 }
+}
+
+#[test]
+fn full_rate_with_little_outstanding() {
+    for kind in [Kind::SfqD, Kind::Anticipating] {
+        for (server, enough) in [(LINK, 2), (parallel(1), 2), (parallel(4), 4), (parallel(8), 8), (parallel(32), 32)] {
+            let mut scene = many_clients(server);
+            scene.settings = settings(kind);
+            scene.warm_up_ns = 5 * S;
+            let ours = run(&scene);
+            assert!(ours.total_rate() >= 98.0, "{enough} enough: {:.2} MB/s", ours.total_rate());
+            let most = 2 * enough * 64 * KIB + 128 * KIB;
+            assert!(ours.depth_bytes[0] <= most, "{enough} enough: depth {}", ours.depth_bytes[0]);
+        }
+    }
+}
+
+/// A server without a knee is given what it takes, up to what there is.
+#[test]
+fn a_server_of_fixed_latency_gets_all_there_is() {
+    let mut scene = many_clients(Work::Latency { ns: 2 * MS });
+    scene.warm_up_ns = 5 * S;
+    let ours = run(&scene);
+    scene.settings = settings(Kind::Fifo);
+    let fifo = run(&scene);
+    assert!(ours.total() >= 0.9 * fifo.total(), "{:.1} of {:.1} MB/s", ours.total_rate(), fifo.total_rate());
+}
+
+#[test]
+fn a_fourfold_change_of_the_rate_is_followed_within_seconds() {
+    for server in [LINK, parallel(4), parallel(16)] {
+        let mut scene = many_clients(server);
+        scene.changes = vec![(8 * S, 0.25), (14 * S, 1.0)];
+        let ours = run(&scene);
+        for (from, to, wanted) in [(3, 8, 100.0), (10, 14, 25.0), (16, 22, 100.0)] {
+            let bytes = ours.between(0, from * S, to * S) + ours.between(1, from * S, to * S);
+            let got = bytes as f64 / (to - from) as f64 / 1e6;
+            assert!(got >= 0.97 * wanted, "{got:.2} of {wanted} MB/s from {from} s to {to} s");
+        }
+    }
+}
