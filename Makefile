@@ -30,8 +30,8 @@ demo: build
 	@./install demo
 	examples/demo
 
-# Both halves run even when the first fails. A half that fails without naming a failed test (it did not compile, or it
-# crashed) counts as one failure, and the runner's own tally is relabelled so that the last line is the only one.
+# All three parts run even when one fails. A part that fails without naming a failed test (it did not compile, or it
+# crashed) counts as one failure, and the runners' own tallies are relabelled so that the last line is the only one.
 test:
 	@./install build test
 	$(MAKE) --no-print-directory build
@@ -43,11 +43,13 @@ test:
 	}
 	status=0; cargo test --release --workspace --no-fail-fast 2>&1 | tee "$$log" || status=$$?
 	read -r crates_passed crates_failed < <(tally $$status)
-	relabel='s/^[0-9]+ passed, [0-9]+ failed$$/end to end: &/'
-	status=0; tests/run 2>&1 | tee "$$log" | sed --unbuffered -E "$$relabel" || status=$$?
+	relabel() { sed --unbuffered -E "s/^[0-9]+ passed, [0-9]+ failed$$/$$1: &/"; }
+	status=0; tests/run 2>&1 | tee "$$log" | relabel 'end to end' || status=$$?
 	read -r runner_passed runner_failed < <(tally $$status)
-	failed=$$((crates_failed + runner_failed))
-	echo "$$((crates_passed + runner_passed)) passed, $$failed failed"
+	status=0; python/tests/run 2>&1 | tee "$$log" | relabel python || status=$$?
+	read -r python_passed python_failed < <(tally $$status)
+	failed=$$((crates_failed + runner_failed + python_failed))
+	echo "$$((crates_passed + runner_passed + python_passed)) passed, $$failed failed"
 	exit $$((failed > 0))
 
 check:

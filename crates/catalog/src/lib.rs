@@ -18,4 +18,5 @@ mod subtree;
 pub use clock::{Clock, system_clock};
 pub use interface::*;
 pub use memory::MemoryCatalog;
+pub use reasons::Refusal;
 pub use sqlite::SqliteCatalog;

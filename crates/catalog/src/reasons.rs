@@ -29,3 +29,23 @@ pub(crate) fn refused<T>(path: &StorePath, why: &'static str) -> Result<T> {
 pub(crate) fn not_found(path: &StorePath) -> Error {
     Error::NotFound { path: path.clone() }
 }
+
+/// Refusals that callers tell apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    IsDirectory,
+    /// It, or something above it.
+    NotDirectory,
+    NotEmpty,
+}
+
+impl Error {
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Error::Refused { why: IS_DIRECTORY, .. } => Some(Refusal::IsDirectory),
+            Error::Refused { why: NOT_DIRECTORY | ABOVE_NOT_DIRECTORY, .. } => Some(Refusal::NotDirectory),
+            Error::Refused { why: NOT_EMPTY, .. } => Some(Refusal::NotEmpty),
+            _ => None,
+        }
+    }
+}

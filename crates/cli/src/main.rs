@@ -13,7 +13,6 @@ mod output;
 mod place;
 mod progress;
 mod put;
-mod random;
 mod retention;
 mod run;
 mod shown;

@@ -5,24 +5,15 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, bail};
+use ::place::SCHEME;
+pub use ::place::StoreAddress;
+use anyhow::{anyhow, bail};
 use format::StorePath;
 
 use crate::shown;
 
-const SCHEME: &[u8] = b"thalweg://";
-/// The store of places that begin with `::`.
-const DEFAULT_STORE: &str = "THALWEG_STORE";
-
-/// Where a store is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreAddress {
-    Directory(PathBuf),
-    /// A node's `HOST:PORT`.
-    Node(String),
-}
+const NOTHING_BEFORE: &str = "no store is named before the `::`";
 
 /// A path in a store.
 #[derive(Clone, Debug)]
@@ -33,56 +24,15 @@ pub struct Place {
     pub into: bool,
 }
 
-impl StoreAddress {
-    /// A store as an argument of its own; without one, `$THALWEG_STORE`.
-    pub fn of_argument(written: Option<&OsStr>) -> anyhow::Result<Self> {
-        match written {
-            Some(written) => {
-                let bytes = written.as_bytes();
-                match separator(bytes) {
-                    Some(at) if at + 2 < bytes.len() => {
-                        bail!("{}: this command takes a whole store, without a path", shown::escaped(bytes))
-                    }
-                    Some(at) => Self::parse(&bytes[..at]),
-                    None => Self::parse(bytes),
-                }
-            }
-            None => Self::from_environment("no store is named"),
+/// A store as an argument of its own; without one, `$THALWEG_STORE`.
+pub fn store_of_argument(written: Option<&OsStr>) -> anyhow::Result<StoreAddress> {
+    let Some(written) = written else { return Ok(StoreAddress::from_environment("no store is named")?) };
+    let bytes = written.as_bytes();
+    match separator(bytes) {
+        Some(at) if at + 2 < bytes.len() => {
+            bail!("{}: this command takes a whole store, without a path", shown::escaped(bytes))
         }
-    }
-
-    fn parse(written: &[u8]) -> anyhow::Result<Self> {
-        if written.is_empty() {
-            return Self::from_environment("no store is named before the `::`");
-        }
-        let Some(address) = written.strip_prefix(SCHEME) else {
-            return Ok(StoreAddress::Directory(PathBuf::from(OsStr::from_bytes(written))));
-        };
-        let address = address.strip_suffix(b"/").unwrap_or(address);
-        let shown = || shown::escaped(written);
-        let address = std::str::from_utf8(address).with_context(|| format!("{}: not a node's address", shown()))?;
-        match address.rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
-                Ok(StoreAddress::Node(address.to_owned()))
-            }
-            _ => bail!("{}: a node's address is written thalweg://HOST:PORT", shown()),
-        }
-    }
-
-    fn from_environment(why: &str) -> anyhow::Result<Self> {
-        match std::env::var_os(DEFAULT_STORE).filter(|store| !store.is_empty()) {
-            Some(store) => Self::parse(store.as_bytes()),
-            None => bail!("{why}, and ${DEFAULT_STORE} is not set"),
-        }
-    }
-}
-
-impl fmt::Display for StoreAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StoreAddress::Directory(path) => f.write_str(&shown::escaped(path.as_os_str().as_bytes())),
-            StoreAddress::Node(address) => write!(f, "thalweg://{address}"),
-        }
+        at => Ok(StoreAddress::parse(&bytes[..at.unwrap_or(bytes.len())], NOTHING_BEFORE)?),
     }
 }
 
@@ -94,7 +44,7 @@ impl Place {
             anyhow!("{shown}: not a place in a store; write STORE::PATH, as in `/scratch/st::run1/out.dat`")
         })?;
         let (store, path) = (&bytes[..at], &bytes[at + 2..]);
-        let store = StoreAddress::parse(store)?;
+        let store = StoreAddress::parse(store, NOTHING_BEFORE)?;
         let into = path.is_empty() || path.ends_with(b"/");
         Ok(Place { store, path: StorePath::new(path)?, into })
     }
@@ -122,7 +72,8 @@ pub fn is_place(written: &OsStr) -> bool {
 }
 
 fn separator(written: &[u8]) -> Option<usize> {
-    let start = if written.starts_with(b"thalweg://[") { written.iter().position(|byte| *byte == b']')? } else { 0 };
+    let bracket = [SCHEME, b"["].concat();
+    let start = if written.starts_with(&bracket) { written.iter().position(|byte| *byte == b']')? } else { 0 };
     written[start..].windows(2).position(|pair| pair == b"::").map(|at| start + at)
 }
 
@@ -168,7 +119,7 @@ mod tests {
         for text in ["st", "", "st::../x", "st::a/..", "thalweg://host::x", "thalweg://:1::x", "thalweg://h:99999::x"] {
             assert!(Place::parse(OsStr::new(text)).is_err(), "{text:?}");
         }
-        assert!(StoreAddress::of_argument(Some(OsStr::new("st::x"))).is_err());
-        assert!(StoreAddress::of_argument(Some(OsStr::new("st::"))).is_ok());
+        assert!(store_of_argument(Some(OsStr::new("st::x"))).is_err());
+        assert!(store_of_argument(Some(OsStr::new("st::"))).is_ok());
     }
 }

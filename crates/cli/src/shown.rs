@@ -6,31 +6,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use ::place::escape_bytes;
+pub use ::place::escaped;
 use catalog::{FileEntry, PathSession};
 use format::{Attributes, FileKind, StorePath};
 use serde_json::{Map, Value, json};
-
-/// Bytes as one line of text, reversible.
-pub fn escaped(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for character in chunk.valid().chars() {
-            match character {
-                '\\' => text.push_str("\\\\"),
-                character if character.is_control() => escape_bytes(&mut text, character.to_string().as_bytes()),
-                character => text.push(character),
-            }
-        }
-        escape_bytes(&mut text, chunk.invalid());
-    }
-    text
-}
-
-fn escape_bytes(text: &mut String, bytes: &[u8]) {
-    for byte in bytes {
-        let _ = write!(text, "\\x{byte:02x}");
-    }
-}
 
 /// A message with nothing in it that would break the line or steer the terminal.
 pub fn one_line(text: &str) -> String {

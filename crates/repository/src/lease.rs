@@ -1,7 +1,11 @@
 //! A session in the catalog, kept alive while its owner lives.
+//!
+//! A command relies on what the store told it until it ends. A process that stays (Python) relies on it only while
+//! something is open or under way: it takes a [`Hold`] for that, and the lease moves on between holds, so that an idle
+//! process keeps nothing from being collected.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -28,6 +32,22 @@ struct State {
     wake: Condvar,
     /// The holder relies on nothing the store told it before: the next renewal moves the epoch on.
     refresh: AtomicBool,
+    /// Set with the first hold; before it, the owner relies on everything.
+    is_held_in_parts: AtomicBool,
+    holds: AtomicUsize,
+    /// Locked while the epoch moves on: what begins meanwhile must not rely on the old one.
+    moving: Mutex<()>,
+}
+
+/// While it lives, what the store tells is relied on: nothing that was referred to since is deleted.
+pub struct Hold {
+    state: Arc<State>,
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        self.state.holds.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Lease {
@@ -73,6 +93,14 @@ impl Lease {
         Ok(())
     }
 
+    /// From the first hold on, the owner relies on what it is told only while it has one. May wait for the catalog.
+    pub fn hold(&self) -> Hold {
+        let _moving = self.state.moving.lock().unwrap_or_else(PoisonError::into_inner);
+        self.state.is_held_in_parts.store(true, Ordering::SeqCst);
+        self.state.holds.fetch_add(1, Ordering::SeqCst);
+        Hold { state: self.state.clone() }
+    }
+
     pub fn end(&self) {
         let mut stopped = self.state.stopped.lock().expect("no panic holds it");
         if !std::mem::replace(&mut *stopped, true) {
@@ -99,10 +127,50 @@ fn keep(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &St
         let (guard, waited) = state.wake.wait_timeout(stopped, term).expect("no panic holds it");
         stopped = guard;
         if waited.timed_out() && !*stopped {
-            // A lost lease shows at the next commit, where something can be done about it.
-            if let Ok(renewed) = catalog.renew(session, LEASE_MS, state.refresh.swap(false, Ordering::Relaxed)) {
-                epoch.store(renewed.epoch, Ordering::SeqCst);
-            }
+            renew(catalog, session, epoch, state);
         }
+    }
+}
+
+fn renew(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &State) {
+    let moving = state.moving.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_idle = state.is_held_in_parts.load(Ordering::SeqCst) && state.holds.load(Ordering::SeqCst) == 0;
+    let refresh = state.refresh.swap(false, Ordering::Relaxed) || is_idle;
+    // Whoever holds already is not in the way of others.
+    let _moving = is_idle.then_some(moving);
+    // A lost lease shows at the next commit, where something can be done about it.
+    if let Ok(renewed) = catalog.renew(session, LEASE_MS, refresh) {
+        epoch.store(renewed.epoch, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use catalog::MemoryCatalog;
+
+    use super::*;
+
+    #[test]
+    fn the_epoch_moves_on_only_between_holds() {
+        let catalog: Arc<dyn Catalog> = Arc::new(MemoryCatalog::default());
+        let session = catalog.begin(Purpose::Write, LEASE_MS).unwrap();
+        let lease = Lease::unattended(catalog.clone(), session);
+        let renewed = || {
+            renew(&*catalog, session.id, &lease.epoch, &lease.state);
+            lease.epoch()
+        };
+        let condemn = || {
+            let container = catalog.open_container(session.id).unwrap();
+            catalog.seal_container(container, 1, 1).unwrap();
+            catalog.condemn(catalog.snapshot().unwrap(), &[container]).unwrap();
+        };
+        let first = lease.epoch();
+        condemn();
+        assert_eq!(renewed(), first, "without holds everything is relied on");
+        let hold = lease.hold();
+        condemn();
+        assert_eq!(renewed(), first);
+        drop(hold);
+        assert!(renewed() > first);
     }
 }

@@ -7,11 +7,14 @@
 mod blocks;
 mod collect;
 mod commit;
+mod draft;
 mod engines;
 mod error;
 mod journal;
 mod keep;
 mod lease;
+mod list;
+mod many;
 mod marks;
 mod pack;
 mod read;
@@ -23,9 +26,11 @@ mod tree;
 mod verify;
 
 pub use collect::{Collected, collect};
+pub use draft::{Draft, FileWriter, Named, Placing};
 pub use engines::{Access, create, open, read_settings};
 pub use error::{Error, Result};
-pub use lease::{LEASE_MS, Lease};
+pub use lease::{Hold, LEASE_MS, Lease};
+pub use list::list;
 pub use pack::{Packed, Packer};
 pub use read::{FileReader, Piece};
 pub use rebuild::{Rebuilt, rebuild_catalog};

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::opening::directory;
 use crate::output::Output;
-use crate::place::StoreAddress;
+use crate::place::store_of_argument;
 use crate::shown;
 
 /// Free what no kept version needs, safely beside writers
@@ -20,7 +20,7 @@ pub struct Arguments {
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let store = StoreAddress::of_argument(arguments.store.as_deref())?;
+    let store = store_of_argument(arguments.store.as_deref())?;
     let repository = repository::open(directory(&store, "collect")?, Access::Write)?;
     let collected = collect(&repository)?;
     repository.close()?;

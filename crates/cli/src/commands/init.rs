@@ -9,8 +9,8 @@ use serde_json::json;
 
 use crate::opening;
 use crate::output::Output;
-use crate::place::StoreAddress;
-use crate::random::random_bytes;
+use crate::place::store_of_argument;
+use ::place::random_bytes;
 
 /// Make a store in a directory that is missing or empty
 #[derive(clap::Args)]
@@ -36,7 +36,7 @@ pub struct Arguments {
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let store = StoreAddress::of_argument(arguments.store.as_deref())?;
+    let store = store_of_argument(arguments.store.as_deref())?;
     let path = opening::directory(&store, "init")?;
     let settings = settings(&arguments)?;
     if let (Some(kind), None) = (shared_file_system(path), &settings.state) {

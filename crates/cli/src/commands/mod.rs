@@ -23,8 +23,6 @@ use store::Claimant;
 
 /// The main thread's: what commits, not what packs.
 pub const COMMITTER: Claimant = Claimant(0);
-/// Names asked of the catalog at a time.
-const LISTED_AT_ONCE: usize = 4096;
 
 /// Commits changes of names alone.
 pub fn commit_names(repository: &Repository, changes: Vec<Change>) -> anyhow::Result<()> {
@@ -32,23 +30,14 @@ pub fn commit_names(repository: &Repository, changes: Vec<Change>) -> anyhow::Re
     Ok(())
 }
 
-/// Hands over what lies in a directory, or all below it, in byte order, a batch at a time.
+/// [`repository::list`], for those who may fail in any way.
 pub fn list(
     catalog: &dyn Catalog,
     directory: &StorePath,
     recursive: bool,
-    mut take: impl FnMut(Vec<(StorePath, FileEntry)>) -> anyhow::Result<()>,
+    take: impl FnMut(Vec<(StorePath, FileEntry)>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let mut after = None;
-    loop {
-        let listed = catalog.list(directory, recursive, after.as_ref(), LISTED_AT_ONCE)?;
-        let is_last = listed.len() < LISTED_AT_ONCE;
-        after = listed.last().map(|(path, _)| path.clone());
-        take(listed)?;
-        if is_last {
-            return Ok(());
-        }
-    }
+    repository::list(catalog, directory, recursive, take)
 }
 
 /// Sessions of this path that have not been committed, oldest first.

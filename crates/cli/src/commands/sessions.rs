@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::checkpointed;
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::place::StoreAddress;
+use crate::place::store_of_argument;
 use crate::shown;
 
 /// List live and interrupted sessions
@@ -21,7 +21,7 @@ pub struct Arguments {
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let store = StoreAddress::of_argument(arguments.store.as_deref())?;
+    let store = store_of_argument(arguments.store.as_deref())?;
     let repository = open_store(&store, Access::Read)?;
     let mut array = output.array();
     let mut none = true;

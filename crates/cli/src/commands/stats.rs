@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::opening::{connect, open_store};
 use crate::output::Output;
-use crate::place::StoreAddress;
+use crate::place::{StoreAddress, store_of_argument};
 use crate::shown;
 
 /// Show a store's figures
@@ -19,7 +19,7 @@ pub struct Arguments {
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let store = StoreAddress::of_argument(arguments.store.as_deref())?;
+    let store = store_of_argument(arguments.store.as_deref())?;
     let figures = match &store {
         StoreAddress::Directory(_) => {
             let repository = open_store(&store, Access::Read)?;

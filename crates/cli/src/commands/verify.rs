@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::failure::Incomplete;
 use crate::opening::directory;
 use crate::output::Output;
-use crate::place::StoreAddress;
+use crate::place::{StoreAddress, store_of_argument};
 use crate::shown;
 
 /// Check containers and versions; rebuild table or catalog
@@ -33,7 +33,7 @@ pub struct Arguments {
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let store = StoreAddress::of_argument(arguments.store.as_deref())?;
+    let store = store_of_argument(arguments.store.as_deref())?;
     let path = directory(&store, "verify")?;
     let rebuilt = if arguments.rebuild_catalog { Some(rebuild_catalog(path)?) } else { None };
     let repository = repository::open(path, Access::Write)?;

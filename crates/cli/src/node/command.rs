@@ -11,7 +11,7 @@ use transfer::Server;
 use super::signals::Signals;
 use super::{Node, NodeOptions, NodeService};
 use crate::output::Output;
-use crate::random::random_bytes;
+use ::place::random_bytes;
 
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Example:\n  thalweg node /scratch/st --listen 0.0.0.0:7420")]

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("format", &[]),
     ("policy", &[]),
     ("segment", &["format", "policy"]),
@@ -12,9 +12,14 @@ const MAY_USE: [(&str, &[&str]); 11] = [
     ("catalog", &["format"]),
     ("repository", &["format", "segment", "store", "catalog"]),
     ("transfer", &["format", "store", "catalog"]),
+    ("place", &["catalog", "repository", "transfer"]),
     ("gate", &["policy"]),
     ("simulator", &["policy"]),
-    ("cli", &["format", "policy", "segment", "store", "catalog", "repository", "transfer", "gate", "simulator"]),
+    (
+        "cli",
+        &["format", "policy", "segment", "store", "catalog", "repository", "transfer", "place", "gate", "simulator"],
+    ),
+    ("python", &["format", "store", "catalog", "repository", "transfer", "place"]),
     ("abi", &["format", "policy", "segment", "transfer"]),
 ];
 

@@ -12,5 +12,5 @@ mod walk;
 pub use builder::{Builder, Built};
 pub(crate) use extents::Extents;
 pub(crate) use narrow::narrow;
-pub(crate) use splice::{rewrite, splice};
+pub(crate) use splice::{join, rewrite, splice};
 pub(crate) use walk::{collect_runs, entries_in, is_leaf_of_pages};

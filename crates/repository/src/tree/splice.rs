@@ -32,6 +32,20 @@ pub(crate) fn splice(
     builder.finish()
 }
 
+/// The file that has `first` and then `second`, each with its length; whole pages of both are shared.
+pub(crate) fn join(
+    repository: &Repository,
+    claimant: Claimant,
+    first: (&Root, u64),
+    second: (&Root, u64),
+) -> Result<Built> {
+    let mut builder = Builder::new(repository, claimant);
+    for part in [first, second] {
+        copy(repository, Some(part), 0..part.1, &mut builder)?;
+    }
+    builder.finish()
+}
+
 fn push(builder: &mut Builder, entry: Entry) -> Result<()> {
     match entry.kind {
         EntryKind::Zero => builder.zeros(entry.length),

@@ -1,0 +1,75 @@
+//! A store as users write it: a directory, or `thalweg://HOST:PORT` for a node.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use crate::{Error, Result, escaped};
+
+/// What a node's address begins with.
+pub const SCHEME: &[u8] = b"thalweg://";
+/// The store when none is written.
+const DEFAULT_STORE: &str = "THALWEG_STORE";
+
+/// Where a store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreAddress {
+    Directory(PathBuf),
+    /// A node's `HOST:PORT`.
+    Node(String),
+}
+
+impl StoreAddress {
+    /// Empty means `$THALWEG_STORE`, and `why` says for whom that is asked.
+    pub fn parse(written: &[u8], why: &str) -> Result<Self> {
+        if written.is_empty() {
+            return Self::from_environment(why);
+        }
+        let Some(address) = written.strip_prefix(SCHEME) else {
+            return Ok(StoreAddress::Directory(PathBuf::from(OsStr::from_bytes(written))));
+        };
+        let address = address.strip_suffix(b"/").unwrap_or(address);
+        let refuse =
+            || Error::Address(format!("{}: a node's address is written thalweg://HOST:PORT", escaped(written)));
+        let address = std::str::from_utf8(address).map_err(|_| refuse())?;
+        match address.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
+                Ok(StoreAddress::Node(address.to_owned()))
+            }
+            _ => Err(refuse()),
+        }
+    }
+
+    /// `$THALWEG_STORE`; `why` begins the sentence when it is not set.
+    pub fn from_environment(why: &str) -> Result<Self> {
+        match std::env::var_os(DEFAULT_STORE).filter(|store| !store.is_empty()) {
+            Some(store) => Self::parse(store.as_bytes(), why),
+            None => Err(Error::Address(format!("{why}, and ${DEFAULT_STORE} is not set"))),
+        }
+    }
+}
+
+impl fmt::Display for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StoreAddress::Directory(path) => f.write_str(&escaped(path.as_os_str().as_bytes())),
+            StoreAddress::Node(address) => write!(f, "thalweg://{address}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_and_nodes_are_told_apart() {
+        let parse = |written: &str| StoreAddress::parse(written.as_bytes(), "");
+        assert_eq!(parse("/scratch/st").unwrap(), StoreAddress::Directory("/scratch/st".into()));
+        assert_eq!(parse("thalweg://[::1]:7420/").unwrap(), StoreAddress::Node("[::1]:7420".into()));
+        for written in ["thalweg://host", "thalweg://:1", "thalweg://h:99999", "thalweg://"] {
+            assert!(parse(written).is_err(), "{written}");
+        }
+    }
+}

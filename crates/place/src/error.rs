@@ -1,0 +1,22 @@
+//! Why an address led to no open store.
+
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Not an address, or none at all: the user's to write anew.
+    #[error("{0}")]
+    Address(String),
+    #[error(transparent)]
+    Repository(#[from] repository::Error),
+    #[error(transparent)]
+    Transfer(#[from] transfer::Error),
+    #[error("{path}: {source}")]
+    Io { path: &'static str, source: std::io::Error },
+}
+
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<catalog::Error> for Error {
+    fn from(error: catalog::Error) -> Self {
+        Error::Repository(error.into())
+    }
+}

@@ -1,0 +1,14 @@
+//! Where a store is, as users write it, and how it is opened: the one crate that knows both ways, for every door that
+//! takes an address (the command, Python).
+
+mod address;
+mod error;
+mod escaping;
+mod opening;
+mod random;
+
+pub use address::{SCHEME, StoreAddress};
+pub use error::{Error, Result};
+pub use escaping::{escape_bytes, escaped};
+pub use opening::{connect, open_store};
+pub use random::random_bytes;

@@ -1,0 +1,30 @@
+//! From an address to an open store, near or far.
+
+use std::sync::Arc;
+
+use catalog::{Catalog, Purpose};
+use repository::{Access, Lease, Repository};
+use transfer::{Remote, RemoteCatalog, RemoteStore};
+
+use crate::{Result, StoreAddress, random_bytes};
+
+/// Opens the store; its session ends with [`Repository::close`].
+pub fn open_store(store: &StoreAddress, access: Access) -> Result<Arc<Repository>> {
+    match store {
+        StoreAddress::Directory(path) => Ok(Arc::new(repository::open(path, access)?)),
+        StoreAddress::Node(address) => open_remote(connect(address)?, access),
+    }
+}
+
+/// A node, for what only nodes answer.
+pub fn connect(address: &str) -> Result<Remote> {
+    Ok(Remote::connect(address, u64::from_ne_bytes(random_bytes()?), "")?)
+}
+
+fn open_remote(remote: Remote, access: Access) -> Result<Arc<Repository>> {
+    let settings = remote.welcome().clone();
+    let catalog: Arc<dyn Catalog> = Arc::new(RemoteCatalog::new(remote.clone()));
+    let purpose = if access == Access::Read { Purpose::Read } else { Purpose::Write };
+    let lease = Lease::begin(catalog.clone(), purpose)?;
+    Ok(Arc::new(Repository::new(settings, Arc::new(RemoteStore::new(remote)), catalog, None, lease)))
+}

@@ -1,0 +1,134 @@
+//! Single files in, and their places under names: for whoever keeps files open, copies and appends.
+//!
+//! A [`FileWriter`] takes a file's bytes as they come. What it leaves is a [`Draft`]: content in the store without a
+//! name. Drafts get their names in one commit, all or none.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use catalog::FileEntry;
+use format::{Attributes, Change, ContainerId, Root, StorePath, VersionRecord};
+use store::Claimant;
+
+use crate::lease::Hold;
+use crate::tree::{collect_runs, join};
+use crate::{Error, Packer, Repository, Result};
+
+/// How often an append is laid over a head that other writers move on.
+const ATTEMPTS: usize = 32;
+
+/// What becomes of a file that has the draft's name already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placing {
+    /// The draft is its new version.
+    Replace,
+    /// The commit is refused.
+    Create,
+    /// Its new version is the file with the draft behind it.
+    Append,
+}
+
+/// A file being written.
+pub struct FileWriter {
+    // Before the repository it borrows from: fields are dropped in this order.
+    packer: Packer<'static, ()>,
+    hold: Hold,
+    _repository: Arc<Repository>,
+}
+
+/// Content in the store, to be named. Nobody sees it; given up, it is garbage for collection.
+pub struct Draft {
+    record: VersionRecord,
+    references: BTreeSet<ContainerId>,
+    /// The content may be found in containers that collection would take otherwise.
+    _hold: Hold,
+}
+
+/// Where a draft goes.
+pub struct Named {
+    pub path: StorePath,
+    pub attributes: Attributes,
+    pub placing: Placing,
+    pub draft: Draft,
+}
+
+impl FileWriter {
+    /// `claimant` must be this writer's alone.
+    pub fn new(repository: Arc<Repository>, claimant: Claimant) -> Self {
+        let hold = repository.lease.hold();
+        // SAFETY: the repository stays where it is until the last `Arc` goes; ours is dropped after the packer, and
+        // the reference leaves this struct nowhere.
+        let borrowed: &'static Repository = unsafe { &*Arc::as_ptr(&repository) };
+        let mut packer = Packer::new(borrowed, claimant);
+        packer.begin();
+        FileWriter { packer, hold, _repository: repository }
+    }
+
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.packer.data(bytes)
+    }
+
+    /// No more comes.
+    pub fn finish(mut self) -> Result<Draft> {
+        self.packer.end(())?;
+        self.packer.flush()?;
+        let packed = self.packer.take_finished().pop().expect("one file was begun, ended and flushed");
+        let record =
+            VersionRecord { root: packed.built.root, size: packed.built.length, content: Some(packed.content) };
+        Ok(Draft { record, references: packed.built.references, _hold: self.hold })
+    }
+}
+
+impl Repository {
+    /// A draft of what a version holds, without touching its content.
+    pub fn draft_of(&self, version: &VersionRecord) -> Result<Draft> {
+        let hold = self.lease.hold();
+        let references = self.references_of(&version.root)?;
+        Ok(Draft { record: version.clone(), references, _hold: hold })
+    }
+
+    /// Gives all drafts their names, or none.
+    pub fn name(&self, claimant: Claimant, drafts: &[Named]) -> Result<()> {
+        for attempt in 1.. {
+            let mut references = BTreeSet::new();
+            let changes: Result<Vec<_>> =
+                drafts.iter().map(|named| self.naming(claimant, named, &mut references)).collect();
+            match self.commit(claimant, changes?, references, Vec::new()) {
+                Err(Error::Catalog(catalog::Error::HeadMoved { path, head })) => {
+                    let is_append = |named: &Named| named.placing == Placing::Append && named.path == path;
+                    if attempt == ATTEMPTS || !drafts.iter().any(is_append) {
+                        return Err(catalog::Error::HeadMoved { path, head }.into());
+                    }
+                }
+                done => return done.map(drop),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+
+    fn naming(&self, claimant: Claimant, named: &Named, references: &mut BTreeSet<ContainerId>) -> Result<Change> {
+        let Named { path, attributes, placing, draft } = named;
+        let (path, attributes) = (path.clone(), attributes.clone());
+        let known = if *placing == Placing::Append { self.catalog.entry(&path)? } else { None };
+        references.extend(&draft.references);
+        let Some(FileEntry { attributes: kept, head: Some(head), .. }) = known else {
+            let base = (*placing != Placing::Replace).then_some(None);
+            return Ok(Change::Write { path, attributes, version: draft.record.clone(), base });
+        };
+        let (first, second) = (&head.record, &draft.record);
+        let built = join(self, claimant, (&first.root, first.size), (&second.root, second.size))?;
+        references.extend(built.references);
+        references.extend(self.references_of(&built.root)?);
+        let version = VersionRecord { root: built.root, size: built.length, content: None };
+        let attributes = Attributes { times: attributes.times, ..kept };
+        Ok(Change::Write { path, attributes, version, base: Some(Some(head.number)) })
+    }
+
+    fn references_of(&self, root: &Root) -> Result<BTreeSet<ContainerId>> {
+        let mut references = BTreeSet::new();
+        collect_runs(self, root, &mut |run| {
+            references.insert(run.container);
+        })?;
+        Ok(references)
+    }
+}

@@ -1,0 +1,26 @@
+//! Listings of any length, a batch at a time.
+
+use catalog::{Catalog, FileEntry};
+use format::StorePath;
+
+/// Names asked of the catalog at a time.
+const LISTED_AT_ONCE: usize = 4096;
+
+/// Hands over what lies in a directory, or all below it, in byte order, a batch at a time.
+pub fn list<E: From<catalog::Error>>(
+    catalog: &dyn Catalog,
+    directory: &StorePath,
+    recursive: bool,
+    mut take: impl FnMut(Vec<(StorePath, FileEntry)>) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut after = None;
+    loop {
+        let listed = catalog.list(directory, recursive, after.as_ref(), LISTED_AT_ONCE)?;
+        let is_last = listed.len() < LISTED_AT_ONCE;
+        after = listed.last().map(|(path, _)| path.clone());
+        take(listed)?;
+        if is_last {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a name points to, as it was when it was asked for: reading by it gives one version's bytes, whatever is
+//! committed meanwhile.
+
+use catalog::{FileEntry, Version};
+use format::{FileKind, Root, StorePath, VersionRecord};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+#[pyclass(frozen, module = "thalweg._thalweg")]
+pub struct Entry {
+    path: StorePath,
+    entry: FileEntry,
+}
+
+impl Entry {
+    pub fn new(path: StorePath, entry: FileEntry) -> Self {
+        Entry { path, entry }
+    }
+
+    pub fn with_head(path: &StorePath, entry: &FileEntry, head: Version) -> Self {
+        Entry { path: path.clone(), entry: FileEntry { head: Some(head), ..entry.clone() } }
+    }
+
+    /// None of directories and symbolic links.
+    pub fn record(&self) -> Option<&VersionRecord> {
+        self.entry.head.as_ref().map(|head| &head.record)
+    }
+}
+
+#[pymethods]
+impl Entry {
+    #[getter]
+    fn path<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.path.as_bytes())
+    }
+
+    #[getter]
+    fn kind(&self) -> &'static str {
+        match self.entry.attributes.kind {
+            FileKind::Regular => "file",
+            FileKind::Directory => "directory",
+            FileKind::Symlink => "link",
+        }
+    }
+
+    #[getter]
+    fn size(&self) -> u64 {
+        self.record().map_or(0, |record| record.size)
+    }
+
+    #[getter]
+    fn mode(&self) -> u32 {
+        self.entry.attributes.mode
+    }
+
+    #[getter]
+    fn uid(&self) -> u32 {
+        self.entry.attributes.uid
+    }
+
+    #[getter]
+    fn gid(&self) -> u32 {
+        self.entry.attributes.gid
+    }
+
+    #[getter]
+    fn links(&self) -> u64 {
+        self.entry.links
+    }
+
+    #[getter]
+    fn modified_ns(&self) -> i64 {
+        self.entry.attributes.times.modified_ns
+    }
+
+    #[getter]
+    fn committed_ns(&self) -> Option<i64> {
+        self.entry.head.as_ref().map(|head| head.committed_ns)
+    }
+
+    #[getter]
+    fn version(&self) -> Option<u64> {
+        self.entry.head.as_ref().map(|head| head.number)
+    }
+
+    /// BLAKE3 of the whole content, where the store has it.
+    #[getter]
+    fn content_digest<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        Some(PyBytes::new(py, &self.record()?.content?))
+    }
+
+    /// Names the content as well, but equal contents may have several: the digest of the manifest's root page, or that
+    /// page itself where it is small.
+    #[getter]
+    fn root<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
+        Some(match &self.record()?.root {
+            Root::Inline(page) => PyBytes::new(py, page),
+            Root::Stored { digest, .. } => PyBytes::new(py, digest),
+        })
+    }
+
+    #[getter]
+    fn target<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &self.entry.attributes.target)
+    }
+}

@@ -1,0 +1,22 @@
+//! `thalweg._thalweg`: stores as Python sees them. Doors without logic: what they do is in `repository`, how stores are
+//! opened in `place`; what fsspec wants of it is in `../thalweg`.
+//!
+//! Every call that may wait gives up the interpreter's lock meanwhile. Paths are bytes here.
+
+mod entry;
+mod error;
+mod process;
+mod store;
+mod writer;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+mod _thalweg {
+    #[pymodule_export]
+    use crate::entry::Entry;
+    #[pymodule_export]
+    use crate::store::{Hold, Store, create};
+    #[pymodule_export]
+    use crate::writer::{Draft, Writer};
+}

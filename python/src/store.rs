@@ -1,0 +1,237 @@
+//! An open store: look-ups, reads, and commits of names.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use ::store::Claimant;
+use format::{Attributes, Change, FileKind, FileTimes, Settings, StoreId, StorePath};
+use place::{StoreAddress, open_store};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+use repository::{Access, FileWriter, Named, Placing, Repository};
+
+use crate::entry::Entry;
+use crate::error::{numbered, of_path, of_place, of_repository};
+use crate::process::OfProcess;
+use crate::writer::{Draft, Writer};
+
+/// Shared by all threads of the process that opened it.
+#[pyclass(frozen, module = "thalweg._thalweg")]
+pub struct Store {
+    repository: OfProcess<Arc<Repository>>,
+    claimants: AtomicU64,
+}
+
+/// While it lives, versions that were looked up since stay readable, whoever removes or forgets them.
+#[pyclass(frozen, module = "thalweg._thalweg")]
+pub struct Hold {
+    _hold: OfProcess<repository::Hold>,
+}
+
+/// Mode, uid, gid and the time of the last change (ns since 1970).
+type Owner = (u32, u32, u32, i64);
+
+fn attributes(kind: FileKind, (mode, uid, gid, modified_ns): Owner) -> Attributes {
+    let times = FileTimes { modified_ns, changed_ns: 0 };
+    Attributes { kind, mode, uid, gid, times, ..Attributes::default() }
+}
+
+fn parse(path: &[u8]) -> PyResult<StorePath> {
+    StorePath::new(path).map_err(of_path)
+}
+
+fn placing(written: &str) -> PyResult<Placing> {
+    match written {
+        "replace" => Ok(Placing::Replace),
+        "create" => Ok(Placing::Create),
+        "append" => Ok(Placing::Append),
+        other => Err(PyValueError::new_err(format!("{other:?} is no way to place a draft"))),
+    }
+}
+
+/// Makes a store in a directory that is missing or empty, with the settings that `thalweg init` has by default.
+#[pyfunction]
+pub fn create(py: Python<'_>, directory: PathBuf) -> PyResult<()> {
+    py.detach(|| {
+        let settings = Settings::new(StoreId(place::random_bytes().map_err(of_place)?));
+        repository::create(&directory, &settings).map_err(of_repository)
+    })
+}
+
+impl Store {
+    fn repository(&self) -> PyResult<&Arc<Repository>> {
+        self.repository.get()
+    }
+
+    fn claimant(&self) -> Claimant {
+        Claimant(self.claimants.fetch_add(1, Ordering::Relaxed))
+    }
+
+    fn commit(&self, py: Python<'_>, changes: Vec<Change>) -> PyResult<()> {
+        let repository = self.repository()?;
+        let committed = py.detach(|| repository.commit(self.claimant(), changes, Default::default(), Vec::new()));
+        committed.map(drop).map_err(of_repository)
+    }
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Ending the session of a node that is gone takes its patience, and Python waits for destructors.
+        if let Some(repository) = self.repository.take() {
+            std::thread::spawn(move || drop(repository));
+        }
+    }
+}
+
+#[pymethods]
+impl Store {
+    /// A directory, `thalweg://HOST:PORT`, or nothing for `$THALWEG_STORE`.
+    #[new]
+    fn new(py: Python<'_>, address: &[u8]) -> PyResult<Self> {
+        let open = || open_store(&StoreAddress::parse(address, "no store is named")?, Access::Write);
+        let repository = py.detach(open).map_err(of_place)?;
+        Ok(Store { repository: OfProcess::new(repository), claimants: AtomicU64::new(1) })
+    }
+
+    fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
+        let repository = self.repository()?;
+        Ok(Hold { _hold: OfProcess::new(py.detach(|| repository.lease().hold())) })
+    }
+
+    fn entry(&self, py: Python<'_>, path: &[u8]) -> PyResult<Option<Entry>> {
+        let (repository, path) = (self.repository()?, parse(path)?);
+        let found = py.detach(|| repository.catalog().entry(&path)).map_err(|error| of_repository(error.into()))?;
+        Ok(found.map(|entry| Entry::new(path, entry)))
+    }
+
+    /// Each an entry, None, or the exception that looking it up ended with.
+    fn entries<'py>(&self, py: Python<'py>, paths: Vec<Vec<u8>>) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repository = self.repository()?;
+        let paths: Vec<_> = paths.iter().map(|path| parse(path)).collect::<PyResult<_>>()?;
+        let found = py.detach(|| repository.entries(&paths));
+        let objects = paths.into_iter().zip(found).map(|(path, found)| match found {
+            Ok(found) => Ok(found.map(|entry| Entry::new(path, entry)).into_pyobject(py)?.into_any()),
+            Err(error) => Ok(of_repository(error).into_value(py).into_bound(py).into_any()),
+        });
+        objects.collect()
+    }
+
+    /// What lies in a directory, or all below it, in the order of the bytes of the paths.
+    fn list(&self, py: Python<'_>, directory: &[u8], recursive: bool) -> PyResult<Vec<Entry>> {
+        let (repository, directory) = (self.repository()?, parse(directory)?);
+        let mut listed = Vec::new();
+        let done: Result<(), catalog::Error> = py.detach(|| {
+            repository::list(repository.catalog(), &directory, recursive, |batch| {
+                listed.extend(batch.into_iter().map(|(path, entry)| Entry::new(path, entry)));
+                Ok(())
+            })
+        });
+        done.map_err(|error| of_repository(error.into()))?;
+        Ok(listed)
+    }
+
+    /// The kept versions of a file, oldest first.
+    fn versions(&self, py: Python<'_>, path: &[u8]) -> PyResult<Vec<Entry>> {
+        let (repository, path) = (self.repository()?, parse(path)?);
+        let look = || {
+            let Some(entry) = repository.catalog().entry(&path)? else {
+                return Err(catalog::Error::NotFound { path: path.clone() });
+            };
+            let versions = repository.catalog().versions(&path)?;
+            Ok(versions.into_iter().map(|version| Entry::with_head(&path, &entry, version)).collect())
+        };
+        py.detach(look).map_err(|error| of_repository(error.into()))
+    }
+
+    /// The bytes of an entry's version from `start` to `end`, or to where it ends.
+    fn read<'py>(&self, py: Python<'py>, entry: &Entry, start: u64, end: u64) -> PyResult<Bound<'py, PyBytes>> {
+        let repository = self.repository()?;
+        let record = entry.record().ok_or_else(no_content)?;
+        let length = end.min(record.size).saturating_sub(start);
+        PyBytes::new_with(py, length as usize, |bytes| {
+            py.detach(|| repository.reader(&record.root, record.size).read_at(start, bytes))
+                .map(drop)
+                .map_err(of_repository)
+        })
+    }
+
+    /// Each the bytes, or the exception that reading them ended with; several at once.
+    fn read_many<'py>(
+        &self,
+        py: Python<'py>,
+        wanted: Vec<(Bound<'py, Entry>, u64, u64)>,
+    ) -> PyResult<Vec<Bound<'py, PyAny>>> {
+        let repository = self.repository()?;
+        let ranges: Vec<_> = wanted
+            .iter()
+            .map(|(entry, start, end)| Ok((entry.get().record().ok_or_else(no_content)?, *start..*end)))
+            .collect::<PyResult<_>>()?;
+        let read = py.detach(|| repository.read_many(&ranges));
+        let objects = read.into_iter().map(|read| match read {
+            Ok(bytes) => PyBytes::new(py, &bytes).into_any(),
+            Err(error) => of_repository(error).into_value(py).into_bound(py).into_any(),
+        });
+        Ok(objects.collect())
+    }
+
+    fn writer(&self, py: Python<'_>) -> PyResult<Writer> {
+        let repository = self.repository()?.clone();
+        Ok(Writer::new(py.detach(|| FileWriter::new(repository, self.claimant()))))
+    }
+
+    /// A draft of an entry's content, which is not read.
+    fn draft_of(&self, py: Python<'_>, entry: &Entry) -> PyResult<Draft> {
+        let repository = self.repository()?;
+        let record = entry.record().ok_or_else(no_content)?;
+        Ok(Draft::new(py.detach(|| repository.draft_of(record)).map_err(of_repository)?))
+    }
+
+    /// Commits drafts under their names, all or none: (path, owner, `replace`, `create` or `append`, draft) each.
+    fn name(&self, py: Python<'_>, drafts: Vec<(Vec<u8>, Owner, String, Bound<'_, Draft>)>) -> PyResult<()> {
+        let repository = self.repository()?;
+        let mut named = Vec::with_capacity(drafts.len());
+        for (path, owner, how, draft) in drafts {
+            let (path, placing) = (parse(&path)?, placing(&how)?);
+            let attributes = attributes(FileKind::Regular, owner);
+            named.push(Named { path, attributes, placing, draft: draft.get().take()? });
+        }
+        py.detach(|| repository.name(self.claimant(), &named)).map_err(|error| match &error {
+            repository::Error::Catalog(catalog::Error::HeadMoved { path, .. })
+                if named.iter().any(|named| named.placing == Placing::Create && named.path == *path) =>
+            {
+                numbered(
+                    libc::EEXIST,
+                    &repository::Error::Refused { path: path.to_string(), why: "is there already".into() },
+                )
+            }
+            _ => of_repository(error),
+        })
+    }
+
+    fn make_directory(&self, py: Python<'_>, path: &[u8], owner: Owner) -> PyResult<()> {
+        let attributes = attributes(FileKind::Directory, owner);
+        self.commit(py, vec![Change::Make { path: parse(path)?, attributes }])
+    }
+
+    /// All of them or none.
+    fn remove(&self, py: Python<'_>, paths: Vec<Vec<u8>>, recursive: bool) -> PyResult<()> {
+        let changes = paths.iter().map(|path| Ok(Change::Remove { path: parse(path)?, recursive }));
+        self.commit(py, changes.collect::<PyResult<_>>()?)
+    }
+
+    fn rename(&self, py: Python<'_>, from: &[u8], to: &[u8]) -> PyResult<()> {
+        self.commit(py, vec![Change::Rename { from: parse(from)?, to: parse(to)? }])
+    }
+
+    /// Leaves nothing for others to tidy; the store is not to be used any more.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let repository = self.repository()?;
+        py.detach(|| repository.close()).map_err(of_repository)
+    }
+}
+
+fn no_content() -> PyErr {
+    PyValueError::new_err("only files have content")
+}

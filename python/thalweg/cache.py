@@ -1,0 +1,227 @@
+"""Blocks of files in a folder of this machine: never more bytes than its limit, whoever uses it.
+
+Any number of processes share one folder. What is there is listed in an SQLite file; a block is a file beside it, named
+by its key, and checked against the digest that was taken when it came. The block that was used longest ago goes first.
+Whatever dies, or is deleted or damaged, costs time and no more: a block whose file is not what is listed is no hit.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS.update({"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40})
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS blocks (name TEXT PRIMARY KEY, bytes INTEGER, digest BLOB, used_ns INTEGER) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS blocks_by_use ON blocks (used_ns);
+"""
+
+# Uses are written down together: with the next block that comes, after so many, or after so long.
+_NOTED_USES = 256
+_NOTED_NS = 1_000_000_000
+# How long a process waits for its turn with the list.
+_PATIENCE_S = 60
+# Connections of parents, never touched again: SQLite forbids even to close them.
+_inherited: list[sqlite3.Connection] = []
+
+
+def parse_bytes(written: int | str) -> int:
+    """`20 GB`, `512MiB`, or a number of bytes."""
+    found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(written))
+    if found is None or found[2].upper() not in _UNITS:
+        raise ValueError(f"{written!r} is no number of bytes; write it as in '20 GB'")
+    return int(float(found[1]) * _UNITS[found[2].upper()])
+
+
+class Cache:
+    """Blocks by key and number. A key stands for one content for ever."""
+
+    def __init__(self, folder: str | os.PathLike[str], limit: int | str) -> None:
+        self.folder = os.path.abspath(folder)
+        self.limit_bytes = parse_bytes(limit)
+        self._local = threading.local()
+        self._uses: dict[str, int] = {}
+        self._noted_ns = 0
+        try:
+            self._sweep()
+        except sqlite3.DatabaseError:
+            # The list is damaged: without it, nothing there is of use.
+            self._begin_anew()
+            self._sweep()
+
+    def get(self, key: str, block: int) -> bytes | None:
+        try:
+            return self._get(_name(key, block))
+        except sqlite3.Error:
+            self._drop_connection()
+            return None
+
+    def put(self, key: str, block: int, content: bytes) -> None:
+        """Makes room and keeps it; a block larger than the limit is not kept."""
+        if len(content) > self.limit_bytes:
+            return
+        try:
+            with self._turn() as sql:
+                self._write_uses(sql)
+                self._put(sql, _name(key, block), content)
+        except sqlite3.Error as error:
+            self._drop_connection()
+            raise OSError(f"{self.folder}: {error}") from error
+
+    def _get(self, name: str) -> bytes | None:
+        row = self._sql().execute("SELECT digest FROM blocks WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            return None
+        content = _content_of(self._path(name))
+        if content is None or _digest(content) != row[0]:
+            self._forget(name, row[0])
+            return None
+        self._note(name)
+        return content
+
+    def _put(self, sql: sqlite3.Connection, name: str, content: bytes) -> None:
+        self._make_room(sql, name, len(content))
+        draft, draft_path = tempfile.mkstemp(prefix=".new-", dir=self.folder)
+        try:
+            with os.fdopen(draft, "wb") as file:
+                file.write(content)
+            os.makedirs(os.path.dirname(self._path(name)), exist_ok=True)
+            os.replace(draft_path, self._path(name))
+        finally:
+            _unlink(draft_path)
+        row = (name, len(content), _digest(content), time.time_ns())
+        sql.execute("INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?)", row)
+
+    def held_bytes(self) -> int:
+        return int(self._sql().execute("SELECT coalesce(sum(bytes), 0) FROM blocks").fetchone()[0])
+
+    def _make_room(self, sql: sqlite3.Connection, name: str, count: int) -> None:
+        sql.execute("DELETE FROM blocks WHERE name = ?", (name,))
+        held = sql.execute("SELECT coalesce(sum(bytes), 0) FROM blocks").fetchone()[0]
+        excess = held + count - self.limit_bytes
+        for victim, victim_bytes in sql.execute("SELECT name, bytes FROM blocks ORDER BY used_ns").fetchall():
+            if excess <= 0:
+                break
+            sql.execute("DELETE FROM blocks WHERE name = ?", (victim,))
+            _unlink(self._path(victim))
+            excess -= victim_bytes
+
+    def _forget(self, name: str, digest: bytes) -> None:
+        with self._turn() as sql:
+            # Unless somebody has brought it again meanwhile.
+            if sql.execute("DELETE FROM blocks WHERE name = ? AND digest = ?", (name, digest)).rowcount:
+                _unlink(self._path(name))
+
+    def _note(self, name: str) -> None:
+        now = time.time_ns()
+        self._uses[name] = now
+        if len(self._uses) >= _NOTED_USES or now - self._noted_ns > _NOTED_NS:
+            with self._turn() as sql:
+                self._write_uses(sql)
+
+    def _write_uses(self, sql: sqlite3.Connection) -> None:
+        # Without a lock, which a fork could leave closed: a use that falls in between is lost, and no harm done.
+        uses, self._uses = self._uses, {}
+        self._noted_ns = time.time_ns()
+        sql.executemany("UPDATE blocks SET used_ns = ? WHERE name = ?", [(at, name) for name, at in list(uses.items())])
+
+    def _sweep(self) -> None:
+        """Files that nobody lists: a process died between writing one and listing it."""
+        with self._turn() as sql:
+            listed = {name for (name,) in sql.execute("SELECT name FROM blocks")}
+            for folder, _, names in os.walk(self.folder):
+                for name in names:
+                    if (name.startswith(".new-") or folder != self.folder) and name not in listed:
+                        _unlink(os.path.join(folder, name))
+
+    @contextmanager
+    def _turn(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, of which there is one at a time over all processes."""
+        sql = self._sql()
+        sql.execute("BEGIN IMMEDIATE")
+        try:
+            yield sql
+        except BaseException:
+            sql.execute("ROLLBACK")
+            raise
+        sql.execute("COMMIT")
+
+    def _sql(self) -> sqlite3.Connection:
+        """This thread's connection in this process."""
+        kept: tuple[int, sqlite3.Connection] | None = getattr(self._local, "connection", None)
+        if kept is not None:
+            if kept[0] == os.getpid():
+                return kept[1]
+            _inherited.append(kept[1])
+        os.makedirs(self.folder, exist_ok=True)
+        connection = sqlite3.connect(self._list_path(), timeout=_PATIENCE_S, isolation_level=None)
+        _prepare(connection)
+        self._local.connection = (os.getpid(), connection)
+        return connection
+
+    def _drop_connection(self) -> None:
+        self._local.connection = None
+
+    def _begin_anew(self) -> None:
+        self._drop_connection()
+        for suffix in ("", "-wal", "-shm"):
+            _unlink(self._list_path() + suffix)
+
+    def _list_path(self) -> str:
+        return os.path.join(self.folder, "blocks.sqlite")
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name[:2], name)
+
+    def __reduce__(self) -> Any:
+        return Cache, (self.folder, self.limit_bytes)
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    begun = time.monotonic()
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError:
+            # SQLite does not wait by itself when two make the log at once.
+            if time.monotonic() - begun > _PATIENCE_S:
+                raise
+            time.sleep(0.02)
+    # A list that a power loss takes back costs a few blocks, not a wrong byte.
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.executescript(_TABLES)
+
+
+def _content_of(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _name(key: str, block: int) -> str:
+    return hashlib.blake2b(f"{block} {key}".encode(errors="surrogateescape"), digest_size=20).hexdigest()
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=16).digest()
+
+
+def _unlink(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass

@@ -1,0 +1,58 @@
+"""How stores and paths in them are written.
+
+    thalweg://HOST:PORT/path            a node
+    thalweg:///abs/dir/of/store!/path   a directory on this machine: the store ends at the first `!/`, or a last `!`
+    thalweg:///path, thalweg://path     in the store that storage_options={"store": ...} or $THALWEG_STORE names
+
+The command's `STORE::PATH` cannot be used: fsspec chains file systems with `::`. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+SCHEME = "thalweg://"
+
+_NODE = re.compile(r"(\[[^\]/]*\]|[^/:\[\]]+):[0-9]{1,5}(?=/|$)")
+_DIRECTORY = re.compile(r"(/.*?)!(?=/|$)", re.DOTALL)
+
+
+def split(url: str) -> tuple[str | None, str]:
+    """The store a URL names, if it does, and the path below its root, without slashes at its ends."""
+    if not url.startswith(SCHEME):
+        return None, _plain(url)
+    rest = url[len(SCHEME) :]
+    node = _NODE.match(rest)
+    if node:
+        return SCHEME + node[0], _plain(rest[node.end() :])
+    directory = _DIRECTORY.match(rest)
+    if directory:
+        return directory[1], _plain(rest[directory.end() :])
+    return None, _plain(rest)
+
+
+def join(store: str, path: str) -> str:
+    """The URL of a path in a store."""
+    start = store if store.startswith(SCHEME) else f"{SCHEME}{store}!"
+    return f"{start}/{path}"
+
+
+def address(store: str | os.PathLike[str] | None) -> str:
+    """A store as it was written, made independent of this process's folder; without one, `$THALWEG_STORE`."""
+    written = os.fspath(store) if store else os.environ.get("THALWEG_STORE", "")
+    if not written:
+        raise ValueError(
+            "no store is named: write thalweg://HOST:PORT/path or thalweg:///directory/of/the/store!/path, "
+            'give store="..." or set $THALWEG_STORE'
+        )
+    if written.startswith(SCHEME):
+        named, path = split(written.rstrip("/"))
+        if named is None or path:
+            raise ValueError(f"{written}: a node's address is written thalweg://HOST:PORT")
+        return named
+    return os.path.abspath(os.path.expanduser(written))
+
+
+def _plain(path: str) -> str:
+    return "/".join(filter(None, path.split("/")))
