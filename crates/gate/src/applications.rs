@@ -86,14 +86,6 @@ impl Applications {
         found.map_or(&self.other, |(_, application)| application).clone()
     }
 
-    /// The application of this name, if the file or a living stream knows it.
-    pub fn named(&self, name: &str) -> Option<Rc<Application>> {
-        if name == OTHER {
-            return Some(self.other.clone());
-        }
-        self.table.borrow().known.get(name).cloned()
-    }
-
     /// All of them, by name; who no rule claims is among them.
     pub fn all(&self) -> Vec<Rc<Application>> {
         let mut all: Vec<_> = self.table.borrow().known.values().cloned().collect();

@@ -25,7 +25,7 @@ use tokio::time::MissedTickBehavior;
 
 pub use histogram::Histogram;
 use process::Process;
-use server::Page;
+use server::{FindPage, Page};
 use status::{ApplicationStatus, Distribution, ExchangeStatus, ServerStatus, Status, share_out};
 use window::{Reading, Window};
 
@@ -107,7 +107,7 @@ impl Metrics {
         }
         let Door::Other(listener) = door else { return };
         let metrics = self.clone();
-        let find: Rc<dyn Fn(&str) -> Option<Page>> = Rc::new(move |path| metrics.find(path));
+        let find: Rc<FindPage> = Rc::new(move |path| metrics.find(path));
         *self.served.borrow_mut() = listener.map(|(asked, listener)| {
             let address = listener.local_addr().unwrap_or(asked);
             eprintln!("thalweg gate: metrics at http://{address}/metrics");

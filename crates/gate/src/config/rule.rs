@@ -6,6 +6,9 @@ use super::document::Section;
 use super::network::Network;
 use crate::error::Result;
 
+/// A header's value, by its name.
+pub type FindHeader<'a> = dyn Fn(&str) -> Option<&'a str> + 'a;
+
 /// What a protocol found out about a request. What it cannot know is `None`, and a rule that asks for it does not hold.
 #[derive(Clone, Copy, Default)]
 pub struct Facts<'a> {
@@ -15,7 +18,7 @@ pub struct Facts<'a> {
     /// The object's key in its bucket.
     pub object: Option<&'a str>,
     /// A header's value, by its name in any case.
-    pub header: Option<&'a dyn Fn(&str) -> Option<&'a str>>,
+    pub header: Option<&'a FindHeader<'a>>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
     pub export: Option<&'a str>,

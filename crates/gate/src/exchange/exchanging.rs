@@ -1,6 +1,7 @@
 //! The exchange as a part of the gate: its socket and its task, which a reload replaces.
 
 use std::cell::RefCell;
+use std::convert::Infallible;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::rc::Rc;
 
@@ -28,7 +29,7 @@ impl Server for Shares {
 pub(crate) struct Exchanging {
     link: Rc<Link>,
     socket: RefCell<Option<(SocketAddr, Rc<UdpSocket>)>>,
-    task: RefCell<Option<JoinHandle<()>>>,
+    task: RefCell<Option<JoinHandle<Infallible>>>,
 }
 
 /// What could fail of another configuration; nothing has changed yet.
@@ -71,9 +72,9 @@ impl Exchanging {
         let task = match (config.map(settings), &bound) {
             (Some(settings), Some((_, socket))) => {
                 let socket = socket.clone();
-                spawn_local(async move { drop(link.talk(&socket, &settings).await) })
+                spawn_local(async move { link.talk(&socket, &settings).await })
             }
-            _ => spawn_local(async move { drop(link.tick_alone().await) }),
+            _ => spawn_local(async move { link.tick_alone().await }),
         };
         *self.task.borrow_mut() = Some(task);
         *self.socket.borrow_mut() = bound;

@@ -25,8 +25,11 @@ pub struct Page {
     pub body: String,
 }
 
+/// Makes the page of a path.
+pub type FindPage = dyn Fn(&str) -> Option<Page>;
+
 /// Answers until dropped; `find` makes the page of a path. Must be called within a `LocalSet`.
-pub async fn serve(listener: TcpListener, find: Rc<dyn Fn(&str) -> Option<Page>>) {
+pub async fn serve(listener: TcpListener, find: Rc<FindPage>) {
     let connections = Rc::new(Cell::new(0));
     loop {
         let Ok((stream, _)) = listener.accept().await else {

@@ -117,9 +117,9 @@ impl Connection {
                 }
             }
             // A server must not take what came for all there was.
-            End::Cut | End::Broken(Broken::Reading(_)) => Ending::Reset,
+            End::Cut | End::Broken(Broken::Reading) => Ending::Reset,
             // It may have said why it takes no more.
-            End::Broken(Broken::Writing(_)) => {
+            End::Broken(Broken::Writing) => {
                 let _ = responses.await;
                 self.let_client_read().await;
                 Ending::Reset
@@ -153,7 +153,7 @@ impl Connection {
     }
 
     async fn broken(&self, broken: Broken) -> Ending {
-        if let Broken::Reading(_) = broken {
+        if let Broken::Reading = broken {
             self.let_client_read().await;
         }
         Ending::Reset

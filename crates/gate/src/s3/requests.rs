@@ -41,7 +41,7 @@ impl Connection {
         loop {
             let next = match self.next_request(&mut head).await {
                 Ok(next) => next,
-                Err(error) => return End::Broken(Broken::Reading(error)),
+                Err(_) => return End::Broken(Broken::Reading),
             };
             let done = match next {
                 Next::Head(understood) => self.request(&head, understood).await,
@@ -136,12 +136,12 @@ impl Connection {
 
     async fn write_freely(&self, bytes: &[u8]) -> Result<(), End> {
         self.drain.sent_freely(bytes.len() as u64);
-        self.server.write_all(bytes).await.map_err(|error| End::Broken(Broken::Writing(error)))
+        self.server.write_all(bytes).await.map_err(|_| End::Broken(Broken::Writing))
     }
 
     async fn small_body(&self, body: &mut Body, stream: &Stream) -> Result<(), End> {
         while !body.is_over() {
-            self.client.holds(1).await.map_err(|error| End::Broken(Broken::Reading(error)))?;
+            self.client.holds(1).await.map_err(|_| End::Broken(Broken::Reading))?;
             let moved = pass(&self.client, &self.server, body, SLICE).await.map_err(End::Broken)?;
             self.drain.sent_freely(moved.bytes);
             add(&stream.application().counters.up_bytes, moved.bytes);
@@ -155,7 +155,7 @@ impl Connection {
             let slice = body.promised().map_or(SLICE, |left| usize::try_from(left).unwrap_or(SLICE).min(SLICE));
             // Of bodies whose length is not known, whatever has come is passed on.
             let wanted = body.promised().map_or(1, |_| slice);
-            self.arrived(wanted).await.map_err(|error| End::Broken(Broken::Reading(error)))?;
+            self.arrived(wanted).await.map_err(|_| End::Broken(Broken::Reading))?;
             self.drain.room(&self.server, self.shares()).await;
             let turn = stream.slice(slice as u64).await;
             let moved = pass(&self.client, &self.server, body, slice).await.map_err(End::Broken)?;
@@ -182,7 +182,7 @@ impl Connection {
         match stopped {
             Stopped::Done | Stopped::Dry => Ok(()),
             Stopped::Ended => Err(End::Cut),
-            Stopped::Blocked => self.server.accepts().await.map_err(|error| End::Broken(Broken::Writing(error))),
+            Stopped::Blocked => self.server.accepts().await.map_err(|_| End::Broken(Broken::Writing)),
         }
     }
 }

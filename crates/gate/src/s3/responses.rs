@@ -32,10 +32,10 @@ impl Connection {
         loop {
             let next = match self.next_response(&mut head).await {
                 Ok(next) => next,
-                Err(error) => return End::Broken(Broken::Reading(error)),
+                Err(_) => return End::Broken(Broken::Reading),
             };
-            if let Err(error) = self.client.write_all(&head).await {
-                return End::Broken(Broken::Writing(error));
+            if self.client.write_all(&head).await.is_err() {
+                return End::Broken(Broken::Writing);
             }
             let passed = match next {
                 Next::Head(response) if response.is_interim() => Ok(()),
@@ -122,7 +122,7 @@ impl Connection {
     async fn small_response(&self, body: &mut Body, stream: &Stream, turn: Option<Turn>) -> Result<(), End> {
         let mut served = 0;
         while !body.is_over() {
-            self.server.holds(1).await.map_err(|error| End::Broken(Broken::Reading(error)))?;
+            self.server.holds(1).await.map_err(|_| End::Broken(Broken::Reading))?;
             let moved = self.pass_down(body, stream, SLICE).await?;
             served += moved.bytes;
             self.after_reading(moved.stopped).await?;
@@ -140,10 +140,10 @@ impl Connection {
             let wanted = body.promised().map_or(1, |_| slice);
             let turn = ahead.next(left).await;
             let gathered = self.server.gathers(wanted, self.shares().patience()).await;
-            if !gathered.map_err(|error| End::Broken(Broken::Reading(error)))? {
+            if !gathered.map_err(|_| End::Broken(Broken::Reading))? {
                 turn.give_back(0);
                 ahead.give_back();
-                self.server.holds(1).await.map_err(|error| End::Broken(Broken::Reading(error)))?;
+                self.server.holds(1).await.map_err(|_| End::Broken(Broken::Reading))?;
                 continue;
             }
             let moved = self.pass_down(body, stream, slice).await?;
@@ -166,7 +166,7 @@ impl Connection {
         match stopped {
             Stopped::Done | Stopped::Dry => Ok(()),
             Stopped::Ended => Err(End::Cut),
-            Stopped::Blocked => self.client.accepts().await.map_err(|error| End::Broken(Broken::Writing(error))),
+            Stopped::Blocked => self.client.accepts().await.map_err(|_| End::Broken(Broken::Writing)),
         }
     }
 }

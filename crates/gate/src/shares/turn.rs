@@ -39,10 +39,6 @@ impl Stream {
         &self.application
     }
 
-    pub fn shares(&self) -> &Rc<Shares> {
-        &self.shares
-    }
-
     /// A turn for an operation that moves this many bytes: it costs what operations cost besides. Without a deadline
     /// it has the application's.
     pub fn turn(self: &Rc<Self>, bytes: u64, deadline: Option<Duration>) -> Waiting {
