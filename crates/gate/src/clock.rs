@@ -48,7 +48,7 @@ struct Slot {
 impl Clock {
     /// Must be called within the runtime. [`Clock::run`] must run for waits to end.
     pub fn new() -> Result<Rc<Clock>> {
-        let failed = |source| Error::System { what: "making a timer", source };
+        let failed = |error| Error::System { what: "making a timer", error };
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
         let timer = rustix::time::timerfd_create(TimerfdClockId::Monotonic, flags);
         let timer = timer.map_err(|error| failed(error.into()))?;

@@ -118,7 +118,7 @@ pub struct Exchange {
 
 impl Config {
     pub fn load(path: &Path) -> Result<Config> {
-        let text = fs::read_to_string(path).map_err(|source| Error::Unreadable { path: path.to_owned(), source })?;
+        let text = fs::read_to_string(path).map_err(|error| Error::Unreadable { path: path.to_owned(), error })?;
         Config::parse(path, &text)
     }
 

@@ -6,20 +6,20 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read at all.
-    #[error("{path}: {source}")]
-    Unreadable { path: PathBuf, source: io::Error },
+    #[error("{path}: {error}")]
+    Unreadable { path: PathBuf, error: io::Error },
     /// The file is read and wrong: `line` counts from 1, `key` is written as in the file.
     #[error("{path}:{line}: {key}: {why}", path = path.display())]
     Configuration { path: PathBuf, line: usize, key: String, why: String },
     /// Nobody can connect there.
-    #[error("{address}: cannot listen there ({source}); choose another address or end who uses it")]
-    Listen { address: String, source: io::Error },
+    #[error("{address}: cannot listen there ({error}); choose another address or end who uses it")]
+    Listen { address: String, error: io::Error },
     /// A certificate or key cannot be used.
     #[error("{path}: {why}")]
     Certificate { path: PathBuf, why: String },
     /// The operating system refuses something every gate needs.
-    #[error("{what}: {source}")]
-    System { what: &'static str, source: io::Error },
+    #[error("{what}: {error}")]
+    System { what: &'static str, error: io::Error },
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

@@ -39,7 +39,7 @@ pub fn check(path: &Path) -> Result<Config> {
 /// Serves what the file says until `stop` is ready. `ready` is told where the gate listens, in the order of the file.
 /// The file is read again on SIGHUP and when it changes.
 pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Output = ()>) -> Result<()> {
-    let failed = |source| Error::System { what: "starting the runtime", source };
+    let failed = |error| Error::System { what: "starting the runtime", error };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     LocalSet::new().block_on(&runtime, async {
         let seen = reload::state_of(path);

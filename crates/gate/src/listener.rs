@@ -37,7 +37,7 @@ pub(crate) struct Door {
 
 impl Listener {
     pub fn bind(named: &str) -> Result<Listener> {
-        let failed = |source| Error::Listen { address: named.to_owned(), source };
+        let failed = |error| Error::Listen { address: named.to_owned(), error };
         let socket = bind(named).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
         Ok(Listener { named: named.to_owned(), address, socket: Rc::new(socket), accepting: None })

@@ -92,7 +92,7 @@ impl Metrics {
             return Ok(Door::Same);
         }
         let Some(asked) = asked else { return Ok(Door::Other(None)) };
-        let failed = |source| Error::Listen { address: asked.to_string(), source };
+        let failed = |error| Error::Listen { address: asked.to_string(), error };
         let listener = std::net::TcpListener::bind(asked).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let listener = TcpListener::from_std(listener).map_err(failed)?;

@@ -39,7 +39,7 @@ impl Exchanging {
     pub fn new() -> Result<Self> {
         let mut number = [0; 8];
         let flags = rustix::rand::GetRandomFlags::empty();
-        let failed = |error: rustix::io::Errno| Error::System { what: "drawing a random number", source: error.into() };
+        let failed = |error: rustix::io::Errno| Error::System { what: "drawing a random number", error: error.into() };
         rustix::rand::getrandom(&mut number, flags).map_err(failed)?;
         let link = Rc::new(Link::new(GateId(u64::from_le_bytes(number))));
         Ok(Exchanging { link, socket: RefCell::default(), task: RefCell::default() })
@@ -55,7 +55,7 @@ impl Exchanging {
         if let Some((address, socket)) = self.socket.borrow().as_ref().filter(|(known, _)| *known == config.address) {
             return Ok(Some((*address, socket.clone())));
         }
-        let failed = |source| Error::Listen { address: config.address.to_string(), source };
+        let failed = |error| Error::Listen { address: config.address.to_string(), error };
         let socket = std::net::UdpSocket::bind(config.address).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         let socket = UdpSocket::from_std(socket).map_err(failed)?;
