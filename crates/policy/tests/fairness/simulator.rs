@@ -39,6 +39,11 @@ pub enum Work {
     Parallel { rate: f64, parallel: usize, jitter: f64 },
     /// All at once.
     Latency { ns: u64 },
+    /// A throttle: in every slice of time so many bytes may go, one call after another; what was not used may go in the
+    /// next slice.
+    Bursts { rate: f64, slice_ns: u64, call_ns: u64 },
+    /// A link whose rate is another one every 100 ms (± `noise`), behind a buffer that takes what fits at once.
+    Buffered { rate: f64, buffer_bytes: u64, latency_ns: u64, noise: f64 },
 }
 
 /// From a completion to the next request.
@@ -132,6 +137,9 @@ struct Server {
     applications: Vec<FlowId>,
     streams: Vec<Option<FlowId>>,
     lanes: Vec<u64>,
+    /// Of a throttle: the slice it is in, and the bytes that may still go in it.
+    slice: u64,
+    tokens: f64,
     charged: Vec<u64>,
     told: Vec<u64>,
     asked_at: u64,
@@ -176,6 +184,26 @@ impl Outcome {
 
     pub fn between(&self, application: usize, from_ns: u64, to_ns: u64) -> u64 {
         self.timeline[application][(from_ns / TICK_NS) as usize..(to_ns / TICK_NS) as usize].iter().sum()
+    }
+}
+
+impl Server {
+    fn throttled(&mut self, bytes: f64, slice_bytes: f64, slice_ns: u64, call_ns: u64, now: u64) -> u64 {
+        let mut begins = self.lanes[0].max(now);
+        loop {
+            let slice = begins / slice_ns;
+            if slice > self.slice {
+                self.tokens = self.tokens.min(slice_bytes) + slice_bytes;
+                self.slice = slice;
+            }
+            if self.tokens >= bytes {
+                break;
+            }
+            begins = (slice + 1) * slice_ns;
+        }
+        self.tokens -= bytes;
+        self.lanes[0] = begins + call_ns;
+        self.lanes[0]
     }
 }
 
@@ -234,6 +262,8 @@ impl<'a> World<'a> {
                 applications,
                 streams: vec![None; scene.clients.len()],
                 lanes: vec![0; lanes],
+                slice: 0,
+                tokens: 0.0,
                 charged: vec![0; scene.weights.len()],
                 told: vec![0; scene.weights.len()],
                 asked_at: u64::MAX,
@@ -337,6 +367,16 @@ impl<'a> World<'a> {
                 ((ns * (1.0 + jitter * (2.0 * unit - 1.0))) as u64, 0)
             }
             Work::Latency { ns } => return now + ns,
+            Work::Bursts { rate, slice_ns, call_ns } => {
+                return server.throttled(bytes as f64, rate * factor * slice_ns as f64, slice_ns, call_ns, now);
+            }
+            Work::Buffered { rate, buffer_bytes, latency_ns, noise } => {
+                let epoch = Random(self.scene.seed + server.lanes[0].max(now) / (100 * MS)).unit();
+                let rate = rate * factor * (1.0 + noise * (2.0 * epoch - 1.0));
+                let drained = server.lanes[0].max(now) + (bytes as f64 / rate) as u64;
+                server.lanes[0] = drained;
+                return drained.saturating_sub((buffer_bytes as f64 / rate) as u64).max(now) + latency_ns;
+            }
         };
         let lane = server.lanes.iter_mut().min().expect("a lane");
         *lane = (*lane).max(now) + ns;
