@@ -11,6 +11,7 @@
 mod budget;
 mod elsewhere;
 mod heap;
+mod measure;
 mod patience;
 mod queues;
 mod reference;

@@ -174,8 +174,7 @@ impl Anticipating {
         let part = self.queues.entitled_part(behind);
         let usage = &mut self.accounts[behind as usize].usage;
         let worthwhile = usage.is_worth_waiting(part, self.queues.started_bytes(), now);
-        if worthwhile && self.depth.allows_holding(now) && self.budget.allows() {
-            self.depth.held();
+        if worthwhile && self.depth.allows_holding() && self.budget.allows() {
             let ends = self.leaving.first().map_or(Time(u64::MAX), |(at, _)| at);
             return Some(ends.min(now.after(self.budget.lasts_ns())));
         }
@@ -314,10 +313,12 @@ impl Scheduler for Anticipating {
         let Some(cell) = self.queues.complete(flow, id, now) else { return };
         let busy = self.queued.first().is_some();
         self.budget.settle(now, busy);
+        // A turn given back is no work of the server's.
+        let done_bytes = served_bytes.min(cell.cost_bytes);
         if let Some(full_rate) = self.depth.full_rate().filter(|_| busy) {
-            self.budget.completed(cell.cost_bytes as f64 / full_rate);
+            self.budget.completed(done_bytes as f64 / full_rate, self.depth.lull_ns());
         }
-        self.depth.completed(cell.cost_bytes, cell.since, self.queues.in_flight_bytes(), now);
+        self.depth.completed(done_bytes, cell.since, self.queues.in_flight_bytes(), now);
         let application = self.queues.application(flow.0);
         let unserved = cell.cost_bytes.saturating_sub(served_bytes);
         if unserved > 0 {

@@ -5,10 +5,12 @@
 
 use super::Time;
 
-/// The most saved up (two of the longest waits, or so many of the largest requests), and the part of it that must
-/// have come back before waiting begins again.
+/// The most saved up (two of the longest waits, so many of the largest requests, or of the lulls of a server that
+/// works in bursts), and the part of it that must have come back before waiting begins again.
 const MOST_NS: f64 = 40_000_000.0;
 const MOST_REQUESTS: f64 = 8.0;
+const MOST_LULLS: f64 = 2.0;
+const LONGEST_LULL_NS: u64 = 200_000_000;
 const RESUME_PART: f64 = 0.25;
 
 pub struct Budget {
@@ -32,9 +34,11 @@ impl Budget {
         self.settled = self.settled.max(now);
     }
 
-    /// A request was completed while something was queued; it was worth this much of the server's time.
-    pub fn completed(&mut self, worth_ns: f64) {
-        self.most_ns = MOST_NS.max(MOST_REQUESTS * worth_ns);
+    /// A request was completed while something was queued; it was worth this much of the server's time. `lull_ns`: how
+    /// long the server may complete nothing at its full rate.
+    pub fn completed(&mut self, worth_ns: f64, lull_ns: u64) {
+        let lull_ns = lull_ns.min(LONGEST_LULL_NS) as f64;
+        self.most_ns = MOST_NS.max(MOST_REQUESTS * worth_ns).max(MOST_LULLS * lull_ns);
         self.left_ns += worth_ns;
     }
 

@@ -1,77 +1,77 @@
 //! How many bytes to keep outstanding at the server: the least with which it still works at its full rate.
 //!
 //! What is outstanding at the server is out of our hands: it decides in which order that is served, and whoever comes
-//! next waits for it. So depth is a trade between control and utilization (Jin et al. 2004, section 5). Like BBR and
-//! Vegas we find the knee by looking: cruise for a while, try a little more or a little less for a moment, and keep
-//! what proves better. A trial counts only if the queue never ran dry, since otherwise it was not the depth that
-//! limited. Trials that change nothing become rarer; a change of the server's rate makes them frequent again.
+//! next waits for it. A little less rate is a small loss, a depth too large loses the shares altogether: whatever is
+//! not queued here cannot be scheduled. So we begin with little, go up only on a gain that lasts, and go down whenever
+//! that costs nothing.
+//!
+//! The search rests most of the time. Now and then it makes an experiment: it measures the rate at the depth it has
+//! (the base), then at less, then at more, and keeps what proves better. Real servers mislead: throttles let bytes go
+//! in bursts, and buffers on the way give for a moment what no depth could. Hence a measure leaves out its beginning
+//! and is taken from burst to burst (`measure.rs`).
 
+use super::measure::{Length, Measure};
 use super::{Depth, Time};
 
-/// Where the search starts, and its bounds. The floor is two requests of the sizes seen.
-const FIRST_BYTES: u64 = 256 << 10;
+/// Bounds. The search begins with two requests of the largest size seen, and never goes below one.
 const LEAST_BYTES: u64 = 16 << 10;
 const MOST_BYTES: u64 = 64 << 20;
 
-/// A trial lasts at least so long, so many requests and so many times in service (parallel servers complete in
-/// clusters), so that a hundredth of the rate can be told from noise.
-const TRIAL_NS: u64 = 50_000_000;
-const TRIAL_REQUESTS: u64 = 96;
-const TRIAL_ROUNDS: u64 = 12;
-const TRIAL_LONGEST_NS: u64 = 2_000_000_000;
+/// Rests between experiments that taught nothing grow threefold between these; experiments upward, which spoil shares
+/// while they last, are rarer still.
+const REST_LEAST_NS: u64 = 500_000_000;
+const REST_MOST_NS: u64 = 20_000_000_000;
+const UPWARD_LEAST_NS: u64 = 4_000_000_000;
+const UPWARD_MOST_NS: u64 = 64_000_000_000;
 
-/// Pauses between trials that taught nothing double between these.
-const PAUSE_LEAST_NS: u64 = 300_000_000;
-const PAUSE_MOST_NS: u64 = 8_000_000_000;
-
-/// The full rate is looked at again so often.
-const STALE_NS: u64 = 10_000_000_000;
-
-/// More depth must gain this much of the rate; less depth may lose so much.
-const GAIN_WANTED: f64 = 1.02;
-const LOSS_ALLOWED: f64 = 0.99;
-
-/// Other than such a gain, what looks better must do so twice: servers are noisy, and a depth too large is kept long.
-const CLEAR_GAIN: f64 = 1.10;
+/// More depth must gain this much of the rate, twice, or at once so much; less depth may lose so much.
+const GAIN_WANTED: f64 = 1.04;
+const CLEAR_GAIN: f64 = 1.12;
+const LOSS_ALLOWED: f64 = 0.985;
 
 /// So plain a gain or loss is believed sooner.
 const PLAIN_GAIN: f64 = 1.25;
-const PLAIN_REQUESTS: u64 = 24;
-const PLAIN_ROUNDS: u64 = 4;
+const PLAIN_LOSS: f64 = 0.85;
+
+/// Another rate than before by this much is another server, or other requests: what was learnt is forgotten.
+const CHANGED: f64 = 0.15;
+
+/// A depth that was plainly too little is not tried again for so long.
+const REMEMBERED_NS: u64 = 30_000_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Trial {
-    Cruise,
-    More,
+enum Phase {
+    /// Nothing is measured; requests may be held back.
+    Rest,
+    Base,
     Less,
-}
-
-/// What is being measured: from the first completion of a request started in the trial.
-struct Measure {
-    trial: Trial,
-    began: Time,
-    first: Option<Time>,
-    requests: u64,
-    bytes: u64,
-    /// How often there was room for more and nothing queued, and how often the depth kept something waiting.
-    dry: u64,
-    full: u64,
-    held: bool,
+    More,
 }
 
 /// The depth of one server, and what was learnt of it on the way.
 pub struct DepthControl {
-    fixed: Option<u64>,
+    fixed: bool,
     bytes: u64,
+    /// Nothing was learnt yet: the depth follows the sizes seen.
+    is_new: bool,
     largest_bytes: u64,
+    phase: Phase,
     measure: Measure,
-    cruise_rate: f64,
+    /// The rate in the last base, and the longest time in it without a completion.
+    base_rate: f64,
+    lull_ns: u64,
     full_rate: f64,
-    looked_at: Time,
-    next_trial: Trial,
-    next_trial_at: Time,
-    pause_ns: u64,
+    /// Whether in this experiment less was found enough.
+    went_down: bool,
     won_once: bool,
+    rest_ns: u64,
+    rest_ends: Time,
+    upward_ns: u64,
+    upward_from: Time,
+    too_little_bytes: u64,
+    too_little_until: Time,
+    /// Whether something was always queued when it was last measured.
+    was_limiting: bool,
     /// Bytes per nanosecond while busy, smoothed.
     rate: f64,
     last_completion: Time,
@@ -80,21 +80,28 @@ pub struct DepthControl {
 impl DepthControl {
     pub fn new(depth: Depth) -> Self {
         let (fixed, bytes) = match depth {
-            Depth::Auto => (None, FIRST_BYTES),
-            Depth::Bytes(bytes) => (Some(bytes), bytes),
+            Depth::Auto => (false, LEAST_BYTES),
+            Depth::Bytes(bytes) => (true, bytes),
         };
         DepthControl {
             fixed,
             bytes,
+            is_new: true,
             largest_bytes: 0,
-            measure: Measure::of(Trial::Cruise, Time(0)),
-            cruise_rate: 0.0,
+            phase: Phase::Base,
+            measure: Measure::new(Time(0), 0),
+            base_rate: 0.0,
+            lull_ns: 0,
             full_rate: 0.0,
-            looked_at: Time(0),
-            next_trial: Trial::Less,
-            next_trial_at: Time(0),
-            pause_ns: PAUSE_LEAST_NS,
+            went_down: false,
             won_once: false,
+            rest_ns: REST_LEAST_NS,
+            rest_ends: Time(0),
+            upward_ns: UPWARD_LEAST_NS,
+            upward_from: Time(0),
+            too_little_bytes: 0,
+            too_little_until: Time(0),
+            was_limiting: false,
             rate: 0.0,
             last_completion: Time(0),
         }
@@ -102,13 +109,13 @@ impl DepthControl {
 
     /// Most that is to be outstanding now.
     pub fn bytes(&self) -> u64 {
-        if self.fixed.is_some() {
+        if self.fixed {
             return self.bytes;
         }
-        let bytes = match self.measure.trial {
-            Trial::Cruise => self.bytes,
-            Trial::More => self.bytes + (self.bytes / 2).max(self.largest_bytes),
-            Trial::Less => (self.bytes - self.bytes / 4).min(self.bytes.saturating_sub(self.largest_bytes)),
+        let bytes = match self.phase {
+            Phase::Rest | Phase::Base => self.bytes,
+            Phase::Less => self.less_bytes(),
+            Phase::More => self.bytes + (self.bytes / 2).max(self.largest_bytes),
         };
         bytes.clamp(self.floor_bytes(), MOST_BYTES)
     }
@@ -128,10 +135,14 @@ impl DepthControl {
         (self.full_rate > 0.0).then_some(self.full_rate)
     }
 
-    /// Whether requests may be held back on purpose: not before the full rate is known, not while another depth is
-    /// tried, and not when the full rate was last seen long ago.
-    pub fn allows_holding(&self, now: Time) -> bool {
-        self.full_rate > 0.0 && self.measure.trial == Trial::Cruise && now.since(self.looked_at) <= STALE_NS
+    /// How long the server may complete nothing though it works at its full rate: throttles let bytes go in bursts.
+    pub fn lull_ns(&self) -> u64 {
+        self.lull_ns
+    }
+
+    /// Whether requests may be held back on purpose: not while anything is measured.
+    pub fn allows_holding(&self) -> bool {
+        self.full_rate > 0.0 && self.phase == Phase::Rest
     }
 
     /// Everything queued was started and there is room for more: what is measured now is not the server.
@@ -144,123 +155,161 @@ impl DepthControl {
         self.measure.full += 1;
     }
 
-    /// Something queued is held back though there is room for it.
-    pub fn held(&mut self) {
-        self.measure.held = true;
-    }
-
     pub fn started(&mut self, cost_bytes: u64) {
         self.largest_bytes = self.largest_bytes.max(cost_bytes);
+        if self.is_new && !self.fixed {
+            self.bytes = self.bytes.max(2 * self.largest_bytes).min(MOST_BYTES);
+        }
     }
 
     /// A request of `cost_bytes` started at `since` is complete; `in_flight_bytes` remain.
     pub fn completed(&mut self, cost_bytes: u64, since: Time, in_flight_bytes: u64, now: Time) {
         self.note_rate(cost_bytes, now, in_flight_bytes);
-        if since < self.measure.began {
-            return;
-        }
-        match self.measure.first {
-            None => self.measure.first = Some(now),
-            Some(first) => {
-                self.measure.requests += 1;
-                self.measure.bytes += cost_bytes;
-                let ns = now.since(first).max(1);
-                let rate = self.measure.bytes as f64 / ns as f64;
-                let rounds = ns / now.since(since).max(1);
-                let enough = rounds >= TRIAL_ROUNDS && self.measure.requests >= TRIAL_REQUESTS && ns >= TRIAL_NS;
-                let plain = rounds >= PLAIN_ROUNDS && self.measure.requests >= PLAIN_REQUESTS && self.is_plain(rate);
-                if enough || plain || ns >= TRIAL_LONGEST_NS {
-                    self.end_trial(rate, now);
-                }
+        self.measure.completed(cost_bytes, since, in_flight_bytes, now);
+        if self.phase == Phase::Rest {
+            if now >= self.rest_ends || self.began_to_limit(now) {
+                self.begin(Phase::Base, now);
             }
+        } else if let Some((rate, length)) = self.measure.rate(now.since(since), now)
+            && (length == Length::Full || self.is_plain(rate))
+        {
+            self.end(rate, now);
         }
     }
 
     fn floor_bytes(&self) -> u64 {
-        (2 * self.largest_bytes).clamp(LEAST_BYTES, MOST_BYTES)
+        self.largest_bytes.clamp(LEAST_BYTES, MOST_BYTES)
+    }
+
+    /// A quarter less or one request, and once that was enough half.
+    fn less_bytes(&self) -> u64 {
+        let step = if self.went_down { self.bytes / 2 } else { self.bytes / 4 };
+        self.bytes.saturating_sub(step.max(self.largest_bytes)).max(self.floor_bytes())
+    }
+
+    /// When there is more to do than when the depth was chosen, it may be too little by far.
+    fn began_to_limit(&self, now: Time) -> bool {
+        !self.was_limiting && self.measure.is_limited_by_depth() && self.measure.age_ns(now) >= REST_LEAST_NS
     }
 
     /// Far below the knee every step up is a large gain, and every step down a large loss.
     fn is_plain(&self, rate: f64) -> bool {
-        match self.measure.trial {
-            Trial::Cruise => false,
-            Trial::More => rate >= PLAIN_GAIN * self.cruise_rate,
-            Trial::Less => rate <= self.cruise_rate / PLAIN_GAIN,
+        match self.phase {
+            Phase::Rest | Phase::Base => false,
+            Phase::More => rate >= PLAIN_GAIN * self.base_rate,
+            Phase::Less => rate <= PLAIN_LOSS * self.base_rate,
         }
     }
 
-    fn end_trial(&mut self, rate: f64, now: Time) {
-        let Measure { trial, dry, full, held, .. } = self.measure;
-        let limited_by_depth = full > dry && !held;
-        let tried_bytes = self.bytes();
-        if !held {
-            self.looked_at = now;
-        }
-        self.full_rate = self.full_rate.max(rate);
-        let gain = rate / self.cruise_rate;
-        let mut next = Trial::Cruise;
-        match trial {
-            Trial::Cruise if limited_by_depth => {
-                self.note_cruise(rate);
-                if self.fixed.is_none() && now >= self.next_trial_at {
-                    next = self.trial_that_changes_something();
-                }
-            }
-            // To have run dry can only have made the gain less than it was.
-            Trial::More if !held && (limited_by_depth || gain >= GAIN_WANTED) => {
-                self.judge(gain, GAIN_WANTED, tried_bytes, now);
-                if gain >= CLEAR_GAIN {
-                    self.cruise_rate = rate;
-                    next = Trial::More;
-                }
-            }
-            Trial::Less if limited_by_depth => self.judge(gain, LOSS_ALLOWED, tried_bytes, now),
-            _ => {}
-        }
+    fn begin(&mut self, phase: Phase, now: Time) {
+        // Buffers on the way fill or drain first, which says nothing of the depth.
+        let settle_ns = match phase {
+            Phase::More => SETTLE_UPWARD_NS.max(2 * self.lull_ns),
+            _ => SETTLE_NS.max(2 * self.lull_ns).min(SETTLE_MOST_NS),
+        };
+        // Without a base nothing is known of bursts.
+        let settle_ns = if self.full_rate == 0.0 { SETTLE_UPWARD_NS } else { settle_ns };
+        self.phase = phase;
+        self.measure = Measure::new(now, settle_ns);
         self.largest_bytes -= self.largest_bytes / 64;
-        self.measure = Measure::of(next, now);
     }
 
-    fn trial_that_changes_something(&mut self) -> Trial {
-        if self.next_trial == Trial::Less && self.bytes <= self.floor_bytes() {
-            self.bytes = self.floor_bytes();
-            self.next_trial = Trial::More;
+    fn end(&mut self, rate: f64, now: Time) {
+        self.is_new = false;
+        let gain = rate / self.base_rate;
+        match self.phase {
+            Phase::Rest => {}
+            Phase::Base => self.end_base(rate, now),
+            Phase::Less => self.end_less(gain, now),
+            Phase::More => self.end_more(rate, gain, now),
         }
-        self.next_trial
     }
 
-    /// A rate quite unlike the last is a changed server (or changed requests): look again soon.
-    fn note_cruise(&mut self, rate: f64) {
-        if (rate - self.cruise_rate).abs() > 0.15 * self.cruise_rate {
-            self.pause_ns = PAUSE_LEAST_NS;
-            self.next_trial_at = Time(0);
+    fn end_base(&mut self, rate: f64, now: Time) {
+        if (rate - self.base_rate).abs() > CHANGED * self.base_rate {
+            self.forget();
         }
-        self.cruise_rate = rate;
-        self.full_rate = rate;
+        self.base_rate = rate;
+        self.lull_ns = self.measure.lull_ns();
+        self.went_down = false;
+        self.was_limiting = self.measure.is_limited_by_depth();
+        self.full_rate = if self.was_limiting { rate } else { self.full_rate.max(rate) };
+        if self.fixed {
+            return self.rest(now);
+        }
+        // Depth that nobody used is none.
+        self.bytes = self.bytes.min(self.measure.most_bytes.max(self.floor_bytes()));
+        self.try_less_or_more(now);
     }
 
-    /// Keeps what was tried and goes on the same way at once, or returns and tries the other way; when that fails as
-    /// well, pauses.
-    fn judge(&mut self, gain: f64, wanted: f64, tried_bytes: u64, now: Time) {
-        if gain < wanted {
-            self.won_once = false;
-            if self.measure.trial == Trial::More {
-                self.next_trial = Trial::Less;
-                self.next_trial_at = now;
-            } else {
-                self.next_trial = Trial::More;
-                self.next_trial_at = now.after(self.pause_ns);
-                self.pause_ns = (2 * self.pause_ns).min(PAUSE_MOST_NS);
-            }
-        } else if self.won_once || gain >= CLEAR_GAIN {
-            self.won_once = false;
-            self.bytes = tried_bytes;
-            self.pause_ns = PAUSE_LEAST_NS;
-            self.next_trial_at = now;
+    fn forget(&mut self) {
+        self.rest_ns = REST_LEAST_NS;
+        self.upward_ns = UPWARD_LEAST_NS;
+        self.upward_from = Time(0);
+        self.too_little_bytes = 0;
+    }
+
+    fn try_less_or_more(&mut self, now: Time) {
+        let less = self.less_bytes();
+        let known = less <= self.too_little_bytes && now < self.too_little_until;
+        if less < self.bytes && !known && !self.won_once {
+            self.begin(Phase::Less, now);
         } else {
-            self.won_once = true;
-            self.next_trial_at = now;
+            self.try_more(now);
         }
+    }
+
+    /// Upward only where something is queued; what was just found to be enough needs no more.
+    fn try_more(&mut self, now: Time) {
+        if self.was_limiting && !self.went_down && (self.won_once || now >= self.upward_from) {
+            self.begin(Phase::More, now);
+        } else {
+            self.rest(now);
+        }
+    }
+
+    fn end_less(&mut self, gain: f64, now: Time) {
+        if gain > 1.0 + CHANGED {
+            // Less cannot be so much faster: the server has changed meanwhile.
+            return self.begin(Phase::Base, now);
+        }
+        if gain >= LOSS_ALLOWED {
+            self.bytes = self.less_bytes();
+            self.went_down = true;
+            self.rest_ns = REST_LEAST_NS;
+            // Against the same base: small losses do not add up.
+            return self.try_less_or_more(now);
+        }
+        if gain <= PLAIN_LOSS {
+            self.too_little_bytes = self.bytes();
+            self.too_little_until = now.after(REMEMBERED_NS);
+        }
+        self.try_more(now);
+    }
+
+    fn end_more(&mut self, rate: f64, gain: f64, now: Time) {
+        if gain >= CLEAR_GAIN || gain >= GAIN_WANTED && self.won_once {
+            self.bytes = self.bytes();
+            self.won_once = false;
+            self.forget();
+            self.base_rate = rate;
+            self.full_rate = self.full_rate.max(rate);
+            self.begin(Phase::More, now);
+        } else if gain >= GAIN_WANTED {
+            self.won_once = true;
+            self.begin(Phase::Base, now);
+        } else {
+            self.won_once = false;
+            self.upward_from = now.after(self.upward_ns);
+            self.upward_ns = (2 * self.upward_ns).min(UPWARD_MOST_NS);
+            self.rest(now);
+        }
+    }
+
+    fn rest(&mut self, now: Time) {
+        self.begin(Phase::Rest, now);
+        self.rest_ends = now.after(self.rest_ns);
+        self.rest_ns = (3 * self.rest_ns).min(REST_MOST_NS);
     }
 
     /// A mean over some tens of milliseconds of completions, not counting time in which the server was empty.
@@ -276,8 +325,7 @@ impl DepthControl {
     }
 }
 
-impl Measure {
-    fn of(trial: Trial, began: Time) -> Self {
-        Measure { trial, began, first: None, requests: 0, bytes: 0, dry: 0, full: 0, held: false }
-    }
-}
+/// What a measure leaves out at its beginning.
+const SETTLE_NS: u64 = 20_000_000;
+const SETTLE_UPWARD_NS: u64 = 200_000_000;
+const SETTLE_MOST_NS: u64 = 400_000_000;

@@ -101,7 +101,7 @@ impl Scheduler for SfqDepth {
 
     fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) {
         let Some(cell) = self.queues.complete(flow, id, now) else { return };
-        self.depth.completed(cell.cost_bytes, cell.since, self.queues.in_flight_bytes(), now);
+        self.depth.completed(served_bytes.min(cell.cost_bytes), cell.since, self.queues.in_flight_bytes(), now);
         let application = self.queues.application(flow.0);
         let unserved = cell.cost_bytes.saturating_sub(served_bytes);
         if unserved > 0 {

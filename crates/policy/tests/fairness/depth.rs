@@ -55,3 +55,62 @@ fn a_fourfold_change_of_the_rate_is_followed_within_seconds() {
         }
     }
 }
+
+/// blkio before a loop device: 14 MB/s, in bursts every 100 ms.
+const THROTTLE: Work = Work::Bursts { rate: 14.0 * MB_PER_S, slice_ns: 100 * MS, call_ns: 400_000 };
+
+/// Clients behind FUSE.
+const SLOW: Think = Think { least_ns: 500_000, most_ns: 3_000_000, hiccup_one_in: 0, hiccup_ns: 0 };
+
+/// A buffer of a megabyte on the way takes what a greater depth gives it at once.
+const BUFFERED: Work =
+    Work::Buffered { rate: 40.0 * MB_PER_S, buffer_bytes: 1 << 20, latency_ns: 200_000, noise: 0.03 };
+
+/// What a server sends with a buffer of its own for every connection.
+const DOWNLOADS: Work = Work::Link { rate: 40.0 * MB_PER_S, latency_ns: 200_000 };
+
+/// Ratio and rate that come of a depth found automatically on servers that mislead.
+fn finds_little(server: Work, think: Think, give_back_ns: u64, (weight, each, bytes): (u32, usize, u64), allowed: f64) {
+    let clients = [crowd(0, each, bytes, think, &[0]), crowd(1, each, bytes, think, &[0])].concat();
+    for seed in 1..6 {
+        let mut scene = scene(&[weight, 1], clients.clone());
+        scene.servers = vec![server];
+        scene.seed = seed;
+        scene.give_back_ns = give_back_ns;
+        scene.warm_up_ns = 4 * S;
+        scene.run_ns = 60 * S;
+        let ours = run(&scene);
+        scene.settings = settings(Kind::Fifo);
+        let fifo = run(&scene);
+        let (ratio, part) = (ours.ratio() / f64::from(weight), ours.total() / fifo.total());
+        let said = format!(
+            "{weight}:1, {each} each, {bytes} bytes, seed {seed}: {:.2}, rate {part:.3}, depth {} KiB",
+            ours.ratio(),
+            ours.depth_bytes[0] / KIB
+        );
+        assert!((ratio - 1.0).abs() <= allowed && part >= 0.985 && ours.depth_bytes[0] <= 2 * bytes, "{said}");
+    }
+}
+
+#[test]
+fn a_throttle_that_lets_bytes_go_in_bursts_keeps_the_ratio() {
+    finds_little(THROTTLE, SLOW, 0, (16, 8, 128 * KIB), 0.2);
+    finds_little(THROTTLE, SLOW, 0, (8, 32, 128 * KIB), 0.02);
+    finds_little(THROTTLE, SLOW, 0, (16, 32, 64 * KIB), 0.02);
+}
+
+#[test]
+fn a_buffer_that_takes_a_megabyte_at_once_does_not_pass_for_a_gain() {
+    finds_little(BUFFERED, NORMAL, 0, (4, 8, 64 * KIB), 0.03);
+    finds_little(BUFFERED, NORMAL, 0, (16, 32, 64 * KIB), 0.03);
+    finds_little(BUFFERED, NORMAL, 0, (16, 32, 256 * KIB), 0.03);
+}
+
+/// Downloads: a turn is given back when nothing comes, and what came meanwhile is there at once.
+#[test]
+fn turns_given_back_do_not_pass_for_service() {
+    for give_back_ms in [5, 20] {
+        finds_little(DOWNLOADS, NORMAL, give_back_ms * MS, (4, 8, 64 * KIB), 0.05);
+        finds_little(DOWNLOADS, NORMAL, give_back_ms * MS, (16, 32, 64 * KIB), 0.05);
+    }
+}

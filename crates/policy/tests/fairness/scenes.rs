@@ -32,6 +32,7 @@ pub fn scene(weights: &[u32], clients: Vec<Client>) -> Scene {
         exchange_ns: 0,
         warm_up_ns: 2 * S,
         run_ns: 20 * S,
+        give_back_ns: 0,
         seed: 1,
     }
 }

@@ -39,6 +39,11 @@ pub enum Work {
     Parallel { rate: f64, parallel: usize, jitter: f64 },
     /// All at once.
     Latency { ns: u64 },
+    /// A throttle: in every slice of time so many bytes may go, all at once, each in `call_ns`; what was not used may go
+    /// in the next slice.
+    Bursts { rate: f64, slice_ns: u64, call_ns: u64 },
+    /// A link whose rate is another one every 100 ms (± `noise`), behind a buffer that takes what fits at once.
+    Buffered { rate: f64, buffer_bytes: u64, latency_ns: u64, noise: f64 },
 }
 
 /// From a completion to the next request.
@@ -106,6 +111,8 @@ pub struct Scene {
     pub exchange_ns: u64,
     pub warm_up_ns: u64,
     pub run_ns: u64,
+    /// A turn that lasts longer is given back; the client asks for another when what it waits for has come. 0: never.
+    pub give_back_ns: u64,
     pub seed: u64,
 }
 
@@ -113,6 +120,8 @@ pub struct Scene {
 enum Event {
     Send { client: usize },
     Done { server: usize, id: u64 },
+    GiveBack { server: usize, id: u64 },
+    AskAgain { server: usize, id: u64 },
     Ask { server: usize },
     Tell { server: usize },
     Hear { server: usize, application: usize, bytes: u64 },
@@ -124,6 +133,8 @@ struct Pending {
     flow: FlowId,
     bytes: u64,
     sent: u64,
+    /// What it asks for has come from the server already.
+    is_here: bool,
 }
 
 struct Server {
@@ -132,6 +143,9 @@ struct Server {
     applications: Vec<FlowId>,
     streams: Vec<Option<FlowId>>,
     lanes: Vec<u64>,
+    /// Of a throttle: the slice it is in, and the bytes that may still go in it.
+    slice: u64,
+    tokens: f64,
     charged: Vec<u64>,
     told: Vec<u64>,
     asked_at: u64,
@@ -148,6 +162,9 @@ pub struct Outcome {
     pub depth_bytes: Vec<u64>,
     pub seconds: f64,
 }
+
+/// What it takes to read what has come before.
+const HANDED_OVER_NS: u64 = 20_000;
 
 pub const TICK_NS: u64 = 10 * MS;
 
@@ -176,6 +193,26 @@ impl Outcome {
 
     pub fn between(&self, application: usize, from_ns: u64, to_ns: u64) -> u64 {
         self.timeline[application][(from_ns / TICK_NS) as usize..(to_ns / TICK_NS) as usize].iter().sum()
+    }
+}
+
+impl Server {
+    fn throttled(&mut self, bytes: f64, slice_bytes: f64, slice_ns: u64, call_ns: u64, now: u64) -> u64 {
+        let mut begins = self.lanes[0].max(now);
+        loop {
+            let slice = begins / slice_ns;
+            if slice > self.slice {
+                self.tokens = self.tokens.min(slice_bytes) + slice_bytes;
+                self.slice = slice;
+            }
+            if self.tokens >= bytes {
+                break;
+            }
+            begins = (slice + 1) * slice_ns;
+        }
+        self.tokens -= bytes;
+        self.lanes[0] = begins;
+        begins + call_ns
     }
 }
 
@@ -234,6 +271,8 @@ impl<'a> World<'a> {
                 applications,
                 streams: vec![None; scene.clients.len()],
                 lanes: vec![0; lanes],
+                slice: 0,
+                tokens: 0.0,
                 charged: vec![0; scene.weights.len()],
                 told: vec![0; scene.weights.len()],
                 asked_at: u64::MAX,
@@ -270,6 +309,18 @@ impl<'a> World<'a> {
         match event {
             Event::Send { client } => self.send(client, now),
             Event::Done { server, id } => self.done(server, id, now),
+            Event::GiveBack { server, id } => {
+                let flow = self.pending[id as usize].flow;
+                self.servers[server].gate.complete(flow, id, 0, Time(now));
+                self.ask(server, now);
+            }
+            Event::AskAgain { server, id } => {
+                let Pending { flow, bytes, .. } = self.pending[id as usize];
+                self.pending[id as usize].is_here = true;
+                let request = Request { id, cost_bytes: bytes, deadline: None };
+                self.servers[server].gate.enqueue(flow, request, Time(now));
+                self.ask(server, now);
+            }
             Event::Ask { server } => {
                 self.servers[server].asked_at = u64::MAX;
                 self.ask(server, now);
@@ -296,7 +347,7 @@ impl<'a> World<'a> {
         let application = gate.applications[client.application];
         let flow = *gate.streams[index].get_or_insert_with(|| gate.gate.add(Some(application), 1));
         let id = self.pending.len() as u64;
-        self.pending.push(Pending { client: index, server, flow, bytes: client.bytes, sent: now });
+        self.pending.push(Pending { client: index, server, flow, bytes: client.bytes, sent: now, is_here: false });
         gate.gate.enqueue(flow, Request { id, cost_bytes: client.bytes, deadline: None }, Time(now));
         self.ask(server, now);
     }
@@ -307,10 +358,15 @@ impl<'a> World<'a> {
                 Next::Start { flow, id } => {
                     let request = &self.pending[id as usize];
                     assert_eq!((request.flow, request.server), (flow, server), "a stranger was started");
-                    let (bytes, client) = (request.bytes, request.client);
+                    let Pending { bytes, client, is_here, .. } = *request;
                     self.servers[server].charged[self.scene.clients[client].application] += bytes;
-                    let done = self.serve(server, bytes, now);
-                    self.at(done, Event::Done { server, id });
+                    let done = if is_here { now + HANDED_OVER_NS } else { self.serve(server, bytes, now) };
+                    if self.scene.give_back_ns > 0 && done > now + self.scene.give_back_ns {
+                        self.at(now + self.scene.give_back_ns, Event::GiveBack { server, id });
+                        self.at(done, Event::AskAgain { server, id });
+                    } else {
+                        self.at(done, Event::Done { server, id });
+                    }
                 }
                 Next::Wait { until } => {
                     let at = until.0.max(now + 1);
@@ -337,6 +393,16 @@ impl<'a> World<'a> {
                 ((ns * (1.0 + jitter * (2.0 * unit - 1.0))) as u64, 0)
             }
             Work::Latency { ns } => return now + ns,
+            Work::Bursts { rate, slice_ns, call_ns } => {
+                return server.throttled(bytes as f64, rate * factor * slice_ns as f64, slice_ns, call_ns, now);
+            }
+            Work::Buffered { rate, buffer_bytes, latency_ns, noise } => {
+                let epoch = Random(self.scene.seed + server.lanes[0].max(now) / (100 * MS)).unit();
+                let rate = rate * factor * (1.0 + noise * (2.0 * epoch - 1.0));
+                let drained = server.lanes[0].max(now) + (bytes as f64 / rate) as u64;
+                server.lanes[0] = drained;
+                return drained.saturating_sub((buffer_bytes as f64 / rate) as u64).max(now) + latency_ns;
+            }
         };
         let lane = server.lanes.iter_mut().min().expect("a lane");
         *lane = (*lane).max(now) + ns;
