@@ -341,7 +341,7 @@ def of_extents(fields, rest):
 
 
 BODIES = {
-    1: lambda f: f"client {f.u64():x}, stream {f.u32()}, job {f.text()!r}",
+    1: lambda f: f"client {f.u64():x}, stream {f.u32()}, job {f.text()!r}, application {f.text()!r}",
     10: lambda f: f"{len(f.list(lambda: f.take(32)))} fingerprints",
     12: lambda f: f"{len((f.take(64), f.list(lambda: segment_entry(f)))[1])} segments",
     14: lambda f: f"run {f.run()}",

@@ -64,17 +64,17 @@ class Store:
     def run(self, command, nodes=(), options=(), **settings):
         return self.scene.run(self.run_command(command, nodes, options), **settings)
 
-    def start_node(self, *options):
-        return Node(self.scene, self.folder, options)
+    def start_node(self, *options, **settings):
+        return Node(self.scene, self.folder, options, **settings)
 
 
 class Node:
     """A `thalweg node` on a port of its own choice."""
 
-    def __init__(self, scene, folder, options=(), listen="127.0.0.1:0"):
+    def __init__(self, scene, folder, options=(), listen="127.0.0.1:0", **settings):
         self.scene = scene
         command = [THALWEG, "node", folder, "--listen", listen, "--json", *options]
-        self.process = scene.start(command, stdout=subprocess.PIPE)
+        self.process = scene.start(command, stdout=subprocess.PIPE, **settings)
         line = self.process.stdout.readline()
         if not line:
             raise Failure(f"the node for {folder} did not start")

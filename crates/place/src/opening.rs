@@ -18,7 +18,8 @@ pub fn open_store(store: &StoreAddress, access: Access) -> Result<Arc<Repository
 
 /// A node, for what only nodes answer.
 pub fn connect(address: &str) -> Result<Remote> {
-    Ok(Remote::connect(address, u64::from_ne_bytes(random_bytes()?), "")?)
+    let application = std::env::var("THALWEG_APPLICATION").unwrap_or_default();
+    Ok(Remote::connect(address, u64::from_ne_bytes(random_bytes()?), "", &application)?)
 }
 
 fn open_remote(remote: Remote, access: Access) -> Result<Arc<Repository>> {

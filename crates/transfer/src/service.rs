@@ -19,6 +19,8 @@ pub struct Hello {
     /// Tells the process's connections apart.
     pub stream: u32,
     pub job: String,
+    /// Whose share of the node's bandwidth its writes use; may be empty.
+    pub application: String,
     pub peer: SocketAddr,
 }
 

@@ -14,7 +14,8 @@ use crate::output::Output;
 use ::place::random_bytes;
 
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  thalweg node /scratch/st --listen 0.0.0.0:7420")]
+#[command(after_help = "Examples:\n  thalweg node /scratch/st --listen 0.0.0.0:7420\n  \
+                  thalweg node /scratch/st --share climate=4 --share genome=1    (shared 4:1 while both write)")]
 pub struct Arguments {
     /// The store's directory
     store: PathBuf,
@@ -30,6 +31,10 @@ pub struct Arguments {
     /// Believe what clients have reduced without decoding it again (closed systems only)
     #[arg(long)]
     trust_clients: bool,
+    /// What an application weighs among those that write at once (may be repeated; who is not named weighs 1; without
+    /// any, nothing is shared)
+    #[arg(long = "share", value_name = "NAME=WEIGHT", value_parser = weight)]
+    shares: Vec<(String, u32)>,
 }
 
 /// A seat settles at the latest when this much is not durable (bytes).
@@ -48,6 +53,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     announce(output, &server.local_address().to_string())?;
     let accepting = server.spawn();
     signals.wait();
+    node.let_all_pass();
     server.stop();
     let _ = accepting.join();
     let settled = node.stop();
@@ -67,7 +73,16 @@ impl Arguments {
             settle_bytes: SETTLE_BYTES,
             names_bytes: NAMES_BYTES,
             trust_clients: self.trust_clients,
+            weights: (!self.shares.is_empty()).then(|| self.shares.iter().cloned().collect()),
         }
+    }
+}
+
+fn weight(text: &str) -> Result<(String, u32), String> {
+    let (name, weight) = text.rsplit_once('=').unwrap_or((text, ""));
+    match weight.parse() {
+        Ok(weight) if weight > 0 && !name.is_empty() => Ok((name.to_owned(), weight)),
+        _ => Err("NAME=WEIGHT is needed, like climate=4".into()),
     }
 }
 

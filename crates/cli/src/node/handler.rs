@@ -11,6 +11,7 @@ use transfer::{Handler, Hello, Outbox, Replier};
 
 use super::offers::Offers;
 use super::seats::Slot;
+use super::shares::Member;
 use super::{Node, failure};
 use crate::clock::now_ns;
 
@@ -19,6 +20,9 @@ pub(super) struct Connection {
     pub node: Arc<Node>,
     pub source: Source,
     pub job: String,
+    pub member: Member,
+    /// Bytes put into the store that it did not wait for yet.
+    owed_bytes: u64,
     outbox: Outbox,
     /// This connection's own number: it claims segments and holds locks under it.
     pub claimant: Claimant,
@@ -34,8 +38,10 @@ impl Connection {
     pub fn new(node: Arc<Node>, hello: Hello, outbox: Outbox) -> Self {
         let source = Source { client: hello.client, stream: hello.stream };
         let claimant = node.new_claimant();
+        let member = node.shares.join(&hello.application);
         let offers = Offers::new(&node, claimant);
-        Connection { node, source, job: hello.job, outbox, claimant, offers, attached: Vec::new() }
+        let (job, owed_bytes, attached) = (hello.job, 0, Vec::new());
+        Connection { node, source, job, member, owed_bytes, outbox, claimant, offers, attached }
     }
 
     fn store(&self) -> &dyn SegmentStore {
@@ -70,13 +76,16 @@ impl Handler for Connection {
             Request::Lock { session } => self.node.locks.lock(session, self.claimant.0, replier),
             Request::Offer { session, seat, sequence, stamp, epoch: _, extents, fingerprints } => {
                 let arrival = Arrival { source: self.source, sequence, stamp };
+                self.pay_before_offers();
                 self.offer((session, seat, sequence), arrival, &extents, &fingerprints, replier);
             }
             Request::Recall { session, seat, sequence, stamp, epoch: _, extents, names } => {
                 let arrival = Arrival { source: self.source, sequence, stamp };
+                self.pay_before_offers();
                 self.recall((session, seat, sequence), arrival, &extents, names, replier);
             }
             Request::Supply { session, seat, sequence, blocks } => {
+                self.owed_bytes += payload.len() as u64;
                 self.supply((session, seat, sequence), blocks, payload, replier);
             }
             request => match self.answer(request, payload) {
@@ -113,12 +122,14 @@ impl Connection {
         let claimant = self.claimant;
         match request {
             Request::Lacking { fingerprints } => {
+                self.pay();
                 plain(Reply::Answers { answers: self.store().lacking(claimant, &fingerprints)? })
             }
             Request::AwaitClaims { fingerprints } => {
                 plain(Reply::Answers { answers: self.store().await_claims(claimant, &fingerprints)? })
             }
             Request::PutBlock { header, segments } => {
+                self.owed_bytes += payload.len() as u64;
                 let block = self.checked(Block { header, segments, payload })?;
                 plain(Reply::Stored { run: self.store().put(claimant, &block)? })
             }
@@ -227,6 +238,22 @@ impl Connection {
         match self.attached.iter().position(is_it) {
             Some(at) => self.node.detach(&self.attached.swap_remove(at), self.source).map_err(failure::of),
             None => Ok(()),
+        }
+    }
+
+    /// Waits for its turn after what this connection has put already, and before it claims anything again: others may
+    /// wait for what it has claimed.
+    fn pay(&mut self) {
+        let owed_bytes = std::mem::take(&mut self.owed_bytes);
+        if owed_bytes > 0 {
+            self.member.wait_for_turn(owed_bytes);
+        }
+    }
+
+    /// While pieces are announced, something may be claimed for this connection at any time.
+    fn pay_before_offers(&mut self) {
+        if self.offers.are_done() {
+            self.pay();
         }
     }
 

@@ -1,8 +1,8 @@
 //! `thalweg node`: serves a store to clients, and reduces what programs write.
 //!
-//! One process, plain threads: one per connection, as many workers as cores that reduce staged segments, and one
-//! keeper that settles seats, renews leases and tidies up after clients that died. All decisions about data
-//! are the repository's; here is only who calls it when.
+//! One process, plain threads: one per connection, as many workers as cores that reduce staged segments, one
+//! keeper that settles seats, renews leases and tidies up after clients that died, and one steward that makes syncs
+//! while applications share. All decisions about data are the repository's; here is only who calls it when.
 
 mod clients;
 pub mod command;
@@ -15,9 +15,12 @@ mod offer;
 mod offers;
 mod paths;
 mod seats;
+mod shares;
 mod signals;
+mod steward;
 mod workers;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -31,6 +34,7 @@ use handler::Connection;
 use locks::Locks;
 use names::Names;
 use seats::Seats;
+use shares::Shares;
 
 /// How a node is set up; the defaults suit most.
 #[derive(Clone, Debug)]
@@ -45,6 +49,8 @@ pub struct NodeOptions {
     pub names_bytes: usize,
     /// Blocks from remote clients are believed without decoding and naming them again.
     pub trust_clients: bool,
+    /// What applications weigh that share the node's bandwidth; who is not named weighs 1. None: nothing is shared.
+    pub weights: Option<HashMap<String, u32>>,
 }
 
 /// A running node.
@@ -57,6 +63,7 @@ pub struct Node {
     seats: Seats,
     clients: Clients,
     locks: Locks,
+    shares: Arc<Shares>,
     names: Names,
     claimants: AtomicU64,
     stopping: AtomicBool,
@@ -71,6 +78,7 @@ impl Node {
             repository,
             holder,
             budget: Arc::new(Budget::new(options.staging_bytes)),
+            shares: Shares::new(options.weights.clone()),
             names: Names::new(options.names_bytes),
             options,
             seats: Seats::default(),
@@ -83,7 +91,7 @@ impl Node {
         })
     }
 
-    /// Starts the workers and the keeper; they end when the node stops.
+    /// Starts the workers, the keeper and the steward; they end when the node stops.
     pub fn start(self: &Arc<Self>) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
         let mut threads = Vec::new();
         for number in 0..self.options.workers {
@@ -93,7 +101,14 @@ impl Node {
         }
         let node = self.clone();
         threads.push(std::thread::Builder::new().name("keeper".into()).spawn(move || keeper::keep(&node))?);
+        let node = self.clone();
+        threads.push(std::thread::Builder::new().name("steward".into()).spawn(move || steward::attend(&node))?);
         Ok(threads)
+    }
+
+    /// Nobody waits for a turn any more.
+    pub fn let_all_pass(&self) {
+        self.shares.open();
     }
 
     /// Makes everything received durable and ends the workers.

@@ -24,6 +24,8 @@ pub(super) struct Piece {
     /// The session's epoch before the store was asked.
     epoch: u64,
     offsets: Vec<u64>,
+    /// The connection counts these.
+    _unanswered: Arc<()>,
 }
 
 /// A piece whose names are known.
@@ -50,6 +52,7 @@ impl Piece {
         slot: Arc<Slot>,
         arrival: Arrival,
         extents: &[Extent],
+        unanswered: Arc<()>,
     ) -> Result<Result<Piece, Reply>, Failure> {
         let offsets = Extent::segments(extents, slot.seat.options().segment_bytes).ok_or_else(|| {
             Failure::new(FailureKind::Refused, "what was offered is not made of whole segments, or is beyond a frame")
@@ -59,7 +62,7 @@ impl Piece {
         if known {
             return Ok(Err(Reply::Received { sequence: arrival.sequence, stamp }));
         }
-        Ok(Ok(Piece { key, slot, arrival, stamp, epoch, offsets }))
+        Ok(Ok(Piece { key, slot, arrival, stamp, epoch, offsets, _unanswered: unanswered }))
     }
 
     /// Entries of these names, as segments of the seat have them.

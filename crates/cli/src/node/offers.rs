@@ -28,6 +28,8 @@ pub(super) struct Offers {
     node: Arc<Node>,
     claimant: Claimant,
     open: Mutex<HashMap<Key, Offer>>,
+    /// Every piece that is not answered yet has one.
+    unanswered: Arc<()>,
     /// The connection is gone: nobody would supply what is claimed for it.
     ended: AtomicBool,
 }
@@ -63,7 +65,9 @@ impl Connection {
         extents: &[Extent],
         replier: Replier,
     ) -> Option<(Piece, Replier)> {
-        let begun = self.slot(key.0, key.1).and_then(|slot| Piece::begin(&self.node, key, slot, arrival, extents));
+        let unanswered = self.offers.unanswered.clone();
+        let slot = self.slot(key.0, key.1);
+        let begun = slot.and_then(|slot| Piece::begin(&self.node, key, slot, arrival, extents, unanswered));
         match begun {
             Ok(Ok(piece)) => return Some((piece, replier)),
             Ok(Err(known)) => replier.reply(known),
@@ -104,7 +108,13 @@ impl Connection {
 
 impl Offers {
     pub fn new(node: &Arc<Node>, claimant: Claimant) -> Arc<Self> {
-        Arc::new(Offers { node: node.clone(), claimant, open: Mutex::default(), ended: AtomicBool::new(false) })
+        let (open, unanswered, ended) = (Mutex::default(), Arc::default(), AtomicBool::new(false));
+        Arc::new(Offers { node: node.clone(), claimant, open, unanswered, ended })
+    }
+
+    /// Nothing is claimed, nor about to be: whatever was has come.
+    pub fn are_done(&self) -> bool {
+        Arc::strong_count(&self.unanswered) == 1
     }
 
     /// The connection is gone. Threads that still ask for it let go of what they claim themselves.

@@ -87,6 +87,7 @@ impl Connection {
                 return Err(Failure::new(FailureKind::Io, why));
             }
         }
+        self.member.wait_for_turn(payload.len() as u64);
         let stamp = slot.seat.write(arrival, extents, payload).map_err(failure::of)?;
         self.node.ring();
         Ok(Reply::Received { sequence: arrival.sequence, stamp })

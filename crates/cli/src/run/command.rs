@@ -6,13 +6,17 @@ use std::process::Command;
 
 use anyhow::Context;
 
+use super::application;
 use super::environment::Environment;
 use super::leftovers;
 use super::nodes::OwnNode;
 use crate::output::Output;
 
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Example:\n  thalweg run --store /scratch/st -- mpirun -n 64 ./app      (files named SD:/path)")]
+#[command(
+    after_help = "Examples:\n  thalweg run --store /scratch/st -- mpirun -n 64 ./app      (files named SD:/path)\n  \
+                  thalweg run --node host:7420 --application climate -- mpirun -n 64 ./app"
+)]
 pub struct Arguments {
     /// The store; a node is started on it for the job. Default: $THALWEG_STORE
     #[arg(long, value_name = "STORE")]
@@ -27,6 +31,9 @@ pub struct Arguments {
     /// then waits for the versions)
     #[arg(long, value_parser = ["received", "durable"], default_value = "durable")]
     ack: String,
+    /// Whose share of the nodes' bandwidth the program uses (default: the program's name)
+    #[arg(long, value_name = "NAME")]
+    application: Option<String>,
     /// The program
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -39,6 +46,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         job: format!("{:08x}-{}", seconds(), std::process::id()),
         reduce: &arguments.reduce,
         ack: &arguments.ack,
+        application: arguments.application.clone().unwrap_or_else(|| application::of_command(&arguments.command)),
     };
     let mut command = Command::new(&arguments.command[0]);
     command.args(&arguments.command[1..]);

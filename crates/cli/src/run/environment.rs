@@ -11,6 +11,7 @@ pub(super) struct Environment<'a> {
     pub job: String,
     pub reduce: &'a str,
     pub ack: &'a str,
+    pub application: String,
 }
 
 const DOOR: &str = "libthalweg_door.so";
@@ -23,6 +24,7 @@ impl Environment<'_> {
         command.env("THALWEG_JOB", &self.job);
         command.env("THALWEG_REDUCE", self.reduce);
         command.env("THALWEG_ACK", self.ack);
+        command.env("THALWEG_APPLICATION", &self.application);
         Ok(())
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn of_job(nodes: &[String], job: &str) -> anyhow::Result<Vec<PathSess
 }
 
 fn sessions(node: &str) -> anyhow::Result<Vec<PathSession>> {
-    let remote = Remote::connect(node, std::process::id() as u64, "")?;
+    let remote = Remote::connect(node, std::process::id() as u64, "", "")?;
     Ok(RemoteCatalog::new(remote).path_sessions()?)
 }
 

@@ -1,5 +1,6 @@
 //! `thalweg run`: a program with the door in front of its MPI-IO, and nodes behind it.
 
+mod application;
 pub mod command;
 mod environment;
 mod leftovers;

@@ -47,7 +47,7 @@ impl Client {
         let connection = Connection::open(&node.address).unwrap();
         let extents = vec![Extent { offset: client * SEGMENTS * SEGMENT_BYTES, bytes: SEGMENTS * SEGMENT_BYTES }];
         let mut new = Client { connection, session: SessionId(0), numbers: Cell::new(0), extents };
-        new.ask(Request::Hello { client, stream: 0, job: String::new() });
+        new.ask(Request::Hello { client, stream: 0, job: String::new(), application: String::new() });
         assert!(matches!(new.answer(), Reply::Welcome { .. }));
         let (path, nodes) = (StorePath::new(b"equal").unwrap(), vec![node.address.clone()]);
         new.ask(Request::OpenPath { path, flags: 6, job: String::new(), nodes, stripe_bytes: 4 << 20 });

@@ -157,7 +157,8 @@ impl Connection {
         };
         socket.connected()?;
         let number = self.stream.number();
-        let hello = Request::Hello { client: around.client, stream: self.stream.index, job: around.job.clone() };
+        let (job, application) = (around.job.clone(), around.application.clone());
+        let hello = Request::Hello { client: around.client, stream: self.stream.index, job, application };
         self.outgoing.push(frame::head(&hello, number, &[]), Bulk::None);
         self.outgoing.send(&socket)?;
         self.phase = Phase::Greeting(socket, number);

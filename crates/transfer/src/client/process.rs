@@ -53,6 +53,7 @@ impl Process {
         let around = Arc::new(Surroundings {
             client: random_number()?,
             job: settings.job.clone(),
+            application: settings.application.clone(),
             patience: settings.patience,
             streams: streams.clone(),
             reducer: reducer.filter(|_| reduces_here),

@@ -59,6 +59,7 @@ pub(super) struct Surroundings {
     /// The process's random number.
     pub client: u64,
     pub job: String,
+    pub application: String,
     pub patience: Duration,
     pub streams: Arc<Streams>,
     pub reducer: Option<Arc<dyn Reducer>>,

@@ -34,6 +34,8 @@ pub struct Settings {
     /// Length of the file ranges that belong to one node, for sessions this process begins (bytes).
     pub stripe_bytes: u64,
     pub job: String,
+    /// Whose share of the nodes' bandwidth the process uses.
+    pub application: String,
     pub reduction: Reduction,
     pub acknowledge: Acknowledge,
 }
@@ -51,6 +53,7 @@ impl Default for Settings {
             patience: Duration::from_secs(60),
             stripe_bytes: 4 << 20,
             job: String::new(),
+            application: String::new(),
             reduction: Reduction::Node,
             acknowledge: Acknowledge::Durable,
         }
@@ -73,6 +76,7 @@ impl Settings {
             patience: number("THALWEG_PATIENCE_S", 1..=1 << 20)?.map_or(default.patience, Duration::from_secs),
             stripe_bytes,
             job: text("THALWEG_JOB"),
+            application: text("THALWEG_APPLICATION"),
             reduction: match text("THALWEG_REDUCE").as_str() {
                 "" | "node" => Reduction::Node,
                 "client" => Reduction::Client,

@@ -11,8 +11,9 @@ messages! {
         // The connection.
 
         /// The first message. `client` is the process's random number, the same on all its streams and across
-        /// reconnections; `stream` tells its connections apart.
-        1 Hello { client: u64, stream: u32, job: String },
+        /// reconnections; `stream` tells its connections apart. Bandwidth is shared between `application`s; empty: who
+        /// says none.
+        1 Hello { client: u64, stream: u32, job: String, application: String },
         /// How fast is the link? Payload: bytes to be thrown away.
         2 Measure {},
 

@@ -18,11 +18,11 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub fn open(address: &str, client: u64, stream: u32, job: &str) -> Result<Self> {
+    pub fn open(address: &str, hello: Request) -> Result<Self> {
         let connection = Connection::open(address)?;
         let settings = Settings::new(Default::default());
+        let Request::Hello { stream, .. } = hello else { panic!("a lane begins with Hello") };
         let mut lane = Lane { connection, stream, holder: 0, settings, requests: 0, broken: false };
-        let hello = Request::Hello { client, stream, job: job.to_owned() };
         let Reply::Welcome { settings, holder } = lane.ask(&hello, &[])?.0 else {
             return Err(lane.misbehaved("Hello was not answered by Welcome"));
         };

@@ -25,7 +25,9 @@ pub struct Link {
 impl Link {
     /// Sends zeros to the node at `address`; takes some tens of milliseconds, and on a slow link as long as 64 KiB take.
     pub fn measure(address: &str) -> Result<Link> {
-        let mut lane = Lane::open(address, random_number()?, 0, "")?;
+        let (job, application) = (String::new(), String::new());
+        let hello = Request::Hello { client: random_number()?, stream: 0, job, application };
+        let mut lane = Lane::open(address, hello)?;
         let empty = exchange(&mut lane, &[])?.0;
         let zeros = vec![0; MOST_BYTES];
         let mut bytes = FIRST_BYTES;

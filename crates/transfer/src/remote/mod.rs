@@ -45,6 +45,7 @@ struct Shared {
     address: String,
     client: u64,
     job: String,
+    application: String,
     settings: Settings,
     holder: u64,
     streams: AtomicU32,
@@ -59,13 +60,17 @@ struct Pool {
 }
 
 impl Remote {
-    /// Makes the first connection, without trying twice. `client` is the process's random number.
-    pub fn connect(address: &str, client: u64, job: &str) -> Result<Self> {
-        let lane = Lane::open(address, client, FIRST_STREAM, job)?;
+    /// Makes the first connection, without trying twice. `client` is the process's random number; `application` is who
+    /// uses the node's bandwidth, empty for nobody in particular.
+    pub fn connect(address: &str, client: u64, job: &str, application: &str) -> Result<Self> {
+        let (job, application) = (job.to_owned(), application.to_owned());
+        let hello = Request::Hello { client, stream: FIRST_STREAM, job: job.clone(), application: application.clone() };
+        let lane = Lane::open(address, hello)?;
         let shared = Shared {
             address: address.to_owned(),
             client,
-            job: job.to_owned(),
+            job,
+            application,
             settings: lane.settings.clone(),
             holder: lane.holder,
             streams: AtomicU32::new(FIRST_STREAM + 1),
@@ -166,7 +171,8 @@ impl Remote {
         }
         let shared = &*self.shared;
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
-        let lane = Lane::open(&shared.address, shared.client, stream, &shared.job)?;
+        let (client, job, application) = (shared.client, shared.job.clone(), shared.application.clone());
+        let lane = Lane::open(&shared.address, Request::Hello { client, stream, job, application })?;
         if lane.settings != shared.settings {
             return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
         }

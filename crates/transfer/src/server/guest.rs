@@ -55,11 +55,11 @@ fn greet(
     let Some(frame) = connection.receive().map_err(farewell)? else { return Ok(None) };
     connection.set_receive_timeout(None).map_err(farewell)?;
     let (request, _, number) = decode(connection, frame)?;
-    let Request::Hello { client, stream, job } = request else {
+    let Request::Hello { client, stream, job, application } = request else {
         return Err(refused(connection, "the first message must be Hello"));
     };
     let replier = outbox.replier(number);
-    let hello = Hello { client, stream, job, peer };
+    let hello = Hello { client, stream, job, application, peer };
     match catch_unwind(AssertUnwindSafe(|| service.connect(hello, outbox.clone()))) {
         Ok(Ok((welcome, handler))) => {
             replier.reply(welcome);

@@ -87,7 +87,7 @@ fn a_store_behind_the_wire_passes_the_suite_of_stores() {
         let node = Arc::new(StoreNode { store, claimants: AtomicU64::new(0) });
         let server = Server::bind("127.0.0.1:0", Arc::new(Everybody(node))).unwrap();
         server.spawn();
-        let remote = Remote::connect(&server.local_address().to_string(), 1, "conformance").unwrap();
+        let remote = Remote::connect(&server.local_address().to_string(), 1, "conformance", "").unwrap();
         Box::new(RemoteStore::new(remote))
     });
 }

@@ -250,7 +250,7 @@ impl Random {
     pub fn requests(&mut self) -> Vec<Request> {
         use Request::*;
         vec![
-            Hello { client: self.u64(), stream: self.u32(), job: self.text() },
+            Hello { client: self.u64(), stream: self.u32(), job: self.text(), application: self.text() },
             Measure {},
             Lacking { fingerprints: self.list(Self::fingerprint) },
             AwaitClaims { fingerprints: self.list(Self::fingerprint) },

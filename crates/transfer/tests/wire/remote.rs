@@ -18,7 +18,7 @@ const ME: Claimant = Claimant(1);
 const OTHER: Claimant = Claimant(2);
 
 fn remote(server: &Server) -> Remote {
-    Remote::connect(&server.local_address().to_string(), 77, "job").unwrap()
+    Remote::connect(&server.local_address().to_string(), 77, "job", "").unwrap()
 }
 
 /// Returns when it answers no more, as a process that has ended.
@@ -192,7 +192,7 @@ fn what_a_replaced_node_may_have_lost_is_not_called_durable() {
         assert!(matches!(store.make_durable(), Err(store::Error::Poisoned { .. })));
         assert!(matches!(store.put(ME, &block(2, 4, 512)), Err(store::Error::Poisoned { .. })));
     }
-    assert!(RemoteStore::new(Remote::connect(&address, 77, "job").unwrap()).make_durable().is_ok());
+    assert!(RemoteStore::new(Remote::connect(&address, 77, "job", "").unwrap()).make_durable().is_ok());
 }
 
 /// Welcomes everybody, and hangs up at the first request.
@@ -214,7 +214,7 @@ fn node_that_hangs_up() -> String {
 #[test]
 fn what_must_not_be_done_twice_is_not_asked_twice() {
     let address = node_that_hangs_up();
-    let remote = Remote::connect(&address, 1, "job").unwrap();
+    let remote = Remote::connect(&address, 1, "job", "").unwrap();
     let started = Instant::now();
     let lost = remote.call(&Request::Recover { session: SessionId(1) }, &[]).unwrap_err();
     assert!(matches!(lost, Error::Unavailable { .. }) && lost.to_string().contains("not known"), "{lost}");
@@ -225,7 +225,7 @@ fn what_must_not_be_done_twice_is_not_asked_twice() {
 fn nobody_at_the_address_is_said_at_once() {
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let started = Instant::now();
-    let Err(error) = Remote::connect(&free, 1, "job") else { panic!("somebody is there") };
+    let Err(error) = Remote::connect(&free, 1, "job", "") else { panic!("somebody is there") };
     assert!(error.to_string().starts_with(&free) && error.to_string().contains("thalweg node"), "{error}");
     assert!(started.elapsed() < Duration::from_secs(1));
 }

@@ -19,7 +19,7 @@ fn address(server: &Server) -> String {
 /// A connection that has said hello.
 fn greeted(server: &Server) -> Connection {
     let connection = Connection::open(&address(server)).unwrap();
-    let hello = Request::Hello { client: 1, stream: 2, job: String::new() };
+    let hello = Request::Hello { client: 1, stream: 2, job: String::new(), application: String::new() };
     connection.send(hello.kind(), 1, &hello.encode(), &[]).unwrap();
     assert!(matches!(answer(&connection), (1, Reply::Welcome { .. })));
     connection
@@ -72,7 +72,7 @@ fn requests_are_answered_now_later_and_unasked() {
 fn frames_with_a_flipped_bit_are_refused_with_a_farewell() {
     let fake = Fake::new(1);
     let server = fake.serve();
-    let hello = Request::Hello { client: 1, stream: 2, job: "job".into() };
+    let hello = Request::Hello { client: 1, stream: 2, job: "job".into(), application: String::new() };
     let body = hello.encode();
     let frame = [&FrameHeader::new(hello.kind(), 1, &body, b"").encode()[..], &body].concat();
     for bit in (0..frame.len() * 8).filter(|bit| bit / 8 != RESERVED_BYTE) {
@@ -102,9 +102,10 @@ fn whoever_breaks_the_rules_is_sent_off_alone() {
     let stranger = Connection::open(&address(&server)).unwrap();
     ask(&stranger, 1, Request::Release {});
     assert_eq!(failure(&stranger), (0, FailureKind::Refused), "the first message must be Hello");
-    for (request, number) in
-        [(Request::Hello { client: 1, stream: 1, job: String::new() }, 2), (Request::Release {}, 0)]
-    {
+    for (request, number) in [
+        (Request::Hello { client: 1, stream: 1, job: String::new(), application: String::new() }, 2),
+        (Request::Release {}, 0),
+    ] {
         let guest = greeted(&server);
         ask(&guest, number, request);
         assert_eq!(failure(&guest), (0, FailureKind::Refused));
@@ -153,9 +154,9 @@ fn a_panic_in_the_service_becomes_a_failure_and_ends_one_connection() {
     assert_eq!(failure(&bad), (2, FailureKind::Io));
     assert_eq!(failure(&bad), (0, FailureKind::Io), "the farewell");
     assert!(bad.receive().unwrap().is_none());
-    let unlucky = Remote::connect(&address(&server), 1, "panic");
+    let unlucky = Remote::connect(&address(&server), 1, "panic", "");
     assert!(matches!(&unlucky, Err(Error::Failed(failure)) if failure.kind == FailureKind::Io));
-    let unwelcome = Remote::connect(&address(&server), 1, "unwelcome");
+    let unwelcome = Remote::connect(&address(&server), 1, "unwelcome", "");
     assert!(matches!(&unwelcome, Err(Error::Failed(failure)) if failure.text == "not you"));
     ask(&good, 2, Request::Release {});
     assert_eq!(answer(&good), (2, Reply::Done {}));
@@ -191,7 +192,7 @@ fn two_hundred_connections_are_served_at_once() {
         guests.iter().for_each(|guest| ask(guest, round, Request::Release {}));
         guests.iter().for_each(|guest| assert_eq!(answer(guest), (round, Reply::Done {})));
     }
-    let remote = Remote::connect(&address, 1, "job").unwrap();
+    let remote = Remote::connect(&address, 1, "job", "").unwrap();
     assert_eq!(remote.welcome(), &Fake::settings());
     drop((guests, remote));
     eventually("all are closed", || fake.closed.load(Ordering::SeqCst) == 201);

@@ -20,7 +20,7 @@ fn report(what: &str, bytes: u64, started: Instant) {
 #[ignore = "a measurement"]
 fn speed_of_put() {
     let server = Arc::new(Fake { holder: 1, forgetful: true, ..Fake::default() }).serve();
-    let store = RemoteStore::new(Remote::connect(&server.local_address().to_string(), 1, "job").unwrap());
+    let store = RemoteStore::new(Remote::connect(&server.local_address().to_string(), 1, "job", "").unwrap());
     let block = block(1, 32, 8192);
     let bytes = BLOCKS * block.payload.len() as u64;
     let started = Instant::now();
@@ -59,7 +59,7 @@ fn speed_of_raw_frames() {
 #[ignore = "a measurement"]
 fn speed_of_get() {
     let server = Fake::new(1).serve();
-    let store = RemoteStore::new(Remote::connect(&server.local_address().to_string(), 1, "job").unwrap());
+    let store = RemoteStore::new(Remote::connect(&server.local_address().to_string(), 1, "job", "").unwrap());
     let run = store.put(Claimant(1), &block(1, 32, 8192)).unwrap();
     let started = Instant::now();
     (0..BLOCKS).for_each(|_| drop(store.get(run).unwrap()));
