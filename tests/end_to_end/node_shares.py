@@ -42,7 +42,7 @@ def seconds_until_done(scene, puts):
 def put_both(scene, local, node):
     """How long the genome's put takes, in those of the climate's, which begin together and are as large."""
     store = local.through(node)
-    sources = {name: new_file(scene, name, 40) for name in ("genome", "climate")}
+    sources = {name: new_file(scene, name, 100) for name in ("genome", "climate")}
     seconds = seconds_until_done(scene, {name: start_put(scene, store, sources[name], name) for name in sources})
     for name, source in sources.items():
         check(store.get(name, f"{name}-fetched").read_bytes() == source.read_bytes(), f"{name} came back otherwise")
@@ -54,14 +54,14 @@ def put_both(scene, local, node):
 @test(seconds=120)
 def the_heavier_of_two_puts_is_done_first(scene):
     local = Store(scene)
-    ratio = put_both(scene, local, node_with_slow_disk(local, *WEIGHTS, mb_s=10))
+    ratio = put_both(scene, local, node_with_slow_disk(local, *WEIGHTS, mb_s=20))
     check(ratio > 1.25, f"with 8:1 the lighter put took only {ratio:.2f} times as long")
 
 
 @test(seconds=120)
 def without_sharing_puts_are_done_together(scene):
     local = Store(scene)
-    ratio = put_both(scene, local, node_with_slow_disk(local, mb_s=10))
+    ratio = put_both(scene, local, node_with_slow_disk(local, mb_s=20))
     check(0.8 < ratio < 1.25, f"the second put took {ratio:.2f} times as long as the first")
 
 

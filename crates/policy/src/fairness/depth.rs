@@ -13,8 +13,9 @@
 use super::measure::{Length, Measure};
 use super::{Depth, Time};
 
-/// Bounds. The search begins with two requests of the largest size seen, and never goes below one.
-const LEAST_BYTES: u64 = 16 << 10;
+/// Bounds. The search begins with two requests of the largest size seen, and never goes below one. Nor below two of the
+/// gate's slices: a TCP server may keep the acknowledgement of a single one for 40 ms.
+const LEAST_BYTES: u64 = 128 << 10;
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Rests between experiments that taught nothing grow threefold between these; experiments upward, which spoil shares
