@@ -15,6 +15,7 @@ mod hilbert;
 mod queue;
 mod rule;
 mod scheduler;
+mod sizes;
 #[cfg(test)]
 mod tests;
 mod workers;

@@ -152,6 +152,11 @@ impl Index {
         holders.map(move |holder| (holder.worker, holding(holder.is_arriving)))
     }
 
+    /// Who has the item, in no order.
+    pub fn here(&self, item: ItemId) -> impl Iterator<Item = WorkerId> + '_ {
+        self.holders(item).filter(|(_, holding)| *holding == Holding::Here).map(|(worker, _)| worker)
+    }
+
     /// Replicas whose bytes are there.
     pub fn copies(&self, item: ItemId) -> u32 {
         u32::from(self.items[item.at()].copies)
@@ -260,6 +265,29 @@ impl Index {
         replica.pins -= 1;
         if replica.pins == 0 {
             self.caches[worker.at()].pinned_bytes -= self.items[item.at()].bytes;
+        }
+    }
+
+    /// The item is of another size than was known. A cache may hold more than it has room for afterwards.
+    pub fn resize(&mut self, item: ItemId, bytes: u64) {
+        let entry = &mut self.items[item.at()];
+        let before = std::mem::replace(&mut entry.bytes, bytes);
+        if entry.copies + entry.arriving > 0 {
+            self.distinct_bytes = self.distinct_bytes - before + bytes;
+        }
+        for Holder { worker, slot, .. } in self.holders.of(entry.holders) {
+            let cache = &mut self.caches[worker.at()];
+            cache.used_bytes = cache.used_bytes - before + bytes;
+            let replica = &mut self.replicas[slot as usize];
+            if replica.pins > 0 {
+                cache.pinned_bytes = cache.pinned_bytes - before + bytes;
+            }
+            let priority = self.priorities.of_resized(replica.priority, bytes, cache.inflation);
+            if priority != replica.priority {
+                cache.order.remove(&mut self.replicas, slot);
+                self.replicas[slot as usize].priority = priority;
+                cache.order.push(&mut self.replicas, slot);
+            }
         }
     }
 

@@ -20,15 +20,14 @@ pub(super) enum Standing {
     Cold,
     /// Nobody has any of it yet, but some is on its way to a worker.
     Awaited,
-    /// Somebody has some of it; after this time it may run elsewhere.
-    Held { until_s: f64 },
+    /// Somebody has some of it, since then; after the other time it may run elsewhere.
+    Held { since_s: f64, until_s: f64 },
 }
 
 pub(super) struct Waiting {
     pub task: TaskId,
     pub sequence: u64,
     pub standing: Standing,
-    pub input_bytes: u64,
     first_want: u32,
     previous: u32,
     next: u32,
@@ -107,9 +106,9 @@ impl Queue {
     }
 
     /// At the end, beyond the window.
-    pub fn submit(&mut self, task: TaskId, inputs: &[ItemId], input_bytes: u64) {
+    pub fn submit(&mut self, task: TaskId, inputs: &[ItemId]) {
         let (sequence, standing) = (self.submitted, Standing::Beyond);
-        let waiting = Waiting { task, sequence, standing, input_bytes, first_want: NONE, previous: NONE, next: NONE };
+        let waiting = Waiting { task, sequence, standing, first_want: NONE, previous: NONE, next: NONE };
         self.submitted += 1;
         let slot = match self.vacant.pop() {
             Some(slot) => {

@@ -40,7 +40,7 @@ pub struct Scheduler {
     cold_starts: u64,
     pub(super) cached_bytes: u64,
     pub(super) known_bytes: u64,
-    known: Vec<bool>,
+    pub(super) known: Vec<bool>,
 }
 
 /// Of this many cold starts one is for the task that waits longest, lest one that waits alone never starts.
@@ -140,7 +140,7 @@ impl Scheduler {
     }
 
     pub fn submit(&mut self, now_s: f64, task: TaskId, inputs: &[ItemId]) {
-        self.queue.submit(task, inputs, inputs.iter().map(|&item| self.index.bytes(item)).sum());
+        self.queue.submit(task, inputs);
         for &item in inputs {
             if !std::mem::replace(&mut self.known[item.at()], true) {
                 self.known_bytes += self.index.bytes(item);
@@ -263,7 +263,7 @@ impl Scheduler {
     }
 
     /// How the worker sees the task if it has `item`, one of its inputs, or has not.
-    fn candidate(&self, slot: u32, worker: WorkerId, item: ItemId, has: bool) -> Candidate {
+    pub(super) fn candidate(&self, slot: u32, worker: WorkerId, item: ItemId, has: bool) -> Candidate {
         let (mut score, mut full) = (0, true);
         for input in self.queue.inputs(slot) {
             if if input == item { has } else { self.index.is_here(worker, input) } {
@@ -328,8 +328,7 @@ impl Scheduler {
             awaited |= self.settings.rule.is_ours() && self.index.arriving(item) > 0;
         }
         if here {
-            let patience_s = self.settings.costs.patience_s(self.queue.get(slot).input_bytes);
-            Standing::Held { until_s: now_s + patience_s }
+            self.held_since(now_s, slot)
         } else if awaited {
             Standing::Awaited
         } else {
@@ -337,8 +336,13 @@ impl Scheduler {
         }
     }
 
+    pub(super) fn held_since(&self, since_s: f64, slot: u32) -> Standing {
+        let bytes = self.queue.inputs(slot).map(|item| self.index.bytes(item)).sum();
+        Standing::Held { since_s, until_s: since_s + self.settings.costs.patience_s(bytes) }
+    }
+
     /// Moves a task from the set of its standing to that of another.
-    fn stand(&mut self, slot: u32, after: Standing) {
+    pub(super) fn stand(&mut self, slot: u32, after: Standing) {
         let (before, sequence) = (self.queue.get(slot).standing, self.queue.get(slot).sequence);
         let lead = self.queue.inputs(slot).next();
         let ours = self.settings.rule.is_ours();
@@ -347,7 +351,7 @@ impl Scheduler {
                 self.cold.remove(&(sequence, slot));
                 self.count_lead(lead, -1);
             }
-            Standing::Held { until_s } if ours => {
+            Standing::Held { until_s, .. } if ours => {
                 self.held.remove(&(until_s.to_bits(), sequence, slot));
             }
             Standing::Held { .. } | Standing::Awaited | Standing::Beyond => {}
@@ -357,7 +361,7 @@ impl Scheduler {
                 self.cold.insert((sequence, slot));
                 self.count_lead(lead, 1);
             }
-            Standing::Held { until_s } if ours => {
+            Standing::Held { until_s, .. } if ours => {
                 self.held.insert((until_s.to_bits(), sequence, slot));
             }
             Standing::Held { .. } | Standing::Awaited | Standing::Beyond => {}
