@@ -66,8 +66,7 @@ impl Scheduler {
 
     /// A task begins to read an item that is here; it stays until [`Scheduler::done_with`].
     pub fn read_here(&mut self, worker: WorkerId, item: ItemId) {
-        self.index.touch(worker, item);
-        self.index.pin(worker, item);
+        self.index.touch_and_pin(worker, item);
     }
 
     pub fn done_with(&mut self, worker: WorkerId, item: ItemId) {
@@ -160,7 +159,7 @@ impl Scheduler {
         let queue = &self.queue;
         let victim = if self.settings.rule.is_ours() {
             let reluctance =
-                |index: &Index, item| 2 * u8::from(queue.is_wanted(item)) + u8::from(index.copies(item) <= 1);
+                |index: &Index, item| 2 * u8::from(queue.wants.is_wanted(item)) + u8::from(index.copies(item) <= 1);
             self.index.victim(worker, DEPTH, reluctance)
         } else {
             self.index.victim(worker, 1, |_, _| 0)
