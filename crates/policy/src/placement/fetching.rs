@@ -66,8 +66,7 @@ impl Scheduler {
 
     /// A task begins to read an item that is here; it stays until [`Scheduler::done_with`].
     pub fn read_here(&mut self, worker: WorkerId, item: ItemId) {
-        self.index.touch(worker, item);
-        self.index.pin(worker, item);
+        self.index.touch_and_pin(worker, item);
     }
 
     pub fn done_with(&mut self, worker: WorkerId, item: ItemId) {
@@ -143,24 +142,28 @@ impl Scheduler {
 
     /// Copies of everything known that fit all caches together; one at least.
     fn replication_cap(&self) -> u64 {
-        (self.cached_bytes / self.known_bytes.max(1)).max(1)
+        (self.cached_bytes / self.index.named_bytes().max(1)).max(1)
     }
 
     fn make_room(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> Vec<ItemId> {
         let mut evicted = Vec::new();
         while self.index.is_crowded(worker, item) {
-            let queue = &self.queue;
-            let victim = if self.settings.rule.is_ours() {
-                let reluctance =
-                    |index: &Index, item| 2 * u8::from(queue.is_wanted(item)) + u8::from(index.copies(item) <= 1);
-                self.index.victim(worker, DEPTH, reluctance)
-            } else {
-                self.index.victim(worker, 1, |_, _| 0)
-            };
-            let victim = victim.expect("pinned replicas leave room, or the item was not kept");
-            self.drop_replica(now_s, worker, victim);
-            evicted.push(victim);
+            let victim = self.evict(now_s, worker);
+            evicted.push(victim.expect("pinned replicas leave room, or the item was not kept"));
         }
         evicted
+    }
+
+    /// The next to leave, if not all are pinned.
+    pub(super) fn evict(&mut self, now_s: f64, worker: WorkerId) -> Option<ItemId> {
+        let victim = if self.settings.rule.is_ours() {
+            let reluctance =
+                |index: &Index, item| 2 * u8::from(index.note(item).is_wanted()) + u8::from(index.copies(item) <= 1);
+            self.index.victim(worker, DEPTH, reluctance)
+        } else {
+            self.index.victim(worker, 1, |_, _| 0)
+        }?;
+        self.drop_replica(now_s, worker, victim);
+        Some(victim)
     }
 }
