@@ -56,7 +56,7 @@ class OnDask:
     def _dismiss(self) -> None:
         """Agents end by themselves when the coordinator does, as soon as they have ended their tasks."""
         try:
-            self._client.unregister_scheduler_plugin(self._name)
+            self._send(end=True)
             wait([future for futures in self._agents.values() for future in futures], timeout=_DISMISSAL_S)
         except Exception:
             # The scheduler is gone, or a worker, or a task takes long: the run has ended anyway.
