@@ -261,8 +261,6 @@ def test_killed_workers_cost_no_task_and_none_counts_twice(tmp_path, files):
     assert sorted(result.index for result in results) == list(range(300))
     assert all(result.value == (len(content(files[result.index % 12])), result.index) for result in results)
     assert len(events(tmp_path / "run", "done")) == 300 and len(events(tmp_path / "run", "left")) >= 2
-    # Those that came back found what their folders still held.
-    assert len(events(tmp_path / "run", "joined")) >= 5
 
 
 def kill_one_worker(client):

@@ -17,6 +17,10 @@ from thalweg.diffusion.options import Options
 _DISMISSAL_S = 5.0
 
 
+def _unheard(**_: Any) -> None:
+    """What comes after the end of a run."""
+
+
 class OnDask:
     """`cluster` is a Dask client or cluster, or a scheduler's address."""
 
@@ -49,7 +53,8 @@ class OnDask:
         if self._client.status == "running":
             self._dismiss()
         self._agents.clear()
-        self._client._stream_handlers.pop(self._name, None)
+        # Dask's client stops listening at a message that nobody takes.
+        self._client._stream_handlers[self._name] = _unheard
         if self._own:
             self._client.close()
 

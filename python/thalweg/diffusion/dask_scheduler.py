@@ -45,6 +45,8 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
         self._coordinator = Coordinator(self.options, len(scheduler.workers))
         self._is_due = self._is_ended = False
         self._alarm: Any = None
+        # Workers that know this run's messages.
+        self._heard: set[str] = set()
         scheduler.stream_handlers[self.name] = self._hear
         for address, state in scheduler.workers.items():
             self._welcome(address, state.nthreads)
@@ -55,6 +57,7 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
         self._welcome(worker, scheduler.workers[worker].nthreads)
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **details: Any) -> None:
+        self._heard.discard(worker)
         self._coordinator.gone(self._now_s(), worker, str(details.get("stimulus_id", "")))
         self._tell_client({"lost": worker})
         self._soon()
@@ -76,7 +79,7 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
         self._is_ended = True
         if self._alarm is not None:
             self._alarm.cancel()
-        for address in list(self._scheduler.workers):
+        for address in self._heard:
             self._tell_worker(address, None)
         self._scheduler.plugins.pop(self.name, None)
         # Agents that come only now are sent away; and Dask closes a worker's stream over a message that nobody takes.
@@ -98,6 +101,7 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
     def _take(self, worker: str | None, **message: Any) -> None:
         now_s = self._now_s()
         if worker is not None:
+            self._heard.add(worker)
             self._coordinator.receive(now_s, worker, pickle.loads(message["reports"]))
         elif "end" in message:
             self._end()
