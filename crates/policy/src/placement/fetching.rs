@@ -53,15 +53,27 @@ impl Scheduler {
 
     /// The bytes are there.
     pub fn fetched(&mut self, now_s: f64, worker: WorkerId, item: ItemId, fetch: &Fetch) {
+        self.end_fetch(worker, fetch);
+        if fetch.kept {
+            self.index.arrived(worker, item);
+            self.appeared(now_s, worker, item);
+        }
+    }
+
+    /// The bytes will not come, at least not from there: the worker awaits the item no more.
+    pub fn fetch_failed(&mut self, now_s: f64, worker: WorkerId, item: ItemId, fetch: &Fetch) {
+        self.end_fetch(worker, fetch);
+        if fetch.kept {
+            self.drop_replica(now_s, worker, item);
+        }
+    }
+
+    fn end_fetch(&mut self, worker: WorkerId, fetch: &Fetch) {
         match fetch.source {
             Source::Store => self.store_readers -= 1,
             Source::Peer(peer) | Source::Behind(peer) => self.workers.get_mut(peer).serving -= 1,
         }
         self.workers.get_mut(worker).awaiting -= 1;
-        if fetch.kept {
-            self.index.arrived(worker, item);
-            self.appeared(now_s, worker, item);
-        }
     }
 
     /// A task begins to read an item that is here; it stays until [`Scheduler::done_with`].

@@ -150,6 +150,21 @@ impl Scheduler {
         }
     }
 
+    /// The caller itself gives the worker a task, out of turn; it must have a free slot.
+    pub fn occupy(&mut self, worker: WorkerId) {
+        self.workers.occupy(worker, &self.queue);
+    }
+
+    /// The worker takes so many tasks more at once than it did.
+    pub fn widen(&mut self, worker: WorkerId, slots: u32) {
+        self.workers.widen(worker, slots, &self.queue);
+    }
+
+    /// Rates as they were measured since. Tasks that are held already wait as long as they were to.
+    pub fn set_costs(&mut self, costs: Costs) {
+        self.settings.costs = costs;
+    }
+
     /// The task that had the slot is done with it.
     pub fn vacate(&mut self, worker: WorkerId) {
         self.workers.vacate(worker, &self.queue);

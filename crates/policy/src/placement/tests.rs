@@ -200,12 +200,13 @@ impl History {
 
     fn step(&mut self) {
         self.now_s += self.dice.below(100) as f64 * 0.001;
-        match self.dice.below(20) {
+        match self.dice.below(21) {
             0 if self.oracle.free.len() < 6 => self.join(),
             1 => self.leave(),
             2 => self.lose_a_replica(),
             3 => self.resize(),
             4..=9 => self.submit(),
+            20 => self.widen(),
             _ => self.finish(),
         }
         loop {
@@ -260,6 +261,17 @@ impl History {
                 assert_eq!(self.oracle.holdings.remove(&(worker, victim)), Some(Holding::Here));
                 self.oracle.stand(self.now_s);
             }
+        }
+    }
+
+    fn widen(&mut self) {
+        let workers: Vec<WorkerId> = self.oracle.free.keys().copied().collect();
+        let worker = workers[self.dice.below(workers.len())];
+        self.scheduler.widen(worker, 1);
+        let (free, slots) = self.oracle.free.get_mut(&worker).expect("it joined");
+        (*free, *slots) = (*free + 1, *slots + 1);
+        if !self.oracle.idle.contains(&worker) {
+            self.oracle.idle.push(worker);
         }
     }
 
@@ -325,8 +337,15 @@ impl History {
         let at = self.dice.below(self.running.len());
         let worker = self.running[at].worker;
         if let Some((item, fetch)) = self.running[at].fetches.pop() {
-            self.scheduler.fetched(self.now_s, worker, item, &fetch);
             self.oracle.store_readers -= u32::from(fetch.source == Source::Store);
+            if self.dice.below(8) == 0 {
+                self.scheduler.fetch_failed(self.now_s, worker, item, &fetch);
+                if fetch.kept {
+                    self.oracle.holdings.remove(&(worker, item));
+                }
+                return;
+            }
+            self.scheduler.fetched(self.now_s, worker, item, &fetch);
             if fetch.kept {
                 self.oracle.holdings.insert((worker, item), Holding::Here);
             }

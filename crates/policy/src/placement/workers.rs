@@ -140,6 +140,21 @@ impl Workers {
         self.refresh(worker, queue);
     }
 
+    /// So many slots more.
+    pub fn widen(&mut self, worker: WorkerId, slots: u32, queue: &Queue) {
+        let widened = &mut self.all[worker.at()];
+        if widened.is_closed || slots == 0 {
+            return;
+        }
+        widened.slots += slots;
+        widened.free += slots;
+        self.slots += slots;
+        if !self.all[worker.at()].is_idle {
+            self.append(worker);
+        }
+        self.refresh(worker, queue);
+    }
+
     pub fn vacate(&mut self, worker: WorkerId, queue: &Queue) {
         let vacated = &mut self.all[worker.at()];
         assert!(vacated.free < vacated.slots, "a slot that is freed was taken");
