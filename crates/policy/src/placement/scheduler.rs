@@ -216,7 +216,7 @@ impl Scheduler {
     }
 
     fn assign(&mut self, now_s: f64, slot: u32, worker: WorkerId) -> Assignment {
-        self.queue.inputs(slot).for_each(|item| self.index.fetch_replica(worker, item));
+        self.queue.inputs(slot).for_each(|item| self.index.prefetch_replica(worker, item));
         self.stand(slot, Standing::Beyond);
         let task = self.queue.take(&mut self.index, slot);
         self.workers.occupy(worker, &self.queue);
@@ -228,7 +228,7 @@ impl Scheduler {
         while self.settings.rule.uses_caches() && self.queue.in_window() < self.settings.window {
             let Some(slot) = self.queue.enter(&mut self.index) else { break };
             if let Some(next) = self.queue.first_beyond() {
-                self.queue.inputs(next).for_each(|item| self.index.fetch_entry(item));
+                self.queue.inputs(next).for_each(|item| self.index.prefetch_item(item));
             }
             self.stand(slot, self.standing(now_s, slot));
             for (earlier, item) in self.queue.inputs(slot).enumerate() {
