@@ -88,10 +88,10 @@ mod tests {
             draws = draws.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
             let draw = draws >> 33;
             let fresh = Entry { key: sequence + draw % 4 / 3 * (draw % 900), sequence, slot: 0 };
-            let entry = if draw % 11 == 0 { left.pop().unwrap_or(fresh) } else { fresh };
+            let entry = if draw.is_multiple_of(11) { left.pop().unwrap_or(fresh) } else { fresh };
             standing.insert(entry);
             line.join(entry, |entry| standing.contains(entry));
-            if draw % 16 > 0 {
+            if !draw.is_multiple_of(16) {
                 let middle = Entry { key: sequence - sequence.min(draw % 50), sequence: 0, slot: 0 };
                 let gone = standing.range(middle..).next().or(standing.first()).copied().expect("one stands");
                 standing.remove(&gone);
