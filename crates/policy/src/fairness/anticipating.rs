@@ -16,7 +16,7 @@ use super::heap::Heap;
 use super::patience::Patience;
 use super::queues::{Cell, Queues};
 use super::reference::Reference;
-use super::worth::{Kept, Started, Worth};
+use super::worth::{Kept, Price, Started, Worth};
 use super::{Next, Settings, Time};
 
 /// An application's tag, and how it behaves.
@@ -198,9 +198,9 @@ impl Anticipating {
     /// Whether the one behind will find enough free beside a request of this cost.
     fn leaves_enough(&mut self, behind: u32, cost_bytes: u64, is_far_ahead: bool, now: Time) -> bool {
         let started = Started { all_bytes: self.queues.started_bytes(), largest_bytes: self.depth.largest_bytes() };
-        let (exhausted, cost) = (!self.budget.allows(), self.budget.share());
-        let account = &mut self.accounts[behind as usize];
-        match account.worth.kept(exhausted, cost, started, now) {
+        let price = Price { share: self.budget.share(), is_exhausted: !self.budget.allows() };
+        let due = self.queues.entitled_part(behind);
+        match self.accounts[behind as usize].worth.kept(due, price, started, now) {
             Kept::All if is_far_ahead => false,
             Kept::All | Kept::Slots => self.leaves_slots(behind, cost_bytes),
             Kept::Nothing => true,

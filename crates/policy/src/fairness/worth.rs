@@ -2,15 +2,20 @@
 //! about to fill, or nothing.
 //!
 //! All of it is the surest way to let it catch up, and the dearest. As long as waiting costs no throughput, nothing is
-//! asked. Once it uses up its budget, the part of the server that the one behind gets is compared, over windows of some
+//! asked. Once it uses up its budget, or the one waited for uses less than half of its due, the part of the server that the one behind gets is compared, over windows of some
 //! hundreds of milliseconds, with what it gets when less is kept. What is worth most, a part of the server less what
-//! that cost, is done for the next 1, 4, 16, 32 windows; then all is tried again, since what one can use changes.
+//! that cost, is done for the next 4, 8, 16, 32 windows; then all is tried again, since what one can use changes.
 
 use super::Time;
 
+/// A window lasts so long, and then until it has so many of the largest requests, or so long.
 const WINDOW_NS: u64 = 300_000_000;
-/// A window has so many of the largest requests at least.
 const WINDOW_REQUESTS: u64 = 64;
+const WINDOW_MOST_NS: u64 = 600_000_000;
+/// Who uses less of its due is compared whatever the balance says: a server that stalls some streams tells no true rate.
+const USED_LEAST: f64 = 0.5;
+/// An answer holds for so many windows at first, and for so many when it was often the same.
+const SETTLED_LEAST: u32 = 4;
 const SETTLED_MOST: u32 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -45,6 +50,13 @@ struct Window {
     was_exhausted: bool,
 }
 
+/// What waiting takes of all service when it uses up its budget, and whether it has now.
+#[derive(Clone, Copy)]
+pub struct Price {
+    pub share: f64,
+    pub is_exhausted: bool,
+}
+
 /// All that was ever started at the server, and the largest request.
 #[derive(Clone, Copy)]
 pub struct Started {
@@ -58,7 +70,7 @@ impl Worth {
             kept: Kept::All,
             is_settling: false,
             settled: 0,
-            next_settled: 1,
+            next_settled: SETTLED_LEAST,
             best: Kept::All,
             best_worth: f64::MIN,
             last_best: Kept::All,
@@ -71,24 +83,23 @@ impl Worth {
         self.window.own_bytes += cost_bytes;
     }
 
-    /// To be asked whenever there is a reason to wait. `cost`: what waiting takes of all service when it uses up its
-    /// budget, as it has now if `exhausted`.
-    pub fn kept(&mut self, exhausted: bool, cost: f64, started: Started, now: Time) -> Kept {
+    /// To be asked whenever there is a reason to wait. `due`: the part of the server it is entitled to.
+    pub fn kept(&mut self, due: f64, price: Price, started: Started, now: Time) -> Kept {
         let was_asked_lately = now.since(self.window.asked) < WINDOW_NS;
         self.window.asked = now;
-        self.window.was_exhausted |= exhausted;
+        self.window.was_exhausted |= price.is_exhausted;
         if !was_asked_lately {
             self.window.begin(started, now);
         } else if self.window.is_over(started, now) {
-            let part = self.window.own_bytes as f64 / (started.all_bytes - self.window.all_bytes) as f64;
-            self.judge(part, cost);
+            let all_bytes = (started.all_bytes - self.window.all_bytes).max(1);
+            self.judge(self.window.own_bytes as f64 / all_bytes as f64, due, price.share);
             self.window.begin(started, now);
         }
         self.kept
     }
 
     /// A window is over in which it had this part of all that was started.
-    fn judge(&mut self, part: f64, cost: f64) {
+    fn judge(&mut self, part: f64, due: f64, cost: f64) {
         if std::mem::take(&mut self.is_settling) {
             return;
         }
@@ -100,7 +111,7 @@ impl Worth {
             }
             return;
         }
-        let is_dear = self.window.was_exhausted && self.kept != Kept::Nothing;
+        let is_dear = self.kept != Kept::Nothing && (self.window.was_exhausted || part < USED_LEAST * due);
         let worth = if is_dear { part - cost } else { part };
         if worth > self.best_worth {
             (self.best, self.best_worth) = (self.kept, worth);
@@ -122,8 +133,8 @@ impl Worth {
     /// The surer the answer, the longer it holds.
     fn settle(&mut self) {
         let is_as_before = (self.best == Kept::All) == (self.last_best == Kept::All);
-        self.settled = if is_as_before { self.next_settled } else { 1 };
-        self.next_settled = (4 * self.settled).min(SETTLED_MOST);
+        self.settled = if is_as_before { self.next_settled } else { SETTLED_LEAST };
+        self.next_settled = (2 * self.settled).min(SETTLED_MOST);
         self.last_best = self.best;
         self.keep(self.best);
     }
@@ -136,7 +147,8 @@ impl Window {
 
     fn is_over(&self, started: Started, now: Time) -> bool {
         let bytes = started.all_bytes - self.all_bytes;
-        now.since(self.since) >= WINDOW_NS && bytes >= (WINDOW_REQUESTS * started.largest_bytes).max(1)
+        let ns = now.since(self.since);
+        ns >= WINDOW_NS && (bytes >= WINDOW_REQUESTS * started.largest_bytes || ns >= WINDOW_MOST_NS)
     }
 }
 
@@ -150,6 +162,10 @@ mod tests {
     /// Windows in which it gets this part of the server, and whether waiting uses up its budget; answers what was kept in
     /// each.
     fn windows(worth: &mut Worth, count: usize, of: impl Fn(Kept) -> (f64, bool)) -> Vec<Kept> {
+        with_due(worth, count, 0.01, of)
+    }
+
+    fn with_due(worth: &mut Worth, count: usize, due: f64, of: impl Fn(Kept) -> (f64, bool)) -> Vec<Kept> {
         let (mut now, mut all_bytes) = (worth.window.asked, worth.window.all_bytes);
         let mut seen = Vec::new();
         for _ in 0..count {
@@ -159,7 +175,8 @@ mod tests {
             all_bytes += 100 * REQUEST;
             for _ in 0..4 {
                 now = now.after(80_000_000);
-                worth.kept(is_dear, COST, Started { all_bytes, largest_bytes: REQUEST }, now);
+                let price = Price { share: COST, is_exhausted: is_dear };
+                worth.kept(due, price, Started { all_bytes, largest_bytes: REQUEST }, now);
             }
             seen.push(before);
         }
@@ -174,6 +191,13 @@ mod tests {
     fn what_costs_nothing_is_not_compared() {
         let mut worth = Worth::new();
         assert_eq!(count(&windows(&mut worth, 100, |_| (0.01, false)), Kept::All), 100);
+    }
+
+    #[test]
+    fn who_uses_nothing_of_its_due_is_not_waited_for() {
+        let mut worth = Worth::new();
+        let seen = with_due(&mut worth, 400, 0.8, |_| (0.0, false));
+        assert!(count(&seen, Kept::Nothing) > 320, "{}", count(&seen, Kept::Nothing));
     }
 
     #[test]

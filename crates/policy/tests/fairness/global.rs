@@ -15,6 +15,16 @@ fn four_bricks(weights: &[u32], clients: Vec<Client>, exchange_ms: u64) -> Outco
     run(&scene)
 }
 
+/// Gates before four such servers that tell each other every 25 ms. What the few are behind at the start is made good
+/// before it is measured.
+fn before_four(server: Work, clients: Vec<Client>) -> Scene {
+    let mut scene = scene(&[1, 1], clients);
+    scene.servers = vec![server; 4];
+    scene.exchange_ns = 25 * MS;
+    scene.warm_up_ns = 5 * S;
+    scene
+}
+
 fn assert_near_max_min(ours: &Outcome, weights: &[f64], sets: &[&[usize]], part: f64) {
     let claims: Vec<Claim> = weights
         .iter()
@@ -63,10 +73,7 @@ fn very_few_clients_get_their_half_or_all_they_can_use() {
     for (server, bytes, think) in [(BRICK, 64 * KIB, NORMAL), (BRICK, 256 * KIB, NORMAL), (BURSTS, 256 * KIB, SLOW)] {
         for (many, few) in [(28, 3), (24, 1)] {
             let light = at_each(1, few, bytes, think, &FOUR);
-            let mut scene = scene(&[1, 1], light.clone());
-            scene.servers = vec![server; 4];
-            scene.exchange_ns = 25 * MS;
-            scene.warm_up_ns = 5 * S;
+            let mut scene = before_four(server, light.clone());
             scene.run_ns = 40 * S;
             let alone = run(&scene).rate(1);
             scene.clients = [at_each(0, many, bytes, think, &FOUR), light].concat();
@@ -87,10 +94,7 @@ fn very_few_clients_get_their_half_or_all_they_can_use() {
 fn very_few_clients_that_go_round_get_what_coming_first_would_give() {
     for (many, few) in [(28, 3), (24, 1), (48, 3)] {
         let clients = [crowd(0, many, 64 * KIB, NORMAL, &FOUR), crowd(1, few, 64 * KIB, NORMAL, &FOUR)].concat();
-        let mut scene = scene(&[1, 1], clients);
-        scene.servers = vec![BRICK; 4];
-        scene.exchange_ns = 25 * MS;
-        scene.warm_up_ns = 5 * S;
+        let mut scene = before_four(BRICK, clients);
         let ours = run(&scene);
         scene.weights = vec![1, 1_000_000];
         scene.settings.waiting_share = 0.0;
@@ -106,12 +110,7 @@ fn very_few_clients_that_go_round_get_what_coming_first_would_give() {
 fn clients_that_go_round_the_servers_get_equal_shares() {
     for (many, few) in [(40, 20), (48, 12), (56, 7)] {
         let clients = [crowd(0, many, 64 * KIB, NORMAL, &FOUR), crowd(1, few, 64 * KIB, NORMAL, &FOUR)].concat();
-        let mut scene = scene(&[1, 1], clients);
-        scene.servers = vec![BRICK; 4];
-        scene.exchange_ns = 25 * MS;
-        // What the few were behind at the start is made good first.
-        scene.warm_up_ns = 5 * S;
-        let ours = run(&scene);
+        let ours = run(&before_four(BRICK, clients));
         assert!((ours.ratio() - 1.0).abs() < 0.02, "{many}:{few}: {:.4}", ours.ratio());
         assert!(ours.total_rate() > 95.0, "{many}:{few}: {:.2} MB/s", ours.total_rate());
     }
