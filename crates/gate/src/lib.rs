@@ -4,6 +4,7 @@
 //! `config.rs` (what the administrator says), `applications.rs` (who shares), `shares.rs` (whose turn it is), then a
 //! protocol: `s3`, `rpc`.
 
+mod acknowledgements;
 mod applications;
 mod clock;
 mod config;
@@ -12,6 +13,7 @@ pub mod exchange;
 mod gate;
 mod listener;
 mod metrics;
+mod open_files;
 mod reload;
 pub mod rpc;
 pub mod s3;
@@ -39,6 +41,7 @@ pub fn check(path: &Path) -> Result<Config> {
 /// Serves what the file says until `stop` is ready. `ready` is told where the gate listens, in the order of the file.
 /// The file is read again on SIGHUP and when it changes.
 pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Output = ()>) -> Result<()> {
+    open_files::raise_limit();
     let failed = |error| Error::System { what: "starting the runtime", error };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     LocalSet::new().block_on(&runtime, async {

@@ -7,7 +7,9 @@ use crate::s3::body::Body;
 use crate::s3::chunks::Chunks;
 
 /// A head that is longer, or has more lines, is passed on unread, with all that follows it.
-pub(crate) const LONGEST_HEAD: usize = 64 << 10;
+const LONGEST_HEAD: usize = 64 << 10;
+/// So much is looked at at once: what follows a head is not wanted yet.
+pub(crate) const LOOKED_AT: usize = 4 << 10;
 const MOST_HEADERS: usize = 256;
 
 /// What stands at the beginning of some bytes.

@@ -34,7 +34,11 @@ impl Connection {
                 Ok(next) => next,
                 Err(_) => return End::Broken(Broken::Reading),
             };
-            if self.client.write_all(&head).await.is_err() {
+            let written = match &next {
+                Next::Head(response) if self.follows_at_once(response) => self.client.write_ahead(&head).await,
+                _ => self.client.write_all(&head).await,
+            };
+            if written.is_err() {
                 return End::Broken(Broken::Writing);
             }
             let passed = match next {
@@ -53,6 +57,12 @@ impl Connection {
         }
     }
 
+    /// Whether a first slice of the body has come and has its turn.
+    fn follows_at_once(&self, response: &Response) -> bool {
+        let first = response.body.promised().map_or(0, |promised| promised.min(SLICE as u64));
+        first > 0 && self.pending.holds_turn() && self.server.has(first as usize)
+    }
+
     /// Takes a whole head from the server, and no byte of what follows.
     async fn next_response(&self, head: &mut Vec<u8>) -> io::Result<Next> {
         head.clear();
@@ -60,7 +70,7 @@ impl Connection {
         loop {
             self.answer_begins().await?;
             let to = self.pending.first_method();
-            let seen = self.server.look(head::LONGEST_HEAD, |bytes| {
+            let seen = self.server.look(head::LOOKED_AT, |bytes| {
                 let before = head.len();
                 head.extend_from_slice(bytes);
                 match to.map_or(Found::Strange, |method| head::response(head, method)) {
@@ -83,17 +93,17 @@ impl Connection {
     /// Returns when the server has sent something. An operation that it does not answer for a while loses its turn.
     async fn answer_begins(&self) -> io::Result<()> {
         loop {
-            let patience = match self.pending.holds_turn() {
-                true => self.shares().patience(),
-                false => Duration::MAX,
-            };
             tokio::select! {
                 biased;
                 holds = self.server.holds(1) => return holds,
                 () = self.pending.added() => {}
-                () = sleep(patience) => self.pending.give_turn_back(),
+                () = self.patience_ends(), if self.pending.holds_turn() => self.pending.give_turn_back(),
             }
         }
+    }
+
+    async fn patience_ends(&self) {
+        self.shares().clock().sleep_about(self.shares().patience()).await;
     }
 
     async fn response(&self, response: Response) -> Result<(), End> {
@@ -139,7 +149,7 @@ impl Connection {
             // Of bodies whose length is not known, whatever has come is passed on.
             let wanted = body.promised().map_or(1, |_| slice);
             let turn = ahead.next(left).await;
-            let gathered = self.server.gathers(wanted, self.shares().patience()).await;
+            let gathered = self.server.gathers(wanted, self.shares().patience(), self.shares().clock()).await;
             if !gathered.map_err(|_| End::Broken(Broken::Reading))? {
                 turn.give_back(0);
                 ahead.give_back();
@@ -169,12 +179,4 @@ impl Connection {
             Stopped::Blocked => self.client.accepts().await.map_err(|_| End::Broken(Broken::Writing)),
         }
     }
-}
-
-/// Never ready when there is nothing to wait for.
-async fn sleep(duration: Duration) {
-    if duration == Duration::MAX {
-        return std::future::pending().await;
-    }
-    tokio::time::sleep(duration).await;
 }
