@@ -120,3 +120,21 @@ pub(crate) fn set_option(socket: &impl AsRawFd, level: libc::c_int, option: libc
     let status = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_whole_pairs_of_segments() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let (segment, slice) = runtime.block_on(async {
+            let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let stream = connect(&server.local_addr().expect("its address").to_string()).await.expect("a connection");
+            (segment_bytes(&stream), whole_slice(&stream))
+        });
+        assert!((1..=LARGEST_SEGMENT as usize).contains(&segment), "segments of {segment} bytes");
+        assert_eq!(slice % (2 * segment), 0);
+        assert!(slice <= SLICE && slice + 2 * segment > SLICE, "{slice} bytes");
+    }
+}

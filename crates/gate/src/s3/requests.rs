@@ -61,25 +61,17 @@ impl Connection {
     /// Takes a whole head from the client, and no byte of what follows.
     async fn next_request(&self, head: &mut Vec<u8>) -> std::io::Result<Next> {
         head.clear();
-        head.shrink_to(2 * SMALL_BODY as usize);
+        head.shrink_to(head::KEPT);
         loop {
             self.client.holds(1).await?;
             let seen = self.client.look(head::LOOKED_AT, |bytes| {
-                let before = head.len();
-                head.extend_from_slice(bytes);
-                match head::request(head, |request| self.understand(request)) {
-                    Found::Head(length, understood) => {
-                        head.truncate(length);
-                        (length - before, Some(Next::Head(understood)))
-                    }
-                    Found::Part => (bytes.len(), None),
-                    Found::Strange => (bytes.len(), Some(Next::Strange)),
-                }
+                head::gather(head, bytes, |bytes| head::request(bytes, |request| self.understand(request)))
             });
             match seen.await? {
-                Seen::Nothing | Seen::Some(None) => {}
+                Seen::Nothing | Seen::Some(Found::Part) => {}
                 Seen::End => return Ok(Next::End),
-                Seen::Some(Some(next)) => return Ok(next),
+                Seen::Some(Found::Strange) => return Ok(Next::Strange),
+                Seen::Some(Found::Head(_, understood)) => return Ok(Next::Head(understood)),
             }
         }
     }

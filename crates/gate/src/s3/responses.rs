@@ -19,6 +19,9 @@ use crate::socket::SLICE;
 use crate::wire::Seen;
 use std::rc::Rc;
 
+/// How long the head of a short answer is kept for its body.
+const TOGETHER: Duration = Duration::from_millis(2);
+
 /// What comes next from a server; the bytes of it are in the buffer.
 enum Next {
     Head(Response),
@@ -35,7 +38,7 @@ impl Connection {
                 Err(_) => return End::Broken(Broken::Reading),
             };
             let written = match &next {
-                Next::Head(response) if self.follows_at_once(response) => self.client.write_ahead(&head).await,
+                Next::Head(response) if self.is_followed(response).await => self.client.write_ahead(&head).await,
                 _ => self.client.write_all(&head).await,
             };
             if written.is_err() {
@@ -57,35 +60,36 @@ impl Connection {
         }
     }
 
-    /// Whether a first slice of the body has come and has its turn.
-    fn follows_at_once(&self, response: &Response) -> bool {
-        let first = response.body.promised().map_or(0, |promised| promised.min(SLICE as u64));
-        first > 0 && self.pending.holds_turn() && self.server.has(first as usize)
+    /// Whether a first slice of the body has come and has its turn. If it is all of the body it is waited for: the
+    /// client can do little with its head alone.
+    async fn is_followed(&self, response: &Response) -> bool {
+        let promised = response.body.promised().unwrap_or(0);
+        if promised == 0 || !self.pending.holds_turn() {
+            return false;
+        }
+        let first = promised.min(SLICE as u64) as usize;
+        if promised <= SLICE as u64 {
+            // Whoever reads it next finds what is wrong.
+            let _ = self.server.gathers(first, TOGETHER, self.shares().clock()).await;
+        }
+        self.server.has(first)
     }
 
     /// Takes a whole head from the server, and no byte of what follows.
     async fn next_response(&self, head: &mut Vec<u8>) -> io::Result<Next> {
         head.clear();
-        head.shrink_to(2 * SMALL_BODY as usize);
+        head.shrink_to(head::KEPT);
         loop {
             self.answer_begins().await?;
             let to = self.pending.first_method();
             let seen = self.server.look(head::LOOKED_AT, |bytes| {
-                let before = head.len();
-                head.extend_from_slice(bytes);
-                match to.map_or(Found::Strange, |method| head::response(head, method)) {
-                    Found::Head(length, response) => {
-                        head.truncate(length);
-                        (length - before, Some(Next::Head(response)))
-                    }
-                    Found::Part => (bytes.len(), None),
-                    Found::Strange => (bytes.len(), Some(Next::Strange)),
-                }
+                head::gather(head, bytes, |bytes| to.map_or(Found::Strange, |method| head::response(bytes, method)))
             });
             match seen.await? {
-                Seen::Nothing | Seen::Some(None) => {}
+                Seen::Nothing | Seen::Some(Found::Part) => {}
                 Seen::End => return Ok(Next::End),
-                Seen::Some(Some(next)) => return Ok(next),
+                Seen::Some(Found::Strange) => return Ok(Next::Strange),
+                Seen::Some(Found::Head(_, response)) => return Ok(Next::Head(response)),
             }
         }
     }
