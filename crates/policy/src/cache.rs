@@ -8,7 +8,10 @@ mod eviction;
 mod holders;
 mod index;
 mod items;
+mod note;
 mod order;
+mod prefetch;
+mod table;
 #[cfg(test)]
 mod tests;
 
