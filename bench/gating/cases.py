@@ -66,7 +66,7 @@ def everything(seconds):
     found = []
     for store in ("gluster", "s3"):
         found += [*overhead(store), *ratios(store), *few(store), *idle_return(store, seconds), *mixes(store, seconds)]
-    found += [*unequal(), *server_sets(), *partition(seconds), *equal(), *database(), *rivals(seconds)]
+    found += [*unequal(), *server_sets(), *partition(seconds), *equal(), *crowd(), *database(), *rivals(seconds)]
     return found
 
 
@@ -201,6 +201,13 @@ def equal():
     for door in SCHEDULERS:
         all_of_them = tuple(Application(f"equal{n}", 1, (Part(("write",), 64 * KIB, 4),)) for n in range(16))
         yield Case("s3", "equal", "16 applications", door, all_of_them, door == "anticipating")
+
+
+def crowd():
+    """A thousand connections for minutes: is anybody left out, and how much does the gate hold?"""
+    for door in SCHEDULERS:
+        both = two("s3", (4, 1), MIXES["mixed"], 64 * KIB, (500, 500))
+        yield Case("s3", "crowd", "1000 connections 4:1", door, both, door == "anticipating", 3)
 
 
 def database():
