@@ -124,7 +124,7 @@ impl Drain {
             }
             wait_ns = (wait_ns * 2).min(LONGEST_NS);
             let waited = Duration::from_nanos(now.since(self.progress_at.get()));
-            if waited > shares.patience() && !self.is_stalled.get() {
+            if waited > shares.patience() && !self.slices.borrow().is_empty() {
                 self.give_back();
             }
         }
