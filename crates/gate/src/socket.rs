@@ -11,6 +11,8 @@ use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
 /// Bytes moved in one turn at most.
 pub(crate) const SLICE: usize = 64 << 10;
+/// What a client may send ahead, where slices are waited for.
+const WINDOW_SLICES: usize = 3;
 /// What a server may have sent that nobody has had a turn for: the kernel doubles it, and takes half for its overhead.
 const RECEIVE_BUFFER: usize = 2 * SLICE;
 /// A server's kernel queues ten segments and more for each connection; those of the loopback are 64 KiB, so that it
@@ -90,8 +92,19 @@ pub(crate) fn available(stream: &TcpStream) -> usize {
 }
 
 /// Asks not to be woken before so many bytes have arrived; the end of the connection always wakes.
-pub(crate) fn set_least_readable(stream: &TcpStream, bytes: u32) -> io::Result<()> {
-    set_option(stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+///
+/// The kernel makes its window as large as it is asked to wait for, and no larger until the sender has filled it in one
+/// round trip. A window of one slice never fills: a sender holds back what does not fit whole segments. So several are
+/// asked for first.
+pub(crate) fn wake_at(stream: &TcpStream, bytes: usize) -> io::Result<()> {
+    let least = |bytes: usize| {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        set_option(stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)
+    };
+    if bytes > SLICE / 2 {
+        least(WINDOW_SLICES * bytes)?;
+    }
+    least(bytes)
 }
 
 /// Whether the kernel has forgotten the connection: both sides closed it, or one reset it.

@@ -83,8 +83,8 @@ impl Wire {
             Wire::Tls(tls) => return poll_fn(|context| poll_bytes(tls, context)).await,
         };
         if least.replace(want) != want {
-            // Only wake-ups are saved by it.
-            let _ = socket::set_least_readable(stream, u32::try_from(want).unwrap_or(u32::MAX));
+            // Only wake-ups and waits are saved by it.
+            let _ = socket::wake_at(stream, want);
         }
         let is_there = || match socket::available(stream) >= want {
             true => Ok(()),

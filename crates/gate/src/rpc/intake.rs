@@ -88,7 +88,7 @@ impl Intake {
                 let is_waited_for = !is_first && needed - filled > LEAST_WAITED_BYTES;
                 is_first = false;
                 if is_waited_for {
-                    socket::set_least_readable(client, (needed - filled).min(MOST_WAITED_BYTES) as u32)?;
+                    socket::wake_at(client, (needed - filled).min(MOST_WAITED_BYTES))?;
                 }
                 // The next call mostly follows: what has come of it is read along when it surely is the next.
                 let beyond = if needed == most { BUFFER_BYTES } else { 0 };
@@ -99,7 +99,7 @@ impl Intake {
                     return Ok(None);
                 }
                 if is_waited_for {
-                    socket::set_least_readable(client, 1)?;
+                    socket::wake_at(client, 1)?;
                 }
                 filled += count.min(rest_bytes);
                 self.end = count.saturating_sub(rest_bytes);
