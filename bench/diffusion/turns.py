@@ -19,6 +19,7 @@ from diffusion import store
 
 PATIENCE = 40  # a rival without caches takes reuse × the bound; who takes longer hangs
 START_S = 60
+LAST_LINES = 40
 SCRATCH_BYTES = 8 << 30
 
 
@@ -47,20 +48,30 @@ def scratch():
 def _converse(wanted, limit_s, path):
     # The description of the tasks is too long for an argument.
     command = [sys.executable, "-m", "diffusion.session"]
-    session = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
-    )
-    alarm = threading.Timer(limit_s, os.killpg, (session.pid, signal.SIGKILL))
-    alarm.start()
-    try:
-        session.stdin.write(json.dumps(wanted))
-        session.stdin.close()
-        for line in session.stdout:
-            _keep(json.loads(line), path)
-        return session.wait() == 0
-    finally:
-        alarm.cancel()
-        _end(session)
+    with tempfile.TemporaryFile("w+") as said:
+        session = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, start_new_session=True
+        )
+        alarm = threading.Timer(limit_s, os.killpg, (session.pid, signal.SIGKILL))
+        alarm.start()
+        try:
+            session.stdin.write(json.dumps(wanted))
+            session.stdin.close()
+            for line in session.stdout:
+                _keep(json.loads(line), path)
+            return _ended_well(session, said)
+        finally:
+            alarm.cancel()
+            _end(session)
+
+
+def _ended_well(session, said):
+    """What it said on the way is of interest only when it failed."""
+    if session.wait() == 0:
+        return True
+    said.seek(0)
+    print("".join(said.readlines()[-LAST_LINES:]), file=sys.stderr)
+    return False
 
 
 def _keep(row, path):
@@ -68,7 +79,7 @@ def _keep(row, path):
     times = f"{row['makespan_s']:7.2f} s of {row['bound_s']:.2f}"
     bytes_ = f"store {row['store_bytes'] / max(1, row['unique_bytes']):.2f} × unique"
     hits = f"own {row['local']}, peers {row['peer']}, store {row['store']}"
-    print(f"{row['contender']:26} {row['workload']:22} {times}; {bytes_}; {hits}; idle {row['idle']:.0%}", flush=True)
+    print(f"{row['contender']:24} {row['workload']:21} {times}; {bytes_}; {hits}; idle {row['idle']:.0%}", flush=True)
 
 
 def _end(session):
