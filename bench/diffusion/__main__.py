@@ -7,6 +7,7 @@ SPDX-License-Identifier: Apache-2.0
 
 import argparse
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -32,6 +33,8 @@ def main():
     failed = sum(compare(arguments, number, folder) for number in range(arguments.rounds))
     if not arguments.only or "surface" in arguments.only:
         surface.run(folder, arguments)
+    if not arguments.only or "decisions" in arguments.only:
+        (folder / "decisions.txt").write_text(decisions())
     publishing.publish(folder)
     sys.exit(failed > 0)
 
@@ -51,6 +54,11 @@ def read_arguments():
     arguments.results = arguments.results or (TARGET / "bench" if arguments.short else BENCH / "results")
     arguments.results.mkdir(parents=True, exist_ok=True)
     return arguments
+
+
+def decisions():
+    """What the policy's example measures, which `run` has built: decisions a second on one core, bytes a replica."""
+    return subprocess.run([TARGET / "release/examples/placement_speed"], check=True, capture_output=True, text=True).stdout
 
 
 def compare(arguments, number, folder):

@@ -23,6 +23,8 @@ def publish(folder):
     if (folder / "surface.csv").exists():
         texts.append(surface.table(folder))
         surface.draw(folder)
+    if (folder / "decisions.txt").exists():
+        texts.append(f"## Decisions\n\n```\n{(folder / 'decisions.txt').read_text()}```\n")
     (folder / "runs.md").write_text("\n".join(texts))
     svg.write(folder / "runs.svg", [panel(workload, lines) for (workload,), lines in rows.groups(found, "workload").items()])
     print(f"rows, tables (runs.md) and figures: {folder}")

@@ -76,7 +76,8 @@ def draw(folder):
     for task_s in TASKS_S:
         title = f"tasks of {task_s * 1000:g} ms"
         x = svg.Axis("tasks a file", 0.9, 33, log=True, ticks=[(reuse, str(reuse)) for reuse in REUSES])
-        panel = svg.Panel(title, x, svg.Axis("first-available ÷ thalweg", 0, most))
+        ticks = [(gain, str(gain)) for gain in (1, 2, 5, 10, 20, 50) if gain < most]
+        panel = svg.Panel(title, x, svg.Axis("first-available ÷ thalweg", 0.8, most, log=True, ticks=ticks))
         panel.line([(0.9, 1), (33, 1)], "", "#bbbbbb", dots=False)
         for store_mb_s, colour in zip(STORE_MB_S, COLOURS):
             line = [
