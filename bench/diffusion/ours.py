@@ -20,7 +20,9 @@ class Thalweg(on_dask.Dask):
             self.cluster_to_use(), cache=workload.cache_bytes, policy=self.policy, workers=workloads.WORKERS,
             peer_mb_s=striped.PEER_BYTES_PER_S / 1e6, run_folder=self.run_folder,
         )
-        self.diffusion.__enter__()
+        # A worker is there when it has run something.
+        for _ in self.diffusion.map(task.wait, [(0.05,)] * 4 * workloads.WORKERS):
+            pass
 
     def cluster_to_use(self):
         return self.client
@@ -34,7 +36,7 @@ class Thalweg(on_dask.Dask):
         return [(result.value, ()) for result in self.diffusion.map(task.on_paths, tasks, ordered=False)]
 
     def finish(self):
-        self.diffusion.__exit__(None, None, None)
+        self.diffusion.close()
 
     def sources(self, results):
         """Of each input of an attempt that counted, as its own events have them."""

@@ -26,3 +26,7 @@ def on_paths(number, addresses, seconds, *paths):
             content.check(address, file.read())
     time.sleep(seconds)
     return number
+
+
+def wait(seconds):
+    time.sleep(seconds)
