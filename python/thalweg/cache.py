@@ -13,11 +13,10 @@ import os
 import re
 import sqlite3
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
+
+from thalweg.shared_list import SharedList
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 _UNITS.update({"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40})
@@ -30,10 +29,6 @@ CREATE INDEX IF NOT EXISTS blocks_by_use ON blocks (used_ns);
 # Uses are written down together: with the next block that comes, after so many, or after so long.
 _NOTED_USES = 256
 _NOTED_NS = 1_000_000_000
-# How long a process waits for its turn with the list.
-_PATIENCE_S = 60
-# Connections of parents, never touched again: SQLite forbids even to close them.
-_inherited: list[sqlite3.Connection] = []
 
 
 def parse_bytes(written: int | str) -> int:
@@ -50,21 +45,21 @@ class Cache:
     def __init__(self, folder: str | os.PathLike[str], limit: int | str) -> None:
         self.folder = os.path.abspath(folder)
         self.limit_bytes = parse_bytes(limit)
-        self._local = threading.local()
+        self._list = SharedList(os.path.join(self.folder, "blocks.sqlite"), _TABLES)
         self._uses: dict[str, int] = {}
         self._noted_ns = 0
         try:
             self._sweep()
         except sqlite3.DatabaseError:
             # The list is damaged: without it, nothing there is of use.
-            self._begin_anew()
+            self._list.begin_anew()
             self._sweep()
 
     def get(self, key: str, block: int) -> bytes | None:
         try:
             return self._get(_name(key, block))
         except sqlite3.Error:
-            self._drop_connection()
+            self._list.drop_connection()
             return None
 
     def put(self, key: str, block: int, content: bytes) -> None:
@@ -72,15 +67,15 @@ class Cache:
         if len(content) > self.limit_bytes:
             return
         try:
-            with self._turn() as sql:
+            with self._list.turn() as sql:
                 self._write_uses(sql)
                 self._put(sql, _name(key, block), content)
         except sqlite3.Error as error:
-            self._drop_connection()
+            self._list.drop_connection()
             raise OSError(f"{self.folder}: {error}") from error
 
     def _get(self, name: str) -> bytes | None:
-        row = self._sql().execute("SELECT digest FROM blocks WHERE name = ?", (name,)).fetchone()
+        row = self._list.sql().execute("SELECT digest FROM blocks WHERE name = ?", (name,)).fetchone()
         if row is None:
             return None
         content = _content_of(self._path(name))
@@ -104,7 +99,7 @@ class Cache:
         sql.execute("INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?)", row)
 
     def held_bytes(self) -> int:
-        return int(self._sql().execute("SELECT coalesce(sum(bytes), 0) FROM blocks").fetchone()[0])
+        return int(self._list.sql().execute("SELECT coalesce(sum(bytes), 0) FROM blocks").fetchone()[0])
 
     def _make_room(self, sql: sqlite3.Connection, name: str, count: int) -> None:
         sql.execute("DELETE FROM blocks WHERE name = ?", (name,))
@@ -118,7 +113,7 @@ class Cache:
             excess -= victim_bytes
 
     def _forget(self, name: str, digest: bytes) -> None:
-        with self._turn() as sql:
+        with self._list.turn() as sql:
             # Unless somebody has brought it again meanwhile.
             if sql.execute("DELETE FROM blocks WHERE name = ? AND digest = ?", (name, digest)).rowcount:
                 _unlink(self._path(name))
@@ -127,7 +122,7 @@ class Cache:
         now = time.time_ns()
         self._uses[name] = now
         if len(self._uses) >= _NOTED_USES or now - self._noted_ns > _NOTED_NS:
-            with self._turn() as sql:
+            with self._list.turn() as sql:
                 self._write_uses(sql)
 
     def _write_uses(self, sql: sqlite3.Connection) -> None:
@@ -138,70 +133,18 @@ class Cache:
 
     def _sweep(self) -> None:
         """Files that nobody lists: a process died between writing one and listing it."""
-        with self._turn() as sql:
+        with self._list.turn() as sql:
             listed = {name for (name,) in sql.execute("SELECT name FROM blocks")}
             for folder, _, names in os.walk(self.folder):
                 for name in names:
                     if (name.startswith(".new-") or folder != self.folder) and name not in listed:
                         _unlink(os.path.join(folder, name))
 
-    @contextmanager
-    def _turn(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, of which there is one at a time over all processes."""
-        sql = self._sql()
-        sql.execute("BEGIN IMMEDIATE")
-        try:
-            yield sql
-        except BaseException:
-            sql.execute("ROLLBACK")
-            raise
-        sql.execute("COMMIT")
-
-    def _sql(self) -> sqlite3.Connection:
-        """This thread's connection in this process."""
-        kept: tuple[int, sqlite3.Connection] | None = getattr(self._local, "connection", None)
-        if kept is not None:
-            if kept[0] == os.getpid():
-                return kept[1]
-            _inherited.append(kept[1])
-        os.makedirs(self.folder, exist_ok=True)
-        connection = sqlite3.connect(self._list_path(), timeout=_PATIENCE_S, isolation_level=None)
-        _prepare(connection)
-        self._local.connection = (os.getpid(), connection)
-        return connection
-
-    def _drop_connection(self) -> None:
-        self._local.connection = None
-
-    def _begin_anew(self) -> None:
-        self._drop_connection()
-        for suffix in ("", "-wal", "-shm"):
-            _unlink(self._list_path() + suffix)
-
-    def _list_path(self) -> str:
-        return os.path.join(self.folder, "blocks.sqlite")
-
     def _path(self, name: str) -> str:
         return os.path.join(self.folder, name[:2], name)
 
     def __reduce__(self) -> Any:
         return Cache, (self.folder, self.limit_bytes)
-
-
-def _prepare(connection: sqlite3.Connection) -> None:
-    begun = time.monotonic()
-    while True:
-        try:
-            connection.execute("PRAGMA journal_mode = WAL")
-            break
-        except sqlite3.OperationalError:
-            # SQLite does not wait by itself when two make the log at once.
-            if time.monotonic() - begun > _PATIENCE_S:
-                raise
-            time.sleep(0.02)
-    # A list that a power loss takes back costs a few blocks, not a wrong byte.
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.executescript(_TABLES)
 
 
 def _content_of(path: str) -> bytes | None:

@@ -1,0 +1,386 @@
+"""Shelves that fetch from each other: only this run's, only what it may, never a wrong byte.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import concurrent.futures
+import os
+import pickle
+import random
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from stores import Source
+from test_shelf import SIZE, brought, content_of, drafts_of, files_of, flip, item_of, read_pinned
+
+from thalweg.diffusion.handshake import Refused, admit, introduce, receive
+from thalweg.diffusion.item import Item
+from thalweg.diffusion.peer_message import Reply, Request, receive_reply, receive_request, send_reply, send_request
+from thalweg.diffusion.shelf import PeerFailed, Shelf
+from thalweg.diffusion.throttle import BURST_S, Throttle
+
+
+@pytest.fixture
+def source(tmp_path):
+    source = Source(tmp_path / "source")
+    for number in range(4):
+        source.write(f"{number}.bin", content_of(number))
+    return source
+
+
+@pytest.fixture
+def make(source, tmp_path):
+    """Makes shelves of one run, each in a folder of its own, that serve peers."""
+    shelves = []
+
+    def one(name, token="the run's token", serve="127.0.0.1", **options):
+        shelf = Shelf(tmp_path / name, "1 MB", token=token, serve=serve, storage_options=source.options, **options)
+        shelves.append(shelf)
+        return shelf
+
+    yield one
+    for shelf in shelves:
+        shelf.close()
+
+
+@pytest.fixture
+def pair(make):
+    return make("first"), make("second")
+
+
+def test_a_copy_comes_from_a_peer(source, pair):
+    first, second = pair
+    url = source.url("1.bin")
+    for item in (Item(url), Item(url, 10, 200), Item(url, 10, 10)):
+        digest = first.bring(item, "store", keep=True).digest
+        arrival = second.bring(item, first.address, keep=True, digest=digest)
+        assert (arrival.source, arrival.digest) == ("peer", digest)
+        assert read_pinned(second, item) == content_of(1)[item.start : item.end]
+    assert len(source.fetches()) == 2 and first.served_bytes == SIZE + 190
+
+
+def test_what_a_peer_sent_serves_other_peers_and_later_runs(source, pair, make):
+    first, second = pair
+    first.bring(item_of(source, 1), "store", keep=True)
+    second.bring(item_of(source, 1), first.address, keep=True)
+    third = make("third")
+    arrival = third.bring(item_of(source, 1), second.address, keep=False)
+    assert Path(arrival.path).read_bytes() == content_of(1) and not arrival.kept
+    third.release(arrival)
+    again = make("second", token="the next")
+    assert again.bring(item_of(source, 1), "store", keep=True).source == "local" and len(source.fetches()) == 1
+
+
+def test_only_what_is_in_this_runs_index_is_served(source, pair, make):
+    first, second = pair
+    item = item_of(source, 1)
+    with pytest.raises(PeerFailed, match="does not have it"):
+        second.bring(item, first.address, keep=True)
+    first.bring(item, "store", keep=True)
+    first.forbid([item.key])
+    with pytest.raises(PeerFailed, match="does not have it"):
+        second.bring(item, first.address, keep=True)
+    first.allow([item.key])
+    assert second.bring(item, first.address, keep=True).source == "peer"
+    survivor = make("first", token="the next")
+    other = make("other", token="the next")
+    with pytest.raises(PeerFailed):
+        other.bring(item, survivor.address, keep=True)
+    survivor.allow([item.key])
+    assert other.bring(item, survivor.address, keep=True).source == "peer"
+    assert len(source.fetches()) == 1
+
+
+def test_a_failure_says_what_failed(source, pair):
+    first, second = pair
+    with pytest.raises(PeerFailed) as failed:
+        second.bring(item_of(source, 1), first.address, keep=True)
+    for error in (failed.value, pickle.loads(pickle.dumps(failed.value))):
+        assert (error.address, error.key) == (first.address, item_of(source, 1).key)
+    assert not drafts_of(second) and second.held_bytes() == 0
+
+
+def test_damaged_copies_are_not_served(source, pair):
+    first, second = pair
+    item = item_of(source, 1)
+    digest = first.bring(item, "store", keep=True).digest
+    flip(files_of(first)[0])
+    with pytest.raises(PeerFailed):
+        second.bring(item, first.address, keep=True, digest=digest)
+    assert first.lost() == [item.key] and second.held_bytes() == 0
+
+
+def test_a_peer_with_another_content_is_refused(source, pair):
+    first, second = pair
+    item = item_of(source, 1)
+    first.bring(item, "store", keep=True)
+    with pytest.raises(PeerFailed, match="another digest"):
+        second.bring(item, first.address, keep=True, digest=bytes(16))
+    assert second.bring(item, first.address, keep=True).source == "peer"
+
+
+def test_whoever_does_not_hold_the_token_gets_nothing(source, make):
+    first, stranger = make("first"), make("stranger", token="another")
+    first.bring(item_of(source, 1), "store", keep=True)
+    with pytest.raises(PeerFailed):
+        stranger.bring(item_of(source, 1), first.address, keep=True)
+    assert first.served_bytes == 0
+    with pytest.raises(ValueError, match="token"):
+        make("none", token="")
+
+
+def test_a_server_without_the_token_is_refused(source, make):
+    """A port that somebody else has taken over meanwhile."""
+
+    def pretend(connection):
+        connection.sendall(b"thalweg-peer 1\n" + bytes(32))
+        receive(connection, 64)
+        connection.sendall(bytes(32))
+
+    with serving(pretend) as address, pytest.raises(PeerFailed, match="token"):
+        make("first").bring(item_of(source, 1), address, keep=True)
+
+
+def test_the_token_is_never_sent(source, pair):
+    first, second = pair
+    first.bring(item_of(source, 1), "store", keep=True)
+    passed = bytearray()
+    with relaying(first.address, passed) as address:
+        second.bring(item_of(source, 1), address, keep=True)
+    assert content_of(1) in passed and b"the run's token" not in passed
+
+
+def test_bad_requests_close_the_connection_and_hurt_nobody(source, pair):
+    first, second = pair
+    first.bring(item_of(source, 1), "store", keep=True)
+    dice = random.Random(1)
+    host, port = first.address.rsplit(":", 1)
+    for size in (0, 1, 63, 64, 1000, 100_000):
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            receive(connection, 15 + 32)
+            sent_all(connection, dice.randbytes(size))
+            assert ended(connection)
+    for rubbish in (b"\xff" * 100_000, b"\0\0\0\0\0\5ab"):
+        with socket.create_connection((host, int(port)), timeout=20) as connection:
+            introduce(connection, "the run's token")
+            sent_all(connection, rubbish)
+            assert ended(connection)
+    assert second.bring(item_of(source, 1), first.address, keep=True).source == "peer"
+
+
+def sent_all(connection, content):
+    try:
+        connection.sendall(content)
+        connection.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass
+
+
+def ended(connection):
+    """Nothing but refusals comes, and then the end."""
+    try:
+        while piece := connection.recv(1000):
+            assert piece.strip(b"\0") == b""
+    except ConnectionError:
+        pass
+    return True
+
+
+def dying(connection, promised, sent):
+    admit(connection, "the run's token")
+    receive_request(connection)
+    send_reply(connection, promised)
+    connection.sendall(sent)
+
+
+@pytest.mark.parametrize("sent", [b"", b"x" * (SIZE - 1)])
+def test_a_peer_that_dies_midway_leaves_nothing(source, make, sent):
+    shelf = make("first")
+    with serving(lambda connection: dying(connection, Reply(SIZE, bytes(16), None), sent)) as address:
+        with pytest.raises(PeerFailed, match="ended"):
+            shelf.bring(item_of(source, 1), address, keep=True)
+    assert not drafts_of(shelf) and shelf.held_bytes() == 0
+    with pytest.raises(PeerFailed):
+        shelf.bring(item_of(source, 1), address, keep=True)
+    assert brought(shelf, item_of(source, 1)) == content_of(1)
+
+
+def test_wrong_bytes_on_the_way_are_seen(source, make):
+    shelf = make("first")
+    digest = make("second").bring(item_of(source, 1), "store", keep=True).digest
+    for promised in (digest, None):
+        with serving(lambda connection: dying(connection, Reply(SIZE, digest, None), b"x" * SIZE)) as address:
+            with pytest.raises(PeerFailed, match="digest"):
+                shelf.bring(item_of(source, 1), address, keep=True, digest=promised)
+    assert not drafts_of(shelf) and shelf.held_bytes() == 0
+
+
+def test_a_peer_that_waits_for_it_itself_serves_when_it_is_here(source, pair):
+    first, second = pair
+    source.switch("gate")
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        behind = threads.submit(second.bring, item_of(source, 1), first.address, keep=True, wait_s=30)
+        ahead = threads.submit(first.bring, item_of(source, 1), "store", keep=True)
+        while not source.fetches():
+            time.sleep(0.01)
+        with pytest.raises(PeerFailed, match="does not have it"):
+            second.bring(item_of(source, 2), first.address, keep=True, wait_s=0.1)
+        assert not behind.done()
+        source.switch("gate", on=False)
+        assert ahead.result().source == "store" and behind.result().source == "peer"
+    assert len(source.fetches()) == 1
+
+
+def test_many_ask_at_once_over_connections_that_are_kept(source, make):
+    first, others = make("first"), [make(f"other{number}") for number in range(3)]
+    items = [Item(source.url("1.bin"), start, start + 100) for start in range(0, 900, 10)]
+    for item in items:
+        first.bring(item, "store", keep=True)
+    with concurrent.futures.ThreadPoolExecutor(12) as threads:
+        done = [threads.submit(shelf.bring, item, first.address, keep=True) for item in items for shelf in others]
+        assert {one.result().source for one in done} <= {"peer", "local"}
+    for item in items:
+        assert all(read_pinned(shelf, item) == content_of(1)[item.start : item.end] for shelf in others)
+
+
+def test_a_peer_that_was_started_again_is_asked_again(source, make):
+    first, second = make("first"), make("second")
+    for number in (1, 2):
+        first.bring(item_of(source, number), "store", keep=True)
+    second.bring(item_of(source, 1), first.address, keep=True)
+    address = first.address
+    first.close()
+    with pytest.raises(PeerFailed):
+        second.bring(item_of(source, 2), address, keep=True)
+    make("first", serve=address)
+    assert second.bring(item_of(source, 2), address, keep=True).source == "peer"
+
+
+def test_a_forked_child_asks_over_connections_of_its_own(source, pair):
+    first, second = pair
+    for number in (1, 2, 3):
+        first.bring(item_of(source, number), "store", keep=True)
+    address = first.address
+    second.bring(item_of(source, 1), address, keep=True)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if second.bring(item_of(source, 2), address, keep=True).source == "peer" else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert second.bring(item_of(source, 3), first.address, keep=True).source == "peer"
+
+
+class Time:
+    """A clock that goes on only when somebody sleeps."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def clock(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+def test_a_throttle_lets_pass_what_its_rate_says():
+    time = Time()
+    throttle = Throttle(1000, time.clock, time.sleep)
+    for _ in range(100):
+        throttle.take(50)
+    assert time.now == pytest.approx(105)
+    time.now += 60
+    throttle.take(100)
+    assert time.now == pytest.approx(165), "a pause earns a tenth of a second"
+    throttle.take(1000)
+    assert time.now == pytest.approx(166)
+    assert throttle.slice_bytes(1 << 20) == 50 and BURST_S == 0.1
+    with pytest.raises(ValueError):
+        Throttle(0)
+
+
+def test_peers_are_served_at_the_rate(source, make):
+    first, second = make("first", peer_bytes_per_s=1000), make("second")
+    time = Time()
+    first._server._throttle = Throttle(1000, time.clock, time.sleep)
+    for number in (1, 2, 3):
+        first.bring(item_of(source, number), "store", keep=True)
+        second.bring(item_of(source, number), first.address, keep=True)
+    assert time.now == pytest.approx(103) and first.served_bytes == 3 * SIZE
+
+
+def test_messages_survive_the_way():
+    here, there = socket.socketpair()
+    with here, there:
+        for key in ("s3://x", "\udcff", "k" * 65535):
+            send_request(here, Request(key, 1.5))
+            assert receive_request(there) == Request(key, 1.5)
+        with pytest.raises(ValueError):
+            send_request(here, Request("k" * 65536, 0))
+        for reply in (None, Reply(1 << 40, bytes(range(16)), "v"), Reply(0, bytes(16), None)):
+            send_reply(there, reply)
+            assert receive_reply(here) == reply
+        there.sendall(b"?")
+        with pytest.raises(ConnectionError):
+            receive_reply(here)
+
+
+def test_introductions_that_are_said_again_are_refused():
+    here, there = socket.socketpair()
+    with here, there, concurrent.futures.ThreadPoolExecutor(1) as threads:
+        admitted = threads.submit(admit, there, "t")
+        answer = receive(here, 15 + 32)
+        here.sendall(bytes(64))
+        with pytest.raises(Refused):
+            admitted.result()
+        assert answer.startswith(b"thalweg-peer 1\n")
+
+
+class serving:
+    """A peer that does what it is told with its first connection, and is gone."""
+
+    def __init__(self, converse):
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.thread = threading.Thread(target=self._run, args=(converse,))
+
+    def _run(self, converse):
+        connection, _ = self.socket.accept()
+        self.socket.close()
+        with connection:
+            converse(connection)
+
+    def __enter__(self):
+        self.thread.start()
+        return f"127.0.0.1:{self.socket.getsockname()[1]}"
+
+    def __exit__(self, *_):
+        self.thread.join()
+
+
+class relaying(serving):
+    """Passes on what is said both ways, and writes it down."""
+
+    def __init__(self, address, passed):
+        self.address, self.passed = address, passed
+        super().__init__(self._relay)
+
+    def _relay(self, near):
+        host, port = self.address.rsplit(":", 1)
+        with socket.create_connection((host, int(port))) as far:
+            back = threading.Thread(target=self._pass, args=(far, near), daemon=True)
+            back.start()
+            self._pass(near, far)
+
+    def _pass(self, come, go):
+        try:
+            while piece := come.recv(1 << 16):
+                self.passed += piece
+                go.sendall(piece)
+        except OSError:
+            pass
+
+    def __exit__(self, *_):
+        # The connection is kept for the next time.
+        pass

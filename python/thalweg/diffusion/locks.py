@@ -1,0 +1,90 @@
+"""Locks by name over all threads and processes of a machine, which nobody keeps who dies.
+
+A name is one byte of a file, locked by an open file description of its own (Linux's F_OFD_SETLK): so threads exclude
+each other as processes do, nothing is left behind, and any number of names costs nothing.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import struct
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+# struct flock of a 64-bit Linux: type, whence, start, length, process; padded as C does.
+_FLOCK = "hh4xqqi4x"
+
+
+class Lock:
+    """One lock that is held. A forked child that lets go of it leaves its parent's alone."""
+
+    def __init__(self, descriptor: int, place: int) -> None:
+        self._descriptor, self._place, self._process = descriptor, place, os.getpid()
+
+    def release(self) -> None:
+        if self._descriptor < 0:
+            return
+        if self._process == os.getpid():
+            # Children that were forked meanwhile have the description too: closing ours would not end it.
+            fcntl.fcntl(self._descriptor, fcntl.F_OFD_SETLK, _flock(fcntl.F_UNLCK, self._place))
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
+
+
+class Locks:
+    """The locks in the file at `path`, which is made when it is missing."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def hold(self, name: str) -> Lock:
+        """Alone; waits for its turn."""
+        return self._set(name, fcntl.F_WRLCK, fcntl.F_OFD_SETLKW)
+
+    def share(self, name: str) -> Lock:
+        """With others that share it; waits while somebody holds it alone."""
+        return self._set(name, fcntl.F_RDLCK, fcntl.F_OFD_SETLKW)
+
+    def hold_if_free(self, name: str) -> Lock | None:
+        """Alone, or None at once."""
+        try:
+            return self._set(name, fcntl.F_WRLCK, fcntl.F_OFD_SETLK)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return None
+            raise
+
+    def _set(self, name: str, kind: int, command: int) -> Lock:
+        place = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 2
+        descriptor = self._open()
+        try:
+            fcntl.fcntl(descriptor, command, _flock(kind, place))
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return Lock(descriptor, place)
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        try:
+            return os.open(self._path, flags, 0o600)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            return os.open(self._path, flags, 0o600)
+
+
+def _flock(kind: int, place: int) -> bytes:
+    return struct.pack(_FLOCK, kind, os.SEEK_SET, place, 1, 0)

@@ -1,0 +1,242 @@
+"""The report of a run: one HTML file that shows what was done where, and where its input came from.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from html import escape
+from typing import Any
+
+from thalweg.diffusion import plot
+from thalweg.diffusion.draft import Draft
+from thalweg.diffusion.events import Record, read
+from thalweg.diffusion.picture import SOURCES, Picture
+
+FILE = "report.html"
+
+# Rows of the picture of workers.
+_WORKERS = 48
+
+_SOURCES = {"local": "this worker's copies", "peer": "other workers' copies", "store": "the store"}
+
+_STYLE = """
+:root { --ink: #1d2733; --faint: #6b7785; --line: #e3e7ec; --paper: #fff; --wash: #f5f7f9;
+  --local: #2f8f83; --peer: #e0a83a; --store: #c8553d; --work: #4a78b5; --wait: #b9c7d9; --bad: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --ink: #dfe6ee; --faint: #93a0af; --line: #303945; --paper: #161b22;
+  --wash: #1e252e; --wait: #5a6b80; --bad: #f2867e; } }
+body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 900px;
+  margin: 2em auto; padding: 0 1em; }
+h1 { font-size: 1.5em; margin: 0; } h2 { font-size: 1.05em; margin: 2em 0 .4em; }
+p { margin: .2em 0; } .faint { color: var(--faint); } .bad { color: var(--bad); }
+.facts { display: flex; flex-wrap: wrap; gap: .8em; margin: 1.2em 0; }
+.fact { background: var(--wash); border-radius: 8px; padding: .6em 1em; flex: 1 1 120px; }
+.fact b { display: block; font-size: 1.35em; white-space: nowrap; } .fact span { color: var(--faint); font-size: .87em; }
+.bar { display: flex; height: 16px; border-radius: 8px; overflow: hidden; background: var(--wash); margin: .5em 0; }
+.bar i { display: block; }
+.key span { margin-right: 1.3em; white-space: nowrap; }
+.key i { display: inline-block; width: .8em; height: .8em; border-radius: 2px; margin-right: .4em; }
+i.local { background: var(--local); } i.peer { background: var(--peer); } i.store { background: var(--store); }
+i.work { background: var(--work); } i.wait { background: var(--wait); } i.bad { background: var(--bad); }
+i.slots { background: var(--ink); height: 2px; vertical-align: middle; }
+svg { width: 100%; height: auto; font-size: 11px; }
+svg text { fill: var(--faint); } svg .label { text-anchor: end; } svg .time { text-anchor: middle; }
+svg .last { text-anchor: end; }
+svg .grid { stroke: var(--line); } svg rect { shape-rendering: crispEdges; } svg .track { fill: var(--wash); } svg .cell { fill: var(--work); }
+svg polygon.local { fill: var(--local); } svg polygon.peer { fill: var(--peer); }
+svg polygon.store { fill: var(--store); } svg polygon.work { fill: var(--work); } svg polygon.wait { fill: var(--wait); }
+svg polygon.bad { fill: var(--bad); }
+svg polyline { fill: none; stroke: var(--ink); stroke-width: 1.2; stroke-dasharray: 4 3; }
+table { border-collapse: collapse; width: 100%; font-size: .93em; }
+td, th { text-align: left; padding: .25em .6em .25em 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { color: var(--faint); font-weight: normal; } .number { text-align: right; font-variant-numeric: tabular-nums; }
+td.name { overflow-wrap: anywhere; }
+details { border-bottom: 1px solid var(--line); padding: .3em 0; } summary { cursor: pointer; overflow-wrap: anywhere; }
+pre { background: var(--wash); padding: .8em; border-radius: 6px; overflow-x: auto; font-size: .85em; }
+"""
+
+
+def write(run_folder: str | os.PathLike[str]) -> str:
+    """Makes `report.html` of the events in a run folder, and returns its path."""
+    picture = Picture()
+    for record in read(run_folder):
+        picture.fold(record)
+    folder = os.path.abspath(run_folder)
+    path = os.path.join(folder, FILE)
+    draft = Draft(folder, FILE)
+    try:
+        draft.write(html(picture).encode(errors="replace"))
+        os.chmod(draft.path, 0o644)
+        draft.place(path)
+    except BaseException:
+        draft.discard()
+        raise
+    return path
+
+
+def html(picture: Picture, refresh_s: int | None = None) -> str:
+    """The page; with `refresh_s`, one that asks for itself again."""
+    picture.count_slots(picture.end_s)
+    again = f'<meta http-equiv="refresh" content="{refresh_s}">' if refresh_s else ""
+    sections = [
+        _head(picture),
+        _facts(picture),
+        _came_from(picture),
+        _rates(picture),
+        _slots(picture),
+        _workers(picture),
+        _slowest(picture),
+        _failures(picture),
+    ]
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8">{again}'
+        '<meta name="viewport" content="width=device-width">'
+        f"<title>Thalweg run</title><style>{_STYLE}</style></head><body>{''.join(sections)}</body></html>\n"
+    )
+
+
+def _head(picture: Picture) -> str:
+    began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(picture.began)) if picture.began else "not yet"
+    state = "ended" if picture.ended else "so far"
+    parts = [f"begun {began}", f"{plot.seconds_written(picture.end_s)} {state}"]
+    if picture.policy:
+        parts.append(f"policy {escape(picture.policy)}")
+    if picture.cache_bytes:
+        parts.append(f"caches of {plot.amount_written(picture.cache_bytes)}B")
+    return f'<h1>Run</h1><p class="faint">{" · ".join(parts)}</p>'
+
+
+def _facts(picture: Picture) -> str:
+    used = f"{min(1.0, picture.busy_s / picture.slots_s):.0%}" if picture.slots_s else "–"
+    waited = f"{picture.waiting_s / picture.busy_s:.0%}" if picture.busy_s else "–"
+    rate = picture.done / picture.end_s if picture.end_s else 0
+    facts = [
+        (f"{picture.done:,}", f"of {picture.submitted:,} tasks done"),
+        (f"{rate:.3g}/s", "tasks, on average"),
+        (f"{picture.share('local'):.0%}", "of the input was here"),
+        (f"{plot.amount_written(picture.bytes['store'])}B", "came from the store"),
+        (used, "of the slots' time used"),
+        (waited, "of that waiting for input"),
+    ]
+    if picture.failed or picture.tried_again:
+        facts.append((f"{picture.failed:,}", f"tasks failed; {picture.tried_again:,} attempts were repeated"))
+    boxes = "".join(f'<div class="fact"><b>{value}</b><span>{label}</span></div>' for value, label in facts)
+    return f'<div class="facts">{boxes}</div>'
+
+
+def _came_from(picture: Picture) -> str:
+    bar = "".join(f'<i class="{source}" style="width:{picture.share(source):.2%}"></i>' for source in SOURCES)
+    rows = "".join(
+        _row(
+            f'<i class="{source}"></i>{_SOURCES[source]}',
+            f"{picture.inputs[source]:,}",
+            f"{plot.amount_written(picture.bytes[source])}B",
+            f"{picture.share(source):.1%}",
+        )
+        for source in SOURCES
+    )
+    chart = plot.stacked(_series(picture, {source: source for source in SOURCES}), _edges(picture), "B/s")
+    return (
+        f'<h2>Where input came from</h2><div class="bar">{bar}</div>'
+        f'<table class="key">{_header("from", "inputs", "bytes", "share")}{rows}</table>{chart}'
+    )
+
+
+def _rates(picture: Picture) -> str:
+    chart = plot.stacked(_series(picture, {"done": "work", "failed": "bad"}), _edges(picture), "/s")
+    key = _key({"work": "done", "bad": "attempts that failed"})
+    return f"<h2>Tasks a second</h2>{key}{chart}"
+
+
+def _slots(picture: Picture) -> str:
+    series = _series(picture, {"working": "work", "waiting": "wait"})
+    line = plot.Series("slots", "slots", picture.timeline.rates("slots", picture.end_s))
+    chart = plot.stacked(series, _edges(picture), "", line)
+    key = _key({"work": "computing", "wait": "waiting for input", "slots": "slots there are"})
+    return f"<h2>Busy slots</h2>{key}{chart}"
+
+
+def _workers(picture: Picture) -> str:
+    names = picture.rows()
+    if not names:
+        return ""
+    rows = []
+    for name in names[:_WORKERS]:
+        slots = max(1, picture.workers.get(name, 1))
+        busy = picture.timeline.rates(f"worker {name}", picture.end_s)
+        rows.append((name, [value / slots for value in busy]))
+    more = f'<p class="faint">and {len(names) - _WORKERS} more</p>' if len(names) > _WORKERS else ""
+    return f"<h2>Workers, and how busy they were</h2>{plot.cells(rows, _edges(picture))}{more}"
+
+
+def _slowest(picture: Picture) -> str:
+    slowest = picture.slowest()
+    if not slowest:
+        return ""
+    rows = "".join(
+        _row(
+            escape(str(record["name"])),
+            escape(str(record["task"])),
+            plot.seconds_written(float(record["seconds"])),
+            plot.seconds_written(float(record["fetch_s"])),
+            escape(str(record["worker"])),
+        )
+        for record in slowest
+    )
+    header = _header("function", "task", "took", "waiting for input", "on")
+    return f"<h2>Slowest tasks</h2><table>{header}{rows}</table>"
+
+
+def _failures(picture: Picture) -> str:
+    parts = []
+    if picture.errors:
+        counted = sorted(picture.errors.items(), key=lambda one: -one[1])
+        rows = "".join(
+            f'<tr><td class="number">{count:,}</td><td>{escape(error)}</td></tr>' for error, count in counted
+        )
+        parts.append(f"<h2>Failures</h2><table>{rows}</table>")
+        parts.extend(_failure(record) for record in picture.failures)
+    if picture.fetches_failed:
+        rows = "".join(_fetch_failure(record) for record in picture.fetch_failures)
+        parts.append(f"<h2>Inputs that did not come at once</h2><p>{picture.fetches_failed:,} times</p>")
+        parts.append(f"<table>{_header('from', 'on', 'input', 'error')}{rows}</table>")
+    return "".join(parts)
+
+
+def _failure(record: Record) -> str:
+    what = "failed" if record["final"] else f"attempt {record['attempt']} failed, and was repeated"
+    return (
+        f"<details><summary>{escape(str(record['name']))}, task {escape(str(record['task']))}: {what}"
+        f' <span class="faint">after {plot.seconds_written(float(record["t"]))} on {escape(str(record["worker"]))}</span>'
+        f'<br><span class="bad">{escape(str(record["error"]))}</span></summary>'
+        f"<pre>{escape(str(record['traceback']))}</pre></details>"
+    )
+
+
+def _fetch_failure(record: Record) -> str:
+    return _row(*(escape(str(record[name])) for name in ("source", "worker", "item", "error")))
+
+
+def _series(picture: Picture, styles: dict[str, str]) -> list[plot.Series]:
+    end = picture.end_s
+    return [plot.Series(name, style, picture.timeline.rates(name, end)) for name, style in styles.items()]
+
+
+def _edges(picture: Picture) -> list[float]:
+    return picture.timeline.edges(picture.end_s)
+
+
+def _key(labels: dict[str, str]) -> str:
+    return (
+        '<p class="key">' + "".join(f'<span><i class="{s}"></i>{label}</span>' for s, label in labels.items()) + "</p>"
+    )
+
+
+def _header(*names: str) -> str:
+    return "<tr>" + "".join(f"<th>{name}</th>" for name in names) + "</tr>"
+
+
+def _row(*values: Any) -> str:
+    return "<tr>" + "".join(f'<td class="name">{value}</td>' for value in values) + "</tr>"

@@ -1,0 +1,390 @@
+"""A worker's shelf: the copies of inputs that its tasks find on this machine.
+
+One folder for all threads and processes of a worker, of never more bytes than its limit, that survives restarts. What
+is fetched goes straight to the disk, its digest is taken there, and a copy is given out only while the disk says that
+nobody touched it since; otherwise, and at its first use in a run, it is compared with its digest and with its version
+in the store. Whatever dies, fills up, or is deleted or damaged, costs another fetch and no more.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+from thalweg.cache import parse_bytes
+from thalweg.diffusion.draft import Digest, Draft, digest_of, sweep
+from thalweg.diffusion.holdings import Holdings, Row, stamp_of
+from thalweg.diffusion.item import Item
+from thalweg.diffusion.locks import Locks
+from thalweg.diffusion.origin import Origin, StoreOffer, ending_of
+from thalweg.diffusion.peer_client import PeerFailed, PeerOffer, Peers
+from thalweg.diffusion.peer_message import Reply
+from thalweg.diffusion.peer_server import PeerServer, Served, open_served
+from thalweg.diffusion.pins import Pins
+
+__all__ = ["Arrival", "Held", "Item", "PeerFailed", "Shelf"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Held(NamedTuple):
+    item: Item
+    bytes: int
+    digest: Digest
+
+
+class Arrival(NamedTuple):
+    """An item that is here, at `path`. `source` is "local", "peer" or "store". `kept` ones stay until they are evicted,
+    others until they are released; `held` ones are to be released."""
+
+    path: str
+    bytes: int
+    digest: Digest
+    source: str
+    seconds: float
+    item: Item
+    kept: bool
+    held: bool
+
+
+class _Temporary:
+    """What is not kept, while it is used."""
+
+    def __init__(self, draft: Draft, digest: bytes) -> None:
+        self.draft, self.digest, self.users = draft, digest, 1
+
+
+class _Order(NamedTuple):
+    """What is to be brought, and how."""
+
+    item: Item
+    source: str
+    keep: bool
+    digest: Digest | None
+    hold: bool
+    wait_s: float
+
+
+class Shelf:
+    """The copies in `folder`, of `limit` bytes (`20 GB`) at most.
+
+    Parameters
+    ----------
+    token:
+        The run's, the same on all its workers; by it peers know each other, and copies the run they serve.
+    serve:
+        `host` or `host:port` of this worker where peers may ask; nowhere by default.
+    peer_bytes_per_s:
+        What all peers together take from here at most.
+    storage_options:
+        fsspec's, for the store.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        limit: int | str,
+        *,
+        token: str = "",
+        serve: str | None = None,
+        peer_bytes_per_s: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.folder = os.path.abspath(folder)
+        self._drafts = os.path.join(self.folder, "drafts")
+        self._fetches = Locks(os.path.join(self.folder, "fetches.lock"))
+        self._pin_locks = Locks(os.path.join(self.folder, "pins.lock"))
+        self._run = _run_of(token)
+        self._origin = Origin(storage_options)
+        os.makedirs(self.folder, exist_ok=True)
+        sweep(self._drafts)
+        self._holdings = Holdings(self.folder, parse_bytes(limit), self._run, self._pin_locks, self._fetches)
+        self._peers = Peers(token)
+        self._begin_process()
+        self._server: PeerServer | None = None
+        if serve is not None:
+            self._server = PeerServer(serve, token, self._open_for_peer, peer_bytes_per_s)
+        _shelves.add(self)
+
+    @property
+    def address(self) -> str:
+        """`host:port` where peers are served, "" when they are not."""
+        return self._server.address if self._server is not None else ""
+
+    @property
+    def served_bytes(self) -> int:
+        """What peers took from here."""
+        return self._server.served_bytes if self._server is not None else 0
+
+    def held_bytes(self) -> int:
+        """What is kept, with the room for what is on its way."""
+        return self._holdings.held_bytes()
+
+    def contents(self) -> list[Held]:
+        """What is kept: also from earlier runs, then not yet looked at."""
+        return [Held(Item.of_key(row.key), row.bytes, row.digest or b"") for row in self._holdings.all()]
+
+    def lost(self) -> list[str]:
+        """What went without being told to, by any process of the worker, since this was asked last."""
+        return self._holdings.lost()
+
+    def allow(self, keys: Iterable[str]) -> None:
+        """Peers may have them. What comes in this run they may have without."""
+        self._holdings.allow(keys, self._run)
+
+    def forbid(self, keys: Iterable[str]) -> None:
+        self._holdings.allow(keys, "")
+
+    def evict(self, keys: Iterable[str]) -> None:
+        """Removes them; what is pinned goes when it is not any more."""
+        self._holdings.doom(keys)
+
+    # Copies that are here
+
+    def pin(self, item: Item) -> str | None:
+        """The path of a copy, which stays until it is unpinned as often; None when there is none."""
+        row = self._pinned(item)
+        return None if row is None else row.path
+
+    def unpin(self, item: Item) -> None:
+        if self._pins.remove(item.key):
+            row = self._holdings.find(item.key)
+            if row is not None and row.doomed:
+                self._holdings.doom([item.key])
+
+    def _pinned(self, item: Item) -> Row | None:
+        if self._holdings.find(item.key) is None:
+            return None
+        self._pins.add(item.key)
+        # Only what is found now stays: before, it could still be evicted.
+        row = self._holdings.find(item.key)
+        if row is not None and self._good(row, item):
+            self._holdings.note(item.key)
+            return row
+        self.unpin(item)
+        return None
+
+    def _good(self, row: Row, item: Item) -> bool:
+        stamp = stamp_of(row.path)
+        if stamp and stamp == row.stamp and row.vouched == self._run:
+            return True
+        try:
+            good = stamp != "" and digest_of(row.path) == row.digest and self._current(row, item)
+        except FileNotFoundError:
+            good = False
+        except OSError:
+            # The disk or the store does not answer: that says nothing of the copy, which is no hit for now.
+            return False
+        if good:
+            self._holdings.vouch(row, stamp)
+        else:
+            self._holdings.lose(row)
+        return good
+
+    def _current(self, row: Row, item: Item) -> bool:
+        if row.vouched == self._run:
+            # Within a run a file is taken as constant.
+            return True
+        return row.version is not None and self._origin.look(item.url).version == row.version
+
+    # Bringing
+
+    def bring(
+        self,
+        item: Item,
+        source: str,
+        *,
+        keep: bool,
+        digest: Digest | None = None,
+        pin: bool = False,
+        wait_s: float = 0.0,
+    ) -> Arrival:
+        """Makes the item be here, from `source`: "store", or a peer's address. Who wants it at the same time waits for
+        the same fetch.
+
+        `keep` puts it on the shelf, if there is room; with `pin` it stays until it is released. What is not kept is
+        there until it is released. A peer's copy must have `digest`, and it may take `wait_s` until it has got it
+        itself. Raises `PeerFailed`, and the store's own errors.
+        """
+        begun = time.monotonic()
+        order = _Order(item, source, keep, digest, pin or not keep, wait_s)
+        arrival = self._at_hand(order)
+        if arrival is None:
+            with self._fetches.hold(item.key):
+                arrival = self._at_hand(order) or self._shared(item) or self._fetched(order)
+        return arrival._replace(seconds=time.monotonic() - begun)
+
+    def release(self, arrival: Arrival) -> None:
+        """The path is not used any more."""
+        if arrival.held and arrival.kept:
+            self.unpin(arrival.item)
+        elif arrival.held:
+            with self._mutex:
+                temporary = self._temporaries[arrival.item.key]
+                temporary.users -= 1
+                if temporary.users == 0:
+                    del self._temporaries[arrival.item.key]
+                    temporary.draft.discard()
+
+    def _at_hand(self, order: _Order) -> Arrival | None:
+        row = self._pinned(order.item)
+        if row is None:
+            return None
+        if row.doomed and order.keep:
+            self._holdings.spare(row.key)
+        return self._kept(row, order, "local")
+
+    def _kept(self, row: Row, order: _Order, source: str) -> Arrival:
+        """Of a row that is pinned."""
+        if not order.hold:
+            self.unpin(order.item)
+        return Arrival(row.path, row.bytes, row.digest or b"", source, 0, order.item, True, order.hold)
+
+    def _shared(self, item: Item) -> Arrival | None:
+        """What is not kept, but used just now by another thread."""
+        with self._mutex:
+            temporary = self._temporaries.get(item.key)
+            if temporary is None:
+                return None
+            temporary.users += 1
+            return _temporary_arrival(temporary, item, "local")
+
+    def _fetched(self, order: _Order) -> Arrival:
+        try:
+            return self._fetch(order)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+        # The disk has less room than the limit says: half of what nobody uses goes.
+        self._holdings.free(self.held_bytes() // 2)
+        return self._fetch(order)
+
+    def _fetch(self, order: _Order) -> Arrival:
+        source = "store" if order.source == "store" else "peer"
+        draft = Draft(self._drafts, ending_of(order.item.url))
+        try:
+            with self._offer(order) as offer:
+                keep = order.keep and (offer.bytes is None or self._holdings.reserve(order.item.key, offer.bytes))
+                digest = offer.fill(draft)
+            if keep and (offer.bytes is not None or self._holdings.reserve(order.item.key, draft.size())):
+                row = self._settle(order.item, draft, digest, offer.version)
+                if row is not None:
+                    return self._kept(row, order, source)
+        except BaseException:
+            draft.discard()
+            self._holdings.cancel(order.item.key)
+            raise
+        temporary = _Temporary(draft, digest)
+        with self._mutex:
+            self._temporaries[order.item.key] = temporary
+        return _temporary_arrival(temporary, order.item, source)
+
+    def _offer(self, order: _Order) -> AbstractContextManager[StoreOffer | PeerOffer]:
+        if order.source == "store":
+            return nullcontext(self._origin.offer(order.item))
+        return self._peers.ask(order.source, order.item, order.digest, order.wait_s)
+
+    def _settle(self, item: Item, draft: Draft, digest: Digest, version: str | None) -> Row | None:
+        """Puts what has a place reserved there, pinned."""
+        self._pins.add(item.key)
+        row = self._holdings.settle(item.key, draft, digest, version, ending_of(item.url))
+        if row is None:
+            self._pins.remove(item.key)
+        elif self._server is not None:
+            self._server.tell()
+        return row
+
+    def adopt(self, item: Item, path: str | os.PathLike[str]) -> Held | None:
+        """Keeps a file that a task wrote as the copy of `item`, by a link where it can be; None without room for it.
+        Its version is what the store has under its URL by now; without any, it serves this run only."""
+        with self._fetches.hold(item.key):
+            draft = Draft(self._drafts, ending_of(item.url))
+            try:
+                draft.take_over(os.fspath(path))
+                size, digest = draft.size(), draft.digest()
+                reserved = self._holdings.reserve(item.key, size)
+                row = self._settle(item, draft, digest, self._version(item)) if reserved else None
+            except BaseException:
+                self._holdings.cancel(item.key)
+                draft.discard()
+                raise
+            if row is None:
+                draft.discard()
+                return None
+            self.unpin(item)
+            return Held(item, size, digest)
+
+    def _version(self, item: Item) -> str | None:
+        try:
+            return self._origin.look(item.url).version
+        except OSError:
+            return None
+
+    # Peers, and processes
+
+    def _open_for_peer(self, key: str) -> Served | None:
+        row = self._holdings.find(key)
+        if row is None or row.digest is None or row.allowed != self._run or not self._good(row, Item.of_key(key)):
+            return None
+        return open_served(row.path, Reply(row.bytes, row.digest, row.version))
+
+    def close(self) -> None:
+        """Ends what serves peers, and lets go of what is pinned. The folder stays for the next run."""
+        if self._server is not None:
+            self._server.close()
+        self._peers.close()
+        self._pins.clear()
+        for temporary in self._temporaries.values():
+            temporary.draft.discard()
+        self._temporaries.clear()
+
+    def _begin_process(self) -> None:
+        self._mutex = threading.Lock()
+        self._temporaries: dict[str, _Temporary] = {}
+        self._pins = Pins(self._pin_locks)
+
+    def _begin_child(self) -> None:
+        """What the parent has in use is the parent's."""
+        self._pins.clear()
+        self._begin_process()
+        self._peers.begin_anew()
+        if self._server is not None:
+            self._server.leave_to_parent()
+            self._server = None
+
+
+_shelves: weakref.WeakSet[Shelf] = weakref.WeakSet()
+
+
+def _begin_child() -> None:
+    for shelf in list(_shelves):
+        shelf._begin_child()
+
+
+os.register_at_fork(after_in_child=_begin_child)
+
+
+def _run_of(token: str) -> str:
+    """Names the run without telling its token. A machine that was started again may have lost what was not on its disk
+    yet: then it is another one."""
+    if not token:
+        return os.urandom(16).hex()
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            started = file.read()
+    except OSError:
+        started = ""
+    return hashlib.blake2b(f"{token} {started}".encode(), digest_size=16).hexdigest()
+
+
+def _temporary_arrival(temporary: _Temporary, item: Item, source: str) -> Arrival:
+    draft = temporary.draft
+    return Arrival(draft.path, draft.size(), temporary.digest, source, 0, item, False, True)

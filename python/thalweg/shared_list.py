@@ -1,0 +1,99 @@
+"""An SQLite file that any number of threads and processes of this machine write to, one at a time.
+
+What it lists is never the only copy of anything: a list that is damaged, or deleted under way, is begun anew.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+# How long a process waits for its turn with the list.
+_PATIENCE_S = 60
+# Connections of parents, never touched again: SQLite forbids even to close them.
+_inherited: list[sqlite3.Connection] = []
+
+
+class _Kept(NamedTuple):
+    process: int
+    inode: int
+    connection: sqlite3.Connection
+
+
+class SharedList:
+    """The list at `path`, with the tables that `script` makes when they are missing."""
+
+    def __init__(self, path: str, script: str) -> None:
+        self.path = path
+        self._script = script
+        self._local = threading.local()
+
+    @contextmanager
+    def turn(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, of which there is one at a time over all processes."""
+        sql = self.sql()
+        sql.execute("BEGIN IMMEDIATE")
+        try:
+            yield sql
+        except BaseException:
+            sql.execute("ROLLBACK")
+            raise
+        sql.execute("COMMIT")
+
+    def sql(self) -> sqlite3.Connection:
+        """This thread's connection in this process, to the file that has the path now."""
+        kept: _Kept | None = getattr(self._local, "kept", None)
+        if kept is not None:
+            if kept.process != os.getpid():
+                _inherited.append(kept.connection)
+            elif kept.inode == _inode(self.path):
+                return kept.connection
+        return self._open()
+
+    def drop_connection(self) -> None:
+        self._local.kept = None
+
+    def begin_anew(self) -> None:
+        self.drop_connection()
+        for suffix in ("", "-wal", "-shm"):
+            try:
+                os.unlink(self.path + suffix)
+            except FileNotFoundError:
+                pass
+
+    def _open(self) -> sqlite3.Connection:
+        self.drop_connection()
+        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        connection = sqlite3.connect(self.path, timeout=_PATIENCE_S, isolation_level=None)
+        _prepare(connection, self._script)
+        self._local.kept = _Kept(os.getpid(), _inode(self.path), connection)
+        return connection
+
+
+def _prepare(connection: sqlite3.Connection, script: str) -> None:
+    begun = time.monotonic()
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            break
+        except sqlite3.OperationalError:
+            # SQLite does not wait by itself when two make the log at once.
+            if time.monotonic() - begun > _PATIENCE_S:
+                raise
+            time.sleep(0.02)
+    # A list that a power loss takes back costs a few copies, not a wrong byte.
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.executescript(script)
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return -1
