@@ -9,6 +9,7 @@ mod balance;
 mod items;
 mod pace;
 mod plan;
+mod store;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -8,6 +8,7 @@ use policy::placement::{self, Assignment, Costs, Fetch, Rule, Scheduler, TaskId}
 use crate::Order;
 use crate::items::Items;
 use crate::pace::Pace;
+use crate::store::Store;
 use crate::tasks::{State, Task, Worker};
 use crate::transfers::Wanted;
 
@@ -32,6 +33,7 @@ pub struct Plan {
     pub(crate) tasks: Vec<Task>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) transfers: HashMap<Wanted, Fetch>,
+    pub(crate) store: Store,
     /// Transfers that begin when an item has arrived at a worker.
     pub(crate) behind: HashMap<(WorkerId, ItemId), Vec<Wanted>>,
     pub(crate) orders: Vec<Order>,
@@ -51,6 +53,7 @@ impl Plan {
             tasks: Vec::new(),
             workers: Vec::new(),
             transfers: HashMap::new(),
+            store: Store::default(),
             behind: HashMap::new(),
             orders: Vec::new(),
             pace: Pace::default(),
@@ -262,6 +265,7 @@ impl Plan {
             self.start(now_s, task, worker);
         }
         self.balance();
+        self.read_store();
         std::mem::take(&mut self.orders)
     }
 

@@ -1,6 +1,6 @@
 //! A batch that is known beforehand: ordered so that neighbours share input, and cut into one run a worker.
 //!
-//! The order is Hilbert's curve over (first input, last input). Tasks of one input come file by file; all pairs of two
+//! The order is Hilbert's curve over (first input, last input), numbered by nearness. Tasks of one input come file by file; all pairs of two
 //! sets come in near-square tiles, so that P workers together read about 2·N·√P files instead of 2·N·P. A worker takes
 //! from the front of its run, and when that is empty the back half of the longest other run.
 
@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::cache::{ItemId, WorkerId};
 
-use super::{TaskId, hilbert};
+use super::{TaskId, hilbert, nearness};
 
 #[derive(Clone, Copy, Default)]
 struct Run {
@@ -116,26 +116,31 @@ fn take(run: &mut Run) -> u32 {
     end
 }
 
-/// Along the curve; inputs are numbered in the order they are met, at each of the two places by itself.
+/// Along the curve over (first input, last input), both numbered so that what is read together is near.
 fn ordered<'a>(tasks: impl Iterator<Item = (TaskId, &'a [ItemId])>) -> impl Iterator<Item = TaskId> {
-    let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
-    let mut cells: Vec<(u32, u32, TaskId)> = Vec::new();
-    for (task, inputs) in tasks {
-        let column = inputs.first().map_or(0, |&item| number(&mut columns, item));
-        let row = if inputs.len() > 1 { number(&mut rows, inputs[inputs.len() - 1]) } else { 0 };
-        cells.push((column, row, task));
-    }
+    let (names, inputs): (Vec<TaskId>, Vec<&[ItemId]>) = tasks.unzip();
+    let places = nearness::places(&inputs);
+    let columns = ranks(inputs.iter().filter_map(|inputs| inputs.first()), &places);
+    let rows = ranks(inputs.iter().filter(|inputs| inputs.len() > 1).filter_map(|inputs| inputs.last()), &places);
     let side = columns.len().max(rows.len()).max(1) as u32;
     let bits = side.next_power_of_two().ilog2();
+    let rank = |ranks: &HashMap<ItemId, u32>, item: Option<&ItemId>| item.map_or(0, |item| ranks[item]);
+    let distance = |inputs: &[ItemId]| {
+        let row = if inputs.len() > 1 { rank(&rows, inputs.last()) } else { 0 };
+        hilbert::distance(bits, rank(&columns, inputs.first()), row)
+    };
     let mut keyed: Vec<(u64, TaskId)> =
-        cells.into_iter().map(|(column, row, task)| (hilbert::distance(bits, column, row), task)).collect();
+        names.into_iter().zip(inputs).map(|(task, inputs)| (distance(inputs), task)).collect();
     keyed.sort_unstable();
     keyed.into_iter().map(|(_, task)| task)
 }
 
-fn number(numbers: &mut HashMap<ItemId, u32>, item: ItemId) -> u32 {
-    let next = numbers.len() as u32;
-    *numbers.entry(item).or_insert(next)
+/// The items without repeats, numbered by their places.
+fn ranks<'a>(items: impl Iterator<Item = &'a ItemId>, places: &[Option<u32>]) -> HashMap<ItemId, u32> {
+    let mut placed: Vec<ItemId> = items.copied().collect();
+    placed.sort_unstable_by_key(|item| places[item.at()]);
+    placed.dedup();
+    placed.into_iter().zip(0..).collect()
 }
 
 #[cfg(test)]
@@ -168,6 +173,26 @@ mod tests {
         }
         // 2·N·√P, exactly: sixteen squares of sixteen.
         assert_eq!(read, 2 * 64 * 4);
+    }
+
+    #[test]
+    fn shuffled_neighbours_are_neighbours_again() {
+        let (files, workers) = (160, 8);
+        let mut pairs: Vec<[ItemId; 2]> =
+            (0..files * 4).map(|at| [at / 4, (at / 4 + at % 4 + 1) % files].map(ItemId)).collect();
+        let mut state = 1_u64;
+        for at in (1..pairs.len()).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            pairs.swap(at, (state >> 33) as usize % (at + 1));
+        }
+        let mut batch = filled(workers, &pairs);
+        for worker in 0..workers {
+            let mine: BTreeSet<ItemId> =
+                (0..80).flat_map(|_| pairs[batch.take(WorkerId(worker)).expect("an even share").0 as usize]).collect();
+            // Twenty tiles from both sides of where the numbers begin, and what the curve takes in with them; without
+            // the numbers it would be half of the sky.
+            assert!(mine.len() <= 48, "worker {worker} reads {} of {files} files", mine.len());
+        }
     }
 
     #[test]
