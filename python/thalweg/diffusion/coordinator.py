@@ -46,6 +46,8 @@ from thalweg.diffusion.options import Options
 _DEATHS = 5
 # Workers that were there at the beginning are waited for so long, that a batch be cut for all of them.
 _GATHER_S = 5.0
+# Readers that use up the store, until its rate to one of them is measured.
+_STREAMS = 8
 _LINK_BYTES_PER_S = 1e9
 _PEER_BYTES_PER_S = 2e8
 _LOCAL_BYTES_PER_S = 2e9
@@ -90,7 +92,7 @@ class Coordinator:
             options.eviction,
             seed=options.seed,
             store_bytes_per_s=options.store_bytes_per_s,
-            stream_bytes_per_s=options.store_bytes_per_s,
+            stream_bytes_per_s=options.store_bytes_per_s / _STREAMS,
             peer_bytes_per_s=min(link, _PEER_BYTES_PER_S),
             link_bytes_per_s=link,
             local_bytes_per_s=max(link, _LOCAL_BYTES_PER_S),

@@ -17,6 +17,10 @@ from thalweg.diffusion.options import Options
 _DISMISSAL_S = 5.0
 
 
+def _unheard(**_: Any) -> None:
+    """What comes after the end of a run."""
+
+
 class OnDask:
     """`cluster` is a Dask client or cluster, or a scheduler's address."""
 
@@ -49,14 +53,15 @@ class OnDask:
         if self._client.status == "running":
             self._dismiss()
         self._agents.clear()
-        self._client._stream_handlers.pop(self._name, None)
+        # Dask's client stops listening at a message that nobody takes.
+        self._client._stream_handlers[self._name] = _unheard
         if self._own:
             self._client.close()
 
     def _dismiss(self) -> None:
         """Agents end by themselves when the coordinator does, as soon as they have ended their tasks."""
         try:
-            self._client.unregister_scheduler_plugin(self._name)
+            self._send(end=True)
             wait([future for futures in self._agents.values() for future in futures], timeout=_DISMISSAL_S)
         except Exception:
             # The scheduler is gone, or a worker, or a task takes long: the run has ended anyway.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import pickle
 import time
+from functools import partial
 from typing import Any
 
 from distributed import Scheduler
@@ -19,6 +20,13 @@ from thalweg.diffusion.dask_worker import channel
 from thalweg.diffusion.options import Options
 
 _log = logging.getLogger("thalweg.diffusion")
+
+
+def _send_away(scheduler: Scheduler, name: str, worker: str | None = None, **_: Any) -> None:
+    """Answers what comes after the end of a run."""
+    stream = scheduler.stream_comms.get(worker)
+    if stream is not None and not stream.closed():
+        stream.send({"op": name, "orders": None})
 
 
 class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
@@ -35,8 +43,10 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
         self._scheduler = scheduler
         self._began = time.monotonic()
         self._coordinator = Coordinator(self.options, len(scheduler.workers))
-        self._is_due = False
+        self._is_due = self._is_ended = False
         self._alarm: Any = None
+        # Workers that know this run's messages.
+        self._heard: set[str] = set()
         scheduler.stream_handlers[self.name] = self._hear
         for address, state in scheduler.workers.items():
             self._welcome(address, state.nthreads)
@@ -47,13 +57,14 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
         self._welcome(worker, scheduler.workers[worker].nthreads)
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **details: Any) -> None:
+        self._heard.discard(worker)
         self._coordinator.gone(self._now_s(), worker, str(details.get("stimulus_id", "")))
         self._tell_client({"lost": worker})
         self._soon()
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         if client == self.client:
-            scheduler.loop.add_callback(scheduler.unregister_scheduler_plugin, name=self.name)
+            self._end()
 
     def valid_workers_downscaling(self, scheduler: Scheduler, workers: list[WorkerState]) -> list[WorkerState]:
         """Those whose leaving costs all caches least: whoever holds the last copies of more than the median stays."""
@@ -61,17 +72,25 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
         median = sorted(costs.values())[len(costs) // 2] if costs else 0
         return sorted((state for state in workers if costs[state] <= median), key=costs.__getitem__)
 
-    async def close(self) -> None:
-        self._scheduler.stream_handlers.pop(self.name, None)
+    def _end(self) -> None:
+        """Workers end their agents; what they still say is not heard."""
+        if self._is_ended:
+            return
+        self._is_ended = True
         if self._alarm is not None:
             self._alarm.cancel()
-        for address in list(self._scheduler.workers):
+        for address in self._heard:
             self._tell_worker(address, None)
+        self._scheduler.plugins.pop(self.name, None)
+        # Agents that come only now are sent away; and Dask closes a worker's stream over a message that nobody takes.
+        self._scheduler.stream_handlers[self.name] = partial(_send_away, self._scheduler, self.name)
 
     # Messages.
 
     def _hear(self, worker: str | None = None, client: str | None = None, **message: Any) -> None:
         """From a worker or the client; Dask's streams do not survive an exception."""
+        if self._is_ended:
+            return
         try:
             self._take(worker, **message)
         except Exception:
@@ -82,7 +101,10 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
     def _take(self, worker: str | None, **message: Any) -> None:
         now_s = self._now_s()
         if worker is not None:
+            self._heard.add(worker)
             self._coordinator.receive(now_s, worker, pickle.loads(message["reports"]))
+        elif "end" in message:
+            self._end()
         elif "function" in message:
             self._coordinator.function(message["number"], message["function"])
         elif "tasks" in message:
@@ -96,6 +118,8 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
 
     def _deliver(self) -> None:
         self._is_due = False
+        if self._is_ended:
+            return
         try:
             orders, news = self._coordinator.collect(self._now_s())
         except Exception:

@@ -27,6 +27,10 @@ def channel(run: str) -> str:
     return f"thalweg-diffusion-{run}"
 
 
+def _unheard(**_: Any) -> None:
+    """What comes after the end of a run: Dask closes the stream over a message that nobody takes."""
+
+
 class Post:
     """A station in a Dask worker, and how many agents it still has."""
 
@@ -63,7 +67,7 @@ class Post:
     def close(self) -> None:
         self.station.close()
         self._berth.leave()
-        self._worker.loop.add_callback(self._worker.stream_handlers.pop, self._channel, None)
+        self._worker.stream_handlers[self._channel] = _unheard
 
     def _receive(self, orders: bytes | None) -> None:
         """In the worker's event loop."""

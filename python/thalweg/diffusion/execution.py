@@ -22,6 +22,8 @@ import cloudpickle
 from thalweg.diffusion.arguments import unpacked
 from thalweg.diffusion.failure import Failure, TaskTimeout, WorkerLost
 
+# What a process may take to start and to load a function, beside the task's own time.
+_LOADING_S = 120.0
 _LENGTH = struct.Struct("<Q")
 
 
@@ -59,13 +61,17 @@ class ThreadSlot:
         self._functions = functions
         self._loaded: dict[int, Callable[..., Any]] = {}
 
-    def run(self, calling: Calling) -> Outcome:
-        if calling.function not in self._loaded:
+    def load(self, number: int) -> Failure | None:
+        if number not in self._loaded:
             try:
-                self._loaded[calling.function] = pickle.loads(self._functions[calling.function])
+                self._loaded[number] = pickle.loads(self._functions[number])
             except Exception as error:
-                return Outcome(None, Failure.of(error))
-        return called(self._loaded[calling.function], calling)
+                return Failure.of(error)
+        return None
+
+    def run(self, calling: Calling) -> Outcome:
+        failure = self.load(calling.function)
+        return called(self._loaded[calling.function], calling) if failure is None else Outcome(None, failure)
 
     def close(self) -> None:
         self._loaded.clear()
@@ -91,6 +97,9 @@ class ProcessSlot:
         try:
             assert process.stdin is not None and process.stdout is not None
             _write(process.stdin, (calling.function, function, calling))
+            if function is not None:
+                # To start and to load what a function needs is not yet the task.
+                _read_within(process.stdout, None if self._timeout_s is None else self._timeout_s + _LOADING_S)
             answer = _read_within(process.stdout, self._timeout_s)
         except TimeoutError:
             self.close()
@@ -143,6 +152,8 @@ def serve() -> None:
             return
         if function is not None:
             functions[number] = function
+            slot.load(number)
+            _write(answers, None)
         _write(answers, slot.run(calling))
 
 
