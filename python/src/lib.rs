@@ -1,10 +1,11 @@
-//! `thalweg._thalweg`: stores as Python sees them. Doors without logic: what they do is in `repository`, how stores are
-//! opened in `place`; what fsspec wants of it is in `../thalweg`.
+//! `thalweg._thalweg`: stores, and plans of data diffusion, as Python sees them. Doors without logic: what they do is in
+//! `repository` and `diffusion`, how stores are opened in `place`; what fsspec and Dask want of it is in `../thalweg`.
 //!
 //! Every call that may wait gives up the interpreter's lock meanwhile. Paths are bytes here.
 
 mod entry;
 mod error;
+mod plan;
 mod process;
 mod store;
 mod writer;
@@ -15,6 +16,8 @@ use pyo3::prelude::*;
 mod _thalweg {
     #[pymodule_export]
     use crate::entry::Entry;
+    #[pymodule_export]
+    use crate::plan::Plan;
     #[pymodule_export]
     use crate::store::{Hold, Store, create};
     #[pymodule_export]

@@ -12,11 +12,14 @@ mod candidates;
 mod costs;
 mod fetching;
 mod hilbert;
+mod line;
 mod queue;
 mod rule;
 mod scheduler;
+mod sizes;
 #[cfg(test)]
 mod tests;
+mod wants;
 mod workers;
 
 pub use batch::Batch;

@@ -1,1 +1,36 @@
-"""Data diffusion: analyses run where their input already lies. SPDX-License-Identifier: Apache-2.0"""
+"""Data diffusion: tasks over many files, run where their input already lies.
+
+    from thalweg.diffusion import Diffusion, File, Output, Command
+
+    with Diffusion(cluster, cache="20 GB") as d:
+        for r in d.map(stack, [(File(u), File(v)) for u, v in pairs]):
+            print(r.value)
+
+How it works is in docs/diffusion.md. SPDX-License-Identifier: Apache-2.0
+"""
+
+from thalweg.diffusion.arguments import File, LocalPath, Output
+from thalweg.diffusion.command import Command, CommandFailed
+from thalweg.diffusion.diffusion import Diffusion, RunLost
+from thalweg.diffusion.failure import InputFailed, TaskTimeout, WorkerLost, WorkerTraceback
+from thalweg.diffusion.journal import RunFolderBusy
+from thalweg.diffusion.outputs import OutputMissing
+from thalweg.diffusion.results import Results, TaskResult
+
+__all__ = [
+    "Command",
+    "CommandFailed",
+    "Diffusion",
+    "File",
+    "InputFailed",
+    "LocalPath",
+    "Output",
+    "OutputMissing",
+    "Results",
+    "RunFolderBusy",
+    "RunLost",
+    "TaskResult",
+    "TaskTimeout",
+    "WorkerLost",
+    "WorkerTraceback",
+]

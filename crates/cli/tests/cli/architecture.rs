@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("format", &[]),
     ("policy", &[]),
     ("segment", &["format", "policy"]),
@@ -15,11 +15,12 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("place", &["catalog", "repository", "transfer"]),
     ("gate", &["policy"]),
     ("simulator", &["policy"]),
+    ("diffusion", &["policy"]),
     (
         "cli",
         &["format", "policy", "segment", "store", "catalog", "repository", "transfer", "place", "gate", "simulator"],
     ),
-    ("python", &["format", "store", "catalog", "repository", "transfer", "place"]),
+    ("python", &["format", "policy", "store", "catalog", "repository", "transfer", "place", "diffusion"]),
     ("abi", &["format", "policy", "segment", "transfer"]),
 ];
 

@@ -86,6 +86,11 @@ impl Priorities {
         }
     }
 
+    /// For a replica whose item is of another size than was known.
+    pub fn of_resized(&self, before: u64, bytes: u64, inflation: u64) -> u64 {
+        if self.eviction == Eviction::SizeAware { worth(bytes, inflation) } else { before }
+    }
+
     /// What a cache's inflation rises to when a replica of this priority leaves it.
     pub fn inflation(&self, before: u64, victim: u64) -> u64 {
         if self.eviction == Eviction::SizeAware { before.max(victim) } else { before }

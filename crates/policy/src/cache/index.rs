@@ -1,18 +1,20 @@
 //! The index: which worker holds which item, how full each cache is, and who leaves it first.
 //!
-//! One slab of replicas; each stands among its item's holders and in its worker's order of leaving, and a table of slots
-//! finds it by (item, worker) where the holders are many. A replica may be *arriving*: its room is taken, its bytes are on their way.
+//! One slab of replicas; each stands among its item's holders and in its worker's order of leaving. An item's holders lie
+//! with it, in one cache line while they are few; where they are many, a table of slots finds each by (item, worker). A replica may be *arriving*: its room is taken, its bytes are on their way.
 //! Pinned replicas (a task reads them, or they arrive) are never victims.
 
 use hashbrown::HashTable;
 
 use super::eviction::Priorities;
-use super::holders::{First, Holder, Holders};
+use super::holders::{Further, Holder, Holders};
 use super::order::Order;
 use super::{Eviction, ItemId, WorkerId};
 
-/// So many holders are looked through one by one: they are nearer than the table.
-const FEW: u16 = 8;
+/// Of so many holders all are in the table; fewer are looked through one by one, they are nearer.
+const MANY: u16 = 9;
+/// When so few are left, they leave the table.
+const FEW: u16 = 4;
 
 pub(super) struct Replica {
     pub priority: u64,
@@ -25,12 +27,14 @@ pub(super) struct Replica {
     is_arriving: bool,
 }
 
-#[derive(Clone, Copy)]
+/// A cache line's.
+#[repr(align(64))]
 struct Item {
     bytes: u64,
-    holders: First,
+    holders: Holders,
     copies: u16,
     arriving: u16,
+    is_in_table: bool,
 }
 
 #[derive(Default)]
@@ -53,7 +57,7 @@ pub struct Index {
     items: Vec<Item>,
     caches: Vec<Cache>,
     replicas: Vec<Replica>,
-    holders: Holders,
+    further: Further,
     vacant: Vec<u32>,
     places: HashTable<u32>,
     distinct_bytes: u64,
@@ -67,7 +71,7 @@ impl Index {
             items: Vec::new(),
             caches: Vec::new(),
             replicas: Vec::new(),
-            holders: Holders::default(),
+            further: Further::default(),
             vacant: Vec::new(),
             places: HashTable::new(),
             distinct_bytes: 0,
@@ -79,13 +83,10 @@ impl Index {
     pub fn reserve(&mut self, items: usize, replicas: usize) {
         self.items.reserve_exact(items);
         self.replicas.reserve_exact(replicas);
-        self.holders.reserve(replicas);
-        let replicas = &self.replicas;
-        self.places.reserve(replicas.capacity(), |&slot| hash_of(replicas, slot));
     }
 
     pub fn add_item(&mut self, bytes: u64) -> ItemId {
-        self.items.push(Item { bytes, holders: First::NOBODY, copies: 0, arriving: 0 });
+        self.items.push(Item { bytes, holders: Holders::NOBODY, copies: 0, arriving: 0, is_in_table: false });
         ItemId(self.items.len() as u32 - 1)
     }
 
@@ -132,11 +133,11 @@ impl Index {
     }
 
     pub fn holding(&self, worker: WorkerId, item: ItemId) -> Option<Holding> {
-        let Item { holders, copies, arriving, .. } = self.items[item.at()];
-        let is_arriving = if copies + arriving <= FEW {
-            self.holders.find(holders, worker)?.is_arriving
-        } else {
+        let entry = &self.items[item.at()];
+        let is_arriving = if entry.is_in_table {
             self.replicas[self.find(worker, item)? as usize].is_arriving
+        } else {
+            entry.holders.find(&self.further, worker)?.is_arriving
         };
         Some(if is_arriving { Holding::Arriving } else { Holding::Here })
     }
@@ -147,9 +148,14 @@ impl Index {
 
     /// Who has the item or awaits it, in no order.
     pub fn holders(&self, item: ItemId) -> impl Iterator<Item = (WorkerId, Holding)> + '_ {
-        let holders = self.holders.of(self.items[item.at()].holders);
+        let holders = self.items[item.at()].holders.all(&self.further);
         let holding = |is_arriving| if is_arriving { Holding::Arriving } else { Holding::Here };
         holders.map(move |holder| (holder.worker, holding(holder.is_arriving)))
+    }
+
+    /// Who has the item, in no order.
+    pub fn here(&self, item: ItemId) -> impl Iterator<Item = WorkerId> + '_ {
+        self.holders(item).filter(|(_, holding)| *holding == Holding::Here).map(|(worker, _)| worker)
     }
 
     /// Replicas whose bytes are there.
@@ -208,7 +214,7 @@ impl Index {
         let priority = self.priorities.of_new(bytes, self.caches[worker.at()].inflation);
         let slot = self.occupy(Replica { priority, position: 0, item: item.0, worker: worker.0, pins: 0, is_arriving });
         let entry = &mut self.items[item.at()];
-        self.holders.add(&mut entry.holders, Holder { worker, slot, is_arriving });
+        entry.holders.add(&mut self.further, Holder { worker, slot, is_arriving });
         if entry.copies + entry.arriving == 0 {
             self.distinct_bytes += bytes;
         }
@@ -216,10 +222,13 @@ impl Index {
         let cache = &mut self.caches[worker.at()];
         cache.used_bytes += bytes;
         cache.order.push(&mut self.replicas, slot);
-        let replicas = &self.replicas;
-        self.places.insert_unique(hash(worker, item), slot, |&slot| hash_of(replicas, slot));
+        if self.items[item.at()].is_in_table {
+            self.enter_table(slot);
+        } else if self.items[item.at()].holdings() == MANY {
+            self.enter_table_with_all(item);
+        }
         if is_arriving {
-            self.pin(worker, item);
+            self.pin_slot(slot);
         }
     }
 
@@ -229,53 +238,72 @@ impl Index {
         let slot = self.find(worker, item).expect("it is held");
         self.replicas[slot as usize].is_arriving = false;
         let entry = &mut self.items[item.at()];
-        self.holders.arrived(entry.holders, worker);
+        entry.holders.arrived(&mut self.further, worker);
         entry.arriving -= 1;
         entry.copies += 1;
-        self.unpin(worker, item);
+        self.unpin_slot(slot);
     }
 
     /// The replica was used once more.
     pub fn touch(&mut self, worker: WorkerId, item: ItemId) {
         let slot = self.find(worker, item).expect("what is used is held");
-        let bytes = self.bytes(item);
-        let inflation = self.caches[worker.at()].inflation;
-        let replica = &mut self.replicas[slot as usize];
-        replica.priority = self.priorities.of_used(replica.priority, bytes, inflation);
+        self.touch_slot(slot);
+    }
+
+    /// The replica was used once more, and is pinned.
+    pub fn touch_and_pin(&mut self, worker: WorkerId, item: ItemId) {
+        let slot = self.find(worker, item).expect("what is used is held");
+        self.touch_slot(slot);
+        self.pin_slot(slot);
     }
 
     /// It may not leave until it is unpinned as often.
     pub fn pin(&mut self, worker: WorkerId, item: ItemId) {
         let slot = self.find(worker, item).expect("what is pinned is held");
-        let replica = &mut self.replicas[slot as usize];
-        if replica.pins == 0 {
-            self.caches[worker.at()].pinned_bytes += self.items[item.at()].bytes;
-        }
-        replica.pins += 1;
+        self.pin_slot(slot);
     }
 
     pub fn unpin(&mut self, worker: WorkerId, item: ItemId) {
         let slot = self.find(worker, item).expect("what is unpinned is held");
-        let replica = &mut self.replicas[slot as usize];
-        replica.pins -= 1;
-        if replica.pins == 0 {
-            self.caches[worker.at()].pinned_bytes -= self.items[item.at()].bytes;
+        self.unpin_slot(slot);
+    }
+
+    /// The item is of another size than was known. A cache may hold more than it has room for afterwards.
+    pub fn resize(&mut self, item: ItemId, bytes: u64) {
+        let entry = &mut self.items[item.at()];
+        let before = std::mem::replace(&mut entry.bytes, bytes);
+        if entry.copies + entry.arriving > 0 {
+            self.distinct_bytes = self.distinct_bytes - before + bytes;
+        }
+        for Holder { worker, slot, .. } in entry.holders.all(&self.further) {
+            let cache = &mut self.caches[worker.at()];
+            cache.used_bytes = cache.used_bytes - before + bytes;
+            let replica = &mut self.replicas[slot as usize];
+            if replica.pins > 0 {
+                cache.pinned_bytes = cache.pinned_bytes - before + bytes;
+            }
+            let priority = self.priorities.of_resized(replica.priority, bytes, cache.inflation);
+            if priority != replica.priority {
+                cache.order.remove(&mut self.replicas, slot);
+                self.replicas[slot as usize].priority = priority;
+                cache.order.push(&mut self.replicas, slot);
+            }
         }
     }
 
     /// The replica left its cache, as a victim or by mishap.
     pub fn remove(&mut self, worker: WorkerId, item: ItemId) {
-        let replicas = &self.replicas;
-        let is_it = |&slot: &u32| is_replica(replicas, slot, worker, item);
-        let found = self.places.find_entry(hash(worker, item), is_it);
-        let slot = found.expect("what leaves is held").remove().0;
+        let slot = self.find(worker, item).expect("what leaves is held");
+        if self.items[item.at()].is_in_table {
+            self.leave_table(slot);
+        }
         let Replica { pins, priority, is_arriving, .. } = self.replicas[slot as usize];
         let entry = &mut self.items[item.at()];
         *if is_arriving { &mut entry.arriving } else { &mut entry.copies } -= 1;
         if entry.copies + entry.arriving == 0 {
             self.distinct_bytes -= entry.bytes;
         }
-        self.holders.remove(&mut entry.holders, worker);
+        entry.holders.remove(&mut self.further, worker);
         let cache = &mut self.caches[worker.at()];
         cache.used_bytes -= entry.bytes;
         if pins > 0 {
@@ -284,12 +312,62 @@ impl Index {
         cache.inflation = self.priorities.inflation(cache.inflation, priority);
         cache.order.remove(&mut self.replicas, slot);
         self.vacant.push(slot);
+        if self.items[item.at()].is_in_table && self.items[item.at()].holdings() == FEW {
+            self.leave_table_with_all(item);
+        }
+    }
+
+    fn touch_slot(&mut self, slot: u32) {
+        let replica = &mut self.replicas[slot as usize];
+        let bytes = self.items[replica.item as usize].bytes;
+        let inflation = self.caches[replica.worker as usize].inflation;
+        replica.priority = self.priorities.of_used(replica.priority, bytes, inflation);
+    }
+
+    fn pin_slot(&mut self, slot: u32) {
+        let replica = &mut self.replicas[slot as usize];
+        if replica.pins == 0 {
+            self.caches[replica.worker as usize].pinned_bytes += self.items[replica.item as usize].bytes;
+        }
+        replica.pins += 1;
+    }
+
+    fn unpin_slot(&mut self, slot: u32) {
+        let replica = &mut self.replicas[slot as usize];
+        replica.pins -= 1;
+        if replica.pins == 0 {
+            self.caches[replica.worker as usize].pinned_bytes -= self.items[replica.item as usize].bytes;
+        }
+    }
+
+    fn enter_table(&mut self, slot: u32) {
+        let replicas = &self.replicas;
+        self.places.insert_unique(hash_of(replicas, slot), slot, |&slot| hash_of(replicas, slot));
+    }
+
+    fn leave_table(&mut self, slot: u32) {
+        let found = self.places.find_entry(hash_of(&self.replicas, slot), |&other| other == slot);
+        found.expect("all replicas of an item in the table are").remove();
+    }
+
+    fn enter_table_with_all(&mut self, item: ItemId) {
+        self.slots_of(item).into_iter().for_each(|slot| self.enter_table(slot));
+        self.items[item.at()].is_in_table = true;
+    }
+
+    fn leave_table_with_all(&mut self, item: ItemId) {
+        self.slots_of(item).into_iter().for_each(|slot| self.leave_table(slot));
+        self.items[item.at()].is_in_table = false;
+    }
+
+    fn slots_of(&self, item: ItemId) -> Vec<u32> {
+        self.items[item.at()].holders.all(&self.further).map(|holder| holder.slot).collect()
     }
 
     fn find(&self, worker: WorkerId, item: ItemId) -> Option<u32> {
-        let Item { holders, copies, arriving, .. } = self.items[item.at()];
-        if copies + arriving <= FEW {
-            return self.holders.find(holders, worker).map(|holder| holder.slot);
+        let entry = &self.items[item.at()];
+        if !entry.is_in_table {
+            return entry.holders.find(&self.further, worker).map(|holder| holder.slot);
         }
         self.places.find(hash(worker, item), |&slot| is_replica(&self.replicas, slot, worker, item)).copied()
     }
@@ -301,6 +379,12 @@ impl Index {
         }
         self.replicas.push(replica);
         self.replicas.len() as u32 - 1
+    }
+}
+
+impl Item {
+    fn holdings(&self) -> u16 {
+        self.copies + self.arriving
     }
 }
 

@@ -152,7 +152,7 @@ fn the_index_agrees_with_plain_maps() {
     for seed in 0..40 {
         let mut dice = Dice::new(seed);
         let mut index = Index::new(Eviction::ALL[dice.below(5)], seed);
-        let sizes: Vec<u64> = (0..20).map(|_| 1 + dice.below(9) as u64).collect();
+        let mut sizes: Vec<u64> = (0..20).map(|_| 1 + dice.below(9) as u64).collect();
         for &bytes in &sizes {
             index.add_item(bytes);
         }
@@ -163,6 +163,10 @@ fn the_index_agrees_with_plain_maps() {
         for step in 0..600 {
             let (at, item) = (dice.below(12), dice.below(20) as u32);
             act(&mut dice, &mut index, &mut model[at], WorkerId(at as u32), ItemId(item));
+            if dice.below(16) == 0 {
+                sizes[item as usize] = dice.below(12) as u64;
+                index.resize(ItemId(item), sizes[item as usize]);
+            }
             compare(&index, &model, &sizes, ItemId(item), &format!("seed {seed} step {step}"));
         }
     }
@@ -213,6 +217,19 @@ fn compare(index: &Index, model: &[BTreeMap<u32, Holding>], sizes: &[u64], item:
     let distinct: BTreeSet<u32> = model.iter().flat_map(|held| held.keys().copied()).collect();
     assert_eq!(index.distinct_bytes(), distinct.iter().map(|&item| sizes[item as usize]).sum::<u64>(), "{when}");
     assert_eq!([index.copies(item) as usize, index.arriving(item) as usize], copies, "{when}");
+}
+
+#[test]
+fn what_turns_out_large_leaves_first_by_size_and_what_is_pinned_counts_as_large() {
+    let mut index = Index::new(Eviction::SizeAware, 0);
+    let items: Vec<ItemId> = (0..3).map(|_| index.add_item(10)).collect();
+    let worker = index.add_worker(100);
+    items.iter().for_each(|&item| index.admit(worker, item, Holding::Here));
+    index.pin(worker, items[2]);
+    index.resize(items[1], 50);
+    index.resize(items[2], 60);
+    assert_eq!(index.victim(worker, 1, |_, _| 0), Some(items[1]));
+    assert_eq!((index.used_bytes(worker), index.has_room(worker, items[1])), (120, false));
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! The tasks of the window that a worker has input for, the best first.
 //!
 //! Most workers have a dozen at a time, a few thousand at the most: a sorted ring, in which whatever is near either
-//! end moves little.
+//! end moves little. A task that left the window stays in the rings of all who have its input until it comes to their
+//! front or the ring is full, so that a decision touches one worker instead of all holders.
 
 use std::collections::VecDeque;
+
+use super::queue::Queue;
 
 /// A task as one worker sees it; what is less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,11 +25,24 @@ pub(super) const FULL: u64 = u64::MAX;
 pub(super) struct Candidates(VecDeque<Candidate>);
 
 impl Candidates {
-    pub fn best(&self) -> Option<Candidate> {
-        self.0.front().copied()
+    pub fn best(&mut self, queue: &Queue) -> Option<Candidate> {
+        while let Some(&candidate) = self.0.front() {
+            if queue.is_there(candidate) {
+                return Some(candidate);
+            }
+            self.0.pop_front();
+        }
+        None
     }
 
-    pub fn insert(&mut self, candidate: Candidate) {
+    pub fn insert(&mut self, candidate: Candidate, queue: &Queue) {
+        if self.0.len() == self.0.capacity() {
+            self.make_room(queue);
+        }
+        if self.0.back().is_none_or(|last| *last < candidate) {
+            self.0.push_back(candidate);
+            return;
+        }
         let at = self.0.partition_point(|other| *other < candidate);
         self.0.insert(at, candidate);
     }
@@ -35,6 +51,14 @@ impl Candidates {
     pub fn remove(&mut self, candidate: &Candidate) {
         if let Ok(at) = self.0.binary_search(candidate) {
             self.0.remove(at);
+        }
+    }
+
+    /// Each sweep is paid for by as many insertions as it looks at.
+    fn make_room(&mut self, queue: &Queue) {
+        self.0.retain(|candidate| queue.is_there(*candidate));
+        if self.0.len() > self.0.capacity() / 2 {
+            self.0.reserve_exact(self.0.capacity());
         }
     }
 }

@@ -53,21 +53,32 @@ impl Scheduler {
 
     /// The bytes are there.
     pub fn fetched(&mut self, now_s: f64, worker: WorkerId, item: ItemId, fetch: &Fetch) {
-        match fetch.source {
-            Source::Store => self.store_readers -= 1,
-            Source::Peer(peer) | Source::Behind(peer) => self.workers.get_mut(peer).serving -= 1,
-        }
-        self.workers.get_mut(worker).awaiting -= 1;
+        self.end_fetch(worker, fetch);
         if fetch.kept {
             self.index.arrived(worker, item);
             self.appeared(now_s, worker, item);
         }
     }
 
+    /// The bytes will not come, at least not from there: the worker awaits the item no more.
+    pub fn fetch_failed(&mut self, now_s: f64, worker: WorkerId, item: ItemId, fetch: &Fetch) {
+        self.end_fetch(worker, fetch);
+        if fetch.kept {
+            self.drop_replica(now_s, worker, item);
+        }
+    }
+
+    fn end_fetch(&mut self, worker: WorkerId, fetch: &Fetch) {
+        match fetch.source {
+            Source::Store => self.store_readers -= 1,
+            Source::Peer(peer) | Source::Behind(peer) => self.workers.get_mut(peer).serving -= 1,
+        }
+        self.workers.get_mut(worker).awaiting -= 1;
+    }
+
     /// A task begins to read an item that is here; it stays until [`Scheduler::done_with`].
     pub fn read_here(&mut self, worker: WorkerId, item: ItemId) {
-        self.index.touch(worker, item);
-        self.index.pin(worker, item);
+        self.index.touch_and_pin(worker, item);
     }
 
     pub fn done_with(&mut self, worker: WorkerId, item: ItemId) {
@@ -149,18 +160,23 @@ impl Scheduler {
     fn make_room(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> Vec<ItemId> {
         let mut evicted = Vec::new();
         while self.index.is_crowded(worker, item) {
-            let queue = &self.queue;
-            let victim = if self.settings.rule.is_ours() {
-                let reluctance =
-                    |index: &Index, item| 2 * u8::from(queue.is_wanted(item)) + u8::from(index.copies(item) <= 1);
-                self.index.victim(worker, DEPTH, reluctance)
-            } else {
-                self.index.victim(worker, 1, |_, _| 0)
-            };
-            let victim = victim.expect("pinned replicas leave room, or the item was not kept");
-            self.drop_replica(now_s, worker, victim);
-            evicted.push(victim);
+            let victim = self.evict(now_s, worker);
+            evicted.push(victim.expect("pinned replicas leave room, or the item was not kept"));
         }
         evicted
+    }
+
+    /// The next to leave, if not all are pinned.
+    pub(super) fn evict(&mut self, now_s: f64, worker: WorkerId) -> Option<ItemId> {
+        let queue = &self.queue;
+        let victim = if self.settings.rule.is_ours() {
+            let reluctance =
+                |index: &Index, item| 2 * u8::from(queue.wants.is_wanted(item)) + u8::from(index.copies(item) <= 1);
+            self.index.victim(worker, DEPTH, reluctance)
+        } else {
+            self.index.victim(worker, 1, |_, _| 0)
+        }?;
+        self.drop_replica(now_s, worker, victim);
+        Some(victim)
     }
 }

@@ -7,9 +7,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use crate::cache::{Eviction, Holding, Index, ItemId, WorkerId};
+use crate::cache::{Eviction, Index, ItemId, WorkerId};
 
 use super::candidates::{Candidate, FULL};
+use super::line::{Entry, Line};
 use super::queue::{Queue, Standing};
 use super::workers::Workers;
 use super::{Assignment, Batch, Costs, Rule, TaskId};
@@ -31,16 +32,17 @@ pub struct Scheduler {
     pub(super) queue: Queue,
     pub(super) workers: Workers,
     batch: Batch,
-    cold: BTreeSet<(u64, u32)>,
-    /// Of each item the cold tasks whose first input it is, and the items by their number.
-    leads: Vec<u32>,
+    /// By their place in the queue.
+    cold: Line,
+    /// Items by the cold tasks they lead, for ours.
     leading: BTreeSet<(Reverse<u32>, ItemId)>,
-    held: BTreeSet<(u64, u64, u32)>,
+    /// By when they may run elsewhere, for ours.
+    held: Line,
     pub(super) store_readers: u32,
     cold_starts: u64,
     pub(super) cached_bytes: u64,
+    /// Of all items that a task named.
     pub(super) known_bytes: u64,
-    known: Vec<bool>,
 }
 
 /// Of this many cold starts one is for the task that waits longest, lest one that waits alone never starts.
@@ -54,27 +56,25 @@ impl Scheduler {
             queue: Queue::new(),
             workers: Workers::new(),
             batch: Batch::default(),
-            cold: BTreeSet::new(),
-            leads: Vec::new(),
+            cold: Line::default(),
             leading: BTreeSet::new(),
-            held: BTreeSet::new(),
+            held: Line::default(),
             store_readers: 0,
             cold_starts: 0,
             cached_bytes: 0,
             known_bytes: 0,
-            known: Vec::new(),
         }
     }
 
     pub fn add_item(&mut self, bytes: u64) -> ItemId {
-        self.leads.push(0);
-        self.known.push(false);
+        self.queue.wants.add_item();
         self.index.add_item(bytes)
     }
 
     /// Room for so many items and replicas without slack.
     pub fn reserve(&mut self, items: usize, replicas: usize) {
         self.index.reserve(items, replicas);
+        self.queue.wants.reserve(items);
     }
 
     pub fn index(&self) -> &Index {
@@ -92,14 +92,14 @@ impl Scheduler {
 
     /// The worker is to leave: it gets no more tasks, but ends those it has and serves its cache till it does.
     pub fn close(&mut self, worker: WorkerId) {
-        self.workers.close(worker);
+        self.workers.close(worker, &self.queue);
         self.batch.leave(worker);
     }
 
     /// The worker is gone, with its cache and with what ran there; the caller submits that again.
     pub fn leave(&mut self, now_s: f64, worker: WorkerId) {
         self.cached_bytes -= self.index.capacity_bytes(worker);
-        self.workers.leave(worker);
+        self.workers.leave(worker, &self.queue);
         self.batch.leave(worker);
         for item in self.index.held_by(worker).collect::<Vec<_>>() {
             self.drop_replica(now_s, worker, item);
@@ -140,11 +140,11 @@ impl Scheduler {
     }
 
     pub fn submit(&mut self, now_s: f64, task: TaskId, inputs: &[ItemId]) {
-        self.queue.submit(task, inputs, inputs.iter().map(|&item| self.index.bytes(item)).sum());
+        self.queue.submit(task, inputs);
         for &item in inputs {
-            if !std::mem::replace(&mut self.known[item.at()], true) {
-                self.known_bytes += self.index.bytes(item);
-            }
+            // Without a branch: what the index and the queue know of the item comes from memory at the same time.
+            let is_new = !self.queue.wants.name(item);
+            self.known_bytes += self.index.bytes(item) * u64::from(is_new);
         }
         self.fill_window(now_s);
     }
@@ -159,9 +159,24 @@ impl Scheduler {
         }
     }
 
+    /// The caller itself gives the worker a task, out of turn; it must have a free slot.
+    pub fn occupy(&mut self, worker: WorkerId) {
+        self.workers.occupy(worker, &self.queue);
+    }
+
+    /// The worker takes so many tasks more at once than it did.
+    pub fn widen(&mut self, worker: WorkerId, slots: u32) {
+        self.workers.widen(worker, slots, &self.queue);
+    }
+
+    /// Rates as they were measured since. Tasks that are held already wait as long as they were to.
+    pub fn set_costs(&mut self, costs: Costs) {
+        self.settings.costs = costs;
+    }
+
     /// The task that had the slot is done with it.
     pub fn vacate(&mut self, worker: WorkerId) {
-        self.workers.vacate(worker);
+        self.workers.vacate(worker, &self.queue);
     }
 
     /// The next decision, if any is due.
@@ -169,15 +184,15 @@ impl Scheduler {
         if !self.settings.rule.uses_caches() {
             let worker = self.workers.first_idle()?;
             let task = self.queue.take_beyond()?;
-            self.workers.occupy(worker);
+            self.workers.occupy(worker, &self.queue);
             return Some(Assignment { task, worker });
         }
-        if let Some((candidate, worker)) = self.workers.best_offer() {
+        if let Some((candidate, worker)) = self.workers.best_offer(&self.queue) {
             return Some(self.assign(now_s, candidate.slot, worker));
         }
         let worker = self.workers.first_idle()?;
         if let Some(task) = self.batch.take(worker) {
-            self.workers.occupy(worker);
+            self.workers.occupy(worker, &self.queue);
             return Some(Assignment { task, worker });
         }
         let slot = if self.settings.rule.is_ours() { self.dear(now_s) } else { self.below_threshold() }?;
@@ -186,7 +201,7 @@ impl Scheduler {
 
     /// When the first held task may run elsewhere, if one is held.
     pub fn next_release_s(&self) -> Option<f64> {
-        self.held.first().map(|(until, _, _)| f64::from_bits(*until))
+        self.held.first().map(|first| f64::from_bits(first.key))
     }
 
     /// The source: anything while slots idle, else only what nobody has.
@@ -195,7 +210,7 @@ impl Scheduler {
         if busy_share < self.settings.rule.threshold() {
             self.queue.first()
         } else {
-            self.cold.first().map(|&(_, slot)| slot)
+            self.cold.first().map(|first| first.slot)
         }
     }
 
@@ -208,35 +223,27 @@ impl Scheduler {
             self.cold_starts += 1;
             return Some(slot);
         }
-        let &(until, _, slot) = self.held.first()?;
-        (f64::from_bits(until) <= now_s).then_some(slot)
+        let first = self.held.first()?;
+        (f64::from_bits(first.key) <= now_s).then_some(first.slot)
     }
 
     /// The first cold task of the item that most cold tasks begin with.
     fn most_wanted(&self) -> Option<u32> {
-        let &(_, oldest) = self.cold.first()?;
+        let oldest = self.cold.first()?.slot;
         if self.cold_starts % OLDEST_EVERY == OLDEST_EVERY - 1 {
             return Some(oldest);
         }
         let &(_, item) = self.leading.first()?;
-        self.queue.wanting(item).find(|&slot| {
-            self.queue.get(slot).standing == Standing::Cold && self.queue.inputs(slot).next() == Some(item)
-        })
+        self.queue
+            .wants
+            .of_item(item)
+            .find(|&slot| self.queue.standing(slot) == Standing::Cold && self.queue.inputs(slot).next() == Some(item))
     }
 
     fn assign(&mut self, now_s: f64, slot: u32, worker: WorkerId) -> Assignment {
         self.stand(slot, Standing::Beyond);
-        for item in self.queue.inputs(slot) {
-            for (holder, holding) in self.index.holders(item) {
-                if holding == Holding::Here {
-                    let candidate = self.candidate(slot, holder, item, true);
-                    self.workers.get_mut(holder).candidates.remove(&candidate);
-                    self.workers.refresh(holder);
-                }
-            }
-        }
         let task = self.queue.take(slot);
-        self.workers.occupy(worker);
+        self.workers.occupy(worker, &self.queue);
         self.fill_window(now_s);
         Assignment { task, worker }
     }
@@ -246,11 +253,10 @@ impl Scheduler {
             let Some(slot) = self.queue.enter() else { break };
             self.stand(slot, self.standing(now_s, slot));
             for (earlier, item) in self.queue.inputs(slot).enumerate() {
-                for (holder, holding) in self.index.holders(item) {
-                    if holding == Holding::Here && !self.has_any(holder, slot, earlier) {
+                for holder in self.index.here(item) {
+                    if !self.has_any(holder, slot, earlier) {
                         let candidate = self.candidate(slot, holder, item, true);
-                        self.workers.get_mut(holder).candidates.insert(candidate);
-                        self.workers.refresh(holder);
+                        self.workers.offer(holder, candidate, &self.queue);
                     }
                 }
             }
@@ -263,7 +269,7 @@ impl Scheduler {
     }
 
     /// How the worker sees the task if it has `item`, one of its inputs, or has not.
-    fn candidate(&self, slot: u32, worker: WorkerId, item: ItemId, has: bool) -> Candidate {
+    pub(super) fn candidate(&self, slot: u32, worker: WorkerId, item: ItemId, has: bool) -> Candidate {
         let (mut score, mut full) = (0, true);
         for input in self.queue.inputs(slot) {
             if if input == item { has } else { self.index.is_here(worker, input) } {
@@ -273,18 +279,16 @@ impl Scheduler {
             }
         }
         let rank = if full { FULL } else { score };
-        Candidate { lack: FULL - rank, sequence: self.queue.get(slot).sequence, slot }
+        Candidate { lack: FULL - rank, sequence: self.queue.sequence(slot), slot }
     }
 
     /// A replica is there: those who want it see the worker anew. The index knows already.
     pub(super) fn appeared(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
-        for slot in self.queue.wanting(item) {
+        for slot in self.queue.wants.of_item(item) {
             let (old, new) = (self.candidate(slot, worker, item, false), self.candidate(slot, worker, item, true));
-            let candidates = &mut self.workers.get_mut(worker).candidates;
-            candidates.remove(&old);
-            candidates.insert(new);
+            self.workers.withdraw(worker, &old, &self.queue);
+            self.workers.offer(worker, new, &self.queue);
         }
-        self.workers.refresh(worker);
         self.stand_anew(now_s, item);
     }
 
@@ -292,16 +296,14 @@ impl Scheduler {
     pub fn drop_replica(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
         let was_here = self.index.is_here(worker, item);
         if was_here {
-            for slot in self.queue.wanting(item) {
+            for slot in self.queue.wants.of_item(item) {
                 let (old, new) = (self.candidate(slot, worker, item, true), self.candidate(slot, worker, item, false));
                 let has_other = self.queue.inputs(slot).any(|other| other != item && self.index.is_here(worker, other));
-                let candidates = &mut self.workers.get_mut(worker).candidates;
-                candidates.remove(&old);
+                self.workers.withdraw(worker, &old, &self.queue);
                 if has_other {
-                    candidates.insert(new);
+                    self.workers.offer(worker, new, &self.queue);
                 }
             }
-            self.workers.refresh(worker);
         }
         self.index.remove(worker, item);
         self.stand_anew(now_s, item);
@@ -312,8 +314,8 @@ impl Scheduler {
         if self.index.copies(item) > 1 {
             return;
         }
-        for slot in self.queue.wanting(item).collect::<Vec<_>>() {
-            let (before, after) = (self.queue.get(slot).standing, self.standing(now_s, slot));
+        for slot in self.queue.wants.of_item(item).collect::<Vec<_>>() {
+            let (before, after) = (self.queue.standing(slot), self.standing(now_s, slot));
             if std::mem::discriminant(&before) != std::mem::discriminant(&after) {
                 self.stand(slot, after);
             }
@@ -328,8 +330,7 @@ impl Scheduler {
             awaited |= self.settings.rule.is_ours() && self.index.arriving(item) > 0;
         }
         if here {
-            let patience_s = self.settings.costs.patience_s(self.queue.get(slot).input_bytes);
-            Standing::Held { until_s: now_s + patience_s }
+            self.held_since(now_s, slot)
         } else if awaited {
             Standing::Awaited
         } else {
@@ -337,42 +338,67 @@ impl Scheduler {
         }
     }
 
-    /// Moves a task from the set of its standing to that of another.
-    fn stand(&mut self, slot: u32, after: Standing) {
-        let (before, sequence) = (self.queue.get(slot).standing, self.queue.get(slot).sequence);
-        let lead = self.queue.inputs(slot).next();
-        let ours = self.settings.rule.is_ours();
+    pub(super) fn held_since(&self, since_s: f64, slot: u32) -> Standing {
+        let bytes = self.queue.inputs(slot).map(|item| self.index.bytes(item)).sum();
+        Standing::Held { since_s, until_s: since_s + self.settings.costs.patience_s(bytes) }
+    }
+
+    /// Moves a task from the line of its standing to that of another.
+    pub(super) fn stand(&mut self, slot: u32, after: Standing) {
+        let before = self.queue.standing(slot);
+        self.queue.set_standing(slot, after);
         match before {
-            Standing::Cold => {
-                self.cold.remove(&(sequence, slot));
-                self.count_lead(lead, -1);
-            }
-            Standing::Held { until_s } if ours => {
-                self.held.remove(&(until_s.to_bits(), sequence, slot));
-            }
+            Standing::Cold => self.leave_cold(slot),
+            Standing::Held { .. } if self.settings.rule.is_ours() => self.leave_held(),
             Standing::Held { .. } | Standing::Awaited | Standing::Beyond => {}
         }
         match after {
-            Standing::Cold => {
-                self.cold.insert((sequence, slot));
-                self.count_lead(lead, 1);
-            }
-            Standing::Held { until_s } if ours => {
-                self.held.insert((until_s.to_bits(), sequence, slot));
-            }
+            Standing::Cold => self.join_cold(slot),
+            Standing::Held { until_s, .. } if self.settings.rule.is_ours() => self.join_held(slot, until_s),
             Standing::Held { .. } | Standing::Awaited | Standing::Beyond => {}
         }
-        self.queue.set_standing(slot, after);
     }
 
-    fn count_lead(&mut self, lead: Option<ItemId>, change: i32) {
-        let (true, Some(item)) = (self.settings.rule.is_ours(), lead) else { return };
-        let before = self.leads[item.at()];
-        let after = before.checked_add_signed(change).expect("a lead is counted down as often as up");
-        self.leads[item.at()] = after;
+    fn join_cold(&mut self, slot: u32) {
+        let (queue, sequence) = (&self.queue, self.queue.sequence(slot));
+        self.cold.join(Entry { key: sequence, sequence, slot }, |entry| is_cold(queue, entry));
+        self.count_lead(slot, 1);
+    }
+
+    fn leave_cold(&mut self, slot: u32) {
+        self.cold.leave();
+        let queue = &self.queue;
+        self.cold.settle(|entry| is_cold(queue, entry));
+        self.count_lead(slot, -1);
+    }
+
+    fn join_held(&mut self, slot: u32, until_s: f64) {
+        let (queue, sequence) = (&self.queue, self.queue.sequence(slot));
+        self.held.join(Entry { key: until_s.to_bits(), sequence, slot }, |entry| is_held(queue, entry));
+    }
+
+    fn leave_held(&mut self) {
+        self.held.leave();
+        let queue = &self.queue;
+        self.held.settle(|entry| is_held(queue, entry));
+    }
+
+    fn count_lead(&mut self, slot: u32, change: i32) {
+        let (true, Some(item)) = (self.settings.rule.is_ours(), self.queue.inputs(slot).next()) else { return };
+        let (before, after) = self.queue.wants.lead(item, change);
         self.leading.remove(&(Reverse(before), item));
         if after > 0 {
             self.leading.insert((Reverse(after), item));
         }
     }
+}
+
+fn is_cold(queue: &Queue, entry: &Entry) -> bool {
+    queue.sequence(entry.slot) == entry.sequence && queue.standing(entry.slot) == Standing::Cold
+}
+
+fn is_held(queue: &Queue, entry: &Entry) -> bool {
+    let until_s = f64::from_bits(entry.key);
+    queue.sequence(entry.slot) == entry.sequence
+        && matches!(queue.standing(entry.slot), Standing::Held { until_s: found_s, .. } if found_s == until_s)
 }

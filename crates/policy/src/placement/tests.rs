@@ -29,7 +29,7 @@ impl Dice {
 enum Kind {
     Cold,
     Awaited,
-    Held { until_s: f64 },
+    Held { since_s: f64 },
 }
 
 struct Task {
@@ -56,13 +56,14 @@ impl Oracle {
         self.holdings.get(&(worker, item)) == Some(&Holding::Here)
     }
 
-    fn rank(&self, task: &Task, worker: WorkerId) -> u64 {
+    /// `None` when the worker has nothing of it.
+    fn rank(&self, task: &Task, worker: WorkerId) -> Option<u64> {
         let here: Vec<_> = task.inputs.iter().filter(|&&item| self.is_here(worker, item)).collect();
         let score = |item: &ItemId| if self.rule == Rule::Thalweg { self.sizes[item.at()] } else { 1 };
         match here.len() {
-            0 => 0,
-            all if all == task.inputs.len() => u64::MAX,
-            _ => here.into_iter().map(score).sum(),
+            0 => None,
+            all if all == task.inputs.len() => Some(u64::MAX),
+            _ => Some(here.into_iter().map(score).sum()),
         }
     }
 
@@ -70,9 +71,8 @@ impl Oracle {
         let has = |holding: Holding| {
             inputs.iter().any(|item| self.holdings.iter().any(|(key, found)| key.1 == *item && *found == holding))
         };
-        let bytes: u64 = inputs.iter().map(|item| self.sizes[item.at()]).sum();
         if inputs.is_empty() || has(Holding::Here) {
-            Kind::Held { until_s: now_s + COSTS.patience_s(bytes) }
+            Kind::Held { since_s: now_s }
         } else if self.rule == Rule::Thalweg && has(Holding::Arriving) {
             Kind::Awaited
         } else {
@@ -113,8 +113,9 @@ impl Oracle {
         let mut best: Option<(u64, usize, WorkerId)> = None;
         for at in 0..window {
             for (&worker, &(free, _)) in &self.free {
-                let rank = self.rank(&self.waiting[at], worker);
-                if free > 0 && rank > 0 && best.is_none_or(|best| rank > best.0) {
+                if let (true, Some(rank)) = (free > 0, self.rank(&self.waiting[at], worker))
+                    && best.is_none_or(|best| rank > best.0)
+                {
                     best = Some((rank, at, worker));
                 }
             }
@@ -148,9 +149,11 @@ impl Oracle {
             self.cold_starts += 1;
             return Some(if oldest { cold[0] } else { most.expect("some are cold").2 });
         }
-        let due = (0..window).filter_map(|at| match self.waiting[at].kind {
-            Some(Kind::Held { until_s }) if until_s <= now_s => Some((until_s, at)),
-            _ => None,
+        let due = (0..window).filter_map(|at| {
+            let Some(Kind::Held { since_s }) = self.waiting[at].kind else { return None };
+            let bytes = self.waiting[at].inputs.iter().map(|item| self.sizes[item.at()]).sum();
+            let until_s = since_s + COSTS.patience_s(bytes);
+            (until_s <= now_s).then_some((until_s, at))
         });
         due.min_by(|a, b| a.partial_cmp(b).expect("times are numbers")).map(|(_, at)| at)
     }
@@ -197,11 +200,13 @@ impl History {
 
     fn step(&mut self) {
         self.now_s += self.dice.below(100) as f64 * 0.001;
-        match self.dice.below(20) {
+        match self.dice.below(21) {
             0 if self.oracle.free.len() < 6 => self.join(),
             1 => self.leave(),
             2 => self.lose_a_replica(),
-            3..=9 => self.submit(),
+            3 => self.resize(),
+            4..=9 => self.submit(),
+            20 => self.widen(),
             _ => self.finish(),
         }
         loop {
@@ -242,6 +247,32 @@ impl History {
         let (worker, item) = *here[self.dice.below(here.len())].0;
         self.scheduler.drop_replica(self.now_s, worker, item);
         self.oracle.holdings.remove(&(worker, item));
+    }
+
+    /// To nothing too: so much is known of a file before anybody has read it.
+    fn resize(&mut self) {
+        let item = ItemId(self.dice.below(self.oracle.sizes.len()) as u32);
+        let bytes = self.dice.below(30) as u64;
+        self.scheduler.resize(item, bytes);
+        self.oracle.sizes[item.at()] = bytes;
+        let workers: Vec<WorkerId> = self.oracle.free.keys().copied().collect();
+        for worker in workers {
+            for victim in self.scheduler.overflow(self.now_s, worker) {
+                assert_eq!(self.oracle.holdings.remove(&(worker, victim)), Some(Holding::Here));
+                self.oracle.stand(self.now_s);
+            }
+        }
+    }
+
+    fn widen(&mut self) {
+        let workers: Vec<WorkerId> = self.oracle.free.keys().copied().collect();
+        let worker = workers[self.dice.below(workers.len())];
+        self.scheduler.widen(worker, 1);
+        let (free, slots) = self.oracle.free.get_mut(&worker).expect("it joined");
+        (*free, *slots) = (*free + 1, *slots + 1);
+        if !self.oracle.idle.contains(&worker) {
+            self.oracle.idle.push(worker);
+        }
     }
 
     fn submit(&mut self) {
@@ -306,8 +337,15 @@ impl History {
         let at = self.dice.below(self.running.len());
         let worker = self.running[at].worker;
         if let Some((item, fetch)) = self.running[at].fetches.pop() {
-            self.scheduler.fetched(self.now_s, worker, item, &fetch);
             self.oracle.store_readers -= u32::from(fetch.source == Source::Store);
+            if self.dice.below(8) == 0 {
+                self.scheduler.fetch_failed(self.now_s, worker, item, &fetch);
+                if fetch.kept {
+                    self.oracle.holdings.remove(&(worker, item));
+                }
+                return;
+            }
+            self.scheduler.fetched(self.now_s, worker, item, &fetch);
             if fetch.kept {
                 self.oracle.holdings.insert((worker, item), Holding::Here);
             }
@@ -384,6 +422,18 @@ fn ours_waits_as_long_as_fetching_would_lose() {
     assert!((until_s - 0.1).abs() < 1e-9);
     assert_eq!(scheduler.next(0.05), None);
     assert_eq!(scheduler.next(until_s), Some(Assignment { task: TaskId(1), worker: WorkerId(1) }));
+}
+
+/// 10 bytes more: another 0.1 s until fetching would not lose.
+#[test]
+fn a_task_whose_input_is_larger_than_was_known_waits_longer() {
+    let mut scheduler = a_task_whose_input_lies_with_a_busy_worker(Rule::Thalweg);
+    scheduler.resize(ItemId(0), 20);
+    assert!((scheduler.next_release_s().expect("it is held") - 0.2).abs() < 1e-9);
+    assert_eq!(scheduler.overflow(0.0, WorkerId(0)), []);
+    scheduler.resize(ItemId(0), 101);
+    assert_eq!(scheduler.overflow(0.0, WorkerId(0)), [ItemId(0)]);
+    assert_eq!(scheduler.next_release_s(), None);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::cache::WorkerId;
 
 use super::candidates::{Candidate, Candidates};
+use super::queue::Queue;
 
 const NONE: u32 = u32::MAX;
 
@@ -16,7 +17,8 @@ pub(super) struct Worker {
     pub serving: u32,
     /// Items it waits for.
     pub awaiting: u32,
-    pub candidates: Candidates,
+    candidates: Candidates,
+    /// Its best candidate when it was last looked at; none without a free slot.
     offer: Option<Candidate>,
     previous: u32,
     next: u32,
@@ -28,7 +30,7 @@ pub(super) struct Worker {
 pub(super) struct Workers {
     all: Vec<Worker>,
     idle: (u32, u32),
-    /// The best candidate of each free worker that has any.
+    /// All of them; one whose task another worker took stands there until it comes to the front.
     offers: BTreeSet<(Candidate, WorkerId)>,
     pub slots: u32,
     pub busy: u32,
@@ -58,7 +60,7 @@ impl Workers {
     }
 
     /// Whatever ran there is lost; the caller submits it again.
-    pub fn leave(&mut self, worker: WorkerId) {
+    pub fn leave(&mut self, worker: WorkerId, queue: &Queue) {
         let Worker { slots, free, is_idle, .. } = self.all[worker.at()];
         self.slots -= slots;
         self.busy -= slots - free;
@@ -68,11 +70,11 @@ impl Workers {
         let left = &mut self.all[worker.at()];
         left.slots = 0;
         left.free = 0;
-        self.refresh(worker);
+        self.refresh(worker, queue);
     }
 
     /// It gets no more tasks; its slots count no longer.
-    pub fn close(&mut self, worker: WorkerId) {
+    pub fn close(&mut self, worker: WorkerId, queue: &Queue) {
         let Worker { free, is_idle, .. } = self.all[worker.at()];
         if is_idle {
             self.unlink(worker);
@@ -82,7 +84,7 @@ impl Workers {
         closed.free = 0;
         closed.is_closed = true;
         self.slots -= free;
-        self.refresh(worker);
+        self.refresh(worker, queue);
     }
 
     /// Those that take tasks.
@@ -97,22 +99,61 @@ impl Workers {
     }
 
     /// The best pair of a free worker and a task.
-    pub fn best_offer(&self) -> Option<(Candidate, WorkerId)> {
-        self.offers.first().copied()
+    pub fn best_offer(&mut self, queue: &Queue) -> Option<(Candidate, WorkerId)> {
+        loop {
+            let &(candidate, worker) = self.offers.first()?;
+            if queue.is_there(candidate) {
+                return Some((candidate, worker));
+            }
+            self.refresh(worker, queue);
+        }
+    }
+
+    /// The worker has input for a task.
+    pub fn offer(&mut self, worker: WorkerId, candidate: Candidate, queue: &Queue) {
+        let entry = &mut self.all[worker.at()];
+        entry.candidates.insert(candidate, queue);
+        if entry.free > 0 {
+            self.refresh(worker, queue);
+        }
+    }
+
+    /// It has none any more, or sees the task otherwise.
+    pub fn withdraw(&mut self, worker: WorkerId, candidate: &Candidate, queue: &Queue) {
+        let entry = &mut self.all[worker.at()];
+        entry.candidates.remove(candidate);
+        if entry.free > 0 {
+            self.refresh(worker, queue);
+        }
     }
 
     /// One slot is taken; with another free the worker stands last among the idle.
-    pub fn occupy(&mut self, worker: WorkerId) {
+    pub fn occupy(&mut self, worker: WorkerId, queue: &Queue) {
         self.unlink(worker);
         self.all[worker.at()].free -= 1;
         self.busy += 1;
         if self.all[worker.at()].free > 0 {
             self.append(worker);
         }
-        self.refresh(worker);
+        self.refresh(worker, queue);
     }
 
-    pub fn vacate(&mut self, worker: WorkerId) {
+    /// So many slots more.
+    pub fn widen(&mut self, worker: WorkerId, slots: u32, queue: &Queue) {
+        let widened = &mut self.all[worker.at()];
+        if widened.is_closed || slots == 0 {
+            return;
+        }
+        widened.slots += slots;
+        widened.free += slots;
+        self.slots += slots;
+        if !self.all[worker.at()].is_idle {
+            self.append(worker);
+        }
+        self.refresh(worker, queue);
+    }
+
+    pub fn vacate(&mut self, worker: WorkerId, queue: &Queue) {
         let vacated = &mut self.all[worker.at()];
         assert!(vacated.free < vacated.slots, "a slot that is freed was taken");
         if vacated.is_closed {
@@ -126,13 +167,13 @@ impl Workers {
         if !vacated.is_idle {
             self.append(worker);
         }
-        self.refresh(worker);
+        self.refresh(worker, queue);
     }
 
-    /// After the worker's candidates changed.
-    pub fn refresh(&mut self, worker: WorkerId) {
+    /// After the worker's candidates or its slots changed.
+    fn refresh(&mut self, worker: WorkerId, queue: &Queue) {
         let entry = &mut self.all[worker.at()];
-        let offer = if entry.free > 0 { entry.candidates.best() } else { None };
+        let offer = if entry.free > 0 { entry.candidates.best(queue) } else { None };
         if offer == entry.offer {
             return;
         }

@@ -1,0 +1,65 @@
+//! Items by name, and what is known of them: their size once somebody has had them, and the task that writes them.
+
+use std::collections::HashMap;
+
+use policy::cache::ItemId;
+use policy::placement::TaskId;
+
+#[derive(Default)]
+pub(crate) struct Item {
+    pub is_measured: bool,
+    /// The task that is to write it.
+    pub producer: Option<TaskId>,
+    /// Tasks that wait for that.
+    pub consumers: Vec<TaskId>,
+}
+
+/// Sizes that are not known are taken as the mean of those that are.
+pub(crate) struct Items {
+    names: HashMap<Box<str>, ItemId>,
+    all: Vec<Item>,
+    measured: u64,
+    measured_bytes: u64,
+    guess_bytes: u64,
+}
+
+impl Items {
+    pub fn new(guess_bytes: u64) -> Self {
+        Items { names: HashMap::new(), all: Vec::new(), measured: 0, measured_bytes: 0, guess_bytes }
+    }
+
+    pub fn find(&self, name: &str) -> Option<ItemId> {
+        self.names.get(name).copied()
+    }
+
+    /// Numbered as the scheduler numbers them.
+    pub fn add(&mut self, name: &str, item: ItemId) {
+        assert_eq!(item.0 as usize, self.all.len(), "items are numbered without gaps");
+        self.names.insert(name.into(), item);
+        self.all.push(Item::default());
+    }
+
+    pub fn get(&self, item: ItemId) -> &Item {
+        &self.all[item.0 as usize]
+    }
+
+    pub fn get_mut(&mut self, item: ItemId) -> &mut Item {
+        &mut self.all[item.0 as usize]
+    }
+
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub fn expected_bytes(&self) -> u64 {
+        self.measured_bytes.checked_div(self.measured).unwrap_or(self.guess_bytes)
+    }
+
+    pub fn measured(&mut self, item: ItemId, bytes: u64) {
+        let entry = &mut self.all[item.0 as usize];
+        if !std::mem::replace(&mut entry.is_measured, true) {
+            self.measured += 1;
+            self.measured_bytes = self.measured_bytes.saturating_add(bytes);
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The plan of a run of data diffusion: events in (tasks came, a worker joined, bytes arrived, a task ended), orders out.
+//!
+//! Which task runs where and where its input comes from is decided by `policy::placement`; this crate remembers what
+//! became of those decisions: attempts, pins, transfers that wait behind others, outputs that others wait for. No I/O
+//! and no clock: times are the caller's seconds. Whatever a worker reports late, twice, or about what it no longer has is
+//! ignored, so that messages may cross.
+
+mod balance;
+mod items;
+mod pace;
+mod plan;
+mod tasks;
+#[cfg(test)]
+mod tests;
+mod transfers;
+
+pub use plan::{Plan, Settings};
+
+use policy::cache::{ItemId, WorkerId};
+use policy::placement::TaskId;
+
+/// What a worker is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Run this attempt when all input is there; `coming` is not yet, and fetches follow.
+    Run { worker: WorkerId, task: TaskId, attempt: u32, coming: Vec<ItemId> },
+    /// Bring the item, from a peer or else from the store. What is not kept is for `task` alone.
+    Fetch { worker: WorkerId, item: ItemId, from: Option<WorkerId>, task: Option<TaskId> },
+    /// These leave the cache.
+    Evict { worker: WorkerId, items: Vec<ItemId> },
+    /// Give the attempt back if it has not begun.
+    Recall { worker: WorkerId, task: TaskId, attempt: u32 },
+}

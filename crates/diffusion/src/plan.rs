@@ -1,0 +1,330 @@
+//! The plan itself: tasks in, workers in and out, attempts that end, and the orders that follow.
+
+use std::collections::HashMap;
+
+use policy::cache::{Eviction, ItemId, WorkerId};
+use policy::placement::{self, Assignment, Costs, Fetch, Rule, Scheduler, TaskId};
+
+use crate::Order;
+use crate::items::Items;
+use crate::pace::Pace;
+use crate::tasks::{State, Task, Worker};
+use crate::transfers::Wanted;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub rule: Rule,
+    pub eviction: Eviction,
+    /// Rates until they are measured.
+    pub costs: Costs,
+    pub seed: u64,
+    /// Size of an item while nobody has had any.
+    pub guess_bytes: u64,
+}
+
+/// A batch smaller than this many tasks a slot is not worth an order of its own.
+const BATCH_PER_SLOT: usize = 4;
+
+pub struct Plan {
+    pub(crate) scheduler: Scheduler,
+    pub(crate) costs: Costs,
+    pub(crate) items: Items,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) transfers: HashMap<Wanted, Fetch>,
+    /// Transfers that begin when an item has arrived at a worker.
+    pub(crate) behind: HashMap<(WorkerId, ItemId), Vec<Wanted>>,
+    pub(crate) orders: Vec<Order>,
+    pub(crate) pace: Pace,
+    /// Of a batch that is not yet all here.
+    gathered: Vec<TaskId>,
+}
+
+impl Plan {
+    pub fn new(settings: Settings) -> Self {
+        let Settings { rule, eviction, costs, seed, guess_bytes } = settings;
+        let window = rule.window();
+        Plan {
+            scheduler: Scheduler::new(placement::Settings { rule, window, eviction, costs, seed }),
+            costs,
+            items: Items::new(guess_bytes),
+            tasks: Vec::new(),
+            workers: Vec::new(),
+            transfers: HashMap::new(),
+            behind: HashMap::new(),
+            orders: Vec::new(),
+            pace: Pace::default(),
+            gathered: Vec::new(),
+        }
+    }
+
+    /// The item of this name, new or known.
+    pub fn item(&mut self, name: &str) -> ItemId {
+        if let Some(item) = self.items.find(name) {
+            return item;
+        }
+        let item = self.scheduler.add_item(self.items.expected_bytes());
+        self.items.add(name, item);
+        item
+    }
+
+    /// How many items there are; they are numbered from 0.
+    pub fn items(&self) -> usize {
+        self.items.len()
+    }
+
+    /// An item's size was learned.
+    pub fn measured(&mut self, now_s: f64, item: ItemId, bytes: u64) {
+        self.items.measured(item, bytes);
+        if self.scheduler.index().bytes(item) == bytes {
+            return;
+        }
+        self.scheduler.resize(item, bytes);
+        for (holder, _) in self.scheduler.index().holders(item).collect::<Vec<_>>() {
+            let evicted = self.scheduler.overflow(now_s, holder);
+            self.order_eviction(holder, &evicted);
+        }
+    }
+
+    /// A worker with this in its cache.
+    pub fn join(&mut self, now_s: f64, slots: u32, cache_bytes: u64, held: &[(ItemId, u64)]) -> WorkerId {
+        let depth = slots * (1 + self.pace.ahead());
+        let worker = self.scheduler.join(depth, cache_bytes);
+        self.workers.push(Worker { slots, depth, assigned: Vec::new(), recalls: 0, is_open: true });
+        for &(item, bytes) in held {
+            self.measured(now_s, item, bytes);
+            self.enter(now_s, worker, item);
+        }
+        worker
+    }
+
+    /// The worker is gone, with its cache. Gives the tasks that were lost with it.
+    pub fn leave(&mut self, now_s: f64, worker: WorkerId) -> Vec<TaskId> {
+        let entry = &mut self.workers[worker.0 as usize];
+        if !std::mem::replace(&mut entry.is_open, false) {
+            return Vec::new();
+        }
+        let lost = std::mem::take(&mut entry.assigned);
+        for &task in &lost {
+            let task = &mut self.tasks[task.0 as usize];
+            task.state = State::Waiting;
+            task.pinned.clear();
+        }
+        let mut ended: Vec<Wanted> = self.transfers.keys().filter(|wanted| wanted.worker == worker).copied().collect();
+        ended.sort_unstable();
+        self.scheduler.close(worker);
+        for item in self.scheduler.index().held_by(worker).collect::<Vec<_>>() {
+            if self.scheduler.index().is_here(worker, item) {
+                self.scheduler.drop_replica(now_s, worker, item);
+            }
+        }
+        self.fetch_anew(now_s, ended);
+        self.scheduler.leave(now_s, worker);
+        lost
+    }
+
+    /// A task; of a batch it waits for the rest of it until `is_last`.
+    pub fn submit(&mut self, now_s: f64, inputs: &[ItemId], outputs: &[ItemId], is_last: bool) -> TaskId {
+        let task = TaskId(self.tasks.len() as u32);
+        let mut entry = Task::new(inputs, outputs);
+        let mut blocked = 0;
+        for (at, &item) in inputs.iter().enumerate() {
+            if self.items.get(item).producer.is_some() && !inputs[..at].contains(&item) {
+                self.items.get_mut(item).consumers.push(task);
+                blocked += 1;
+            }
+        }
+        if blocked > 0 {
+            entry.state = State::Blocked(blocked);
+        } else {
+            self.gathered.push(task);
+        }
+        for &item in outputs {
+            self.items.get_mut(item).producer = Some(task);
+        }
+        self.tasks.push(entry);
+        if is_last {
+            self.submit_gathered(now_s);
+        }
+        task
+    }
+
+    /// What some worker has goes there by the queue; what is cold is ordered, so that neighbours share input.
+    fn submit_gathered(&mut self, now_s: f64) {
+        let index = self.scheduler.index();
+        let is_known = |item: &ItemId| index.copies(*item) + index.arriving(*item) > 0;
+        let gathered = std::mem::take(&mut self.gathered);
+        let is_large = gathered.len() > BATCH_PER_SLOT * self.scheduler.slots() as usize;
+        let (warm, cold): (Vec<TaskId>, Vec<TaskId>) =
+            gathered.into_iter().partition(|task| !is_large || self.tasks[task.0 as usize].inputs.iter().any(is_known));
+        for task in warm {
+            self.scheduler.submit(now_s, task, &self.tasks[task.0 as usize].inputs);
+        }
+        let tasks = &self.tasks;
+        self.scheduler.submit_batch(now_s, cold.iter().map(|&task| (task, &*tasks[task.0 as usize].inputs)));
+    }
+
+    /// An attempt ended, well or not, after `seconds` in its slot. Gives whether it is the one that counts.
+    pub fn ended(&mut self, worker: WorkerId, task: TaskId, attempt: u32, seconds: Option<f64>) -> bool {
+        if !self.is_current(worker, task, attempt) {
+            return false;
+        }
+        self.unassign(worker, task);
+        self.tasks[task.0 as usize].state = State::Waiting;
+        if let Some(seconds) = seconds {
+            self.pace.task(seconds);
+        }
+        true
+    }
+
+    /// A task whose attempt came to nothing waits for another.
+    pub fn again(&mut self, now_s: f64, task: TaskId) {
+        let entry = &self.tasks[task.0 as usize];
+        assert_eq!(entry.state, State::Waiting, "it ended, and is not done");
+        self.scheduler.submit(now_s, task, &entry.inputs);
+    }
+
+    /// What a task wrote is in the store now, and in this worker's cache if it `is_adopted`; older copies are stale.
+    pub fn wrote(&mut self, now_s: f64, worker: WorkerId, item: ItemId, bytes: u64, is_adopted: bool) {
+        for (holder, _) in self.scheduler.index().holders(item).collect::<Vec<_>>() {
+            if self.scheduler.index().is_here(holder, item) {
+                self.forget(now_s, holder, item);
+                if holder != worker {
+                    self.order_eviction(holder, &[item]);
+                }
+            }
+        }
+        self.measured(now_s, item, bytes);
+        if is_adopted && self.workers[worker.0 as usize].is_open && !self.enter(now_s, worker, item) {
+            self.order_eviction(worker, &[item]);
+        }
+    }
+
+    fn enter(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> bool {
+        let entered = self.scheduler.wrote(now_s, worker, item);
+        self.order_eviction(worker, &entered.evicted);
+        entered.kept
+    }
+
+    /// The task is done, its outputs are where they belong: those that waited for them may run.
+    pub fn done(&mut self, now_s: f64, task: TaskId) {
+        for consumer in self.conclude(task) {
+            let entry = &mut self.tasks[consumer.0 as usize];
+            entry.state = match entry.state {
+                State::Blocked(1) => State::Waiting,
+                State::Blocked(left) => State::Blocked(left - 1),
+                other => other,
+            };
+            if entry.state == State::Waiting {
+                self.scheduler.submit(now_s, consumer, &entry.inputs);
+            }
+        }
+    }
+
+    /// The task will not be done. Gives those that will not be either, because they wait for its outputs.
+    pub fn abandon(&mut self, task: TaskId) -> Vec<TaskId> {
+        let mut abandoned = vec![task];
+        let mut at = 0;
+        while at < abandoned.len() {
+            let consumers = self.conclude(abandoned[at]);
+            abandoned.extend(consumers.into_iter().filter(|task| self.is_blocked(*task)));
+            at += 1;
+        }
+        abandoned.remove(0);
+        abandoned
+    }
+
+    fn is_blocked(&self, task: TaskId) -> bool {
+        matches!(self.tasks[task.0 as usize].state, State::Blocked(_))
+    }
+
+    /// Gives who waited for its outputs.
+    fn conclude(&mut self, task: TaskId) -> Vec<TaskId> {
+        self.tasks[task.0 as usize].end();
+        let outputs = std::mem::take(&mut self.tasks[task.0 as usize].outputs);
+        let mut consumers = Vec::new();
+        for &item in &outputs {
+            let entry = self.items.get_mut(item);
+            if entry.producer == Some(task) {
+                entry.producer = None;
+                consumers.append(&mut entry.consumers);
+            }
+        }
+        consumers
+    }
+
+    /// All there is to be told to workers, in order.
+    pub fn orders(&mut self, now_s: f64) -> Vec<Order> {
+        self.costs = self.pace.corrected(self.costs);
+        self.scheduler.set_costs(self.costs);
+        self.deepen();
+        while let Some(Assignment { task, worker }) = self.scheduler.next(now_s) {
+            self.start(now_s, task, worker);
+        }
+        self.balance();
+        std::mem::take(&mut self.orders)
+    }
+
+    /// When to ask for orders again, though nothing should happen until then.
+    pub fn next_wake_s(&self) -> Option<f64> {
+        self.scheduler.next_release_s()
+    }
+
+    /// What would be lost to all caches with this worker.
+    pub fn last_copy_bytes(&self, worker: WorkerId) -> u64 {
+        self.scheduler.last_copy_bytes(worker)
+    }
+
+    /// Who has the item.
+    pub fn holders(&self, item: ItemId) -> Vec<WorkerId> {
+        let holders = self.scheduler.index().holders(item).map(|(worker, _)| worker);
+        holders.filter(|&worker| self.scheduler.index().is_here(worker, item)).collect()
+    }
+
+    fn deepen(&mut self) {
+        let ahead = self.pace.ahead();
+        for (at, worker) in self.workers.iter_mut().enumerate().filter(|(_, worker)| worker.is_open) {
+            let depth = worker.slots * (1 + ahead);
+            if depth > worker.depth {
+                self.scheduler.widen(WorkerId(at as u32), depth - worker.depth);
+                worker.depth = depth;
+            }
+        }
+    }
+
+    pub(crate) fn start(&mut self, now_s: f64, task: TaskId, worker: WorkerId) {
+        let entry = &mut self.tasks[task.0 as usize];
+        entry.state = State::Assigned(worker);
+        entry.attempt += 1;
+        entry.is_recalled = false;
+        let (attempt, inputs) = (entry.attempt, entry.inputs.clone());
+        self.workers[worker.0 as usize].assigned.push(task);
+        let place = self.orders.len();
+        self.orders.push(Order::Run { worker, task, attempt, coming: Vec::new() });
+        let mut awaited = Vec::new();
+        for (at, &item) in inputs.iter().enumerate() {
+            if !inputs[..at].contains(&item) && self.need(now_s, worker, task, item) {
+                awaited.push(item);
+            }
+        }
+        if let Order::Run { coming, .. } = &mut self.orders[place] {
+            *coming = awaited;
+        }
+    }
+
+    pub(crate) fn is_current(&self, worker: WorkerId, task: TaskId, attempt: u32) -> bool {
+        let entry = self.tasks.get(task.0 as usize);
+        entry.is_some_and(|entry| entry.is_on(worker) && entry.attempt == attempt)
+    }
+
+    pub(crate) fn unassign(&mut self, worker: WorkerId, task: TaskId) {
+        self.give_up_private(worker, task);
+        for item in std::mem::take(&mut self.tasks[task.0 as usize].pinned) {
+            self.scheduler.done_with(worker, item);
+        }
+        let assigned = &mut self.workers[worker.0 as usize].assigned;
+        let at = assigned.iter().position(|other| *other == task).expect("it is assigned there");
+        assigned.remove(at);
+        self.scheduler.vacate(worker);
+    }
+}

@@ -1,0 +1,186 @@
+//! Inputs on their way: which, to whom, for whom, and who waits behind them.
+
+use policy::cache::{Holding, ItemId, WorkerId};
+use policy::placement::{Source, TaskId};
+
+use crate::Order;
+use crate::plan::Plan;
+
+/// One transfer. What enters a cache is for all tasks there; what does not is for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Wanted {
+    pub worker: WorkerId,
+    pub item: ItemId,
+    pub task: Option<TaskId>,
+}
+
+impl Plan {
+    /// The worker has the item's bytes. `is_kept`: they entered its cache.
+    #[allow(clippy::too_many_arguments)]
+    pub fn arrived(
+        &mut self,
+        now_s: f64,
+        worker: WorkerId,
+        item: ItemId,
+        task: Option<TaskId>,
+        bytes: u64,
+        is_kept: bool,
+        seconds: f64,
+    ) {
+        self.measured(now_s, item, bytes);
+        let Some(fetch) = self.transfers.remove(&Wanted { worker, item, task }) else { return };
+        self.pace.transfer(fetch.source != Source::Store, bytes, seconds);
+        self.scheduler.fetched(now_s, worker, item, &fetch);
+        if !fetch.kept {
+            return;
+        }
+        let behind = self.behind.remove(&(worker, item)).unwrap_or_default();
+        if is_kept {
+            behind.into_iter().for_each(|wanted| self.order_fetch(wanted, Some(worker)));
+        } else {
+            self.forget(now_s, worker, item);
+            self.fetch_anew(now_s, behind);
+        }
+    }
+
+    /// The worker could not get the item from where it was told to; a peer that failed is taken not to have it.
+    pub fn missed(&mut self, now_s: f64, worker: WorkerId, item: ItemId, task: Option<TaskId>, from: Option<WorkerId>) {
+        if let Some(peer) = from {
+            self.lost(now_s, peer, item);
+            self.orders.push(Order::Evict { worker: peer, items: vec![item] });
+        }
+        let wanted = Wanted { worker, item, task };
+        if self.transfers.contains_key(&wanted) {
+            self.fetch_anew(now_s, vec![wanted]);
+        }
+    }
+
+    /// A cached copy is gone without having been told to go.
+    pub fn lost(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
+        if self.scheduler.index().is_here(worker, item) {
+            self.forget(now_s, worker, item);
+        }
+    }
+
+    /// A task found one of its inputs gone.
+    pub fn missing(&mut self, now_s: f64, worker: WorkerId, task: TaskId, item: ItemId) {
+        let Some(entry) = self.tasks.get(task.0 as usize) else { return };
+        if entry.is_on(worker) && entry.inputs.contains(&item) {
+            self.lost(now_s, worker, item);
+            self.need(now_s, worker, task, item);
+        }
+    }
+
+    /// Gives whether the task has to wait for it.
+    pub(crate) fn need(&mut self, now_s: f64, worker: WorkerId, task: TaskId, item: ItemId) -> bool {
+        match self.scheduler.index().holding(worker, item) {
+            Some(holding) => {
+                self.pin(worker, task, item);
+                holding == Holding::Arriving
+            }
+            None => {
+                self.fetch(now_s, worker, task, item);
+                true
+            }
+        }
+    }
+
+    fn fetch(&mut self, now_s: f64, worker: WorkerId, task: TaskId, item: ItemId) {
+        let fetch = self.scheduler.fetch(now_s, worker, item);
+        self.order_eviction(worker, &fetch.evicted);
+        if fetch.kept {
+            self.pin(worker, task, item);
+        }
+        let wanted = Wanted { worker, item, task: (!fetch.kept).then_some(task) };
+        let source = fetch.source;
+        self.transfers.insert(wanted, fetch);
+        match source {
+            Source::Store => self.order_fetch(wanted, None),
+            Source::Peer(peer) => self.order_fetch(wanted, Some(peer)),
+            Source::Behind(peer) => self.behind.entry((peer, item)).or_default().push(wanted),
+        }
+    }
+
+    fn order_fetch(&mut self, wanted: Wanted, from: Option<WorkerId>) {
+        let Wanted { worker, item, task } = wanted;
+        self.orders.push(Order::Fetch { worker, item, from, task });
+    }
+
+    pub(crate) fn order_eviction(&mut self, worker: WorkerId, items: &[ItemId]) {
+        if !items.is_empty() {
+            self.orders.push(Order::Evict { worker, items: items.to_vec() });
+        }
+    }
+
+    /// Transfers that came to nothing, and all that wait behind them, end; then whoever still wants the items asks
+    /// again. All end before the first asks, or two could wait behind each other.
+    pub(crate) fn fetch_anew(&mut self, now_s: f64, mut failed: Vec<Wanted>) {
+        let mut wanting: Vec<(WorkerId, TaskId, ItemId)> = Vec::new();
+        let mut at = 0;
+        while at < failed.len() {
+            let Wanted { worker, item, task } = failed[at];
+            at += 1;
+            let Some(fetch) = self.transfers.remove(&failed[at - 1]) else { continue };
+            match task {
+                Some(task) => wanting.push((worker, task, item)),
+                None => {
+                    wanting.extend(self.unpin_all(worker, item).into_iter().map(|task| (worker, task, item)));
+                    failed.extend(self.behind.remove(&(worker, item)).unwrap_or_default());
+                }
+            }
+            self.stand_behind_no_more(&failed[at - 1], fetch.source);
+            self.scheduler.fetch_failed(now_s, worker, item, &fetch);
+        }
+        for (worker, task, item) in wanting {
+            if self.tasks[task.0 as usize].is_on(worker) {
+                self.need(now_s, worker, task, item);
+            }
+        }
+    }
+
+    /// What was coming for this task alone is of no use to it any more, whether it still comes or not.
+    pub(crate) fn give_up_private(&mut self, worker: WorkerId, task: TaskId) {
+        for item in self.tasks[task.0 as usize].inputs.clone() {
+            let wanted = Wanted { worker, item, task: Some(task) };
+            if let Some(fetch) = self.transfers.remove(&wanted) {
+                self.stand_behind_no_more(&wanted, fetch.source);
+                // Nothing was to enter the cache, so nothing becomes of the time.
+                self.scheduler.fetch_failed(0.0, worker, item, &fetch);
+            }
+        }
+    }
+
+    fn stand_behind_no_more(&mut self, wanted: &Wanted, source: Source) {
+        if let Source::Behind(peer) = source
+            && let Some(behind) = self.behind.get_mut(&(peer, wanted.item))
+        {
+            behind.retain(|other| other != wanted);
+        }
+    }
+
+    pub(crate) fn forget(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
+        self.unpin_all(worker, item);
+        self.scheduler.drop_replica(now_s, worker, item);
+    }
+
+    /// The replica goes, and its pins with it: gives the tasks that had pinned it.
+    fn unpin_all(&mut self, worker: WorkerId, item: ItemId) -> Vec<TaskId> {
+        let mut unpinned = Vec::new();
+        for &task in &self.workers[worker.0 as usize].assigned {
+            let pinned = &mut self.tasks[task.0 as usize].pinned;
+            if let Some(at) = pinned.iter().position(|other| *other == item) {
+                pinned.swap_remove(at);
+                unpinned.push(task);
+            }
+        }
+        unpinned
+    }
+
+    fn pin(&mut self, worker: WorkerId, task: TaskId, item: ItemId) {
+        let pinned = &mut self.tasks[task.0 as usize].pinned;
+        if !pinned.contains(&item) {
+            pinned.push(item);
+            self.scheduler.read_here(worker, item);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! Tasks of one standing by a key, the least first.
+//!
+//! Nearly all come in the order of their keys and stand in a queue; the others in a heap. Who leaves is only counted,
+//! and goes when it comes to the front or when most of the line has left.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Entry {
+    pub key: u64,
+    pub sequence: u64,
+    pub slot: u32,
+}
+
+#[derive(Default)]
+pub(super) struct Line {
+    in_order: VecDeque<Entry>,
+    strays: BinaryHeap<Reverse<Entry>>,
+    standing: usize,
+}
+
+/// So many that have left are not worth a sweep.
+const FEW: usize = 64;
+
+impl Line {
+    /// Those that stand in it.
+    pub fn len(&self) -> usize {
+        self.standing
+    }
+
+    /// [`Line::settle`] came after the last that left.
+    pub fn first(&self) -> Option<Entry> {
+        match (self.in_order.front(), self.strays.peek()) {
+            (Some(&first), Some(&Reverse(stray))) => Some(first.min(stray)),
+            (first, stray) => first.copied().or(stray.map(|stray| stray.0)),
+        }
+    }
+
+    pub fn join(&mut self, entry: Entry, is_standing: impl Fn(&Entry) -> bool) {
+        self.standing += 1;
+        if self.in_order.back().is_none_or(|last| *last < entry) {
+            self.in_order.push_back(entry);
+        } else {
+            self.strays.push(Reverse(entry));
+        }
+        if self.in_order.len() + self.strays.len() > 2 * self.standing + FEW {
+            self.sweep(is_standing);
+        }
+    }
+
+    pub fn leave(&mut self) {
+        self.standing -= 1;
+    }
+
+    /// After one has left: the first is one that stands.
+    pub fn settle(&mut self, is_standing: impl Fn(&Entry) -> bool) {
+        while self.in_order.front().is_some_and(|first| !is_standing(first)) {
+            self.in_order.pop_front();
+        }
+        while self.strays.peek().is_some_and(|stray| !is_standing(&stray.0)) {
+            self.strays.pop();
+        }
+    }
+
+    /// One that left and came back with the same key stands twice until then.
+    fn sweep(&mut self, is_standing: impl Fn(&Entry) -> bool) {
+        let mut all: Vec<Entry> = self.strays.drain().map(|stray| stray.0).chain(self.in_order.drain(..)).collect();
+        all.retain(is_standing);
+        all.sort_unstable();
+        all.dedup();
+        self.in_order = all.into();
+    }
+}

@@ -1,0 +1,43 @@
+//! Sizes that become known late: often nobody knows a file's until somebody has read it.
+
+use crate::cache::{ItemId, WorkerId};
+
+use super::Scheduler;
+use super::queue::Standing;
+
+impl Scheduler {
+    /// The item is of so many bytes after all. From now on everything is as if that had been known from the start,
+    /// but decisions that were taken stand. Caches that it overfills say with [`Scheduler::overflow`] what leaves.
+    pub fn resize(&mut self, item: ItemId, bytes: u64) {
+        let slots: Vec<u32> = self.queue.wants.of_item(item).collect();
+        let pairs: Vec<(u32, WorkerId)> =
+            self.index.here(item).flat_map(|worker| slots.iter().map(move |&slot| (slot, worker))).collect();
+        for &(slot, worker) in &pairs {
+            let candidate = self.candidate(slot, worker, item, true);
+            self.workers.withdraw(worker, &candidate, &self.queue);
+        }
+        if self.queue.wants.was_named(item) {
+            self.known_bytes = self.known_bytes - self.index.bytes(item) + bytes;
+        }
+        self.index.resize(item, bytes);
+        for &(slot, worker) in &pairs {
+            let candidate = self.candidate(slot, worker, item, true);
+            self.workers.offer(worker, candidate, &self.queue);
+        }
+        for slot in slots {
+            if let Standing::Held { since_s, .. } = self.queue.standing(slot) {
+                self.stand(slot, self.held_since(since_s, slot));
+            }
+        }
+    }
+
+    /// What leaves a cache that holds more than it has room for. What is pinned stays, even if that is too much.
+    pub fn overflow(&mut self, now_s: f64, worker: WorkerId) -> Vec<ItemId> {
+        let mut evicted = Vec::new();
+        while self.index.used_bytes(worker) > self.index.capacity_bytes(worker) {
+            let Some(victim) = self.evict(now_s, worker) else { break };
+            evicted.push(victim);
+        }
+        evicted
+    }
+}

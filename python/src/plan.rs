@@ -1,0 +1,156 @@
+//! The plan of a run of data diffusion as Python sees it: names and numbers in, tuples out. What it does is in
+//! `diffusion`.
+
+use diffusion::{Order, Settings};
+use policy::cache::{Eviction, ItemId, WorkerId};
+use policy::placement::{Costs, Rule, TaskId};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+/// Used by one thread at a time.
+#[pyclass(module = "thalweg._thalweg")]
+pub struct Plan {
+    plan: diffusion::Plan,
+}
+
+/// Kind, worker, number (task or item), attempt, items; see `_thalweg.pyi`.
+type Told = (&'static str, u32, u32, Option<u32>, Vec<u32>);
+
+fn told(order: Order) -> Told {
+    let numbers = |items: Vec<ItemId>| items.into_iter().map(|item| item.0).collect();
+    match order {
+        Order::Run { worker, task, attempt, coming } => ("run", worker.0, task.0, Some(attempt), numbers(coming)),
+        Order::Fetch { worker, item, from, task } => {
+            let task = task.map(|task| task.0).into_iter().collect();
+            ("fetch", worker.0, item.0, from.map(|peer| peer.0), task)
+        }
+        Order::Evict { worker, items } => ("evict", worker.0, 0, None, numbers(items)),
+        Order::Recall { worker, task, attempt } => ("recall", worker.0, task.0, Some(attempt), Vec::new()),
+    }
+}
+
+fn items(numbers: Vec<u32>) -> Vec<ItemId> {
+    numbers.into_iter().map(ItemId).collect()
+}
+
+#[pymethods]
+impl Plan {
+    #[new]
+    #[pyo3(signature = (policy, eviction, *, seed, store_bytes_per_s, stream_bytes_per_s, peer_bytes_per_s,
+        link_bytes_per_s, local_bytes_per_s, guess_bytes))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        policy: &str,
+        eviction: &str,
+        seed: u64,
+        store_bytes_per_s: f64,
+        stream_bytes_per_s: f64,
+        peer_bytes_per_s: f64,
+        link_bytes_per_s: f64,
+        local_bytes_per_s: f64,
+        guess_bytes: u64,
+    ) -> PyResult<Self> {
+        let rule: Rule = policy.parse().map_err(PyValueError::new_err)?;
+        let eviction: Eviction = eviction.parse().map_err(PyValueError::new_err)?;
+        let costs = Costs {
+            store_bytes_per_s,
+            store_reader_bytes_per_s: stream_bytes_per_s,
+            peer_bytes_per_s,
+            local_bytes_per_s,
+            link_bytes_per_s,
+        };
+        let plan = diffusion::Plan::new(Settings { rule, eviction, costs, seed, guess_bytes });
+        Ok(Plan { plan })
+    }
+
+    fn item(&mut self, name: &str) -> u32 {
+        self.plan.item(name).0
+    }
+
+    fn measured(&mut self, now_s: f64, item: u32, bytes: u64) {
+        self.plan.measured(now_s, ItemId(item), bytes);
+    }
+
+    fn join(&mut self, now_s: f64, slots: u32, cache_bytes: u64, held: Vec<(u32, u64)>) -> u32 {
+        let held: Vec<(ItemId, u64)> = held.into_iter().map(|(item, bytes)| (ItemId(item), bytes)).collect();
+        self.plan.join(now_s, slots, cache_bytes, &held).0
+    }
+
+    fn leave(&mut self, now_s: f64, worker: u32) -> Vec<u32> {
+        self.plan.leave(now_s, WorkerId(worker)).into_iter().map(|task| task.0).collect()
+    }
+
+    fn submit(&mut self, now_s: f64, inputs: Vec<u32>, outputs: Vec<u32>, is_last: bool) -> u32 {
+        self.plan.submit(now_s, &items(inputs), &items(outputs), is_last).0
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn arrived(
+        &mut self,
+        now_s: f64,
+        worker: u32,
+        item: u32,
+        task: Option<u32>,
+        bytes: u64,
+        is_kept: bool,
+        seconds: f64,
+    ) {
+        self.plan.arrived(now_s, WorkerId(worker), ItemId(item), task.map(TaskId), bytes, is_kept, seconds);
+    }
+
+    fn missed(&mut self, now_s: f64, worker: u32, item: u32, task: Option<u32>, peer: Option<u32>) {
+        self.plan.missed(now_s, WorkerId(worker), ItemId(item), task.map(TaskId), peer.map(WorkerId));
+    }
+
+    fn lost(&mut self, now_s: f64, worker: u32, item: u32) {
+        self.plan.lost(now_s, WorkerId(worker), ItemId(item));
+    }
+
+    fn missing(&mut self, now_s: f64, worker: u32, task: u32, item: u32) {
+        self.plan.missing(now_s, WorkerId(worker), TaskId(task), ItemId(item));
+    }
+
+    fn returned(&mut self, now_s: f64, worker: u32, task: u32, attempt: u32) {
+        self.plan.returned(now_s, WorkerId(worker), TaskId(task), attempt);
+    }
+
+    fn answered(&mut self, worker: u32) {
+        self.plan.answered(WorkerId(worker));
+    }
+
+    fn ended(&mut self, worker: u32, task: u32, attempt: u32, seconds: Option<f64>) -> bool {
+        self.plan.ended(WorkerId(worker), TaskId(task), attempt, seconds)
+    }
+
+    fn again(&mut self, now_s: f64, task: u32) {
+        self.plan.again(now_s, TaskId(task));
+    }
+
+    fn wrote(&mut self, now_s: f64, worker: u32, item: u32, bytes: u64, is_adopted: bool) {
+        self.plan.wrote(now_s, WorkerId(worker), ItemId(item), bytes, is_adopted);
+    }
+
+    fn done(&mut self, now_s: f64, task: u32) {
+        self.plan.done(now_s, TaskId(task));
+    }
+
+    fn abandon(&mut self, task: u32) -> Vec<u32> {
+        self.plan.abandon(TaskId(task)).into_iter().map(|task| task.0).collect()
+    }
+
+    fn orders(&mut self, now_s: f64) -> Vec<Told> {
+        self.plan.orders(now_s).into_iter().map(told).collect()
+    }
+
+    fn next_wake_s(&self) -> Option<f64> {
+        self.plan.next_wake_s()
+    }
+
+    fn last_copy_bytes(&self, worker: u32) -> u64 {
+        self.plan.last_copy_bytes(WorkerId(worker))
+    }
+
+    fn holders(&self, item: u32) -> Vec<u32> {
+        self.plan.holders(ItemId(item)).into_iter().map(|worker| worker.0).collect()
+    }
+}

@@ -1,0 +1,357 @@
+"""The coordinator of a run: messages in, messages out. It does no I/O and reads no clock, and runs wherever the back-end
+puts it: beside Dask's scheduler, or in a thread.
+
+What runs where is decided by the plan (`_thalweg.Plan`). Here are what the plan has no use for: what tasks are made of,
+how often they may fail, and who is told what came of them.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from thalweg._thalweg import Plan
+from thalweg.diffusion.failure import Failure, InputFailed, WorkerLost
+from thalweg.diffusion.item import Item
+from thalweg.diffusion.messages import (
+    Answered,
+    Arrived,
+    Drop,
+    Ended,
+    Event,
+    Evict,
+    Failed,
+    Fetch,
+    Function,
+    Hello,
+    Lost,
+    Missed,
+    Missing,
+    News,
+    Order,
+    Publish,
+    Published,
+    Recall,
+    Report,
+    Result,
+    Run,
+    Task,
+    Tasks,
+    Unpublished,
+)
+from thalweg.diffusion.options import Options
+
+# A task whose processes died so often is taken to kill them.
+_DEATHS = 5
+# Workers that were there at the beginning are waited for so long, that a batch be cut for all of them.
+_GATHER_S = 5.0
+# Readers that use up the store, until its rate to one of them is measured.
+_STREAMS = 8
+_LINK_BYTES_PER_S = 1e9
+_PEER_BYTES_PER_S = 2e8
+_LOCAL_BYTES_PER_S = 2e9
+_GUESS_BYTES = 16 << 20
+
+
+class _Entry:
+    """A task from its coming to its end."""
+
+    __slots__ = ("task", "failures", "deaths", "attempts", "result", "publisher")
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+        self.failures = 0
+        self.deaths = 0
+        self.attempts = 0
+        self.result: bytes | None = None
+        # The worker that writes its outputs to where they belong.
+        self.publisher: int | None = None
+
+
+class _Worker:
+    """`functions` are those it knows."""
+
+    __slots__ = ("name", "number", "address", "functions", "orders")
+
+    def __init__(self, name: str, number: int, address: str) -> None:
+        self.name = name
+        self.number = number
+        self.address = address
+        self.functions: set[int] = set()
+        self.orders: list[Order] = []
+
+
+class Coordinator:
+    """Times are seconds since the run began. `expected` workers are waited for before the first task goes out."""
+
+    def __init__(self, options: Options, expected: int = 0) -> None:
+        link = float(options.peer_bytes_per_s or _LINK_BYTES_PER_S)
+        self._plan = Plan(
+            options.policy,
+            options.eviction,
+            seed=options.seed,
+            store_bytes_per_s=options.store_bytes_per_s,
+            stream_bytes_per_s=options.store_bytes_per_s / _STREAMS,
+            peer_bytes_per_s=min(link, _PEER_BYTES_PER_S),
+            link_bytes_per_s=link,
+            local_bytes_per_s=max(link, _LOCAL_BYTES_PER_S),
+            guess_bytes=min(_GUESS_BYTES, max(1, options.cache_bytes // 64)),
+        )
+        self._options = options
+        self._expected = expected
+        self._functions: dict[int, bytes] = {}
+        self._entries: dict[int, _Entry] = {}
+        self._keys: list[str] = []
+        self._digests: dict[str, bytes] = {}
+        self._workers: dict[str, _Worker] = {}
+        self._numbered: dict[int, _Worker] = {}
+        self._addresses: dict[str, int] = {}
+        self._early: list[Tasks] = []
+        self._news: list[News] = []
+
+    # From the client.
+
+    def function(self, number: int, pickled: bytes) -> None:
+        self._functions[number] = pickled
+
+    def submit(self, now_s: float, tasks: Tasks) -> None:
+        if self._is_gathering(now_s):
+            self._early.append(tasks)
+            return
+        last = len(tasks.tasks) - 1
+        for at, task in enumerate(tasks.tasks):
+            inputs = [self._item(key) for key in task.inputs]
+            outputs = [self._item(Item(url).key) for url in task.outputs]
+            number = self._plan.submit(now_s, inputs, outputs, tasks.is_last and at == last)
+            self._entries[number] = _Entry(task)
+        self._event("submitted", t=now_s, count=len(tasks.tasks))
+
+    # From workers.
+
+    def receive(self, now_s: float, name: str, reports: Iterable[Report]) -> None:
+        for report in reports:
+            if isinstance(report, Hello):
+                self._join(now_s, name, report)
+                continue
+            worker = self._workers.get(name)
+            if worker is not None:
+                self._hear(now_s, worker, report)
+
+    def gone(self, now_s: float, name: str, why: str = "") -> None:
+        """The worker is no more; what it had under way is for others."""
+        worker = self._workers.pop(name, None)
+        if worker is None:
+            return
+        del self._numbered[worker.number]
+        self._addresses.pop(worker.address, None)
+        self._event("left", t=now_s, worker=name, why=why)
+        for number in self._plan.leave(now_s, worker.number):
+            self._died(now_s, number)
+        for number, entry in list(self._entries.items()):
+            if entry.publisher == worker.number:
+                entry.publisher = None
+                self._died(now_s, number)
+
+    # What follows.
+
+    def collect(self, now_s: float) -> tuple[dict[str, list[Order]], list[News]]:
+        """Orders for each worker, and news for the client, since the last call."""
+        if self._early and not self._is_gathering(now_s):
+            early, self._early = self._early, []
+            for tasks in early:
+                self.submit(now_s, tasks)
+        for order in self._plan.orders(now_s):
+            self._tell(*order)
+        orders = {}
+        for worker in self._workers.values():
+            if worker.orders:
+                orders[worker.name], worker.orders = worker.orders, []
+        news, self._news = self._news, []
+        return orders, news
+
+    def next_wake_s(self) -> float | None:
+        """When to collect again, though nothing should happen until then."""
+        if self._early:
+            return _GATHER_S if self._workers else None
+        return self._plan.next_wake_s()
+
+    def last_copy_bytes(self, name: str) -> int:
+        """What would be lost to all caches with this worker."""
+        worker = self._workers.get(name)
+        return 0 if worker is None else self._plan.last_copy_bytes(worker.number)
+
+    def busy(self) -> bool:
+        return bool(self._entries or self._early)
+
+    def _is_gathering(self, now_s: float) -> bool:
+        # Nothing runs without a worker anyway, and a batch is best cut when all are there.
+        return not self._workers or (len(self._workers) < self._expected and now_s < _GATHER_S)
+
+    def _item(self, key: str) -> int:
+        number = self._plan.item(key)
+        if number == len(self._keys):
+            self._keys.append(key)
+        return number
+
+    def _join(self, now_s: float, name: str, hello: Hello) -> None:
+        if name in self._workers:
+            self.gone(now_s, name, "joined anew")
+        held = []
+        for key, count, digest in hello.held:
+            held.append((self._item(key), count))
+            self._digests.setdefault(key, digest)
+        number = self._plan.join(now_s, hello.slots, hello.cache_bytes, held)
+        worker = _Worker(name, number, hello.address)
+        self._workers[name] = self._numbered[number] = worker
+        self._addresses[hello.address] = number
+        if len(self._workers) >= self._expected:
+            self._expected = 0
+        self._event("joined", t=now_s, worker=name, slots=hello.slots)
+
+    def _hear(self, now_s: float, worker: _Worker, report: Report) -> None:
+        if isinstance(report, Ended):
+            self._ended(now_s, worker, report)
+        elif isinstance(report, Arrived):
+            self._digests[report.key] = report.digest
+            item = self._item(report.key)
+            self._plan.arrived(
+                now_s, worker.number, item, report.task, report.bytes, report.kept, report.seconds
+            )
+        elif isinstance(report, Missed):
+            peer = self._addresses.get(report.peer)
+            self._plan.missed(now_s, worker.number, self._item(report.key), report.task, peer)
+            source = "peer" if report.peer else "store"
+            self._event(
+                "fetch_failed", t=now_s, worker=worker.name, item_key=report.key, source=source, error=report.why
+            )
+        elif isinstance(report, Missing):
+            self._plan.missing(now_s, worker.number, report.task, self._item(report.key))
+        elif isinstance(report, Lost):
+            for key in report.keys:
+                self._plan.lost(now_s, worker.number, self._item(key))
+        elif isinstance(report, Published):
+            self._published(now_s, worker, report)
+        elif isinstance(report, Unpublished):
+            self._unpublished(now_s, worker, report)
+        elif isinstance(report, Answered):
+            if report.given_back:
+                self._plan.returned(now_s, worker.number, report.task, report.attempt)
+            else:
+                self._plan.answered(worker.number)
+
+    def _ended(self, now_s: float, worker: _Worker, report: Ended) -> None:
+        seconds = report.seconds if report.failure is None else None
+        entry = self._entries.get(report.task)
+        if not self._plan.ended(worker.number, report.task, report.attempt, seconds) or entry is None:
+            worker.orders.append(Drop(report.task, report.attempt))
+            return
+        entry.attempts = report.attempt
+        if report.failure is not None:
+            self._failed(now_s, worker, report, report.failure)
+            return
+        self._event("done", inputs=report.inputs, **self._spent(now_s, worker, report))
+        entry.result = report.result
+        if entry.task.outputs:
+            entry.publisher = worker.number
+            worker.orders.append(Publish(report.task, report.attempt))
+        else:
+            self._done(now_s, report.task)
+
+    def _spent(self, now_s: float, worker: _Worker, report: Ended) -> dict[str, Any]:
+        entry = self._entries[report.task]
+        return {
+            "t": now_s,
+            "worker": worker.name,
+            "task": entry.task.number,
+            "attempt": report.attempt,
+            "name": entry.task.name,
+            "seconds": report.slot_s,
+            "fetch_s": report.fetch_s,
+        }
+
+    def _failed(self, now_s: float, worker: _Worker, report: Ended, failure: Failure) -> None:
+        spent = self._spent(now_s, worker, report)
+        worker.orders.append(Drop(report.task, report.attempt))
+        is_final = self._is_final(self._entries[report.task], failure)
+        self._event(
+            "failed", inputs=report.inputs, error=failure.line, traceback=failure.trace, final=is_final, **spent
+        )
+        self._try_again(now_s, report.task, failure, is_final)
+
+    def _is_final(self, entry: _Entry, failure: Failure) -> bool:
+        if failure.died:
+            entry.deaths += 1
+            return entry.deaths > max(_DEATHS, self._options.retries)
+        entry.failures += 1
+        return entry.failures > self._options.retries
+
+    def _try_again(self, now_s: float, number: int, failure: Failure, is_final: bool) -> None:
+        if not is_final:
+            self._plan.again(now_s, number)
+            return
+        line = self._entries[number].task.name
+        self._give_up(number, failure)
+        for follower in self._plan.abandon(number):
+            error = InputFailed(f"{line}, which was to write an input, failed: {failure.line}")
+            self._give_up(follower, Failure.of(error))
+
+    def _give_up(self, number: int, failure: Failure) -> None:
+        entry = self._entries.pop(number)
+        self._news.append(Failed(entry.task.number, failure, entry.attempts))
+
+    def _died(self, now_s: float, number: int) -> None:
+        entry = self._entries[number]
+        failure = Failure.of(WorkerLost(f"{entry.task.name}: its workers were lost"), died=True)
+        self._try_again(now_s, number, failure, self._is_final(entry, failure))
+
+    def _published(self, now_s: float, worker: _Worker, report: Published) -> None:
+        entry = self._entries.get(report.task)
+        if entry is None or entry.publisher != worker.number or entry.attempts != report.attempt:
+            return
+        for url, count, digest, is_adopted in report.outputs:
+            key = Item(url).key
+            if digest:
+                self._digests[key] = digest
+            else:
+                self._digests.pop(key, None)
+            self._plan.wrote(now_s, worker.number, self._item(key), count, is_adopted)
+        self._done(now_s, report.task)
+
+    def _unpublished(self, now_s: float, worker: _Worker, report: Unpublished) -> None:
+        entry = self._entries.get(report.task)
+        if entry is not None and entry.publisher == worker.number and entry.attempts == report.attempt:
+            entry.publisher = None
+            self._try_again(now_s, report.task, report.failure, self._is_final(entry, report.failure))
+
+    def _done(self, now_s: float, number: int) -> None:
+        self._plan.done(now_s, number)
+        entry = self._entries.pop(number)
+        self._news.append(Result(entry.task.number, entry.result or b"", entry.attempts))
+
+    def _tell(self, kind: str, worker_number: int, number: int, other: int | None, numbers: list[int]) -> None:
+        """One of the plan's orders, in words the worker understands."""
+        worker = self._numbered.get(worker_number)
+        if worker is None:
+            return
+        if kind == "run":
+            self._tell_run(worker, number, other or 0, numbers)
+        elif kind == "fetch":
+            peer = "" if other is None else self._numbered[other].address if other in self._numbered else ""
+            key = self._keys[number]
+            worker.orders.append(Fetch(key, peer, self._digests.get(key), numbers[0] if numbers else None))
+        elif kind == "evict":
+            worker.orders.append(Evict([self._keys[item] for item in numbers]))
+        else:
+            worker.orders.append(Recall(number, other or 0))
+
+    def _tell_run(self, worker: _Worker, number: int, attempt: int, coming: list[int]) -> None:
+        task = self._entries[number].task
+        if task.function not in worker.functions:
+            worker.functions.add(task.function)
+            worker.orders.append(Function(task.function, self._functions[task.function]))
+        keys = tuple(self._keys[item] for item in coming)
+        worker.orders.append(Run(number, attempt, task.function, task.payload, task.inputs, task.outputs, keys))
+
+    def _event(self, kind: str, **arguments: Any) -> None:
+        self._news.append(Event(kind, arguments))

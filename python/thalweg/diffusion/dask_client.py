@@ -1,0 +1,105 @@
+"""The back-end on a Dask cluster, seen from the client. SPDX-License-Identifier: Apache-2.0"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from distributed import Client, Future, wait
+
+from thalweg.diffusion.backend import Listener, Mourner
+from thalweg.diffusion.dask_scheduler import DiffusionPlugin
+from thalweg.diffusion.dask_worker import agent, channel
+from thalweg.diffusion.messages import Tasks
+from thalweg.diffusion.options import Options
+
+# Agents get so long to end.
+_DISMISSAL_S = 5.0
+
+
+def _unheard(**_: Any) -> None:
+    """What comes after the end of a run."""
+
+
+class OnDask:
+    """`cluster` is a Dask client or cluster, or a scheduler's address."""
+
+    def __init__(self, cluster: Any, options: Options, listener: Listener, mourner: Mourner) -> None:
+        self._own = not isinstance(cluster, Client)
+        self._client = Client(cluster) if self._own else cluster
+        self._options = options
+        self._listener, self._mourner = listener, mourner
+        self._name = channel(options.run)
+        self._agents: dict[str, list[Future]] = {}
+        self._is_closed = False
+        # Dask calls handlers of its streams by name.
+        self._client._stream_handlers[self._name] = self._hear
+        self._comm = self._client.scheduler_comm
+        self._client.register_plugin(DiffusionPlugin(options, self._client.id))
+
+    def function(self, number: int, pickled: bytes) -> None:
+        self._send(number=number, function=pickled)
+
+    def submit(self, tasks: Tasks) -> None:
+        self._send(tasks=pickle.dumps(tasks, protocol=5))
+
+    def check(self) -> None:
+        """A client that had to connect anew lost its run: the scheduler was started again, or gave it up."""
+        if self._client.status != "running" or self._client.scheduler_comm is not self._comm:
+            self._mourner(ConnectionError("Dask's scheduler is gone"))
+
+    def close(self) -> None:
+        self._is_closed = True
+        if self._client.status == "running":
+            self._dismiss()
+        self._agents.clear()
+        # Dask's client stops listening at a message that nobody takes.
+        self._client._stream_handlers[self._name] = _unheard
+        if self._own:
+            self._client.close()
+
+    def _dismiss(self) -> None:
+        """Agents end by themselves when the coordinator does, as soon as they have ended their tasks."""
+        try:
+            self._send(end=True)
+            wait([future for futures in self._agents.values() for future in futures], timeout=_DISMISSAL_S)
+        except Exception:
+            # The scheduler is gone, or a worker, or a task takes long: the run has ended anyway.
+            pass
+        for futures in list(self._agents.values()):
+            for future in futures:
+                future.release()
+
+    def _send(self, **message: Any) -> None:
+        self._client._send_to_scheduler({"op": self._name, **message})
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        """In the client's event loop."""
+        if self._is_closed:
+            return
+        if "news" in message:
+            self._listener(pickle.loads(message["news"]))
+        elif "joined" in message:
+            self._man(message["joined"], message["slots"])
+        elif "lost" in message:
+            for future in self._agents.pop(message["lost"], []):
+                future.release()
+        elif "error" in message:
+            self._mourner(RuntimeError(message["error"]))
+
+    def _man(self, address: str, threads: int) -> None:
+        """One agent for each slot, each a Dask task that stays."""
+        slots = self._options.slots or threads
+        self._agents[address] = [
+            self._client.submit(
+                agent,
+                self._options,
+                slots,
+                key=f"{self._name}-{address}-{number}",
+                workers=[address],
+                allow_other_workers=False,
+                pure=False,
+                retries=0,
+            )
+            for number in range(min(slots, threads))
+        ]

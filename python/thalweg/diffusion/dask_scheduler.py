@@ -1,0 +1,159 @@
+"""The coordinator beside Dask's scheduler: a plugin there, which speaks with workers and client over Dask's own comms.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import time
+from functools import partial
+from typing import Any
+
+from distributed import Scheduler
+from distributed.diagnostics.plugin import SchedulerPlugin
+from distributed.scheduler import WorkerState
+
+from thalweg.diffusion.coordinator import Coordinator
+from thalweg.diffusion.dask_worker import channel
+from thalweg.diffusion.options import Options
+
+_log = logging.getLogger("thalweg.diffusion")
+
+
+def _send_away(scheduler: Scheduler, name: str, worker: str | None = None, **_: Any) -> None:
+    """Answers what comes after the end of a run."""
+    stream = scheduler.stream_comms.get(worker)
+    if stream is not None and not stream.closed():
+        stream.send({"op": name, "orders": None})
+
+
+class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
+    """All of it happens in the scheduler's event loop. A run ends with its client."""
+
+    idempotent = True
+
+    def __init__(self, options: Options, client: str) -> None:
+        self.options = options
+        self.client = client
+        self.name = channel(options.run)
+
+    async def start(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._began = time.monotonic()
+        self._coordinator = Coordinator(self.options, len(scheduler.workers))
+        self._is_due = self._is_ended = False
+        self._alarm: Any = None
+        # Workers that know this run's messages.
+        self._heard: set[str] = set()
+        scheduler.stream_handlers[self.name] = self._hear
+        for address, state in scheduler.workers.items():
+            self._welcome(address, state.nthreads)
+
+    # Dask's events.
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        self._welcome(worker, scheduler.workers[worker].nthreads)
+
+    def remove_worker(self, scheduler: Scheduler, worker: str, **details: Any) -> None:
+        self._heard.discard(worker)
+        self._coordinator.gone(self._now_s(), worker, str(details.get("stimulus_id", "")))
+        self._tell_client({"lost": worker})
+        self._soon()
+
+    def remove_client(self, scheduler: Scheduler, client: str) -> None:
+        if client == self.client:
+            self._end()
+
+    def valid_workers_downscaling(self, scheduler: Scheduler, workers: list[WorkerState]) -> list[WorkerState]:
+        """Those whose leaving costs all caches least: whoever holds the last copies of more than the median stays."""
+        costs = {state: self._coordinator.last_copy_bytes(state.address) for state in workers}
+        median = sorted(costs.values())[len(costs) // 2] if costs else 0
+        return sorted((state for state in workers if costs[state] <= median), key=costs.__getitem__)
+
+    def _end(self) -> None:
+        """Workers end their agents; what they still say is not heard."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        if self._alarm is not None:
+            self._alarm.cancel()
+        for address in self._heard:
+            self._tell_worker(address, None)
+        self._scheduler.plugins.pop(self.name, None)
+        # Agents that come only now are sent away; and Dask closes a worker's stream over a message that nobody takes.
+        self._scheduler.stream_handlers[self.name] = partial(_send_away, self._scheduler, self.name)
+
+    # Messages.
+
+    def _hear(self, worker: str | None = None, client: str | None = None, **message: Any) -> None:
+        """From a worker or the client; Dask's streams do not survive an exception."""
+        if self._is_ended:
+            return
+        try:
+            self._take(worker, **message)
+        except Exception:
+            _log.exception("a message of a run of data diffusion was not understood")
+            self._tell_client({"error": "the coordinator failed; see the scheduler's log"})
+        self._soon()
+
+    def _take(self, worker: str | None, **message: Any) -> None:
+        now_s = self._now_s()
+        if worker is not None:
+            self._heard.add(worker)
+            self._coordinator.receive(now_s, worker, pickle.loads(message["reports"]))
+        elif "end" in message:
+            self._end()
+        elif "function" in message:
+            self._coordinator.function(message["number"], message["function"])
+        elif "tasks" in message:
+            self._coordinator.submit(now_s, pickle.loads(message["tasks"]))
+
+    def _soon(self) -> None:
+        """What follows is told when all that has come together is understood."""
+        if not self._is_due:
+            self._is_due = True
+            self._scheduler.loop.add_callback(self._deliver)
+
+    def _deliver(self) -> None:
+        self._is_due = False
+        if self._is_ended:
+            return
+        try:
+            orders, news = self._coordinator.collect(self._now_s())
+        except Exception:
+            _log.exception("the coordinator of a run of data diffusion failed")
+            self._tell_client({"error": "the coordinator failed; see the scheduler's log"})
+            return
+        for address, told in orders.items():
+            self._tell_worker(address, pickle.dumps(told, protocol=5))
+        if news:
+            self._tell_client({"news": pickle.dumps(news, protocol=5)})
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        wake_s = self._coordinator.next_wake_s()
+        if wake_s is not None:
+            delay_s = max(0.0, wake_s - self._now_s())
+            self._alarm = self._scheduler.loop.asyncio_loop.call_later(delay_s, self._soon)
+
+    def _welcome(self, address: str, slots: int) -> None:
+        """The client sends agents there."""
+        self._tell_client({"joined": address, "slots": slots})
+
+    def _tell_worker(self, address: str, orders: bytes | None) -> None:
+        stream = self._scheduler.stream_comms.get(address)
+        if stream is not None and not stream.closed():
+            stream.send({"op": self.name, "orders": orders})
+
+    def _tell_client(self, message: dict[str, Any]) -> None:
+        stream = self._scheduler.client_comms.get(self.client)
+        if stream is not None and not stream.closed():
+            stream.send({"op": self.name, "message": message})
+
+    def _now_s(self) -> float:
+        return time.monotonic() - self._began

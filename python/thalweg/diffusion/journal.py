@@ -1,0 +1,89 @@
+"""The journal of a run: which tasks are done, with their results, so that a run that is started again skips them.
+
+An append-only file in the run folder. A record is its length and CRC-32 (little-endian, four bytes each), the task's
+name of 20 bytes and its pickled result. What follows the last whole record is cut off: whoever wrote it died. Records
+are in the operating system's hands when a result is handed out; a power loss may cost the last seconds.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+
+_MAGIC = b"thalweg-run-1\n"
+_HEAD = struct.Struct("<II")
+_NAME_BYTES = 20
+
+
+class RunFolderBusy(RuntimeError):
+    """Another process runs in this folder."""
+
+
+class Journal:
+    """Held by one process at a time."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        os.makedirs(folder, exist_ok=True)
+        self.path = os.path.join(folder, "journal")
+        self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise RunFolderBusy(f"{folder}: another process runs there") from None
+        # Where each result lies; results themselves stay on the disk.
+        self._places: dict[bytes, tuple[int, int]] = {}
+        self._end = self._read()
+        os.ftruncate(self._file, self._end)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def result(self, name: bytes) -> bytes | None:
+        place = self._places.get(name)
+        return None if place is None else os.pread(self._file, place[1], place[0])
+
+    def write(self, done: Iterable[tuple[bytes, bytes]]) -> None:
+        """Names and results; all in one write."""
+        written = bytearray()
+        for name, result in done:
+            body = name + result
+            self._places[name] = (self._end + len(written) + _HEAD.size + _NAME_BYTES, len(result))
+            written += _HEAD.pack(len(body), zlib.crc32(body)) + body
+        rest = memoryview(written)
+        while rest:
+            rest = rest[os.write(self._file, rest) :]
+        self._end += len(written)
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def _read(self) -> int:
+        """Gives where the last whole record ends."""
+        if os.fstat(self._file).st_size == 0:
+            os.write(self._file, _MAGIC)
+        if os.pread(self._file, len(_MAGIC), 0) != _MAGIC:
+            raise ValueError(f"{self.path}: not the journal of a run; give another run_folder")
+        end = len(_MAGIC)
+        for start, body in self._records(end):
+            end = start + len(body)
+            self._places[body[:_NAME_BYTES]] = (start + _NAME_BYTES, len(body) - _NAME_BYTES)
+        return end
+
+    def _records(self, at: int) -> Iterator[tuple[int, bytes]]:
+        while True:
+            head = os.pread(self._file, _HEAD.size, at)
+            if len(head) < _HEAD.size:
+                return
+            length, check = _HEAD.unpack(head)
+            body = os.pread(self._file, length, at + _HEAD.size)
+            if len(body) < length or length < _NAME_BYTES or zlib.crc32(body) != check:
+                return
+            yield at + _HEAD.size, body
+            at += _HEAD.size + length

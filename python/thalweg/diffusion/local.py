@@ -1,0 +1,104 @@
+"""The back-end without a cluster: processes of this machine, which share one cache. SPDX-License-Identifier: Apache-2.0"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from typing import Callable
+
+from thalweg.diffusion.backend import Listener, Mourner
+from thalweg.diffusion.berth import Berth, default_base
+from thalweg.diffusion.coordinator import Coordinator
+from thalweg.diffusion.execution import ProcessSlot
+from thalweg.diffusion.messages import Report, Tasks
+from thalweg.diffusion.options import Options
+from thalweg.diffusion.shelf import Shelf
+from thalweg.diffusion.station import Station
+
+_NAME = "here"
+
+
+class Local:
+    """One thread has the coordinator; one for each slot has a process that runs tasks."""
+
+    def __init__(self, options: Options, workers: int | None, listener: Listener, mourner: Mourner) -> None:
+        self._listener, self._mourner = listener, mourner
+        self._coordinator = Coordinator(options)
+        self._inbox: queue.SimpleQueue[Callable[[float], None] | None] = queue.SimpleQueue()
+        self._began = time.monotonic()
+        self._berth = Berth(options.cache_folder or default_base())
+        shelf = Shelf(
+            self._berth.folder, options.cache_bytes, token=options.token, storage_options=options.storage_options
+        )
+        self._station = Station(shelf, options, self._hear, os.path.join(self._berth.folder, "scratch"))
+        count = workers or os.cpu_count() or 1
+        self._slots = [ProcessSlot(self._station.functions, options.timeout_s) for _ in range(count)]
+        self._threads = [threading.Thread(target=self._coordinate, name="thalweg-coordinator", daemon=True)]
+        for slot in self._slots:
+            self._threads.append(threading.Thread(target=self._work, args=(slot,), name="thalweg-slot", daemon=True))
+        self._hear([self._station.hello(count)])
+        for thread in self._threads:
+            thread.start()
+
+    def function(self, number: int, pickled: bytes) -> None:
+        self._inbox.put(lambda now_s: self._coordinator.function(number, pickled))
+
+    def submit(self, tasks: Tasks) -> None:
+        self._inbox.put(lambda now_s: self._coordinator.submit(now_s, tasks))
+
+    def check(self) -> None:
+        """Its thread tells by itself."""
+
+    def processes(self) -> list[int]:
+        """Those that run tasks now."""
+        return [pid for slot in self._slots if (pid := slot.pid) is not None]
+
+    def close(self) -> None:
+        self._inbox.put(None)
+        self._station.close()
+        for slot in self._slots:
+            slot.close()
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join()
+        # One that was just started by its thread.
+        for slot in self._slots:
+            slot.close()
+        self._berth.leave()
+
+    def _hear(self, reports: list[Report]) -> None:
+        self._inbox.put(lambda now_s: self._coordinator.receive(now_s, _NAME, reports))
+
+    def _coordinate(self) -> None:
+        try:
+            while self._turn():
+                pass
+        except BaseException as error:
+            self._mourner(error)
+
+    def _turn(self) -> bool:
+        """All that has come, or the time at which something is due; then what follows from it."""
+        wake_s = self._coordinator.next_wake_s()
+        try:
+            event = self._inbox.get(timeout=None if wake_s is None else max(0.0, wake_s - self._now_s()))
+            while True:
+                if event is None:
+                    return False
+                event(self._now_s())
+                event = self._inbox.get_nowait()
+        except queue.Empty:
+            pass
+        orders, news = self._coordinator.collect(self._now_s())
+        self._station.receive(orders.get(_NAME, []))
+        if news:
+            self._listener(news)
+        return True
+
+    def _now_s(self) -> float:
+        return time.monotonic() - self._began
+
+    def _work(self, slot: ProcessSlot) -> None:
+        while (job := self._station.take()) is not None:
+            self._station.finish(job, slot.run(job.calling()))

@@ -1,0 +1,190 @@
+"""What workers, coordinator and client tell each other: small tuples, all picklable, each with its kind first.
+
+Files are named by their item's key. A worker sends what happened as a list; every answer is a list too.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Union
+
+from thalweg.diffusion.failure import Failure
+
+
+class Hello(NamedTuple):
+    """A worker is there, with what its cache still holds: (key, bytes, digest)."""
+
+    slots: int
+    cache_bytes: int
+    address: str
+    held: list[tuple[str, int, bytes]]
+
+
+class Arrived(NamedTuple):
+    """A transfer ended well; `task` when it was for that task alone."""
+
+    key: str
+    task: int | None
+    bytes: int
+    digest: bytes
+    seconds: float
+    kept: bool
+
+
+class Missed(NamedTuple):
+    """A transfer did not; `peer` is whom it was to come from, empty for the store."""
+
+    key: str
+    task: int | None
+    peer: str
+    why: str
+
+
+class Missing(NamedTuple):
+    """A task found an input gone that was to be in the cache."""
+
+    task: int
+    key: str
+
+
+class Lost(NamedTuple):
+    """The cache lost these by itself."""
+
+    keys: list[str]
+
+
+class Ended(NamedTuple):
+    """An attempt ended: `result` is pickled, or else there is a failure. `inputs` are (source, bytes); `slot_s` is how
+    long it had its slot, `fetch_s` of that waiting for input, `seconds` the function alone."""
+
+    task: int
+    attempt: int
+    result: bytes | None
+    failure: Failure | None
+    seconds: float
+    slot_s: float
+    fetch_s: float
+    inputs: list[tuple[str, int]]
+
+
+class Published(NamedTuple):
+    """The outputs are in the store: (URL, bytes, digest, whether they are in the cache as well)."""
+
+    task: int
+    attempt: int
+    outputs: list[tuple[str, int, bytes, bool]]
+
+
+class Unpublished(NamedTuple):
+    """They could not be written there."""
+
+    task: int
+    attempt: int
+    failure: Failure
+
+
+class Answered(NamedTuple):
+    """To a recall."""
+
+    task: int
+    attempt: int
+    given_back: bool
+
+
+Report = Union[Hello, Arrived, Missed, Missing, Lost, Ended, Published, Unpublished, Answered]
+
+
+class Function(NamedTuple):
+    """A function that tasks will name by its number."""
+
+    number: int
+    pickled: bytes
+
+
+class Run(NamedTuple):
+    """Run this when its inputs are there; those of `coming` are not, and fetches follow."""
+
+    task: int
+    attempt: int
+    function: int
+    payload: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    coming: tuple[str, ...]
+
+
+class Fetch(NamedTuple):
+    """Bring this from a peer or, without one, from the store; keep it, unless it is for one task alone."""
+
+    key: str
+    peer: str
+    digest: bytes | None
+    task: int | None
+
+
+class Evict(NamedTuple):
+    keys: list[str]
+
+
+class Recall(NamedTuple):
+    task: int
+    attempt: int
+
+
+class Publish(NamedTuple):
+    """The attempt counts: its outputs go where they belong."""
+
+    task: int
+    attempt: int
+
+
+class Drop(NamedTuple):
+    """The attempt does not count."""
+
+    task: int
+    attempt: int
+
+
+Order = Union[Function, Run, Fetch, Evict, Recall, Publish, Drop]
+
+
+class Task(NamedTuple):
+    """From the client, which numbers its tasks itself."""
+
+    number: int
+    function: int
+    name: str
+    payload: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Tasks(NamedTuple):
+    """`is_last` of a batch that may be ordered as a whole."""
+
+    tasks: list[Task]
+    is_last: bool
+
+
+class Result(NamedTuple):
+    """To the client."""
+
+    number: int
+    result: bytes
+    attempts: int
+
+
+class Failed(NamedTuple):
+    number: int
+    failure: Failure
+    attempts: int
+
+
+class Event(NamedTuple):
+    """A call of `events.Events`: its method and arguments."""
+
+    kind: str
+    arguments: dict[str, Any]
+
+
+News = Union[Result, Failed, Event]

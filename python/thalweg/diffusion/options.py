@@ -1,0 +1,29 @@
+"""What a run is made with; travels to the scheduler and to every worker. SPDX-License-Identifier: Apache-2.0"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Options:
+    """Rates are bytes a second; of those of the store and of peers the plan measures its own as it goes."""
+
+    cache_bytes: int = 20 * 10**9
+    policy: str = "thalweg"
+    eviction: str = "lru"
+    slots: int | None = None
+    retries: int = 0
+    timeout_s: float | None = None
+    seed: int = 0
+    store_bytes_per_s: float = 1e12
+    peer_bytes_per_s: int | None = None
+    storage_options: dict[str, Any] = field(default_factory=dict)
+    cache_folder: str | None = None
+    # How long a store that fails is asked again before a task fails with it.
+    store_patience_s: float = 60.0
+    run: str = field(default_factory=lambda: secrets.token_hex(8))
+    # Peers serve whoever has it.
+    token: str = field(default_factory=lambda: secrets.token_hex(16))

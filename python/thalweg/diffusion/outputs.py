@@ -1,0 +1,76 @@
+"""What a task writes, on its way to where it belongs: there it appears whole or not at all.
+
+A task writes into a folder of its attempt on the worker. When the attempt is the one that counts, each file goes to a
+draft beside its place and is renamed, or is put in place at once where a store shows nothing before all is there.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import Any
+
+import fsspec
+
+from thalweg.diffusion.arguments import base_name
+
+# Stores that show a file when its last byte is there, and cannot rename or do it by copying.
+_WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "thalweg", "memory"}
+
+
+class OutputMissing(FileNotFoundError):
+    """The task ended well, but did not write one of its outputs."""
+
+
+class Outputs:
+    """The files one attempt writes."""
+
+    def __init__(self, folder: str, urls: tuple[str, ...]) -> None:
+        self.folder = folder
+        self.paths = {url: os.path.join(folder, str(at), base_name(url)) for at, url in enumerate(urls)}
+
+    def prepare(self) -> None:
+        for path in self.paths.values():
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+
+    def check(self) -> None:
+        for url, path in self.paths.items():
+            if not os.path.isfile(path):
+                raise OutputMissing(f"the task ended without writing its output {url} (to {path})")
+
+    def remove(self) -> None:
+        if self.paths:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def put(path: str, url: str, draft_mark: str, storage_options: dict[str, Any]) -> None:
+    """Puts a file in its place; `draft_mark` tells drafts of different attempts apart."""
+    fs, place = fsspec.core.url_to_fs(url, **storage_options)
+    parent = fs._parent(place)
+    if parent:
+        fs.makedirs(parent, exist_ok=True)
+    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
+    if protocols & _WHOLE:
+        fs.put_file(path, place)
+        return
+    draft = f"{parent}/.{base_name(place)}.{draft_mark}"
+    try:
+        fs.put_file(path, draft)
+        if "file" in protocols:
+            os.replace(draft, place)
+        else:
+            _move(fs, draft, place)
+    except BaseException:
+        if fs.exists(draft):
+            fs.rm_file(draft)
+        raise
+
+
+def _move(fs: Any, draft: str, place: str) -> None:
+    try:
+        fs.mv(draft, place)
+    except FileExistsError:
+        # Some (FTP, SFTP) do not replace: then what was there has to go first.
+        fs.rm_file(place)
+        fs.mv(draft, place)

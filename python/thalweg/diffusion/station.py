@@ -1,0 +1,414 @@
+"""A worker's station: brings what tasks need, hands them to whoever runs them, and tells the coordinator what happened.
+
+Orders come in by `receive`, reports go out through `send`; agents, one a slot, `take` a job that has all its input, run
+it and `finish` it. Transfers and pins happen in threads of the station, so that inputs come while others compute.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import collections
+import logging
+import os
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from thalweg.diffusion import outputs
+from thalweg.diffusion.execution import Calling, Outcome
+from thalweg.diffusion.failure import Failure
+from thalweg.diffusion.item import Item
+from thalweg.diffusion.messages import (
+    Answered,
+    Arrived,
+    Drop,
+    Ended,
+    Evict,
+    Fetch,
+    Function,
+    Hello,
+    Lost,
+    Missed,
+    Missing,
+    Order,
+    Publish,
+    Published,
+    Recall,
+    Report,
+    Run,
+    Unpublished,
+)
+from thalweg.diffusion.options import Options
+from thalweg.diffusion.outputs import Outputs
+from thalweg.diffusion.shelf import Arrival, PeerFailed, Shelf
+
+_log = logging.getLogger("thalweg.diffusion")
+
+# Transfers at once, and whatever else has to wait for a disk.
+_TRANSFERS = 4
+_CHORES = 4
+# How often the shelf is asked what it lost by itself.
+_LOSSES_EVERY_S = 0.5
+# Between two questions to a store that fails.
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
+# What no patience helps against.
+_HOPELESS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ValueError, ImportError)
+
+
+class _Shared:
+    """An arrival, and how many jobs use it."""
+
+    def __init__(self, arrival: Arrival) -> None:
+        self.arrival = arrival
+        self.users = 0
+
+
+class Job:
+    """An attempt of a task here."""
+
+    def __init__(self, run: Run, folder: str, now: float) -> None:
+        self.run = run
+        self.outputs = Outputs(os.path.join(folder, f"{run.task}-{run.attempt}"), run.outputs)
+        self.paths: dict[str, str] = {}
+        self.lacking = set(run.inputs)
+        self.pinned: list[str] = []
+        self.shared: list[_Shared] = []
+        self.sources: list[tuple[str, int]] = []
+        self.came = now
+        self.slot_since = now
+        self.begun = 0.0
+
+    def calling(self) -> Calling:
+        return Calling(self.run.function, self.run.payload, self.paths, self.outputs.paths)
+
+
+class Station:
+    """Thread-safe. `send` must not call back."""
+
+    def __init__(self, shelf: Shelf, options: Options, send: Callable[[list[Report]], None], scratch: str) -> None:
+        self.functions: dict[int, bytes] = {}
+        self._shelf = shelf
+        self._options = options
+        self._send = send
+        os.makedirs(scratch, exist_ok=True)
+        self._folder = tempfile.mkdtemp(prefix="tasks-", dir=scratch)
+        self._turn = threading.Condition()
+        self._jobs: dict[int, Job] = {}
+        self._ready: collections.deque[Job] = collections.deque()
+        self._waiting: dict[str, list[Job]] = {}
+        # What tasks wrote, until it is where it belongs.
+        self._written: dict[tuple[int, int], Outputs] = {}
+        self._here: set[str] = set()
+        self._is_closed = False
+        self._asked_losses = 0.0
+        self._transfers = ThreadPoolExecutor(_TRANSFERS, "thalweg-transfer")
+        self._chores = ThreadPoolExecutor(_CHORES, "thalweg-chore")
+
+    def hello(self, slots: int) -> Hello:
+        held = [(one.item.key, one.bytes, one.digest) for one in self._shelf.contents()]
+        self._here.update(key for key, _, _ in held)
+        self._shelf.allow([key for key, _, _ in held])
+        return Hello(slots, self._options.cache_bytes, self._shelf.address, held)
+
+    # What the coordinator says.
+
+    def receive(self, orders: Iterable[Order]) -> None:
+        for order in orders:
+            if isinstance(order, Run):
+                self._accept(order)
+            elif isinstance(order, Fetch):
+                self._submit(self._transfers, self._fetch, order)
+            elif isinstance(order, Evict):
+                self._evict(order.keys)
+            elif isinstance(order, Function):
+                self.functions[order.number] = order.pickled
+            elif isinstance(order, Recall):
+                self._recall(order)
+            elif isinstance(order, Publish):
+                self._submit(self._chores, self._publish, order)
+            elif isinstance(order, Drop):
+                self._drop(order)
+
+    def _submit(self, pool: ThreadPoolExecutor, act: Callable[..., None], *arguments: Any) -> None:
+        try:
+            pool.submit(self._guarded, act, *arguments)
+        except RuntimeError:
+            # Closed meanwhile.
+            pass
+
+    def _guarded(self, act: Callable[..., None], *arguments: Any) -> None:
+        try:
+            act(*arguments)
+        except Exception:
+            if not self._is_closed:
+                _log.exception("a worker's station failed")
+
+    def _accept(self, run: Run) -> None:
+        job = Job(run, self._folder, time.monotonic())
+        with self._turn:
+            self._jobs[run.task] = job
+            pins = []
+            for key in run.inputs:
+                if key in run.coming and key not in self._here:
+                    self._waiting.setdefault(key, []).append(job)
+                else:
+                    pins.append(key)
+            self._ready_if_complete(job)
+        for key in pins:
+            self._submit(self._chores, self._pin, job, key)
+
+    def _pin(self, job: Job, key: str) -> None:
+        path = self._shelf.pin(Item.of_key(key))
+        with self._turn:
+            if path is None:
+                self._here.discard(key)
+                self._waiting.setdefault(key, []).append(job)
+            else:
+                job.pinned.append(key)
+                self._supply(job, key, path, "local", os.path.getsize(path))
+        if path is None:
+            self._report(Missing(job.run.task, key))
+
+    def _supply(self, job: Job, key: str, path: str, source: str, count: int) -> None:
+        """With the turn."""
+        job.paths[key] = path
+        job.lacking.discard(key)
+        job.sources.append((source, count))
+        self._ready_if_complete(job)
+
+    def _ready_if_complete(self, job: Job) -> None:
+        if self._jobs.get(job.run.task) is not job:
+            # Recalled or failed: nobody will take it.
+            self._let_go(job)
+        elif not job.lacking:
+            self._ready.append(job)
+            self._turn.notify()
+
+    def _let_go(self, job: Job) -> None:
+        for key in job.pinned:
+            self._shelf.unpin(Item.of_key(key))
+        for shared in job.shared:
+            shared.users -= 1
+            if shared.users == 0 and not self._is_closed:
+                self._shelf.release(shared.arrival)
+        job.pinned, job.shared = [], []
+
+    def _evict(self, keys: list[str]) -> None:
+        with self._turn:
+            self._here.difference_update(keys)
+        self._submit(self._chores, self._shelf.evict, keys)
+
+    def _recall(self, order: Recall) -> None:
+        with self._turn:
+            job = self._jobs.get(order.task)
+            is_mine = job is not None and job.run.attempt == order.attempt and not job.begun
+            if job is not None and is_mine:
+                self._remove(job)
+        self._report(Answered(order.task, order.attempt, is_mine))
+
+    def _remove(self, job: Job) -> None:
+        """With the turn: an attempt that has not begun."""
+        del self._jobs[job.run.task]
+        if job in self._ready:
+            self._ready.remove(job)
+        for waiting in self._waiting.values():
+            if job in waiting:
+                waiting.remove(job)
+        self._let_go(job)
+
+    # Transfers.
+
+    def _fetch(self, order: Fetch) -> None:
+        begun = time.monotonic()
+        item = Item.of_key(order.key)
+        is_kept = order.task is None
+        try:
+            arrival = self._bring(item, order, is_kept)
+        except PeerFailed as error:
+            self._report(Missed(order.key, order.task, order.peer, str(error)))
+            return
+        except Exception as error:
+            self._fail_all(order, error)
+            return
+        if self._is_closed:
+            self._shelf.release(arrival)
+            return
+        count = arrival.bytes
+        arrived = Arrived(order.key, order.task, count, arrival.digest, time.monotonic() - begun, arrival.kept)
+        with self._turn:
+            if arrival.kept:
+                self._here.add(order.key)
+            jobs = self._awaiting(order)
+            self._share(order.key, arrival, jobs)
+        self._report(arrived)
+
+    def _bring(self, item: Item, order: Fetch, is_kept: bool) -> Arrival:
+        if order.peer:
+            return self._shelf.bring(item, order.peer, keep=is_kept, digest=order.digest, pin=is_kept)
+        pause_s = _FIRST_PAUSE_S
+        deadline = time.monotonic() + self._options.store_patience_s
+        while True:
+            try:
+                return self._shelf.bring(item, "store", keep=is_kept, pin=is_kept)
+            except _HOPELESS:
+                raise
+            except OSError:
+                if self._is_closed or time.monotonic() + pause_s > deadline:
+                    raise
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _awaiting(self, order: Fetch) -> list[Job]:
+        """Takes those out that wait for it."""
+        waiting = self._waiting.get(order.key, [])
+        mine = [job for job in waiting if order.task is None or job.run.task == order.task]
+        rest = [job for job in waiting if job not in mine]
+        if rest:
+            self._waiting[order.key] = rest
+        else:
+            self._waiting.pop(order.key, None)
+        return mine
+
+    def _share(self, key: str, arrival: Arrival, jobs: list[Job]) -> None:
+        """It stays until the last of them has ended."""
+        shared = _Shared(arrival)
+        for job in jobs:
+            shared.users += 1
+            job.shared.append(shared)
+            self._supply(job, key, arrival.path, arrival.source, arrival.bytes)
+        if shared.users == 0:
+            self._shelf.release(arrival)
+
+    def _fail_all(self, order: Fetch, error: Exception) -> None:
+        """The store does not have it: whoever waits for it fails with that."""
+        failure = Failure.of(error)
+        with self._turn:
+            jobs = self._awaiting(order)
+            for job in jobs:
+                self._remove(job)
+        ended: list[Report] = [
+            Ended(job.run.task, job.run.attempt, None, failure, 0.0, 0.0, 0.0, job.sources) for job in jobs
+        ]
+        self._report(*ended, Missed(order.key, order.task, order.peer, failure.line))
+
+    # Running.
+
+    def take(self, timeout_s: float | None = None) -> Job | None:
+        """A job with all its input; nothing when there is none in that time, or no more at all."""
+        since = time.monotonic()
+        with self._turn:
+            self._turn.wait_for(lambda: self._ready or self._is_closed, timeout_s)
+            if self._is_closed or not self._ready:
+                return None
+            job = self._ready.popleft()
+            job.begun = time.monotonic()
+            job.slot_since = max(since, job.came) if job.run.coming else job.begun
+        job.outputs.prepare()
+        return job
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def finish(self, job: Job, outcome: Outcome) -> None:
+        ended = time.monotonic()
+        run = job.run
+        if outcome.failure is None:
+            try:
+                job.outputs.check()
+            except OSError as error:
+                outcome = Outcome(None, Failure.of(error))
+        with self._turn:
+            if self._jobs.get(run.task) is job:
+                del self._jobs[run.task]
+            self._let_go(job)
+            if outcome.failure is None and run.outputs:
+                self._written[(run.task, run.attempt)] = job.outputs
+            else:
+                job.outputs.remove()
+        fetch_s = job.begun - job.slot_since
+        spent = (ended - job.begun, ended - job.slot_since, fetch_s)
+        self._report(Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources))
+
+    def _publish(self, order: Publish) -> None:
+        """The attempt counts: its outputs go where they belong, and into the cache."""
+        with self._turn:
+            written = self._written.pop((order.task, order.attempt), None)
+        if written is None:
+            return
+        try:
+            published = [self._put(url, path, order) for url, path in written.paths.items()]
+        except Exception as error:
+            self._report(Unpublished(order.task, order.attempt, Failure.of(error)))
+        else:
+            self._report(Published(order.task, order.attempt, published))
+        finally:
+            written.remove()
+
+    def _put(self, url: str, path: str, order: Publish) -> tuple[str, int, bytes, bool]:
+        count = os.path.getsize(path)
+        mark = f"{self._options.run}-{order.task}-{order.attempt}"
+        self._patiently(lambda: outputs.put(path, url, mark, self._options.storage_options))
+        if count > self._options.cache_bytes:
+            return url, count, b"", False
+        item = Item(url)
+        self._shelf.evict([item.key])
+        held = self._shelf.adopt(item, path)
+        if held is None:
+            return url, count, b"", False
+        with self._turn:
+            self._here.add(item.key)
+        return url, count, held.digest, True
+
+    def _patiently(self, act: Callable[[], None]) -> None:
+        pause_s = _FIRST_PAUSE_S
+        deadline = time.monotonic() + self._options.store_patience_s
+        while True:
+            try:
+                return act()
+            except _HOPELESS:
+                raise
+            except OSError:
+                if self._is_closed or time.monotonic() + pause_s > deadline:
+                    raise
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _drop(self, order: Drop) -> None:
+        with self._turn:
+            written = self._written.pop((order.task, order.attempt), None)
+        if written is not None:
+            self._submit(self._chores, written.remove)
+
+    def _report(self, *reports: Report) -> None:
+        if self._is_closed:
+            return
+        lost = self._lost()
+        if lost:
+            with self._turn:
+                self._here.difference_update(lost)
+            self._send([Lost(lost), *reports])
+        else:
+            self._send(list(reports))
+
+    def _lost(self) -> list[str]:
+        now = time.monotonic()
+        if now < self._asked_losses + _LOSSES_EVERY_S:
+            return []
+        self._asked_losses = now
+        return self._shelf.lost()
+
+    def close(self) -> None:
+        """Agents that wait get nothing; what is under way ends by itself."""
+        with self._turn:
+            self._is_closed = True
+            self._turn.notify_all()
+        self._transfers.shutdown(wait=False, cancel_futures=True)
+        self._chores.shutdown(wait=False, cancel_futures=True)
+        self._shelf.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
