@@ -282,10 +282,13 @@ class Station:
     def _share(self, key: str, arrival: Arrival, jobs: list[Job]) -> None:
         """It stays until the last of them has ended."""
         shared = _Shared(arrival)
+        source = arrival.source
         for job in jobs:
             shared.users += 1
             job.shared.append(shared)
-            self._supply(job, key, arrival.path, arrival.source, arrival.bytes)
+            self._supply(job, key, arrival.path, source, arrival.bytes)
+            # It came once: the others found it here.
+            source = "local"
         if shared.users == 0:
             self._shelf.release(arrival)
 
