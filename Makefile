@@ -76,15 +76,17 @@ bench-diffusion:
 	@./install bench-diffusion
 	bench/diffusion/run $(BENCH_DIFFUSION)
 
-# cargo-fuzz asks for a nightly compiler; RUSTC_BOOTSTRAP gives the stable one what it needs. Seeds are the golden files;
-# what is found beyond them stays in fuzz/corpus, and what makes a target fail in fuzz/artifacts.
+# cargo-fuzz asks for a nightly compiler; RUSTC_BOOTSTRAP gives the stable one what it needs. Where cargo-fuzz is missing it
+# is built once, next to the targets. Seeds are the golden files; what is found beyond them stays in fuzz/corpus, and what
+# makes a target fail in fuzz/artifacts.
 fuzz:
 	@./install build fuzz
-	command -v cargo-fuzz >/dev/null || { echo "make fuzz needs cargo-fuzz: cargo install --locked cargo-fuzz" >&2; exit 1; }
+	export PATH=$$PATH:$(CARGO_TARGET_DIR)/tools/bin
+	command -v cargo-fuzz >/dev/null || cargo install --locked --quiet --root $(CARGO_TARGET_DIR)/tools cargo-fuzz
 	for path in fuzz/fuzz_targets/*.rs; do
 	    target=$$(basename "$$path" .rs)
 	    mkdir -p "fuzz/corpus/$$target"
-	    RUSTC_BOOTSTRAP=1 cargo fuzz run "$$target" "fuzz/corpus/$$target" testdata/v0 testdata/rpc -- \
+	    RUSTC_BOOTSTRAP=1 cargo fuzz run "$$target" "fuzz/corpus/$$target" testdata/v0 testdata/rpc testdata/http -- \
 	        -max_total_time=$(FUZZ_SECONDS) -malloc_limit_mb=128 -rss_limit_mb=1024
 	done
 

@@ -363,8 +363,8 @@ def frames():
     read = 0
     for path in sorted((FOLDER / "frames").iterdir()):
         data = path.read_bytes()
-        magic, version, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
-        assert magic == b"TWGF" and version == 0 and zero == 0 and len(data) == 32 + body + payload, path
+        magic, protocol, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
+        assert magic == b"TWGF" and protocol == 1 and zero == 0 and len(data) == 32 + body + payload, path
         assert path.name.startswith(f"{kind:04x}-") and (request == 0) == (kind == 0x8047), path
         if kind in BODIES:
             fields = Fields(data[32 : 32 + body])

@@ -41,25 +41,29 @@ def _run_inside():
     # Ctrl-C reaches the inner process too, which then cleans up; this one waits for it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     inner = subprocess.Popen(command, env=os.environ | {INSIDE: "1"}, preexec_fn=_restore_interrupt)
-    signal.signal(signal.SIGTERM, lambda *_: inner.kill())
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda *_: inner.kill())
     try:
         return inner.wait()
     finally:
         inner.kill()
+        # First: what a file system has still to write would take its time.
+        clear_throttles(ours_too=True)
         _wait_for_devices()
-        clear_throttles()
+        clear_throttles(ours_too=True)
 
 
 def _wait_for_devices():
     """The kernel takes a killed namespace's mounts, and with them the loop devices, down behind our back."""
     deadline = time.monotonic() + 5
-    while time.monotonic() < deadline and any(map(_is_ours, Path("/sys/block").glob("loop*/loop/backing_file"))):
+    while time.monotonic() < deadline and any(map(_is_ours, Path("/sys/block").glob("loop*"))):
         time.sleep(0.05)
 
 
-def _is_ours(backing_file):
+def _is_ours(block):
+    """Seen from outside the namespace, the path of its image begins at the root of our /run."""
     try:
-        return str(SCRATCH) in backing_file.read_text()
+        return f"/{SCRATCH.name}/" in (block / "loop" / "backing_file").read_text()
     except OSError:
         return False
 
@@ -74,12 +78,13 @@ def throttle(device, bytes_per_s):
     _write_throttles(number, bytes_per_s)
 
 
-def clear_throttles():
-    """Of loop devices that are not in use any more."""
+def clear_throttles(ours_too=False):
+    """Of loop devices that are not in use any more, or whose images are ours."""
     for line in (BLKIO / "blkio.throttle.write_bps_device").read_text().splitlines():
         number = line.split()[0]
         major, minor = map(int, number.split(":"))
-        if major == LOOP_MAJOR and not Path(f"/sys/block/loop{minor}/loop").exists():
+        block = Path(f"/sys/block/loop{minor}")
+        if major == LOOP_MAJOR and (not (block / "loop").exists() or (ours_too and _is_ours(block))):
             _write_throttles(number, 0)
 
 

@@ -1,14 +1,17 @@
 """A gate before NFS-Ganesha, and libnfs as its client: both as distributed, in a network of the test's own."""
 
 import subprocess
+import time
 
 from stage import processes
 from stage.gate import Gate
+from stage.link import Link
 from stage.namespace import Namespace
 from stage.registry import check, test
 
 NFS_PORT, MOUNT_PORT, GATE_PORT = 2049, 2050, 3049
 HEAVY, LIGHT = 1001, 1002
+RATE_BYTES_PER_S = 12_000_000
 
 GANESHA = """
 NFS_CORE_PARAM {{ Protocols = 3; Bind_addr = 127.0.0.1; NFS_Port = {nfs}; MNT_Port = {mount};
@@ -21,7 +24,7 @@ GATE = f"""
 [[listen]]
 protocol = "nfs"
 address = "127.0.0.1:{GATE_PORT}"
-upstream = "127.0.0.1:{NFS_PORT}"
+upstream = "UPSTREAM"
 max_transfer = "128 KiB"
 [[application]]
 name = "heavy"
@@ -61,10 +64,13 @@ class Server:
         return f"nfs://127.0.0.1{self.folder}/{name}?version=3&nfsport={port}&mountport={MOUNT_PORT}&uid={uid}&gid=100"
 
 
-def stand(scene):
+def stand(scene, bytes_per_second=None):
     namespace = Namespace(scene)
     server = Server(scene, namespace)
-    gate = Gate(scene, [GATE_PORT], GATE, start=namespace.start)
+    upstream = f"127.0.0.1:{NFS_PORT}"
+    if bytes_per_second:
+        upstream = Link(scene, upstream, bytes_per_second, namespace).address
+    gate = Gate(scene, [GATE_PORT], GATE.replace("UPSTREAM", upstream), start=namespace.start)
     return namespace, server, gate
 
 
@@ -105,3 +111,54 @@ def an_nfs_server_and_a_gate_are_killed_and_new_ones_serve(scene):
     check(got(namespace, server, "before") == source.read_bytes(), "the file is not there after the gate's end")
     put(namespace, server, source, "after")
     check((server.folder / "after").read_bytes() == source.read_bytes(), "what was written is not there")
+
+
+class Writers:
+    """An application: one file each, written at once by programs of one user, each with one call outstanding."""
+
+    COUNT = 12
+
+    def __init__(self, namespace, server, source, uid):
+        self.folder = server.folder / str(uid)
+        self.folder.mkdir()
+        self.folder.chmod(0o777)
+        urls = (server.url(f"{uid}/{number}", uid) for number in range(self.COUNT))
+        self.processes = [namespace.start(["nfs-cp", source, url]) for url in urls]
+
+    def written_bytes(self):
+        return sum(path.stat().st_size for path in self.folder.iterdir())
+
+    def are_running(self):
+        check(all(process.poll() is None for process in self.processes), "a client has ended")
+
+    def stop(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+def rates(writers, seconds):
+    before = [each.written_bytes() for each in writers]
+    time.sleep(seconds)
+    return [(each.written_bytes() - was) / seconds for each, was in zip(writers, before)]
+
+
+@test(seconds=120)
+def two_users_share_a_slow_nfs_server_four_to_one_and_one_alone_has_it_all(scene):
+    namespace, server, gate = stand(scene, RATE_BYTES_PER_S)
+    source = scene.folder / "source"
+    with open(source, "wb") as file:
+        file.truncate(64 << 20)
+    heavy, light = (Writers(namespace, server, source, uid) for uid in (HEAVY, LIGHT))
+    time.sleep(3)
+    got = rates([heavy, light], seconds=12)
+    ratio = got[0] / max(1, got[1])
+    scene.say(f"heavy {got[0] / 1e6:.1f} MB/s, light {got[1] / 1e6:.1f} MB/s, {ratio:.2f}:1")
+    heavy.are_running()
+    check(3.4 < ratio < 4.6, f"{ratio:.2f}:1 instead of 4:1")
+    check(sum(got) > 0.85 * RATE_BYTES_PER_S, f"both together have {sum(got) / 1e6:.1f} MB/s of the server's")
+    heavy.stop()
+    scene.until(lambda: rates([light], 2)[0] > 0.85 * RATE_BYTES_PER_S, "the other to have it all alone", seconds=15)
+    light.are_running()
+    light.stop()
+    gate.is_running()

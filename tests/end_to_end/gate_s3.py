@@ -3,7 +3,7 @@
 import urllib.request
 
 from stage.gate import Gate
-from stage.paced import Paced
+from stage.link import Link
 from stage.registry import check, test
 from stage.versitygw import Client, Server, free_port
 
@@ -98,7 +98,7 @@ def a_server_that_comes_back_and_a_gate_that_is_killed_cost_no_object(scene):
 @test(seconds=120)
 def two_access_keys_share_a_slow_server_four_to_one(scene):
     server, port = Server(scene), free_port()
-    slow = Paced(scene, ("127.0.0.1", server.port), 12e6)
+    slow = Link(scene, f"127.0.0.1:{server.port}", bytes_per_second=12e6)
     gate = Gate(scene, [port], GATE.format(port=port, upstream=slow.port))
     source = scene.new_folder("source")
     for number in range(80):

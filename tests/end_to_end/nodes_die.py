@@ -83,7 +83,7 @@ def the_node_dies_while_files_close_at_received(scene, mpi):
 @test(each=MPIS, seconds=90)
 def connections_break_at_random_moments(scene, mpi):
     store = Store(scene)
-    link = Link(scene, store.start_node())
+    link = Link(scene, store.start_node().address)
     steps = Steps(scene, mpi, "steps", STEPS, pause_ms=50, stay_ms=STAY_MS)
     job = scene.start(store.run_command(steps.command, [link]))
     scene.until(lambda: steps.journal().opened, "the file's opening")

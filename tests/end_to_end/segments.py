@@ -17,7 +17,7 @@ EQUAL_BYTES = 1 << 20
 @test(each=MPIS)
 def interleaved_pieces_of_4_ranks_over_2_nodes_become_whole_segments(scene, mpi):
     store = Store(scene)
-    links = [Link(scene, store.start_node()), Link(scene, store.start_node())]
+    links = [Link(scene, store.start_node().address), Link(scene, store.start_node().address)]
     command = launch(mpi, RANKS, door_program(mpi, "interleaved"), "SD:/test-")
     printed = store.run(command, links, variables=STRIPES)
     check(" No Errors" in printed, "the program did not read back what it wrote")
@@ -63,7 +63,7 @@ def equal_data_of_16_ranks_is_stored_once(scene, which):
 def equal_data_of_16_ranks_travels_once_when_clients_reduce(scene, mpi):
     """Counted on the link are all bytes to the node: names and all that the protocol costs are in it."""
     store = Store(scene)
-    link = Link(scene, store.start_node())
+    link = Link(scene, store.start_node().address)
     write_equal_data(scene, store, mpi, link, ["--reduce", "client"])
     scene.say(f"{link.sent_bytes} bytes went to the node, {link.received_bytes} came back")
     check(link.sent_bytes <= 1.05 * EQUAL_BYTES, f"{link.sent_bytes} bytes went, one copy is {EQUAL_BYTES}")

@@ -3,6 +3,9 @@
 Its processes are started through nsenter, so the namespaces live as long as the one that holds them sleeps.
 """
 
+import ctypes
+import os
+
 SETTING_UP = """
 ip link set lo up
 ip link add near type veth peer name far
@@ -14,6 +17,10 @@ mkdir -p /run/rpcbind /run/ganesha
 echo ready
 exec sleep infinity
 """
+
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000
 
 
 class Namespace:
@@ -33,6 +40,12 @@ class Namespace:
 
     def run(self, command, **settings):
         return self.scene.run(self.words(command), **settings)
+
+    def enter_network(self):
+        """Moves the calling thread there, for good."""
+        with open(f"/proc/{self.holder.pid}/ns/net", "rb") as file:
+            if LIBC.setns(file.fileno(), CLONE_NEWNET) != 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
     def answers(self, port):
         """Whether somebody listens there."""

@@ -3,10 +3,14 @@
 //! A fixed header, then a body of structured fields, then a payload of bulk bytes. Requests and replies
 //! share the request number; a reply may come in any order.
 
-use crate::{Reader, Result, Writer, checksum, corrupt};
+use crate::{Error, Reader, Result, Writer, checksum, corrupt};
 
 pub const FRAME_HEADER_BYTES: usize = 32;
 pub const FRAME_MAGIC: [u8; 4] = *b"TWGF";
+/// What both ends of a connection must have the same: it goes up with every change to this header or to any message.
+pub const PROTOCOL: u8 = 1;
+/// How much of what a stranger says is told.
+const SAYING_BYTES: usize = 24;
 /// Limits a receiver may rely on before it allocates.
 pub const MAX_BODY_BYTES: u32 = 64 << 20;
 pub const MAX_PAYLOAD_BYTES: u32 = 80 << 20;
@@ -53,18 +57,29 @@ impl FrameHeader {
 
     pub fn encode(&self) -> [u8; FRAME_HEADER_BYTES] {
         let mut to = Writer::new();
-        to.put(&FRAME_MAGIC).u8(0).u8(0).u16(self.kind).u64(self.request);
+        to.put(&FRAME_MAGIC).u8(PROTOCOL).u8(0).u16(self.kind).u64(self.request);
         to.u32(self.body_bytes).u32(self.payload_bytes).u64(self.checksum);
         to.finish().try_into().expect("the layout has its stated size")
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<Self> {
-        let mut from = Reader::new("frame header", bytes);
-        if from.array::<4>()? != FRAME_MAGIC {
-            return corrupt("frame header", "the magic bytes are not there: this is not a thalweg peer");
+    /// Whether a frame may begin with these bytes, of which there may be any number: a peer of another release, or one
+    /// that is no peer, is told by its first words, whatever it says next.
+    pub fn check_start(start: &[u8]) -> Result<()> {
+        let magic = &start[..start.len().min(FRAME_MAGIC.len())];
+        if *magic != FRAME_MAGIC[..magic.len()] {
+            let says = start[..start.len().min(SAYING_BYTES)].escape_ascii().to_string();
+            return Err(Error::Stranger { says });
         }
-        let (version, _) = (from.u8()?, from.u8()?);
-        crate::check_version("frame header", version as u16)?;
+        match start.get(FRAME_MAGIC.len()) {
+            Some(found) if *found != PROTOCOL => Err(Error::OtherProtocol { found: *found }),
+            _ => Ok(()),
+        }
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        Self::check_start(bytes)?;
+        let mut from = Reader::new("frame header", bytes);
+        let (_magic, _protocol, _reserved) = (from.array::<4>()?, from.u8()?, from.u8()?);
         let header = FrameHeader {
             kind: from.u16()?,
             request: from.u64()?,
@@ -93,6 +108,24 @@ mod tests {
         let mut large = header;
         large.payload_bytes = u32::MAX;
         assert!(FrameHeader::decode(&large.encode()).is_err());
+    }
+
+    #[test]
+    fn the_first_bytes_tell_who_speaks() {
+        let whole = FrameHeader::new(5, 77, b"", b"").encode();
+        (0..=whole.len()).for_each(|end| FrameHeader::check_start(&whole[..end]).unwrap());
+        for found in (0..=u8::MAX).filter(|found| *found != PROTOCOL) {
+            let mut other = whole;
+            other[4] = found;
+            assert!(FrameHeader::check_start(&other[..4]).is_ok());
+            let error = FrameHeader::check_start(&other[..5]).unwrap_err();
+            let older = if found < PROTOCOL { "the peer is the older" } else { "this program is the older" };
+            assert!(error == Error::OtherProtocol { found } && error.to_string().contains(older), "{error}");
+            assert_eq!(FrameHeader::decode(&other), Err(error));
+        }
+        let error = FrameHeader::check_start(b"HTTP/1.1 400 Bad Request\r\n").unwrap_err();
+        assert!(error.to_string().contains("\"HTTP/1.1 400 Bad Request\""), "{error}");
+        assert!(FrameHeader::check_start(b"T").is_ok() && FrameHeader::check_start(b"TH").is_err());
     }
 
     #[test]

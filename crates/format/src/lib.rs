@@ -23,7 +23,7 @@ pub use container::{
     ContainerHeader, LABEL_BYTES, Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, PartEntry, PartHeader,
     SEGMENT_ENTRY_BYTES, SegmentEntry,
 };
-pub use frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
+pub use frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES, PROTOCOL};
 pub use id::{ContainerId, FileId, Fingerprint, Place, SessionId, StoreId};
 pub use manifest::{ENTRY_BYTES, Entry, EntryKind, PAGE_HEADER_BYTES, Page, Root, Run, page_digest, run_digest};
 pub use path::StorePath;
@@ -48,9 +48,19 @@ pub enum Error {
     /// Written by a newer Thalweg.
     #[error("{what}: format version {found} is newer than this program knows ({known}); use a newer thalweg")]
     TooNew { what: &'static str, found: u16, known: u16 },
+    /// A peer of another release: neither end understands what the other says after this.
+    #[error("the peer speaks protocol {found} and this program {PROTOCOL}: {} is the older, update it", older(*found))]
+    OtherProtocol { found: u8 },
+    /// A peer that is something else altogether.
+    #[error("this is no thalweg peer, it says \"{says}\"; check the address")]
+    Stranger { says: String },
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
+
+fn older(found: u8) -> &'static str {
+    if found < PROTOCOL { "the peer" } else { "this program" }
+}
 
 pub(crate) fn corrupt<T>(what: &'static str, why: impl Into<String>) -> Result<T> {
     Err(Error::Corrupt { what, why: why.into() })

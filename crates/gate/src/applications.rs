@@ -36,6 +36,8 @@ pub struct Counters {
     /// Bytes of bodies and calls from clients to servers, and back.
     pub up_bytes: Cell<u64>,
     pub down_bytes: Cell<u64>,
+    /// Bytes of service counted against its share.
+    pub charged_bytes: Cell<u64>,
     /// Operations begun.
     pub requests: Cell<u64>,
     /// Turns that are waited for now.

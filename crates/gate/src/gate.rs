@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use policy::fairness::Settings;
 
@@ -31,8 +31,8 @@ pub(crate) struct Gate {
 struct State {
     settings: Settings,
     operation_bytes: u64,
-    /// By upstream, as the file names it. Those of servers that a reload took out end with the gate.
-    shares: HashMap<String, Rc<Shares>>,
+    /// By upstream, as the file names it. Those of servers that a reload took out end with their last connection.
+    shares: HashMap<String, Weak<Shares>>,
     listeners: Vec<Listener>,
 }
 
@@ -68,9 +68,9 @@ impl Gate {
         let mut state = self.state.borrow_mut();
         state.settings = config.settings.clone();
         state.operation_bytes = config.operation_bytes;
-        let shares: Vec<_> = state.shares.values().cloned().collect();
+        state.shares.retain(|_, shares| shares.strong_count() > 0);
         drop(state);
-        shares.iter().for_each(|shares| shares.apply(&config.settings, config.operation_bytes));
+        self.all_shares().iter().for_each(|shares| shares.apply(&config.settings, config.operation_bytes));
         self.observe(config, bound, door);
         Ok(())
     }
@@ -80,7 +80,7 @@ impl Gate {
         let shares = self.all_shares();
         let names: Vec<Rc<str>> = self.applications.all().iter().map(|one| one.name().clone()).collect();
         self.exchanging.serve(config.exchange.as_ref(), bound, &shares, &names);
-        self.metrics.serve(door, shares);
+        self.metrics.serve(door, &shares);
     }
 
     /// Where the gate listens, in the order of the file.
@@ -88,9 +88,9 @@ impl Gate {
         self.state.borrow().listeners.iter().map(Listener::address).collect()
     }
 
-    /// One for each server, shared by the listeners before it.
+    /// One for each server in use, shared by the listeners before it.
     pub fn all_shares(&self) -> Vec<Rc<Shares>> {
-        self.state.borrow().shares.values().cloned().collect()
+        self.state.borrow().shares.values().filter_map(Weak::upgrade).collect()
     }
 
     /// Opens what is new first, so that a failure leaves all as it was; then lets go of what the file no longer has.
@@ -130,7 +130,11 @@ impl Gate {
     fn shares_of(&self, server: &str) -> Rc<Shares> {
         let mut state = self.state.borrow_mut();
         let State { settings, operation_bytes, shares, .. } = &mut *state;
-        let make = || Shares::new(server, self.applications.clone(), settings, *operation_bytes, self.clock.clone());
-        shares.entry(server.to_owned()).or_insert_with(make).clone()
+        if let Some(known) = shares.get(server).and_then(Weak::upgrade) {
+            return known;
+        }
+        let made = Shares::new(server, self.applications.clone(), settings, *operation_bytes, self.clock.clone());
+        shares.insert(server.to_owned(), Rc::downgrade(&made));
+        made
     }
 }

@@ -16,7 +16,7 @@ mod window;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
@@ -45,7 +45,7 @@ pub(crate) struct Metrics {
     began: Instant,
     applications: Rc<Applications>,
     link: Rc<Link>,
-    shares: RefCell<Vec<Rc<Shares>>>,
+    shares: RefCell<Vec<Weak<Shares>>>,
     live: RefCell<Window>,
     minute: RefCell<Window>,
     served: RefCell<Option<Served>>,
@@ -100,8 +100,8 @@ impl Metrics {
     }
 
     /// Watches these servers, and shows what is behind this door. Must be called within a `LocalSet`.
-    pub fn serve(self: &Rc<Self>, door: Door, shares: Vec<Rc<Shares>>) {
-        *self.shares.borrow_mut() = shares;
+    pub fn serve(self: &Rc<Self>, door: Door, shares: &[Rc<Shares>]) {
+        *self.shares.borrow_mut() = shares.iter().map(Rc::downgrade).collect();
         if !self.is_recording.replace(true) {
             spawn_local(self.clone().record_for_ever());
         }
@@ -156,11 +156,10 @@ impl Metrics {
     }
 
     fn readings(&self) -> Vec<(Rc<str>, Reading)> {
-        let charged = self.charged();
         let read = |application: &Rc<Application>| {
             let counters = &application.counters;
             let reading = Reading {
-                charged_bytes: charged.get(application.name()).copied().unwrap_or(0),
+                charged_bytes: counters.charged_bytes.get(),
                 up_bytes: counters.up_bytes.get(),
                 down_bytes: counters.down_bytes.get(),
                 requests: counters.requests.get(),
@@ -171,28 +170,22 @@ impl Metrics {
         self.applications.all().iter().map(read).collect()
     }
 
-    /// At all servers together.
-    fn charged(&self) -> HashMap<Rc<str>, u64> {
-        let mut charged = HashMap::new();
-        for (name, bytes) in self.shares.borrow().iter().flat_map(|shares| shares.charged()) {
-            *charged.entry(name).or_default() += bytes;
-        }
-        charged
+    /// Of the servers that somebody can use.
+    fn shares(&self) -> Vec<Rc<Shares>> {
+        self.shares.borrow().iter().filter_map(Weak::upgrade).collect()
     }
 
     fn status(&self, window: &Window) -> Status {
-        let charged = self.charged();
         let mut late: HashMap<Rc<str>, u64> = HashMap::new();
-        for (name, count, _) in self.shares.borrow().iter().flat_map(|shares| shares.late()) {
+        for (name, count, _) in self.shares().iter().flat_map(|shares| shares.late()) {
             *late.entry(name).or_default() += count;
         }
         let show = |application: &Rc<Application>| {
-            let count = |counts: &HashMap<Rc<str>, u64>| counts.get(application.name()).copied().unwrap_or(0);
-            self.application_status(application, count(&charged), count(&late))
+            self.application_status(application, late.get(application.name()).copied().unwrap_or(0))
         };
         let mut applications: Vec<ApplicationStatus> = self.applications.all().iter().map(show).collect();
         share_out(&mut applications, window);
-        let mut servers: Vec<ServerStatus> = self.shares.borrow().iter().map(|shares| server_status(shares)).collect();
+        let mut servers: Vec<ServerStatus> = self.shares().iter().map(|shares| server_status(shares)).collect();
         servers.sort_by(|a, b| a.name.cmp(&b.name));
         Status {
             up: self.began.elapsed(),
@@ -204,7 +197,7 @@ impl Metrics {
         }
     }
 
-    fn application_status(&self, application: &Application, charged_bytes: u64, late: u64) -> ApplicationStatus {
+    fn application_status(&self, application: &Application, late: u64) -> ApplicationStatus {
         let counters = &application.counters;
         let group = application.group();
         ApplicationStatus {
@@ -213,7 +206,7 @@ impl Metrics {
             group: group.map(|group| (group.clone(), self.applications.group_weight(&group))),
             up_bytes: counters.up_bytes.get(),
             down_bytes: counters.down_bytes.get(),
-            charged_bytes,
+            charged_bytes: counters.charged_bytes.get(),
             requests: counters.requests.get(),
             queued: counters.queued.get(),
             in_service: counters.in_service.get(),

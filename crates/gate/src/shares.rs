@@ -2,14 +2,15 @@
 //!
 //! Somebody with bytes to move opens a [`Stream`] of an application, awaits a [`Turn`] for some of them, moves them and
 //! completes the turn. Turns are counted in bytes of service. Nodes of the weighted tree are made on demand; those of
-//! applications that had no stream for a minute are removed.
+//! applications that had no stream for a minute are removed. The shares themselves live as long as somebody can use the
+//! server: a listener, or a connection that outlives its listener.
 
 mod ticket;
 mod tree;
 mod turn;
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use policy::fairness::{Next, Request, Scheduler, Settings, Time, scheduler};
@@ -36,7 +37,7 @@ pub struct Shares {
     operation_bytes: Cell<u64>,
     state: RefCell<State>,
     /// Something was completed or given back: others may have their turn.
-    changed: Notify,
+    changed: Rc<Notify>,
     /// The mean time from a turn's start to its completion, in nanoseconds.
     service_ns: Cell<u64>,
 }
@@ -49,7 +50,7 @@ struct State {
 }
 
 impl Shares {
-    /// Must be called within a `LocalSet`: shares have tasks, which end with it.
+    /// Must be called within a `LocalSet`: shares have tasks, which end with them.
     pub fn new(
         server: &str,
         applications: Rc<Applications>,
@@ -68,11 +69,15 @@ impl Shares {
             clock,
             operation_bytes: Cell::new(operation_bytes),
             state: RefCell::new(state),
-            changed: Notify::new(),
+            changed: Rc::default(),
             service_ns: Cell::new(0),
         });
-        tokio::task::spawn_local(dispatch_for_ever(shares.clone()));
-        tokio::task::spawn_local(sweep_for_ever(shares.clone()));
+        tokio::task::spawn_local(dispatch_while_used(
+            Rc::downgrade(&shares),
+            shares.changed.clone(),
+            shares.clock.clone(),
+        ));
+        tokio::task::spawn_local(sweep_while_used(Rc::downgrade(&shares)));
         shares
     }
 
@@ -159,6 +164,13 @@ impl Shares {
     }
 }
 
+impl Drop for Shares {
+    fn drop(&mut self) {
+        // The task that dispatches learns it.
+        self.changed.notify_one();
+    }
+}
+
 impl State {
     /// Another scheduler: what waits is queued again in the order it came, what is in service no longer counts:
     /// schedulers ignore the completion of what they do not know.
@@ -176,21 +188,22 @@ impl State {
 
 /// Completions are dispatched by this task, not where they happen: whoever completed a turn has mostly the next one to
 /// ask for, and only then can the scheduler compare.
-async fn dispatch_for_ever(shares: Rc<Shares>) {
-    loop {
-        match shares.dispatch() {
-            None => shares.changed.notified().await,
+async fn dispatch_while_used(shares: Weak<Shares>, changed: Rc<Notify>, clock: Rc<Clock>) {
+    while let Some(next) = shares.upgrade().map(|shares| shares.dispatch()) {
+        match next {
+            None => changed.notified().await,
             Some(until) => tokio::select! {
-                () = shares.changed.notified() => {}
-                () = shares.clock.sleep_until(until) => {}
+                () = changed.notified() => {}
+                () = clock.sleep_until(until) => {}
             },
         }
     }
 }
 
-async fn sweep_for_ever(shares: Rc<Shares>) {
+async fn sweep_while_used(shares: Weak<Shares>) {
     loop {
         tokio::time::sleep(SWEEP).await;
+        let Some(shares) = shares.upgrade() else { return };
         let now = shares.clock.now();
         let mut state = shares.state.borrow_mut();
         let State { scheduler, tree, .. } = &mut *state;

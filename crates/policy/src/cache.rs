@@ -8,7 +8,9 @@ mod eviction;
 mod holders;
 mod index;
 mod items;
+mod note;
 mod order;
+mod prefetch;
 #[cfg(test)]
 mod tests;
 

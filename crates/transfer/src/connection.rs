@@ -89,13 +89,9 @@ impl Connection {
 
     /// The next frame, or none when the peer closed the connection between two. Call it from one thread at a time.
     pub fn receive(&self) -> Result<Option<Frame>> {
-        let header = self.take(FRAME_HEADER_BYTES, "a frame's header")?;
-        if header.is_empty() {
-            return Ok(None);
-        }
-        let header = FrameHeader::decode(&header).map_err(|source| self.damaged(source))?;
-        let body = self.take_all(header.body_bytes as usize, "a frame's body")?;
-        let payload = self.take_all(header.payload_bytes as usize, "a frame's payload")?;
+        let Some(header) = self.receive_header()? else { return Ok(None) };
+        let body = self.take(header.body_bytes as usize, "a frame's body")?;
+        let payload = self.take(header.payload_bytes as usize, "a frame's payload")?;
         header.check(&body, &payload).map_err(|source| self.damaged(source))?;
         Ok(Some(Frame { header, body, payload }))
     }
@@ -135,21 +131,31 @@ impl Connection {
         Ok(())
     }
 
-    /// `count` bytes, or nothing at all when the peer closed before the first.
+    /// None when the peer closed before its first byte. Looks at what there is as it comes: a stranger may say less than
+    /// a header and then wait.
+    fn receive_header(&self) -> Result<Option<FrameHeader>> {
+        const WHAT: &str = "a frame's header";
+        let mut header = [0; FRAME_HEADER_BYTES];
+        let mut held = 0;
+        while held < header.len() {
+            match (&self.stream).read(&mut header[held..]) {
+                Ok(0) if held == 0 => return Ok(None),
+                Ok(0) => return Err(self.cut_short(WHAT, held, header.len())),
+                Ok(count) => held += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.broken(&format!("waiting for {WHAT}"), error)),
+            }
+            FrameHeader::check_start(&header[..held]).map_err(|source| self.damaged(source))?;
+        }
+        FrameHeader::decode(&header).map(Some).map_err(|source| self.damaged(source))
+    }
+
     fn take(&self, count: usize, what: &str) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count);
         let taken = (&self.stream).take(count as u64).read_to_end(&mut bytes);
         taken.map_err(|error| self.broken(&format!("waiting for {what}"), error))?;
-        if !bytes.is_empty() && bytes.len() < count {
-            return Err(self.cut_short(what, bytes.len(), count));
-        }
-        Ok(bytes)
-    }
-
-    fn take_all(&self, count: usize, what: &str) -> Result<Vec<u8>> {
-        let bytes = self.take(count, what)?;
         if bytes.len() < count {
-            return Err(self.cut_short(what, 0, count));
+            return Err(self.cut_short(what, bytes.len(), count));
         }
         Ok(bytes)
     }

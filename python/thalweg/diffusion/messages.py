@@ -25,7 +25,7 @@ class Arrived(NamedTuple):
 
     key: str
     task: int | None
-    bytes: int
+    size: int
     digest: bytes
     seconds: float
     kept: bool

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::convert::Infallible;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use tokio::net::UdpSocket;
 use tokio::task::{JoinHandle, spawn_local};
@@ -65,7 +65,10 @@ impl Exchanging {
     /// Exchanges so from now on. Must be called within a `LocalSet`.
     pub fn serve(&self, config: Option<&config::Exchange>, bound: Bound, shares: &[Rc<Shares>], names: &[Rc<str>]) {
         self.stop();
-        let server = |shares: &Rc<Shares>| (shares.server().into(), shares.clone() as Rc<dyn Server>);
+        let server = |shares: &Rc<Shares>| {
+            let weak: Weak<Shares> = Rc::downgrade(shares);
+            (shares.server().into(), weak as Weak<dyn Server>)
+        };
         let servers: Servers = shares.iter().map(server).collect();
         self.link.serve(servers, names);
         let link = self.link.clone();

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::net::UdpSocket;
@@ -29,8 +29,8 @@ pub trait Server {
     fn served_elsewhere(&self, application: &str, bytes: u64);
 }
 
-/// By name: the address of the upstream server.
-pub type Servers = Vec<(Rc<str>, Rc<dyn Server>)>;
+/// By name: the address of the upstream server. One that is gone is left out.
+pub type Servers = Vec<(Rc<str>, Weak<dyn Server>)>;
 
 /// How to speak with the other gates.
 #[derive(Clone, Debug)]
@@ -111,8 +111,8 @@ impl Link {
 
     /// Packets to be sent.
     fn tick(&self) -> Vec<Vec<u8>> {
-        let charged: Vec<_> =
-            self.servers.borrow().iter().map(|(name, server)| (name.clone(), server.charged())).collect();
+        let charged = |(name, server): &(Rc<str>, Weak<dyn Server>)| Some((name.clone(), server.upgrade()?.charged()));
+        let charged: Vec<_> = self.servers.borrow().iter().filter_map(charged).collect();
         let actions = self.exchange.borrow_mut().tick(&charged, self.began.elapsed());
         self.perform(actions)
     }
@@ -138,7 +138,8 @@ impl Link {
                 Action::Served { except, application, bytes } => {
                     let servers = self.servers.borrow();
                     let told = servers.iter().filter(|(name, _)| except.as_ref() != Some(name));
-                    told.for_each(|(_, server)| server.served_elsewhere(&application, bytes));
+                    told.filter_map(|(_, server)| server.upgrade())
+                        .for_each(|server| server.served_elsewhere(&application, bytes));
                 }
             }
         }
@@ -189,7 +190,10 @@ mod tests {
 
     fn gate(number: u64, disks: &[Rc<Disk>]) -> Link {
         let link = Link::new(GateId(number));
-        let named = |(n, disk): (usize, &Rc<Disk>)| (n.to_string().into(), disk.clone() as Rc<dyn Server>);
+        let named = |(n, disk): (usize, &Rc<Disk>)| {
+            let weak: Weak<Disk> = Rc::downgrade(disk);
+            (n.to_string().into(), weak as Weak<dyn Server>)
+        };
         link.serve(disks.iter().enumerate().map(named).collect(), &["climate".into()]);
         link
     }

@@ -98,7 +98,9 @@ impl Ticket {
         let State { scheduler, tree, tickets, .. } = &mut *state;
         let was_started = tickets.remove(self.id);
         if was_started {
-            tree.charge(&self.stream.key.place.0, served_bytes.min(self.cost_bytes));
+            let charged_bytes = served_bytes.min(self.cost_bytes);
+            tree.charge(&self.stream.key.place.0, charged_bytes);
+            add(&self.stream.application.counters.charged_bytes, charged_bytes);
         }
         let flow = tree.stream_flow(scheduler.as_mut(), &self.stream.key);
         match was_started {

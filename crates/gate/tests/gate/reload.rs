@@ -47,6 +47,41 @@ fn another_server_and_another_depth_come_with_the_file_and_connections_stay() {
     assert_eq!(asked(&mut kept).as_deref(), Some("first"), "a connection ended or moved");
 }
 
+/// What the gate says of itself.
+fn status(metrics: std::net::SocketAddr) -> String {
+    let mut stream = connect(metrics);
+    stream.write_all(b"GET /status.json HTTP/1.1\r\nConnection: close\r\n\r\n").expect("the page is asked for");
+    let mut said = String::new();
+    stream.read_to_string(&mut said).expect("the page comes");
+    said
+}
+
+#[test]
+fn a_server_that_is_taken_out_is_forgotten_with_its_last_connection() {
+    let (first, second) = (answering("first"), answering("second"));
+    let spare = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let metrics = spare.local_addr().expect("an address");
+    drop(spare);
+    let with_metrics = |server| file("127.0.0.1:0", server, &format!("metrics = \"{metrics}\""));
+    let gate = Gate::with_file(&with_metrics(first));
+    let knows = |server: std::net::SocketAddr| status(metrics).contains(&server.to_string());
+    let mut kept = gate.connect();
+    assert_eq!(asked(&mut kept).as_deref(), Some("first"));
+    let charged = |said: &str| said.split("\"charged_bytes\":").nth(1).expect("it is told").to_owned();
+    let charged_before = charged(&status(metrics));
+    gate.rewrite(&with_metrics(second));
+    until("the second server", || knows(second));
+    assert!(knows(first), "somebody uses it still");
+    assert_eq!(asked(&mut kept).as_deref(), Some("first"));
+    drop(kept);
+    until("the first to be forgotten", || !knows(first));
+    let number = |text: &str| text.split(',').next().and_then(|text| text.trim().parse::<u64>().ok());
+    assert!(number(&charged(&status(metrics))) > number(&charged_before), "what it served still counts");
+    gate.rewrite(&with_metrics(first));
+    until("the first again", || knows(first) && !knows(second));
+    assert_eq!(asked(&mut gate.connect()).as_deref(), Some("first"));
+}
+
 #[test]
 fn a_wrong_file_changes_nothing() {
     let (first, second) = (answering("first"), answering("second"));

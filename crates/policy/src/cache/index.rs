@@ -8,7 +8,9 @@ use hashbrown::HashTable;
 
 use super::eviction::Priorities;
 use super::holders::{Further, Holder, Holders};
+use super::note::Note;
 use super::order::Order;
+use super::prefetch::prefetch;
 use super::{Eviction, ItemId, WorkerId};
 
 /// Of so many holders all are in the table; fewer are looked through one by one, they are nearer.
@@ -27,15 +29,18 @@ pub(super) struct Replica {
     is_arriving: bool,
 }
 
-/// A cache line's.
 #[repr(align(64))]
 struct Item {
     bytes: u64,
     holders: Holders,
+    note: Note,
     copies: u16,
     arriving: u16,
     is_in_table: bool,
+    was_named: bool,
 }
+
+const _: () = assert!(size_of::<Item>() == 64, "an item is one cache line");
 
 #[derive(Default)]
 struct Cache {
@@ -61,6 +66,7 @@ pub struct Index {
     vacant: Vec<u32>,
     places: HashTable<u32>,
     distinct_bytes: u64,
+    named_bytes: u64,
     priorities: Priorities,
 }
 
@@ -75,6 +81,7 @@ impl Index {
             vacant: Vec::new(),
             places: HashTable::new(),
             distinct_bytes: 0,
+            named_bytes: 0,
             priorities: Priorities::new(eviction, seed),
         }
     }
@@ -86,7 +93,15 @@ impl Index {
     }
 
     pub fn add_item(&mut self, bytes: u64) -> ItemId {
-        self.items.push(Item { bytes, holders: Holders::NOBODY, copies: 0, arriving: 0, is_in_table: false });
+        self.items.push(Item {
+            bytes,
+            holders: Holders::NOBODY,
+            note: Note::NOTHING,
+            copies: 0,
+            arriving: 0,
+            is_in_table: false,
+            was_named: false,
+        });
         ItemId(self.items.len() as u32 - 1)
     }
 
@@ -96,6 +111,39 @@ impl Index {
 
     pub fn bytes(&self, item: ItemId) -> u64 {
         self.items[item.at()].bytes
+    }
+
+    /// The item is among those that tasks read.
+    pub fn name(&mut self, item: ItemId) {
+        let entry = &mut self.items[item.at()];
+        if !std::mem::replace(&mut entry.was_named, true) {
+            self.named_bytes += entry.bytes;
+        }
+    }
+
+    /// All that was named.
+    pub fn named_bytes(&self) -> u64 {
+        self.named_bytes
+    }
+
+    pub(crate) fn note(&self, item: ItemId) -> &Note {
+        &self.items[item.at()].note
+    }
+
+    pub(crate) fn note_mut(&mut self, item: ItemId) -> &mut Note {
+        &mut self.items[item.at()].note
+    }
+
+    /// What is known of the item will be needed soon.
+    pub(crate) fn fetch_entry(&self, item: ItemId) {
+        prefetch(&self.items[item.at()]);
+    }
+
+    /// The worker will soon read the item, if it has it.
+    pub(crate) fn fetch_replica(&self, worker: WorkerId, item: ItemId) {
+        if let Some(slot) = self.find(worker, item) {
+            prefetch(&self.replicas[slot as usize]);
+        }
     }
 
     /// An empty cache.
@@ -274,6 +322,9 @@ impl Index {
         let before = std::mem::replace(&mut entry.bytes, bytes);
         if entry.copies + entry.arriving > 0 {
             self.distinct_bytes = self.distinct_bytes - before + bytes;
+        }
+        if entry.was_named {
+            self.named_bytes = self.named_bytes - before + bytes;
         }
         for Holder { worker, slot, .. } in entry.holders.all(&self.further) {
             let cache = &mut self.caches[worker.at()];

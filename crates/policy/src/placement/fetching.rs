@@ -154,7 +154,7 @@ impl Scheduler {
 
     /// Copies of everything known that fit all caches together; one at least.
     fn replication_cap(&self) -> u64 {
-        (self.cached_bytes / self.known_bytes.max(1)).max(1)
+        (self.cached_bytes / self.index.named_bytes().max(1)).max(1)
     }
 
     fn make_room(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> Vec<ItemId> {
@@ -168,10 +168,9 @@ impl Scheduler {
 
     /// The next to leave, if not all are pinned.
     pub(super) fn evict(&mut self, now_s: f64, worker: WorkerId) -> Option<ItemId> {
-        let queue = &self.queue;
         let victim = if self.settings.rule.is_ours() {
             let reluctance =
-                |index: &Index, item| 2 * u8::from(queue.wants.is_wanted(item)) + u8::from(index.copies(item) <= 1);
+                |index: &Index, item| 2 * u8::from(index.note(item).is_wanted()) + u8::from(index.copies(item) <= 1);
             self.index.victim(worker, DEPTH, reluctance)
         } else {
             self.index.victim(worker, 1, |_, _| 0)

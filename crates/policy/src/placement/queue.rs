@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::cache::ItemId;
+use crate::cache::{Index, ItemId};
 
 use super::TaskId;
 use super::candidates::Candidate;
@@ -40,7 +40,7 @@ pub(super) struct Queue {
     /// Of each slot the place in the queue of the task that has it: apart, for whoever asks only whether it is there.
     sequences: Vec<u64>,
     vacant: Vec<u32>,
-    pub wants: Wants,
+    wants: Wants,
     beyond: VecDeque<u32>,
     window: (u32, u32),
     in_window: usize,
@@ -96,6 +96,16 @@ impl Queue {
         self.wants.of_task(self.waiting[slot as usize].first_want)
     }
 
+    /// Tasks of the window that want the item, in the order they entered it.
+    pub fn wanting(&self, index: &Index, item: ItemId) -> impl Iterator<Item = u32> + '_ {
+        self.wants.of_item(index.note(item).first_want)
+    }
+
+    /// The first beyond the window.
+    pub fn first_beyond(&self) -> Option<u32> {
+        self.beyond.front().copied()
+    }
+
     /// At the end, beyond the window.
     pub fn submit(&mut self, task: TaskId, inputs: &[ItemId]) {
         let slot = self.vacant.pop().unwrap_or(self.waiting.len() as u32);
@@ -113,7 +123,7 @@ impl Queue {
     }
 
     /// The first beyond comes into the window.
-    pub fn enter(&mut self) -> Option<u32> {
+    pub fn enter(&mut self, index: &mut Index) -> Option<u32> {
         let slot = self.beyond.pop_front()?;
         let last = std::mem::replace(&mut self.window.1, slot);
         self.waiting[slot as usize].previous = last;
@@ -122,7 +132,7 @@ impl Queue {
             _ => self.waiting[last as usize].next = slot,
         }
         self.in_window += 1;
-        self.wants.link(self.waiting[slot as usize].first_want);
+        self.wants.link(index, self.waiting[slot as usize].first_want);
         Some(slot)
     }
 
@@ -133,7 +143,7 @@ impl Queue {
     }
 
     /// Takes a task out of the window.
-    pub fn take(&mut self, slot: u32) -> TaskId {
+    pub fn take(&mut self, index: &mut Index, slot: u32) -> TaskId {
         let Waiting { previous, next, first_want, .. } = self.waiting[slot as usize];
         match previous {
             NONE => self.window.0 = next,
@@ -144,7 +154,7 @@ impl Queue {
             _ => self.waiting[next as usize].previous = previous,
         }
         self.in_window -= 1;
-        self.wants.unlink(first_want);
+        self.wants.unlink(index, first_want);
         self.free(slot)
     }
 

@@ -41,8 +41,6 @@ pub struct Scheduler {
     pub(super) store_readers: u32,
     cold_starts: u64,
     pub(super) cached_bytes: u64,
-    /// Of all items that a task named.
-    pub(super) known_bytes: u64,
 }
 
 /// Of this many cold starts one is for the task that waits longest, lest one that waits alone never starts.
@@ -62,19 +60,16 @@ impl Scheduler {
             store_readers: 0,
             cold_starts: 0,
             cached_bytes: 0,
-            known_bytes: 0,
         }
     }
 
     pub fn add_item(&mut self, bytes: u64) -> ItemId {
-        self.queue.wants.add_item();
         self.index.add_item(bytes)
     }
 
     /// Room for so many items and replicas without slack.
     pub fn reserve(&mut self, items: usize, replicas: usize) {
         self.index.reserve(items, replicas);
-        self.queue.wants.reserve(items);
     }
 
     pub fn index(&self) -> &Index {
@@ -141,11 +136,7 @@ impl Scheduler {
 
     pub fn submit(&mut self, now_s: f64, task: TaskId, inputs: &[ItemId]) {
         self.queue.submit(task, inputs);
-        for &item in inputs {
-            // Without a branch: what the index and the queue know of the item comes from memory at the same time.
-            let is_new = !self.queue.wants.name(item);
-            self.known_bytes += self.index.bytes(item) * u64::from(is_new);
-        }
+        inputs.iter().for_each(|&item| self.index.name(item));
         self.fill_window(now_s);
     }
 
@@ -234,15 +225,15 @@ impl Scheduler {
             return Some(oldest);
         }
         let &(_, item) = self.leading.first()?;
-        self.queue
-            .wants
-            .of_item(item)
-            .find(|&slot| self.queue.standing(slot) == Standing::Cold && self.queue.inputs(slot).next() == Some(item))
+        let is_led =
+            |&slot: &u32| self.queue.standing(slot) == Standing::Cold && self.queue.inputs(slot).next() == Some(item);
+        self.queue.wanting(&self.index, item).find(is_led)
     }
 
     fn assign(&mut self, now_s: f64, slot: u32, worker: WorkerId) -> Assignment {
+        self.queue.inputs(slot).for_each(|item| self.index.fetch_replica(worker, item));
         self.stand(slot, Standing::Beyond);
-        let task = self.queue.take(slot);
+        let task = self.queue.take(&mut self.index, slot);
         self.workers.occupy(worker, &self.queue);
         self.fill_window(now_s);
         Assignment { task, worker }
@@ -250,7 +241,10 @@ impl Scheduler {
 
     fn fill_window(&mut self, now_s: f64) {
         while self.settings.rule.uses_caches() && self.queue.in_window() < self.settings.window {
-            let Some(slot) = self.queue.enter() else { break };
+            let Some(slot) = self.queue.enter(&mut self.index) else { break };
+            if let Some(next) = self.queue.first_beyond() {
+                self.queue.inputs(next).for_each(|item| self.index.fetch_entry(item));
+            }
             self.stand(slot, self.standing(now_s, slot));
             for (earlier, item) in self.queue.inputs(slot).enumerate() {
                 for holder in self.index.here(item) {
@@ -284,7 +278,7 @@ impl Scheduler {
 
     /// A replica is there: those who want it see the worker anew. The index knows already.
     pub(super) fn appeared(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
-        for slot in self.queue.wants.of_item(item) {
+        for slot in self.queue.wanting(&self.index, item) {
             let (old, new) = (self.candidate(slot, worker, item, false), self.candidate(slot, worker, item, true));
             self.workers.withdraw(worker, &old, &self.queue);
             self.workers.offer(worker, new, &self.queue);
@@ -296,7 +290,7 @@ impl Scheduler {
     pub fn drop_replica(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
         let was_here = self.index.is_here(worker, item);
         if was_here {
-            for slot in self.queue.wants.of_item(item) {
+            for slot in self.queue.wanting(&self.index, item) {
                 let (old, new) = (self.candidate(slot, worker, item, true), self.candidate(slot, worker, item, false));
                 let has_other = self.queue.inputs(slot).any(|other| other != item && self.index.is_here(worker, other));
                 self.workers.withdraw(worker, &old, &self.queue);
@@ -314,7 +308,7 @@ impl Scheduler {
         if self.index.copies(item) > 1 {
             return;
         }
-        for slot in self.queue.wants.of_item(item).collect::<Vec<_>>() {
+        for slot in self.queue.wanting(&self.index, item).collect::<Vec<_>>() {
             let (before, after) = (self.queue.standing(slot), self.standing(now_s, slot));
             if std::mem::discriminant(&before) != std::mem::discriminant(&after) {
                 self.stand(slot, after);
@@ -385,7 +379,7 @@ impl Scheduler {
 
     fn count_lead(&mut self, slot: u32, change: i32) {
         let (true, Some(item)) = (self.settings.rule.is_ours(), self.queue.inputs(slot).next()) else { return };
-        let (before, after) = self.queue.wants.lead(item, change);
+        let (before, after) = self.index.note_mut(item).lead(change);
         self.leading.remove(&(Reverse(before), item));
         if after > 0 {
             self.leading.insert((Reverse(after), item));

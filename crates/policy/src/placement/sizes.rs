@@ -9,15 +9,12 @@ impl Scheduler {
     /// The item is of so many bytes after all. From now on everything is as if that had been known from the start,
     /// but decisions that were taken stand. Caches that it overfills say with [`Scheduler::overflow`] what leaves.
     pub fn resize(&mut self, item: ItemId, bytes: u64) {
-        let slots: Vec<u32> = self.queue.wants.of_item(item).collect();
+        let slots: Vec<u32> = self.queue.wanting(&self.index, item).collect();
         let pairs: Vec<(u32, WorkerId)> =
             self.index.here(item).flat_map(|worker| slots.iter().map(move |&slot| (slot, worker))).collect();
         for &(slot, worker) in &pairs {
             let candidate = self.candidate(slot, worker, item, true);
             self.workers.withdraw(worker, &candidate, &self.queue);
-        }
-        if self.queue.wants.was_named(item) {
-            self.known_bytes = self.known_bytes - self.index.bytes(item) + bytes;
         }
         self.index.resize(item, bytes);
         for &(slot, worker) in &pairs {

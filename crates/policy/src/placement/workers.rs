@@ -9,21 +9,23 @@ use super::queue::Queue;
 
 const NONE: u32 = u32::MAX;
 
+/// What a task that comes needs of each holder of its input lies in the first cache line, the offer in the second.
 #[derive(Default)]
+#[repr(C, align(64))]
 pub(super) struct Worker {
-    pub slots: u32,
+    candidates: Candidates,
     pub free: u32,
+    pub slots: u32,
     /// Readers it serves, or will when what they wait for is there.
     pub serving: u32,
     /// Items it waits for.
     pub awaiting: u32,
-    candidates: Candidates,
-    /// Its best candidate when it was last looked at; none without a free slot.
-    offer: Option<Candidate>,
     previous: u32,
     next: u32,
     is_idle: bool,
     is_closed: bool,
+    /// Its best candidate when it was last looked at; none without a free slot.
+    offer: Option<Candidate>,
 }
 
 /// All workers that ever joined; the free ones in a list, the one free longest first.

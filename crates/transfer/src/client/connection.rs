@@ -16,6 +16,7 @@ use super::incoming::{Arrived, Incoming};
 use super::lane::{Lane, Verdict};
 use super::outgoing::{Bulk, Outgoing};
 use super::reactor::Surroundings;
+use super::recalls::Recalls;
 use super::reduce;
 use super::socket::Socket;
 use super::stream::{Addressee, Next, Stream};
@@ -24,6 +25,8 @@ use crate::message::{Failure, FailureKind, Reply, Request};
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const MOST_BACK_OFF: Duration = Duration::from_millis(250);
+/// What is said of a peer that took the connection and nothing else.
+const UNGREETED: &str = "it answers no greeting; is it a thalweg node?";
 /// Received at a time before other streams have their turn (bytes).
 const TURN_BYTES: usize = 4 << 20;
 
@@ -37,10 +40,13 @@ pub(super) struct Connection {
     /// Frames of which the node wants to know more, then the messages that say it, until they are answered.
     wanting: VecDeque<(Arc<Lane>, Arc<Frame>, Want)>,
     following: HashMap<u64, (Arc<Lane>, Arc<Frame>)>,
+    recalls: Recalls,
     back_off: Duration,
     attempt: usize,
     /// Since when the node has not answered anything, and why.
     trouble: Option<(Instant, String)>,
+    /// When the connection at hand was begun.
+    begun: Option<Instant>,
     /// Something waits for a moment rather than for the socket.
     later: bool,
 }
@@ -69,12 +75,17 @@ struct Peer {
     settings: Option<format::Settings>,
 }
 
-/// Why a connection is given up; it is made again.
-struct Broken(String);
+/// Why a connection is given up.
+enum Broken {
+    /// It is made again.
+    ForNow(String),
+    /// The peer speaks no protocol of ours, and will not if it is asked again.
+    ForGood(format::Error),
+}
 
 impl<E: std::fmt::Display> From<E> for Broken {
     fn from(error: E) -> Self {
-        Broken(error.to_string())
+        Broken::ForNow(error.to_string())
     }
 }
 
@@ -88,9 +99,11 @@ impl Connection {
             attaching: HashMap::new(),
             wanting: VecDeque::new(),
             following: HashMap::new(),
+            recalls: Recalls::default(),
             back_off: FIRST_BACK_OFF,
             attempt: 0,
             trouble: None,
+            begun: None,
             later: false,
         }
     }
@@ -99,11 +112,11 @@ impl Connection {
     pub fn step(&mut self, around: &Surroundings, now: Instant) {
         self.later = false;
         match &self.phase {
-            Phase::Idle if self.stream.has_work() => self.connect(now),
-            Phase::Waiting { until } if now >= *until => self.connect(now),
+            Phase::Idle if self.stream.has_work() => self.connect(around, now),
+            Phase::Waiting { until } if now >= *until => self.connect(around, now),
             Phase::Ready(..) => {
                 if let Err(broken) = self.send(around, now) {
-                    self.broke(broken, now);
+                    self.broke(broken, around, now);
                 }
             }
             _ => {}
@@ -139,15 +152,16 @@ impl Connection {
             _ => Ok(()),
         };
         if let Err(broken) = outcome {
-            self.broke(broken, now);
+            self.broke(broken, around, now);
         }
     }
 
-    fn connect(&mut self, now: Instant) {
+    fn connect(&mut self, around: &Surroundings, now: Instant) {
         self.attempt += 1;
+        self.begun = Some(now);
         match Socket::connect(&self.stream.address, self.attempt) {
             Ok(socket) => self.phase = Phase::Connecting(socket),
-            Err(error) => self.broke(error.into(), now),
+            Err(error) => self.broke(error.into(), around, now),
         }
     }
 
@@ -205,6 +219,9 @@ impl Connection {
                 if let Content::Whole(whole) = &frame.content {
                     let (reducer, settings) = self.reduction(around);
                     whole.fingerprint(reducer, settings);
+                    if whole.digest().is_some() && !self.recalls.ask() {
+                        whole.spell_out();
+                    }
                 }
                 let head = frame.head(lane.session, lane.seat, number);
                 self.outgoing.push(head, Bulk::Frame(frame));
@@ -246,7 +263,7 @@ impl Connection {
             let Some(bytes) = socket.receive(self.incoming.room())? else { return Ok(()) };
             self.incoming.filled(bytes);
             turn_bytes += bytes;
-            while let Some(arrived) = self.incoming.take()? {
+            while let Some(arrived) = self.incoming.take().map_err(|source| self.misunderstood(source))? {
                 self.take(arrived, around, now)?;
             }
         }
@@ -260,11 +277,7 @@ impl Connection {
             return self.welcomed(reply, around);
         }
         if number == 0 {
-            if let Reply::Durable { session, seat, sequence, held } = reply {
-                let lane = self.stream.durable(session, seat, sequence, &held);
-                lane.inspect(|lane| lane.fate.look());
-            }
-            return Ok(());
+            return self.told(reply);
         }
         if let Some(lane) = self.attaching.remove(&number) {
             return self.attach_answered(lane, reply, around, now);
@@ -298,6 +311,28 @@ impl Connection {
         }
     }
 
+    /// The node says something unasked.
+    fn told(&self, reply: Reply) -> Result<(), Broken> {
+        match reply {
+            Reply::Durable { session, seat, sequence, held } => {
+                let lane = self.stream.durable(session, seat, sequence, &held);
+                lane.inspect(|lane| lane.fate.look());
+                Ok(())
+            }
+            Reply::Failed { failure } => Err(Broken::ForNow(failure.text)),
+            _ => Ok(()),
+        }
+    }
+
+    fn misunderstood(&self, source: format::Error) -> Broken {
+        match source {
+            format::Error::OtherProtocol { .. } => Broken::ForGood(source),
+            // Later on it is a node's stream that was damaged.
+            format::Error::Stranger { .. } if matches!(self.phase, Phase::Greeting(..)) => Broken::ForGood(source),
+            source => source.into(),
+        }
+    }
+
     fn welcomed(&mut self, reply: Reply, around: &Surroundings) -> Result<(), Broken> {
         let Phase::Greeting(socket, _) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             unreachable!("the caller saw the greeting")
@@ -308,8 +343,8 @@ impl Connection {
                 self.phase = Phase::Ready(socket, Peer { holder, settings });
                 Ok(())
             }
-            Reply::Failed { failure } => Err(Broken(failure.text)),
-            other => Err(Broken(format!("it answered a greeting with message {:#x}", other.kind()))),
+            Reply::Failed { failure } => Err(Broken::ForNow(failure.text)),
+            other => Err(Broken::ForNow(format!("it answered a greeting with message {:#x}", other.kind()))),
         }
     }
 
@@ -328,7 +363,7 @@ impl Connection {
                 Ok(())
             }
             Reply::Failed { failure } => self.lane_failed(&lane, failure, around, now),
-            other => Err(Broken(format!("it answered an attachment with message {:#x}", other.kind()))),
+            other => Err(Broken::ForNow(format!("it answered an attachment with message {:#x}", other.kind()))),
         }
     }
 
@@ -340,6 +375,12 @@ impl Connection {
         around: &Surroundings,
         now: Instant,
     ) -> Result<(), Broken> {
+        let is_recalled = matches!(&frame.content, Content::Whole(whole) if whole.digest().is_some());
+        match &reply {
+            Reply::Received { .. } | Reply::Lacks { .. } if is_recalled => self.recalls.hit(),
+            Reply::Unnamed { .. } => self.recalls.missed(),
+            _ => {}
+        }
         match reply {
             Reply::Received { stamp, .. } => {
                 frame.set_stamp(stamp);
@@ -354,14 +395,14 @@ impl Connection {
             }
             Reply::Unnamed { stamp, .. } => {
                 if !frame.spell_out() {
-                    return Err(Broken("it asked for names that it was told".into()));
+                    return Err(Broken::ForNow("it asked for names that it was told".into()));
                 }
                 frame.set_stamp(stamp);
                 self.wanting.push_back((lane, frame, Want::Names));
                 Ok(())
             }
             Reply::Failed { failure } => self.lane_failed(&lane, failure, around, now),
-            other => Err(Broken(format!("it answered a write with message {:#x}", other.kind()))),
+            other => Err(Broken::ForNow(format!("it answered a write with message {:#x}", other.kind()))),
         }
     }
 
@@ -374,7 +415,7 @@ impl Connection {
         now: Instant,
     ) -> Result<(), Broken> {
         match failure.kind {
-            FailureKind::Unavailable => Err(Broken(failure.text)),
+            FailureKind::Unavailable => Err(Broken::ForNow(failure.text)),
             FailureKind::SeatLost => {
                 self.move_lane(lane, &failure, around, now);
                 Ok(())
@@ -397,13 +438,21 @@ impl Connection {
         self.back_off = FIRST_BACK_OFF;
     }
 
-    fn broke(&mut self, Broken(why): Broken, now: Instant) {
+    fn broke(&mut self, broken: Broken, around: &Surroundings, now: Instant) {
         self.incoming.clear();
         self.outgoing.clear();
         self.attaching.clear();
         self.wanting.clear();
         self.following.clear();
         self.stream.broke();
+        let why = match broken {
+            Broken::ForNow(why) if matches!(self.phase, Phase::Greeting(..)) => format!("{why}, {UNGREETED}"),
+            Broken::ForNow(why) => why,
+            Broken::ForGood(source) => {
+                self.refuse(&source, around, now);
+                source.to_string()
+            }
+        };
         if !self.stream.has_work() {
             self.phase = Phase::Idle;
             self.trouble = None;
@@ -415,14 +464,31 @@ impl Connection {
         self.back_off = (self.back_off * 2).min(MOST_BACK_OFF);
     }
 
+    /// Nothing goes to this peer: lanes try their other nodes, everything else has failed.
+    fn refuse(&self, source: &format::Error, around: &Surroundings, now: Instant) {
+        let refused = || Error::Protocol { peer: self.stream.address.clone(), source: source.clone() };
+        for ask in self.stream.take_asks(|_| true) {
+            (ask.completion)(Err(refused()));
+        }
+        for (lane, _) in self.stream.lanes() {
+            if !lane.has_other_nodes() || !lane.move_on(&around.streams, now) {
+                lane.fate.fail(refused());
+            }
+        }
+    }
+
     /// Moves lanes that have waited long for this node, and fails what has waited too long.
     fn lose_patience(&mut self, around: &Surroundings, now: Instant) {
-        let (since, why) = self.trouble.clone().unwrap_or((now, "no answer".into()));
+        let silent = || {
+            let why = if matches!(self.phase, Phase::Greeting(..)) { UNGREETED } else { "no answer" };
+            (self.begun.unwrap_or(now), why.to_owned())
+        };
+        let (since, why) = self.trouble.clone().unwrap_or_else(silent);
         let unavailable = || Error::Unavailable {
             peer: self.stream.address.clone(),
             why: format!("the node cannot be reached ({why}); gave up after {} s", around.patience.as_secs_f32()),
         };
-        for ask in self.stream.expired(since, now) {
+        for ask in self.stream.take_asks(|ask| ask.is_expired(since, now)) {
             (ask.completion)(Err(unavailable()));
         }
         for (lane, waits) in self.stream.lanes() {

@@ -45,6 +45,7 @@ impl Incoming {
     /// The next whole frame, if it is there.
     pub fn take(&mut self) -> format::Result<Option<Arrived>> {
         let held = &self.buffer[self.begin..self.end];
+        FrameHeader::check_start(held)?;
         let Some(start) = held.get(..FRAME_HEADER_BYTES) else { return Ok(None) };
         let header = FrameHeader::decode(start)?;
         let body_end = FRAME_HEADER_BYTES + header.body_bytes as usize;

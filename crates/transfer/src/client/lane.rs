@@ -222,7 +222,7 @@ impl Lane {
         let (durable, kept): (VecDeque<_>, VecDeque<_>) = progress.kept.drain(..).partition(is_durable);
         progress.kept = kept;
         let numbers = durable.into_iter().map(|(_, number)| number).collect();
-        progress.unreceived = progress.unreceived.split_off(&(sequence + 1));
+        progress.unreceived.retain(|unreceived| *unreceived > sequence);
         drop(progress);
         self.changed.notify_all();
         numbers
@@ -300,6 +300,10 @@ impl Lane {
         self.progress().trouble = None;
     }
 
+    pub fn has_other_nodes(&self) -> bool {
+        self.nodes.len() > 1
+    }
+
     /// Called while the lane has no connection; `waits` says whether anything needs one.
     pub fn verdict(&self, waits: bool, now: Instant) -> Verdict {
         let mut progress = self.progress();
@@ -310,7 +314,7 @@ impl Lane {
         let (since, move_at) = *progress.trouble.get_or_insert((now, now + self.patience / 2));
         if now >= since + self.patience {
             Verdict::Fail
-        } else if now >= move_at && self.nodes.len() > 1 {
+        } else if now >= move_at && self.has_other_nodes() {
             Verdict::Move
         } else {
             Verdict::Wait

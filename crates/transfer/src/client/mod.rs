@@ -22,6 +22,7 @@ mod outgoing;
 mod piece;
 mod process;
 mod reactor;
+mod recalls;
 mod reduce;
 mod session;
 mod settings;
@@ -83,12 +84,9 @@ impl Client {
             nodes: found.nodes.clone(),
             stripe_bytes: self.settings.stripe_bytes,
         };
-        match self.ask_any(&found.nodes, &request)? {
-            Reply::Opened { session, size, segment_bytes } if !session.nodes.is_empty() && session.stripe_bytes > 0 => {
-                Ok(Ticket { name: name.to_vec(), flags, session, size, segment_bytes })
-            }
-            other => Err(unexpected(&found.nodes[0], "an opening", &other).into()),
-        }
+        let answer = self.ask_any(&found.nodes, &request)?;
+        let kind = answer.kind();
+        Ticket::of(name.to_vec(), flags, answer).ok_or_else(|| unexpected(&found.nodes[0], "an opening", kind).into())
     }
 
     /// Gives a ticket back that no process attached to.
@@ -147,7 +145,7 @@ impl Drop for Client {
     }
 }
 
-fn unexpected(peer: &str, request: &str, reply: &Reply) -> Error {
-    let why = format!("message {:#x} is no answer to {request}", reply.kind());
+fn unexpected(peer: &str, request: &str, kind: u16) -> Error {
+    let why = format!("message {kind:#x} is no answer to {request}, or one without content");
     Error::Protocol { peer: peer.to_owned(), source: format::Error::Corrupt { what: "reply", why } }
 }

@@ -43,7 +43,7 @@ pub(super) struct Whole {
     segment_bytes: u32,
     payload: Payload,
     names: OnceLock<Names>,
-    /// A node did not know the digest: from then on the names themselves are sent, whatever breaks.
+    /// A node did not know the digest, or is unlikely to: from then on the names themselves are sent, whatever breaks.
     spelt_out: AtomicBool,
 }
 
@@ -89,14 +89,15 @@ impl Whole {
         self.names().digest.is_some() && !self.spelt_out.swap(true, Ordering::Relaxed)
     }
 
-    /// The blocks that hold the wanted segments. Indices that were never offered are left out.
+    /// The blocks that hold the wanted segments. Indices that were never offered are left out, and so is what would make
+    /// them more than were.
     pub fn blocks(&self, wanted: &[u32], reducer: &dyn Reducer, settings: &Settings) -> Vec<Block> {
         let entries = &self.names().entries;
         let named = |index: &u32| {
             let (slot, entry) = self.slots.get(*index as usize).zip(entries.get(*index as usize))?;
             Some((entry.fingerprint, self.segment(slot)))
         };
-        let segments: Vec<(Fingerprint, &[u8])> = wanted.iter().filter_map(named).collect();
+        let segments: Vec<(Fingerprint, &[u8])> = wanted.iter().take(entries.len()).filter_map(named).collect();
         reducer.encode(settings, &segments)
     }
 

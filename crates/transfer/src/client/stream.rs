@@ -96,6 +96,11 @@ impl Ask {
         Ask { request, completion, born: Instant::now(), patience }
     }
 
+    /// Whether it has waited longer than it may, for a node away since `since`.
+    pub fn is_expired(&self, since: Instant, now: Instant) -> bool {
+        now >= self.born.max(since) + self.patience
+    }
+
     fn is_read(&self) -> bool {
         matches!(self.request, Request::Read { .. })
     }
@@ -278,15 +283,15 @@ impl Stream {
         state.seats.iter().map(|seated| (seated.lane.clone(), waits(&seated.lane))).collect()
     }
 
-    /// Takes out requests of no lane that have waited longer than they may, for a node away since `since`.
-    pub fn expired(&self, since: Instant, now: Instant) -> Vec<Ask> {
+    /// Takes out the requests of no lane that `is_due` names.
+    pub fn take_asks(&self, is_due: impl Fn(&Ask) -> bool) -> Vec<Ask> {
         let mut state = self.lock();
-        let is_expired = |entry: &Entry| match &entry.work {
-            Work::Ask(ask) => entry.lane.is_none() && now >= ask.born.max(since) + ask.patience,
+        let is_due = |entry: &Entry| match &entry.work {
+            Work::Ask(ask) => entry.lane.is_none() && is_due(ask),
             Work::Frame(_) => false,
         };
         let numbers: Vec<u64> =
-            state.log.iter().filter(|(_, entry)| is_expired(entry)).map(|(number, _)| *number).collect();
+            state.log.iter().filter(|(_, entry)| is_due(entry)).map(|(number, _)| *number).collect();
         let asks = numbers.into_iter().map(|number| state.remove(number).work);
         asks.filter_map(|work| if let Work::Ask(ask) = work { Some(ask) } else { None }).collect()
     }

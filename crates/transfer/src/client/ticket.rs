@@ -21,6 +21,18 @@ pub struct Ticket {
 }
 
 impl Ticket {
+    /// Of what a node answered; none of an answer by which no byte could find its place.
+    pub(super) fn of(name: Vec<u8>, flags: u32, answer: Reply) -> Option<Self> {
+        match answer {
+            Reply::Opened { session, size, segment_bytes }
+                if !session.nodes.is_empty() && session.stripe_bytes > 0 && segment_bytes > 0 =>
+            {
+                Some(Ticket { name, flags, session, size, segment_bytes })
+            }
+            _ => None,
+        }
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let opened =
             Reply::Opened { session: self.session.clone(), size: self.size, segment_bytes: self.segment_bytes };
@@ -34,12 +46,8 @@ impl Ticket {
         let mut from = Reader::new("ticket", bytes);
         let mut parts = || Ok((from.u16()?, from.blob()?, from.blob()?.to_vec(), from.u32()?));
         let (kind, body, name, flags) = parts().map_err(refuse)?;
-        match Reply::decode(kind, body).map_err(refuse)? {
-            Reply::Opened { session, size, segment_bytes } if session.stripe_bytes > 0 && !session.nodes.is_empty() => {
-                Ok(Ticket { name, flags, session, size, segment_bytes })
-            }
-            _ => Err(Error::Refused("this is no ticket of thalweg_open".into())),
-        }
+        let opened = Reply::decode(kind, body).map_err(refuse)?;
+        Ticket::of(name, flags, opened).ok_or_else(|| Error::Refused("this is no ticket of thalweg_open".into()))
     }
 }
 
@@ -47,8 +55,7 @@ impl Ticket {
 mod tests {
     use super::*;
 
-    #[test]
-    fn tickets_come_back_and_damage_is_refused() {
+    fn ticket() -> Ticket {
         let session = PathSession {
             id: format::SessionId(9),
             path: format::StorePath::new(b"a/b").unwrap(),
@@ -59,9 +66,28 @@ mod tests {
             handles: 1,
             interrupted: false,
         };
-        let ticket = Ticket { name: b"/a/b".to_vec(), flags: 3, session, size: 77, segment_bytes: 8192 };
+        Ticket { name: b"/a/b".to_vec(), flags: 3, session, size: 77, segment_bytes: 8192 }
+    }
+
+    #[test]
+    fn tickets_come_back_and_damage_is_refused() {
+        let ticket = ticket();
         let bytes = ticket.encode();
         assert_eq!(Ticket::decode(&bytes).unwrap(), ticket);
         (0..bytes.len()).for_each(|end| assert!(Ticket::decode(&bytes[..end]).is_err()));
+    }
+
+    #[test]
+    fn sessions_without_nodes_or_with_empty_stripes_or_segments_are_none() {
+        let spoilt: [fn(&mut Ticket); 3] = [
+            |ticket| ticket.session.nodes.clear(),
+            |ticket| ticket.session.stripe_bytes = 0,
+            |ticket| ticket.segment_bytes = 0,
+        ];
+        for spoil in spoilt {
+            let mut bad = ticket();
+            spoil(&mut bad);
+            assert!(Ticket::decode(&bad.encode()).is_err(), "{bad:?}");
+        }
     }
 }

@@ -15,8 +15,10 @@ use crate::message::{Failure, FailureKind};
 impl From<format::Error> for Failure {
     fn from(error: format::Error) -> Self {
         let kind = match error {
-            format::Error::TooNew { .. } => FailureKind::TooNew,
-            format::Error::Truncated { .. } | format::Error::Corrupt { .. } => FailureKind::Corrupt,
+            format::Error::TooNew { .. } | format::Error::OtherProtocol { .. } => FailureKind::TooNew,
+            format::Error::Truncated { .. } | format::Error::Corrupt { .. } | format::Error::Stranger { .. } => {
+                FailureKind::Corrupt
+            }
         };
         Failure::new(kind, error.to_string())
     }

@@ -1,10 +1,15 @@
 //! One connection to a node on which one request at a time is asked and answered.
 
+use std::time::Duration;
+
 use format::Settings;
 
 use crate::connection::Connection;
 use crate::message::{Reply, Request};
 use crate::{Error, Result};
+
+/// A node answers a greeting within this; what does not is no node, or as good as none.
+const WELCOME_PATIENCE: Duration = Duration::from_secs(20);
 
 pub(super) struct Lane {
     connection: Connection,
@@ -19,13 +24,19 @@ pub(super) struct Lane {
 
 impl Lane {
     pub fn open(address: &str, hello: Request) -> Result<Self> {
+        Self::open_within(WELCOME_PATIENCE, address, hello)
+    }
+
+    fn open_within(patience: Duration, address: &str, hello: Request) -> Result<Self> {
         let connection = Connection::open(address)?;
+        connection.set_receive_timeout(Some(patience))?;
         let settings = Settings::new(Default::default());
         let Request::Hello { stream, .. } = hello else { panic!("a lane begins with Hello") };
         let mut lane = Lane { connection, stream, holder: 0, settings, requests: 0, broken: false };
-        let Reply::Welcome { settings, holder } = lane.ask(&hello, &[])?.0 else {
+        let Reply::Welcome { settings, holder } = lane.ask(&hello, &[]).map_err(before_welcome)?.0 else {
             return Err(lane.misbehaved("Hello was not answered by Welcome"));
         };
+        lane.connection.set_receive_timeout(None)?;
         let damaged = |source| Error::Protocol { peer: address.to_owned(), source };
         lane.settings = Settings::from_text(&settings).map_err(damaged)?;
         lane.holder = holder;
@@ -74,5 +85,72 @@ impl Lane {
     pub fn misbehaved(&self, why: &str) -> Error {
         let source = format::Error::Corrupt { what: "reply", why: why.to_owned() };
         Error::Protocol { peer: self.connection.peer().to_owned(), source }
+    }
+}
+
+fn before_welcome(error: Error) -> Error {
+    match error {
+        Error::Unavailable { peer, why } => {
+            Error::Unavailable { peer, why: format!("{why}, before it answered a greeting; is it a thalweg node?") }
+        }
+        error => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use super::*;
+
+    /// What a client says that connects to a server which does this to its connection.
+    fn refusal(serve: impl FnOnce(TcpStream) + Send) -> Error {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let hello = Request::Hello { client: 1, stream: 2, job: String::new(), application: String::new() };
+        std::thread::scope(|scope| {
+            scope.spawn(move || serve(listener.accept().unwrap().0));
+            Lane::open_within(Duration::from_millis(200), &address, hello).err().expect("this is no node")
+        })
+    }
+
+    #[test]
+    fn who_says_nothing_is_not_waited_for() {
+        let error = refusal(|stream| {
+            let mut greeting = Vec::new();
+            // Until the client gives up.
+            let _ = (&stream).read_to_end(&mut greeting);
+        });
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        assert!(error.to_string().contains("is it a thalweg node?"), "{error}");
+    }
+
+    #[test]
+    fn who_hangs_up_at_a_greeting_is_named() {
+        let error = refusal(drop);
+        assert!(error.to_string().contains("is it a thalweg node?"), "{error}");
+    }
+
+    #[test]
+    fn a_node_of_another_release_is_refused_whatever_it_says() {
+        for (protocol, older) in [(format::PROTOCOL - 1, "the peer is"), (format::PROTOCOL + 1, "this program is")] {
+            let said = [&format::FRAME_MAGIC[..], &[protocol], b" and nobody knows what comes after"].concat();
+            let error = refusal(|mut stream| stream.write_all(&said).unwrap());
+            assert!(matches!(error, Error::Protocol { .. }) && error.to_string().contains(older), "{error}");
+        }
+    }
+
+    #[test]
+    fn another_service_is_told_by_its_first_words() {
+        for said in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"SSH-2", b"\0\xff\x7f"] {
+            let error = refusal(|mut stream| {
+                stream.write_all(said).unwrap();
+                // It goes on waiting: the words must do.
+                std::thread::sleep(Duration::from_millis(100));
+            });
+            assert!(error.to_string().contains("no thalweg peer"), "{error}");
+            assert!(error.to_string().contains(&said[..3].escape_ascii().to_string()), "{error}");
+        }
     }
 }

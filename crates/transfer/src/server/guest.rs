@@ -112,7 +112,7 @@ fn decode(connection: &Connection, frame: Frame) -> Result<(Request, Vec<u8>, u6
 
 fn farewell(error: Error) -> Farewell {
     let kind = match error {
-        Error::Protocol { source: format::Error::TooNew { .. }, .. } => FailureKind::TooNew,
+        Error::Protocol { source: format::Error::OtherProtocol { .. }, .. } => FailureKind::TooNew,
         Error::Protocol { .. } => FailureKind::Corrupt,
         _ => FailureKind::Unavailable,
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::path::PathBuf;
 
-use format::{FRAME_HEADER_BYTES, FrameHeader};
+use format::{FRAME_HEADER_BYTES, FrameHeader, PROTOCOL};
 use transfer::message::{Reply, Request};
 
 use crate::random::Random;
@@ -111,7 +111,8 @@ fn golden() -> Vec<(String, Vec<u8>)> {
     samples(2026).into_iter().map(frame).collect()
 }
 
-/// With `THALWEG_WRITE_GOLDEN=1` the files are written instead: only when the layout changes on purpose.
+/// With `THALWEG_WRITE_GOLDEN=1` the files are written instead: only when the layout changes on purpose, and with it the
+/// number by which peers of other layouts are refused.
 #[test]
 fn frames_are_those_of_the_golden_files() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/v0/frames");
@@ -119,9 +120,15 @@ fn frames_are_those_of_the_golden_files() {
     if write {
         std::fs::create_dir_all(&folder).expect("the folder of golden files can be made");
     }
+    let protocol_before = std::fs::read(folder.join("0001-Hello.bin")).map_or(None, |hello| hello.get(4).copied());
     for (name, bytes) in golden() {
         let path = folder.join(&name);
         if write {
+            let is_as_before = std::fs::read(&path).is_ok_and(|kept| kept == bytes);
+            assert!(
+                is_as_before || protocol_before != Some(PROTOCOL),
+                "{name} changes: raise PROTOCOL in crates/format/src/frame.rs, or put the last commit's file back"
+            );
             std::fs::write(&path, &bytes).expect("golden files can be written");
         }
         let kept = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use format::{FRAME_HEADER_BYTES, FrameHeader, SessionId, StorePath};
+use format::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, PROTOCOL, SessionId, StorePath};
 use transfer::message::{FailureKind, Reply, Request};
 use transfer::{Connection, Error, Remote, Server};
 
@@ -117,6 +117,34 @@ fn whoever_breaks_the_rules_is_sent_off_alone() {
     eventually("three handlers are closed", || fake.closed.load(Ordering::SeqCst) == 3);
     ask(&good, 2, Request::Release {});
     assert_eq!(answer(&good), (2, Reply::Done {}));
+}
+
+/// The farewell to a client that says this and nothing more, but does not hang up.
+fn farewell(server: &Server, said: &[u8]) -> transfer::message::Failure {
+    let mut stream = TcpStream::connect(server.local_address()).unwrap();
+    stream.write_all(said).unwrap();
+    let mut heard = Vec::new();
+    stream.read_to_end(&mut heard).unwrap();
+    let header = FrameHeader::decode(&heard).unwrap();
+    match Reply::decode(header.kind, &heard[FRAME_HEADER_BYTES..]).unwrap() {
+        Reply::Failed { failure } if header.request == 0 => failure,
+        other => panic!("{} was answered {other:?}", header.request),
+    }
+}
+
+#[test]
+fn strangers_and_clients_of_other_releases_are_sent_off_at_their_first_words() {
+    let fake = Fake::new(1);
+    let server = fake.serve();
+    for (protocol, older) in [(PROTOCOL - 1, "the peer is the older"), (PROTOCOL + 1, "this program is the older")] {
+        let failure = farewell(&server, &[&FRAME_MAGIC[..], &[protocol]].concat());
+        assert!(failure.kind == FailureKind::TooNew && failure.text.contains(older), "{failure:?}");
+    }
+    for said in [&b"GET / HTTP/1.0\r\n\r\n"[..], b"\x16\x03\x01", b"T "] {
+        let failure = farewell(&server, said);
+        assert!(failure.kind == FailureKind::Corrupt && failure.text.contains("no thalweg peer"), "{failure:?}");
+    }
+    assert_eq!(fake.connected.load(Ordering::SeqCst), 0);
 }
 
 #[test]

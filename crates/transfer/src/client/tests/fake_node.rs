@@ -12,7 +12,7 @@ use std::time::Duration;
 use catalog::PathSession;
 use format::{FRAME_HEADER_BYTES, Fingerprint, FrameHeader, SegmentEntry, SessionId, StorePath};
 
-use super::PlainReducer;
+use super::reducing::PlainReducer;
 use crate::client::{Reducer, ZEROS};
 use crate::message::{Extent, Failure, FailureKind, Reply, Request};
 
@@ -52,6 +52,7 @@ pub struct Behaviour {
     pub discard: AtomicBool,
     pub fail_commits: AtomicBool,
     pub written_bytes: AtomicU64,
+    pub recalls: AtomicU64,
     /// Names spelt out in offers.
     pub offered_names: AtomicU64,
     pub presses: AtomicU64,
@@ -258,6 +259,7 @@ impl Node {
                 done(Reply::Received { sequence, stamp })
             }
             Request::Recall { session, seat, sequence, stamp, extents, names, .. } => {
+                self.does.recalls.fetch_add(1, Ordering::SeqCst);
                 let offer = (peer.greeting(), session, seat, sequence);
                 let stamp = self.stamp(stamp);
                 match alive.names.get(&names).cloned() {

@@ -1,0 +1,151 @@
+//! Reduction at the client: what travels of segments that nodes have, or have not.
+
+use super::*;
+use crate::client::{Reducer, ZEROS};
+
+/// Names segments by two checksums and does not compress.
+pub struct PlainReducer;
+
+impl Reducer for PlainReducer {
+    fn fingerprint(&self, _: &format::Settings, segment: &[u8]) -> format::Fingerprint {
+        let mut name = ZEROS;
+        if segment.iter().any(|byte| *byte != 0) {
+            name.0[..8].copy_from_slice(&format::checksum(segment).to_le_bytes());
+            name.0[31] = 1;
+        }
+        name
+    }
+
+    fn digest(&self, entries: &[format::SegmentEntry]) -> [u8; 32] {
+        let bytes: Vec<u8> =
+            entries.iter().flat_map(|entry| [&entry.fingerprint.0[..], &entry.bytes.to_le_bytes()].concat()).collect();
+        let mut digest = [0; 32];
+        digest[..8].copy_from_slice(&format::checksum(&bytes).to_le_bytes());
+        digest
+    }
+
+    fn encode(&self, _: &format::Settings, segments: &[(format::Fingerprint, &[u8])]) -> Vec<format::Block> {
+        let block = |(fingerprint, bytes): &(format::Fingerprint, &[u8])| format::Block {
+            header: format::BlockHeader {
+                kind: format::BlockKind::Data,
+                codec: format::CodecId::None,
+                cipher: 0,
+                level: 0,
+                filters: [0; 4],
+                key_id: 0,
+                group: 0,
+                record_length: 0,
+                phase: 0,
+                segments: 1,
+                raw_bytes: bytes.len() as u32,
+                stored_bytes: bytes.len() as u32,
+                offset: 0,
+                checksum: format::checksum(bytes),
+            },
+            segments: vec![format::SegmentEntry { fingerprint: *fingerprint, bytes: bytes.len() as u32 }],
+            payload: bytes.to_vec(),
+        };
+        segments.iter().map(block).collect()
+    }
+}
+
+#[test]
+fn reduced_here_equal_segments_travel_once_and_zeros_not_at_all() {
+    let (_world, nodes) = nodes(1);
+    let client = reducing(settings(&nodes));
+    let file = open(&client, READ | WRITE);
+    let mut bytes: Vec<u8> = (0..1 << 20).map(|at: u32| (at / 8192) as u8 | 1).collect();
+    bytes[400_000..600_000].fill(0);
+    file.write(&[source(100, &bytes)]).unwrap();
+    nodes[0].break_connections();
+    file.write(&[source(2 << 20, &bytes)]).unwrap();
+    nodes[0].break_connections();
+    file.write(&[source(4 << 20, &bytes)]).unwrap();
+    for offset in [100, 2 << 20, 4 << 20] {
+        assert!(read(&file, offset, bytes.len()) == bytes);
+    }
+    let sent = nodes[0].does.written_bytes.load(Ordering::SeqCst);
+    assert!(sent < 5 << 19, "{sent} bytes travelled for three times a mebibyte of which a fifth is zeros");
+    file.detach(true).unwrap();
+}
+
+pub fn reducing(settings: Settings) -> Client {
+    Client::new(Settings { reduction: Reduction::Client, ..settings }, Some(Arc::new(PlainReducer)))
+}
+
+fn in_large_stripes(nodes: &[Arc<Node>]) -> Settings {
+    Settings { stripe_bytes: 4 << 20, ..settings(nodes) }
+}
+
+/// Segments that all differ, and differ from those of other numbers.
+pub fn distinct(segments: u64, number: u64) -> Vec<u8> {
+    (0..segments).flat_map(|at| [1 + number as u8, at as u8].repeat(SEGMENT_BYTES as usize / 2)).collect()
+}
+
+#[test]
+fn names_are_spelt_out_once_to_a_node_and_again_when_it_has_forgotten() {
+    let (_world, nodes) = nodes(1);
+    let clients = [reducing(in_large_stripes(&nodes)), reducing(in_large_stripes(&nodes))];
+    let files: Vec<File> = clients.iter().map(|client| open(client, READ | WRITE)).collect();
+    let (many, few) = (distinct(100, 0), distinct(7, 1));
+    let spelt_out = |file: usize, offset: u64, bytes: &[u8]| {
+        let before = nodes[0].does.offered_names.load(Ordering::SeqCst);
+        files[file].write(&[source(offset, bytes)]).unwrap();
+        nodes[0].does.offered_names.load(Ordering::SeqCst) - before
+    };
+    assert_eq!(spelt_out(0, 0, &many), 100);
+    assert_eq!(spelt_out(1, 1 << 20, &many), 0);
+    assert_eq!(spelt_out(0, 2 << 20, &many), 0);
+    assert_eq!((spelt_out(0, 3 << 20, &few), spelt_out(1, 4 << 20, &few)), (7, 7), "few are offered at once");
+    nodes[0].make_durable();
+    clients.iter().for_each(wait_until_nothing_is_kept);
+    nodes[0].crash();
+    nodes[0].revive();
+    assert_eq!(spelt_out(1, 5 << 20, &many), 100);
+    assert_eq!(spelt_out(0, 6 << 20, &many), 0);
+    for offset in [0, 1 << 20, 2 << 20, 5 << 20, 6 << 20] {
+        assert!(read(&files[0], offset, many.len()) == many, "at {offset}");
+    }
+}
+
+/// What a client that names segments here asked and spelt out, over one stream, for frames of ten segments each, of
+/// which the node knows none or all.
+fn recalls_and_names(client: &Client, node: &Node, numbers: std::ops::Range<u64>) -> (u64, u64) {
+    let counts = || [&node.does.recalls, &node.does.offered_names].map(|count| count.load(Ordering::SeqCst));
+    let before = counts();
+    let file = open(client, WRITE);
+    for number in numbers {
+        file.write(&[source(number * 10 * SEGMENT_BYTES as u64, &distinct(10, number))]).unwrap();
+        file.flush().unwrap();
+    }
+    file.detach(true).unwrap();
+    let after = counts();
+    (after[0] - before[0], after[1] - before[1])
+}
+
+#[test]
+fn digests_that_never_hit_are_hardly_sent_and_those_that_hit_always() {
+    let (_world, nodes) = nodes(1);
+    let settings = Settings { streams: 1, stripe_bytes: 64 << 20, ..settings(&nodes) };
+    let clients = [reducing(settings.clone()), reducing(settings)];
+    let alone = recalls_and_names(&clients[0], &nodes[0], 0..100);
+    assert_eq!(alone, (12, 1000), "of a hundred frames that nobody else writes");
+    let after_another = recalls_and_names(&clients[1], &nodes[0], 0..100);
+    assert_eq!(after_another, (100, 0), "of the same by another");
+    let again = recalls_and_names(&clients[0], &nodes[0], 0..100);
+    assert_eq!(again, (87, 130), "one that hits makes all ask again");
+}
+
+#[test]
+fn a_node_that_wants_more_segments_than_there_are_gets_no_more() {
+    let window = Arc::new(window::Window::new(8 << 20, Arc::new(waker::Waker::new().unwrap())));
+    let mut payload = window::Payload::new(&window);
+    assert!(payload.append(&distinct(3, 0), 0));
+    let extents = vec![crate::message::Extent { offset: 0, bytes: 3 * SEGMENT_BYTES as u64 }];
+    let contents = reduce::divide(extents, payload, SEGMENT_BYTES);
+    let frame::Content::Whole(whole) = &contents[0] else { panic!("all segments are whole") };
+    let settings = format::Settings::new(format::StoreId::default());
+    whole.fingerprint(&PlainReducer, &settings);
+    assert_eq!(whole.blocks(&[2, 7], &PlainReducer, &settings).len(), 1);
+    assert_eq!(whole.blocks(&[1; 1000], &PlainReducer, &settings).len(), 3);
+}

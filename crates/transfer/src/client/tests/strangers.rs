@@ -1,0 +1,133 @@
+//! Peers that are no nodes, or nodes of another release: refused at once, in words that say what to do.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Mutex;
+
+use format::{FRAME_MAGIC, PROTOCOL};
+
+use super::*;
+
+/// An address where `serve` gets every connection, each in a thread of its own.
+fn at(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let serve = Arc::new(serve);
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let serve = serve.clone();
+            std::thread::spawn(move || serve(stream));
+        }
+    });
+    address
+}
+
+/// Says `said` and then listens, without hanging up.
+fn saying(said: Vec<u8>) -> String {
+    at(move |mut stream| {
+        // The client may have left already.
+        let _ = stream.write_all(&said);
+        let _ = stream.read_to_end(&mut Vec::new());
+    })
+}
+
+fn node_of(protocol: u8) -> String {
+    saying([&FRAME_MAGIC[..], &[protocol], b" and what comes after is not understood"].concat())
+}
+
+/// What a client is told that opens a file there.
+fn refusal(address: String, patience: Duration) -> Error {
+    let client = Client::new(Settings { nodes: vec![address], patience, ..Settings::default() }, None);
+    match client.open(b"/a", WRITE | CREATE) {
+        Err(OpenError::Transfer(error)) => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What is refused at once needs none of it.
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn a_node_of_another_release_is_refused_at_once_and_the_older_is_named() {
+    for (protocol, older) in [(PROTOCOL - 1, "the peer is the older"), (PROTOCOL + 1, "this program is the older")] {
+        let address = node_of(protocol);
+        let error = refusal(address.clone(), HOUR);
+        assert!(matches!(error, Error::Protocol { .. }), "{error}");
+        assert!(error.to_string().starts_with(&address) && error.to_string().contains(older), "{error}");
+    }
+}
+
+#[test]
+fn another_service_is_refused_at_once() {
+    for said in [&b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"[..], b"SSH-2.0-OpenSSH\r\n", &[0xff; 100]] {
+        let error = refusal(saying(said.to_vec()), HOUR);
+        assert!(error.to_string().contains("this is no thalweg peer"), "{error}");
+        assert!(error.to_string().contains(&said[..8].escape_ascii().to_string()), "{error}");
+    }
+}
+
+#[test]
+fn who_says_nothing_or_hangs_up_is_an_error_within_patience() {
+    for address in [saying(Vec::new()), at(drop)] {
+        let error = refusal(address, Duration::from_millis(500));
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        assert!(error.to_string().contains("it answers no greeting; is it a thalweg node?"), "{error}");
+    }
+}
+
+/// A file whose node is replaced by one of another release, at the same address.
+#[test]
+fn a_file_fails_when_its_only_node_comes_back_as_another_release() {
+    let (_world, nodes) = nodes(1);
+    let (target, address) = relay(&nodes[0].address);
+    let client = Client::new(Settings { nodes: vec![address], patience: HOUR, ..settings(&nodes) }, None);
+    let file = open(&client, WRITE);
+    file.write(&[source(0, &[1; 1000])]).unwrap();
+    file.flush().unwrap();
+    *target.lock().unwrap() = node_of(PROTOCOL + 1);
+    nodes[0].break_connections();
+    file.write(&[source(1000, &[1; 1000])]).unwrap();
+    let error = file.flush().unwrap_err();
+    assert!(error.to_string().contains("this program is the older"), "{error}");
+}
+
+#[test]
+fn a_file_goes_on_at_its_other_node_when_one_comes_back_as_another_release() {
+    let (_world, nodes) = nodes(2);
+    let (target, address) = relay(&nodes[1].address);
+    let addresses = vec![nodes[0].address.clone(), address];
+    // Half of it would pass before a silent node is left, and a sixtieth before the new one is asked.
+    let patience = Duration::from_secs(120);
+    let client = Client::new(Settings { nodes: addresses, patience, ..settings(&nodes) }, None);
+    let file = open(&client, READ | WRITE);
+    let bytes: Vec<u8> = (0..500_000u32).map(|at| (at % 251) as u8).collect();
+    file.write(&[source(0, &bytes[..200_000])]).unwrap();
+    *target.lock().unwrap() = node_of(PROTOCOL + 1);
+    nodes[1].crash();
+    file.write(&[source(200_000, &bytes[200_000..])]).unwrap();
+    assert!(read(&file, 0, bytes.len()) == bytes);
+    file.detach(true).unwrap();
+}
+
+/// An address whose new connections go to a target that can be changed.
+fn relay(target: &str) -> (Arc<Mutex<String>>, String) {
+    let target = Arc::new(Mutex::new(target.to_owned()));
+    let aim = target.clone();
+    let address = at(move |near| {
+        let target = aim.lock().unwrap().clone();
+        TcpStream::connect(target).into_iter().for_each(|far| join(&near, &far));
+    });
+    (target, address)
+}
+
+/// Both directions, until either end hangs up.
+fn join(near: &TcpStream, far: &TcpStream) {
+    let copy = |mut from: &TcpStream, mut to: &TcpStream| {
+        let _ = std::io::copy(&mut from, &mut to);
+        let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| copy(far, near));
+        copy(near, far);
+    });
+}
