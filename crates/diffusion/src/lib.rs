@@ -9,6 +9,7 @@ mod balance;
 mod items;
 mod pace;
 mod plan;
+mod reins;
 mod store;
 mod tasks;
 #[cfg(test)]
