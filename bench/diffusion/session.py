@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from diffusion import busy, churn, content, contenders, store, workloads
+from diffusion import busy, churn, contenders, content, store, workloads
 
 
 def main():

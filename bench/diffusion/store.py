@@ -47,7 +47,7 @@ class Synthetic:
         if path.startswith("/counters/"):
             return len(self._counters(path))
         try:
-            run, size, name = content.parts(path)
+            run, size, _ = content.parts(path)
         except ValueError:
             raise server.Missing(path) from None
         self.opens[run] += 1

@@ -8,6 +8,9 @@ import itertools
 import random
 
 WORKERS = 8
+SMALL_CACHES = "stacked pairs, small caches"
+SHORT_TASKS = "short tasks"
+CHURNED = "reuse 10, half killed"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,10 +58,10 @@ def all_pairs(side, file_bytes, task_s, seed, caches=4.0):
     return _shuffled(f"all pairs {side}²", 2 * side, file_bytes, tasks, task_s, seed, caches)
 
 
-def stacked_pairs(files, reach, file_bytes, task_s, seed, caches=2.0):
+def stacked_pairs(files, reach, file_bytes, task_s, seed, caches=4.0, name="stacked pairs"):
     """Each tile with the `reach` tiles after it, round the sky."""
     tasks = [(file, (file + step) % files) for file in range(files) for step in range(1, reach + 1)]
-    return _shuffled("stacked pairs", files, file_bytes, tasks, task_s, seed, caches)
+    return _shuffled(name, files, file_bytes, tasks, task_s, seed, caches)
 
 
 def zipf_pairs(files, tasks, file_bytes, task_s, seed, caches=4.0):
@@ -72,12 +75,12 @@ def zipf_pairs(files, tasks, file_bytes, task_s, seed, caches=4.0):
 
 def short_tasks(count, task_s):
     """Without any input: what is left is what the machinery costs."""
-    return Workload("short tasks", 0, 0, ((),) * count, task_s, 1_000_000)
+    return Workload(SHORT_TASKS, 0, 0, ((),) * count, task_s, 1_000_000)
 
 
 def churned(workload):
     """Half the workers are killed midway."""
-    return dataclasses.replace(workload, name=f"{workload.name}, half killed", killed=WORKERS // 2)
+    return dataclasses.replace(workload, name=CHURNED, killed=WORKERS // 2)
 
 
 def _shuffled(name, files, file_bytes, tasks, task_s, seed, caches):
@@ -92,10 +95,11 @@ def usual(seed):
         one_input("reuse 10", 100, 2_000_000, 10, 0.02, seed),
         all_pairs(60, 1_000_000, 0.02, seed),
         stacked_pairs(100, 5, 2_000_000, 0.04, seed),
+        stacked_pairs(100, 5, 2_000_000, 0.04, seed, caches=2.0, name=SMALL_CACHES),
         zipf_pairs(200, 1000, 1_000_000, 0.02, seed),
         one_input("reuse 1", 100, 2_000_000, 1, 0.02, seed),
         one_input("compute-bound", 8, 100_000, 40, 0.1, seed, 16.0),
-        one_input("one file for all", 1, 2_000_000, 200, 0.1, seed, 16.0),
+        one_input("one file for all", 1, 500_000, 200, 0.1, seed, 16.0),
         short_tasks(4000, 0.01),
         churned(one_input("reuse 10", 100, 2_000_000, 10, 0.02, seed)),
     ]
