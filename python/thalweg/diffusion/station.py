@@ -48,8 +48,8 @@ from thalweg.diffusion.shelf import Arrival, PeerFailed, Shelf
 
 _log = logging.getLogger("thalweg.diffusion")
 
-# Transfers at once, and whatever else has to wait for a disk.
-_TRANSFERS = 4
+# Transfers at once at most (how many the store and peers bear is the plan's to say), and whatever else waits for a disk.
+_TRANSFERS = 16
 _CHORES = 4
 # How often the shelf is asked what it lost by itself.
 _LOSSES_EVERY_S = 0.5
