@@ -112,6 +112,8 @@ class Coordinator:
         self._addresses: dict[str, int] = {}
         self._early: list[Tasks] = []
         self._news: list[News] = []
+        # The clock of the worker that speaks, before ours.
+        self._ahead_s = 0.0
 
     # From the client.
 
@@ -132,7 +134,9 @@ class Coordinator:
 
     # From workers.
 
-    def receive(self, now_s: float, name: str, reports: Iterable[Report]) -> None:
+    def receive(self, now_s: float, name: str, reports: Iterable[Report], sent_s: float) -> None:
+        """`sent_s` is the worker's clock when it sent them: reports may have waited for others."""
+        self._ahead_s = sent_s - now_s
         for report in reports:
             if isinstance(report, Hello):
                 self._join(now_s, name, report)
@@ -262,7 +266,7 @@ class Coordinator:
     def _spent(self, now_s: float, worker: _Worker, report: Ended) -> dict[str, Any]:
         entry = self._entries[report.task]
         return {
-            "t": now_s,
+            "t": max(0.0, min(now_s, report.at_s - self._ahead_s)),
             "worker": worker.name,
             "task": entry.task.number,
             "attempt": report.attempt,

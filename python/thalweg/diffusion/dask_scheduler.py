@@ -111,7 +111,7 @@ class DiffusionPlugin(SchedulerPlugin):
         now_s = self._now_s()
         if worker is not None:
             self._heard.add(worker)
-            self._coordinator.receive(now_s, worker, pickle.loads(message["reports"]))
+            self._coordinator.receive(now_s, worker, pickle.loads(message["reports"]), message["sent_s"])
         elif "end" in message:
             self._end()
         elif "function" in message:

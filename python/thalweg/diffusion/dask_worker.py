@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -102,7 +103,8 @@ class Post:
             self._is_told = False
         stream = self._worker.batched_stream
         if reports and stream is not None and not stream.closed():
-            stream.send({"op": self._channel, "reports": pickle.dumps(reports, protocol=5)})
+            body = pickle.dumps(reports, protocol=5)
+            stream.send({"op": self._channel, "reports": body, "sent_s": time.monotonic()})
 
 
 _turn = threading.Lock()

@@ -72,7 +72,8 @@ class Local:
         self._berth.leave()
 
     def _hear(self, reports: list[Report], can_wait: bool) -> None:
-        self._inbox.put(lambda now_s: self._coordinator.receive(now_s, _NAME, reports))
+        sent_s = time.monotonic()
+        self._inbox.put(lambda now_s: self._coordinator.receive(now_s, _NAME, reports, sent_s))
 
     def _coordinate(self) -> None:
         try:

@@ -299,8 +299,9 @@ class Station:
             jobs = self._awaiting(order)
             for job in jobs:
                 self._remove(job)
+        now = time.monotonic()
         ended: list[Report] = [
-            Ended(job.run.task, job.run.attempt, None, failure, 0.0, 0.0, 0.0, job.sources) for job in jobs
+            Ended(job.run.task, job.run.attempt, None, failure, 0.0, 0.0, 0.0, job.sources, now) for job in jobs
         ]
         self._report(*ended, Missed(order.key, order.task, order.peer, failure.line))
 
@@ -342,7 +343,7 @@ class Station:
         fetch_s = job.begun - job.slot_since
         spent = (ended - job.begun, ended - job.slot_since, fetch_s)
         can_wait = outcome.failure is None and not run.outputs and len(self._ready) > self._most_ready // 2
-        report = Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources)
+        report = Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources, ended)
         self._report(report, can_wait=can_wait)
 
     def _publish(self, order: Publish) -> None:
