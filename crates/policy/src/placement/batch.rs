@@ -1,8 +1,9 @@
 //! A batch that is known beforehand: ordered so that neighbours share input, and cut into one run a worker.
 //!
-//! The order is Hilbert's curve over (first input, last input), numbered by nearness. Tasks of one input come file by file; all pairs of two
-//! sets come in near-square tiles, so that P workers together read about 2·N·√P files instead of 2·N·P. A worker takes
-//! from the front of its run, and when that is empty the back half of the longest other run.
+//! The order is Hilbert's curve over (first input, last input), both numbered by nearness: tasks of one input come file
+//! by file; all pairs of two sets come in near-square tiles, so that P workers together read about 2·N·√P files instead
+//! of 2·N·P. Where that reads less it is the order of the numbers: neighbouring pairs come along their band. A worker
+//! takes from the front of its run, and when that is empty the back half of the longest other run.
 
 use std::collections::HashMap;
 
@@ -62,7 +63,8 @@ impl Batch {
             self.runs.iter_mut().map(|run| Run { slots: 0, start: run.start, end: take(run) }).collect();
         self.orphans.extend(rest.into_iter().filter(|run| run.len() > 0));
         let first = self.order.len() as u32;
-        self.order.extend(ordered(tasks));
+        let parts = self.runs.iter().filter(|run| run.slots > 0).count().max(1);
+        self.order.extend(ordered(tasks, parts));
         let added = self.order.len() as u32 - first;
         self.remaining += added as usize;
         let slots: u64 = self.runs.iter().map(|run| u64::from(run.slots)).sum();
@@ -116,23 +118,52 @@ fn take(run: &mut Run) -> u32 {
     end
 }
 
-/// Along the curve over (first input, last input), both numbered so that what is read together is near.
-fn ordered<'a>(tasks: impl Iterator<Item = (TaskId, &'a [ItemId])>) -> impl Iterator<Item = TaskId> {
+/// Along Hilbert's curve, or along the band that neighbours make: whichever has the parts read less.
+fn ordered<'a>(tasks: impl Iterator<Item = (TaskId, &'a [ItemId])>, parts: usize) -> impl Iterator<Item = TaskId> {
     let (names, inputs): (Vec<TaskId>, Vec<&[ItemId]>) = tasks.unzip();
     let places = nearness::places(&inputs);
-    let columns = ranks(inputs.iter().filter_map(|inputs| inputs.first()), &places);
-    let rows = ranks(inputs.iter().filter(|inputs| inputs.len() > 1).filter_map(|inputs| inputs.last()), &places);
+    let orders = [sorted(&curve(&inputs, &places)), sorted(&band(&inputs, &places))];
+    let best = orders.into_iter().min_by_key(|order| reads(order, &inputs, places.len(), parts));
+    best.unwrap_or_default().into_iter().map(move |at| names[at as usize])
+}
+
+/// Where each task lies on the curve over (first input, last input): tiles, when all pairs are there.
+fn curve(inputs: &[&[ItemId]], places: &[Option<u32>]) -> Vec<u64> {
+    let columns = ranks(inputs.iter().filter_map(|inputs| inputs.first()), places);
+    let rows = ranks(inputs.iter().filter(|inputs| inputs.len() > 1).filter_map(|inputs| inputs.last()), places);
     let side = columns.len().max(rows.len()).max(1) as u32;
     let bits = side.next_power_of_two().ilog2();
     let rank = |ranks: &HashMap<ItemId, u32>, item: Option<&ItemId>| item.map_or(0, |item| ranks[item]);
-    let distance = |inputs: &[ItemId]| {
+    let distance = |inputs: &&[ItemId]| {
         let row = if inputs.len() > 1 { rank(&rows, inputs.last()) } else { 0 };
         hilbert::distance(bits, rank(&columns, inputs.first()), row)
     };
-    let mut keyed: Vec<(u64, TaskId)> =
-        names.into_iter().zip(inputs).map(|(task, inputs)| (distance(inputs), task)).collect();
-    keyed.sort_unstable();
-    keyed.into_iter().map(|(_, task)| task)
+    inputs.iter().map(distance).collect()
+}
+
+/// How far along the items each task lies, when only near ones are read together.
+fn band(inputs: &[&[ItemId]], places: &[Option<u32>]) -> Vec<u64> {
+    let place = |item: Option<&ItemId>| u64::from(item.and_then(|item| places[item.at()]).unwrap_or(0));
+    inputs.iter().map(|inputs| place(inputs.first()) + place(inputs.last())).collect()
+}
+
+fn sorted(keys: &[u64]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+    order.sort_by_key(|&at| keys[at as usize]);
+    order
+}
+
+/// Items that so many equal parts of the order read, each counted once a part.
+fn reads(order: &[u32], inputs: &[&[ItemId]], items: usize, parts: usize) -> usize {
+    let mut last_part = vec![usize::MAX; items];
+    let mut reads = 0;
+    for (turn, &at) in order.iter().enumerate() {
+        let part = turn * parts / order.len();
+        for item in inputs[at as usize] {
+            reads += usize::from(std::mem::replace(&mut last_part[item.at()], part) != part);
+        }
+    }
+    reads
 }
 
 /// The items without repeats, numbered by their places.
@@ -189,9 +220,8 @@ mod tests {
         for worker in 0..workers {
             let mine: BTreeSet<ItemId> =
                 (0..80).flat_map(|_| pairs[batch.take(WorkerId(worker)).expect("an even share").0 as usize]).collect();
-            // Twenty tiles from both sides of where the numbers begin, and what the curve takes in with them; without
-            // the numbers it would be half of the sky.
-            assert!(mine.len() <= 48, "worker {worker} reads {} of {files} files", mine.len());
+            // Twenty tiles from both sides of where the numbers begin, and four beyond each of their ends.
+            assert!(mine.len() <= 20 + 4 * 4, "worker {worker} reads {} of {files} files", mine.len());
         }
     }
 
