@@ -11,21 +11,19 @@ from diffusion import on_dask, striped, task, workloads
 class Thalweg(on_dask.Dask):
     name = "thalweg"
     policy = "thalweg"
+    workers_a_cache = 1
 
     def prepare(self, workload, run):
         from thalweg.diffusion import Diffusion
 
         self.run_folder = self.folder / run
         self.diffusion = Diffusion(
-            self.cluster_to_use(), cache=workload.cache_bytes, policy=self.policy, workers=workloads.WORKERS,
-            peer_mb_s=striped.PEER_BYTES_PER_S / 1e6, run_folder=self.run_folder,
+            self.client, cache=workload.cache_bytes * self.workers_a_cache, policy=self.policy,
+            workers=workloads.WORKERS, peer_mb_s=striped.PEER_BYTES_PER_S / 1e6, run_folder=self.run_folder,
         )
         # A worker is there when it has run something.
         for _ in self.diffusion.map(task.wait, [(0.05,)] * 4 * workloads.WORKERS):
             pass
-
-    def cluster_to_use(self):
-        return self.client
 
     def run(self, workload, addresses, run):
         from thalweg.diffusion import File
@@ -54,9 +52,10 @@ class ThalwegFirstAvailable(Thalweg):
 
 
 class ThalwegLocal(Thalweg):
-    """Without Dask."""
+    """Without Dask: all processes share one cache, as large as eight, and there are no peers."""
 
     name = "thalweg, local processes"
+    workers_a_cache = workloads.WORKERS
 
     def start(self, folder, base):
         self.folder, self.client = folder, None
