@@ -7,6 +7,7 @@
 #   make check         the style gate: rustfmt and clippy, no warnings
 #   make bench         the comparisons of bench/, short; longer ones are described in bench/README.md
 #   make bench-gate    the gate's measurements: an hour and more, as root (bench/README.md)
+#   make bench-diffusion  data diffusion beside Dask and Ray: about twenty minutes (bench/README.md)
 #   make fuzz          each decoder for FUZZ_SECONDS (default 20)
 #   make install-deps  the Debian packages for all of these
 
@@ -14,7 +15,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := build
-.PHONY: build demo test check bench bench-gate fuzz install-deps
+.PHONY: build demo test check bench bench-gate bench-diffusion fuzz install-deps
 
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export PATH := $(CARGO_TARGET_DIR)/release:$(PATH):$(HOME)/.cargo/bin
@@ -71,6 +72,10 @@ bench-gate: build
 	cargo build --release --manifest-path bench/load/Cargo.toml
 	bench/gate
 
+bench-diffusion:
+	@./install bench-diffusion
+	bench/diffusion/run $(BENCH_DIFFUSION)
+
 # cargo-fuzz asks for a nightly compiler; RUSTC_BOOTSTRAP gives the stable one what it needs. Where cargo-fuzz is missing it
 # is built once, next to the targets. Seeds are the golden files; what is found beyond them stays in fuzz/corpus, and what
 # makes a target fail in fuzz/artifacts.
@@ -86,4 +91,4 @@ fuzz:
 	done
 
 install-deps:
-	@./install build demo test bench bench-gate fuzz
+	@./install build demo test bench bench-gate bench-diffusion fuzz

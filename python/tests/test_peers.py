@@ -261,15 +261,18 @@ def test_a_peer_that_was_started_again_is_asked_again(source, make):
 
 def test_a_forked_child_asks_over_connections_of_its_own(source, pair):
     first, second = pair
-    for number in (1, 2, 3):
-        first.bring(item_of(source, number), "store", keep=True)
+    items = [Item(source.url("1.bin"), start, start + 10) for start in range(200)]
+    for item in items:
+        first.bring(item, "store", keep=True)
     address = first.address
-    second.bring(item_of(source, 1), address, keep=True)
+    second.bring(items[0], address, keep=True)
     child = os.fork()
+    mine = items[1::2] if child == 0 else items[2::2]
+    good = all(second.bring(item, address, keep=True).source == "peer" for item in mine)
     if child == 0:
-        os._exit(0 if second.bring(item_of(source, 2), address, keep=True).source == "peer" else 1)
-    assert os.waitpid(child, 0)[1] == 0
-    assert second.bring(item_of(source, 3), first.address, keep=True).source == "peer"
+        os._exit(0 if good else 1)
+    assert os.waitpid(child, 0)[1] == 0 and good
+    assert all(read_pinned(second, item) == content_of(1)[item.start : item.end] for item in items)
 
 
 class Time:

@@ -172,6 +172,8 @@ def test_numbers_are_written_as_people_do():
     assert [amount_written(one) for one in (0, 950, 1500, 2e7, 3.14159e9, 5e12)] == [
         *("0", "950", "1.5 k", "20 M", "3.14 G", "5 T")
     ]
+    assert [amount_written(999.9, unit) for unit in ("B", "/s")] == ["1 kB", "1 k/s"]
+    assert [amount_written(20, unit) for unit in ("B/s", "/s")] == ["20 B/s", "20/s"]
     assert [seconds_written(one) for one in (0, 1e-5, 0.02, 1.5, 90, 750, 11100)] == [
         *("0 s", "< 1 ms", "20 ms", "1.5 s", "90 s", "12:30", "3:05:00")
     ]

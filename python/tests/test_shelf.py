@@ -461,7 +461,8 @@ brought(shelf, item_of(source, 1))
 """
 
 
-def test_a_process_killed_midway_leaves_neither_room_nor_files_nor_pins(source, tmp_path):
+@pytest.mark.parametrize("later", ["on", "restart"])
+def test_a_process_killed_midway_leaves_neither_room_nor_files_nor_pins(source, tmp_path, later):
     shelf = shelf_of(source, tmp_path, 2 * SIZE)
     command = [sys.executable, "-c", BRING_ONE, tmp_path, str(2 * SIZE), Path(__file__).parent]
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -479,11 +480,14 @@ def test_a_process_killed_midway_leaves_neither_room_nor_files_nor_pins(source, 
     source.switch("gate", on=False)
     assert not arrival.kept, "all was pinned or on its way"
     shelf.release(arrival)
+    if later == "restart":
+        shelf = shelf_of(source, tmp_path, 2 * SIZE)
+        assert not drafts_of(shelf) and shelf.held_bytes() == SIZE
+    for number in (3, 4):
+        assert brought(shelf, item_of(source, number)) == content_of(number)
+    assert {held.item for held in shelf.contents()} == {item_of(source, 3), item_of(source, 4)}
+    assert len(files_of(shelf)) == 2
     assert brought(shelf, item_of(source, 1)) == content_of(1)
-    assert brought(shelf, item_of(source, 3)) == content_of(3)
-    assert {held.item for held in shelf.contents()} == {item_of(source, 1), item_of(source, 3)}
-    shelf_of(source, tmp_path, 2 * SIZE)
-    assert not drafts_of(shelf) and len(files_of(shelf)) == 2
 
 
 def test_a_forked_child_lets_go_of_nothing_of_its_parents(source, tmp_path):

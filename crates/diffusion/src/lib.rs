@@ -9,6 +9,8 @@ mod balance;
 mod items;
 mod pace;
 mod plan;
+mod reins;
+mod store;
 mod tasks;
 #[cfg(test)]
 mod tests;

@@ -5,11 +5,11 @@ use policy::placement::Costs;
 /// Weight of the newest in the running means.
 const WEIGHT: f64 = 1.0 / 16.0;
 /// A report and its answer are under way this long at most, as a rule.
-const ROUND_TRIP_S: f64 = 0.06;
+const ROUND_TRIP_S: f64 = 0.1;
 /// Transfers are begun early enough to end before their task's turn, but not earlier than this.
 const LOOK_AHEAD_S: f64 = 5.0;
 /// Tasks known ahead, a slot.
-const MOST_AHEAD: f64 = 32.0;
+const MOST_AHEAD: f64 = 64.0;
 
 #[derive(Default)]
 pub(crate) struct Pace {

@@ -8,6 +8,7 @@ use policy::placement::{self, Assignment, Costs, Fetch, Rule, Scheduler, TaskId}
 use crate::Order;
 use crate::items::Items;
 use crate::pace::Pace;
+use crate::store::Store;
 use crate::tasks::{State, Task, Worker};
 use crate::transfers::Wanted;
 
@@ -32,6 +33,7 @@ pub struct Plan {
     pub(crate) tasks: Vec<Task>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) transfers: HashMap<Wanted, Fetch>,
+    pub(crate) store: Store,
     /// Transfers that begin when an item has arrived at a worker.
     pub(crate) behind: HashMap<(WorkerId, ItemId), Vec<Wanted>>,
     pub(crate) orders: Vec<Order>,
@@ -51,6 +53,7 @@ impl Plan {
             tasks: Vec::new(),
             workers: Vec::new(),
             transfers: HashMap::new(),
+            store: Store::default(),
             behind: HashMap::new(),
             orders: Vec::new(),
             pace: Pace::default(),
@@ -90,7 +93,7 @@ impl Plan {
     pub fn join(&mut self, now_s: f64, slots: u32, cache_bytes: u64, held: &[(ItemId, u64)]) -> WorkerId {
         let depth = slots * (1 + self.pace.ahead());
         let worker = self.scheduler.join(depth, cache_bytes);
-        self.workers.push(Worker { slots, depth, assigned: Vec::new(), recalls: 0, is_open: true });
+        self.workers.push(Worker { slots, depth, reined: 0, assigned: Vec::new(), recalls: 0, is_open: true });
         for &(item, bytes) in held {
             self.measured(now_s, item, bytes);
             self.enter(now_s, worker, item);
@@ -104,6 +107,7 @@ impl Plan {
         if !std::mem::replace(&mut entry.is_open, false) {
             return Vec::new();
         }
+        entry.reined = 0;
         let lost = std::mem::take(&mut entry.assigned);
         for &task in &lost {
             let task = &mut self.tasks[task.0 as usize];
@@ -258,10 +262,13 @@ impl Plan {
         self.costs = self.pace.corrected(self.costs);
         self.scheduler.set_costs(self.costs);
         self.deepen();
+        self.slacken();
         while let Some(Assignment { task, worker }) = self.scheduler.next(now_s) {
             self.start(now_s, task, worker);
+            self.rein_in(worker);
         }
         self.balance();
+        self.read_store();
         std::mem::take(&mut self.orders)
     }
 

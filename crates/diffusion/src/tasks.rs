@@ -52,6 +52,8 @@ pub(crate) struct Worker {
     pub slots: u32,
     /// Tasks it may know at once.
     pub depth: u32,
+    /// Of those, how many are kept from it while its cache is laden.
+    pub reined: u32,
     /// In the order they were assigned.
     pub assigned: Vec<TaskId>,
     /// Recalls it has not answered.

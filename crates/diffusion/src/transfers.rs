@@ -1,7 +1,7 @@
 //! Inputs on their way: which, to whom, for whom, and who waits behind them.
 
 use policy::cache::{Holding, ItemId, WorkerId};
-use policy::placement::{Source, TaskId};
+use policy::placement::{Fetch, Source, TaskId};
 
 use crate::Order;
 use crate::plan::Plan;
@@ -28,7 +28,10 @@ impl Plan {
         seconds: f64,
     ) {
         self.measured(now_s, item, bytes);
-        let Some(fetch) = self.transfers.remove(&Wanted { worker, item, task }) else { return };
+        let Some(fetch) = self.end_transfer(&Wanted { worker, item, task }) else { return };
+        if fetch.source == Source::Store {
+            self.store.arrived(now_s, bytes);
+        }
         self.pace.transfer(fetch.source != Source::Store, bytes, seconds);
         self.scheduler.fetched(now_s, worker, item, &fetch);
         if !fetch.kept {
@@ -65,7 +68,8 @@ impl Plan {
     /// A task found one of its inputs gone.
     pub fn missing(&mut self, now_s: f64, worker: WorkerId, task: TaskId, item: ItemId) {
         let Some(entry) = self.tasks.get(task.0 as usize) else { return };
-        if entry.is_on(worker) && entry.inputs.contains(&item) {
+        let is_coming = self.transfers.contains_key(&Wanted { worker, item, task: Some(task) });
+        if entry.is_on(worker) && entry.inputs.contains(&item) && !is_coming {
             self.lost(now_s, worker, item);
             self.need(now_s, worker, task, item);
         }
@@ -95,10 +99,26 @@ impl Plan {
         let source = fetch.source;
         self.transfers.insert(wanted, fetch);
         match source {
-            Source::Store => self.order_fetch(wanted, None),
+            Source::Store => self.store.wait(wanted),
             Source::Peer(peer) => self.order_fetch(wanted, Some(peer)),
             Source::Behind(peer) => self.behind.entry((peer, item)).or_default().push(wanted),
         }
+    }
+
+    /// As many as the store has room for.
+    pub(crate) fn read_store(&mut self) {
+        let slots = self.workers.iter().filter(|worker| worker.is_open).map(|worker| worker.slots).sum();
+        while let Some(wanted) = self.store.admit(slots) {
+            self.order_fetch(wanted, None);
+        }
+    }
+
+    fn end_transfer(&mut self, wanted: &Wanted) -> Option<Fetch> {
+        let fetch = self.transfers.remove(wanted)?;
+        if fetch.source == Source::Store {
+            self.store.ended(wanted);
+        }
+        Some(fetch)
     }
 
     fn order_fetch(&mut self, wanted: Wanted, from: Option<WorkerId>) {
@@ -120,7 +140,7 @@ impl Plan {
         while at < failed.len() {
             let Wanted { worker, item, task } = failed[at];
             at += 1;
-            let Some(fetch) = self.transfers.remove(&failed[at - 1]) else { continue };
+            let Some(fetch) = self.end_transfer(&failed[at - 1]) else { continue };
             match task {
                 Some(task) => wanting.push((worker, task, item)),
                 None => {
@@ -142,7 +162,7 @@ impl Plan {
     pub(crate) fn give_up_private(&mut self, worker: WorkerId, task: TaskId) {
         for item in self.tasks[task.0 as usize].inputs.clone() {
             let wanted = Wanted { worker, item, task: Some(task) };
-            if let Some(fetch) = self.transfers.remove(&wanted) {
+            if let Some(fetch) = self.end_transfer(&wanted) {
                 self.stand_behind_no_more(&wanted, fetch.source);
                 // Nothing was to enter the cache, so nothing becomes of the time.
                 self.scheduler.fetch_failed(0.0, worker, item, &fetch);

@@ -13,6 +13,7 @@ mod costs;
 mod fetching;
 mod hilbert;
 mod line;
+mod nearness;
 mod queue;
 mod rule;
 mod scheduler;

@@ -16,8 +16,8 @@ class CommandFailed(RuntimeError):
 
 
 class Command:
-    """`Command("convert", 0, "--to={1}")`: numbers, alone or in braces, are the task's arguments. Gives what the command
-    wrote to its standard output."""
+    """`Command("convert", 0, "--to={1}")`: numbers, alone or in braces, are the task's arguments. Gives what the
+    command wrote to its standard output."""
 
     def __init__(self, *words: str | int) -> None:
         self.words = words

@@ -1,5 +1,5 @@
-"""The coordinator of a run: messages in, messages out. It does no I/O and reads no clock, and runs wherever the back-end
-puts it: beside Dask's scheduler, or in a thread.
+"""The coordinator of a run: messages in, messages out. It does no I/O and reads no clock, and runs wherever the
+back-end puts it: beside Dask's scheduler, or in a thread.
 
 What runs where is decided by the plan (`_thalweg.Plan`). Here are what the plan has no use for: what tasks are made of,
 how often they may fail, and who is told what came of them.
@@ -46,6 +46,8 @@ from thalweg.diffusion.options import Options
 _DEATHS = 5
 # Workers that were there at the beginning are waited for so long, that a batch be cut for all of them.
 _GATHER_S = 5.0
+# As good as without end: then the store's readers are not counted.
+_STORE_BYTES_PER_S = 1e12
 # Readers that use up the store, until its rate to one of them is measured.
 _STREAMS = 8
 _LINK_BYTES_PER_S = 1e9
@@ -87,12 +89,13 @@ class Coordinator:
 
     def __init__(self, options: Options, expected: int = 0) -> None:
         link = float(options.peer_bytes_per_s or _LINK_BYTES_PER_S)
+        store = options.store_bytes_per_s or _STORE_BYTES_PER_S
         self._plan = Plan(
             options.policy,
             options.eviction,
             seed=options.seed,
-            store_bytes_per_s=options.store_bytes_per_s,
-            stream_bytes_per_s=options.store_bytes_per_s / _STREAMS,
+            store_bytes_per_s=store,
+            stream_bytes_per_s=store / _STREAMS,
             peer_bytes_per_s=min(link, _PEER_BYTES_PER_S),
             link_bytes_per_s=link,
             local_bytes_per_s=max(link, _LOCAL_BYTES_PER_S),
@@ -109,6 +112,8 @@ class Coordinator:
         self._addresses: dict[str, int] = {}
         self._early: list[Tasks] = []
         self._news: list[News] = []
+        # The clock of the worker that speaks, before ours.
+        self._ahead_s = 0.0
 
     # From the client.
 
@@ -129,7 +134,9 @@ class Coordinator:
 
     # From workers.
 
-    def receive(self, now_s: float, name: str, reports: Iterable[Report]) -> None:
+    def receive(self, now_s: float, name: str, reports: Iterable[Report], sent_s: float) -> None:
+        """`sent_s` is the worker's clock when it sent them: reports may have waited for others."""
+        self._ahead_s = sent_s - now_s
         for report in reports:
             if isinstance(report, Hello):
                 self._join(now_s, name, report)
@@ -215,9 +222,7 @@ class Coordinator:
         elif isinstance(report, Arrived):
             self._digests[report.key] = report.digest
             item = self._item(report.key)
-            self._plan.arrived(
-                now_s, worker.number, item, report.task, report.bytes, report.kept, report.seconds
-            )
+            self._plan.arrived(now_s, worker.number, item, report.task, report.size, report.kept, report.seconds)
         elif isinstance(report, Missed):
             peer = self._addresses.get(report.peer)
             self._plan.missed(now_s, worker.number, self._item(report.key), report.task, peer)
@@ -261,7 +266,7 @@ class Coordinator:
     def _spent(self, now_s: float, worker: _Worker, report: Ended) -> dict[str, Any]:
         entry = self._entries[report.task]
         return {
-            "t": now_s,
+            "t": max(0.0, min(now_s, report.at_s - self._ahead_s)),
             "worker": worker.name,
             "task": entry.task.number,
             "attempt": report.attempt,

@@ -30,7 +30,7 @@ class OnDask:
         self._options = options
         self._listener, self._mourner = listener, mourner
         self._name = channel(options.run)
-        self._agents: dict[str, list[Future]] = {}
+        self._agents: dict[str, list[Future[None]]] = {}
         self._is_closed = False
         # Dask calls handlers of its streams by name.
         self._client._stream_handlers[self._name] = self._hear

@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pickle
 import time
@@ -17,19 +18,24 @@ from distributed.scheduler import WorkerState
 
 from thalweg.diffusion.coordinator import Coordinator
 from thalweg.diffusion.dask_worker import channel
+from thalweg.diffusion.messages import News
 from thalweg.diffusion.options import Options
+
+# Orders and news go out at most so often: a message costs Dask's event loop more than what is in it.
+_TICK_S = 0.004
+_NEWS_TICK_S = 0.02
 
 _log = logging.getLogger("thalweg.diffusion")
 
 
-def _send_away(scheduler: Scheduler, name: str, worker: str | None = None, **_: Any) -> None:
+def _send_away(scheduler: Scheduler, name: str, worker: str = "", **_: Any) -> None:
     """Answers what comes after the end of a run."""
     stream = scheduler.stream_comms.get(worker)
     if stream is not None and not stream.closed():
         stream.send({"op": name, "orders": None})
 
 
-class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
+class DiffusionPlugin(SchedulerPlugin):
     """All of it happens in the scheduler's event loop. A run ends with its client."""
 
     idempotent = True
@@ -44,6 +50,9 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
         self._began = time.monotonic()
         self._coordinator = Coordinator(self.options, len(scheduler.workers))
         self._is_due = self._is_ended = False
+        self._delivered_s = self._told_s = -1.0
+        self._is_news_due = False
+        self._news: list[News] = []
         self._alarm: Any = None
         # Workers that know this run's messages.
         self._heard: set[str] = set()
@@ -102,7 +111,7 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
         now_s = self._now_s()
         if worker is not None:
             self._heard.add(worker)
-            self._coordinator.receive(now_s, worker, pickle.loads(message["reports"]))
+            self._coordinator.receive(now_s, worker, pickle.loads(message["reports"]), message["sent_s"])
         elif "end" in message:
             self._end()
         elif "function" in message:
@@ -114,12 +123,14 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
         """What follows is told when all that has come together is understood."""
         if not self._is_due:
             self._is_due = True
-            self._scheduler.loop.add_callback(self._deliver)
+            delay_s = max(0.0, self._delivered_s + _TICK_S - self._now_s())
+            asyncio.get_running_loop().call_later(delay_s, self._deliver)
 
     def _deliver(self) -> None:
         self._is_due = False
         if self._is_ended:
             return
+        self._delivered_s = self._now_s()
         try:
             orders, news = self._coordinator.collect(self._now_s())
         except Exception:
@@ -128,9 +139,19 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
             return
         for address, told in orders.items():
             self._tell_worker(address, pickle.dumps(told, protocol=5))
-        if news:
-            self._tell_client({"news": pickle.dumps(news, protocol=5)})
+        self._news += news
+        if self._news and not self._is_news_due:
+            self._is_news_due = True
+            delay_s = max(0.0, self._told_s + _NEWS_TICK_S - self._delivered_s)
+            asyncio.get_running_loop().call_later(delay_s, self._deliver_news)
         self._set_alarm()
+
+    def _deliver_news(self) -> None:
+        self._is_news_due = False
+        self._told_s = self._now_s()
+        news, self._news = self._news, []
+        if not self._is_ended:
+            self._tell_client({"news": pickle.dumps(news, protocol=5)})
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:
@@ -139,7 +160,7 @@ class DiffusionPlugin(SchedulerPlugin):  # type: ignore[misc]
         wake_s = self._coordinator.next_wake_s()
         if wake_s is not None:
             delay_s = max(0.0, wake_s - self._now_s())
-            self._alarm = self._scheduler.loop.asyncio_loop.call_later(delay_s, self._soon)
+            self._alarm = asyncio.get_running_loop().call_later(delay_s, self._soon)
 
     def _welcome(self, address: str, slots: int) -> None:
         """The client sends agents there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import pickle
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -31,6 +32,10 @@ def _unheard(**_: Any) -> None:
     """What comes after the end of a run: Dask closes the stream over a message that nobody takes."""
 
 
+# Messages cost the scheduler more than what is in them: what can wait does so for others, this long.
+_GATHER_S = 0.05
+
+
 class Post:
     """A station in a Dask worker, and how many agents it still has."""
 
@@ -51,10 +56,14 @@ class Post:
         )
         self.station = Station(shelf, options, self._send, os.path.join(self._berth.folder, "scratch"))
         self._agents = 0
+        self._turn = threading.Lock()
+        self._unsent: list[Report] = []
+        # The event loop knows that there is something to send.
+        self._is_told = False
 
     def join(self) -> None:
         self._worker.stream_handlers[self._channel] = self._receive
-        self._send([self.station.hello(self._slots)])
+        self._send([self.station.hello(self._slots)], False)
 
     def agent_came(self) -> None:
         self._agents += 1
@@ -76,13 +85,26 @@ class Post:
         else:
             self.station.receive(pickle.loads(orders))
 
-    def _send(self, reports: list[Report]) -> None:
-        body = pickle.dumps(reports, protocol=5)
-        self._worker.loop.add_callback(self._send_now, body)
+    def _send(self, reports: list[Report], can_wait: bool) -> None:
+        with self._turn:
+            self._unsent += reports
+            is_told, self._is_told = self._is_told, True
+        if not can_wait:
+            self._worker.loop.add_callback(self._send_all)
+        elif not is_told:
+            self._worker.loop.add_callback(self._send_later)
 
-    def _send_now(self, body: bytes) -> None:
-        if self._worker.batched_stream is not None and not self._worker.batched_stream.closed():
-            self._worker.batched_stream.send({"op": self._channel, "reports": body})
+    def _send_later(self) -> None:
+        self._worker.loop.call_later(_GATHER_S, self._send_all)
+
+    def _send_all(self) -> None:
+        with self._turn:
+            reports, self._unsent = self._unsent, []
+            self._is_told = False
+        stream = self._worker.batched_stream
+        if reports and stream is not None and not stream.closed():
+            body = pickle.dumps(reports, protocol=5)
+            stream.send({"op": self._channel, "reports": body, "sent_s": time.monotonic()})
 
 
 _turn = threading.Lock()

@@ -31,8 +31,8 @@ _MB = 10**6
 
 
 class RunLost(ConnectionError):
-    """The coordinator is gone, with Dask's scheduler or by a fault of ours; a new start with the same run folder goes on
-    where this one ended."""
+    """The coordinator is gone, with Dask's scheduler or by a fault of ours; a new start with the same run folder goes
+    on where this one ended."""
 
 
 class _Waiter:
@@ -129,7 +129,7 @@ class Diffusion:
             retries=retries,
             seed=seed,
             peer_bytes_per_s=None if peer_mb_s is None else int(peer_mb_s * _MB),
-            **({} if store_mb_s is None else {"store_bytes_per_s": store_mb_s * _MB}),
+            store_bytes_per_s=None if store_mb_s is None else store_mb_s * _MB,
             storage_options=dict(storage_options or {}),
             cache_folder=None if cache_folder is None else os.path.abspath(cache_folder),
         )

@@ -1,4 +1,7 @@
-"""How a task's failure travels: the exception, and the worker's traceback as text. SPDX-License-Identifier: Apache-2.0"""
+"""How a task's failure travels: the exception, and the worker's traceback as text.
+
+SPDX-License-Identifier: Apache-2.0
+"""
 
 from __future__ import annotations
 

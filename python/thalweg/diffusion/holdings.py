@@ -259,6 +259,10 @@ class Holdings:
                 with lock:
                     self._remove(sql, Row(*columns), tell=False)
 
+    def _remove_doomed(self, sql: sqlite3.Connection) -> None:
+        for columns in sql.execute(f"SELECT {_COLUMNS} FROM items WHERE doomed").fetchall():
+            self._remove_if_free(sql, Row(*columns), tell=False)
+
     def _write_uses(self, sql: sqlite3.Connection) -> None:
         # Without a lock, which a fork could leave closed: a use that falls in between is lost, and no harm done.
         uses, self._uses = self._uses, {}
@@ -269,6 +273,7 @@ class Holdings:
         """What the dead left: room that nobody fills, files that nobody lists, and more than the limit is now."""
         with self._list.turn() as sql:
             self._remove_dead(sql)
+            self._remove_doomed(sql)
             listed = {path for (path,) in sql.execute("SELECT path FROM items")}
             for folder, _, names in os.walk(os.path.join(self.folder, "items")):
                 for name in names:

@@ -1,4 +1,7 @@
-"""The back-end without a cluster: processes of this machine, which share one cache. SPDX-License-Identifier: Apache-2.0"""
+"""The back-end without a cluster: processes of this machine, which share one cache.
+
+SPDX-License-Identifier: Apache-2.0
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ class Local:
         self._threads = [threading.Thread(target=self._coordinate, name="thalweg-coordinator", daemon=True)]
         for slot in self._slots:
             self._threads.append(threading.Thread(target=self._work, args=(slot,), name="thalweg-slot", daemon=True))
-        self._hear([self._station.hello(count)])
+        self._hear([self._station.hello(count)], False)
         for thread in self._threads:
             thread.start()
 
@@ -68,8 +71,9 @@ class Local:
             slot.close()
         self._berth.leave()
 
-    def _hear(self, reports: list[Report]) -> None:
-        self._inbox.put(lambda now_s: self._coordinator.receive(now_s, _NAME, reports))
+    def _hear(self, reports: list[Report], can_wait: bool) -> None:
+        sent_s = time.monotonic()
+        self._inbox.put(lambda now_s: self._coordinator.receive(now_s, _NAME, reports, sent_s))
 
     def _coordinate(self) -> None:
         try:

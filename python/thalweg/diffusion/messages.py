@@ -25,7 +25,7 @@ class Arrived(NamedTuple):
 
     key: str
     task: int | None
-    bytes: int
+    size: int
     digest: bytes
     seconds: float
     kept: bool
@@ -55,7 +55,7 @@ class Lost(NamedTuple):
 
 class Ended(NamedTuple):
     """An attempt ended: `result` is pickled, or else there is a failure. `inputs` are (source, bytes); `slot_s` is how
-    long it had its slot, `fetch_s` of that waiting for input, `seconds` the function alone."""
+    long it had its slot, `fetch_s` of that waiting for input, `seconds` the function alone. `at_s` is the worker's clock."""
 
     task: int
     attempt: int
@@ -65,6 +65,7 @@ class Ended(NamedTuple):
     slot_s: float
     fetch_s: float
     inputs: list[tuple[str, int]]
+    at_s: float
 
 
 class Published(NamedTuple):

@@ -18,7 +18,7 @@ class Options:
     retries: int = 0
     timeout_s: float | None = None
     seed: int = 0
-    store_bytes_per_s: float = 1e12
+    store_bytes_per_s: float | None = None
     peer_bytes_per_s: int | None = None
     storage_options: dict[str, Any] = field(default_factory=dict)
     cache_folder: str | None = None

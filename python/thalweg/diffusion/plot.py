@@ -97,12 +97,12 @@ def _clock(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-def amount_written(amount: float) -> str:
-    """`950`, `1.5 k`, `20 M`."""
-    for unit, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
-        if amount >= factor:
-            return f"{amount / factor:.3g} {unit}"
-    return f"{amount:.3g}"
+def amount_written(amount: float, unit: str = "") -> str:
+    """`950 B`, `1.5 kB`, `20/s`, `20 M/s`."""
+    for prefix, factor in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if amount >= 0.9995 * factor:
+            return f"{amount / factor:.3g} {prefix}{unit}"
+    return f"{amount:.3g} {unit}" if unit[:1].isalpha() else f"{amount:.3g}{unit}"
 
 
 def _svg(height: int, parts: Sequence[str]) -> str:
@@ -115,7 +115,7 @@ def _frame(axis: Axis, end_s: float, unit: str) -> str:
         value = number * axis.step
         y = _y(value, axis)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        written = f"{amount_written(value)}{unit}" if number else "0"
+        written = amount_written(value, unit) if number else "0"
         parts.append(f'<text class="label" x="{_LEFT - 6}" y="{y + 4:.1f}">{escape(written)}</text>')
     return "".join(parts) + _times(end_s, _LEFT, _WIDTH - _LEFT - _RIGHT, _HEIGHT)
 

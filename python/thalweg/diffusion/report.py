@@ -14,13 +14,12 @@ from thalweg.diffusion import plot
 from thalweg.diffusion.draft import Draft
 from thalweg.diffusion.events import Record, read
 from thalweg.diffusion.picture import SOURCES, Picture
+from thalweg.diffusion.summary import SOURCE_NAMES
 
 FILE = "report.html"
 
 # Rows of the picture of workers.
 _WORKERS = 48
-
-_SOURCES = {"local": "this worker's copies", "peer": "other workers' copies", "store": "the store"}
 
 _STYLE = """
 :root { --ink: #1d2733; --faint: #6b7785; --line: #e3e7ec; --paper: #fff; --wash: #f5f7f9;
@@ -31,8 +30,8 @@ body { font: 15px/1.45 system-ui, sans-serif; color: var(--ink); background: var
   margin: 2em auto; padding: 0 1em; }
 h1 { font-size: 1.5em; margin: 0; } h2 { font-size: 1.05em; margin: 2em 0 .4em; }
 p { margin: .2em 0; } .faint { color: var(--faint); } .bad { color: var(--bad); }
-.facts { display: flex; flex-wrap: wrap; gap: .8em; margin: 1.2em 0; }
-.fact { background: var(--wash); border-radius: 8px; padding: .6em 1em; flex: 1 1 120px; }
+.facts { display: grid; grid-template-columns: repeat(auto-fit, minmax(115px, 1fr)); gap: .8em; margin: 1.2em 0; }
+.fact { background: var(--wash); border-radius: 8px; padding: .6em 1em; }
 .fact b { display: block; font-size: 1.35em; white-space: nowrap; } .fact span { color: var(--faint); font-size: .87em; }
 .bar { display: flex; height: 16px; border-radius: 8px; overflow: hidden; background: var(--wash); margin: .5em 0; }
 .bar i { display: block; }
@@ -99,12 +98,12 @@ def html(picture: Picture, refresh_s: int | None = None) -> str:
 
 def _head(picture: Picture) -> str:
     began = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(picture.began)) if picture.began else "not yet"
-    state = "ended" if picture.ended else "so far"
-    parts = [f"begun {began}", f"{plot.seconds_written(picture.end_s)} {state}"]
+    took = plot.seconds_written(picture.end_s)
+    parts = [f"begun {began}", f"ended after {took}" if picture.ended else f"{took} so far"]
     if picture.policy:
         parts.append(f"policy {escape(picture.policy)}")
     if picture.cache_bytes:
-        parts.append(f"caches of {plot.amount_written(picture.cache_bytes)}B")
+        parts.append(f"caches of {plot.amount_written(picture.cache_bytes, 'B')}")
     return f'<h1>Run</h1><p class="faint">{" · ".join(parts)}</p>'
 
 
@@ -116,7 +115,7 @@ def _facts(picture: Picture) -> str:
         (f"{picture.done:,}", f"of {picture.submitted:,} tasks done"),
         (f"{rate:.3g}/s", "tasks, on average"),
         (f"{picture.share('local'):.0%}", "of the input was here"),
-        (f"{plot.amount_written(picture.bytes['store'])}B", "came from the store"),
+        (plot.amount_written(picture.bytes["store"], "B"), "came from the store"),
         (used, "of the slots' time used"),
         (waited, "of that waiting for input"),
     ]
@@ -130,9 +129,9 @@ def _came_from(picture: Picture) -> str:
     bar = "".join(f'<i class="{source}" style="width:{picture.share(source):.2%}"></i>' for source in SOURCES)
     rows = "".join(
         _row(
-            f'<i class="{source}"></i>{_SOURCES[source]}',
+            f'<i class="{source}"></i>{SOURCE_NAMES[source]}',
             f"{picture.inputs[source]:,}",
-            f"{plot.amount_written(picture.bytes[source])}B",
+            plot.amount_written(picture.bytes[source], "B"),
             f"{picture.share(source):.1%}",
         )
         for source in SOURCES

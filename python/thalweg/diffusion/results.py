@@ -14,7 +14,7 @@ _LOOK_S = 1.0
 
 
 class TaskResult:
-    """What came of one task of a map: `index` is its place there, `value` what it returned, or raises what it raised."""
+    """What came of one task of a map: `index` is its place there; `value` is what it returned, or raises."""
 
     __slots__ = ("index", "arguments", "attempts", "_pickled", "_failure")
 

@@ -48,8 +48,8 @@ from thalweg.diffusion.shelf import Arrival, PeerFailed, Shelf
 
 _log = logging.getLogger("thalweg.diffusion")
 
-# Transfers at once, and whatever else has to wait for a disk.
-_TRANSFERS = 4
+# Transfers at once at most (how many the store and peers bear is the plan's to say), and whatever else waits for a disk.
+_TRANSFERS = 16
 _CHORES = 4
 # How often the shelf is asked what it lost by itself.
 _LOSSES_EVERY_S = 0.5
@@ -88,9 +88,11 @@ class Job:
 
 
 class Station:
-    """Thread-safe. `send` must not call back."""
+    """Thread-safe. `send` must not call back; beside reports it gets whether they can wait for others."""
 
-    def __init__(self, shelf: Shelf, options: Options, send: Callable[[list[Report]], None], scratch: str) -> None:
+    def __init__(
+        self, shelf: Shelf, options: Options, send: Callable[[list[Report], bool], None], scratch: str
+    ) -> None:
         self.functions: dict[int, bytes] = {}
         self._shelf = shelf
         self._options = options
@@ -100,6 +102,8 @@ class Station:
         self._turn = threading.Condition()
         self._jobs: dict[int, Job] = {}
         self._ready: collections.deque[Job] = collections.deque()
+        # What ended need not be told at once while half of that is left.
+        self._most_ready = 2
         self._waiting: dict[str, list[Job]] = {}
         # What tasks wrote, until it is where it belongs.
         self._written: dict[tuple[int, int], Outputs] = {}
@@ -187,6 +191,7 @@ class Station:
             self._let_go(job)
         elif not job.lacking:
             self._ready.append(job)
+            self._most_ready = max(self._most_ready, len(self._ready))
             self._turn.notify()
 
     def _let_go(self, job: Job) -> None:
@@ -277,10 +282,13 @@ class Station:
     def _share(self, key: str, arrival: Arrival, jobs: list[Job]) -> None:
         """It stays until the last of them has ended."""
         shared = _Shared(arrival)
+        source = arrival.source
         for job in jobs:
             shared.users += 1
             job.shared.append(shared)
-            self._supply(job, key, arrival.path, arrival.source, arrival.bytes)
+            self._supply(job, key, arrival.path, source, arrival.bytes)
+            # It came once: the others found it here.
+            source = "local"
         if shared.users == 0:
             self._shelf.release(arrival)
 
@@ -291,8 +299,9 @@ class Station:
             jobs = self._awaiting(order)
             for job in jobs:
                 self._remove(job)
+        now = time.monotonic()
         ended: list[Report] = [
-            Ended(job.run.task, job.run.attempt, None, failure, 0.0, 0.0, 0.0, job.sources) for job in jobs
+            Ended(job.run.task, job.run.attempt, None, failure, 0.0, 0.0, 0.0, job.sources, now) for job in jobs
         ]
         self._report(*ended, Missed(order.key, order.task, order.peer, failure.line))
 
@@ -333,7 +342,9 @@ class Station:
                 job.outputs.remove()
         fetch_s = job.begun - job.slot_since
         spent = (ended - job.begun, ended - job.slot_since, fetch_s)
-        self._report(Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources))
+        can_wait = outcome.failure is None and not run.outputs and len(self._ready) > self._most_ready // 2
+        report = Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources, ended)
+        self._report(report, can_wait=can_wait)
 
     def _publish(self, order: Publish) -> None:
         """The attempt counts: its outputs go where they belong, and into the cache."""
@@ -385,16 +396,16 @@ class Station:
         if written is not None:
             self._submit(self._chores, written.remove)
 
-    def _report(self, *reports: Report) -> None:
+    def _report(self, *reports: Report, can_wait: bool = False) -> None:
         if self._is_closed:
             return
         lost = self._lost()
         if lost:
             with self._turn:
                 self._here.difference_update(lost)
-            self._send([Lost(lost), *reports])
+            self._send([Lost(lost), *reports], can_wait)
         else:
-            self._send(list(reports))
+            self._send(list(reports), can_wait)
 
     def _lost(self) -> list[str]:
         now = time.monotonic()

@@ -43,6 +43,8 @@ pub struct Arguments {
     /// Processors, two a node [default: 128; sine 200, all-pairs 4096]
     #[arg(long, value_name = "N")]
     cpus: Option<u32>,
+    #[command(flatten)]
+    rates: Rates,
     /// Tasks of monotonic, sine and profile [default: 250000, 2000000, 100000]
     #[arg(long, value_name = "N")]
     tasks: Option<usize>,
@@ -58,6 +60,43 @@ pub struct Arguments {
     /// Draw throughput, queue, nodes and hit ratios over time
     #[arg(long, value_name = "FILE.svg")]
     figure: Option<PathBuf>,
+}
+
+/// The source's testbed has these in docs/simulation.md.
+#[derive(clap::Args)]
+struct Rates {
+    /// Processors a node [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    cpus_per_node: Option<u32>,
+    /// The shared store to all readers together, in 10^6 bytes a second [default: 560; sine and all-pairs 1000]
+    #[arg(long, value_name = "MB/S", value_parser = rate)]
+    store_mb_s: Option<f64>,
+    /// The shared store to one reader [default: 100]
+    #[arg(long, value_name = "MB/S", value_parser = rate)]
+    reader_mb_s: Option<f64>,
+    /// A peer's cache to one reader [default: 50]
+    #[arg(long, value_name = "MB/S", value_parser = rate)]
+    peer_mb_s: Option<f64>,
+}
+
+impl Rates {
+    fn apply(&self, testbed: &mut Testbed) {
+        for (given, place) in [
+            (self.store_mb_s, &mut testbed.store_bytes_per_s),
+            (self.reader_mb_s, &mut testbed.store_reader_bytes_per_s),
+            (self.peer_mb_s, &mut testbed.peer_bytes_per_s),
+        ] {
+            *place = given.map_or(*place, |mb_s| mb_s * 1e6);
+        }
+        testbed.cpus_per_node = self.cpus_per_node.unwrap_or(testbed.cpus_per_node);
+    }
+}
+
+fn rate(word: &str) -> Result<f64, String> {
+    match word.parse() {
+        Ok(mb_s) if (1e-6..1e9).contains(&mb_s) => Ok(mb_s),
+        _ => Err("a rate in MB/s, above 0".to_owned()),
+    }
 }
 
 fn provisioning(word: &str) -> Result<Provisioning, String> {
@@ -100,6 +139,7 @@ fn chosen(arguments: &Arguments) -> anyhow::Result<(Workload, Testbed)> {
     if workload.is_empty() {
         bail!("{} has no tasks", arguments.workload);
     }
+    arguments.rates.apply(&mut testbed);
     if let Some(cpus) = arguments.cpus {
         testbed.nodes = cpus.div_ceil(testbed.cpus_per_node).max(1);
     }

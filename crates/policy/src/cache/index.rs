@@ -217,6 +217,11 @@ impl Index {
         u32::from(self.items[item.at()].arriving)
     }
 
+    /// What tasks have or await there.
+    pub fn pinned_bytes(&self, worker: WorkerId) -> u64 {
+        self.caches[worker.at()].pinned_bytes
+    }
+
     /// Whether the cache could take the item, with evictions if need be.
     pub fn has_room(&self, worker: WorkerId, item: ItemId) -> bool {
         let cache = &self.caches[worker.at()];

@@ -1,14 +1,15 @@
 //! A batch that is known beforehand: ordered so that neighbours share input, and cut into one run a worker.
 //!
-//! The order is Hilbert's curve over (first input, last input). Tasks of one input come file by file; all pairs of two
-//! sets come in near-square tiles, so that P workers together read about 2·N·√P files instead of 2·N·P. A worker takes
-//! from the front of its run, and when that is empty the back half of the longest other run.
+//! The order is Hilbert's curve over (first input, last input), both numbered by nearness: tasks of one input come file
+//! by file; all pairs of two sets come in near-square tiles, so that P workers together read about 2·N·√P files instead
+//! of 2·N·P. Where that reads less it is the order of the numbers: neighbouring pairs come along their band. A worker
+//! takes from the front of its run, and when that is empty the back half of the longest other run.
 
 use std::collections::HashMap;
 
 use crate::cache::{ItemId, WorkerId};
 
-use super::{TaskId, hilbert};
+use super::{TaskId, hilbert, nearness};
 
 #[derive(Clone, Copy, Default)]
 struct Run {
@@ -62,7 +63,8 @@ impl Batch {
             self.runs.iter_mut().map(|run| Run { slots: 0, start: run.start, end: take(run) }).collect();
         self.orphans.extend(rest.into_iter().filter(|run| run.len() > 0));
         let first = self.order.len() as u32;
-        self.order.extend(ordered(tasks));
+        let parts = self.runs.iter().filter(|run| run.slots > 0).count().max(1);
+        self.order.extend(ordered(tasks, parts));
         let added = self.order.len() as u32 - first;
         self.remaining += added as usize;
         let slots: u64 = self.runs.iter().map(|run| u64::from(run.slots)).sum();
@@ -116,26 +118,60 @@ fn take(run: &mut Run) -> u32 {
     end
 }
 
-/// Along the curve; inputs are numbered in the order they are met, at each of the two places by itself.
-fn ordered<'a>(tasks: impl Iterator<Item = (TaskId, &'a [ItemId])>) -> impl Iterator<Item = TaskId> {
-    let (mut columns, mut rows) = (HashMap::new(), HashMap::new());
-    let mut cells: Vec<(u32, u32, TaskId)> = Vec::new();
-    for (task, inputs) in tasks {
-        let column = inputs.first().map_or(0, |&item| number(&mut columns, item));
-        let row = if inputs.len() > 1 { number(&mut rows, inputs[inputs.len() - 1]) } else { 0 };
-        cells.push((column, row, task));
-    }
-    let side = columns.len().max(rows.len()).max(1) as u32;
-    let bits = side.next_power_of_two().ilog2();
-    let mut keyed: Vec<(u64, TaskId)> =
-        cells.into_iter().map(|(column, row, task)| (hilbert::distance(bits, column, row), task)).collect();
-    keyed.sort_unstable();
-    keyed.into_iter().map(|(_, task)| task)
+/// Along Hilbert's curve, or along the band that neighbours make: whichever has the parts read less.
+fn ordered<'a>(tasks: impl Iterator<Item = (TaskId, &'a [ItemId])>, parts: usize) -> impl Iterator<Item = TaskId> {
+    let (names, inputs): (Vec<TaskId>, Vec<&[ItemId]>) = tasks.unzip();
+    let places = nearness::places(&inputs);
+    let orders = [sorted(&curve(&inputs, &places)), sorted(&band(&inputs, &places))];
+    let best = orders.into_iter().min_by_key(|order| reads(order, &inputs, places.len(), parts));
+    best.unwrap_or_default().into_iter().map(move |at| names[at as usize])
 }
 
-fn number(numbers: &mut HashMap<ItemId, u32>, item: ItemId) -> u32 {
-    let next = numbers.len() as u32;
-    *numbers.entry(item).or_insert(next)
+/// Where each task lies on the curve over (first input, last input): tiles, when all pairs are there.
+fn curve(inputs: &[&[ItemId]], places: &[Option<u32>]) -> Vec<u64> {
+    let columns = ranks(inputs.iter().filter_map(|inputs| inputs.first()), places);
+    let rows = ranks(inputs.iter().filter(|inputs| inputs.len() > 1).filter_map(|inputs| inputs.last()), places);
+    let side = columns.len().max(rows.len()).max(1) as u32;
+    let bits = side.next_power_of_two().ilog2();
+    let rank = |ranks: &HashMap<ItemId, u32>, item: Option<&ItemId>| item.map_or(0, |item| ranks[item]);
+    let distance = |inputs: &&[ItemId]| {
+        let row = if inputs.len() > 1 { rank(&rows, inputs.last()) } else { 0 };
+        hilbert::distance(bits, rank(&columns, inputs.first()), row)
+    };
+    inputs.iter().map(distance).collect()
+}
+
+/// How far along the items each task lies, when only near ones are read together.
+fn band(inputs: &[&[ItemId]], places: &[Option<u32>]) -> Vec<u64> {
+    let place = |item: Option<&ItemId>| u64::from(item.and_then(|item| places[item.at()]).unwrap_or(0));
+    inputs.iter().map(|inputs| place(inputs.first()) + place(inputs.last())).collect()
+}
+
+fn sorted(keys: &[u64]) -> Vec<u32> {
+    let mut order: Vec<u32> = (0..keys.len() as u32).collect();
+    order.sort_by_key(|&at| keys[at as usize]);
+    order
+}
+
+/// Items that so many equal parts of the order read, each counted once a part.
+fn reads(order: &[u32], inputs: &[&[ItemId]], items: usize, parts: usize) -> usize {
+    let mut last_part = vec![usize::MAX; items];
+    let mut reads = 0;
+    for (turn, &at) in order.iter().enumerate() {
+        let part = turn * parts / order.len();
+        for item in inputs[at as usize] {
+            reads += usize::from(std::mem::replace(&mut last_part[item.at()], part) != part);
+        }
+    }
+    reads
+}
+
+/// The items without repeats, numbered by their places.
+fn ranks<'a>(items: impl Iterator<Item = &'a ItemId>, places: &[Option<u32>]) -> HashMap<ItemId, u32> {
+    let mut placed: Vec<ItemId> = items.copied().collect();
+    placed.sort_unstable_by_key(|item| places[item.at()]);
+    placed.dedup();
+    placed.into_iter().zip(0..).collect()
 }
 
 #[cfg(test)]
@@ -168,6 +204,25 @@ mod tests {
         }
         // 2·N·√P, exactly: sixteen squares of sixteen.
         assert_eq!(read, 2 * 64 * 4);
+    }
+
+    #[test]
+    fn shuffled_neighbours_are_neighbours_again() {
+        let (files, workers) = (160, 8);
+        let mut pairs: Vec<[ItemId; 2]> =
+            (0..files * 4).map(|at| [at / 4, (at / 4 + at % 4 + 1) % files].map(ItemId)).collect();
+        let mut state = 1_u64;
+        for at in (1..pairs.len()).rev() {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            pairs.swap(at, (state >> 33) as usize % (at + 1));
+        }
+        let mut batch = filled(workers, &pairs);
+        for worker in 0..workers {
+            let mine: BTreeSet<ItemId> =
+                (0..80).flat_map(|_| pairs[batch.take(WorkerId(worker)).expect("an even share").0 as usize]).collect();
+            // Twenty tiles from both sides of where the numbers begin, and four beyond each of their ends.
+            assert!(mine.len() <= 20 + 4 * 4, "worker {worker} reads {} of {files} files", mine.len());
+        }
     }
 
     #[test]

@@ -1,0 +1,20 @@
+"""Who is compared. Each has `start(folder, base)`, `close()`, and for each workload `prepare`, `run` and `finish`; only `run`
+is timed.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from diffusion import on_dask, on_ray, ours, striped
+
+ALL = [
+    ours.Thalweg, ours.ThalwegFirstAvailable, ours.ThalwegLocal,
+    on_dask.Dask, on_dask.DaskWithFilecache, on_dask.DaskPinned, striped.Striped, on_ray.Ray, on_ray.RayWithFilecache,
+]
+
+
+def named(name):
+    return next(kind for kind in ALL if kind.name == name)()
+
+
+def names():
+    return [kind.name for kind in ALL]

@@ -1,0 +1,84 @@
+"""Dask as rivals use it: as it is, with fsspec's cache of files in each worker, and with each file's tasks pinned to the
+worker that its hash names.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import functools
+import os
+
+from diffusion import placing, reading, task, workloads
+
+
+class Dask:
+    """Each task reads the store."""
+
+    name = "dask"
+
+    def start(self, folder, base):
+        from distributed import Client, LocalCluster
+
+        self.folder = folder
+        self.cluster = LocalCluster(
+            n_workers=workloads.WORKERS, processes=True, threads_per_worker=1, memory_limit=0, dashboard_address=None,
+            local_directory=str(folder),
+        )
+        self.client = Client(self.cluster)
+        self.client.run(warm, base)
+
+    def run(self, workload, addresses, run):
+        """[(number, sources)]."""
+        numbers, seconds = range(len(addresses)), [workload.task_s] * len(addresses)
+        read = [self.reader(run)] * len(addresses)
+        return self.client.gather(self.client.map(task.run, numbers, addresses, seconds, read, pure=False))
+
+    def prepare(self, workload, run):
+        pass
+
+    def finish(self):
+        pass
+
+    def sources(self, results):
+        """Of each input."""
+        return [source for _, sources in results for source in sources]
+
+    def reader(self, run):
+        return reading.from_store
+
+    def close(self):
+        self.client.close()
+        self.cluster.close()
+
+
+class DaskWithFilecache(Dask):
+    """What a worker has read lies in its own folder; tasks go where Dask sends them."""
+
+    name = "dask + filecache"
+
+    def reader(self, run):
+        return functools.partial(reading.from_filecache, str(self.folder / run))
+
+
+class DaskPinned(DaskWithFilecache):
+    """The same, and a task goes to the worker that the hash of its first file names."""
+
+    name = "dask, hash-pinned"
+
+    def run(self, workload, addresses, run):
+        places = sorted(self.client.scheduler_info(n_workers=-1)["workers"])
+        pinned = [[] for _ in places]
+        for number, inputs in enumerate(addresses):
+            pinned[placing.owner(inputs[0], len(places))].append((number, inputs, workload.task_s, self.reader(run)))
+        futures = []
+        for place, tasks in zip(places, pinned):
+            if tasks:
+                futures += self.client.map(task.run, *zip(*tasks), workers=[place], pure=False)
+        return self.client.gather(futures)
+
+
+def warm(base):
+    """All that a first task would load."""
+    from diffusion import content
+
+    address = content.address(base, "warm", 1000, str(os.getpid()))
+    content.check(address, reading.from_store(address)[0])

@@ -1,0 +1,32 @@
+"""What a task does, the same for everyone: get its files, check every byte, sleep. It tells where each file came from.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+import time
+
+from diffusion import content
+
+
+def run(number, addresses, seconds, read):
+    """(number, sources). `read` takes an address and gives (bytes, "local", "peer" or "store")."""
+    sources = []
+    for address in addresses:
+        found, source = read(address)
+        content.check(address, found)
+        sources.append(source)
+    time.sleep(seconds)
+    return number, sources
+
+
+def on_paths(number, addresses, seconds, *paths):
+    """For ours, which brings the files: they lie at `paths`. Where they came from its own events say."""
+    for address, path in zip(addresses, paths):
+        with open(path, "rb") as file:
+            content.check(address, file.read())
+    time.sleep(seconds)
+    return number
+
+
+def wait(seconds):
+    time.sleep(seconds)

@@ -1,0 +1,146 @@
+"""The coordinator without anything around it: messages in, messages out. SPDX-License-Identifier: Apache-2.0"""
+
+from thalweg.diffusion.coordinator import Coordinator
+from thalweg.diffusion.failure import Failure
+from thalweg.diffusion.messages import (
+    Arrived,
+    Drop,
+    Ended,
+    Failed,
+    Fetch,
+    Function,
+    Hello,
+    Missed,
+    Publish,
+    Published,
+    Result,
+    Run,
+    Task,
+    Tasks,
+)
+from thalweg.diffusion.options import Options
+
+
+class Play:
+    """A coordinator, a clock that stands still, and workers that say what they are told to."""
+
+    def __init__(self, **options):
+        self.coordinator = Coordinator(Options(**options))
+        self.coordinator.function(0, b"function")
+        self.news = []
+
+    def join(self, name, held=()):
+        self.say(name, Hello(1, 10**9, f"{name}:1", list(held)))
+
+    def say(self, name, *reports):
+        self.coordinator.receive(0.0, name, reports, 0.0)
+
+    def submit(self, *tasks):
+        tasks = [Task(number, 0, "f", b"", inputs, outputs) for number, inputs, outputs in tasks]
+        self.coordinator.submit(0.0, Tasks(tasks, True))
+
+    def orders(self, kind):
+        """What of that kind each worker was told since."""
+        told, news = self.coordinator.collect(0.0)
+        self.news += [one for one in news if isinstance(one, (Result, Failed))]
+        return [(name, order) for name, orders in told.items() for order in orders if isinstance(order, kind)]
+
+
+def ended(run, result=b"result", failure=None):
+    return Ended(run.task, run.attempt, result, failure, 0.1, 0.1, 0.0, [], 0.0)
+
+
+def test_a_task_waits_for_a_worker_and_its_function_goes_once():
+    play = Play()
+    play.submit((0, (), ()), (1, (), ()))
+    assert play.orders(Run) == []
+    play.join("a")
+    told = play.orders((Run, Function))
+    assert [type(order) for _, order in told] == [Function, Run, Run]
+    play.say("a", *[ended(order) for _, order in told[1:]])
+    assert play.orders(Run) == [] and [one.number for one in play.news] == [0, 1]
+    assert not play.coordinator.busy()
+
+
+def test_only_the_newest_attempt_counts():
+    play = Play()
+    play.join("a")
+    play.submit((0, (), ()))
+    ((_, first),) = play.orders(Run)
+    play.coordinator.gone(0.0, "a")
+    play.join("b")
+    ((_, second),) = play.orders(Run)
+    assert (first.attempt, second.attempt) == (1, 2)
+    # The one that was lost is back under its name, and ends.
+    play.join("a")
+    play.say("a", ended(first))
+    assert play.orders(Drop) == [("a", Drop(0, 1))] and play.news == []
+    play.say("b", ended(second))
+    play.orders(Run)
+    assert play.news == [Result(0, b"result", 2)]
+
+
+def test_a_task_fails_when_it_has_failed_once_more_than_it_may():
+    play = Play(retries=1)
+    play.join("a")
+    play.submit((0, (), ()))
+    failure = Failure.of(ValueError("no"))
+    for attempt in (1, 2):
+        ((_, run),) = play.orders(Run)
+        assert run.attempt == attempt
+        play.say("a", ended(run, None, failure))
+    assert play.orders(Run) == [] and play.news == [Failed(0, failure, 2)]
+
+
+def test_a_task_that_kills_its_workers_fails_in_the_end():
+    play = Play()
+    play.submit((0, (), ()))
+    for worker in range(100):
+        play.join(str(worker))
+        if not play.orders(Run):
+            break
+        play.coordinator.gone(0.0, str(worker))
+    play.orders(Run)
+    assert 2 < worker < 20 and "lost" in play.news[0].failure.line
+
+
+def test_outputs_are_published_by_whoever_is_told_to_and_then_their_readers_run():
+    play = Play()
+    play.join("a")
+    play.submit((0, (), ("/out",)), (1, ("/out",), ()))
+    ((_, run),) = play.orders(Run)
+    play.say("a", ended(run))
+    assert play.orders((Run, Publish)) == [("a", Publish(0, 1))] and play.news == []
+    # Its worker dies meanwhile: all over again.
+    play.coordinator.gone(0.0, "a")
+    play.join("b")
+    ((_, again),) = play.orders(Run)
+    play.say("b", ended(again))
+    assert play.orders(Publish) == [("b", Publish(0, 2))]
+    play.say("b", Published(0, 2, [("/out", 5, b"d" * 16, True)]))
+    ((name, reader),) = play.orders(Run)
+    assert (name, reader.inputs, reader.coming) == ("b", ("/out",), ())
+    assert play.news == [Result(0, b"result", 2)]
+
+
+def test_what_one_worker_has_the_next_gets_from_it_and_from_the_store_when_it_fails():
+    play = Play(policy="mcu")
+    play.join("a")
+    play.submit((0, ("in",), ()))
+    (told,) = play.orders(Fetch)
+    assert told == ("a", Fetch("in", "", None, None))
+    play.say("a", Arrived("in", None, 7, b"d" * 16, 0.1, True))
+    play.join("b")
+    play.submit((1, ("in",), ()), (2, ("in",), ()))
+    assert play.orders(Fetch) == [("b", Fetch("in", "a:1", b"d" * 16, None))]
+    play.say("b", Missed("in", None, "a:1", "it is gone"))
+    assert ("b", Fetch("in", "", b"d" * 16, None)) in play.orders(Fetch)
+
+
+def test_a_worker_that_comes_back_gets_what_its_cache_still_holds():
+    play = Play()
+    play.join("a")
+    play.join("b", [("in", 7, b"d" * 16)])
+    play.submit((0, ("in",), ()))
+    ((name, run),) = play.orders(Run)
+    assert (name, run.coming) == ("b", ())
