@@ -66,7 +66,7 @@ def everything(seconds):
     found = []
     for store in ("gluster", "s3"):
         found += [*overhead(store), *ratios(store), *few(store), *idle_return(store, seconds), *mixes(store, seconds)]
-    found += [*unequal(), *server_sets(), *partition(seconds), *equal(), *database(), *rivals(seconds)]
+    found += [*unequal(), *server_sets(), *partition(seconds), *equal(), *crowd(), *database(), *rivals(seconds)]
     return found
 
 
@@ -113,6 +113,8 @@ def _usual_ratio(store, ratio, mix, request, door):
 def few(store):
     """The heavy application keeps few requests outstanding at each server; alone it shows what it could get at most."""
     for outstanding in (1, 2, 4, 8, 16):
+        alone = two(store, (16, 1), ("write",), 64 * KIB, (outstanding, 32))[:1]
+        yield Case(store, "few", f"alone with {outstanding} outstanding", "fifo", alone, outstanding == 4, 0.5)
         for door in SCHEDULERS:
             usual = (
                 outstanding == 4
@@ -123,19 +125,17 @@ def few(store):
             )
             both = two(store, (16, 1), ("write",), 64 * KIB, (outstanding, 32))
             yield Case(store, "few", f"16:1 with {outstanding} outstanding", door, both, usual)
-        alone = two(store, (16, 1), ("write",), 64 * KIB, (outstanding, 32))[:1]
-        yield Case(store, "few", f"alone with {outstanding} outstanding", "fifo", alone, outstanding == 4, 0.5)
 
 
 def unequal():
     """The source's asymmetric figure (40:20, 48:12, 56:7, 48:3 clients), with half the clients."""
+    for count in (1, 3):
+        alone = two("gluster", (1, 1), ("write",), 256 * KIB, (24, count))[1:]
+        yield Case("gluster", "unequal", f"light alone with {count} clients", "fifo", alone, True, 0.5)
     for counts in ((20, 10), (24, 6), (28, 3), (24, 1)):
         for door in SCHEDULERS:
             both = two("gluster", (1, 1), ("write",), 256 * KIB, counts)
             yield Case("gluster", "unequal", f"{counts[0]}:{counts[1]} clients", door, both, door == "anticipating")
-    for count in (1, 3):
-        alone = two("gluster", (1, 1), ("write",), 256 * KIB, (24, count))[1:]
-        yield Case("gluster", "unequal", f"light alone with {count} clients", "fifo", alone, True, 0.5)
 
 
 def server_sets():
@@ -201,6 +201,13 @@ def equal():
     for door in SCHEDULERS:
         all_of_them = tuple(Application(f"equal{n}", 1, (Part(("write",), 64 * KIB, 4),)) for n in range(16))
         yield Case("s3", "equal", "16 applications", door, all_of_them, door == "anticipating")
+
+
+def crowd():
+    """A thousand connections for minutes: is anybody left out, and how much does the gate hold?"""
+    for door in SCHEDULERS:
+        both = two("s3", (4, 1), MIXES["mixed"], 64 * KIB, (500, 500))
+        yield Case("s3", "crowd", "1000 connections 4:1", door, both, door == "anticipating", 3)
 
 
 def database():

@@ -61,9 +61,8 @@ def _wait_for_devices():
 
 
 def _is_ours(block):
-    """Seen from outside the namespace, the path of its image begins at the root of our /run."""
     try:
-        return f"/{SCRATCH.name}/" in (block / "loop" / "backing_file").read_text()
+        return str(SCRATCH) in (block / "loop" / "backing_file").read_text()
     except OSError:
         return False
 

@@ -5,17 +5,19 @@ A row of `gate.csv` is one application in one case; one of `gate-requests.csv` o
 SPDX-License-Identifier: Apache-2.0
 """
 
+import math
+
 from gating import allocation, gates
 
 MEGABYTE, GIGABYTE = 1e6, 1e9
 
 
-def rows(case, report, watched):
-    """The case's rows of gate.csv."""
-    wanted = allocation.shares([a.weight for a in case.applications], [a.servers for a in case.applications])
+def rows(case, report, watched, kept=()):
+    """The case's rows of gate.csv. `kept` are those of earlier cases: who was measured alone is due no more than that."""
     measured = {a["name"]: sum(window(report, a)) for a in report["applications"]}
     total = sum(measured.values())
     seconds = report["measured_ms"] / 1000
+    wanted = due(case, total / seconds / MEGABYTE, kept)
     found = []
     for application, share in zip(case.applications, wanted):
         told = next(a for a in report["applications"] if a["name"] == application.name)
@@ -39,6 +41,26 @@ def rows(case, report, watched):
             | watched.columns(total)
         )
     return found
+
+
+def due(case, total_megabytes_per_s, kept):
+    """The feasible allocation, as parts of the total, with what was measured alone as bounds."""
+    used = frozenset().union(*(application.servers for application in case.applications))
+    server = total_megabytes_per_s / len(used)
+    bounds = [alone(case, application, kept) / max(server, 1e-9) for application in case.applications]
+    return allocation.shares([a.weight for a in case.applications], [a.servers for a in case.applications], bounds)
+
+
+def alone(case, application, kept):
+    """Megabytes a second of the same application alone, with as many requests outstanding; without such a row no bound.
+    Of several rows the newest counts."""
+    bound = math.inf
+    for row in kept:
+        is_alone = row["store"] == case.store and row["group"] == case.group and "alone" in row["case"]
+        if is_alone and "alone" not in case.name and row["application"] == application.name:
+            if int(row["outstanding"]) == sum(part.outstanding for part in application.parts):
+                bound = float(row["megabytes_per_s"])
+    return bound
 
 
 def named(case):

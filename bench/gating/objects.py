@@ -49,7 +49,7 @@ class Objects:
     def serving(self):
         self.data.mkdir()
         account = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
-        command = [find_server(), "--quiet", "--port", f"0.0.0.0:{PORT}", "posix", self.data]
+        command = [find_server(), "--quiet", "--keep-alive", "--port", f"0.0.0.0:{PORT}", "posix", self.data]
         answers = processes.listening(link.BACK_ADDRESS, PORT)
         with link.paced(self.rate_bytes_per_s):
             with processes.running(command, self.folder / "versitygw.log", answers, account, link.BACK):

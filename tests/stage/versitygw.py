@@ -56,7 +56,9 @@ class Server:
         self.start()
 
     def start(self):
-        words = [self.program, "--port", f"127.0.0.1:{self.port}", "--iam-dir", self.users, "posix", self.folder]
+        # Most S3 servers keep connections; this one has to be told.
+        address = ["--keep-alive", "--port", f"127.0.0.1:{self.port}"]
+        words = [self.program, "--quiet", *address, "--iam-dir", self.users, "posix", self.folder]
         names = {"ROOT_ACCESS_KEY": ROOT[0], "ROOT_SECRET_KEY": ROOT[1]}
         self.process = self.scene.start(words, variables=names)
         self.scene.until(lambda: answers(self.port), "VersityGW", seconds=20)

@@ -22,6 +22,8 @@ use crate::error::{Error, Result};
 
 /// Waits that end this near to each other end together.
 const GRAIN_NS: u64 = 100_000;
+/// As near those of which few come to their end: each end, also of a wait that was abandoned, is a wake-up.
+const COARSE_GRAIN_NS: u64 = 10_000_000;
 
 pub struct Clock {
     began: Instant,
@@ -69,7 +71,12 @@ impl Clock {
 
     /// Returns at this time, up to a tenth of a millisecond later.
     pub fn sleep_until(self: &Rc<Self>, until: Time) -> Sleep {
-        Sleep { clock: self.clone(), until, slot: None }
+        Sleep { clock: self.clone(), until, grain_ns: GRAIN_NS, slot: None }
+    }
+
+    /// Returns after so long, up to a hundredth of a second later: for patience, which mostly ends before.
+    pub fn sleep_about(self: &Rc<Self>, duration: Duration) -> Sleep {
+        Sleep { clock: self.clone(), until: self.after(duration), grain_ns: COARSE_GRAIN_NS, slot: None }
     }
 
     /// Ends waits for ever.
@@ -112,9 +119,9 @@ impl Clock {
         set.expect("a timer takes any positive time");
     }
 
-    fn wait(&self, until: Time) -> Rc<Slot> {
+    fn wait(&self, until: Time, grain_ns: u64) -> Rc<Slot> {
         let slot = Rc::new(Slot::default());
-        let until = until.0.div_ceil(GRAIN_NS).saturating_mul(GRAIN_NS);
+        let until = until.0.div_ceil(grain_ns).saturating_mul(grain_ns);
         let number = self.made.get();
         self.made.set(number + 1);
         self.waits.borrow_mut().push(Reverse(Wait { until, number, slot: slot.clone() }));
@@ -127,6 +134,7 @@ impl Clock {
 pub struct Sleep {
     clock: Rc<Clock>,
     until: Time,
+    grain_ns: u64,
     slot: Option<Rc<Slot>>,
 }
 
@@ -138,7 +146,7 @@ impl Future for Sleep {
             Some(slot) => slot,
             None if self.until <= self.clock.now() => return Poll::Ready(()),
             None => {
-                let slot = self.clock.wait(self.until);
+                let slot = self.clock.wait(self.until, self.grain_ns);
                 self.slot.insert(slot)
             }
         };

@@ -4,6 +4,7 @@
 //! `config.rs` (what the administrator says), `applications.rs` (who shares), `shares.rs` (whose turn it is), then a
 //! protocol: `s3`, `rpc`.
 
+mod acknowledgements;
 mod applications;
 mod clock;
 mod config;
@@ -12,6 +13,7 @@ pub mod exchange;
 mod gate;
 mod listener;
 mod metrics;
+mod open_files;
 mod reload;
 pub mod rpc;
 pub mod s3;
@@ -24,7 +26,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use tokio::runtime::Builder;
-use tokio::task::LocalSet;
+use tokio::task::{LocalSet, spawn_local};
 
 pub use config::Config;
 pub use error::{Error, Result};
@@ -38,17 +40,18 @@ pub fn check(path: &Path) -> Result<Config> {
 
 /// Serves what the file says until `stop` is ready. `ready` is told where the gate listens, in the order of the file.
 /// The file is read again on SIGHUP and when it changes.
-pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Output = ()>) -> Result<()> {
+pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Output = ()> + 'static) -> Result<()> {
+    open_files::raise_limit();
     let failed = |error| Error::System { what: "starting the runtime", error };
     let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
     LocalSet::new().block_on(&runtime, async {
         let seen = reload::state_of(path);
         let gate = gate::Gate::open(&check(path)?)?;
         ready(&gate.addresses());
-        tokio::select! {
-            () = reload::watch(path, seen, &gate) => {}
-            () = stop => {}
-        }
+        let path = path.to_owned();
+        spawn_local(async move { reload::watch(&path, seen, &gate).await });
+        // In a task of its own: what runs here is polled again whenever any task has run.
+        spawn_local(stop).await.expect("waiting for the end does not panic");
         Ok(())
     })
 }

@@ -56,6 +56,6 @@ async fn with_server(door: &Door) -> io::Result<Wire> {
             let agreed = tokio::time::timeout(HANDSHAKE, connector.connect(name.clone(), server)).await?;
             agreed.map(Wire::tls)
         }
-        None => Ok(Wire::plain(server)),
+        None => Ok(Wire::telling(server)),
     }
 }

@@ -67,6 +67,23 @@ pub(crate) fn unacknowledged(stream: &TcpStream) -> u64 {
     asked(stream, libc::TIOCOUTQ)
 }
 
+/// At most a slice, in whole pairs of segments: their receiver acknowledges every second full one at once (RFC 9293,
+/// section 3.8.6.3), while a part of one may wait for 40 ms, and its turn with it.
+pub(crate) fn whole_slice(stream: &TcpStream) -> usize {
+    let pair = 2 * segment_bytes(stream);
+    if (1..SLICE).contains(&pair) { SLICE - SLICE % pair } else { SLICE }
+}
+
+/// The largest segment that is sent now; 0 if the kernel does not say.
+fn segment_bytes(stream: &TcpStream) -> usize {
+    let mut bytes: libc::c_int = 0;
+    let mut length = size_of::<libc::c_int>() as libc::socklen_t;
+    let place = (&raw mut bytes).cast();
+    // SAFETY: the kernel writes at most `length` bytes to `place`, which has so many.
+    unsafe { libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_MAXSEG, place, &mut length) };
+    usize::try_from(bytes).unwrap_or(0)
+}
+
 /// Bytes that can be read now.
 pub(crate) fn available(stream: &TcpStream) -> usize {
     asked(stream, libc::FIONREAD) as usize
@@ -96,10 +113,28 @@ fn asked(stream: &TcpStream, request: libc::Ioctl) -> u64 {
     if status == 0 { u64::try_from(answer).unwrap_or(0) } else { 0 }
 }
 
-fn set_option(socket: &impl AsRawFd, level: libc::c_int, option: libc::c_int, value: u32) -> io::Result<()> {
+pub(crate) fn set_option(socket: &impl AsRawFd, level: libc::c_int, option: libc::c_int, value: u32) -> io::Result<()> {
     let value = value as libc::c_int;
     let length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the pointer is to an int that outlives the call, and the length is its size.
     let status = unsafe { libc::setsockopt(socket.as_raw_fd(), level, option, (&raw const value).cast(), length) };
     if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_whole_pairs_of_segments() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let (segment, slice) = runtime.block_on(async {
+            let server = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+            let stream = connect(&server.local_addr().expect("its address").to_string()).await.expect("a connection");
+            (segment_bytes(&stream), whole_slice(&stream))
+        });
+        assert!((1..=LARGEST_SEGMENT as usize).contains(&segment), "segments of {segment} bytes");
+        assert_eq!(slice % (2 * segment), 0);
+        assert!(slice <= SLICE && slice + 2 * segment > SLICE, "{slice} bytes");
+    }
 }

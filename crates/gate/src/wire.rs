@@ -8,16 +8,22 @@ use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown};
+use rustix::net::{RecvFlags, SendFlags, Shutdown};
 use tokio::io::{AsyncBufRead, AsyncWrite, Interest};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsStream;
 
+use crate::acknowledgements;
+use crate::clock::Clock;
 use crate::socket::{self, SLICE};
+
+/// Room in a queue to a server is looked for after so long, should news of it have been lost.
+const LOOK: Duration = Duration::from_millis(5);
 
 thread_local! {
     static BUFFER: RefCell<Box<[u8]>> = RefCell::new(vec![0; SLICE].into_boxed_slice());
@@ -28,6 +34,8 @@ pub(crate) enum Wire {
         stream: TcpStream,
         /// How many bytes must arrive before we are woken.
         least: Cell<usize>,
+        /// The kernel tells when what was written has been acknowledged.
+        is_told: bool,
     },
     Tls(RefCell<Box<TlsStream<TcpStream>>>),
 }
@@ -43,7 +51,13 @@ pub(crate) enum Seen<T> {
 
 impl Wire {
     pub fn plain(stream: TcpStream) -> Wire {
-        Wire::Plain { stream, least: Cell::new(1) }
+        Wire::Plain { stream, least: Cell::new(1), is_told: false }
+    }
+
+    /// One that can tell what the other end has acknowledged, if the kernel can.
+    pub fn telling(stream: TcpStream) -> Wire {
+        let is_told = acknowledgements::ask_for(&stream, false).is_ok();
+        Wire::Plain { stream, least: Cell::new(1), is_told }
     }
 
     pub fn tls(stream: impl Into<TlsStream<TcpStream>>) -> Wire {
@@ -57,10 +71,15 @@ impl Wire {
         }
     }
 
+    /// So many bytes are best written in one turn.
+    pub fn whole_slice(&self) -> usize {
+        self.with_stream(socket::whole_slice)
+    }
+
     /// Returns when `want` bytes have arrived, or the end. With TLS some are enough.
     pub async fn holds(&self, want: usize) -> io::Result<()> {
         let (stream, least) = match self {
-            Wire::Plain { stream, least } => (stream, least),
+            Wire::Plain { stream, least, .. } => (stream, least),
             Wire::Tls(tls) => return poll_fn(|context| poll_bytes(tls, context)).await,
         };
         if least.replace(want) != want {
@@ -84,10 +103,11 @@ impl Wire {
     }
 
     /// Waits for `want` bytes; after `patience` fewer will do. Whether there is anything, or the end.
-    pub async fn gathers(&self, want: usize, patience: Duration) -> io::Result<bool> {
-        match tokio::time::timeout(patience, self.holds(want)).await {
-            Ok(done) => done.map(|()| true),
-            Err(_) => Ok(self.with_stream(socket::available) > 0 && matches!(self, Wire::Plain { .. })),
+    pub async fn gathers(&self, want: usize, patience: Duration, clock: &Rc<Clock>) -> io::Result<bool> {
+        tokio::select! {
+            biased;
+            done = self.holds(want) => done.map(|()| true),
+            () = clock.sleep_about(patience) => Ok(self.has(1)),
         }
     }
 
@@ -152,8 +172,36 @@ impl Wire {
     /// Returns when more may be accepted, after [`Wire::write_now`] accepted less than all.
     pub async fn accepts(&self) -> io::Result<()> {
         match self {
+            // The runtime takes news on the error queue for a closed connection, which is always writable. What is
+            // acknowledged makes room.
+            Wire::Plain { is_told: true, .. } => Ok(drop(tokio::time::timeout(LOOK, self.acknowledges()).await)),
             Wire::Plain { stream, .. } => stream.writable().await,
             Wire::Tls(_) => self.flush().await,
+        }
+    }
+
+    /// Whether [`Wire::acknowledges`] ever returns.
+    pub fn is_told(&self) -> bool {
+        matches!(self, Wire::Plain { is_told: true, .. })
+    }
+
+    /// From now on what is written is told of, or not: each write that is costs a wake-up.
+    pub fn tell(&self, is_wanted: bool) {
+        if let Wire::Plain { stream, is_told: true, .. } = self {
+            // It could be asked for once; else somebody waits a little longer.
+            let _ = acknowledgements::ask_for(stream, is_wanted);
+        }
+    }
+
+    /// Returns when something more has been acknowledged, or the connection has broken; sometimes for nothing.
+    pub async fn acknowledges(&self) {
+        let Wire::Plain { stream, is_told: true, .. } = self else { return std::future::pending().await };
+        let take = || {
+            acknowledgements::take(stream);
+            Err::<(), _>(io::ErrorKind::WouldBlock.into())
+        };
+        if stream.ready(Interest::ERROR).await.is_ok() {
+            let _ = stream.try_io(Interest::ERROR, take);
         }
     }
 
@@ -174,6 +222,21 @@ impl Wire {
             }
         }
         self.flush().await
+    }
+
+    /// As [`Wire::write_all`]; more follows at once, and the kernel may send both together.
+    pub async fn write_ahead(&self, bytes: &[u8]) -> io::Result<()> {
+        let Wire::Plain { stream, .. } = self else { return self.write_all(bytes).await };
+        match rustix::net::send(stream, bytes, SendFlags::MORE | SendFlags::NOSIGNAL) {
+            Ok(written) => self.write_all(&bytes[written..]).await,
+            Err(Errno::AGAIN | Errno::INTR) => self.write_all(bytes).await,
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether so many bytes have arrived. With TLS nobody knows.
+    pub fn has(&self, bytes: usize) -> bool {
+        matches!(self, Wire::Plain { stream, .. } if socket::available(stream) >= bytes)
     }
 
     pub fn unacknowledged(&self) -> u64 {

@@ -11,6 +11,7 @@ mod items;
 mod note;
 mod order;
 mod prefetch;
+mod table;
 #[cfg(test)]
 mod tests;
 

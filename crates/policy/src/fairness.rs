@@ -9,21 +9,22 @@
 //! scheduler computes, and the measured trade-offs, stand in `docs/fairness.md`.
 
 mod budget;
+mod discipline;
 mod elsewhere;
 mod heap;
+mod in_order;
 mod measure;
 mod patience;
 mod queues;
 mod reference;
 mod sfq_tags;
-mod usage;
+mod worth;
 
 pub mod anticipating;
 pub mod deadline;
 pub mod depth;
 pub mod fifo;
 pub mod max_min;
-pub mod sfq;
 pub mod sfq_depth;
 
 /// A queue or an inner node of the weighted tree. Numbers are reused after `remove`.
@@ -179,9 +180,9 @@ impl Default for Settings {
 /// A scheduler for one server.
 pub fn scheduler(settings: &Settings) -> Box<dyn Scheduler> {
     match settings.kind {
-        Kind::Fifo => Box::new(fifo::Fifo::new(settings)),
-        Kind::Sfq => Box::new(sfq::Sfq::new(settings)),
-        Kind::Deadline => Box::new(deadline::Deadline::new(settings)),
+        Kind::Fifo => Box::new(fifo::fifo(settings)),
+        Kind::Sfq => Box::new(sfq_depth::SfqDepth::one_at_a_time(settings)),
+        Kind::Deadline => Box::new(deadline::deadline(settings)),
         Kind::Anticipating => Box::new(anticipating::Anticipating::new(settings)),
         Kind::SfqD => Box::new(sfq_depth::SfqDepth::new(settings)),
     }

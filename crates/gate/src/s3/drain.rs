@@ -1,9 +1,10 @@
 //! What has been written to the server and not been acknowledged: a slice's turn is complete when the server's kernel
 //! has it, not when ours has.
 //!
-//! The kernel does not tell when its queue falls, it has to be asked (TIOCOUTQ). We ask right after writing, and then
-//! when the rate seen so far says that the oldest slice should be gone. Of a server that reads nothing for a while the
-//! turns are given back, so that others have them; it gets no more until it has taken all it has.
+//! How much that is the kernel has to be asked (TIOCOUTQ). We ask right after writing, and then when it tells that
+//! something was acknowledged; where it cannot (TLS, old kernels), when the rate seen so far says that the oldest slice
+//! should be gone. Of a server that reads nothing for a while the turns are given back, so that others have them; it
+//! gets no more until it has taken all it has.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -22,6 +23,8 @@ const FIRST_BYTES: u64 = SLICE as u64;
 const MOST_BYTES: u64 = 8 * SLICE as u64;
 const SHORTEST_NS: u64 = 100_000;
 const LONGEST_NS: u64 = 4_000_000;
+/// After so long we ask though nothing was told.
+const UNTOLD: Duration = Duration::from_millis(20);
 
 pub(crate) struct Drain {
     /// Bytes of this connection ever written and acknowledged. With TLS the kernel's queue holds a little more than
@@ -107,7 +110,6 @@ impl Drain {
 
     /// Completes turns for as long as the connection lives.
     pub async fn run(&self, server: &Wire, shares: &Shares) {
-        let clock = shares.clock();
         let mut wait_ns = SHORTEST_NS;
         loop {
             if self.slices.borrow().is_empty() && !self.is_awaited.get() {
@@ -115,18 +117,31 @@ impl Drain {
                 wait_ns = self.expected_ns();
                 continue;
             }
-            clock.sleep_until(clock.now().after(wait_ns)).await;
-            let now = clock.now();
+            let now = self.next_look(server, shares, wait_ns).await;
             if self.ask(server, now) {
                 wait_ns = self.expected_ns();
                 continue;
             }
             wait_ns = (wait_ns * 2).min(LONGEST_NS);
             let waited = Duration::from_nanos(now.since(self.progress_at.get()));
-            if waited > shares.patience() && !self.is_stalled.get() {
+            if waited > shares.patience() && !self.slices.borrow().is_empty() {
                 self.give_back();
             }
         }
+    }
+
+    async fn next_look(&self, server: &Wire, shares: &Shares, wait_ns: u64) -> Time {
+        let clock = shares.clock();
+        if server.is_told() {
+            tokio::select! {
+                biased;
+                () = server.acknowledges() => {}
+                () = clock.sleep_about(UNTOLD) => {}
+            }
+        } else {
+            clock.sleep_until(clock.now().after(wait_ns)).await;
+        }
+        clock.now()
     }
 
     /// Whether something was acknowledged since it was last asked.

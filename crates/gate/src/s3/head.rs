@@ -7,7 +7,11 @@ use crate::s3::body::Body;
 use crate::s3::chunks::Chunks;
 
 /// A head that is longer, or has more lines, is passed on unread, with all that follows it.
-pub(crate) const LONGEST_HEAD: usize = 64 << 10;
+const LONGEST_HEAD: usize = 64 << 10;
+/// So much is looked at at once: what follows a head is not wanted yet.
+pub(crate) const LOOKED_AT: usize = 4 << 10;
+/// Room that a connection keeps for its next head.
+pub(crate) const KEPT: usize = 1 << 10;
 const MOST_HEADERS: usize = 256;
 
 /// What stands at the beginning of some bytes.
@@ -58,6 +62,26 @@ impl Response {
     pub fn is_interim(&self) -> bool {
         (100..200).contains(&self.status) && self.status != 101
     }
+}
+
+/// Adds to the beginning of a head, if there is one, what belongs to it of these bytes: so many are to be taken. What
+/// follows a head is not copied: connections that wait keep theirs.
+pub(crate) fn gather<T>(head: &mut Vec<u8>, bytes: &[u8], read: impl FnOnce(&[u8]) -> Found<T>) -> (usize, Found<T>) {
+    let before = head.len();
+    if before > 0 {
+        head.extend_from_slice(bytes);
+    }
+    let found = read(if before > 0 { head } else { bytes });
+    let taken = match found {
+        Found::Head(length, _) => length - before,
+        Found::Part | Found::Strange => bytes.len(),
+    };
+    if before > 0 {
+        head.truncate(before + taken);
+    } else {
+        head.extend_from_slice(&bytes[..taken]);
+    }
+    (taken, found)
 }
 
 /// Reads a request's head, and gives it to `understand`.
@@ -160,6 +184,25 @@ mod tests {
         match found {
             Found::Head(_, body) => Some(body),
             Found::Part | Found::Strange => None,
+        }
+    }
+
+    #[test]
+    fn a_head_is_gathered_from_pieces_without_what_follows() {
+        let whole = b"GET /b/k HTTP/1.1\r\nHost: h\r\n\r\nthe next";
+        let length = whole.len() - b"the next".len();
+        let read = |bytes: &[u8]| request(bytes, |request| request.method);
+        for cut in 0..whole.len() {
+            let mut head = Vec::new();
+            let (taken, found) = gather(&mut head, &whole[..cut], read);
+            if cut >= length {
+                assert_eq!((taken, found), (length, Found::Head(length, Method::Get)), "cut at {cut}");
+            } else {
+                assert_eq!((taken, found), (cut, Found::Part), "cut at {cut}");
+                let (taken, found) = gather(&mut head, &whole[cut..], read);
+                assert_eq!((taken, found), (length - cut, Found::Head(length, Method::Get)), "cut at {cut}");
+            }
+            assert_eq!(head, whole[..length], "cut at {cut}");
         }
     }
 

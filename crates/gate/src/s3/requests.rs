@@ -17,6 +17,8 @@ use std::rc::Rc;
 
 /// A body that is not longer passes with the operation's turn, whose cost it is about.
 pub(crate) const SMALL_BODY: u64 = 4096;
+/// The last slice of a body may be a little longer than the others.
+const LONGEST_SLICE: u64 = SLICE as u64 * 5 / 4;
 /// How long the rest of a slice is waited for.
 const GATHERING: Duration = Duration::from_millis(10);
 
@@ -48,7 +50,7 @@ impl Connection {
                 Next::Strange => self.opaque(&head).await,
                 Next::End if head.is_empty() => return End::Clean,
                 // The server may answer half a head, so it gets it.
-                Next::End => self.write_freely(&head).await.map_or_else(Some, |()| Some(End::Clean)),
+                Next::End => self.write_freely(&head, false).await.map_or_else(Some, |()| Some(End::Clean)),
             };
             if let Some(end) = done {
                 return end;
@@ -59,25 +61,17 @@ impl Connection {
     /// Takes a whole head from the client, and no byte of what follows.
     async fn next_request(&self, head: &mut Vec<u8>) -> std::io::Result<Next> {
         head.clear();
-        head.shrink_to(2 * SMALL_BODY as usize);
+        head.shrink_to(head::KEPT);
         loop {
             self.client.holds(1).await?;
-            let seen = self.client.look(head::LONGEST_HEAD, |bytes| {
-                let before = head.len();
-                head.extend_from_slice(bytes);
-                match head::request(head, |request| self.understand(request)) {
-                    Found::Head(length, understood) => {
-                        head.truncate(length);
-                        (length - before, Some(Next::Head(understood)))
-                    }
-                    Found::Part => (bytes.len(), None),
-                    Found::Strange => (bytes.len(), Some(Next::Strange)),
-                }
+            let seen = self.client.look(head::LOOKED_AT, |bytes| {
+                head::gather(head, bytes, |bytes| head::request(bytes, |request| self.understand(request)))
             });
             match seen.await? {
-                Seen::Nothing | Seen::Some(None) => {}
+                Seen::Nothing | Seen::Some(Found::Part) => {}
                 Seen::End => return Ok(Next::End),
-                Seen::Some(Some(next)) => return Ok(next),
+                Seen::Some(Found::Strange) => return Ok(Next::Strange),
+                Seen::Some(Found::Head(_, understood)) => return Ok(Next::Head(understood)),
             }
         }
     }
@@ -100,7 +94,8 @@ impl Connection {
         let mut turn = Some(stream.turn(expected, None).await);
         let operation = turn.take_if(|_| small.is_some());
         self.pending.push(Asked { method, stream: stream.clone(), turn: operation, began });
-        if let Err(end) = self.write_freely(head).await {
+        let is_followed = small.is_some_and(|small| small > 0 && self.client.has(small as usize));
+        if let Err(end) = self.write_freely(head, is_followed).await {
             return Some(end);
         }
         turn.into_iter().for_each(|turn| turn.give_back(0));
@@ -121,7 +116,7 @@ impl Connection {
     /// Passes on what is no request, and all that follows it.
     async fn opaque(&self, head: &[u8]) -> Option<End> {
         let stream = self.last_stream();
-        if let Err(end) = self.write_freely(head).await {
+        if let Err(end) = self.write_freely(head, false).await {
             return Some(end);
         }
         Some(self.tunnel(&stream).await)
@@ -134,9 +129,14 @@ impl Connection {
         }
     }
 
-    async fn write_freely(&self, bytes: &[u8]) -> Result<(), End> {
+    /// `is_followed`: by what has come already.
+    async fn write_freely(&self, bytes: &[u8], is_followed: bool) -> Result<(), End> {
         self.drain.sent_freely(bytes.len() as u64);
-        self.server.write_all(bytes).await.map_err(|_| End::Broken(Broken::Writing))
+        let written = match is_followed {
+            true => self.server.write_ahead(bytes).await,
+            false => self.server.write_all(bytes).await,
+        };
+        written.map_err(|_| End::Broken(Broken::Writing))
     }
 
     async fn small_body(&self, body: &mut Body, stream: &Stream) -> Result<(), End> {
@@ -151,8 +151,18 @@ impl Connection {
     }
 
     async fn body(&self, body: &mut Body, stream: &Rc<Stream>) -> Result<(), End> {
+        self.server.tell(true);
+        let passed = self.slices(body, stream).await;
+        self.server.tell(false);
+        passed
+    }
+
+    async fn slices(&self, body: &mut Body, stream: &Rc<Stream>) -> Result<(), End> {
+        let whole = self.server.whole_slice();
         while !body.is_over() {
-            let slice = body.promised().map_or(SLICE, |left| usize::try_from(left).unwrap_or(SLICE).min(SLICE));
+            // A small rest goes along.
+            let rest = body.promised().filter(|left| *left <= LONGEST_SLICE);
+            let slice = rest.map_or(whole, |rest| rest as usize);
             // Of bodies whose length is not known, whatever has come is passed on.
             let wanted = body.promised().map_or(1, |_| slice);
             self.arrived(wanted).await.map_err(|_| End::Broken(Broken::Reading))?;
@@ -172,7 +182,7 @@ impl Connection {
 
     /// Returns when a slice has arrived, or a part of one some time ago, or the end.
     async fn arrived(&self, wanted: usize) -> std::io::Result<()> {
-        while !self.client.gathers(wanted, GATHERING).await? {
+        while !self.client.gathers(wanted, GATHERING, self.shares().clock()).await? {
             self.client.holds(1).await?;
         }
         Ok(())

@@ -19,6 +19,9 @@ use crate::socket::SLICE;
 use crate::wire::Seen;
 use std::rc::Rc;
 
+/// How long the head of a short answer is kept for its body.
+const TOGETHER: Duration = Duration::from_millis(2);
+
 /// What comes next from a server; the bytes of it are in the buffer.
 enum Next {
     Head(Response),
@@ -34,7 +37,11 @@ impl Connection {
                 Ok(next) => next,
                 Err(_) => return End::Broken(Broken::Reading),
             };
-            if self.client.write_all(&head).await.is_err() {
+            let written = match &next {
+                Next::Head(response) if self.is_followed(response).await => self.client.write_ahead(&head).await,
+                _ => self.client.write_all(&head).await,
+            };
+            if written.is_err() {
                 return End::Broken(Broken::Writing);
             }
             let passed = match next {
@@ -53,29 +60,36 @@ impl Connection {
         }
     }
 
+    /// Whether a first slice of the body has come and has its turn. If it is all of the body it is waited for: the
+    /// client can do little with its head alone.
+    async fn is_followed(&self, response: &Response) -> bool {
+        let promised = response.body.promised().unwrap_or(0);
+        if promised == 0 || !self.pending.holds_turn() {
+            return false;
+        }
+        let first = promised.min(SLICE as u64) as usize;
+        if promised <= SLICE as u64 {
+            // Whoever reads it next finds what is wrong.
+            let _ = self.server.gathers(first, TOGETHER, self.shares().clock()).await;
+        }
+        self.server.has(first)
+    }
+
     /// Takes a whole head from the server, and no byte of what follows.
     async fn next_response(&self, head: &mut Vec<u8>) -> io::Result<Next> {
         head.clear();
-        head.shrink_to(2 * SMALL_BODY as usize);
+        head.shrink_to(head::KEPT);
         loop {
             self.answer_begins().await?;
             let to = self.pending.first_method();
-            let seen = self.server.look(head::LONGEST_HEAD, |bytes| {
-                let before = head.len();
-                head.extend_from_slice(bytes);
-                match to.map_or(Found::Strange, |method| head::response(head, method)) {
-                    Found::Head(length, response) => {
-                        head.truncate(length);
-                        (length - before, Some(Next::Head(response)))
-                    }
-                    Found::Part => (bytes.len(), None),
-                    Found::Strange => (bytes.len(), Some(Next::Strange)),
-                }
+            let seen = self.server.look(head::LOOKED_AT, |bytes| {
+                head::gather(head, bytes, |bytes| to.map_or(Found::Strange, |method| head::response(bytes, method)))
             });
             match seen.await? {
-                Seen::Nothing | Seen::Some(None) => {}
+                Seen::Nothing | Seen::Some(Found::Part) => {}
                 Seen::End => return Ok(Next::End),
-                Seen::Some(Some(next)) => return Ok(next),
+                Seen::Some(Found::Strange) => return Ok(Next::Strange),
+                Seen::Some(Found::Head(_, response)) => return Ok(Next::Head(response)),
             }
         }
     }
@@ -83,17 +97,17 @@ impl Connection {
     /// Returns when the server has sent something. An operation that it does not answer for a while loses its turn.
     async fn answer_begins(&self) -> io::Result<()> {
         loop {
-            let patience = match self.pending.holds_turn() {
-                true => self.shares().patience(),
-                false => Duration::MAX,
-            };
             tokio::select! {
                 biased;
                 holds = self.server.holds(1) => return holds,
                 () = self.pending.added() => {}
-                () = sleep(patience) => self.pending.give_turn_back(),
+                () = self.patience_ends(), if self.pending.holds_turn() => self.pending.give_turn_back(),
             }
         }
+    }
+
+    async fn patience_ends(&self) {
+        self.shares().clock().sleep_about(self.shares().patience()).await;
     }
 
     async fn response(&self, response: Response) -> Result<(), End> {
@@ -139,7 +153,7 @@ impl Connection {
             // Of bodies whose length is not known, whatever has come is passed on.
             let wanted = body.promised().map_or(1, |_| slice);
             let turn = ahead.next(left).await;
-            let gathered = self.server.gathers(wanted, self.shares().patience()).await;
+            let gathered = self.server.gathers(wanted, self.shares().patience(), self.shares().clock()).await;
             if !gathered.map_err(|_| End::Broken(Broken::Reading))? {
                 turn.give_back(0);
                 ahead.give_back();
@@ -169,12 +183,4 @@ impl Connection {
             Stopped::Blocked => self.client.accepts().await.map_err(|_| End::Broken(Broken::Writing)),
         }
     }
-}
-
-/// Never ready when there is nothing to wait for.
-async fn sleep(duration: Duration) {
-    if duration == Duration::MAX {
-        return std::future::pending().await;
-    }
-    tokio::time::sleep(duration).await;
 }

@@ -11,6 +11,7 @@ use super::holders::{Further, Holder, Holders};
 use super::note::Note;
 use super::order::Order;
 use super::prefetch::prefetch;
+use super::table::Table;
 use super::{Eviction, ItemId, WorkerId};
 
 /// Of so many holders all are in the table; fewer are looked through one by one, they are nearer.
@@ -59,9 +60,9 @@ pub enum Holding {
 }
 
 pub struct Index {
-    items: Vec<Item>,
+    items: Table<Item>,
     caches: Vec<Cache>,
-    replicas: Vec<Replica>,
+    replicas: Table<Replica>,
     further: Further,
     vacant: Vec<u32>,
     places: HashTable<u32>,
@@ -74,9 +75,9 @@ impl Index {
     /// `seed` is for [`Eviction::Random`].
     pub fn new(eviction: Eviction, seed: u64) -> Self {
         Index {
-            items: Vec::new(),
+            items: Table::new(),
             caches: Vec::new(),
-            replicas: Vec::new(),
+            replicas: Table::new(),
             further: Further::default(),
             vacant: Vec::new(),
             places: HashTable::new(),
@@ -135,12 +136,12 @@ impl Index {
     }
 
     /// What is known of the item will be needed soon.
-    pub(crate) fn fetch_entry(&self, item: ItemId) {
+    pub(crate) fn prefetch_item(&self, item: ItemId) {
         prefetch(&self.items[item.at()]);
     }
 
     /// The worker will soon read the item, if it has it.
-    pub(crate) fn fetch_replica(&self, worker: WorkerId, item: ItemId) {
+    pub(crate) fn prefetch_replica(&self, worker: WorkerId, item: ItemId) {
         if let Some(slot) = self.find(worker, item) {
             prefetch(&self.replicas[slot as usize]);
         }

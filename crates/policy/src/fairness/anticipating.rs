@@ -2,21 +2,22 @@
 //!
 //! Every application has a tag: the virtual time (bytes / weight) it was charged up to, here and elsewhere. The queued
 //! one with the least tag is next, unless an application that is *present* without anything queued is behind it by
-//! more than a small lead: then the slots stay free for the one that is behind, for as long as the loss of throughput
-//! stays within a budget. Present is who has requests queued or in service, or had them less than its patience ago.
+//! more than a small lead: then the slots it usually fills stay free for the one that is behind, or all of them when it
+//! is far behind and that is worth it, for as long as the loss of throughput stays within a budget. Present is who has requests queued or in service, or had them less than its patience ago.
 //!
 //! What must stay true: charges are never lost except by the stated bounds (`lag_ns`); who leaves gains nothing by it;
 //! who was ahead when the others left is still ahead by as much when they are back. `docs/fairness.md` has the why.
 
 use super::budget::Budget;
 use super::depth::DepthControl;
+use super::discipline::Discipline;
 use super::elsewhere::Elsewhere;
 use super::heap::Heap;
 use super::patience::Patience;
 use super::queues::{Cell, Queues};
 use super::reference::Reference;
-use super::usage::Usage;
-use super::{FlowId, Late, Next, Request, Scheduler, Settings, Time};
+use super::worth::{Kept, Price, Started, Worth};
+use super::{Next, Settings, Time};
 
 /// An application's tag, and how it behaves.
 struct Account {
@@ -26,7 +27,17 @@ struct Account {
     left: Time,
     /// Virtual length of its last request: by so much it may be ahead.
     step: f64,
-    usage: Usage,
+    /// Cost of its last request, and how many it usually has queued or in service when one comes.
+    request_bytes: u64,
+    outstanding: f64,
+    worth: Worth,
+}
+
+impl Account {
+    /// Falls slowly: when one comes, others may be on their way.
+    fn note_outstanding(&mut self, outstanding: f64) {
+        self.outstanding = outstanding.max(self.outstanding - (self.outstanding - outstanding) / 32.0);
+    }
 }
 
 pub struct Anticipating {
@@ -165,21 +176,42 @@ impl Anticipating {
     }
 
     /// Whether `application`, first in the queue, is to be held back for one that is behind it; if so how long.
-    fn hold(&mut self, application: u32, step: f64, now: Time) -> Option<Time> {
+    fn hold(&mut self, application: u32, cost_bytes: u64, step: f64, now: Time) -> Option<Time> {
         let (behind_tag, behind) = self.awaited.first()?;
         let tag = self.accounts[application as usize].tag;
-        if tag <= behind_tag + step.max(self.virtual_lag(behind, LEAD_NS)) {
+        let lead = step.max(self.virtual_lag(behind, LEAD_NS));
+        if tag <= behind_tag + lead {
             return None;
         }
-        let part = self.queues.entitled_part(behind);
-        let usage = &mut self.accounts[behind as usize].usage;
-        let worthwhile = usage.is_worth_waiting(part, self.queues.started_bytes(), now);
-        if worthwhile && self.depth.allows_holding() && self.budget.allows() {
+        let is_far_ahead = tag > behind_tag + FAR_LEADS * lead;
+        if self.depth.allows_holding()
+            && !self.leaves_enough(behind, cost_bytes, is_far_ahead, now)
+            && self.budget.allows()
+        {
             let ends = self.leaving.first().map_or(Time(u64::MAX), |(at, _)| at);
             return Some(ends.min(now.after(self.budget.lasts_ns())));
         }
         self.forgive(behind, tag, now);
         None
+    }
+
+    /// Whether the one behind will find enough free beside a request of this cost.
+    fn leaves_enough(&mut self, behind: u32, cost_bytes: u64, is_far_ahead: bool, now: Time) -> bool {
+        let started = Started { all_bytes: self.queues.started_bytes(), largest_bytes: self.depth.largest_bytes() };
+        let price = Price { share: self.budget.share(), is_exhausted: !self.budget.allows() };
+        let due = self.queues.entitled_part(behind);
+        match self.accounts[behind as usize].worth.kept(due, price, started, now) {
+            Kept::All if is_far_ahead => false,
+            Kept::All | Kept::Slots => self.leaves_slots(behind, cost_bytes),
+            Kept::Nothing => true,
+        }
+    }
+
+    /// Whether beside a request of this cost there is room for those that the one behind usually has outstanding.
+    fn leaves_slots(&self, behind: u32, cost_bytes: u64) -> bool {
+        let Account { outstanding, request_bytes, .. } = self.accounts[behind as usize];
+        let missing = (outstanding.round() as u64).saturating_sub(self.queues.in_service(behind).into());
+        self.queues.in_flight_bytes() + cost_bytes + missing * request_bytes <= self.room(request_bytes)
     }
 
     /// Who cannot use its share even when waited for keeps a bounded claim to it.
@@ -199,7 +231,8 @@ impl Anticipating {
         let account = &mut self.accounts[application as usize];
         account.tag += virtual_length;
         account.step = virtual_length;
-        account.usage.started(started.cost_bytes);
+        account.request_bytes = started.cost_bytes;
+        account.worth.started(started.cost_bytes);
         let tag = account.tag;
         self.place(application, now);
         // It may have left just now, which is not what moves the reference.
@@ -208,11 +241,12 @@ impl Anticipating {
         started.started()
     }
 
-    /// Requests small beside the others pass the depth, up to a quarter of it.
-    fn admits(&self, head: &Cell) -> bool {
+    /// Most bytes outstanding for a request of this cost to start: those small beside the others pass the depth, up to a
+    /// quarter of it.
+    fn room(&self, cost_bytes: u64) -> u64 {
         let depth = self.depth.bytes();
-        let small = 4 * head.cost_bytes <= self.depth.largest_bytes();
-        self.queues.admits(head.cost_bytes, if small { depth.saturating_add(depth / 4) } else { depth })
+        let is_small = 4 * cost_bytes <= self.depth.largest_bytes();
+        if is_small { depth.saturating_add(depth / 4) } else { depth }
     }
 }
 
@@ -220,53 +254,51 @@ impl Anticipating {
 /// time. It costs no share in the long run and spares most waits.
 const LEAD_NS: f64 = 10_000_000.0;
 
+/// Further ahead than so many leads, all of the server is kept for the one behind, not only the slots it will fill.
+const FAR_LEADS: f64 = 3.0;
+
 /// Of `lag_ns`, what an application may claim that only this server serves.
 const LOCAL_LAG_SHARE: f64 = 0.1;
 
-impl Scheduler for Anticipating {
-    fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId {
-        let flow = self.queues.add(parent, weight);
+impl Discipline for Anticipating {
+    fn queues(&self) -> &Queues {
+        &self.queues
+    }
+
+    fn queues_mut(&mut self) -> &mut Queues {
+        &mut self.queues
+    }
+
+    fn added(&mut self, node: u32) {
         let account = Account {
             tag: self.reference.tag(),
             patience: Patience::new(),
             left: Time(0),
             step: 0.0,
-            usage: Usage::default(),
+            request_bytes: 0,
+            outstanding: 0.0,
+            worth: Worth::new(),
         };
-        match self.accounts.get_mut(flow.0 as usize) {
+        match self.accounts.get_mut(node as usize) {
             Some(old) => *old = account,
             None => self.accounts.push(account),
         }
-        self.elsewhere.add(flow.0);
-        flow
+        self.elsewhere.add(node);
     }
 
-    fn set_weight(&mut self, flow: FlowId, weight: u32) {
-        self.queues.set_weight(flow, weight);
+    fn removed(&mut self, node: u32) {
+        self.awaited.remove(node);
+        self.leaving.remove(node);
+        self.elsewhere.remove(node);
     }
 
-    fn set_deadline(&mut self, flow: FlowId, within_ns: Option<u64>) {
-        self.queues.set_deadline(flow, within_ns);
-    }
-
-    fn remove(&mut self, flow: FlowId) -> bool {
-        let removed = self.queues.remove(flow);
-        if removed {
-            self.awaited.remove(flow.0);
-            self.leaving.remove(flow.0);
-            self.elsewhere.remove(flow.0);
-        }
-        removed
-    }
-
-    fn enqueue(&mut self, flow: FlowId, request: Request, now: Time) {
-        if !self.queues.knows(flow) {
-            return;
-        }
+    fn enqueued(&mut self, cell: u32, now: Time) {
         self.let_the_late_go(now);
-        let application = self.queues.application(flow.0);
-        self.accounts[application as usize].patience.arrived(now, self.patience_ns);
-        self.queues.enqueue(flow, request, now);
+        let application = self.queues.application(self.queues.cell(cell).stream);
+        let outstanding = self.queues.queued(application) + self.queues.in_service(application);
+        let account = &mut self.accounts[application as usize];
+        account.patience.arrived(now, self.patience_ns);
+        account.note_outstanding(outstanding.into());
         if !self.is_present(application) {
             self.queues.set_present(application, true);
             let account = &mut self.accounts[application as usize];
@@ -278,15 +310,11 @@ impl Scheduler for Anticipating {
         }
     }
 
-    fn withdraw(&mut self, flow: FlowId, id: u64, now: Time) -> bool {
-        let Some(cell) = self.queues.find_queued(flow, id) else { return false };
-        self.queues.withdraw(cell);
-        let application = self.queues.application(flow.0);
+    fn withdrawn(&mut self, _cell: u32, application: u32, now: Time) {
         if self.queues.queued(application) == 0 {
             self.accounts[application as usize].left = now;
             self.place(application, now);
         }
-        true
     }
 
     fn next(&mut self, now: Time) -> Next {
@@ -298,29 +326,28 @@ impl Scheduler for Anticipating {
             return Next::Nothing;
         };
         let Some((cell, head)) = self.queues.head(application) else { return Next::Nothing };
-        if !self.admits(&head) {
+        if !self.queues.admits(head.cost_bytes, self.room(head.cost_bytes)) {
             self.depth.ran_full();
             return Next::Nothing;
         }
         let virtual_length = head.cost_bytes as f64 * self.queues.virtual_per_byte(application);
-        match self.hold(application, virtual_length, now) {
+        match self.hold(application, head.cost_bytes, virtual_length, now) {
             Some(until) => Next::Wait { until },
             None => self.start(application, cell, virtual_length, now),
         }
     }
 
-    fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) {
-        let Some(cell) = self.queues.complete(flow, id, now) else { return };
+    fn completed(&mut self, done: &Cell, served_bytes: u64, now: Time) {
         let busy = self.queued.first().is_some();
         self.budget.settle(now, busy);
         // A turn given back is no work of the server's.
-        let done_bytes = served_bytes.min(cell.cost_bytes);
+        let done_bytes = served_bytes.min(done.cost_bytes);
         if let Some(full_rate) = self.depth.full_rate().filter(|_| busy) {
             self.budget.completed(done_bytes as f64 / full_rate, self.depth.lull_ns());
         }
-        self.depth.completed(done_bytes, cell.since, self.queues.in_flight_bytes(), now);
-        let application = self.queues.application(flow.0);
-        let unserved = cell.cost_bytes.saturating_sub(served_bytes);
+        self.depth.completed(done_bytes, done.since, self.queues.in_flight_bytes(), now);
+        let application = self.queues.application(done.stream);
+        let unserved = done.cost_bytes.saturating_sub(served_bytes);
         if unserved > 0 {
             self.charge(application, -(unserved as f64) * self.queues.virtual_per_byte(application));
         }
@@ -331,22 +358,12 @@ impl Scheduler for Anticipating {
         }
     }
 
-    fn served_elsewhere(&mut self, application: FlowId, bytes: u64, now: Time) {
-        if self.queues.knows(application) {
-            let virtual_length = bytes as f64 * self.queues.virtual_per_byte(application.0);
-            self.elsewhere.note(application.0, bytes, virtual_length, now);
-        }
-    }
-
-    fn lateness(&self) -> Vec<Late> {
-        self.queues.lateness()
+    fn served_elsewhere(&mut self, application: u32, bytes: u64, now: Time) {
+        let virtual_length = bytes as f64 * self.queues.virtual_per_byte(application);
+        self.elsewhere.note(application, bytes, virtual_length, now);
     }
 
     fn depth_bytes(&self) -> u64 {
         self.depth.bytes()
-    }
-
-    fn in_flight_bytes(&self) -> u64 {
-        self.queues.in_flight_bytes()
     }
 }

@@ -4,9 +4,8 @@
 //! The server is not preempted: a request waits for what is outstanding already, at most the depth. `fits` is the
 //! processor-demand test (Baruah, Rosier and Howell 1990) with that blocking: a load that passes misses nothing.
 
-use super::heap::Heap;
-use super::queues::Queues;
-use super::{Depth, FlowId, Late, Next, Request, Scheduler, Settings, Time};
+use super::in_order::InOrder;
+use super::{Depth, Settings};
 
 /// Outstanding bytes when the depth is automatic: small, since all of it blocks.
 const DEFAULT_DEPTH_BYTES: u64 = 128 << 10;
@@ -14,82 +13,12 @@ const DEFAULT_DEPTH_BYTES: u64 = 128 << 10;
 /// Most deadlines that `fits` looks at.
 const MOST_DEADLINES: f64 = 1e6;
 
-pub struct Deadline {
-    queues: Queues,
-    /// Queued cells by deadline, then arrival.
-    order: Heap<(Time, u64)>,
-    arrivals: u64,
-    depth_bytes: u64,
-}
-
-impl Deadline {
-    pub fn new(settings: &Settings) -> Self {
-        let depth_bytes = match settings.depth {
-            Depth::Auto => DEFAULT_DEPTH_BYTES,
-            Depth::Bytes(bytes) => bytes,
-        };
-        Deadline { queues: Queues::new(settings), order: Heap::new(), arrivals: 0, depth_bytes }
-    }
-}
-
-impl Scheduler for Deadline {
-    fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId {
-        self.queues.add(parent, weight)
-    }
-
-    fn set_weight(&mut self, flow: FlowId, weight: u32) {
-        self.queues.set_weight(flow, weight);
-    }
-
-    fn set_deadline(&mut self, flow: FlowId, within_ns: Option<u64>) {
-        self.queues.set_deadline(flow, within_ns);
-    }
-
-    fn remove(&mut self, flow: FlowId) -> bool {
-        self.queues.remove(flow)
-    }
-
-    fn enqueue(&mut self, flow: FlowId, request: Request, now: Time) {
-        if self.queues.knows(flow) {
-            let cell = self.queues.enqueue(flow, request, now);
-            self.arrivals += 1;
-            self.order.set(cell, (self.queues.cell(cell).deadline, self.arrivals));
-        }
-    }
-
-    fn withdraw(&mut self, flow: FlowId, id: u64, _now: Time) -> bool {
-        let Some(cell) = self.queues.find_queued(flow, id) else { return false };
-        self.order.remove(cell);
-        self.queues.withdraw(cell);
-        true
-    }
-
-    fn next(&mut self, now: Time) -> Next {
-        let Some((_, cell)) = self.order.first() else { return Next::Nothing };
-        if !self.queues.admits(self.queues.cell(cell).cost_bytes, self.depth_bytes) {
-            return Next::Nothing;
-        }
-        self.order.remove(cell);
-        self.queues.start(cell, now).started()
-    }
-
-    fn complete(&mut self, flow: FlowId, id: u64, _served_bytes: u64, now: Time) {
-        self.queues.complete(flow, id, now);
-    }
-
-    fn served_elsewhere(&mut self, _application: FlowId, _bytes: u64, _now: Time) {}
-
-    fn lateness(&self) -> Vec<Late> {
-        self.queues.lateness()
-    }
-
-    fn depth_bytes(&self) -> u64 {
-        self.depth_bytes
-    }
-
-    fn in_flight_bytes(&self) -> u64 {
-        self.queues.in_flight_bytes()
-    }
+pub fn deadline(settings: &Settings) -> InOrder {
+    let depth_bytes = match settings.depth {
+        Depth::Auto => DEFAULT_DEPTH_BYTES,
+        Depth::Bytes(bytes) => bytes,
+    };
+    InOrder::new(settings, depth_bytes, |cell| cell.deadline)
 }
 
 /// A flow that asks for at most `bytes` every `period_ns`, each time to be complete within `within_ns`.

@@ -5,9 +5,10 @@
 //! when the heavy one has few requests outstanding. Work-conserving.
 
 use super::depth::DepthControl;
-use super::queues::Queues;
+use super::discipline::Discipline;
+use super::queues::{Cell, Queues};
 use super::sfq_tags::SfqTags;
-use super::{Depth, FlowId, Late, Next, Request, Scheduler, Settings, Time};
+use super::{Depth, Next, Settings, Time};
 
 pub struct SfqDepth {
     queues: Queues,
@@ -20,7 +21,13 @@ impl SfqDepth {
         SfqDepth::with_depth(settings, settings.depth)
     }
 
-    pub(super) fn with_depth(settings: &Settings, depth: Depth) -> Self {
+    /// Start-time fair queueing as published (Goyal, Vin and Cheng, SIGCOMM 1996): one request at the server at a time.
+    /// The tightest shares of all, and the slowest wherever the server gains from having several requests.
+    pub fn one_at_a_time(settings: &Settings) -> Self {
+        SfqDepth::with_depth(settings, Depth::Bytes(1))
+    }
+
+    fn with_depth(settings: &Settings, depth: Depth) -> Self {
         SfqDepth { queues: Queues::new(settings), tags: SfqTags::new(), depth: DepthControl::new(depth) }
     }
 
@@ -37,47 +44,33 @@ impl SfqDepth {
     }
 }
 
-impl Scheduler for SfqDepth {
-    fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId {
-        let flow = self.queues.add(parent, weight);
-        self.tags.add(flow.0);
-        flow
+impl Discipline for SfqDepth {
+    fn queues(&self) -> &Queues {
+        &self.queues
     }
 
-    fn set_weight(&mut self, flow: FlowId, weight: u32) {
-        self.queues.set_weight(flow, weight);
+    fn queues_mut(&mut self) -> &mut Queues {
+        &mut self.queues
     }
 
-    fn set_deadline(&mut self, flow: FlowId, within_ns: Option<u64>) {
-        self.queues.set_deadline(flow, within_ns);
+    fn added(&mut self, node: u32) {
+        self.tags.add(node);
     }
 
-    fn remove(&mut self, flow: FlowId) -> bool {
-        self.queues.remove(flow)
-    }
-
-    fn enqueue(&mut self, flow: FlowId, request: Request, now: Time) {
-        if !self.queues.knows(flow) {
-            return;
-        }
-        self.queues.enqueue(flow, request, now);
-        let application = self.queues.application(flow.0);
+    fn enqueued(&mut self, cell: u32, _now: Time) {
+        let application = self.queues.application(self.queues.cell(cell).stream);
         self.queues.set_present(application, true);
         if self.queues.queued(application) == 1 {
             self.tags.arrive(application);
         }
     }
 
-    fn withdraw(&mut self, flow: FlowId, id: u64, _now: Time) -> bool {
-        let Some(cell) = self.queues.find_queued(flow, id) else { return false };
-        self.queues.withdraw(cell);
-        let application = self.queues.application(flow.0);
+    fn withdrawn(&mut self, _cell: u32, application: u32, _now: Time) {
         if self.queues.queued(application) == 0 {
             self.tags.leave(application);
             self.leave_if_empty(application);
         }
         self.note_idle();
-        true
     }
 
     fn next(&mut self, now: Time) -> Next {
@@ -99,11 +92,10 @@ impl Scheduler for SfqDepth {
         started.started()
     }
 
-    fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) {
-        let Some(cell) = self.queues.complete(flow, id, now) else { return };
-        self.depth.completed(served_bytes.min(cell.cost_bytes), cell.since, self.queues.in_flight_bytes(), now);
-        let application = self.queues.application(flow.0);
-        let unserved = cell.cost_bytes.saturating_sub(served_bytes);
+    fn completed(&mut self, done: &Cell, served_bytes: u64, now: Time) {
+        self.depth.completed(served_bytes.min(done.cost_bytes), done.since, self.queues.in_flight_bytes(), now);
+        let application = self.queues.application(done.stream);
+        let unserved = done.cost_bytes.saturating_sub(served_bytes);
         if unserved > 0 {
             self.tags.shift(application, -(unserved as f64) * self.queues.virtual_per_byte(application));
         }
@@ -111,21 +103,11 @@ impl Scheduler for SfqDepth {
         self.note_idle();
     }
 
-    fn served_elsewhere(&mut self, application: FlowId, bytes: u64, _now: Time) {
-        if self.queues.knows(application) {
-            self.tags.shift(application.0, bytes as f64 * self.queues.virtual_per_byte(application.0));
-        }
-    }
-
-    fn lateness(&self) -> Vec<Late> {
-        self.queues.lateness()
+    fn served_elsewhere(&mut self, application: u32, bytes: u64, _now: Time) {
+        self.tags.shift(application, bytes as f64 * self.queues.virtual_per_byte(application));
     }
 
     fn depth_bytes(&self) -> u64 {
         self.depth.bytes()
-    }
-
-    fn in_flight_bytes(&self) -> u64 {
-        self.queues.in_flight_bytes()
     }
 }

@@ -72,3 +72,35 @@ impl Line {
         self.in_order = all.into();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::{Entry, FEW, Line};
+
+    /// Tasks join in order and out of order, leave, and join again with the key they had.
+    #[test]
+    fn the_first_is_the_least_of_those_that_stand() {
+        let (mut line, mut standing, mut left) = (Line::default(), BTreeSet::new(), Vec::new());
+        let mut draws = 7u64;
+        for sequence in 0..20_000 {
+            draws = draws.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let draw = draws >> 33;
+            let fresh = Entry { key: sequence + draw % 4 / 3 * (draw % 900), sequence, slot: 0 };
+            let entry = if draw.is_multiple_of(11) { left.pop().unwrap_or(fresh) } else { fresh };
+            standing.insert(entry);
+            line.join(entry, |entry| standing.contains(entry));
+            if !draw.is_multiple_of(16) {
+                let middle = Entry { key: sequence - sequence.min(draw % 50), sequence: 0, slot: 0 };
+                let gone = standing.range(middle..).next().or(standing.first()).copied().expect("one stands");
+                standing.remove(&gone);
+                left.push(gone);
+                line.leave();
+                line.settle(|entry| standing.contains(entry));
+            }
+            assert_eq!((line.first(), line.len()), (standing.first().copied(), standing.len()), "after {sequence}");
+            assert!(line.in_order.len() + line.strays.len() <= 2 * standing.len() + FEW + 2, "nobody swept");
+        }
+    }
+}

@@ -231,7 +231,7 @@ impl Scheduler {
     }
 
     fn assign(&mut self, now_s: f64, slot: u32, worker: WorkerId) -> Assignment {
-        self.queue.inputs(slot).for_each(|item| self.index.fetch_replica(worker, item));
+        self.queue.inputs(slot).for_each(|item| self.index.prefetch_replica(worker, item));
         self.stand(slot, Standing::Beyond);
         let task = self.queue.take(&mut self.index, slot);
         self.workers.occupy(worker, &self.queue);
@@ -243,13 +243,14 @@ impl Scheduler {
         while self.settings.rule.uses_caches() && self.queue.in_window() < self.settings.window {
             let Some(slot) = self.queue.enter(&mut self.index) else { break };
             if let Some(next) = self.queue.first_beyond() {
-                self.queue.inputs(next).for_each(|item| self.index.fetch_entry(item));
+                self.queue.inputs(next).for_each(|item| self.index.prefetch_item(item));
             }
             self.stand(slot, self.standing(now_s, slot));
             for (earlier, item) in self.queue.inputs(slot).enumerate() {
                 for holder in self.index.here(item) {
-                    if !self.has_any(holder, slot, earlier) {
-                        let candidate = self.candidate(slot, holder, item, true);
+                    if !self.has_any(holder, slot, earlier)
+                        && let Some(candidate) = self.candidate(slot, holder, item, true)
+                    {
                         self.workers.offer(holder, candidate, &self.queue);
                     }
                 }
@@ -262,45 +263,46 @@ impl Scheduler {
         self.queue.inputs(slot).take(first).any(|item| self.index.is_here(worker, item))
     }
 
-    /// How the worker sees the task if it has `item`, one of its inputs, or has not.
-    pub(super) fn candidate(&self, slot: u32, worker: WorkerId, item: ItemId, has: bool) -> Candidate {
-        let (mut score, mut full) = (0, true);
+    /// How the worker sees the task if it has `item`, one of its inputs, or has not; not at all if it has none of them.
+    pub(super) fn candidate(&self, slot: u32, worker: WorkerId, item: ItemId, has: bool) -> Option<Candidate> {
+        let (mut score, mut any, mut full) = (0, false, true);
         for input in self.queue.inputs(slot) {
             if if input == item { has } else { self.index.is_here(worker, input) } {
                 score += self.settings.rule.score(self.index.bytes(input));
+                any = true;
             } else {
                 full = false;
             }
         }
         let rank = if full { FULL } else { score };
-        Candidate { lack: FULL - rank, sequence: self.queue.sequence(slot), slot }
+        any.then(|| Candidate { lack: FULL - rank, sequence: self.queue.sequence(slot), slot })
     }
 
     /// A replica is there: those who want it see the worker anew. The index knows already.
     pub(super) fn appeared(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
-        for slot in self.queue.wanting(&self.index, item) {
-            let (old, new) = (self.candidate(slot, worker, item, false), self.candidate(slot, worker, item, true));
-            self.workers.withdraw(worker, &old, &self.queue);
-            self.workers.offer(worker, new, &self.queue);
-        }
+        self.change(worker, item, true);
         self.stand_anew(now_s, item);
     }
 
     /// A replica left its cache: as a victim, with its worker, or by mishap.
     pub fn drop_replica(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
-        let was_here = self.index.is_here(worker, item);
-        if was_here {
-            for slot in self.queue.wanting(&self.index, item) {
-                let (old, new) = (self.candidate(slot, worker, item, true), self.candidate(slot, worker, item, false));
-                let has_other = self.queue.inputs(slot).any(|other| other != item && self.index.is_here(worker, other));
-                self.workers.withdraw(worker, &old, &self.queue);
-                if has_other {
-                    self.workers.offer(worker, new, &self.queue);
-                }
-            }
+        if self.index.is_here(worker, item) {
+            self.change(worker, item, false);
         }
         self.index.remove(worker, item);
         self.stand_anew(now_s, item);
+    }
+
+    /// Those who want the item see the worker as one that has it now, or has not.
+    fn change(&mut self, worker: WorkerId, item: ItemId, has: bool) {
+        for slot in self.queue.wanting(&self.index, item) {
+            if let Some(old) = self.candidate(slot, worker, item, !has) {
+                self.workers.withdraw(worker, &old, &self.queue);
+            }
+            if let Some(new) = self.candidate(slot, worker, item, has) {
+                self.workers.offer(worker, new, &self.queue);
+            }
+        }
     }
 
     /// After somebody's having or awaiting the item changed.

@@ -13,13 +13,15 @@ impl Scheduler {
         let pairs: Vec<(u32, WorkerId)> =
             self.index.here(item).flat_map(|worker| slots.iter().map(move |&slot| (slot, worker))).collect();
         for &(slot, worker) in &pairs {
-            let candidate = self.candidate(slot, worker, item, true);
-            self.workers.withdraw(worker, &candidate, &self.queue);
+            if let Some(old) = self.candidate(slot, worker, item, true) {
+                self.workers.withdraw(worker, &old, &self.queue);
+            }
         }
         self.index.resize(item, bytes);
         for &(slot, worker) in &pairs {
-            let candidate = self.candidate(slot, worker, item, true);
-            self.workers.offer(worker, candidate, &self.queue);
+            if let Some(new) = self.candidate(slot, worker, item, true) {
+                self.workers.offer(worker, new, &self.queue);
+            }
         }
         for slot in slots {
             if let Standing::Held { since_s, .. } = self.queue.standing(slot) {

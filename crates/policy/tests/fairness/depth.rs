@@ -59,9 +59,6 @@ fn a_fourfold_change_of_the_rate_is_followed_within_seconds() {
 /// blkio before a loop device: 14 MB/s, in bursts every 100 ms.
 const THROTTLE: Work = Work::Bursts { rate: 14.0 * MB_PER_S, slice_ns: 100 * MS, call_ns: 400_000 };
 
-/// Clients behind FUSE.
-const SLOW: Think = Think { least_ns: 500_000, most_ns: 3_000_000, hiccup_one_in: 0, hiccup_ns: 0 };
-
 /// A buffer of a megabyte on the way takes what a greater depth gives it at once.
 const BUFFERED: Work =
     Work::Buffered { rate: 40.0 * MB_PER_S, buffer_bytes: 1 << 20, latency_ns: 200_000, noise: 0.03 };

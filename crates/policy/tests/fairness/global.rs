@@ -1,5 +1,6 @@
 //! Several gates before several servers, telling each other what they served.
 
+use thalweg_policy::fairness::Kind;
 use thalweg_policy::fairness::max_min::{Claim, allocate};
 
 use crate::scenes::*;
@@ -12,6 +13,16 @@ fn four_bricks(weights: &[u32], clients: Vec<Client>, exchange_ms: u64) -> Outco
     scene.servers = vec![BRICK; 4];
     scene.exchange_ns = exchange_ms * MS;
     run(&scene)
+}
+
+/// Gates before four such servers that tell each other every 25 ms. What the few are behind at the start is made good
+/// before it is measured.
+fn before_four(server: Work, clients: Vec<Client>) -> Scene {
+    let mut scene = scene(&[1, 1], clients);
+    scene.servers = vec![server; 4];
+    scene.exchange_ns = 25 * MS;
+    scene.warm_up_ns = 5 * S;
+    scene
 }
 
 fn assert_near_max_min(ours: &Outcome, weights: &[f64], sets: &[&[usize]], part: f64) {
@@ -56,17 +67,50 @@ fn unequal_numbers_of_clients_get_equal_shares() {
     }
 }
 
+/// Where the few cannot keep a server busy all the time they still get their half, if they could have it alone.
+#[test]
+fn very_few_clients_get_their_half_or_all_they_can_use() {
+    for (server, bytes, think) in [(BRICK, 64 * KIB, NORMAL), (BRICK, 256 * KIB, NORMAL), (BURSTS, 256 * KIB, SLOW)] {
+        for (many, few) in [(28, 3), (24, 1)] {
+            let light = at_each(1, few, bytes, think, &FOUR);
+            let mut scene = before_four(server, light.clone());
+            scene.run_ns = 40 * S;
+            let alone = run(&scene).rate(1);
+            scene.clients = [at_each(0, many, bytes, think, &FOUR), light].concat();
+            let ours = run(&scene);
+            let feasible = alone.min(ours.total_rate() / 2.0);
+            let said = format!("{many}:{few} at {bytes} bytes: {:.2} of {feasible:.2} MB/s", ours.rate(1));
+            assert!((ours.rate(1) / feasible - 1.0).abs() < 0.02, "{said}");
+            scene.settings = settings(Kind::Fifo);
+            let fifo = run(&scene).total_rate();
+            assert!(ours.total_rate() >= 0.98 * fifo, "{said}; total {:.2} of {fifo:.2}", ours.total_rate());
+        }
+    }
+}
+
+/// Requests that find a server always busy with another's wait for that one: what is feasible without idling is what
+/// they get when they always come first.
+#[test]
+fn very_few_clients_that_go_round_get_what_coming_first_would_give() {
+    for (many, few) in [(28, 3), (24, 1), (48, 3)] {
+        let clients = [crowd(0, many, 64 * KIB, NORMAL, &FOUR), crowd(1, few, 64 * KIB, NORMAL, &FOUR)].concat();
+        let mut scene = before_four(BRICK, clients);
+        let ours = run(&scene);
+        scene.weights = vec![1, 1_000_000];
+        scene.settings.waiting_share = 0.0;
+        let first = run(&scene);
+        let feasible = first.rate(1).min(ours.total_rate() / 2.0);
+        assert!(ours.rate(1) >= 0.97 * feasible, "{many}:{few}: {:.2} of {feasible:.2} MB/s", ours.rate(1));
+        assert!(ours.total_rate() >= 95.0, "{many}:{few}: {:.2} MB/s", ours.total_rate());
+    }
+}
+
 /// Clients with a single request anywhere, which go round the servers.
 #[test]
 fn clients_that_go_round_the_servers_get_equal_shares() {
     for (many, few) in [(40, 20), (48, 12), (56, 7)] {
         let clients = [crowd(0, many, 64 * KIB, NORMAL, &FOUR), crowd(1, few, 64 * KIB, NORMAL, &FOUR)].concat();
-        let mut scene = scene(&[1, 1], clients);
-        scene.servers = vec![BRICK; 4];
-        scene.exchange_ns = 25 * MS;
-        // What the few were behind at the start is made good first.
-        scene.warm_up_ns = 5 * S;
-        let ours = run(&scene);
+        let ours = run(&before_four(BRICK, clients));
         assert!((ours.ratio() - 1.0).abs() < 0.02, "{many}:{few}: {:.4}", ours.ratio());
         assert!(ours.total_rate() > 95.0, "{many}:{few}: {:.2} MB/s", ours.total_rate());
     }

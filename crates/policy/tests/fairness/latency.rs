@@ -15,7 +15,7 @@ fn small_beside_large(weights: &[u32], writer_of: impl Fn(usize) -> usize) {
     let fifo = run(&scene);
     let (p99, fifo_p99) = (ours.quantile_ns(0, 0.99), fifo.quantile_ns(0, 0.99));
     assert!(p99 * 20 <= fifo_p99, "p99 {p99} ns, with FIFO {fifo_p99} ns");
-    assert!(ours.total() >= 0.95 * fifo.total(), "{:.2} MB/s", ours.total_rate());
+    assert!(ours.total() >= 0.985 * fifo.total(), "{:.2} MB/s", ours.total_rate());
 }
 
 #[test]

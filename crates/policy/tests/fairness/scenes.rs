@@ -7,6 +7,12 @@ use crate::simulator::*;
 pub const LINK: Work = Work::Link { rate: 100.0 * MB_PER_S, latency_ns: 200_000 };
 pub const BRICK: Work = Work::Link { rate: 25.0 * MB_PER_S, latency_ns: 200_000 };
 
+/// A brick of `bench/gate`: blkio before a loop device, whose bytes go in bursts every 100 ms.
+pub const BURSTS: Work = Work::Bursts { rate: 15.0 * MB_PER_S, slice_ns: 100 * MS, call_ns: 1_500_000 };
+
+/// Clients behind FUSE.
+pub const SLOW: Think = Think { least_ns: 500_000, most_ns: 3_000_000, hiccup_one_in: 0, hiccup_ns: 0 };
+
 /// Turnarounds of clients that do little else, and of clients that are held up now and then.
 pub const NORMAL: Think = Think { least_ns: 200_000, most_ns: 400_000, hiccup_one_in: 0, hiccup_ns: 0 };
 pub const ROUGH: Think = Think { least_ns: 200_000, most_ns: 3_000_000, hiccup_one_in: 100, hiccup_ns: 15_000_000 };

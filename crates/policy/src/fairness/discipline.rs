@@ -1,0 +1,99 @@
+//! What is the same whatever the order: the tree, looking up flows and ids, withdrawals, completions, lateness. A
+//! discipline adds what is its own, after each change of the queues; it may trust that flows and cells exist.
+
+use super::queues::{Cell, Queues};
+use super::{FlowId, Late, Next, Request, Scheduler, Time};
+
+/// In which order requests start, and when. Nodes are named by their number, as in `Queues`.
+pub trait Discipline {
+    fn queues(&self) -> &Queues;
+
+    fn queues_mut(&mut self) -> &mut Queues;
+
+    /// The number may have been another node's.
+    fn added(&mut self, _node: u32) {}
+
+    fn removed(&mut self, _node: u32) {}
+
+    /// This cell was put into its queue.
+    fn enqueued(&mut self, cell: u32, now: Time);
+
+    /// This cell, of this application, was taken out of its queue without being started.
+    fn withdrawn(&mut self, cell: u32, application: u32, now: Time);
+
+    fn next(&mut self, now: Time) -> Next;
+
+    /// This request was taken out of service.
+    fn completed(&mut self, _done: &Cell, _served_bytes: u64, _now: Time) {}
+
+    fn served_elsewhere(&mut self, _application: u32, _bytes: u64, _now: Time) {}
+
+    fn depth_bytes(&self) -> u64;
+}
+
+impl<D: Discipline> Scheduler for D {
+    fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId {
+        let flow = self.queues_mut().add(parent, weight);
+        self.added(flow.0);
+        flow
+    }
+
+    fn set_weight(&mut self, flow: FlowId, weight: u32) {
+        self.queues_mut().set_weight(flow, weight);
+    }
+
+    fn set_deadline(&mut self, flow: FlowId, within_ns: Option<u64>) {
+        self.queues_mut().set_deadline(flow, within_ns);
+    }
+
+    fn remove(&mut self, flow: FlowId) -> bool {
+        let removed = self.queues_mut().remove(flow);
+        if removed {
+            self.removed(flow.0);
+        }
+        removed
+    }
+
+    fn enqueue(&mut self, flow: FlowId, request: Request, now: Time) {
+        if self.queues().knows(flow) {
+            let cell = self.queues_mut().enqueue(flow, request, now);
+            self.enqueued(cell, now);
+        }
+    }
+
+    fn withdraw(&mut self, flow: FlowId, id: u64, now: Time) -> bool {
+        let Some(cell) = self.queues().find_queued(flow, id) else { return false };
+        self.queues_mut().withdraw(cell);
+        let application = self.queues().application(flow.0);
+        self.withdrawn(cell, application, now);
+        true
+    }
+
+    fn next(&mut self, now: Time) -> Next {
+        Discipline::next(self, now)
+    }
+
+    fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) {
+        if let Some(done) = self.queues_mut().complete(flow, id, now) {
+            self.completed(&done, served_bytes, now);
+        }
+    }
+
+    fn served_elsewhere(&mut self, application: FlowId, bytes: u64, now: Time) {
+        if self.queues().knows(application) {
+            Discipline::served_elsewhere(self, application.0, bytes, now);
+        }
+    }
+
+    fn lateness(&self) -> Vec<Late> {
+        self.queues().lateness()
+    }
+
+    fn depth_bytes(&self) -> u64 {
+        Discipline::depth_bytes(self)
+    }
+
+    fn in_flight_bytes(&self) -> u64 {
+        self.queues().in_flight_bytes()
+    }
+}
