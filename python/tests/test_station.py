@@ -2,9 +2,9 @@
 
 import time
 
+from thalweg.diffusion.execution import Outcome
 from thalweg.diffusion.item import Item
 from thalweg.diffusion.messages import Answered, Arrived, Ended, Fetch, Missing, Recall, Run
-from thalweg.diffusion.execution import Outcome
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.shelf import Arrival
 from thalweg.diffusion.station import Station

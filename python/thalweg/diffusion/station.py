@@ -156,7 +156,8 @@ class Station:
 
     def _accept(self, run: Run) -> None:
         job = Job(run, self._folder, time.monotonic())
-        pins, missing = [], []
+        pins: list[str] = []
+        missing: list[Report] = []
         with self._turn:
             self._jobs[run.task] = job
             for key in run.inputs:
