@@ -1,11 +1,14 @@
 //! The plan of a run of data diffusion as Python sees it: names and numbers in, tuples out. What it does is in
 //! `diffusion`.
 
-use diffusion::{Order, Settings};
+use diffusion::{Attempt, Order, Settings};
 use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{Costs, Rule, TaskId};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+
+/// A store of which nothing is known: the policy then does not count its readers.
+const UNLIMITED_BYTES_PER_S: f64 = 1e12;
 
 /// Used by one thread at a time.
 #[pyclass(module = "thalweg._thalweg")]
@@ -20,9 +23,9 @@ fn told(order: Order) -> Told {
     let numbers = |items: Vec<ItemId>| items.into_iter().map(|item| item.0).collect();
     match order {
         Order::Run { worker, task, attempt, coming } => ("run", worker.0, task.0, Some(attempt), numbers(coming)),
-        Order::Fetch { worker, item, from, task } => {
-            let task = task.map(|task| task.0).into_iter().collect();
-            ("fetch", worker.0, item.0, from.map(|peer| peer.0), task)
+        Order::Fetch { worker, item, from, only_for } => {
+            let only_for = only_for.map_or(Vec::new(), |(task, attempt)| vec![task.0, attempt]);
+            ("fetch", worker.0, item.0, from.map(|peer| peer.0), only_for)
         }
         Order::Evict { worker, items } => ("evict", worker.0, 0, None, numbers(items)),
         Order::Recall { worker, task, attempt } => ("recall", worker.0, task.0, Some(attempt), Vec::new()),
@@ -31,6 +34,10 @@ fn told(order: Order) -> Told {
 
 fn items(numbers: Vec<u32>) -> Vec<ItemId> {
     numbers.into_iter().map(ItemId).collect()
+}
+
+fn attempt(numbers: Option<(u32, u32)>) -> Option<Attempt> {
+    numbers.map(|(task, attempt)| (TaskId(task), attempt))
 }
 
 #[pymethods]
@@ -43,7 +50,7 @@ impl Plan {
         policy: &str,
         eviction: &str,
         seed: u64,
-        store_bytes_per_s: f64,
+        store_bytes_per_s: Option<f64>,
         stream_bytes_per_s: f64,
         peer_bytes_per_s: f64,
         link_bytes_per_s: f64,
@@ -53,13 +60,13 @@ impl Plan {
         let rule: Rule = policy.parse().map_err(PyValueError::new_err)?;
         let eviction: Eviction = eviction.parse().map_err(PyValueError::new_err)?;
         let costs = Costs {
-            store_bytes_per_s,
+            store_bytes_per_s: store_bytes_per_s.unwrap_or(UNLIMITED_BYTES_PER_S),
             store_reader_bytes_per_s: stream_bytes_per_s,
             peer_bytes_per_s,
             local_bytes_per_s,
             link_bytes_per_s,
         };
-        let plan = diffusion::Plan::new(Settings { rule, eviction, costs, seed, guess_bytes });
+        let plan = diffusion::Plan::new(Settings { rule, eviction, costs, store_bytes_per_s, seed, guess_bytes });
         Ok(Plan { plan })
     }
 
@@ -90,16 +97,16 @@ impl Plan {
         now_s: f64,
         worker: u32,
         item: u32,
-        task: Option<u32>,
+        only_for: Option<(u32, u32)>,
         bytes: u64,
         is_kept: bool,
         seconds: f64,
     ) {
-        self.plan.arrived(now_s, WorkerId(worker), ItemId(item), task.map(TaskId), bytes, is_kept, seconds);
+        self.plan.arrived(now_s, WorkerId(worker), ItemId(item), attempt(only_for), bytes, is_kept, seconds);
     }
 
-    fn missed(&mut self, now_s: f64, worker: u32, item: u32, task: Option<u32>, peer: Option<u32>) {
-        self.plan.missed(now_s, WorkerId(worker), ItemId(item), task.map(TaskId), peer.map(WorkerId));
+    fn missed(&mut self, now_s: f64, worker: u32, item: u32, only_for: Option<(u32, u32)>, peer: Option<u32>) {
+        self.plan.missed(now_s, WorkerId(worker), ItemId(item), attempt(only_for), peer.map(WorkerId));
     }
 
     fn lost(&mut self, now_s: f64, worker: u32, item: u32) {

@@ -292,6 +292,17 @@ def test_with_a_list_that_cannot_be_written_files_arrive_all_the_same(source, sh
     assert shelf.adopt(item_of(source, 3), source.folder / "3.bin") is None and not drafts_of(shelf)
 
 
+def test_with_a_list_that_is_damaged_under_way_files_arrive_all_the_same(source, shelf):
+    brought(shelf, item_of(source, 1))
+    for path in Path(shelf.folder).glob("items.sqlite*"):
+        path.unlink()
+    Path(shelf.folder, "items.sqlite").write_bytes(b"no list" * 1000)
+    assert shelf.contents() == [] and shelf.held_bytes() == 0 and shelf.lost() == []
+    assert brought(shelf, item_of(source, 1)) == content_of(1)
+    shelf.evict([item_of(source, 1).key])
+    assert brought(shelf, item_of(source, 2)) == content_of(2)
+
+
 def test_a_fetch_that_ends_early_is_an_error_and_no_copy(source, shelf, monkeypatch):
     def short(self, path, target, **kwargs):
         Path(target).write_bytes(b"sho")

@@ -6,11 +6,11 @@
 //! ignored, so that messages may cross.
 
 mod balance;
+mod gate;
 mod items;
 mod pace;
 mod plan;
 mod reins;
-mod store;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -21,13 +21,16 @@ pub use plan::{Plan, Settings};
 use policy::cache::{ItemId, WorkerId};
 use policy::placement::TaskId;
 
+/// A task and the number of its attempt.
+pub type Attempt = (TaskId, u32);
+
 /// What a worker is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Run this attempt when all input is there; `coming` is not yet, and fetches follow.
     Run { worker: WorkerId, task: TaskId, attempt: u32, coming: Vec<ItemId> },
-    /// Bring the item, from a peer or else from the store. What is not kept is for `task` alone.
-    Fetch { worker: WorkerId, item: ItemId, from: Option<WorkerId>, task: Option<TaskId> },
+    /// Bring the item, from a peer or else from the store. What is not kept is for one attempt alone.
+    Fetch { worker: WorkerId, item: ItemId, from: Option<WorkerId>, only_for: Option<Attempt> },
     /// These leave the cache.
     Evict { worker: WorkerId, items: Vec<ItemId> },
     /// Give the attempt back if it has not begun.

@@ -1,4 +1,5 @@
-//! How long tasks and transfers take, and so how far ahead of its slots a worker should know its tasks.
+//! How long tasks and transfers take, and what follows: how far ahead of its slots a worker should know its tasks, and how
+//! many may read from the store at once.
 
 use policy::placement::Costs;
 
@@ -10,17 +11,31 @@ const ROUND_TRIP_S: f64 = 0.1;
 const LOOK_AHEAD_S: f64 = 5.0;
 /// Tasks known ahead, a slot.
 const MOST_AHEAD: f64 = 64.0;
+/// What the store gives is counted over as long.
+const WINDOW_S: f64 = 1.0;
+/// What the store gave in its best second counts so much less with each newer one.
+const FADING: f64 = 0.99;
+/// Times the readers that use up the store: one's pause is another's work. If fewer than that use it up, each of them is
+/// still as fast as it was alone, the measured total grows with their number, and so does the number.
+const CROWD: f64 = 2.0;
 
 #[derive(Default)]
 pub(crate) struct Pace {
     task_s: Option<f64>,
     transfer_s: Option<f64>,
-    store_bytes_per_s: Option<f64>,
     peer_bytes_per_s: Option<f64>,
+    /// The fastest reader, and what all had together in the best window.
+    reader_bytes_per_s: Option<f64>,
+    store_bytes_per_s: Option<f64>,
+    window: (f64, u64),
 }
 
 fn mix(mean: &mut Option<f64>, newest: f64) {
     *mean = Some(mean.map_or(newest, |mean| mean + (newest - mean) * WEIGHT));
+}
+
+fn raise(most: &mut Option<f64>, newest: f64, fading: f64) {
+    *most = Some(most.map_or(newest, |most| newest.max(most * fading)));
 }
 
 impl Pace {
@@ -28,11 +43,21 @@ impl Pace {
         mix(&mut self.task_s, seconds.max(1e-5));
     }
 
-    pub fn transfer(&mut self, is_from_peer: bool, bytes: u64, seconds: f64) {
-        let seconds = seconds.max(1e-4);
+    pub fn read_from_peer(&mut self, bytes: u64, seconds: f64) {
         mix(&mut self.transfer_s, seconds);
-        let rate = if is_from_peer { &mut self.peer_bytes_per_s } else { &mut self.store_bytes_per_s };
-        mix(rate, bytes.max(1) as f64 / seconds);
+        mix(&mut self.peer_bytes_per_s, rate(bytes, seconds));
+    }
+
+    pub fn read_from_store(&mut self, now_s: f64, bytes: u64, seconds: f64) {
+        mix(&mut self.transfer_s, seconds);
+        // Were the fastest forgotten in a crowd, the crowd would grow for ever.
+        raise(&mut self.reader_bytes_per_s, rate(bytes, seconds), 1.0);
+        let (since_s, window_bytes) = self.window;
+        self.window.1 = window_bytes + bytes;
+        if now_s - since_s >= WINDOW_S {
+            raise(&mut self.store_bytes_per_s, rate(self.window.1, now_s - since_s), FADING);
+            self.window = (now_s, 0);
+        }
     }
 
     /// Nobody knows before the first has ended.
@@ -47,14 +72,50 @@ impl Pace {
         (horizon_s / task_s).ceil().clamp(1.0, MOST_AHEAD) as u32
     }
 
+    /// Readers of the store at once; each worker may have one, and `unmeasured` before anything is known.
+    pub fn store_readers(&self, workers: usize, unmeasured: usize, store_bytes_per_s: Option<f64>) -> usize {
+        let total = store_bytes_per_s.or(self.store_bytes_per_s);
+        let (Some(total), Some(reader)) = (total, self.reader_bytes_per_s) else { return unmeasured };
+        ((CROWD * total / reader).ceil() as usize).max(workers)
+    }
+
     /// The rates of `costs`, as far as they were measured.
     pub fn corrected(&self, costs: Costs) -> Costs {
         let peer_bytes_per_s = self.peer_bytes_per_s.unwrap_or(costs.peer_bytes_per_s);
         Costs {
-            store_reader_bytes_per_s: self.store_bytes_per_s.unwrap_or(costs.store_reader_bytes_per_s),
+            store_reader_bytes_per_s: self.reader_bytes_per_s.unwrap_or(costs.store_reader_bytes_per_s),
             peer_bytes_per_s,
             local_bytes_per_s: costs.local_bytes_per_s.max(peer_bytes_per_s),
             ..costs
         }
+    }
+}
+
+fn rate(bytes: u64, seconds: f64) -> f64 {
+    bytes.max(1) as f64 / seconds.max(1e-4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A store of `total` bytes a second, `reader` to each, as `read_from_store` sees it.
+    fn settled(total: f64, reader: f64) -> usize {
+        let mut pace = Pace::default();
+        let mut now_s = 0.0;
+        for _ in 0..2000 {
+            let readers = pace.store_readers(4, 4, None) as f64;
+            let seconds = 100.0 / reader.min(total / readers);
+            now_s += seconds / readers;
+            pace.read_from_store(now_s, 100, seconds);
+        }
+        pace.store_readers(4, 4, None)
+    }
+
+    #[test]
+    fn so_many_read_from_the_store_as_use_it_up_and_not_many_more() {
+        let readers = settled(4000.0, 100.0);
+        assert!((40..=120).contains(&readers), "{readers}");
+        assert!(settled(200.0, 100.0) <= 8);
     }
 }

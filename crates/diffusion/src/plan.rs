@@ -6,9 +6,9 @@ use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{self, Assignment, Costs, Fetch, Rule, Scheduler, TaskId};
 
 use crate::Order;
+use crate::gate::Gate;
 use crate::items::Items;
 use crate::pace::Pace;
-use crate::store::Store;
 use crate::tasks::{State, Task, Worker};
 use crate::transfers::Wanted;
 
@@ -18,6 +18,8 @@ pub struct Settings {
     pub eviction: Eviction,
     /// Rates until they are measured.
     pub costs: Costs,
+    /// What the store gives to all together, if that is known.
+    pub store_bytes_per_s: Option<f64>,
     pub seed: u64,
     /// Size of an item while nobody has had any.
     pub guess_bytes: u64,
@@ -33,9 +35,12 @@ pub struct Plan {
     pub(crate) tasks: Vec<Task>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) transfers: HashMap<Wanted, Fetch>,
-    pub(crate) store: Store,
     /// Transfers that begin when an item has arrived at a worker.
     pub(crate) behind: HashMap<(WorkerId, ItemId), Vec<Wanted>>,
+    /// Transfers from the store.
+    pub(crate) gate: Gate,
+    /// As it was given: what the store bears.
+    pub(crate) store_bytes_per_s: Option<f64>,
     pub(crate) orders: Vec<Order>,
     pub(crate) pace: Pace,
     /// Of a batch that is not yet all here.
@@ -44,7 +49,7 @@ pub struct Plan {
 
 impl Plan {
     pub fn new(settings: Settings) -> Self {
-        let Settings { rule, eviction, costs, seed, guess_bytes } = settings;
+        let Settings { rule, eviction, costs, store_bytes_per_s, seed, guess_bytes } = settings;
         let window = rule.window();
         Plan {
             scheduler: Scheduler::new(placement::Settings { rule, window, eviction, costs, seed }),
@@ -53,8 +58,9 @@ impl Plan {
             tasks: Vec::new(),
             workers: Vec::new(),
             transfers: HashMap::new(),
-            store: Store::default(),
             behind: HashMap::new(),
+            gate: Gate::default(),
+            store_bytes_per_s,
             orders: Vec::new(),
             pace: Pace::default(),
             gathered: Vec::new(),
@@ -268,7 +274,7 @@ impl Plan {
             self.rein_in(worker);
         }
         self.balance();
-        self.read_store();
+        self.read_from_store();
         std::mem::take(&mut self.orders)
     }
 

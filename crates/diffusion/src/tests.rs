@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{Costs, Rule, TaskId};
 
-use crate::{Order, Plan, Settings};
+use crate::{Attempt, Order, Plan, Settings};
 
 const COSTS: Costs = Costs {
     store_bytes_per_s: 200.0,
@@ -28,7 +28,7 @@ impl Dice {
 }
 
 fn settings(rule: Rule) -> Settings {
-    Settings { rule, eviction: Eviction::Lru, costs: COSTS, seed: 0, guess_bytes: 10 }
+    Settings { rule, eviction: Eviction::Lru, costs: COSTS, store_bytes_per_s: None, seed: 0, guess_bytes: 10 }
 }
 
 #[derive(Default)]
@@ -37,8 +37,8 @@ struct Site {
     slots: usize,
     mail: VecDeque<Order>,
     cache: BTreeSet<ItemId>,
-    private: BTreeSet<(TaskId, ItemId)>,
-    fetching: Vec<(ItemId, Option<WorkerId>, Option<TaskId>)>,
+    private: BTreeSet<(Attempt, ItemId)>,
+    fetching: Vec<(ItemId, Option<WorkerId>, Option<Attempt>)>,
     tasks: Vec<(TaskId, u32)>,
 }
 
@@ -139,7 +139,7 @@ impl World {
         let site = self.sites.get_mut(&worker).expect("it joined");
         match site.mail.pop_front() {
             Some(Order::Run { task, attempt, .. }) => site.tasks.push((task, attempt)),
-            Some(Order::Fetch { item, from, task, .. }) => site.fetching.push((item, from, task)),
+            Some(Order::Fetch { item, from, only_for, .. }) => site.fetching.push((item, from, only_for)),
             Some(Order::Evict { items, .. }) => items.iter().for_each(|item| _ = site.cache.remove(item)),
             Some(Order::Recall { task, attempt, .. }) => {
                 let found = site.tasks.iter().position(|entry| *entry == (task, attempt));
@@ -161,20 +161,20 @@ impl World {
             return;
         }
         let at = self.dice.below(site.fetching.len());
-        let (item, from, task) = site.fetching.swap_remove(at);
+        let (item, from, only_for) = site.fetching.swap_remove(at);
         let has_it = from.is_none_or(|peer| self.sites[&peer].is_alive && self.sites[&peer].cache.contains(&item));
         if !has_it || self.dice.below(8) == 0 {
-            self.plan.missed(self.now_s, worker, item, task, from);
+            self.plan.missed(self.now_s, worker, item, only_for, from);
             return;
         }
-        let is_kept = task.is_none() && self.dice.below(10) > 0;
+        let is_kept = only_for.is_none() && self.dice.below(10) > 0;
         let site = self.sites.get_mut(&worker).expect("it joined");
-        match task {
-            Some(task) => _ = site.private.insert((task, item)),
+        match only_for {
+            Some(attempt) => _ = site.private.insert((attempt, item)),
             None if is_kept => _ = site.cache.insert(item),
             None => {}
         }
-        self.plan.arrived(self.now_s, worker, item, task, self.sizes[item.0 as usize], is_kept, 0.1);
+        self.plan.arrived(self.now_s, worker, item, only_for, self.sizes[item.0 as usize], is_kept, 0.1);
     }
 
     /// Some task whose input is there ends; one that finds some gone says so.
@@ -187,14 +187,14 @@ impl World {
         let at = self.dice.below(known);
         let (task, attempt) = site.tasks[at];
         for &item in &self.inputs[task.0 as usize] {
-            let is_here = site.cache.contains(&item) || site.private.contains(&(task, item));
+            let is_here = site.cache.contains(&item) || site.private.contains(&((task, attempt), item));
             if is_here || site.fetching.iter().any(|fetch| fetch.0 == item) || !site.mail.is_empty() {
                 continue;
             }
             self.plan.missing(self.now_s, worker, task, item);
         }
         let site = self.sites.get_mut(&worker).expect("it joined");
-        let is_here = |item: &ItemId| site.cache.contains(item) || site.private.contains(&(task, *item));
+        let is_here = |item: &ItemId| site.cache.contains(item) || site.private.contains(&((task, attempt), *item));
         if !self.inputs[task.0 as usize].iter().all(is_here) {
             return;
         }
@@ -307,6 +307,6 @@ fn a_transfer_waits_until_the_peer_has_the_bytes() {
     plan.arrived(0.0, *worker, item, None, 10, true, 0.1);
     let later = [plan.orders(0.1), plan.orders(10.0)].concat();
     let other = workers[1 - worker.0 as usize];
-    let expected = Order::Fetch { worker: other, item, from: Some(*worker), task: None };
+    let expected = Order::Fetch { worker: other, item, from: Some(*worker), only_for: None };
     assert!(later.contains(&expected), "{later:?}");
 }

@@ -3,15 +3,18 @@
 use policy::cache::{Holding, ItemId, WorkerId};
 use policy::placement::{Fetch, Source, TaskId};
 
-use crate::Order;
 use crate::plan::Plan;
+use crate::{Attempt, Order};
 
-/// One transfer. What enters a cache is for all tasks there; what does not is for one.
+/// Of the store, on one worker, until something is known of the store.
+const READERS: u32 = 4;
+
+/// One transfer. What enters a cache is for all tasks there; what does not is for one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Wanted {
     pub worker: WorkerId,
     pub item: ItemId,
-    pub task: Option<TaskId>,
+    pub only_for: Option<Attempt>,
 }
 
 impl Plan {
@@ -22,17 +25,17 @@ impl Plan {
         now_s: f64,
         worker: WorkerId,
         item: ItemId,
-        task: Option<TaskId>,
+        only_for: Option<Attempt>,
         bytes: u64,
         is_kept: bool,
         seconds: f64,
     ) {
         self.measured(now_s, item, bytes);
-        let Some(fetch) = self.end_transfer(&Wanted { worker, item, task }) else { return };
-        if fetch.source == Source::Store {
-            self.store.arrived(now_s, bytes);
+        let Some(fetch) = self.end_transfer(&Wanted { worker, item, only_for }) else { return };
+        match fetch.source {
+            Source::Store => self.pace.read_from_store(now_s, bytes, seconds),
+            Source::Peer(_) | Source::Behind(_) => self.pace.read_from_peer(bytes, seconds),
         }
-        self.pace.transfer(fetch.source != Source::Store, bytes, seconds);
         self.scheduler.fetched(now_s, worker, item, &fetch);
         if !fetch.kept {
             return;
@@ -47,12 +50,19 @@ impl Plan {
     }
 
     /// The worker could not get the item from where it was told to; a peer that failed is taken not to have it.
-    pub fn missed(&mut self, now_s: f64, worker: WorkerId, item: ItemId, task: Option<TaskId>, from: Option<WorkerId>) {
+    pub fn missed(
+        &mut self,
+        now_s: f64,
+        worker: WorkerId,
+        item: ItemId,
+        only_for: Option<Attempt>,
+        from: Option<WorkerId>,
+    ) {
         if let Some(peer) = from {
             self.lost(now_s, peer, item);
             self.orders.push(Order::Evict { worker: peer, items: vec![item] });
         }
-        let wanted = Wanted { worker, item, task };
+        let wanted = Wanted { worker, item, only_for };
         if self.transfers.contains_key(&wanted) {
             self.fetch_anew(now_s, vec![wanted]);
         }
@@ -68,8 +78,7 @@ impl Plan {
     /// A task found one of its inputs gone.
     pub fn missing(&mut self, now_s: f64, worker: WorkerId, task: TaskId, item: ItemId) {
         let Some(entry) = self.tasks.get(task.0 as usize) else { return };
-        let is_coming = self.transfers.contains_key(&Wanted { worker, item, task: Some(task) });
-        if entry.is_on(worker) && entry.inputs.contains(&item) && !is_coming {
+        if entry.is_on(worker) && entry.inputs.contains(&item) {
             self.lost(now_s, worker, item);
             self.need(now_s, worker, task, item);
         }
@@ -90,40 +99,51 @@ impl Plan {
     }
 
     fn fetch(&mut self, now_s: f64, worker: WorkerId, task: TaskId, item: ItemId) {
+        let attempt = (task, self.tasks[task.0 as usize].attempt);
+        if self.transfers.contains_key(&Wanted { worker, item, only_for: Some(attempt) }) {
+            return;
+        }
         let fetch = self.scheduler.fetch(now_s, worker, item);
         self.order_eviction(worker, &fetch.evicted);
         if fetch.kept {
             self.pin(worker, task, item);
         }
-        let wanted = Wanted { worker, item, task: (!fetch.kept).then_some(task) };
+        let wanted = Wanted { worker, item, only_for: (!fetch.kept).then_some(attempt) };
         let source = fetch.source;
         self.transfers.insert(wanted, fetch);
         match source {
-            Source::Store => self.store.wait(wanted),
+            Source::Store => self.order_fetch(wanted, None),
             Source::Peer(peer) => self.order_fetch(wanted, Some(peer)),
             Source::Behind(peer) => self.behind.entry((peer, item)).or_default().push(wanted),
         }
     }
 
-    /// As many as the store has room for.
-    pub(crate) fn read_store(&mut self) {
-        let slots = self.workers.iter().filter(|worker| worker.is_open).map(|worker| worker.slots).sum();
-        while let Some(wanted) = self.store.admit(slots) {
-            self.order_fetch(wanted, None);
+    /// One from the store may have to wait for its turn.
+    fn order_fetch(&mut self, wanted: Wanted, from: Option<WorkerId>) {
+        if from.is_none() {
+            self.gate.enter(wanted);
+            return;
+        }
+        let Wanted { worker, item, only_for } = wanted;
+        self.orders.push(Order::Fetch { worker, item, from, only_for });
+    }
+
+    /// As many as the store bears.
+    pub(crate) fn read_from_store(&mut self) {
+        let open = self.workers.iter().filter(|worker| worker.is_open);
+        let (workers, slots) = open.fold((0, 0), |sums, worker| (sums.0 + 1, sums.1 + worker.slots.min(READERS)));
+        let limit = self.pace.store_readers(workers, slots as usize, self.store_bytes_per_s);
+        while let Some(Wanted { worker, item, only_for }) = self.gate.next(limit) {
+            self.orders.push(Order::Fetch { worker, item, from: None, only_for });
         }
     }
 
     fn end_transfer(&mut self, wanted: &Wanted) -> Option<Fetch> {
         let fetch = self.transfers.remove(wanted)?;
         if fetch.source == Source::Store {
-            self.store.ended(wanted);
+            self.gate.leave(wanted);
         }
         Some(fetch)
-    }
-
-    fn order_fetch(&mut self, wanted: Wanted, from: Option<WorkerId>) {
-        let Wanted { worker, item, task } = wanted;
-        self.orders.push(Order::Fetch { worker, item, from, task });
     }
 
     pub(crate) fn order_eviction(&mut self, worker: WorkerId, items: &[ItemId]) {
@@ -138,11 +158,12 @@ impl Plan {
         let mut wanting: Vec<(WorkerId, TaskId, ItemId)> = Vec::new();
         let mut at = 0;
         while at < failed.len() {
-            let Wanted { worker, item, task } = failed[at];
+            let Wanted { worker, item, only_for } = failed[at];
             at += 1;
             let Some(fetch) = self.end_transfer(&failed[at - 1]) else { continue };
-            match task {
-                Some(task) => wanting.push((worker, task, item)),
+            match only_for {
+                Some((task, attempt)) if self.is_current(worker, task, attempt) => wanting.push((worker, task, item)),
+                Some(_) => {}
                 None => {
                     wanting.extend(self.unpin_all(worker, item).into_iter().map(|task| (worker, task, item)));
                     failed.extend(self.behind.remove(&(worker, item)).unwrap_or_default());
@@ -158,10 +179,11 @@ impl Plan {
         }
     }
 
-    /// What was coming for this task alone is of no use to it any more, whether it still comes or not.
+    /// What was coming for this attempt alone is of no use any more, whether it still comes or not.
     pub(crate) fn give_up_private(&mut self, worker: WorkerId, task: TaskId) {
+        let attempt = (task, self.tasks[task.0 as usize].attempt);
         for item in self.tasks[task.0 as usize].inputs.clone() {
-            let wanted = Wanted { worker, item, task: Some(task) };
+            let wanted = Wanted { worker, item, only_for: Some(attempt) };
             if let Some(fetch) = self.end_transfer(&wanted) {
                 self.stand_behind_no_more(&wanted, fetch.source);
                 // Nothing was to enter the cache, so nothing becomes of the time.

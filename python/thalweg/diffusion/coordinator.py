@@ -46,10 +46,8 @@ from thalweg.diffusion.options import Options
 _DEATHS = 5
 # Workers that were there at the beginning are waited for so long, that a batch be cut for all of them.
 _GATHER_S = 5.0
-# As good as without end: then the store's readers are not counted.
-_STORE_BYTES_PER_S = 1e12
-# Readers that use up the store, until its rate to one of them is measured.
-_STREAMS = 8
+# Rates until they are measured.
+_STREAM_BYTES_PER_S = 1e8
 _LINK_BYTES_PER_S = 1e9
 _PEER_BYTES_PER_S = 2e8
 _LOCAL_BYTES_PER_S = 2e9
@@ -89,13 +87,12 @@ class Coordinator:
 
     def __init__(self, options: Options, expected: int = 0) -> None:
         link = float(options.peer_bytes_per_s or _LINK_BYTES_PER_S)
-        store = options.store_bytes_per_s or _STORE_BYTES_PER_S
         self._plan = Plan(
             options.policy,
             options.eviction,
             seed=options.seed,
-            store_bytes_per_s=store,
-            stream_bytes_per_s=store / _STREAMS,
+            store_bytes_per_s=options.store_bytes_per_s,
+            stream_bytes_per_s=_STREAM_BYTES_PER_S,
             peer_bytes_per_s=min(link, _PEER_BYTES_PER_S),
             link_bytes_per_s=link,
             local_bytes_per_s=max(link, _LOCAL_BYTES_PER_S),
@@ -222,10 +219,10 @@ class Coordinator:
         elif isinstance(report, Arrived):
             self._digests[report.key] = report.digest
             item = self._item(report.key)
-            self._plan.arrived(now_s, worker.number, item, report.task, report.size, report.kept, report.seconds)
+            self._plan.arrived(now_s, worker.number, item, report.only_for, report.size, report.kept, report.seconds)
         elif isinstance(report, Missed):
             peer = self._addresses.get(report.peer)
-            self._plan.missed(now_s, worker.number, self._item(report.key), report.task, peer)
+            self._plan.missed(now_s, worker.number, self._item(report.key), report.only_for, peer)
             source = "peer" if report.peer else "store"
             self._event(
                 "fetch_failed", t=now_s, worker=worker.name, item_key=report.key, source=source, error=report.why
@@ -344,7 +341,8 @@ class Coordinator:
         elif kind == "fetch":
             peer = "" if other is None else self._numbered[other].address if other in self._numbered else ""
             key = self._keys[number]
-            worker.orders.append(Fetch(key, peer, self._digests.get(key), numbers[0] if numbers else None))
+            only_for = (numbers[0], numbers[1]) if numbers else None
+            worker.orders.append(Fetch(key, peer, self._digests.get(key), only_for))
         elif kind == "evict":
             worker.orders.append(Evict([self._keys[item] for item in numbers]))
         else:

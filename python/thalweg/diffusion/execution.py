@@ -111,15 +111,21 @@ class ProcessSlot:
         outcome: Outcome = answer
         return outcome
 
+    def kill(self) -> None:
+        """Ends the process, also while another thread runs a task in it: that thread closes what is left."""
+        process = self._process
+        if process is not None and process.returncode is None:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
     def close(self) -> None:
+        self.kill()
         process, self._process = self._process, None
         self._known.clear()
         if process is None:
             return
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
         for pipe in (process.stdin, process.stdout):
             if pipe is not None:

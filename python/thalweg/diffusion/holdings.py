@@ -13,7 +13,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from typing import Callable, NamedTuple, TypeVar
+from typing import Any, Callable, NamedTuple, TypeVar
 
 from thalweg.diffusion.draft import Digest, Draft
 from thalweg.diffusion.locks import Lock, Locks
@@ -74,20 +74,16 @@ class Holdings:
 
     def find(self, key: str) -> Row | None:
         """A copy that is listed, whatever has become of its file."""
-        try:
-            row = _row(self._list.sql(), key)
-        except sqlite3.Error:
-            self._list.drop_connection()
-            return None
-        return row if row is not None and row.digest is not None else None
+        found = self._ask(f"SELECT {_COLUMNS} FROM items WHERE key = ? AND digest IS NOT NULL", (key,))
+        return Row(*found[0]) if found else None
 
     def all(self) -> list[Row]:
-        found = self._list.sql().execute(f"SELECT {_COLUMNS} FROM items WHERE digest IS NOT NULL AND NOT doomed")
-        return [Row(*one) for one in found]
+        return [Row(*one) for one in self._ask(f"SELECT {_COLUMNS} FROM items WHERE digest IS NOT NULL AND NOT doomed")]
 
     def held_bytes(self) -> int:
         """With what is on its way."""
-        return int(self._list.sql().execute("SELECT bytes FROM held").fetchone()[0])
+        found = self._ask("SELECT bytes FROM held")
+        return int(found[0][0]) if found else 0
 
     def note(self, key: str) -> None:
         """A use, which puts off its eviction."""
@@ -173,11 +169,7 @@ class Holdings:
         self._try_to(lambda sql: sql.executemany("UPDATE items SET allowed = ? WHERE key = ?", rows))
 
     def lost(self) -> list[str]:
-        try:
-            if self._list.sql().execute("SELECT 1 FROM lost LIMIT 1").fetchone() is None:
-                return []
-        except sqlite3.Error:
-            self._list.drop_connection()
+        if not self._ask("SELECT 1 FROM lost LIMIT 1"):
             return []
 
         def deed(sql: sqlite3.Connection) -> list[str]:
@@ -190,6 +182,14 @@ class Holdings:
     def free(self, count: int) -> None:
         """Removes so many bytes of what is not used, as the disk is full."""
         self._try_to(lambda sql: self._evict(sql, count))
+
+    def _ask(self, question: str, values: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
+        """A list that cannot be read holds nothing."""
+        try:
+            return self._list.sql().execute(question, values).fetchall()
+        except (sqlite3.Error, OSError):
+            self._list.drop_connection()
+            return []
 
     def _try_to(self, deed: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
         """A list that cannot be written, as the disk is full or the folder goes, says nothing instead."""

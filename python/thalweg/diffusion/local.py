@@ -21,6 +21,8 @@ from thalweg.diffusion.shelf import Shelf
 from thalweg.diffusion.station import Station
 
 _NAME = "here"
+# Until a thread has ended, it is looked for its process this often.
+_LOOK_S = 0.1
 
 
 class Local:
@@ -61,12 +63,12 @@ class Local:
     def close(self) -> None:
         self._inbox.put(None)
         self._station.close()
-        for slot in self._slots:
-            slot.close()
         for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join()
-        # One that was just started by its thread.
+            while thread is not threading.current_thread() and thread.is_alive():
+                # Also one that was started just now.
+                for slot in self._slots:
+                    slot.kill()
+                thread.join(_LOOK_S)
         for slot in self._slots:
             slot.close()
         self._berth.leave()

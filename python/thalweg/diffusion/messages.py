@@ -21,10 +21,10 @@ class Hello(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """A transfer ended well; `task` when it was for that task alone."""
+    """A transfer ended well; `only_for` when it was for that attempt of a task alone."""
 
     key: str
-    task: int | None
+    only_for: tuple[int, int] | None
     size: int
     digest: bytes
     seconds: float
@@ -35,7 +35,7 @@ class Missed(NamedTuple):
     """A transfer did not; `peer` is whom it was to come from, empty for the store."""
 
     key: str
-    task: int | None
+    only_for: tuple[int, int] | None
     peer: str
     why: str
 
@@ -115,12 +115,12 @@ class Run(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """Bring this from a peer or, without one, from the store; keep it, unless it is for one task alone."""
+    """Bring this from a peer or, without one, from the store; keep it, unless it is for one attempt alone."""
 
     key: str
     peer: str
     digest: bytes | None
-    task: int | None
+    only_for: tuple[int, int] | None
 
 
 class Evict(NamedTuple):

@@ -108,6 +108,8 @@ class Station:
         # What tasks wrote, until it is where it belongs.
         self._written: dict[tuple[int, int], Outputs] = {}
         self._here: set[str] = set()
+        # What was to be kept, came, and found no room: a job that was sent meanwhile counts on it in vain, and says so.
+        self._passed: set[str] = set()
         self._is_closed = False
         self._asked_losses = 0.0
         self._transfers = ThreadPoolExecutor(_TRANSFERS, "thalweg-transfer")
@@ -154,17 +156,22 @@ class Station:
 
     def _accept(self, run: Run) -> None:
         job = Job(run, self._folder, time.monotonic())
+        pins: list[str] = []
+        missing: list[Report] = []
         with self._turn:
             self._jobs[run.task] = job
-            pins = []
             for key in run.inputs:
                 if key in run.coming and key not in self._here:
                     self._waiting.setdefault(key, []).append(job)
+                    if key in self._passed:
+                        missing.append(Missing(run.task, key))
                 else:
                     pins.append(key)
             self._ready_if_complete(job)
         for key in pins:
             self._submit(self._chores, self._pin, job, key)
+        if missing:
+            self._report(*missing)
 
     def _pin(self, job: Job, key: str) -> None:
         path = self._shelf.pin(Item.of_key(key))
@@ -231,11 +238,11 @@ class Station:
     def _fetch(self, order: Fetch) -> None:
         begun = time.monotonic()
         item = Item.of_key(order.key)
-        is_kept = order.task is None
+        is_kept = order.only_for is None
         try:
             arrival = self._bring(item, order, is_kept)
         except PeerFailed as error:
-            self._report(Missed(order.key, order.task, order.peer, str(error)))
+            self._report(Missed(order.key, order.only_for, order.peer, str(error)))
             return
         except Exception as error:
             self._fail_all(order, error)
@@ -244,10 +251,13 @@ class Station:
             self._shelf.release(arrival)
             return
         count = arrival.bytes
-        arrived = Arrived(order.key, order.task, count, arrival.digest, time.monotonic() - begun, arrival.kept)
+        arrived = Arrived(order.key, order.only_for, count, arrival.digest, time.monotonic() - begun, arrival.kept)
         with self._turn:
             if arrival.kept:
                 self._here.add(order.key)
+                self._passed.discard(order.key)
+            elif is_kept:
+                self._passed.add(order.key)
             jobs = self._awaiting(order)
             self._share(order.key, arrival, jobs)
         self._report(arrived)
@@ -271,7 +281,7 @@ class Station:
     def _awaiting(self, order: Fetch) -> list[Job]:
         """Takes those out that wait for it."""
         waiting = self._waiting.get(order.key, [])
-        mine = [job for job in waiting if order.task is None or job.run.task == order.task]
+        mine = [job for job in waiting if order.only_for in (None, (job.run.task, job.run.attempt))]
         rest = [job for job in waiting if job not in mine]
         if rest:
             self._waiting[order.key] = rest
@@ -303,7 +313,7 @@ class Station:
         ended: list[Report] = [
             Ended(job.run.task, job.run.attempt, None, failure, 0.0, 0.0, 0.0, job.sources, now) for job in jobs
         ]
-        self._report(*ended, Missed(order.key, order.task, order.peer, failure.line))
+        self._report(*ended, Missed(order.key, order.only_for, order.peer, failure.line))
 
     # Running.
 

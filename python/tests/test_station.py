@@ -1,0 +1,114 @@
+"""A worker's station by itself, with a shelf that does what it is told to. SPDX-License-Identifier: Apache-2.0"""
+
+import time
+
+from thalweg.diffusion.execution import Outcome
+from thalweg.diffusion.item import Item
+from thalweg.diffusion.messages import Answered, Arrived, Ended, Fetch, Missing, Recall, Run
+from thalweg.diffusion.options import Options
+from thalweg.diffusion.shelf import Arrival
+from thalweg.diffusion.station import Station
+
+
+class FakeShelf:
+    """Keeps nothing, or everything."""
+
+    address = ""
+
+    def __init__(self, folder, keeps):
+        self.path = folder / "copy"
+        self.path.write_text("content")
+        self.keeps = keeps
+        self.held = set()
+        self.released = 0
+
+    def contents(self):
+        return []
+
+    def lost(self):
+        return []
+
+    def allow(self, keys):
+        pass
+
+    def bring(self, item, source, *, keep, digest=None, pin=False):
+        if keep and self.keeps:
+            self.held.add(item)
+        return Arrival(str(self.path), 7, b"d" * 16, source, 0.0, item, keep and self.keeps, True)
+
+    def release(self, arrival):
+        self.released += 1
+
+    def pin(self, item):
+        return str(self.path) if item in self.held else None
+
+    def unpin(self, item):
+        pass
+
+    def evict(self, keys):
+        self.held -= {Item.of_key(key) for key in keys}
+
+    def close(self):
+        pass
+
+
+def begun(tmp_path, keeps):
+    reports = []
+    shelf = FakeShelf(tmp_path, keeps)
+    station = Station(shelf, Options(), lambda told, can_wait: reports.extend(told), str(tmp_path))
+    return station, shelf, reports
+
+
+def run(task, attempt=1, coming=("in",)):
+    return Run(task, attempt, 0, b"", ("in",), (), coming)
+
+
+def until(condition):
+    deadline = time.monotonic() + 10
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.002)
+    assert condition()
+
+
+def test_a_job_runs_when_its_input_has_come_and_lets_go_of_it_after(tmp_path):
+    station, shelf, reports = begun(tmp_path, keeps=True)
+    station.receive([run(1), run(2), Fetch("in", "", None, None)])
+    jobs = [station.take(10), station.take(10)]
+    assert [job.run.task for job in jobs] == [1, 2] and jobs[0].paths == {"in": str(shelf.path)}
+    for job in jobs:
+        station.finish(job, Outcome(b"done", None))
+    assert shelf.released == 1
+    assert [report.task for report in reports if isinstance(report, Ended)] == [1, 2]
+    station.close()
+
+
+def test_a_job_that_was_sent_while_its_input_passed_by_says_that_it_has_none(tmp_path):
+    station, shelf, reports = begun(tmp_path, keeps=False)
+    station.receive([run(1), Fetch("in", "", None, None)])
+    until(lambda: any(isinstance(report, Arrived) for report in reports))
+    station.receive([run(2)])
+    assert reports[-1] == Missing(2, "in")
+    station.receive([Fetch("in", "", None, (2, 1))])
+    jobs = [station.take(10), station.take(10)]
+    assert [job.run.task for job in jobs] == [1, 2]
+    station.close()
+
+
+def test_what_has_not_begun_is_given_back_and_nothing_else(tmp_path):
+    station, _, reports = begun(tmp_path, keeps=True)
+    station.receive([run(1), Fetch("in", "", None, None), run(2)])
+    assert station.take(10).run.task == 1
+    station.receive([Recall(1, 1), Recall(2, 1), Recall(3, 1)])
+    answers = [report for report in reports if isinstance(report, Answered)]
+    assert answers == [Answered(1, 1, False), Answered(2, 1, True), Answered(3, 1, False)]
+    assert station.take(0.01) is None
+    station.close()
+
+
+def test_a_copy_that_is_gone_is_reported_and_fetched_again(tmp_path):
+    station, shelf, reports = begun(tmp_path, keeps=True)
+    station.receive([run(1, coming=())])
+    until(lambda: Missing(1, "in") in reports)
+    station.receive([Fetch("in", "", None, None)])
+    assert station.take(10).run.task == 1
+    station.close()
