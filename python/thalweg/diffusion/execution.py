@@ -46,12 +46,20 @@ class Calling(NamedTuple):
 def called(function: Callable[..., Any], calling: Calling) -> Outcome:
     try:
         arguments, keywords = unpacked(calling.payload, calling.inputs, calling.outputs)
-        return Outcome(bytes(cloudpickle.dumps(function(*arguments, **keywords), protocol=5)), None)
+        return Outcome(_pickled(function(*arguments, **keywords)), None)
     except (KeyboardInterrupt, SystemExit) as error:
         # The task's doing, not the worker's.
         return Outcome(None, Failure.of(RuntimeError(f"the task raised {error!r}")))
     except BaseException as error:
         return Outcome(None, Failure.of(error))
+
+
+def _pickled(result: Any) -> bytes:
+    """By pickle, which is ten times as fast, where that can."""
+    try:
+        return pickle.dumps(result, protocol=5)
+    except Exception:
+        return bytes(cloudpickle.dumps(result, protocol=5))
 
 
 class ThreadSlot:
