@@ -68,6 +68,12 @@ def a_trace_is_simulated_and_a_wrong_one_named_by_its_line(scene):
 
 
 @test
+def other_nodes_have_as_many_processors_together(scene):
+    words = ["monotonic", "--tasks", "1000", "--cpus-per-node"]
+    check([told(scene, *words, at)["cpus"] for at in ("1", "2", "16")] == [128] * 3, "processors came or went")
+
+
+@test
 def what_cannot_be_simulated_is_refused_in_one_line_that_says_what_can(scene):
     for word, value, can in (
         ("--policy", "best", "mch, mcu, gcc or thalweg"),

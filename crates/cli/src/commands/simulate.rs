@@ -162,10 +162,9 @@ fn chosen(arguments: &Arguments) -> anyhow::Result<(Workload, Testbed)> {
         "stacking" => (simulator::stacking(arguments.locality), Testbed::monotonic()),
         path => (from_file(path)?, Testbed::monotonic()),
     };
+    let cpus = arguments.cpus.unwrap_or(testbed.slots());
     arguments.rates.apply(&mut testbed);
-    if let Some(cpus) = arguments.cpus {
-        testbed.nodes = cpus.div_ceil(testbed.cpus_per_node);
-    }
+    testbed.nodes = cpus.div_ceil(testbed.cpus_per_node);
     if let Some(cache_gb) = arguments.cache_gb {
         testbed.cache_bytes = (cache_gb * 1e9) as u64;
     }
