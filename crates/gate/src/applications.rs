@@ -44,10 +44,21 @@ pub struct Counters {
     pub queued: Cell<u64>,
     /// Turns taken and not complete now.
     pub in_service: Cell<u64>,
+    /// Turns complete after their deadline, and the worst delay past one.
+    pub late: Cell<u64>,
+    pub worst_late: Cell<Duration>,
     /// From asking for a turn until it begins.
     pub waits: Histogram,
     /// From an operation's beginning until its answer has passed.
     pub latencies: Histogram,
+}
+
+impl Counters {
+    /// A turn was complete so long past its deadline; zero is in time.
+    pub fn note_late(&self, by: Duration) {
+        add(&self.late, u64::from(!by.is_zero()));
+        self.worst_late.set(self.worst_late.get().max(by));
+    }
 }
 
 impl Applications {

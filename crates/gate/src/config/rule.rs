@@ -53,7 +53,7 @@ impl Rule {
             buckets: owned(section.strings("bucket")?),
             prefixes: owned(section.strings("prefix")?),
             clients: read_networks(&mut section)?,
-            headers: section.strings("header")?.into_iter().map(HeaderRule::new).collect(),
+            headers: read_headers(&mut section)?,
             uids: read_ids(&mut section, "uid")?,
             gids: read_ids(&mut section, "gid")?,
             exports: owned(section.strings("export")?),
@@ -108,6 +108,14 @@ fn owned(texts: Vec<&str>) -> Vec<String> {
     texts.into_iter().map(str::to_owned).collect()
 }
 
+fn read_headers(section: &mut Section<'_>) -> Result<Vec<HeaderRule>> {
+    let headers: Vec<_> = section.strings("header")?.into_iter().map(HeaderRule::new).collect();
+    if headers.iter().any(|header| header.name.is_empty()) {
+        return Err(section.mistake("header", "a header's name is needed, as in \"X-Job: climate\""));
+    }
+    Ok(headers)
+}
+
 fn read_networks(section: &mut Section<'_>) -> Result<Vec<Network>> {
     let texts = section.strings("client")?;
     let read = |text: &str| {
@@ -156,6 +164,26 @@ mod tests {
         let facts = Facts { header: Some(&value), ..Facts::default() };
         for (text, holds) in [("X-Job: climate", true), ("x-job", true), ("X-Job: other", false), ("X-Not", false)] {
             assert_eq!(rule(|rule| rule.headers = vec![HeaderRule::new(text)]).holds(&facts), holds, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_rpc_calls_say_is_told_apart() {
+        let facts =
+            Facts { uid: Some(1), gid: Some(2), export: Some("/climate"), volume: Some("v"), ..Facts::default() };
+        let rules: [(fn(&mut Rule), bool); 8] = [
+            (|rule| rule.uids = vec![7, 1], true),
+            (|rule| rule.uids = vec![2], false),
+            (|rule| rule.gids = vec![2], true),
+            (|rule| rule.gids = vec![1], false),
+            (|rule| rule.exports = vec!["/climate".into()], true),
+            (|rule| rule.exports = vec!["/clim".into()], false),
+            (|rule| rule.volumes = vec!["v".into()], true),
+            (|rule| rule.volumes = vec!["/climate".into()], false),
+        ];
+        for (number, (build, holds)) in rules.into_iter().enumerate() {
+            assert_eq!(rule(build).holds(&facts), holds, "rule {number}");
+            assert!(!rule(build).holds(&Facts::default()), "rule {number} holds for a request that says nothing");
         }
     }
 

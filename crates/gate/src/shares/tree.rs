@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-use std::time::Duration;
 
-use policy::fairness::{FlowId, Late, Scheduler, Time};
+use policy::fairness::{FlowId, Scheduler, Time};
 
 use super::turn::StreamKey;
 use crate::applications::{Application, Applications};
@@ -126,19 +125,6 @@ impl Tree {
     pub fn flow_of(&self, application: &str) -> Option<FlowId> {
         let nodes = self.nodes.iter().filter(|((name, _), node)| **name == *application && node.flow.is_some());
         nodes.max_by_key(|(_, node)| node.open_streams)?.1.flow
-    }
-
-    /// Deadlines missed and the worst delay, by application. What ended streams missed is no longer known.
-    pub fn late(&self, flows: &[Late]) -> Vec<(Rc<str>, u64, Duration)> {
-        let mut late: BTreeMap<Rc<str>, (u64, u64)> = BTreeMap::new();
-        for missed in flows {
-            let is_its = |node: &&Node| node.streams.values().chain(&node.flow).any(|flow| *flow == missed.flow);
-            let Some(node) = self.nodes.values().find(is_its) else { continue };
-            let (count, worst_ns) = late.entry(node.application.name().clone()).or_default();
-            *count += missed.missed;
-            *worst_ns = missed.worst_ns.max(*worst_ns);
-        }
-        late.into_iter().map(|(name, (count, worst_ns))| (name, count, Duration::from_nanos(worst_ns))).collect()
     }
 }
 

@@ -103,7 +103,10 @@ impl Ticket {
         }
         let flow = tree.stream_flow(scheduler.as_mut(), &self.stream.key);
         match was_started {
-            true => scheduler.complete(flow, self.id, served_bytes, now),
+            true => {
+                let late_ns = scheduler.complete(flow, self.id, served_bytes, now);
+                self.stream.application.counters.note_late(Duration::from_nanos(late_ns));
+            }
             false => _ = scheduler.withdraw(flow, self.id, now),
         }
         drop(state);
