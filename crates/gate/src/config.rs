@@ -33,7 +33,7 @@ const LARGEST_WEIGHT: u64 = 1 << 20;
 const LARGEST_WAITING_SHARE: f64 = 0.5;
 const LEAST_DEPTH_BYTES: u64 = 64 << 10;
 const LARGEST_DEPTH_BYTES: u64 = 1 << 32;
-const DAY_MS: u64 = 24 * 3600 * 1000;
+pub(crate) const DAY_MS: u64 = 24 * 3600 * 1000;
 const EXCHANGE_INTERVAL_MS: u64 = 25;
 /// Shares older than this are not worth exchanging.
 const LONGEST_EXCHANGE_INTERVAL_MS: u64 = 50;
