@@ -35,6 +35,18 @@ fn a_whole_file_is_read() {
 }
 
 #[test]
+fn the_files_that_the_documents_show_are_right() {
+    for (name, text) in [
+        ("README.md", include_str!("../../../../README.md")),
+        ("docs/gate.md", include_str!("../../../../docs/gate.md")),
+    ] {
+        let file = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect(name);
+        let config = parsed(file).unwrap_or_else(|said| panic!("{name}: {said}"));
+        assert_eq!((config.listens.len(), &*config.applications[0].name), (1, "climate"), "{name}");
+    }
+}
+
+#[test]
 fn mistakes_have_their_line_their_key_and_their_cure() {
     for (text, wanted) in [
         ("dpeth = 1\n", "gate.toml:1: dpeth: unknown key; did you mean `depth`?"),
