@@ -150,8 +150,10 @@ fn fetch(address: &str) -> anyhow::Result<Value> {
 }
 
 fn get(address: &str, path: &str) -> anyhow::Result<String> {
-    let Some(target) = address.to_socket_addrs()?.next() else { bail!("no address") };
-    let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
+    let target = address.to_socket_addrs().ok().and_then(|mut found| found.next());
+    let target = target.context("no HOST:PORT of a machine that is known")?;
+    let asked = TcpStream::connect_timeout(&target, PATIENCE);
+    let mut stream = asked.context("is a gate there? `metrics` in the gate's file says where")?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
