@@ -15,7 +15,7 @@ use policy::fairness::{Depth, Kind, Settings};
 
 use crate::error::{Error, Result};
 use document::{Document, Section};
-pub use rule::{Facts, Rule};
+pub use rule::{Facts, Match};
 
 /// Who no rule claims belongs to this application, which has weight 1 unless the file gives it another.
 pub const OTHER: &str = "other";
@@ -98,7 +98,7 @@ pub struct ApplicationEntry {
     pub weight: u32,
     pub group: Option<String>,
     pub deadline: Option<Duration>,
-    pub rule: Rule,
+    pub matches: Match,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -309,7 +309,7 @@ fn read_applications(top: &mut Section<'_>, groups: &[GroupEntry]) -> Result<Vec
     let mut taken = HashSet::new();
     let mut applications: Vec<ApplicationEntry> = Vec::new();
     for mut section in top.sections("application")? {
-        if let Some(earlier) = applications.iter().find(|earlier| earlier.rule.holds_for_all()) {
+        if let Some(earlier) = applications.iter().find(|earlier| earlier.matches.holds_for_all()) {
             let why = format!("is never reached: `{}` has no match and takes all; put it last", earlier.name);
             return Err(section.mistake("name", why));
         }
@@ -318,7 +318,7 @@ fn read_applications(top: &mut Section<'_>, groups: &[GroupEntry]) -> Result<Vec
             weight: read_weight(&mut section)?,
             group: read_group(&mut section, groups)?,
             deadline: section.integer("deadline_ms", 1..=DAY_MS)?.map(Duration::from_millis),
-            rule: section.section("match")?.map(Rule::read).transpose()?.unwrap_or_default(),
+            matches: Match::read(&mut section)?,
         };
         section.finish()?;
         applications.push(entry);

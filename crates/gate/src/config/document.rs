@@ -152,6 +152,11 @@ impl<'a> Section<'a> {
         self.inner(key, value).map(Some)
     }
 
+    /// One table, or a list of them; nothing is an empty list.
+    pub fn tables(&mut self, key: &'static str) -> Result<Vec<Section<'a>>> {
+        self.one_or_many(key).into_iter().map(|value| self.inner(key, value)).collect()
+    }
+
     /// `[[key]]`, in the order of the file.
     pub fn sections(&mut self, key: &'static str) -> Result<Vec<Section<'a>>> {
         let Some(value) = self.value(key) else { return Ok(Vec::new()) };

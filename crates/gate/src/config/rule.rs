@@ -25,9 +25,33 @@ pub struct Facts<'a> {
     pub volume: Option<&'a str>,
 }
 
-/// `match = { … }`: every key that is written must hold; of a list, one. A rule without keys holds for all.
+/// `match = { … }`, or a list of such rules, of which one must hold: an application may be known by its key to S3 and by
+/// its uid to NFS. Without `match` all that comes is the application's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Match(Vec<Rule>);
+
+impl Match {
+    pub(super) fn read(application: &mut Section<'_>) -> Result<Match> {
+        let rules = application.tables("match")?.into_iter().map(Rule::read).collect::<Result<Vec<_>>>()?;
+        match (rules.is_empty(), application.has("match")) {
+            (false, _) => Ok(Match(rules)),
+            (true, false) => Ok(Match(vec![Rule::default()])),
+            (true, true) => Err(application.mistake("match", "an empty list matches nothing")),
+        }
+    }
+
+    pub fn holds_for_all(&self) -> bool {
+        self.0.iter().any(Rule::holds_for_all)
+    }
+
+    pub fn holds(&self, facts: &Facts<'_>) -> bool {
+        self.0.iter().any(|rule| rule.holds(facts))
+    }
+}
+
+/// Every key that is written must hold; of a list, one. A rule without keys holds for all.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rule {
+struct Rule {
     access_keys: Vec<String>,
     buckets: Vec<String>,
     prefixes: Vec<String>,
@@ -47,7 +71,7 @@ struct HeaderRule {
 }
 
 impl Rule {
-    pub(super) fn read(mut section: Section<'_>) -> Result<Rule> {
+    fn read(mut section: Section<'_>) -> Result<Rule> {
         let rule = Rule {
             access_keys: owned(section.strings("access_key")?),
             buckets: owned(section.strings("bucket")?),
@@ -63,11 +87,11 @@ impl Rule {
         Ok(rule)
     }
 
-    pub fn holds_for_all(&self) -> bool {
+    fn holds_for_all(&self) -> bool {
         *self == Rule::default()
     }
 
-    pub fn holds(&self, facts: &Facts<'_>) -> bool {
+    fn holds(&self, facts: &Facts<'_>) -> bool {
         is_among(&self.access_keys, facts.access_key)
             && is_among(&self.buckets, facts.bucket)
             && is_among(&self.exports, facts.export)

@@ -30,8 +30,20 @@ fn a_whole_file_is_read() {
     assert_eq!((climate.weight, climate.deadline), (16, Some(Duration::from_millis(20))));
     assert_eq!(climate.group.as_deref(), Some("physics"));
     let facts = Facts { client: "10.1.1.1".parse().ok(), access_key: Some("AK2"), ..Facts::default() };
-    assert!(climate.rule.holds(&facts) && config.applications[1].rule.holds_for_all());
-    assert!(!climate.rule.holds(&Facts { client: "192.0.2.1".parse().ok(), ..facts }));
+    assert!(climate.matches.holds(&facts) && config.applications[1].matches.holds_for_all());
+    assert!(!climate.matches.holds(&Facts { client: "192.0.2.1".parse().ok(), ..facts }));
+}
+
+#[test]
+fn of_a_list_of_rules_one_must_hold() {
+    let match_list = "match = [{ access_key = \"AK1\", bucket = \"data\" }, { uid = 2007 }]";
+    let config = parsed(&format!("{LISTEN}[[application]]\nname = \"climate\"\n{match_list}\n")).expect("it is right");
+    let matches = &config.applications[0].matches;
+    let facts = Facts::default();
+    assert!(matches.holds(&Facts { uid: Some(2007), ..facts }));
+    assert!(matches.holds(&Facts { access_key: Some("AK1"), bucket: Some("data"), ..facts }));
+    assert!(!matches.holds(&Facts { access_key: Some("AK1"), bucket: Some("other"), ..facts }));
+    assert!(!matches.holds_for_all());
 }
 
 #[test]
@@ -74,6 +86,8 @@ fn mistakes_have_their_line_their_key_and_their_cure() {
         ),
         ("[[application]]\nname = \"a\"\nmatch = { acess_key = \"k\" }\n", "did you mean `access_key`?"),
         ("[[application]]\nname = \"a\"\nmatch = { bucket = \"\" }\n", "an empty string matches nothing"),
+        ("[[application]]\nname = \"a\"\nmatch = []\n", "application.match: an empty list matches nothing"),
+        ("[[application]]\nname = \"a\"\nmatch = [\"k\"]\n", "application.match: a table is needed here, not string"),
         ("[application]\nname = \"a\"\n", "written with two brackets: [[application]]"),
         ("[exchange]\npeers = []\n", "exchange.address: is missing"),
         ("[exchange]\naddress = \"127.0.0.1:1\"\ninterval_ms = 500\n", "a number from 1 to 50"),
