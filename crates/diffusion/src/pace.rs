@@ -140,6 +140,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_of_all_readers_does_not_count_as_a_slow_store() {
+        let mut pace = Pace::default();
+        for begun_s in [100.0, 200.0] {
+            pace.reads_from_store(begun_s);
+            (0..10).for_each(|at| pace.read_from_store(begun_s + 0.1 * f64::from(at), 100, 0.1, at == 9));
+        }
+        let readers = pace.store_readers(1, 4, None);
+        assert!((1..=2).contains(&readers), "1000 bytes a second, of which one reader has all: {readers}");
+        assert!(pace.store_bytes_per_s.is_some_and(|total| total > 900.0), "{:?}", pace.store_bytes_per_s);
+    }
+
+    #[test]
     fn so_many_read_from_the_store_as_use_it_up_and_not_many_more() {
         let readers = settled(4000.0, 100.0);
         assert!((40..=120).contains(&readers), "{readers}");
