@@ -17,8 +17,8 @@ const WINDOW_S: f64 = 1.0;
 const FADING: f64 = 0.99;
 /// Times the readers that use up the store, by what it gave so far. If it bears more, each of them is still as fast as
 /// the fastest was, the measured total grows with their number, and so does the number: at first fast, but by little once
-/// they slow each other down. For the inputs of all who read at once come together and late, one for each too many.
-/// (BBR's gains: Cardwell et al. 2016.)
+/// they slow each other down, by what BBR probes with (Cardwell et al. 2016). For inputs that are read at once come
+/// together, so each reader too many makes all late.
 const GROWTH: f64 = 1.5;
 const CROWD: f64 = 1.25;
 /// Readers that have less than this share of the fastest one's rate slow each other down.
