@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from typing import Any
 
@@ -31,6 +32,7 @@ class OnDask:
         self._listener, self._mourner = listener, mourner
         self._name = channel(options.run)
         self._agents: dict[str, list[Future[None]]] = {}
+        self._numbers = itertools.count()
         self._is_closed = False
         # Dask calls handlers of its streams by name.
         self._client._stream_handlers[self._name] = self._hear
@@ -95,11 +97,11 @@ class OnDask:
                 agent,
                 self._options,
                 slots,
-                key=f"{self._name}-{address}-{number}",
+                key=f"{self._name}-{address}-{next(self._numbers)}",
                 workers=[address],
                 allow_other_workers=False,
                 pure=False,
                 retries=0,
             )
-            for number in range(min(slots, threads))
+            for _ in range(min(slots, threads))
         ]

@@ -14,6 +14,7 @@ import weakref
 from typing import Any
 
 from distributed import Worker, get_worker
+from distributed.core import Status
 
 from thalweg.diffusion.berth import Berth
 from thalweg.diffusion.execution import ProcessSlot, ThreadSlot
@@ -34,6 +35,8 @@ def _unheard(**_: Any) -> None:
 
 # Messages cost the scheduler more than what is in them: what can wait does so for others, this long.
 _GATHER_S = 0.05
+# How often an agent that has nothing to do looks whether its worker is to close.
+_LOOK_S = 0.5
 
 
 class Post:
@@ -136,8 +139,10 @@ def agent(options: Options, slots: int) -> None:
     functions = post.station.functions
     slot = ThreadSlot(functions) if options.timeout_s is None else ProcessSlot(functions, options.timeout_s)
     try:
-        while (job := post.station.take()) is not None:
-            post.station.finish(job, slot.run(job.calling()))
+        while not post.station.is_closed and worker.status == Status.running:
+            job = post.station.take(_LOOK_S)
+            if job is not None:
+                post.station.finish(job, slot.run(job.calling()))
     finally:
         slot.close()
         _leave(worker, options, post)
