@@ -39,6 +39,12 @@ _GATHER_S = 0.05
 _LOOK_S = 0.5
 
 
+def _host(address: str) -> str:
+    """Where peers find this worker. Workers that are threads of one process (`inproc`) have no address of a machine."""
+    scheme, _, rest = address.rpartition("://")
+    return "127.0.0.1" if scheme == "inproc" else rest.rsplit(":", 1)[0].strip("[]")
+
+
 class Post:
     """A station in a Dask worker, and how many agents it still has."""
 
@@ -48,7 +54,7 @@ class Post:
         self._slots = slots
         base = options.cache_folder or os.path.join(os.path.dirname(worker.local_directory), "thalweg-cache")
         self._berth = Berth(base)
-        host = worker.address.split("://")[-1].rsplit(":", 1)[0].strip("[]")
+        host = _host(worker.address)
         shelf = Shelf(
             self._berth.folder,
             options.cache_bytes,
@@ -56,6 +62,7 @@ class Post:
             serve=host,
             peer_bytes_per_s=options.peer_bytes_per_s,
             storage_options=options.storage_options,
+            silence_s=options.store_silence_s,
         )
         self.station = Station(shelf, options, self._send, os.path.join(self._berth.folder, "scratch"))
         self._agents = 0

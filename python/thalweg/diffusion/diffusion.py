@@ -92,6 +92,9 @@ class Diffusion:
         What the store gives to all together, if that is known: no more readers than it bears.
     storage_options:
         fsspec's, for all URLs.
+    store_patience_s:
+        How long a store that fails is asked again before tasks fail with `StoreGone`. One that says nothing for half of
+        that has failed.
     cache_folder:
         Where the caches are, on each machine.
     progress:
@@ -116,6 +119,7 @@ class Diffusion:
         peer_mb_s: float | None = None,
         store_mb_s: float | None = None,
         storage_options: dict[str, Any] | None = None,
+        store_patience_s: float = 60.0,
         cache_folder: str | os.PathLike[str] | None = None,
         progress: bool = False,
         page: bool | int = False,
@@ -131,6 +135,8 @@ class Diffusion:
             peer_bytes_per_s=None if peer_mb_s is None else int(peer_mb_s * _MB),
             store_bytes_per_s=None if store_mb_s is None else store_mb_s * _MB,
             storage_options=dict(storage_options or {}),
+            store_patience_s=store_patience_s,
+            store_silence_s=store_patience_s / 2,
             cache_folder=None if cache_folder is None else os.path.abspath(cache_folder),
         )
         self._turn = threading.Condition()

@@ -24,6 +24,8 @@ class Options:
     cache_folder: str | None = None
     # How long a store that fails is asked again before a task fails with it.
     store_patience_s: float = 60.0
+    # A call to a store of which nothing is heard for so long has failed.
+    store_silence_s: float = 30.0
     run: str = field(default_factory=lambda: secrets.token_hex(8))
     # Peers serve whoever has it.
     token: str = field(default_factory=lambda: secrets.token_hex(16))
