@@ -59,6 +59,7 @@ class ThalwegLocal(Thalweg):
 
     def start(self, folder, base):
         self.folder, self.client = folder, None
+        on_dask.warm(base)
 
     def close(self):
         pass

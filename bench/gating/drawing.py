@@ -232,11 +232,12 @@ def return_panels(series):
 
 def tables(found, requests, series):
     parts = [
-        '# The gate\'s measurements\n\nMB are 10^6 bytes. "÷ due" is the share got over the share due; 1 is right.'
+        '# The gate\'s measurements\n\nMB are 10^6 bytes, s the seconds measured. "÷ due" is the share got over the share due; 1 is right.'
     ]
     for name in dict.fromkeys(key[1] for key in found):
         head = (
             "store, case, door",
+            "s",
             "MB/s",
             "by application",
             "÷ due",
@@ -260,7 +261,8 @@ def table_line(key, lines):
     failures = sum(int(row["failures"]) for row in lines)
     title = f"{key[0]}, {key[2]}, {key[3]}" + (f" ({failures} failed)" if failures else "")
     idle = f"{number(first, 'idle'):.0%}"
-    return (title, f"{number(first, 'total_megabytes_per_s'):.2f}", rates, due, idle, first["door_cpu_s_per_gb"], first["door_peak_mib"],
+    seconds, total = f"{number(first, 'seconds'):.0f}", f"{number(first, 'total_megabytes_per_s'):.2f}"
+    return (title, seconds, total, rates, due, idle, first["door_cpu_s_per_gb"], first["door_peak_mib"],
             counters(lines), exchange(lines))  # fmt: skip
 
 

@@ -191,6 +191,21 @@ def test_a_file_is_constant_in_a_run_and_looked_at_again_in_the_next(source, she
     assert brought(again, item) == b"other"
 
 
+def test_what_is_pinned_is_pinned_again_while_nobody_touched_it(source, shelf):
+    item = item_of(source, 1)
+    brought(shelf, item)
+    assert shelf.pin_again(item) is None
+    path = shelf.pin(item)
+    assert shelf.pin_again(item).path == path
+    shelf.unpin(item)
+    shelf.evict([item.key])
+    assert os.path.exists(path), "one pin is left"
+    Path(path).write_bytes(b"x" * SIZE)
+    assert shelf.pin_again(item) is None and shelf.pin(item) is None
+    shelf.unpin(item)
+    assert not files_of(shelf)
+
+
 def test_copies_of_what_could_change_unnoticed_serve_one_run(tmp_path):
     source = Source(tmp_path / "source", "silent")
     item = Item(source.write("x", content_of("x")))

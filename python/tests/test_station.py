@@ -1,6 +1,7 @@
 """A worker's station by itself, with a shelf that does what it is told to. SPDX-License-Identifier: Apache-2.0"""
 
 import time
+from typing import NamedTuple
 
 from thalweg.diffusion.execution import Outcome
 from thalweg.diffusion.item import Item
@@ -8,6 +9,11 @@ from thalweg.diffusion.messages import Answered, Arrived, Ended, Fetch, Missing,
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.shelf import Arrival
 from thalweg.diffusion.station import Station
+
+
+class Copy(NamedTuple):
+    path: str
+    bytes: int
 
 
 class FakeShelf:
@@ -21,6 +27,7 @@ class FakeShelf:
         self.keeps = keeps
         self.held = set()
         self.released = 0
+        self.asked = 0
 
     def contents(self):
         return []
@@ -40,7 +47,11 @@ class FakeShelf:
         self.released += 1
 
     def pin(self, item):
+        self.asked += 1
         return str(self.path) if item in self.held else None
+
+    def pin_again(self, item):
+        return Copy(str(self.path), 7) if item in self.held and self.asked else None
 
     def unpin(self, item):
         pass
@@ -111,4 +122,17 @@ def test_a_copy_that_is_gone_is_reported_and_fetched_again(tmp_path):
     until(lambda: Missing(1, "in") in reports)
     station.receive([Fetch("in", "", None, None)])
     assert station.take(10).run.task == 1
+    station.close()
+
+
+def test_a_copy_that_a_job_here_has_pinned_is_not_asked_for_again(tmp_path):
+    station, shelf, reports = begun(tmp_path, keeps=True)
+    station.receive([run(1), Fetch("in", "", None, None)])
+    until(lambda: any(isinstance(report, Arrived) for report in reports))
+    station.receive([run(2, coming=())])
+    until(lambda: shelf.asked)
+    station.receive([run(3, coming=())])
+    jobs = [station.take(10) for _ in range(3)]
+    assert [job.run.task for job in jobs] == [1, 2, 3] and jobs[2].sources == [("local", 7)]
+    assert shelf.asked == 1
     station.close()

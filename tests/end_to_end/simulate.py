@@ -65,6 +65,30 @@ def a_trace_is_simulated_and_a_wrong_one_named_by_its_line(scene):
     trace.write_text("file a 10\ntask 0 1 reads b\n")
     said = scene.run([THALWEG, "simulate", trace], code=1, stderr=-2)
     check("line 2" in said and "b is not declared" in said, f"it said {said!r}")
-    for words in (["nothing"], ["monotonic", "--policy", "best"], ["sine", "--cache-gb", "-1"]):
-        said = scene.run([THALWEG, "simulate", *words], code=None, stderr=-2)
-        check(said.startswith("thalweg: ") and said.count("\n") == 1, f"{words} said {said!r}")
+
+
+@test
+def other_nodes_have_as_many_processors_together(scene):
+    words = ["monotonic", "--tasks", "1000", "--cpus-per-node"]
+    check([told(scene, *words, at)["cpus"] for at in ("1", "2", "16")] == [128] * 3, "processors came or went")
+
+
+@test
+def what_cannot_be_simulated_is_refused_in_one_line_that_says_what_can(scene):
+    for word, value, can in (
+        ("--policy", "best", "mch, mcu, gcc or thalweg"),
+        ("--cache-gb", "-1", "from 0 to"),
+        ("--window", "0", "not in 1.."),
+        ("--cpus", "4000000000", "1..=1048576"),
+        ("--cpus-per-node", "0", "1..=1024"),
+        ("--tasks", "5000000000", "1..=100000000"),
+        ("--files", "100000000", "1..=5000"),
+        ("--compute-s", "nan", "seconds from 0 to"),
+        ("--compute-s", "-1", "seconds from 0 to"),
+        ("--locality", "7", "one of 1, 1.38, 2"),
+    ):
+        said = scene.run([THALWEG, "simulate", "all-pairs", f"{word}={value}"], code=2, stderr=-2)
+        check(said.startswith("thalweg: ") and said.count("\n") == 1, f"{word} {value} said {said!r}")
+        check(word in said and value in said and can in said, f"{word} {value} said {said!r}")
+    said = scene.run([THALWEG, "simulate", "nothing"], code=1, stderr=-2)
+    check("neither monotonic" in said and said.count("\n") == 1, f"it said {said!r}")

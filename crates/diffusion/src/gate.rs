@@ -3,7 +3,9 @@
 //! Readers beyond what the store bears only slow each other down: all inputs come late instead of the first ones early. So
 //! transfers from the store wait here for their turn, and whoever has fewest under way is next.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
+
+use policy::cache::WorkerId;
 
 use crate::transfers::Wanted;
 
@@ -17,7 +19,8 @@ struct Line {
 pub(crate) struct Gate {
     /// One for each worker.
     lines: Vec<Line>,
-    under_way: HashSet<Wanted>,
+    /// Since when.
+    under_way: HashMap<Wanted, f64>,
     waiting: usize,
     entered: u64,
 }
@@ -34,7 +37,7 @@ impl Gate {
     }
 
     /// The next to begin, while fewer than `limit` are under way.
-    pub fn next(&mut self, limit: usize) -> Option<Wanted> {
+    pub fn next(&mut self, now_s: f64, limit: usize) -> Option<Wanted> {
         if self.waiting == 0 || self.under_way.len() >= limit {
             return None;
         }
@@ -43,14 +46,28 @@ impl Gate {
         let (_, wanted) = line.waiting.pop_front()?;
         line.under_way += 1;
         self.waiting -= 1;
-        self.under_way.insert(wanted);
+        self.under_way.insert(wanted, now_s);
         Some(wanted)
+    }
+
+    /// Since when it has been under way.
+    pub fn since_s(&self, wanted: &Wanted) -> Option<f64> {
+        self.under_way.get(wanted).copied()
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.under_way.is_empty()
+    }
+
+    /// Nothing waits here for the worker's turn.
+    pub fn has_none_waiting(&self, worker: WorkerId) -> bool {
+        self.lines.get(worker.0 as usize).is_none_or(|line| line.waiting.is_empty())
     }
 
     /// It ended, or will not begin.
     pub fn leave(&mut self, wanted: &Wanted) {
         let Some(line) = self.lines.get_mut(wanted.worker.0 as usize) else { return };
-        if self.under_way.remove(wanted) {
+        if self.under_way.remove(wanted).is_some() {
             line.under_way -= 1;
         } else if let Some(at) = line.waiting.iter().position(|(_, other)| other == wanted) {
             line.waiting.remove(at);
@@ -61,7 +78,7 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use policy::cache::{ItemId, WorkerId};
+    use policy::cache::ItemId;
 
     use super::*;
 
@@ -73,12 +90,12 @@ mod tests {
     fn whoever_has_fewest_under_way_is_next() {
         let mut gate = Gate::default();
         [(0, 0), (0, 1), (0, 2), (1, 3)].into_iter().for_each(|(worker, item)| gate.enter(wanted(worker, item)));
-        let begun: Vec<u32> = std::iter::from_fn(|| gate.next(3)).map(|wanted| wanted.item.0).collect();
+        let begun: Vec<u32> = std::iter::from_fn(|| gate.next(0.0, 3)).map(|wanted| wanted.item.0).collect();
         assert_eq!(begun, [0, 3, 1]);
         gate.leave(&wanted(0, 2));
         gate.leave(&wanted(0, 0));
-        assert_eq!(gate.next(3), None);
+        assert_eq!(gate.next(0.0, 3), None);
         gate.enter(wanted(1, 4));
-        assert_eq!(gate.next(3), Some(wanted(1, 4)));
+        assert_eq!(gate.next(0.0, 3), Some(wanted(1, 4)));
     }
 }

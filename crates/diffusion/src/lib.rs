@@ -6,6 +6,7 @@
 //! ignored, so that messages may cross.
 
 mod balance;
+mod foresight;
 mod gate;
 mod items;
 mod pace;

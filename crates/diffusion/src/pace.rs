@@ -10,24 +10,39 @@ const ROUND_TRIP_S: f64 = 0.1;
 /// Transfers are begun early enough to end before their task's turn, but not earlier than this.
 const LOOK_AHEAD_S: f64 = 5.0;
 /// Tasks known ahead, a slot.
-const MOST_AHEAD: f64 = 64.0;
-/// What the store gives is counted over as long.
+pub(crate) const MOST_AHEAD: u32 = 64;
+/// What the store gives is counted over as long, of which somebody reads all the time.
 const WINDOW_S: f64 = 1.0;
 /// What the store gave in its best second counts so much less with each newer one.
 const FADING: f64 = 0.99;
-/// Times the readers that use up the store: one's pause is another's work. If fewer than that use it up, each of them is
-/// still as fast as it was alone, the measured total grows with their number, and so does the number.
-const CROWD: f64 = 2.0;
+/// Times the readers that use up the store, by what it gave so far. If it bears more, each of them is still as fast as
+/// the fastest was, the measured total grows with their number, and so does the number: at first fast, but by little once
+/// they slow each other down, by what BBR probes with (Cardwell et al. 2016). For inputs that are read at once come
+/// together, so each reader too many makes all late.
+const GROWTH: f64 = 1.5;
+const CROWD: f64 = 1.25;
+/// Readers that have less than this share of the fastest one's rate slow each other down.
+const CROWDED: f64 = 0.9;
 
 #[derive(Default)]
 pub(crate) struct Pace {
     task_s: Option<f64>,
     transfer_s: Option<f64>,
     peer_bytes_per_s: Option<f64>,
-    /// The fastest reader, and what all had together in the best window.
+    /// The fastest reader, the mean one, and what all had together in the best window.
     reader_bytes_per_s: Option<f64>,
+    mean_reader_bytes_per_s: Option<f64>,
     store_bytes_per_s: Option<f64>,
-    window: (f64, u64),
+    window: Window,
+}
+
+/// What came of the store while somebody read.
+#[derive(Default)]
+struct Window {
+    busy_s: f64,
+    bytes: u64,
+    /// When it was last counted, if somebody has read since.
+    since_s: Option<f64>,
 }
 
 fn mix(mean: &mut Option<f64>, newest: f64) {
@@ -48,15 +63,24 @@ impl Pace {
         mix(&mut self.peer_bytes_per_s, rate(bytes, seconds));
     }
 
-    pub fn read_from_store(&mut self, now_s: f64, bytes: u64, seconds: f64) {
+    /// Somebody begins to.
+    pub fn reads_from_store(&mut self, now_s: f64) {
+        self.window.since_s.get_or_insert(now_s);
+    }
+
+    /// `seconds` since it was ordered; `is_last` when nobody reads any more.
+    pub fn read_from_store(&mut self, now_s: f64, bytes: u64, seconds: f64, is_last: bool) {
         mix(&mut self.transfer_s, seconds);
         // Were the fastest forgotten in a crowd, the crowd would grow for ever.
         raise(&mut self.reader_bytes_per_s, rate(bytes, seconds), 1.0);
-        let (since_s, window_bytes) = self.window;
-        self.window.1 = window_bytes + bytes;
-        if now_s - since_s >= WINDOW_S {
-            raise(&mut self.store_bytes_per_s, rate(self.window.1, now_s - since_s), FADING);
-            self.window = (now_s, 0);
+        mix(&mut self.mean_reader_bytes_per_s, rate(bytes, seconds));
+        let since_s = self.window.since_s.take().unwrap_or(now_s);
+        self.window.since_s = (!is_last).then_some(now_s);
+        self.window.busy_s += now_s - since_s;
+        self.window.bytes += bytes;
+        if self.window.busy_s >= WINDOW_S {
+            raise(&mut self.store_bytes_per_s, rate(self.window.bytes, self.window.busy_s), FADING);
+            (self.window.busy_s, self.window.bytes) = (0.0, 0);
         }
     }
 
@@ -69,14 +93,17 @@ impl Pace {
     pub fn ahead(&self) -> u32 {
         let Some(task_s) = self.task_s else { return 1 };
         let horizon_s = self.transfer_s.map_or(0.0, |transfer_s| 2.0 * transfer_s).clamp(ROUND_TRIP_S, LOOK_AHEAD_S);
-        (horizon_s / task_s).ceil().clamp(1.0, MOST_AHEAD) as u32
+        (horizon_s / task_s).ceil().clamp(1.0, f64::from(MOST_AHEAD)) as u32
     }
 
     /// Readers of the store at once; each worker may have one, and `unmeasured` before anything is known.
     pub fn store_readers(&self, workers: usize, unmeasured: usize, store_bytes_per_s: Option<f64>) -> usize {
-        let total = store_bytes_per_s.or(self.store_bytes_per_s);
-        let (Some(total), Some(reader)) = (total, self.reader_bytes_per_s) else { return unmeasured };
-        ((CROWD * total / reader).ceil() as usize).max(workers)
+        let Some(reader) = self.reader_bytes_per_s else { return unmeasured };
+        // Before a window has passed: each that began was as fast.
+        let total = store_bytes_per_s.or(self.store_bytes_per_s).unwrap_or(unmeasured as f64 * reader);
+        let is_crowded = self.mean_reader_bytes_per_s.is_some_and(|mean| mean < CROWDED * reader);
+        let times = if is_crowded { CROWD } else { GROWTH };
+        ((times * total / reader).ceil() as usize).max(workers)
     }
 
     /// The rates of `costs`, as far as they were measured.
@@ -107,9 +134,21 @@ mod tests {
             let readers = pace.store_readers(4, 4, None) as f64;
             let seconds = 100.0 / reader.min(total / readers);
             now_s += seconds / readers;
-            pace.read_from_store(now_s, 100, seconds);
+            pace.read_from_store(now_s, 100, seconds, false);
         }
         pace.store_readers(4, 4, None)
+    }
+
+    #[test]
+    fn a_pause_of_all_readers_does_not_count_as_a_slow_store() {
+        let mut pace = Pace::default();
+        for begun_s in [100.0, 200.0] {
+            pace.reads_from_store(begun_s);
+            (0..10).for_each(|at| pace.read_from_store(begun_s + 0.1 * f64::from(at), 100, 0.1, at == 9));
+        }
+        let readers = pace.store_readers(1, 4, None);
+        assert!((1..=2).contains(&readers), "1000 bytes a second, of which one reader has all: {readers}");
+        assert!(pace.store_bytes_per_s.is_some_and(|total| total > 900.0), "{:?}", pace.store_bytes_per_s);
     }
 
     #[test]

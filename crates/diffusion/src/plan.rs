@@ -134,7 +134,7 @@ impl Plan {
         lost
     }
 
-    /// A task; of a batch it waits for the rest of it until `is_last`.
+    /// A task; of a batch it waits for the rest of it until `is_last`, if it has input to share.
     pub fn submit(&mut self, now_s: f64, inputs: &[ItemId], outputs: &[ItemId], is_last: bool) -> TaskId {
         let task = TaskId(self.tasks.ever() as u32);
         let mut entry = Task::new(inputs, outputs);
@@ -147,6 +147,8 @@ impl Plan {
         }
         if blocked > 0 {
             entry.state = State::Blocked(blocked);
+        } else if inputs.is_empty() {
+            self.scheduler.submit(now_s, task, inputs);
         } else {
             self.gathered.push(task);
         }
@@ -276,13 +278,21 @@ impl Plan {
         self.scheduler.set_costs(self.costs);
         self.deepen();
         self.slacken();
+        self.assign(now_s);
+        self.balance();
+        self.read_from_store(now_s);
+        while self.foresee() {
+            self.assign(now_s);
+            self.read_from_store(now_s);
+        }
+        std::mem::take(&mut self.orders)
+    }
+
+    fn assign(&mut self, now_s: f64) {
         while let Some(Assignment { task, worker }) = self.scheduler.next(now_s) {
             self.start(now_s, task, worker);
             self.rein_in(worker);
         }
-        self.balance();
-        self.read_from_store();
-        std::mem::take(&mut self.orders)
     }
 
     /// When to ask for orders again, though nothing should happen until then.

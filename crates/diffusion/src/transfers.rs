@@ -31,9 +31,15 @@ impl Plan {
         seconds: f64,
     ) {
         self.measured(now_s, item, bytes);
-        let Some(fetch) = self.end_transfer(&Wanted { worker, item, only_for }) else { return };
+        let wanted = Wanted { worker, item, only_for };
+        let since_s = self.gate.since_s(&wanted);
+        let Some(fetch) = self.end_transfer(&wanted) else { return };
         match fetch.source {
-            Source::Store => self.pace.read_from_store(now_s, bytes, seconds),
+            Source::Store => {
+                // With the way of order and report: meanwhile nothing else is read in its place.
+                let span_s = since_s.map_or(seconds, |since_s| now_s - since_s);
+                self.pace.read_from_store(now_s, bytes, span_s, self.gate.is_idle());
+            }
             Source::Peer(_) | Source::Behind(_) => self.pace.read_from_peer(bytes, seconds),
         }
         self.scheduler.fetched(now_s, worker, item, &fetch);
@@ -129,11 +135,12 @@ impl Plan {
     }
 
     /// As many as the store bears.
-    pub(crate) fn read_from_store(&mut self) {
+    pub(crate) fn read_from_store(&mut self, now_s: f64) {
         let open = self.workers.iter().filter(|worker| worker.is_open);
         let (workers, slots) = open.fold((0, 0), |sums, worker| (sums.0 + 1, sums.1 + worker.slots.min(READERS)));
         let limit = self.pace.store_readers(workers, slots as usize, self.store_bytes_per_s);
-        while let Some(Wanted { worker, item, only_for }) = self.gate.next(limit) {
+        while let Some(Wanted { worker, item, only_for }) = self.gate.next(now_s, limit) {
+            self.pace.reads_from_store(now_s);
             self.orders.push(Order::Fetch { worker, item, from: None, only_for });
         }
     }

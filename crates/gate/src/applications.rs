@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::config::{Config, Facts, OTHER, Rule};
+use crate::config::{Config, Facts, Match, OTHER};
 use crate::metrics::Histogram;
 
 pub struct Applications {
@@ -18,7 +18,7 @@ pub struct Applications {
 struct Table {
     /// Also those that a reload took out, while somebody uses them.
     known: HashMap<String, Rc<Application>>,
-    rules: Vec<(Rule, Rc<Application>)>,
+    rules: Vec<(Match, Rc<Application>)>,
     groups: HashMap<String, u32>,
 }
 
@@ -44,10 +44,21 @@ pub struct Counters {
     pub queued: Cell<u64>,
     /// Turns taken and not complete now.
     pub in_service: Cell<u64>,
+    /// Turns complete after their deadline, and the worst delay past one.
+    pub late: Cell<u64>,
+    pub worst_late: Cell<Duration>,
     /// From asking for a turn until it begins.
     pub waits: Histogram,
     /// From an operation's beginning until its answer has passed.
     pub latencies: Histogram,
+}
+
+impl Counters {
+    /// A turn was complete so long past its deadline; zero is in time.
+    pub fn note_late(&self, by: Duration) {
+        add(&self.late, u64::from(!by.is_zero()));
+        self.worst_late.set(self.worst_late.get().max(by));
+    }
 }
 
 impl Applications {
@@ -66,7 +77,7 @@ impl Applications {
         for entry in &config.applications {
             let application = self.find_or_make(&mut table, &entry.name);
             application.set(entry.weight, entry.group.as_deref(), entry.deadline);
-            table.rules.push((entry.rule.clone(), application));
+            table.rules.push((entry.matches.clone(), application));
         }
         let rules: Vec<_> = table.rules.iter().map(|(_, application)| application.clone()).collect();
         let is_ruled = |application: &Rc<Application>| rules.iter().any(|ruled| Rc::ptr_eq(ruled, application));
@@ -84,7 +95,7 @@ impl Applications {
     /// The first application whose rule holds.
     pub fn of(&self, facts: &Facts<'_>) -> Rc<Application> {
         let table = self.table.borrow();
-        let found = table.rules.iter().find(|(rule, _)| rule.holds(facts));
+        let found = table.rules.iter().find(|(matches, _)| matches.holds(facts));
         found.map_or(&self.other, |(_, application)| application).clone()
     }
 

@@ -15,7 +15,7 @@ use policy::fairness::{Depth, Kind, Settings};
 
 use crate::error::{Error, Result};
 use document::{Document, Section};
-pub use rule::{Facts, Rule};
+pub use rule::{Facts, Match};
 
 /// Who no rule claims belongs to this application, which has weight 1 unless the file gives it another.
 pub const OTHER: &str = "other";
@@ -30,11 +30,12 @@ const LEAST_TRANSFER_BYTES: u32 = 4 << 10;
 /// The most that Linux clients ask for. A call is the unit of sharing: one of 64 MiB would keep others waiting.
 const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 const LARGEST_WEIGHT: u64 = 1 << 20;
+const LARGEST_WAITING_SHARE: f64 = 0.5;
 const LEAST_DEPTH_BYTES: u64 = 64 << 10;
 const LARGEST_DEPTH_BYTES: u64 = 1 << 32;
-const DAY_MS: u64 = 24 * 3600 * 1000;
+pub(crate) const DAY_MS: u64 = 24 * 3600 * 1000;
 const EXCHANGE_INTERVAL_MS: u64 = 25;
-/// The bound: shares older than this are not worth exchanging.
+/// Shares older than this are not worth exchanging.
 const LONGEST_EXCHANGE_INTERVAL_MS: u64 = 50;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -97,7 +98,7 @@ pub struct ApplicationEntry {
     pub weight: u32,
     pub group: Option<String>,
     pub deadline: Option<Duration>,
-    pub rule: Rule,
+    pub matches: Match,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -159,6 +160,9 @@ fn read_settings(top: &mut Section<'_>) -> Result<Settings> {
             Depth::Bytes(bytes.ok_or_else(wrong)?)
         }
     };
+    if let Some(share) = top.fraction("waiting_share", LARGEST_WAITING_SHARE)? {
+        settings.waiting_share = share;
+    }
     Ok(settings)
 }
 
@@ -192,8 +196,10 @@ fn read_listens(top: &mut Section<'_>, path: &Path) -> Result<Vec<Listen>> {
     let mut taken = HashSet::new();
     let mut listens = Vec::new();
     for mut section in sections {
+        let protocol = read_protocol(&mut section)?;
+        refuse_keys_of_others(&section, protocol)?;
         let listen = Listen {
-            protocol: read_protocol(&mut section)?,
+            protocol,
             address: needed_address(&mut section, "address")?,
             upstream: needed_address(&mut section, "upstream")?,
             tls: section.section("tls")?.map(|tls| read_identity(tls, path)).transpose()?,
@@ -205,10 +211,20 @@ fn read_listens(top: &mut Section<'_>, path: &Path) -> Result<Vec<Listen>> {
         if !listen.address.ends_with(":0") && !taken.insert(listen.address.clone()) {
             return Err(section.mistake("address", "another [[listen]] has this address already"));
         }
+        if listen.upstream == listen.address {
+            return Err(section.mistake("upstream", "is this [[listen]] itself; the server's address is needed"));
+        }
         section.finish()?;
         listens.push(listen);
     }
     Ok(listens)
+}
+
+/// A key that would be ignored promises what it does not keep: an NFS listener with `tls` is not encrypted.
+fn refuse_keys_of_others(section: &Section<'_>, protocol: Protocol) -> Result<()> {
+    let foreign = KEYS_OF_ONE_PROTOCOL.iter().find(|(key, owner, _)| *owner != protocol && section.has(key));
+    let Some((key, _, name)) = foreign else { return Ok(()) };
+    Err(section.mistake(key, format_args!("is only for protocol = \"{name}\"")))
 }
 
 fn read_protocol(section: &mut Section<'_>) -> Result<Protocol> {
@@ -223,6 +239,10 @@ fn read_protocol(section: &mut Section<'_>) -> Result<Protocol> {
 /// `host:port`, where the host is a name, an IPv4 address or an IPv6 address in brackets.
 fn needed_address(section: &mut Section<'_>, key: &'static str) -> Result<String> {
     let text = section.needed_string(key)?;
+    whole_address(section, key, text)
+}
+
+fn whole_address(section: &Section<'_>, key: &str, text: &str) -> Result<String> {
     let parts = text.rsplit_once(':').filter(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
     let is_whole = parts.is_some_and(|(host, _)| !host.contains(':') || (host.starts_with('[') && host.ends_with(']')));
     if !is_whole {
@@ -289,7 +309,7 @@ fn read_applications(top: &mut Section<'_>, groups: &[GroupEntry]) -> Result<Vec
     let mut taken = HashSet::new();
     let mut applications: Vec<ApplicationEntry> = Vec::new();
     for mut section in top.sections("application")? {
-        if let Some(earlier) = applications.iter().find(|earlier| earlier.rule.holds_for_all()) {
+        if let Some(earlier) = applications.iter().find(|earlier| earlier.matches.holds_for_all()) {
             let why = format!("is never reached: `{}` has no match and takes all; put it last", earlier.name);
             return Err(section.mistake("name", why));
         }
@@ -298,7 +318,7 @@ fn read_applications(top: &mut Section<'_>, groups: &[GroupEntry]) -> Result<Vec
             weight: read_weight(&mut section)?,
             group: read_group(&mut section, groups)?,
             deadline: section.integer("deadline_ms", 1..=DAY_MS)?.map(Duration::from_millis),
-            rule: section.section("match")?.map(Rule::read).transpose()?.unwrap_or_default(),
+            matches: Match::read(&mut section)?,
         };
         section.finish()?;
         applications.push(entry);
@@ -316,16 +336,30 @@ fn read_group(section: &mut Section<'_>, groups: &[GroupEntry]) -> Result<Option
 
 fn read_exchange(mut section: Section<'_>) -> Result<Exchange> {
     let missing = section.mistake("address", "is missing");
+    let peers = section.strings("peers")?;
+    let peers = peers.into_iter().map(|peer| whole_address(&section, "peers", peer)).collect::<Result<_>>()?;
+    let key = section.string("key")?;
+    if key == Some("") {
+        return Err(section.mistake("key", "an empty secret is none; leave the key out, or write what all peers share"));
+    }
     let interval_ms = section.integer("interval_ms", 1..=LONGEST_EXCHANGE_INTERVAL_MS)?;
     let exchange = Exchange {
         address: read_address(&mut section, "address")?.ok_or(missing)?,
-        peers: section.strings("peers")?.into_iter().map(str::to_owned).collect(),
+        peers,
         interval: Duration::from_millis(interval_ms.unwrap_or(EXCHANGE_INTERVAL_MS)),
-        key: section.string("key")?.map(str::to_owned),
+        key: key.map(str::to_owned),
     };
     section.finish()?;
     Ok(exchange)
 }
+
+const KEYS_OF_ONE_PROTOCOL: [(&str, Protocol, &str); 5] = [
+    ("tls", Protocol::S3, "s3"),
+    ("upstream_tls", Protocol::S3, "s3"),
+    ("host_suffix", Protocol::S3, "s3"),
+    ("export", Protocol::Nfs, "nfs"),
+    ("max_transfer", Protocol::Nfs, "nfs"),
+];
 
 const KINDS: [(&str, Kind); 5] = [
     ("fifo", Kind::Fifo),

@@ -14,7 +14,6 @@ mod wanted;
 mod window;
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
@@ -163,6 +162,7 @@ impl Metrics {
                 up_bytes: counters.up_bytes.get(),
                 down_bytes: counters.down_bytes.get(),
                 requests: counters.requests.get(),
+                late: counters.late.get(),
                 latencies: counters.latencies.counts(),
             };
             (application.name().clone(), reading)
@@ -176,14 +176,8 @@ impl Metrics {
     }
 
     fn status(&self, window: &Window) -> Status {
-        let mut late: HashMap<Rc<str>, u64> = HashMap::new();
-        for (name, count, _) in self.shares().iter().flat_map(|shares| shares.late()) {
-            *late.entry(name).or_default() += count;
-        }
-        let show = |application: &Rc<Application>| {
-            self.application_status(application, late.get(application.name()).copied().unwrap_or(0))
-        };
-        let mut applications: Vec<ApplicationStatus> = self.applications.all().iter().map(show).collect();
+        let all = self.applications.all();
+        let mut applications: Vec<_> = all.iter().map(|application| self.application_status(application)).collect();
         share_out(&mut applications, window);
         let mut servers: Vec<ServerStatus> = self.shares().iter().map(|shares| server_status(shares)).collect();
         servers.sort_by(|a, b| a.name.cmp(&b.name));
@@ -197,7 +191,7 @@ impl Metrics {
         }
     }
 
-    fn application_status(&self, application: &Application, late: u64) -> ApplicationStatus {
+    fn application_status(&self, application: &Application) -> ApplicationStatus {
         let counters = &application.counters;
         let group = application.group();
         ApplicationStatus {
@@ -210,7 +204,8 @@ impl Metrics {
             requests: counters.requests.get(),
             queued: counters.queued.get(),
             in_service: counters.in_service.get(),
-            late,
+            late: counters.late.get(),
+            worst_late: counters.worst_late.get(),
             latencies: distribution(&counters.latencies),
             waits: distribution(&counters.waits),
             recent: Default::default(),

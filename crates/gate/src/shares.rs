@@ -130,12 +130,6 @@ impl Shares {
         (state.scheduler.depth_bytes(), state.scheduler.in_flight_bytes())
     }
 
-    /// Deadlines missed so far, and the worst delay past one, by application.
-    pub fn late(&self) -> Vec<(Rc<str>, u64, Duration)> {
-        let state = self.state.borrow();
-        state.tree.late(&state.scheduler.lateness())
-    }
-
     /// How long somebody whose turn it is may see no progress before the turn is better given back.
     pub fn patience(&self) -> Duration {
         let usual = Duration::from_nanos(self.service_ns.get().saturating_mul(PATIENCE_SERVICES));

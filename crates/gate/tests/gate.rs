@@ -3,6 +3,8 @@
 #[path = "gate/fixture.rs"]
 mod fixture;
 
+#[path = "gate/applications.rs"]
+mod applications;
 #[path = "gate/crowds.rs"]
 mod crowds;
 #[path = "gate/endings.rs"]

@@ -1,13 +1,12 @@
 //! Which worker's cache holds which item, and what a full cache lets go.
 //!
-//! An *item* is what a cache holds whole or not at all: a file, or an aligned byte range of one (`items`). The index
+//! An *item* is what a cache holds whole or not at all: a file, or a byte range of one. The index
 //! knows every *replica*, an item in one worker's cache; it costs at most 64 bytes each. Eviction is one number a
 //! replica (`eviction`): the lowest goes first.
 
 mod eviction;
 mod holders;
 mod index;
-mod items;
 mod note;
 mod order;
 mod prefetch;
@@ -17,9 +16,8 @@ mod tests;
 
 pub use eviction::Eviction;
 pub use index::{Holding, Index};
-pub use items::{FileId, Items};
 
-/// A file or an aligned byte range of one; numbered from 0 without gaps.
+/// A file or a byte range of one; numbered from 0 without gaps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ItemId(pub u32);
 

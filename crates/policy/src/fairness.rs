@@ -70,18 +70,6 @@ pub enum Next {
     Nothing,
 }
 
-/// Deadlines that a flow missed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Late {
-    /// The flow the requests were enqueued at.
-    pub flow: FlowId,
-    /// Requests completed after their deadline.
-    pub missed: u64,
-    /// The worst and the sum of their delays past the deadline, in nanoseconds.
-    pub worst_ns: u64,
-    pub total_ns: u64,
-}
-
 /// A queueing discipline. Unknown flows and ids are ignored (`false` where the answer matters), never a panic.
 pub trait Scheduler {
     /// A new node below `parent`, or at the top. A weight of 0 counts as 1.
@@ -106,15 +94,13 @@ pub trait Scheduler {
     /// To be called after any other call, until it no longer says `Start`.
     fn next(&mut self, now: Time) -> Next;
 
-    /// A started request is done. Of its cost, what exceeds `served_bytes` is given back to the application.
-    fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time);
+    /// A started request is done. Of its cost, what exceeds `served_bytes` is given back to the application. Answers how
+    /// long past its deadline that is, in nanoseconds: 0 when it is in time, has none, or was not started.
+    fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) -> u64;
 
     /// This application (the node that pays, never a stream) was served this much at other servers since it was
     /// last told.
     fn served_elsewhere(&mut self, application: FlowId, bytes: u64, now: Time);
-
-    /// Deadlines missed so far, by flow, of flows that still exist.
-    fn lateness(&self) -> Vec<Late>;
 
     /// Most bytes that are to be outstanding at the server, as of now.
     fn depth_bytes(&self) -> u64;

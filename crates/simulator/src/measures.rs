@@ -56,11 +56,6 @@ impl Report {
     pub fn local_hit_ratio(&self) -> f64 {
         self.hits_local as f64 / (self.hits_local + self.hits_peer + self.misses).max(1) as f64
     }
-
-    /// Inputs and outputs together, per second of the whole run.
-    pub fn throughput_bytes_per_s(&self) -> f64 {
-        (self.bytes_local + self.bytes_peer + self.bytes_store) / self.makespan_s
-    }
 }
 
 #[derive(Default)]

@@ -165,7 +165,10 @@ fn a_trace_that_is_wrong_names_its_line() {
         ("file a ten", 1),
         ("file a 10\ntask 1 1 reads a\ntask 0 1", 3),
         ("task 0 -1", 1),
+        ("task 0 1e300", 1),
+        ("task inf 1", 1),
         ("# nothing\n", 1),
+        ("", 1),
         ("tasks", 1),
     ] {
         let error = trace("t", text).expect_err(text);

@@ -11,7 +11,7 @@ import hashlib
 import io
 import os
 import pickle
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,9 @@ from typing import Any
 import cloudpickle
 
 from thalweg.diffusion.item import Item
+
+# Most of what arguments are made of; to ask of each whether it is a mapping takes longer than to pickle it.
+_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 @dataclass(frozen=True)
@@ -73,16 +76,24 @@ def absolute(url: str | os.PathLike[str]) -> str:
     return os.path.abspath(os.path.expanduser(written))
 
 
-def walk(value: Any) -> Iterator[File | Output]:
+def files_in(value: Any) -> list[File | Output]:
     """The files in a value."""
+    found: list[File | Output] = []
+    _gather(value, found)
+    return found
+
+
+def _gather(value: Any, found: list[File | Output]) -> None:
+    if type(value) in _PLAIN:
+        return
     if isinstance(value, (File, Output)):
-        yield value
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            yield from walk(part)
+        found.append(value)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from walk(part)
+            _gather(part, found)
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            _gather(part, found)
 
 
 def replaced(value: Any, replacement: Callable[[File | Output], Any]) -> Any:
@@ -110,7 +121,7 @@ class Call:
     @classmethod
     def of(cls, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Call:
         inputs, outputs = [], []
-        for file in walk((arguments, keywords)):
+        for file in files_in((arguments, keywords)):
             if isinstance(file, File):
                 inputs.append(file.item.key)
             else:

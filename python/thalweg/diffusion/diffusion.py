@@ -23,8 +23,9 @@ from thalweg.diffusion.options import Options
 from thalweg.diffusion.record import Record
 from thalweg.diffusion.results import Results, TaskResult
 
-# Tasks in a message.
+# Tasks in a message; in the first one few, that somebody begins while the others are made ready.
 _CHUNK = 2000
+_FIRST_CHUNK = 100
 # Tasks of arguments that come one by one, submitted before the first of them has ended.
 _LOOK_AHEAD = 10_000
 _MB = 10**6
@@ -209,6 +210,7 @@ class Diffusion:
     ) -> None:
         self._check()
         chunk: list[Task] = []
+        limit = _FIRST_CHUNK
         for index, one in numbered:
             if isinstance(sink, Results):
                 sink.submitted += 1
@@ -216,9 +218,10 @@ class Diffusion:
             task = self._enter(_Waiter(sink, index, one, self._name(call, name)), call, function, name)
             if task is None:
                 continue
-            if len(chunk) == _CHUNK:
+            if len(chunk) == limit:
                 self._backend.submit(Tasks(chunk, False))
                 chunk = []
+                limit = min(2 * limit, _CHUNK)
             chunk.append(task)
         if chunk:
             self._backend.submit(Tasks(chunk, True))

@@ -29,6 +29,15 @@ class Pins:
             else:
                 self._pins[key] = _Pin(self._locks.share(key))
 
+    def add_again(self, key: str) -> bool:
+        """One user more of what this process uses already; False when it does not."""
+        with self._mutex:
+            pin = self._pins.get(key)
+            if pin is None:
+                return False
+            pin.users += 1
+            return True
+
     def remove(self, key: str) -> bool:
         """True when nobody in this process uses it any more."""
         with self._mutex:

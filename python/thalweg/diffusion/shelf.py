@@ -157,8 +157,21 @@ class Shelf:
         row = self._pinned(item)
         return None if row is None else row.path
 
+    def pin_again(self, item: Item) -> Row | None:
+        """Pins, as `pin` does, a copy that this process has pinned already, without asking the list; None where only
+        that can tell."""
+        row = self._in_use.get(item.key)
+        if row is None or not self._pins.add_again(item.key):
+            return None
+        if row.stamp and stamp_of(row.path) == row.stamp:
+            return row
+        self.unpin(item)
+        return None
+
     def unpin(self, item: Item) -> None:
         if self._pins.remove(item.key):
+            self._in_use.pop(item.key, None)
+            self._holdings.note(item.key)
             row = self._holdings.find(item.key)
             if row is not None and row.doomed:
                 self._holdings.doom([item.key])
@@ -171,6 +184,7 @@ class Shelf:
         row = self._holdings.find(item.key)
         if row is not None and self._good(row, item):
             self._holdings.note(item.key)
+            self._in_use[item.key] = row
             return row
         self.unpin(item)
         return None
@@ -301,7 +315,9 @@ class Shelf:
         row = self._holdings.settle(item.key, draft, digest, version, ending_of(item.url))
         if row is None:
             self._pins.remove(item.key)
-        elif self._server is not None:
+            return None
+        self._in_use[item.key] = row
+        if self._server is not None:
             self._server.tell()
         return row
 
@@ -353,6 +369,8 @@ class Shelf:
         self._mutex = threading.Lock()
         self._temporaries: dict[str, _Temporary] = {}
         self._pins = Pins(self._pin_locks)
+        # Rows of what is pinned, as they were when it was looked at.
+        self._in_use: dict[str, Row] = {}
 
     def _begin_child(self) -> None:
         """What the parent has in use is the parent's."""

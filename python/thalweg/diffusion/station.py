@@ -79,6 +79,11 @@ class Job:
         self.slot_since = now
         self.begun = 0.0
 
+    def supply(self, key: str, path: str, source: str, count: int) -> None:
+        self.paths[key] = path
+        self.lacking.discard(key)
+        self.sources.append((source, count))
+
     def calling(self) -> Calling:
         return Calling(self.run.function, self.run.payload, self.paths, self.outputs.paths)
 
@@ -162,13 +167,22 @@ class Station:
                     self._waiting.setdefault(key, []).append(job)
                     if key in self._passed:
                         missing.append(Missing(run.task, key))
-                else:
+                elif not self._pin_again(job, key):
                     pins.append(key)
             self._ready_if_complete(job)
         for key in pins:
             self._submit(self._chores, self._pin, job, key)
         if missing:
             self._report(*missing)
+
+    def _pin_again(self, job: Job, key: str) -> bool:
+        """With the turn: whether it is pinned at once, since another job here has it pinned."""
+        row = self._shelf.pin_again(Item.of_key(key))
+        if row is None:
+            return False
+        job.pinned.append(key)
+        job.supply(key, row.path, "local", row.bytes)
+        return True
 
     def _pin(self, job: Job, key: str) -> None:
         path = self._shelf.pin(Item.of_key(key))
@@ -184,9 +198,7 @@ class Station:
 
     def _supply(self, job: Job, key: str, path: str, source: str, count: int) -> None:
         """With the turn."""
-        job.paths[key] = path
-        job.lacking.discard(key)
-        job.sources.append((source, count))
+        job.supply(key, path, source, count)
         self._ready_if_complete(job)
 
     def _ready_if_complete(self, job: Job) -> None:

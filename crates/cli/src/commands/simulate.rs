@@ -1,8 +1,9 @@
 //! `thalweg simulate`: a cluster on a virtual clock, driven by the policies that drive the real one.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use policy::cache::Eviction;
 use policy::placement::Rule;
 use policy::provisioning::Growth;
@@ -11,6 +12,14 @@ use simulator::{Provisioning, Report, Settings, Testbed, Workload};
 
 use crate::output::Output;
 use crate::shown;
+
+/// Beyond these a run takes hours, or more memory than most machines have.
+const MOST_CPUS: i64 = 1 << 20;
+const MOST_CPUS_PER_NODE: i64 = 1024;
+const MOST_TASKS: i64 = 100_000_000;
+/// All pairs are as many tasks as the square of this.
+const MOST_FILES: i64 = 5000;
+const MOST_GIGABYTES: f64 = 1e9;
 
 /// Simulate tasks over files in workers' caches: which policy, how much cache, how many nodes
 #[derive(clap::Args)]
@@ -23,7 +32,7 @@ pub struct Arguments {
     #[arg(long, default_value = "thalweg", value_name = "NAME")]
     policy: Rule,
     /// Cache of a node in GB of 10^9 bytes [default: 4; sine and all-pairs 50]
-    #[arg(long, value_name = "GB")]
+    #[arg(long, value_name = "GB", value_parser = gigabytes)]
     cache_gb: Option<f64>,
     /// static: all nodes from the start; dynamic: as many as the tasks need
     #[arg(long, default_value = "static", value_name = "HOW", value_parser = provisioning)]
@@ -35,27 +44,27 @@ pub struct Arguments {
     #[arg(long, default_value = "lru", value_name = "ORDER")]
     eviction: Eviction,
     /// Waiting tasks that are looked at [default: 2500; thalweg all]
-    #[arg(long, value_name = "TASKS")]
-    window: Option<usize>,
+    #[arg(long, value_name = "TASKS", value_parser = clap::value_parser!(u32).range(1..))]
+    window: Option<u32>,
     /// What is random is the same again for the same seed
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
     /// Processors, two a node [default: 128; sine 200, all-pairs 4096]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_CPUS))]
     cpus: Option<u32>,
     #[command(flatten)]
     rates: Rates,
     /// Tasks of monotonic, sine and profile [default: 250000, 2000000, 100000]
-    #[arg(long, value_name = "N")]
-    tasks: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_TASKS))]
+    tasks: Option<u32>,
     /// Files in each of the two sets of all-pairs
-    #[arg(long, default_value_t = 1000, value_name = "N")]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_FILES))]
     files: u32,
     /// What a task of all-pairs computes
-    #[arg(long, default_value_t = 4.0, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 4.0, value_name = "SECONDS", value_parser = seconds)]
     compute_s: f64,
     /// Objects a file of stacking, one of the source's: 1, 1.38, 2, 3, 4, 5, 10, 20, 30
-    #[arg(long, default_value_t = 10.0, value_name = "L")]
+    #[arg(long, default_value_t = 10.0, value_name = "L", value_parser = locality)]
     locality: f64,
     /// Draw throughput, queue, nodes and hit ratios over time
     #[arg(long, value_name = "FILE.svg")]
@@ -66,7 +75,7 @@ pub struct Arguments {
 #[derive(clap::Args)]
 struct Rates {
     /// Processors a node [default: 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_CPUS_PER_NODE))]
     cpus_per_node: Option<u32>,
     /// The shared store to all readers together, in 10^6 bytes a second [default: 560; sine and all-pairs 1000]
     #[arg(long, value_name = "MB/S", value_parser = rate)]
@@ -93,10 +102,26 @@ impl Rates {
 }
 
 fn rate(word: &str) -> Result<f64, String> {
-    match word.parse() {
-        Ok(mb_s) if (1e-6..1e9).contains(&mb_s) => Ok(mb_s),
-        _ => Err("a rate in MB/s, above 0".to_owned()),
-    }
+    number(word, 1e-6..=1e9).ok_or_else(|| "a rate in MB/s, above 0".to_owned())
+}
+
+fn gigabytes(word: &str) -> Result<f64, String> {
+    number(word, 0.0..=MOST_GIGABYTES).ok_or_else(|| format!("a number of GB from 0 to {MOST_GIGABYTES}"))
+}
+
+fn seconds(word: &str) -> Result<f64, String> {
+    let most_s = simulator::MOST_SECONDS;
+    number(word, 0.0..=most_s).ok_or_else(|| format!("a number of seconds from 0 to {most_s}"))
+}
+
+fn locality(word: &str) -> Result<f64, String> {
+    let known = simulator::STACKING.map(|(locality, ..)| locality);
+    let found = word.parse().ok().filter(|found| known.contains(found));
+    found.ok_or_else(|| format!("one of {}", known.map(|locality| locality.to_string()).join(", ")))
+}
+
+fn number(word: &str, within: RangeInclusive<f64>) -> Option<f64> {
+    word.parse().ok().filter(|number| within.contains(number))
 }
 
 fn provisioning(word: &str) -> Result<Provisioning, String> {
@@ -110,7 +135,7 @@ fn provisioning(word: &str) -> Result<Provisioning, String> {
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let (workload, testbed) = chosen(&arguments)?;
     let settings = Settings {
-        window: arguments.window,
+        window: arguments.window.map(|window| window as usize),
         eviction: arguments.eviction,
         provisioning: arguments.provisioning,
         growth: arguments.growth,
@@ -127,7 +152,8 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 fn chosen(arguments: &Arguments) -> anyhow::Result<(Workload, Testbed)> {
-    let Arguments { seed, tasks, .. } = *arguments;
+    let seed = arguments.seed;
+    let tasks = arguments.tasks.map(|tasks| tasks as usize);
     let (workload, mut testbed) = match arguments.workload.as_str() {
         "monotonic" => (simulator::monotonic(tasks.unwrap_or(250_000), seed), Testbed::monotonic()),
         "sine" => (simulator::sine(tasks.unwrap_or(2_000_000), seed), Testbed::sine()),
@@ -136,17 +162,10 @@ fn chosen(arguments: &Arguments) -> anyhow::Result<(Workload, Testbed)> {
         "stacking" => (simulator::stacking(arguments.locality), Testbed::monotonic()),
         path => (from_file(path)?, Testbed::monotonic()),
     };
-    if workload.is_empty() {
-        bail!("{} has no tasks", arguments.workload);
-    }
+    let cpus = arguments.cpus.unwrap_or(testbed.slots());
     arguments.rates.apply(&mut testbed);
-    if let Some(cpus) = arguments.cpus {
-        testbed.nodes = cpus.div_ceil(testbed.cpus_per_node).max(1);
-    }
+    testbed.nodes = cpus.div_ceil(testbed.cpus_per_node);
     if let Some(cache_gb) = arguments.cache_gb {
-        if !(0.0..1e9).contains(&cache_gb) {
-            bail!("a cache of {cache_gb} GB");
-        }
         testbed.cache_bytes = (cache_gb * 1e9) as u64;
     }
     Ok((workload, testbed))

@@ -56,6 +56,10 @@ impl<'a> Section<'a> {
         self.table.iter().find(|(name, _)| name.get_ref() == key).map(|(_, value)| value)
     }
 
+    pub fn has(&self, key: &str) -> bool {
+        self.table.iter().any(|(name, _)| name.get_ref() == key)
+    }
+
     /// A mistake in the value of this key; in the section when the key is not there.
     pub fn mistake(&self, key: &str, why: impl ToString) -> Error {
         let found = self.table.iter().find(|(name, _)| name.get_ref() == key);
@@ -85,6 +89,17 @@ impl<'a> Section<'a> {
             return self.expected(key, "a whole number", value);
         }
         self.whole(key, value, &within).map(Some)
+    }
+
+    /// A number from 0 to `most`.
+    pub fn fraction(&mut self, key: &'static str, most: f64) -> Result<Option<f64>> {
+        let Some(value) = self.value(key) else { return Ok(None) };
+        let value = value.get_ref();
+        let text = value.as_float().map(|number| number.as_str());
+        let text = text.or(value.as_integer().map(|number| number.as_str()));
+        let number = text.and_then(|text| text.parse::<f64>().ok()).filter(|number| (0.0..=most).contains(number));
+        let wrong = || self.mistake(key, format_args!("a number from 0 to {most} is needed here"));
+        number.map(Some).ok_or_else(wrong)
     }
 
     fn whole(&self, key: &str, value: Value<'a>, within: &RangeInclusive<u64>) -> Result<u64> {
@@ -135,6 +150,11 @@ impl<'a> Section<'a> {
     pub fn section(&mut self, key: &'static str) -> Result<Option<Section<'a>>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         self.inner(key, value).map(Some)
+    }
+
+    /// One table, or a list of them; nothing is an empty list.
+    pub fn tables(&mut self, key: &'static str) -> Result<Vec<Section<'a>>> {
+        self.one_or_many(key).into_iter().map(|value| self.inner(key, value)).collect()
     }
 
     /// `[[key]]`, in the order of the file.

@@ -25,9 +25,33 @@ pub struct Facts<'a> {
     pub volume: Option<&'a str>,
 }
 
-/// `match = { … }`: every key that is written must hold; of a list, one. A rule without keys holds for all.
+/// `match = { … }`, or a list of such rules, of which one must hold: an application may be known by its key to S3 and by
+/// its uid to NFS. Without `match` all that comes is the application's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Match(Vec<Rule>);
+
+impl Match {
+    pub(super) fn read(application: &mut Section<'_>) -> Result<Match> {
+        let rules = application.tables("match")?.into_iter().map(Rule::read).collect::<Result<Vec<_>>>()?;
+        match (rules.is_empty(), application.has("match")) {
+            (false, _) => Ok(Match(rules)),
+            (true, false) => Ok(Match(vec![Rule::default()])),
+            (true, true) => Err(application.mistake("match", "an empty list matches nothing")),
+        }
+    }
+
+    pub fn holds_for_all(&self) -> bool {
+        self.0.iter().any(Rule::holds_for_all)
+    }
+
+    pub fn holds(&self, facts: &Facts<'_>) -> bool {
+        self.0.iter().any(|rule| rule.holds(facts))
+    }
+}
+
+/// Every key that is written must hold; of a list, one. A rule without keys holds for all.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Rule {
+struct Rule {
     access_keys: Vec<String>,
     buckets: Vec<String>,
     prefixes: Vec<String>,
@@ -47,13 +71,13 @@ struct HeaderRule {
 }
 
 impl Rule {
-    pub(super) fn read(mut section: Section<'_>) -> Result<Rule> {
+    fn read(mut section: Section<'_>) -> Result<Rule> {
         let rule = Rule {
             access_keys: owned(section.strings("access_key")?),
             buckets: owned(section.strings("bucket")?),
             prefixes: owned(section.strings("prefix")?),
             clients: read_networks(&mut section)?,
-            headers: section.strings("header")?.into_iter().map(HeaderRule::new).collect(),
+            headers: read_headers(&mut section)?,
             uids: read_ids(&mut section, "uid")?,
             gids: read_ids(&mut section, "gid")?,
             exports: owned(section.strings("export")?),
@@ -63,11 +87,11 @@ impl Rule {
         Ok(rule)
     }
 
-    pub fn holds_for_all(&self) -> bool {
+    fn holds_for_all(&self) -> bool {
         *self == Rule::default()
     }
 
-    pub fn holds(&self, facts: &Facts<'_>) -> bool {
+    fn holds(&self, facts: &Facts<'_>) -> bool {
         is_among(&self.access_keys, facts.access_key)
             && is_among(&self.buckets, facts.bucket)
             && is_among(&self.exports, facts.export)
@@ -106,6 +130,14 @@ fn any<W, F: Copy>(wanted: &[W], found: Option<F>, is_met: impl Fn(&W, F) -> boo
 
 fn owned(texts: Vec<&str>) -> Vec<String> {
     texts.into_iter().map(str::to_owned).collect()
+}
+
+fn read_headers(section: &mut Section<'_>) -> Result<Vec<HeaderRule>> {
+    let headers: Vec<_> = section.strings("header")?.into_iter().map(HeaderRule::new).collect();
+    if headers.iter().any(|header| header.name.is_empty()) {
+        return Err(section.mistake("header", "a header's name is needed, as in \"X-Job: climate\""));
+    }
+    Ok(headers)
 }
 
 fn read_networks(section: &mut Section<'_>) -> Result<Vec<Network>> {
@@ -156,6 +188,26 @@ mod tests {
         let facts = Facts { header: Some(&value), ..Facts::default() };
         for (text, holds) in [("X-Job: climate", true), ("x-job", true), ("X-Job: other", false), ("X-Not", false)] {
             assert_eq!(rule(|rule| rule.headers = vec![HeaderRule::new(text)]).holds(&facts), holds, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_rpc_calls_say_is_told_apart() {
+        let facts =
+            Facts { uid: Some(1), gid: Some(2), export: Some("/climate"), volume: Some("v"), ..Facts::default() };
+        let rules: [(fn(&mut Rule), bool); 8] = [
+            (|rule| rule.uids = vec![7, 1], true),
+            (|rule| rule.uids = vec![2], false),
+            (|rule| rule.gids = vec![2], true),
+            (|rule| rule.gids = vec![1], false),
+            (|rule| rule.exports = vec!["/climate".into()], true),
+            (|rule| rule.exports = vec!["/clim".into()], false),
+            (|rule| rule.volumes = vec!["v".into()], true),
+            (|rule| rule.volumes = vec!["/climate".into()], false),
+        ];
+        for (number, (build, holds)) in rules.into_iter().enumerate() {
+            assert_eq!(rule(build).holds(&facts), holds, "rule {number}");
+            assert!(!rule(build).holds(&Facts::default()), "rule {number} holds for a request that says nothing");
         }
     }
 

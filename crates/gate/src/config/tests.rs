@@ -16,7 +16,7 @@ fn parsed(text: &str) -> Result<Config, String> {
 #[test]
 fn a_whole_file_is_read() {
     let config = parsed(&format!(
-        "depth = \"512 KiB\"\nscheduler = \"deadline\"\n{LISTEN}\
+        "depth = \"512 KiB\"\nscheduler = \"deadline\"\nwaiting_share = 0.01\n{LISTEN}\
          [[group]]\nname = \"physics\"\nweight = 3\n\
          [[application]]\nname = \"climate\"\nweight = 16\ngroup = \"physics\"\ndeadline_ms = 20\n\
          match = {{ access_key = [\"AK1\", \"AK2\"], client = \"10.0.0.0/8\" }}\n\
@@ -24,13 +24,38 @@ fn a_whole_file_is_read() {
     ));
     let config = config.expect("it is right");
     assert_eq!((config.settings.kind, config.settings.depth), (Kind::Deadline, Depth::Bytes(512 << 10)));
+    assert_eq!(config.settings.waiting_share, 0.01);
     assert_eq!(config.listens[0].protocol, Protocol::S3);
     let climate = &config.applications[0];
     assert_eq!((climate.weight, climate.deadline), (16, Some(Duration::from_millis(20))));
     assert_eq!(climate.group.as_deref(), Some("physics"));
     let facts = Facts { client: "10.1.1.1".parse().ok(), access_key: Some("AK2"), ..Facts::default() };
-    assert!(climate.rule.holds(&facts) && config.applications[1].rule.holds_for_all());
-    assert!(!climate.rule.holds(&Facts { client: "192.0.2.1".parse().ok(), ..facts }));
+    assert!(climate.matches.holds(&facts) && config.applications[1].matches.holds_for_all());
+    assert!(!climate.matches.holds(&Facts { client: "192.0.2.1".parse().ok(), ..facts }));
+}
+
+#[test]
+fn of_a_list_of_rules_one_must_hold() {
+    let match_list = "match = [{ access_key = \"AK1\", bucket = \"data\" }, { uid = 2007 }]";
+    let config = parsed(&format!("{LISTEN}[[application]]\nname = \"climate\"\n{match_list}\n")).expect("it is right");
+    let matches = &config.applications[0].matches;
+    let facts = Facts::default();
+    assert!(matches.holds(&Facts { uid: Some(2007), ..facts }));
+    assert!(matches.holds(&Facts { access_key: Some("AK1"), bucket: Some("data"), ..facts }));
+    assert!(!matches.holds(&Facts { access_key: Some("AK1"), bucket: Some("other"), ..facts }));
+    assert!(!matches.holds_for_all());
+}
+
+#[test]
+fn the_files_that_the_documents_show_are_right() {
+    for (name, text) in [
+        ("README.md", include_str!("../../../../README.md")),
+        ("docs/gate.md", include_str!("../../../../docs/gate.md")),
+    ] {
+        let file = text.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect(name);
+        let config = parsed(file).unwrap_or_else(|said| panic!("{name}: {said}"));
+        assert_eq!((config.listens.len(), &*config.applications[0].name), (1, "climate"), "{name}");
+    }
 }
 
 #[test]
@@ -61,9 +86,22 @@ fn mistakes_have_their_line_their_key_and_their_cure() {
         ),
         ("[[application]]\nname = \"a\"\nmatch = { acess_key = \"k\" }\n", "did you mean `access_key`?"),
         ("[[application]]\nname = \"a\"\nmatch = { bucket = \"\" }\n", "an empty string matches nothing"),
+        ("[[application]]\nname = \"a\"\nmatch = []\n", "application.match: an empty list matches nothing"),
+        ("[[application]]\nname = \"a\"\nmatch = [\"k\"]\n", "application.match: a table is needed here, not string"),
         ("[application]\nname = \"a\"\n", "written with two brackets: [[application]]"),
         ("[exchange]\npeers = []\n", "exchange.address: is missing"),
         ("[exchange]\naddress = \"127.0.0.1:1\"\ninterval_ms = 500\n", "a number from 1 to 50"),
+        (
+            "[exchange]\naddress = \"127.0.0.1:1\"\npeers = [\"10.0.0.2\"]\n",
+            "exchange.peers: `10.0.0.2` is no HOST:PORT",
+        ),
+        ("[exchange]\naddress = \"127.0.0.1:1\"\nkey = \"\"\n", "exchange.key: an empty secret is none"),
+        (
+            "[[application]]\nname = \"a\"\nmatch = { header = \": x\" }\n",
+            "gate.toml:3: application.match.header: a header's name is needed",
+        ),
+        ("waiting_share = 0.6\n", "gate.toml:1: waiting_share: a number from 0 to 0.5 is needed"),
+        ("waiting_share = \"some\"\n", "a number from 0 to 0.5 is needed"),
         (LISTEN, "listen.address: another [[listen]] has this address"),
         ("[[listen]]\nprotocol = \"ftp\"\n", "`ftp` is none of s3, nfs, gluster"),
         ("[[listen]]\nprotocol = \"s3\"\naddress = \"9000\"\n", "`9000` is no HOST:PORT"),
@@ -81,6 +119,22 @@ fn mistakes_have_their_line_their_key_and_their_cure() {
         };
         assert!(said.contains(&wanted), "{text}\nsaid: {said}\nnot: {wanted}");
     }
+}
+
+#[test]
+fn keys_of_another_protocol_are_refused_and_so_is_a_gate_before_itself() {
+    for (protocol, line, wanted) in [
+        ("nfs", "tls = { certificate = \"c\", key = \"k\" }", "gate.toml:5: listen.tls: is only for protocol = \"s3\""),
+        ("gluster", "upstream_tls = { ca = \"c\", name = \"n\" }", "listen.upstream_tls: is only for"),
+        ("nfs", "host_suffix = \"s3.example\"", "listen.host_suffix: is only for"),
+        ("s3", "export = \"/climate\"", "listen.export: is only for protocol = \"nfs\""),
+        ("gluster", "max_transfer = \"256 KiB\"", "listen.max_transfer: is only for protocol = \"nfs\""),
+    ] {
+        let said = parsed(&format!("{}{line}\n", LISTEN.replace("s3", protocol))).expect_err(line);
+        assert!(said.contains(wanted), "{said}");
+    }
+    let said = parsed(&LISTEN.replace("server:9000", "127.0.0.1:9001")).expect_err("it would serve itself");
+    assert!(said.contains("gate.toml:4: listen.upstream: is this [[listen]] itself"), "{said}");
 }
 
 #[test]

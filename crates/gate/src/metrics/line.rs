@@ -28,6 +28,9 @@ pub fn line(status: &Status) -> Option<String> {
         if let Some(p99) = recent.p99 {
             let _ = write!(line, ", p99 {:.1} ms", p99.as_secs_f64() * 1e3);
         }
+        if recent.late > 0 {
+            let _ = write!(line, ", {} late", recent.late);
+        }
     }
     if busy.len() > MOST_NAMED {
         let _ = write!(line, "; {} more", busy.len() - MOST_NAMED);
@@ -67,6 +70,13 @@ mod tests {
                         climate 75.0 % of 50.0 %, 1.0 MB/s read, 75.0 MB/s written, p99 12.3 ms; \
                         genome 25.0 % of 50.0 %, 1.0 MB/s read, 25.0 MB/s written, p99 12.3 ms";
         assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn who_missed_deadlines_is_named() {
+        let mut climate = busy("climate", 1.0);
+        climate.recent.late = 3;
+        assert!(line(&status(vec![climate])).unwrap().ends_with(", p99 12.3 ms, 3 late"));
     }
 
     #[test]

@@ -41,7 +41,9 @@ impl Page {
             a.charged_bytes as f64
         });
         applications(self, "requests_total", "counter", "Operations begun.", |a| a.requests as f64);
-        applications(self, "deadlines_missed_total", "counter", "Turns that came too late.", |a| a.late as f64);
+        applications(self, "deadlines_missed_total", "counter", "Turns complete after their deadline.", |a| {
+            a.late as f64
+        });
     }
 
     fn present(&mut self, status: &Status) {
@@ -51,6 +53,9 @@ impl Page {
         });
         self.by_application(status, "weight", "gauge", "Weight, within the group if there is one.", |a| {
             a.weight.into()
+        });
+        self.by_application(status, "worst_delay_seconds", "gauge", "Longest delay past a deadline so far.", |a| {
+            a.worst_late.as_secs_f64()
         });
         let help = "Part of the bandwidth due by the weights of those that wanted some in the last seconds.";
         self.by_application(status, "share_wanted_ratio", "gauge", help, |a| a.wanted);

@@ -32,7 +32,9 @@ pub struct ApplicationStatus {
     pub requests: u64,
     pub queued: u64,
     pub in_service: u64,
+    /// Turns complete after their deadline, and the worst delay past one.
     pub late: u64,
+    pub worst_late: Duration,
     pub latencies: Distribution,
     pub waits: Distribution,
     pub recent: Recent,
@@ -107,6 +109,7 @@ impl ApplicationStatus {
             "charged_bytes": self.charged_bytes,
             "requests": self.requests,
             "late": self.late,
+            "worst_late_ms": self.worst_late.as_secs_f64() * 1e3,
         })
     }
 }
@@ -163,6 +166,7 @@ pub(super) mod tests {
             queued: 0,
             in_service: 0,
             late: 0,
+            worst_late: Duration::ZERO,
             latencies: distribution(),
             waits: distribution(),
             recent: Recent::default(),

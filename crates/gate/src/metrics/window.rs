@@ -16,6 +16,7 @@ pub struct Reading {
     pub up_bytes: u64,
     pub down_bytes: u64,
     pub requests: u64,
+    pub late: u64,
     /// Histogram of latencies: counts of its buckets.
     pub latencies: Rc<[u64]>,
 }
@@ -27,6 +28,8 @@ pub struct Recent {
     pub up_bytes_per_s: f64,
     pub down_bytes_per_s: f64,
     pub requests_per_s: f64,
+    /// Turns complete after their deadline.
+    pub late: u64,
     /// The part of the time (0 to 1) in which something was outstanding.
     pub outstanding: f64,
     pub p50: Option<Duration>,
@@ -110,6 +113,7 @@ impl Window {
             up_bytes_per_s: per_s(newer.up_bytes, older.up_bytes),
             down_bytes_per_s: per_s(newer.down_bytes, older.down_bytes),
             requests_per_s: per_s(newer.requests, older.requests),
+            late: newer.late.saturating_sub(older.late),
             outstanding: newer_outstanding.saturating_sub(*older_outstanding) as f64 / glances,
             p50: quantile(&latencies, 0.5),
             p99: quantile(&latencies, 0.99),
@@ -127,8 +131,8 @@ mod tests {
     }
 
     fn reading(bytes: u64, latencies: &Histogram) -> Reading {
-        let latencies = latencies.counts();
-        Reading { charged_bytes: bytes, up_bytes: bytes, down_bytes: 2 * bytes, requests: bytes / 10, latencies }
+        let (requests, late, latencies) = (bytes / 10, bytes / 100, latencies.counts());
+        Reading { charged_bytes: bytes, up_bytes: bytes, down_bytes: 2 * bytes, requests, late, latencies }
     }
 
     #[test]
@@ -143,7 +147,7 @@ mod tests {
             window.mark(seconds(second), [(name.clone(), reading(bytes, &latencies))]);
         }
         let recent = window.recent("climate");
-        assert_eq!((window.seconds(), recent.charged_bytes), (5.0, 500));
+        assert_eq!((window.seconds(), recent.charged_bytes, recent.late), (5.0, 500, 5));
         assert_eq!((recent.up_bytes_per_s, recent.down_bytes_per_s, recent.requests_per_s), (100.0, 200.0, 10.0));
         let p99 = recent.p99.expect("there were requests");
         assert!(p99 >= Duration::from_millis(1) && p99 < Duration::from_millis(2), "{p99:?}");

@@ -4,6 +4,8 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use policy::fairness::Time;
+
 use crate::shares::{Stream, Turn, Waiting};
 use crate::socket::SLICE;
 
@@ -12,21 +14,22 @@ const TURNS: u64 = 2;
 
 pub(crate) struct Ahead {
     stream: Rc<Stream>,
+    deadline: Option<Time>,
     /// The operation's own turn, which the first slice has.
     first: Option<Turn>,
     waiting: VecDeque<Waiting>,
 }
 
 impl Ahead {
-    pub fn new(stream: Rc<Stream>, first: Option<Turn>) -> Self {
-        Ahead { stream, first, waiting: VecDeque::new() }
+    pub fn new(stream: Rc<Stream>, first: Option<Turn>, deadline: Option<Time>) -> Self {
+        Ahead { stream, deadline, first, waiting: VecDeque::new() }
     }
 
     /// The next slice's turn, when so many bytes are left.
     pub async fn next(&mut self, left: u64) -> Turn {
         let wanted = left.div_ceil(SLICE as u64).min(TURNS);
         while u64::from(self.first.is_some()) + (self.waiting.len() as u64) < wanted {
-            self.waiting.push_back(self.stream.slice(left.min(SLICE as u64)));
+            self.waiting.push_back(self.stream.slice(left.min(SLICE as u64), self.deadline));
         }
         match (self.first.take(), self.waiting.pop_front()) {
             (Some(first), waiting) => {

@@ -3,9 +3,12 @@
 
 use std::borrow::Cow;
 use std::net::IpAddr;
+use std::time::Duration;
 
-use crate::config::Facts;
+use crate::config::{DAY_MS, Facts};
 use crate::s3::head::Request;
+
+const DEADLINE_MS: &str = "x-thalweg-deadline-ms";
 
 /// Calls `use_facts` with all that a request tells.
 pub(crate) fn with_facts<T>(
@@ -33,6 +36,12 @@ pub(crate) fn with_facts<T>(
         header: Some(&header),
         ..Facts::default()
     })
+}
+
+/// How long the request may take, if it says so: the server ignores the header, and signatures leave it out.
+pub(crate) fn deadline_of(request: &Request<'_>) -> Option<Duration> {
+    let milliseconds: u64 = request.header(DEADLINE_MS)?.trim().parse().ok()?;
+    (1..=DAY_MS).contains(&milliseconds).then(|| Duration::from_millis(milliseconds))
 }
 
 /// Path and query, of `/path?query` and of `http://host/path?query`.
@@ -155,6 +164,15 @@ mod tests {
             ("GET /b/k HTTP/1.1\r\nHost: éx", "b", "k"),
         ] {
             assert_eq!(told(head, suffix), some("", bucket, object), "{head}");
+        }
+    }
+
+    #[test]
+    fn a_request_may_say_how_long_it_may_take() {
+        for (value, milliseconds) in [("20", Some(20)), (" 7 ", Some(7)), ("0", None), ("-1", None), ("soon", None)] {
+            let head = format!("GET /b/k HTTP/1.1\r\nX-Thalweg-Deadline-Ms: {value}\r\n\r\n");
+            let Found::Head(_, deadline) = request(head.as_bytes(), deadline_of) else { panic!("{head}: no head") };
+            assert_eq!(deadline, milliseconds.map(Duration::from_millis), "{value}");
         }
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Asked {
     pub stream: Rc<Stream>,
     /// The operation's turn, while the server works on it.
     pub turn: Option<Turn>,
+    /// The request's own, for all of its answer.
+    pub deadline: Option<Time>,
     pub began: Time,
 }
 

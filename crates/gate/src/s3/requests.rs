@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use policy::fairness::Time;
+
 use crate::applications::add;
 use crate::config::Facts;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
 use crate::s3::head::{self, Found, Method};
-use crate::s3::identity::with_facts;
+use crate::s3::identity::{deadline_of, with_facts};
 use crate::s3::pass::{Broken, Stopped, pass};
 use crate::s3::pending::Asked;
 use crate::shares::Stream;
@@ -28,6 +30,8 @@ struct Understood {
     body: Body,
     may_change_protocol: bool,
     stream: Rc<Stream>,
+    /// Its own, not the application's.
+    deadline: Option<Time>,
 }
 
 /// What comes next from a client; the bytes of it are in the buffer.
@@ -80,20 +84,21 @@ impl Connection {
         let host_suffix = self.door.listen.host_suffix.as_deref();
         let stream = with_facts(request, self.address, host_suffix, |facts: &Facts<'_>| self.stream_of(facts));
         let head::Request { method, body, may_change_protocol, .. } = *request;
-        Understood { method, body, may_change_protocol, stream }
+        let deadline = deadline_of(request).map(|within| self.shares().clock().after(within));
+        Understood { method, body, may_change_protocol, stream, deadline }
     }
 
     /// Passes one request on. `Some`: it was the last.
     async fn request(&self, head: &[u8], request: Understood) -> Option<End> {
-        let Understood { method, mut body, may_change_protocol, stream } = request;
+        let Understood { method, mut body, may_change_protocol, stream, deadline } = request;
         let began = self.shares().clock().now();
         self.pending.room().await;
         let small = body.promised().filter(|promised| *promised <= SMALL_BODY);
         // What a GET will cost is not known before its answer: a slice is assumed, and given back.
         let expected = if method == Method::Get { SLICE as u64 } else { small.unwrap_or(0) };
-        let mut turn = Some(stream.turn(expected, None).await);
+        let mut turn = Some(stream.turn(expected, deadline).await);
         let operation = turn.take_if(|_| small.is_some());
-        self.pending.push(Asked { method, stream: stream.clone(), turn: operation, began });
+        self.pending.push(Asked { method, stream: stream.clone(), turn: operation, deadline, began });
         let is_followed = small.is_some_and(|small| small > 0 && self.client.has(small as usize));
         if let Err(end) = self.write_freely(head, is_followed).await {
             return Some(end);
@@ -102,7 +107,7 @@ impl Connection {
         let passed = if small.is_some() {
             self.small_body(&mut body, &stream).await
         } else {
-            self.body(&mut body, &stream).await
+            self.body(&mut body, &stream, deadline).await
         };
         if let Err(end) = passed {
             return Some(end);
@@ -123,7 +128,7 @@ impl Connection {
     }
 
     async fn tunnel(&self, stream: &Rc<Stream>) -> End {
-        match self.body(&mut Body::Rest, stream).await {
+        match self.body(&mut Body::Rest, stream, None).await {
             Ok(()) | Err(End::Cut) => End::Clean,
             Err(end) => end,
         }
@@ -150,14 +155,14 @@ impl Connection {
         Ok(())
     }
 
-    async fn body(&self, body: &mut Body, stream: &Rc<Stream>) -> Result<(), End> {
+    async fn body(&self, body: &mut Body, stream: &Rc<Stream>, deadline: Option<Time>) -> Result<(), End> {
         self.server.tell(true);
-        let passed = self.slices(body, stream).await;
+        let passed = self.slices(body, stream, deadline).await;
         self.server.tell(false);
         passed
     }
 
-    async fn slices(&self, body: &mut Body, stream: &Rc<Stream>) -> Result<(), End> {
+    async fn slices(&self, body: &mut Body, stream: &Rc<Stream>, deadline: Option<Time>) -> Result<(), End> {
         let whole = self.server.whole_slice();
         while !body.is_over() {
             // A small rest goes along.
@@ -167,7 +172,7 @@ impl Connection {
             let wanted = body.promised().map_or(1, |_| slice);
             self.arrived(wanted).await.map_err(|_| End::Broken(Broken::Reading))?;
             self.drain.room(&self.server, self.shares()).await;
-            let turn = stream.slice(slice as u64).await;
+            let turn = stream.slice(slice as u64, deadline).await;
             let moved = pass(&self.client, &self.server, body, slice).await.map_err(End::Broken)?;
             if moved.bytes > 0 {
                 self.drain.sent(moved.bytes, turn, &self.server, self.shares());

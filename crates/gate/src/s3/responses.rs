@@ -6,6 +6,8 @@
 use std::io;
 use std::time::Duration;
 
+use policy::fairness::Time;
+
 use crate::applications::add;
 use crate::s3::ahead::Ahead;
 use crate::s3::body::Body;
@@ -49,7 +51,7 @@ impl Connection {
                 Next::Head(response) => self.response(response).await,
                 Next::Strange => {
                     let stream = self.last_stream();
-                    self.response_body(&mut Body::Rest, &stream, None).await
+                    self.response_body(&mut Body::Rest, &stream, None, None).await
                 }
                 Next::End if head.is_empty() => return End::Clean,
                 Next::End => return End::Cut,
@@ -113,7 +115,7 @@ impl Connection {
     async fn response(&self, response: Response) -> Result<(), End> {
         let is_tunnel = response.status == 101 || response.body == Body::Rest;
         let Some(asked) = self.pending.answer(response.status == 101) else { return Ok(()) };
-        let Asked { stream, turn, began, .. } = asked;
+        let Asked { stream, turn, deadline, began, .. } = asked;
         if turn.is_none() {
             // Given back too early, perhaps: a server may need its time for everything.
             self.shares().note_service(self.shares().clock().now().since(began));
@@ -122,7 +124,7 @@ impl Connection {
         let passed = if body.promised().is_some_and(|promised| promised <= SMALL_BODY) {
             self.small_response(&mut body, &stream, turn).await
         } else {
-            self.response_body(&mut body, &stream, turn).await
+            self.response_body(&mut body, &stream, turn, deadline).await
         };
         let counters = &stream.application().counters;
         counters.latencies.note(Duration::from_nanos(self.shares().clock().now().since(began)));
@@ -145,8 +147,14 @@ impl Connection {
         Ok(())
     }
 
-    async fn response_body(&self, body: &mut Body, stream: &Rc<Stream>, turn: Option<Turn>) -> Result<(), End> {
-        let mut ahead = Ahead::new(stream.clone(), turn);
+    async fn response_body(
+        &self,
+        body: &mut Body,
+        stream: &Rc<Stream>,
+        turn: Option<Turn>,
+        deadline: Option<Time>,
+    ) -> Result<(), End> {
+        let mut ahead = Ahead::new(stream.clone(), turn, deadline);
         while !body.is_over() {
             let left = body.promised().unwrap_or(u64::MAX);
             let slice = usize::try_from(left).unwrap_or(SLICE).min(SLICE);

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-use std::time::Duration;
 
-use policy::fairness::{FlowId, Late, Scheduler, Time};
+use policy::fairness::{FlowId, Scheduler, Time};
 
 use super::turn::StreamKey;
 use crate::applications::{Application, Applications};
@@ -127,21 +126,53 @@ impl Tree {
         let nodes = self.nodes.iter().filter(|((name, _), node)| **name == *application && node.flow.is_some());
         nodes.max_by_key(|(_, node)| node.open_streams)?.1.flow
     }
-
-    /// Deadlines missed and the worst delay, by application. What ended streams missed is no longer known.
-    pub fn late(&self, flows: &[Late]) -> Vec<(Rc<str>, u64, Duration)> {
-        let mut late: BTreeMap<Rc<str>, (u64, u64)> = BTreeMap::new();
-        for missed in flows {
-            let is_its = |node: &&Node| node.streams.values().chain(&node.flow).any(|flow| *flow == missed.flow);
-            let Some(node) = self.nodes.values().find(is_its) else { continue };
-            let (count, worst_ns) = late.entry(node.application.name().clone()).or_default();
-            *count += missed.missed;
-            *worst_ns = missed.worst_ns.max(*worst_ns);
-        }
-        late.into_iter().map(|(name, (count, worst_ns))| (name, count, Duration::from_nanos(worst_ns))).collect()
-    }
 }
 
 fn deadline_ns(application: &Application) -> Option<u64> {
     application.deadline().map(|within| u64::try_from(within.as_nanos()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use policy::fairness::{Next, Request, Settings, scheduler};
+
+    use super::*;
+    use crate::config::{Config, Facts};
+
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn applications() -> Rc<Applications> {
+        let file = "[[listen]]\nprotocol = \"s3\"\naddress = \"127.0.0.1:0\"\nupstream = \"server:9000\"\n\
+                    [[group]]\nname = \"physics\"\n[[application]]\nname = \"climate\"\ngroup = \"physics\"\n";
+        Rc::new(Applications::new(&Config::parse(Path::new("gate.toml"), file).expect("it is right")))
+    }
+
+    #[test]
+    fn queues_come_with_the_first_request_and_go_a_minute_after_the_last_stream() {
+        let applications = applications();
+        let climate = applications.of(&Facts::default());
+        let mut scheduler = scheduler(&Settings::default());
+        let mut tree = Tree::new(applications);
+        let count = |tree: &Tree| {
+            let queues = tree.nodes.values().map(|node| node.streams.len() + usize::from(node.flow.is_some()));
+            tree.groups.len() + queues.sum::<usize>()
+        };
+        let streams: Vec<_> = (0..2).map(|number| StreamKey { number, place: tree.open(&climate) }).collect();
+        assert_eq!(count(&tree), 0, "nobody has asked for anything");
+        let flows: Vec<_> = streams.iter().map(|key| tree.stream_flow(scheduler.as_mut(), key)).collect();
+        assert_eq!(count(&tree), 4, "the group, the application and its streams");
+        scheduler.enqueue(flows[0], Request { id: 1, cost_bytes: 1, deadline: None }, Time(0));
+        assert_eq!(scheduler.next(Time(0)), Next::Start { flow: flows[0], id: 1 });
+        scheduler.complete(flows[0], 1, 1, Time(0));
+        tree.close(scheduler.as_mut(), &streams[0], Time(0));
+        tree.sweep(scheduler.as_mut(), Time(100 * SECOND_NS));
+        assert_eq!(count(&tree), 3, "one stream is there still");
+        tree.close(scheduler.as_mut(), &streams[1], Time(100 * SECOND_NS));
+        tree.sweep(scheduler.as_mut(), Time(160 * SECOND_NS));
+        assert_eq!(count(&tree), 2, "what the scheduler owes is kept for a minute");
+        tree.sweep(scheduler.as_mut(), Time(161 * SECOND_NS));
+        assert_eq!((count(&tree), tree.nodes.len()), (0, 0));
+    }
 }

@@ -41,20 +41,19 @@ impl Stream {
 
     /// A turn for an operation that moves this many bytes: it costs what operations cost besides. Without a deadline
     /// it has the application's.
-    pub fn turn(self: &Rc<Self>, bytes: u64, deadline: Option<Duration>) -> Waiting {
+    pub fn turn(self: &Rc<Self>, bytes: u64, deadline: Option<Time>) -> Waiting {
         add(&self.application.counters.requests, 1);
         self.waiting(bytes, self.shares.operation_bytes.get(), deadline)
     }
 
     /// A turn for more bytes of an operation that had its turn.
-    pub fn slice(self: &Rc<Self>, bytes: u64) -> Waiting {
-        self.waiting(bytes, 0, None)
+    pub fn slice(self: &Rc<Self>, bytes: u64, deadline: Option<Time>) -> Waiting {
+        self.waiting(bytes, 0, deadline)
     }
 
-    fn waiting(self: &Rc<Self>, bytes: u64, operation_bytes: u64, deadline: Option<Duration>) -> Waiting {
+    fn waiting(self: &Rc<Self>, bytes: u64, operation_bytes: u64, deadline: Option<Time>) -> Waiting {
         let shares = &self.shares;
         let now = shares.clock.now();
-        let deadline = deadline.map(|within| shares.clock.after(within));
         let cost_bytes = bytes.saturating_add(operation_bytes).max(1);
         let mut state = shares.state.borrow_mut();
         let State { scheduler, tree, tickets, .. } = &mut *state;
@@ -104,7 +103,10 @@ impl Ticket {
         }
         let flow = tree.stream_flow(scheduler.as_mut(), &self.stream.key);
         match was_started {
-            true => scheduler.complete(flow, self.id, served_bytes, now),
+            true => {
+                let late_ns = scheduler.complete(flow, self.id, served_bytes, now);
+                self.stream.application.counters.note_late(Duration::from_nanos(late_ns));
+            }
             false => _ = scheduler.withdraw(flow, self.id, now),
         }
         drop(state);

@@ -75,6 +75,20 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
+/// Where nobody listens now.
+pub fn spare_address() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").and_then(|spare| spare.local_addr()).expect("a port")
+}
+
+/// What a gate says of itself at its metrics address, with the head of the answer.
+pub fn status(metrics: SocketAddr) -> String {
+    let mut stream = connect(metrics);
+    stream.write_all(b"GET /status.json HTTP/1.1\r\nConnection: close\r\n\r\n").expect("the page is asked for");
+    let mut said = String::new();
+    stream.read_to_string(&mut said).expect("the page comes");
+    said
+}
+
 /// Runs `serve` for each connection, in a thread of its own, until the test ends.
 pub fn server(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fixture::{Gate, PATIENCE, connect, read_head, server};
+use crate::fixture::{Gate, PATIENCE, connect, read_head, server, spare_address, status};
 
 fn answering(word: &'static str) -> std::net::SocketAddr {
     server(move |mut stream| {
@@ -47,21 +47,10 @@ fn another_server_and_another_depth_come_with_the_file_and_connections_stay() {
     assert_eq!(asked(&mut kept).as_deref(), Some("first"), "a connection ended or moved");
 }
 
-/// What the gate says of itself.
-fn status(metrics: std::net::SocketAddr) -> String {
-    let mut stream = connect(metrics);
-    stream.write_all(b"GET /status.json HTTP/1.1\r\nConnection: close\r\n\r\n").expect("the page is asked for");
-    let mut said = String::new();
-    stream.read_to_string(&mut said).expect("the page comes");
-    said
-}
-
 #[test]
 fn a_server_that_is_taken_out_is_forgotten_with_its_last_connection() {
     let (first, second) = (answering("first"), answering("second"));
-    let spare = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let metrics = spare.local_addr().expect("an address");
-    drop(spare);
+    let metrics = spare_address();
     let with_metrics = |server| file("127.0.0.1:0", server, &format!("metrics = \"{metrics}\""));
     let gate = Gate::with_file(&with_metrics(first));
     let knows = |server: std::net::SocketAddr| status(metrics).contains(&server.to_string());
@@ -97,9 +86,7 @@ fn a_wrong_file_changes_nothing() {
 fn listeners_come_and_go() {
     let first = answering("first");
     let gate = Gate::with_file(&file("127.0.0.1:0", first, ""));
-    let spare = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    let added = spare.local_addr().expect("an address");
-    drop(spare);
+    let added = spare_address();
     let both = file("127.0.0.1:0", first, "") + &file(&added.to_string(), first, "");
     gate.rewrite(&both);
     let listens = || std::net::TcpStream::connect(added).is_ok();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::fixture::{Gate, PATIENCE};
 
-const READ: u32 = 6;
+pub const READ: u32 = 6;
 const WRITE: u32 = 7;
 const FSINFO: u32 = 19;
 const COMMIT: u32 = 21;
@@ -65,7 +65,7 @@ fn words(words: &[u32]) -> Vec<u8> {
     words.iter().flat_map(|word| word.to_be_bytes()).collect()
 }
 
-fn record(message: &[u8]) -> Vec<u8> {
+pub fn record(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u32 | 1 << 31).to_be_bytes()[..], message].concat()
 }
 
@@ -81,7 +81,7 @@ fn marker(length: usize, last: bool) -> [u8; 4] {
 }
 
 /// A call's message. READ and WRITE carry `count` bytes; of the others it does not matter.
-fn message(xid: u32, procedure: u32, uid: u32, count: u32) -> Vec<u8> {
+pub fn message(xid: u32, procedure: u32, uid: u32, count: u32) -> Vec<u8> {
     let credentials = words(&[1, 24, 0, 3, 0x61626300, uid, 100, 0]);
     let arguments = words(&[8, 0, 0, 0, 0, count]);
     let mut message = [words(&[xid, 0, 2, 100_003, 3, procedure]), credentials, words(&[0, 0]), arguments].concat();
@@ -92,11 +92,11 @@ fn message(xid: u32, procedure: u32, uid: u32, count: u32) -> Vec<u8> {
     message
 }
 
-fn call(xid: u32, procedure: u32, uid: u32, count: u32) -> Vec<u8> {
+pub fn call(xid: u32, procedure: u32, uid: u32, count: u32) -> Vec<u8> {
     record(&message(xid, procedure, uid, count))
 }
 
-fn reply(xid: u32, bytes: usize) -> Vec<u8> {
+pub fn reply(xid: u32, bytes: usize) -> Vec<u8> {
     record(&[words(&[xid, 1, 0, 0, 0, 0, 0]), vec![xid as u8; bytes]].concat())
 }
 
@@ -107,7 +107,7 @@ fn receive(stream: &mut TcpStream, bytes: usize) -> Vec<u8> {
 }
 
 /// The xid of the next record, which is read whole.
-fn next_xid(stream: &mut TcpStream) -> u32 {
+pub fn next_xid(stream: &mut TcpStream) -> u32 {
     let length = u32::from_be_bytes(receive(stream, 4).try_into().unwrap()) & !(1 << 31);
     u32::from_be_bytes(receive(stream, length as usize)[..4].try_into().unwrap())
 }

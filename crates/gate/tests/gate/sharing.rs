@@ -201,3 +201,35 @@ fn a_server_that_reads_nothing_on_some_connections_serves_the_others() {
     assert!(began.elapsed() < Duration::from_secs(6), "24 MiB took {:?}", began.elapsed());
     drop(stuck);
 }
+
+/// Eight downloads that may take as long as they like, and one that may not: it has the server nearly to itself.
+#[test]
+fn a_request_with_a_deadline_of_its_own_overtakes_those_without() {
+    let server = paced(Disk::new(40e6));
+    let gate = Gate::with_file(&format!(
+        "depth = \"128 KiB\"\nscheduler = \"deadline\"\n[[listen]]\nprotocol = \"s3\"\n\
+         address = \"127.0.0.1:0\"\nupstream = \"{server}\"\n"
+    ));
+    let stop = Arc::new(AtomicBool::new(false));
+    let moved = Arc::new(AtomicU64::new(0));
+    let others = (0..8).map(|_| {
+        let (moved, stop, mut client) = (moved.clone(), stop.clone(), gate.connect());
+        thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                get(&mut client, "A", &moved).expect("the server serves");
+            }
+        })
+    });
+    let others: Vec<_> = others.collect();
+    thread::sleep(Duration::from_secs(1));
+    let before = moved.load(Ordering::Relaxed);
+    let mut urgent = gate.connect();
+    urgent.write_all(b"GET /b/k HTTP/1.1\r\nX-Thalweg-Deadline-Ms: 20\r\n\r\n").expect("it is open");
+    read_head(&mut urgent).expect("an answer");
+    urgent.read_exact(&mut vec![0; OBJECT]).expect("all of it");
+    let meanwhile = moved.load(Ordering::Relaxed) - before;
+    stop.store(true, Ordering::Relaxed);
+    others.into_iter().for_each(|thread| thread.join().expect("it ends"));
+    // Served in the order they came, they would have got eight times as much as it did.
+    assert!(meanwhile < 2 * OBJECT as u64, "the others moved {meanwhile} bytes meanwhile");
+}

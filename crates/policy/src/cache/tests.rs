@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Eviction, FileId, Holding, Index, ItemId, Items, WorkerId};
+use super::{Eviction, Holding, Index, ItemId, WorkerId};
 
 /// xorshift64*, as in `eviction`, apart from it.
 pub struct Dice(u64);
@@ -230,20 +230,4 @@ fn what_turns_out_large_leaves_first_by_size_and_what_is_pinned_counts_as_large(
     index.resize(items[2], 60);
     assert_eq!(index.victim(worker, 1, |_, _| 0), Some(items[1]));
     assert_eq!((index.used_bytes(worker), index.has_room(worker, items[1])), (120, false));
-}
-
-#[test]
-fn ranges_that_overlap_share_items_and_end_with_the_file() {
-    let mut items = Items::new();
-    let (whole, lengths) = items.add_whole(1000);
-    assert_eq!((whole, lengths), (FileId(0), vec![1000]));
-    let (ranged, lengths) = items.add_in_ranges(250, 100);
-    assert_eq!(lengths, [100, 100, 50]);
-    let of = |range| items.range(ranged, range).map(|item| item.0).collect::<Vec<_>>();
-    assert_eq!(of(0..100), [1]);
-    assert_eq!(of(99..101), [1, 2]);
-    assert_eq!(of(150..9999), [2, 3]);
-    assert_eq!(of(300..400), Vec::<u32>::new());
-    assert_eq!(items.whole(ranged).count(), 3);
-    assert_eq!(items.range(whole, 3..4).collect::<Vec<_>>(), items.whole(whole).collect::<Vec<_>>());
 }

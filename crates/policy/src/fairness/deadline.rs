@@ -1,5 +1,5 @@
 //! Earliest deadline first (Liu and Layland 1973), whatever the weights. Requests without a deadline come last, in
-//! order of arrival. What is late is reported by flow and by how much.
+//! order of arrival. What is late is told when it is complete, and by how much.
 //!
 //! The server is not preempted: a request waits for what is outstanding already, at most the depth. `fits` is the
 //! processor-demand test (Baruah, Rosier and Howell 1990) with that blocking: a load that passes misses nothing.

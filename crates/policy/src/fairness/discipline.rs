@@ -1,8 +1,8 @@
-//! What is the same whatever the order: the tree, looking up flows and ids, withdrawals, completions, lateness. A
+//! What is the same whatever the order: the tree, looking up flows and ids, withdrawals, completions. A
 //! discipline adds what is its own, after each change of the queues; it may trust that flows and cells exist.
 
 use super::queues::{Cell, Queues};
-use super::{FlowId, Late, Next, Request, Scheduler, Time};
+use super::{FlowId, Next, Request, Scheduler, Time};
 
 /// In which order requests start, and when. Nodes are named by their number, as in `Queues`.
 pub trait Discipline {
@@ -73,20 +73,16 @@ impl<D: Discipline> Scheduler for D {
         Discipline::next(self, now)
     }
 
-    fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) {
-        if let Some(done) = self.queues_mut().complete(flow, id, now) {
-            self.completed(&done, served_bytes, now);
-        }
+    fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) -> u64 {
+        let Some(done) = self.queues_mut().complete(flow, id) else { return 0 };
+        self.completed(&done, served_bytes, now);
+        now.since(done.deadline)
     }
 
     fn served_elsewhere(&mut self, application: FlowId, bytes: u64, now: Time) {
         if self.queues().knows(application) {
             Discipline::served_elsewhere(self, application.0, bytes, now);
         }
-    }
-
-    fn lateness(&self) -> Vec<Late> {
-        self.queues().lateness()
     }
 
     fn depth_bytes(&self) -> u64 {

@@ -1,10 +1,10 @@
-//! What all schedulers share: the weighted tree of flows, their queues, the turns of an application's streams, what is
-//! in service, and which deadlines were missed.
+//! What all schedulers share: the weighted tree of flows, their queues, the turns of an application's streams, and
+//! what is in service.
 //!
 //! Requests are cells of one vector, linked into the list of their stream (queued, then in service); nodes are cells
 //! of another. Freed cells are used again, so nothing is allocated once the largest number has been seen.
 
-use super::{FlowId, Late, Next, Request, Settings, Time};
+use super::{FlowId, Next, Request, Settings, Time};
 
 /// A request costs no more than this, so that sums of costs never overflow.
 const MOST_BYTES: u64 = 1 << 36;
@@ -63,9 +63,6 @@ struct Node {
     present_children: u32,
     present_weight: u64,
     within_ns: u64,
-    missed: u64,
-    worst_ns: u64,
-    total_ns: u64,
 }
 
 /// The tree with its queues. Cells and nodes are named by their index.
@@ -116,9 +113,6 @@ impl Queues {
             present_children: 0,
             present_weight: 0,
             within_ns: u64::MAX,
-            missed: 0,
-            worst_ns: 0,
-            total_ns: 0,
         };
         if parent != NONE {
             self.nodes[parent as usize].children += 1;
@@ -303,8 +297,8 @@ impl Queues {
         self.cells[cell as usize]
     }
 
-    /// Takes a request out of service; notes its lateness. `None` when no such request is in service.
-    pub fn complete(&mut self, flow: FlowId, id: u64, now: Time) -> Option<Cell> {
+    /// Takes a request out of service. `None` when no such request is in service.
+    pub fn complete(&mut self, flow: FlowId, id: u64) -> Option<Cell> {
         let list = self.nodes.get(flow.0 as usize)?.in_service;
         let index = self.find(list, id)?;
         let cell = self.cells[index as usize];
@@ -314,25 +308,7 @@ impl Queues {
         self.nodes[application as usize].in_service_count -= 1;
         self.in_flight_bytes -= cell.cost_bytes;
         self.in_flight_count -= 1;
-        let late_ns = now.since(cell.deadline);
-        if late_ns > 0 {
-            let node = &mut self.nodes[flow.0 as usize];
-            node.missed += 1;
-            node.worst_ns = node.worst_ns.max(late_ns);
-            node.total_ns = node.total_ns.saturating_add(late_ns);
-        }
         Some(cell)
-    }
-
-    pub fn lateness(&self) -> Vec<Late> {
-        let late = self.nodes.iter().enumerate().filter(|(_, node)| node.alive && node.missed > 0);
-        late.map(|(index, node)| Late {
-            flow: FlowId(index as u32),
-            missed: node.missed,
-            worst_ns: node.worst_ns,
-            total_ns: node.total_ns,
-        })
-        .collect()
     }
 
     /// Says whether an application takes part in the division of its group's share.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use thalweg_policy::fairness::deadline::{Demand, fits};
-use thalweg_policy::fairness::{FlowId, Kind, Late, Next, Request, Time, scheduler};
+use thalweg_policy::fairness::{FlowId, Kind, Next, Request, Time, scheduler};
 
 use crate::scenes::fixed;
 use crate::simulator::{KIB, Random};
@@ -11,8 +11,9 @@ use crate::simulator::{KIB, Random};
 const RATE: f64 = 1e8;
 const DEPTH: u64 = 128 * KIB;
 
-/// Sporadic flows beside a bulk flow without deadlines that always has something queued.
-fn lateness(demands: &[Demand], random: &mut Random) -> (Vec<FlowId>, Vec<Late>) {
+/// Sporadic flows beside a bulk flow without deadlines that always has something queued. Answers which demand was late by
+/// how many nanoseconds, each time.
+fn lateness(demands: &[Demand], random: &mut Random) -> Vec<(usize, u64)> {
     let mut gate = scheduler(&fixed(Kind::Deadline, DEPTH));
     let bulk = gate.add(None, 1);
     let flows: Vec<FlowId> = demands.iter().map(|_| gate.add(None, 1)).collect();
@@ -23,6 +24,7 @@ fn lateness(demands: &[Demand], random: &mut Random) -> (Vec<FlowId>, Vec<Late>)
     let mut server: VecDeque<(FlowId, u64, u64)> = VecDeque::new();
     let mut sizes = vec![64 * KIB; 4];
     let (mut now, mut busy_until) = (0, 0);
+    let mut late = Vec::new();
     for id in 0..4 {
         gate.enqueue(bulk, Request { id, cost_bytes: 64 * KIB, deadline: None }, Time(now));
     }
@@ -44,13 +46,16 @@ fn lateness(demands: &[Demand], random: &mut Random) -> (Vec<FlowId>, Vec<Late>)
         now = arrival.min(done);
         if done <= now {
             let (flow, id, _) = server.pop_front().expect("just seen");
-            gate.complete(flow, id, sizes[id as usize], Time(now));
+            let late_ns = gate.complete(flow, id, sizes[id as usize], Time(now));
+            if late_ns > 0 {
+                late.push((flows.iter().position(|known| *known == flow).expect("bulk is never late"), late_ns));
+            }
             if flow == bulk {
                 gate.enqueue(bulk, Request { id, cost_bytes: 64 * KIB, deadline: None }, Time(now));
             }
         }
     }
-    (flows, gate.lateness())
+    late
 }
 
 fn draw(random: &mut Random) -> Vec<Demand> {
@@ -74,7 +79,7 @@ fn a_load_that_passes_the_demand_bound_test_is_never_late() {
         }
         passed += 1;
         tight += usize::from(!fits(&demands, RATE * 0.8, DEPTH));
-        let (_, late) = lateness(&demands, &mut random);
+        let late = lateness(&demands, &mut random);
         assert!(late.is_empty(), "seed {seed}: {late:?} for {demands:?}");
     }
     assert!(passed > 50 && tight > 10, "{passed} loads passed, {tight} of them tightly: the test says little");
@@ -85,8 +90,7 @@ fn what_is_late_is_named() {
     let tight = Demand { bytes: 64 * KIB, period_ns: 10_000_000, within_ns: 1_000_000 };
     let easy = Demand { bytes: 64 * KIB, period_ns: 10_000_000, within_ns: 9_000_000 };
     assert!(!fits(&[tight, easy], RATE, DEPTH) && fits(&[easy], RATE, DEPTH));
-    let (flows, late) = lateness(&[tight, easy], &mut Random(1));
-    assert_eq!(late.len(), 1);
-    assert_eq!(late[0].flow, flows[0]);
-    assert!(late[0].missed > 50 && late[0].worst_ns > 100_000 && late[0].total_ns >= late[0].worst_ns);
+    let late = lateness(&[tight, easy], &mut Random(1));
+    assert!(late.len() > 50 && late.iter().all(|(demand, _)| *demand == 0), "{late:?}");
+    assert!(late.iter().any(|(_, late_ns)| *late_ns > 100_000), "{late:?}");
 }

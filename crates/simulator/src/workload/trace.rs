@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use policy::cache::ItemId;
 
-use super::{Workload, WorkloadTask};
+use super::{MOST_SECONDS, Workload, WorkloadTask};
 
 /// A task reads and writes at most so many files each.
 const FILES_PER_TASK: usize = 64;
@@ -45,7 +45,7 @@ pub fn trace(name: &str, text: &str) -> Result<Workload, TraceError> {
         done.map_err(|why| TraceError { line: at + 1, why })?;
     }
     if workload.is_empty() {
-        return Err(TraceError { line: text.lines().count(), why: "the trace has no task".into() });
+        return Err(TraceError { line: text.lines().count().max(1), why: "the trace has no task".into() });
     }
     Ok(workload)
 }
@@ -100,6 +100,6 @@ fn task(
 }
 
 fn seconds(word: &str) -> Result<f64, String> {
-    let seconds = word.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0);
-    seconds.ok_or_else(|| format!("{word} is no time in seconds"))
+    let seconds = word.parse::<f64>().ok().filter(|seconds| (0.0..=MOST_SECONDS).contains(seconds));
+    seconds.ok_or_else(|| format!("{word} is no time in seconds from 0 to {MOST_SECONDS}"))
 }

@@ -77,8 +77,18 @@ fn table(status: &Value, most_rows: usize) -> Vec<String> {
     };
     let width = rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).clamp(11, 32);
     let mut lines = vec![format!(
-        "{:width$} {:>6} {:>8} {:>8} {:>10} {:>10} {:>7} {:>7} {:>9} {:>9}",
-        "application", "weight", "wanted %", "got %", "MB/s read", "written", "queued", "served", "p50 ms", "p99 ms"
+        "{:width$} {:>6} {:>8} {:>8} {:>10} {:>10} {:>7} {:>7} {:>9} {:>9} {:>6}",
+        "application",
+        "weight",
+        "wanted %",
+        "got %",
+        "MB/s read",
+        "written",
+        "queued",
+        "served",
+        "p50 ms",
+        "p99 ms",
+        "late"
     )];
     lines.extend(rows.iter().map(|row| line(row, width)));
     if applications.len() > rows.len() {
@@ -90,7 +100,7 @@ fn table(status: &Value, most_rows: usize) -> Vec<String> {
 
 fn line(row: &Value, width: usize) -> String {
     format!(
-        "{:width$} {:>6} {:>8.1} {:>8.1} {:>10.1} {:>10.1} {:>7} {:>7} {:>9} {:>9}",
+        "{:width$} {:>6} {:>8.1} {:>8.1} {:>10.1} {:>10.1} {:>7} {:>7} {:>9} {:>9} {:>6}",
         name(row).chars().take(width).collect::<String>(),
         whole(row, "weight"),
         number(row, "wanted") * 100.0,
@@ -101,6 +111,7 @@ fn line(row: &Value, width: usize) -> String {
         whole(row, "in_service"),
         latency(&row["p50_ms"]),
         latency(&row["p99_ms"]),
+        whole(row, "late"),
     )
 }
 
@@ -139,8 +150,10 @@ fn fetch(address: &str) -> anyhow::Result<Value> {
 }
 
 fn get(address: &str, path: &str) -> anyhow::Result<String> {
-    let Some(target) = address.to_socket_addrs()?.next() else { bail!("no address") };
-    let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
+    let target = address.to_socket_addrs().ok().and_then(|mut found| found.next());
+    let target = target.context("no HOST:PORT of a machine that is known")?;
+    let asked = TcpStream::connect_timeout(&target, PATIENCE);
+    let mut stream = asked.context("is a gate there? `metrics` in the gate's file says where")?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
@@ -162,7 +175,7 @@ mod tests {
         json!({
             "name": name, "weight": 16, "wanted": 16.0 / 17.0, "got": got, "outstanding": got,
             "read_bytes_per_s": 1.5e6, "written_bytes_per_s": 48e6, "queued": 3, "in_service": 2,
-            "p50_ms": 1.25, "p99_ms": null,
+            "p50_ms": 1.25, "p99_ms": null, "late": 7,
         })
     }
 
@@ -175,7 +188,7 @@ mod tests {
     fn a_row_has_all_an_administrator_asks_for() {
         let lines = table(&status(&[application("climate", 0.9)]), usize::MAX);
         let words: Vec<&str> = lines[1].split_whitespace().collect();
-        assert_eq!(words, ["climate", "16", "94.1", "90.0", "1.5", "48.0", "3", "2", "1.2", "-"]);
+        assert_eq!(words, ["climate", "16", "94.1", "90.0", "1.5", "48.0", "3", "2", "1.2", "-", "7"]);
         assert!(lines[0].len() == lines[1].len(), "{lines:?}");
         assert_eq!(lines[2], "127.0.0.1:9000: 64.0 KiB of 512.0 KiB outstanding; 1 peer, 2.0 CPU s, 0 B");
     }

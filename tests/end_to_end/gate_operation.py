@@ -1,0 +1,61 @@
+"""What an administrator does with a gate: checks its file, has it read again, looks at what it does."""
+
+import json
+import signal
+
+from stage.building import THALWEG
+from stage.gate import Gate
+from stage.registry import check, test
+from stage.versitygw import free_port
+
+GATE = """
+metrics = "127.0.0.1:{metrics}"
+[[listen]]
+protocol = "s3"
+address = "127.0.0.1:{port}"
+upstream = "127.0.0.1:{upstream}"
+[[application]]
+name = "climate"
+weight = 16
+match = {{ access_key = "AK1" }}
+"""
+
+
+def stand(scene):
+    """A gate, and its metrics address."""
+    port, metrics, upstream = free_port(), free_port(), free_port()
+    gate = Gate(scene, [port], GATE.format(port=port, metrics=metrics, upstream=upstream))
+    return gate, f"127.0.0.1:{metrics}"
+
+
+def said(gate):
+    return (gate.path.parent / f"{gate.path.stem}.log").read_text()
+
+
+@test
+def a_gate_reads_its_file_again_when_it_is_told_to_and_says_what_is_wrong_with_it(scene):
+    gate, _ = stand(scene)
+    gate.process.send_signal(signal.SIGHUP)
+    scene.until(lambda: "gate.toml: read again" in said(gate), "the file to be read again, though it is as it was")
+    gate.path.write_text(gate.path.read_text() + "wieght = 2\n")
+    scene.until(lambda: "the configuration stays as it was" in said(gate), "the mistake to be said")
+    check(f"{gate.path}:11: application.wieght: unknown key; did you mean `weight`?" in said(gate), said(gate))
+    gate.is_running()
+    told = scene.run([THALWEG, "gate", "--config", gate.path, "--check"], code=1, stderr=-2)
+    check(told.startswith(f"thalweg: {gate.path}:11: ") and told.count("\n") == 1, f"--check said {told!r}")
+    gate.process.terminate()
+    check(gate.process.wait(timeout=10) == 0, f"it ended with {gate.process.returncode}")
+
+
+@test
+def top_shows_who_shares_once_or_as_json(scene):
+    gate, metrics = stand(scene)
+    table = scene.run([THALWEG, "gate", "top", metrics, "--once"]).splitlines()
+    check(table[0].split()[0] == "application" and table[0].split()[-1] == "late", f"the head is {table[0]!r}")
+    check(table[1].split()[:2] == ["climate", "16"], f"the first row is {table[1]!r}")
+    status = json.loads(scene.run([THALWEG, "gate", "top", metrics, "--once", "--json"]))
+    check([application["name"] for application in status["applications"]] == ["climate", "other"], f"{status}")
+    gate.kill()
+    for address, why in ((metrics, "`metrics` in the gate's file"), ("nonsense", "no HOST:PORT")):
+        told = scene.run([THALWEG, "gate", "top", address, "--once"], code=1, stderr=-2)
+        check(address in told and why in told and told.count("\n") == 1, f"top {address} said {told!r}")
