@@ -1,6 +1,6 @@
 //! The plan itself: tasks in, workers in and out, attempts that end, and the orders that follow.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{self, Assignment, Costs, Fetch, Rule, Scheduler, TaskId};
@@ -238,14 +238,12 @@ impl Plan {
     /// The task will not be done. Gives those that will not be either, because they wait for its outputs.
     pub fn abandon(&mut self, task: TaskId) -> Vec<TaskId> {
         let mut abandoned = vec![task];
+        let mut known = HashSet::new();
         let mut at = 0;
         while at < abandoned.len() {
+            let consumers = self.conclude(abandoned[at]);
             // One that waits for several outputs is among their consumers several times.
-            for consumer in self.conclude(abandoned[at]) {
-                if self.is_blocked(consumer) && !abandoned.contains(&consumer) {
-                    abandoned.push(consumer);
-                }
-            }
+            abandoned.extend(consumers.into_iter().filter(|task| self.is_blocked(*task) && known.insert(*task)));
             at += 1;
         }
         abandoned.remove(0);

@@ -19,7 +19,7 @@ from thalweg.diffusion.failure import Failure
 from thalweg.diffusion.journal import Journal
 from thalweg.diffusion.local import Local
 from thalweg.diffusion.messages import Event, Failed, News, Result, Task, Tasks
-from thalweg.diffusion.options import Options
+from thalweg.diffusion.options import Options, at_least, positive
 from thalweg.diffusion.record import Record
 from thalweg.diffusion.results import Results, TaskResult
 
@@ -77,6 +77,8 @@ class Diffusion:
         What each worker keeps of inputs at most, as in `20 GB`.
     policy:
         `thalweg`, or one of the source's: `fa`, `mch`, `mcu`, `gcc`.
+    eviction:
+        What leaves a full cache: `lru`, `lfu`, `fifo`, `random` (drawn from `seed`) or `size-aware`.
     workers:
         Processes, without a cluster; as many as there are cores by default.
     slots:
@@ -125,16 +127,18 @@ class Diffusion:
         progress: bool = False,
         page: bool | int = False,
     ) -> None:
+        at_least("workers", workers, 1)
+        positive("store_patience_s", store_patience_s)
         self._options = Options(
             cache_bytes=parse_bytes(cache),
             policy=policy,
             eviction=eviction,
-            slots=slots,
-            timeout_s=timeout_s,
-            retries=retries,
+            slots=at_least("slots", slots, 1),
+            timeout_s=positive("timeout_s", timeout_s),
+            retries=at_least("retries", retries, 0) or 0,
             seed=seed,
-            peer_bytes_per_s=None if peer_mb_s is None else int(peer_mb_s * _MB),
-            store_bytes_per_s=None if store_mb_s is None else store_mb_s * _MB,
+            peer_bytes_per_s=None if positive("peer_mb_s", peer_mb_s) is None else max(1, int(peer_mb_s * _MB)),
+            store_bytes_per_s=None if positive("store_mb_s", store_mb_s) is None else store_mb_s * _MB,
             storage_options=dict(storage_options or {}),
             store_patience_s=store_patience_s,
             store_silence_s=store_patience_s / 2,
