@@ -46,6 +46,8 @@ pub struct Plan {
     pub(crate) pace: Pace,
     /// Of a batch that is not yet all here.
     gathered: Vec<TaskId>,
+    /// When orders were last asked for.
+    asked_s: f64,
 }
 
 impl Plan {
@@ -65,6 +67,7 @@ impl Plan {
             orders: Vec::new(),
             pace: Pace::default(),
             gathered: Vec::new(),
+            asked_s: 0.0,
         }
     }
 
@@ -272,6 +275,7 @@ impl Plan {
 
     /// All there is to be told to workers, in order.
     pub fn orders(&mut self, now_s: f64) -> Vec<Order> {
+        self.asked_s = now_s;
         self.costs = self.pace.corrected(self.costs);
         self.scheduler.set_costs(self.costs);
         self.deepen();
@@ -293,9 +297,10 @@ impl Plan {
         }
     }
 
-    /// When to ask for orders again, though nothing should happen until then.
+    /// When to ask for orders again, though nothing should happen until then. What was held longer than that waits for a
+    /// slot, and the end of what is in it will be told.
     pub fn next_wake_s(&self) -> Option<f64> {
-        self.scheduler.next_release_s()
+        self.scheduler.next_release_s().filter(|at_s| *at_s > self.asked_s)
     }
 
     /// What would be lost to all caches with this worker.

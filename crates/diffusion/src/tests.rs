@@ -344,6 +344,21 @@ fn tasks_that_ended_are_forgotten() {
 }
 
 #[test]
+fn what_waits_for_a_slot_wakes_nobody() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let worker = plan.join(0.0, 1, 100, &[]);
+    let mut now_s = 0.0;
+    let tasks: Vec<TaskId> = (0..1000).map(|_| plan.submit(now_s, &[], &[], true)).collect();
+    for task in tasks {
+        now_s += 0.001;
+        let _ = plan.orders(now_s);
+        assert!(plan.next_wake_s().is_none_or(|at_s| at_s > now_s), "at {now_s}: {:?}", plan.next_wake_s());
+        assert!(plan.ended(worker, task, 1, None));
+        plan.done(now_s, task);
+    }
+}
+
+#[test]
 fn as_many_workers_are_wanted_as_what_is_left_needs() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     assert_eq!(plan.wanted_workers(0, 1.0, 5.0, 2), 0);
