@@ -13,7 +13,7 @@ from pathlib import Path
 
 from measuring import machine
 
-from diffusion import contenders, plan, publishing, surface, turns, workloads
+from diffusion import contenders, growth, plan, publishing, surface, turns, workloads
 
 BENCH = Path(__file__).resolve().parents[1]
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR") or BENCH.parent / "target")
@@ -23,6 +23,9 @@ def main():
     arguments = read_arguments()
     if arguments.draw:
         publishing.publish(arguments.draw)
+        return
+    if arguments.growth:
+        growth.measure(arguments.growth)
         return
     folder = machine.results_folder(arguments.results) / "diffusion"
     folder.mkdir(exist_ok=True)
@@ -49,6 +52,7 @@ def read_arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--results", type=Path, help="default: bench/results, with --short bench/ in the build folder")
     parser.add_argument("--draw", type=Path, metavar="FOLDER", help="table and figure from the rows in a folder")
+    parser.add_argument("--growth", type=int, metavar="TASKS", help="only: what a run of so many short tasks keeps in memory")
     arguments = parser.parse_args()
     arguments.rounds = 5 if arguments.full else 1 if arguments.short else arguments.rounds
     arguments.results = arguments.results or (TARGET / "bench" if arguments.short else BENCH / "results")

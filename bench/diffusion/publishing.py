@@ -16,6 +16,8 @@ NUMBERS = (
 
 
 def publish(folder):
+    if not (folder / "runs.csv").exists() or not rows.read(folder / "runs.csv"):
+        raise SystemExit(f"{folder}: no rows in runs.csv; give the folder that a run of bench/diffusion named at its end")
     found = [row | {key: float(row[key]) for key in NUMBERS} for row in rows.read(folder / "runs.csv")]
     texts = ["# Data diffusion beside Dask and Ray\n", EXPLANATION]
     for (workload,), lines in rows.groups(found, "workload").items():

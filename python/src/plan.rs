@@ -157,6 +157,14 @@ impl Plan {
         self.plan.last_copy_bytes(WorkerId(worker))
     }
 
+    fn is_idle(&self, worker: u32) -> bool {
+        self.plan.is_idle(WorkerId(worker))
+    }
+
+    fn wanted_workers(&self, more: u64, task_s: f64, drain_s: f64, slots_per_worker: u32) -> u32 {
+        self.plan.wanted_workers(more, task_s, drain_s, slots_per_worker)
+    }
+
     fn holders(&self, item: u32) -> Vec<u32> {
         self.plan.holders(ItemId(item)).into_iter().map(|worker| worker.0).collect()
     }

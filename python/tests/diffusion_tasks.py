@@ -86,3 +86,8 @@ def read_slowly(path, number, notes):
 def nap_and_double(number):
     time.sleep(0.01)
     return 2 * number
+
+
+def nap_and_tell(number, seconds):
+    time.sleep(seconds)
+    return number, os.getpid()

@@ -33,8 +33,6 @@ def tell(events):
     events.left(6, "b", "killed")
     events.failed(8, "a", 3, 2, "stack", 1.0, 0.5, [], "ValueError: <b>", TRACE, True)
     events.fetch_failed(8, "a", "s3://x/<y>", "peer", "refused")
-    events.evicted(8, "a", 3, 300)
-    events.prefetched(8, "a", "store", 100)
     events.ended(10)
 
 
@@ -56,7 +54,7 @@ def picture_of(run_folder):
 def test_a_picture_adds_up_what_happened(run_folder):
     picture = picture_of(run_folder)
     assert (picture.submitted, picture.done, picture.failed, picture.tried_again) == (5, 2, 1, 1)
-    assert picture.bytes == {"local": 3000, "peer": 2000, "store": 1600} and picture.evicted == 3
+    assert picture.bytes == {"local": 3000, "peer": 2000, "store": 1500}
     assert (picture.busy_s, picture.waiting_s, picture.end_s, picture.ended) == (6, 1.5, 10, True)
     picture.count_slots(10)
     picture.count_slots(10)
@@ -68,7 +66,7 @@ def test_a_picture_adds_up_what_happened(run_folder):
 def test_lines_that_were_cut_off_cost_themselves_only(run_folder):
     path = run_folder / FILE
     lines = path.read_bytes()
-    path.write_bytes(lines[: lines.index(b'"evicted"') + 3])
+    path.write_bytes(lines[: lines.index(b'"fetch_failed"') + 3])
     events = Events(run_folder)
     events.run(began=1_700_000_100.0, policy="thalweg")
     events.submitted(0, 2)

@@ -1,15 +1,16 @@
 //! The plan itself: tasks in, workers in and out, attempts that end, and the orders that follow.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{self, Assignment, Costs, Fetch, Rule, Scheduler, TaskId};
+use policy::provisioning::Backlog;
 
 use crate::Order;
 use crate::gate::Gate;
 use crate::items::Items;
 use crate::pace::Pace;
-use crate::tasks::{State, Task, Worker};
+use crate::tasks::{State, Task, Tasks, Worker};
 use crate::transfers::Wanted;
 
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +33,7 @@ pub struct Plan {
     pub(crate) scheduler: Scheduler,
     pub(crate) costs: Costs,
     pub(crate) items: Items,
-    pub(crate) tasks: Vec<Task>,
+    pub(crate) tasks: Tasks,
     pub(crate) workers: Vec<Worker>,
     pub(crate) transfers: HashMap<Wanted, Fetch>,
     /// Transfers that begin when an item has arrived at a worker.
@@ -45,6 +46,8 @@ pub struct Plan {
     pub(crate) pace: Pace,
     /// Of a batch that is not yet all here.
     gathered: Vec<TaskId>,
+    /// When orders were last asked for.
+    asked_s: f64,
 }
 
 impl Plan {
@@ -55,7 +58,7 @@ impl Plan {
             scheduler: Scheduler::new(placement::Settings { rule, window, eviction, costs, seed }),
             costs,
             items: Items::new(guess_bytes),
-            tasks: Vec::new(),
+            tasks: Tasks::default(),
             workers: Vec::new(),
             transfers: HashMap::new(),
             behind: HashMap::new(),
@@ -64,6 +67,7 @@ impl Plan {
             orders: Vec::new(),
             pace: Pace::default(),
             gathered: Vec::new(),
+            asked_s: 0.0,
         }
     }
 
@@ -135,7 +139,7 @@ impl Plan {
 
     /// A task; of a batch it waits for the rest of it until `is_last`, if it has input to share.
     pub fn submit(&mut self, now_s: f64, inputs: &[ItemId], outputs: &[ItemId], is_last: bool) -> TaskId {
-        let task = TaskId(self.tasks.len() as u32);
+        let task = TaskId(self.tasks.ever() as u32);
         let mut entry = Task::new(inputs, outputs);
         let mut blocked = 0;
         for (at, &item) in inputs.iter().enumerate() {
@@ -221,7 +225,8 @@ impl Plan {
     /// The task is done, its outputs are where they belong: those that waited for them may run.
     pub fn done(&mut self, now_s: f64, task: TaskId) {
         for consumer in self.conclude(task) {
-            let entry = &mut self.tasks[consumer.0 as usize];
+            // Abandoned for another of its inputs, if it is not there any more.
+            let Some(entry) = self.tasks.get_mut(consumer.0 as usize) else { continue };
             entry.state = match entry.state {
                 State::Blocked(1) => State::Waiting,
                 State::Blocked(left) => State::Blocked(left - 1),
@@ -236,10 +241,12 @@ impl Plan {
     /// The task will not be done. Gives those that will not be either, because they wait for its outputs.
     pub fn abandon(&mut self, task: TaskId) -> Vec<TaskId> {
         let mut abandoned = vec![task];
+        let mut known = HashSet::new();
         let mut at = 0;
         while at < abandoned.len() {
             let consumers = self.conclude(abandoned[at]);
-            abandoned.extend(consumers.into_iter().filter(|task| self.is_blocked(*task)));
+            // One that waits for several outputs is among their consumers several times.
+            abandoned.extend(consumers.into_iter().filter(|task| self.is_blocked(*task) && known.insert(*task)));
             at += 1;
         }
         abandoned.remove(0);
@@ -247,7 +254,7 @@ impl Plan {
     }
 
     fn is_blocked(&self, task: TaskId) -> bool {
-        matches!(self.tasks[task.0 as usize].state, State::Blocked(_))
+        self.tasks.get(task.0 as usize).is_some_and(|task| matches!(task.state, State::Blocked(_)))
     }
 
     /// Gives who waited for its outputs.
@@ -262,11 +269,13 @@ impl Plan {
                 consumers.append(&mut entry.consumers);
             }
         }
+        self.tasks.forget_ended();
         consumers
     }
 
     /// All there is to be told to workers, in order.
     pub fn orders(&mut self, now_s: f64) -> Vec<Order> {
+        self.asked_s = now_s;
         self.costs = self.pace.corrected(self.costs);
         self.scheduler.set_costs(self.costs);
         self.deepen();
@@ -288,14 +297,34 @@ impl Plan {
         }
     }
 
-    /// When to ask for orders again, though nothing should happen until then.
+    /// When to ask for orders again, though nothing should happen until then. What was held longer than that waits for a
+    /// slot, and the end of what is in it will be told.
     pub fn next_wake_s(&self) -> Option<f64> {
-        self.scheduler.next_release_s()
+        self.scheduler.next_release_s().filter(|at_s| *at_s > self.asked_s)
     }
 
     /// What would be lost to all caches with this worker.
     pub fn last_copy_bytes(&self, worker: WorkerId) -> u64 {
         self.scheduler.last_copy_bytes(worker)
+    }
+
+    /// Whether it runs nothing and is to run nothing.
+    pub fn is_idle(&self, worker: WorkerId) -> bool {
+        self.workers[worker.0 as usize].assigned.is_empty()
+    }
+
+    /// How many workers there should be, when a task takes `task_s` and all is to be done in `drain_s`, also `more`
+    /// tasks that were not submitted yet.
+    pub fn wanted_workers(&self, more: u64, task_s: f64, drain_s: f64, slots_per_worker: u32) -> u32 {
+        let assigned = self.workers.iter().map(|worker| worker.assigned.len());
+        let backlog = Backlog {
+            tasks: more + (self.scheduler.waiting_for_slots() + assigned.clone().sum::<usize>()) as u64,
+            task_s,
+            drain_s,
+            slots_per_node: slots_per_worker,
+            busy_nodes: assigned.filter(|tasks| *tasks > 0).count() as u32,
+        };
+        backlog.nodes()
     }
 
     /// Who has the item.

@@ -1,5 +1,8 @@
 //! Tasks and workers as the plan remembers them.
 
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
+
 use policy::cache::{ItemId, WorkerId};
 use policy::placement::TaskId;
 
@@ -44,6 +47,60 @@ impl Task {
         self.state = State::Ended;
         self.inputs = Box::default();
         self.pinned = Vec::new();
+    }
+}
+
+/// Tasks by number. The oldest are forgotten when they have ended, so that a run without end does not grow.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    forgotten: usize,
+    there: VecDeque<Task>,
+}
+
+impl Tasks {
+    /// Tasks that ever were; the next one's number.
+    pub fn ever(&self) -> usize {
+        self.forgotten + self.there.len()
+    }
+
+    pub fn push(&mut self, task: Task) {
+        self.there.push_back(task);
+    }
+
+    /// None for one that was forgotten, or never was.
+    pub fn get(&self, number: usize) -> Option<&Task> {
+        self.there.get(number.checked_sub(self.forgotten)?)
+    }
+
+    pub fn get_mut(&mut self, number: usize) -> Option<&mut Task> {
+        self.there.get_mut(number.checked_sub(self.forgotten)?)
+    }
+
+    pub fn forget_ended(&mut self) {
+        while self.there.front().is_some_and(|task| task.state == State::Ended) {
+            self.there.pop_front();
+            self.forgotten += 1;
+        }
+    }
+
+    /// Tasks that are remembered.
+    #[cfg(test)]
+    pub fn remembered(&self) -> usize {
+        self.there.len()
+    }
+}
+
+impl Index<usize> for Tasks {
+    type Output = Task;
+
+    fn index(&self, number: usize) -> &Task {
+        &self.there[number - self.forgotten]
+    }
+}
+
+impl IndexMut<usize> for Tasks {
+    fn index_mut(&mut self, number: usize) -> &mut Task {
+        &mut self.there[number - self.forgotten]
     }
 }
 

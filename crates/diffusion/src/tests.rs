@@ -312,6 +312,70 @@ fn tasks_behind_one_that_fails_are_abandoned_with_it() {
 }
 
 #[test]
+fn a_task_behind_two_outputs_is_abandoned_once_and_the_other_output_may_still_come() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let worker = plan.join(0.0, 2, 100, &[]);
+    let links = [plan.item("a"), plan.item("b"), plan.item("c")];
+    let fails = plan.submit(0.0, &[], &links[..2], true);
+    let ends = plan.submit(0.0, &[], &links[2..], true);
+    let reader = plan.submit(0.0, &links, &[], true);
+    assert_eq!(run_orders(&plan.orders(0.0)).len(), 2);
+    assert!(plan.ended(worker, fails, 1, None));
+    assert_eq!(plan.abandon(fails), [reader]);
+    assert!(plan.ended(worker, ends, 1, None));
+    plan.done(0.0, ends);
+    assert!(plan.orders(0.0).is_empty());
+}
+
+#[test]
+fn tasks_that_ended_are_forgotten() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let worker = plan.join(0.0, 1, 100, &[]);
+    for _ in 0..1000 {
+        let task = plan.submit(0.0, &[], &[], true);
+        assert_eq!(run_orders(&plan.orders(0.0)), [(worker, task)]);
+        assert!(plan.ended(worker, task, 1, None));
+        plan.done(0.0, task);
+        // What is still said of it is ignored.
+        assert!(!plan.ended(worker, task, 1, None));
+        plan.returned(0.0, worker, task, 1);
+    }
+    assert_eq!(plan.tasks.remembered(), 0);
+}
+
+#[test]
+fn what_waits_for_a_slot_wakes_nobody() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let worker = plan.join(0.0, 1, 100, &[]);
+    let mut now_s = 0.0;
+    let tasks: Vec<TaskId> = (0..1000).map(|_| plan.submit(now_s, &[], &[], true)).collect();
+    for task in tasks {
+        now_s += 0.001;
+        let _ = plan.orders(now_s);
+        assert!(plan.next_wake_s().is_none_or(|at_s| at_s > now_s), "at {now_s}: {:?}", plan.next_wake_s());
+        assert!(plan.ended(worker, task, 1, None));
+        plan.done(now_s, task);
+    }
+}
+
+#[test]
+fn as_many_workers_are_wanted_as_what_is_left_needs() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    assert_eq!(plan.wanted_workers(0, 1.0, 5.0, 2), 0);
+    let tasks: Vec<TaskId> = (0..20).map(|_| plan.submit(0.0, &[], &[], true)).collect();
+    assert_eq!(plan.wanted_workers(0, 1.0, 5.0, 2), 2);
+    assert_eq!(plan.wanted_workers(0, 100.0, 5.0, 2), 10);
+    let worker = plan.join(0.0, 100, 100, &[]);
+    assert_eq!(run_orders(&plan.orders(0.0)).len(), 20);
+    assert!(!plan.is_idle(worker) && plan.wanted_workers(0, 1.0, 5.0, 100) == 1);
+    for task in tasks {
+        assert!(plan.ended(worker, task, 1, None));
+        plan.done(0.0, task);
+    }
+    assert!(plan.is_idle(worker) && plan.wanted_workers(0, 1.0, 5.0, 100) == 0);
+}
+
+#[test]
 fn a_transfer_waits_until_the_peer_has_the_bytes() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let item = plan.item("in");

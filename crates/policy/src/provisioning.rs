@@ -231,9 +231,44 @@ impl Provisioner {
     }
 }
 
+/// What is left to do, for who only asks how many nodes there should be and sees to their coming himself, as Dask's
+/// `Adaptive` does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Backlog {
+    /// Tasks that run, or that a slot would help.
+    pub tasks: u64,
+    /// What one takes, input and all.
+    pub task_s: f64,
+    /// All is to be done within this time.
+    pub drain_s: f64,
+    pub slots_per_node: u32,
+    /// Nodes that run tasks.
+    pub busy_nodes: u32,
+}
+
+impl Backlog {
+    /// As many as work it off in time, one slot a task at most; none that is busy is too many.
+    pub fn nodes(&self) -> u32 {
+        let slots = (self.tasks as f64 * self.task_s / self.drain_s.max(f64::MIN_POSITIVE)).min(self.tasks as f64);
+        let nodes = (slots / f64::from(self.slots_per_node.max(1))).ceil() as u32;
+        nodes.max(self.busy_nodes).max(u32::from(self.tasks > 0))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_backlog_wants_the_nodes_that_drain_it_in_time_and_no_more_than_it_has_tasks() {
+        let backlog = Backlog { tasks: 1000, task_s: 0.1, drain_s: 5.0, slots_per_node: 2, busy_nodes: 0 };
+        assert_eq!(backlog.nodes(), 10);
+        assert_eq!(Backlog { tasks: 7, task_s: 100.0, ..backlog }.nodes(), 4);
+        assert_eq!(Backlog { tasks: 1, task_s: 0.0, ..backlog }.nodes(), 1);
+        assert_eq!(Backlog { tasks: 3, busy_nodes: 3, ..backlog }.nodes(), 3);
+        assert_eq!(Backlog { tasks: 0, ..backlog }.nodes(), 0);
+        assert_eq!(Backlog { drain_s: 0.0, ..backlog }.nodes(), 500);
+    }
 
     fn provisioner(growth: Growth, demand: Demand) -> Provisioner {
         Provisioner::new(Settings {

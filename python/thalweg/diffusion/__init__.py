@@ -15,6 +15,7 @@ from thalweg.diffusion.diffusion import Diffusion, RunLost
 from thalweg.diffusion.failure import InputFailed, TaskTimeout, WorkerLost, WorkerTraceback
 from thalweg.diffusion.journal import RunFolderBusy
 from thalweg.diffusion.outputs import OutputMissing
+from thalweg.diffusion.patience import StoreGone
 from thalweg.diffusion.results import Results, TaskResult
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "Results",
     "RunFolderBusy",
     "RunLost",
+    "StoreGone",
     "TaskResult",
     "TaskTimeout",
     "WorkerLost",

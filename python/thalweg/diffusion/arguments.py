@@ -34,6 +34,8 @@ class File:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "url", absolute(self.url))
+        if self.start < 0 or (self.end is not None and self.end < self.start):
+            raise ValueError(f"{self.url}: there are no bytes {self.start} to {self.end}")
 
     @property
     def item(self) -> Item:

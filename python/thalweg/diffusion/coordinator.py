@@ -52,6 +52,8 @@ _LINK_BYTES_PER_S = 1e9
 _PEER_BYTES_PER_S = 2e8
 _LOCAL_BYTES_PER_S = 2e9
 _GUESS_BYTES = 16 << 20
+# Weight of the newest in the mean of what tasks take.
+_WEIGHT = 1 / 16
 
 
 class _Entry:
@@ -72,7 +74,7 @@ class _Entry:
 class _Worker:
     """`functions` are those it knows."""
 
-    __slots__ = ("name", "number", "address", "functions", "orders")
+    __slots__ = ("name", "number", "address", "functions", "orders", "publishing")
 
     def __init__(self, name: str, number: int, address: str) -> None:
         self.name = name
@@ -80,6 +82,8 @@ class _Worker:
         self.address = address
         self.functions: set[int] = set()
         self.orders: list[Order] = []
+        # Tasks whose outputs it is writing to where they belong.
+        self.publishing = 0
 
 
 class Coordinator:
@@ -111,6 +115,9 @@ class Coordinator:
         self._news: list[News] = []
         # The clock of the worker that speaks, before ours.
         self._ahead_s = 0.0
+        # What a task has its slot for, as soon as one has ended.
+        self._task_s: float | None = None
+        self._slots = options.slots or 1
 
     # From the client.
 
@@ -142,19 +149,23 @@ class Coordinator:
             if worker is not None:
                 self._hear(now_s, worker, report)
 
-    def gone(self, now_s: float, name: str, why: str = "") -> None:
-        """The worker is no more; what it had under way is for others."""
+    def gone(self, now_s: float, name: str, why: str = "", is_orderly: bool = False) -> None:
+        """The worker is no more; what it had under way is for others. `is_orderly` when no task can have been the
+        cause."""
         worker = self._workers.pop(name, None)
         if worker is None:
             return
         del self._numbered[worker.number]
         self._addresses.pop(worker.address, None)
         self._event("left", t=now_s, worker=name, why=why)
-        for number in self._plan.leave(now_s, worker.number):
-            self._died(now_s, number)
-        for number, entry in list(self._entries.items()):
-            if entry.publisher == worker.number:
-                entry.publisher = None
+        lost = self._plan.leave(now_s, worker.number)
+        if worker.publishing:
+            lost += [number for number, entry in self._entries.items() if entry.publisher == worker.number]
+        for number in lost:
+            self._entries[number].publisher = None
+            if is_orderly:
+                self._plan.again(now_s, number)
+            else:
                 self._died(now_s, number)
 
     # What follows.
@@ -185,6 +196,17 @@ class Coordinator:
         worker = self._workers.get(name)
         return 0 if worker is None else self._plan.last_copy_bytes(worker.number)
 
+    def is_idle(self, name: str) -> bool:
+        """Whether the worker can go without taking a task with it."""
+        worker = self._workers.get(name)
+        return worker is None or (worker.publishing == 0 and self._plan.is_idle(worker.number))
+
+    def wanted_workers(self, drain_s: float, guess_s: float) -> int:
+        """How many there should be, for all to be done within `drain_s`. A task takes `guess_s` until one has ended."""
+        early = sum(len(tasks.tasks) for tasks in self._early)
+        task_s = guess_s if self._task_s is None else self._task_s
+        return self._plan.wanted_workers(early, task_s, drain_s, self._slots)
+
     def busy(self) -> bool:
         return bool(self._entries or self._early)
 
@@ -209,6 +231,7 @@ class Coordinator:
         worker = _Worker(name, number, hello.address)
         self._workers[name] = self._numbered[number] = worker
         self._addresses[hello.address] = number
+        self._slots = hello.slots
         if len(self._workers) >= self._expected:
             self._expected = 0
         self._event("joined", t=now_s, worker=name, slots=hello.slots)
@@ -253,9 +276,12 @@ class Coordinator:
             self._failed(now_s, worker, report, report.failure)
             return
         self._event("done", inputs=report.inputs, **self._spent(now_s, worker, report))
+        before_s = report.slot_s if self._task_s is None else self._task_s
+        self._task_s = before_s + (report.slot_s - before_s) * _WEIGHT
         entry.result = report.result
         if entry.task.outputs:
             entry.publisher = worker.number
+            worker.publishing += 1
             worker.orders.append(Publish(report.task, report.attempt))
         else:
             self._done(now_s, report.task)
@@ -318,12 +344,14 @@ class Coordinator:
             else:
                 self._digests.pop(key, None)
             self._plan.wrote(now_s, worker.number, self._item(key), count, is_adopted)
+        worker.publishing -= 1
         self._done(now_s, report.task)
 
     def _unpublished(self, now_s: float, worker: _Worker, report: Unpublished) -> None:
         entry = self._entries.get(report.task)
         if entry is not None and entry.publisher == worker.number and entry.attempts == report.attempt:
             entry.publisher = None
+            worker.publishing -= 1
             self._try_again(now_s, report.task, report.failure, self._is_final(entry, report.failure))
 
     def _done(self, now_s: float, number: int) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 from typing import Any
 
-from distributed import Client, Future, wait
+from distributed import Client, Future, KilledWorker, wait
 
 from thalweg.diffusion.backend import Listener, Mourner
 from thalweg.diffusion.dask_scheduler import DiffusionPlugin
@@ -25,12 +26,15 @@ class OnDask:
     """`cluster` is a Dask client or cluster, or a scheduler's address."""
 
     def __init__(self, cluster: Any, options: Options, listener: Listener, mourner: Mourner) -> None:
+        if not isinstance(cluster, (str, Client)) and not hasattr(cluster, "scheduler_address"):
+            raise TypeError(f"a Dask client, a cluster or a scheduler's address is needed, not {cluster!r}")
         self._own = not isinstance(cluster, Client)
         self._client = Client(cluster) if self._own else cluster
         self._options = options
         self._listener, self._mourner = listener, mourner
         self._name = channel(options.run)
         self._agents: dict[str, list[Future[None]]] = {}
+        self._numbers = itertools.count()
         self._is_closed = False
         # Dask calls handlers of its streams by name.
         self._client._stream_handlers[self._name] = self._hear
@@ -90,16 +94,28 @@ class OnDask:
     def _man(self, address: str, threads: int) -> None:
         """One agent for each slot, each a Dask task that stays."""
         slots = self._options.slots or threads
-        self._agents[address] = [
-            self._client.submit(
-                agent,
-                self._options,
-                slots,
-                key=f"{self._name}-{address}-{number}",
-                workers=[address],
-                allow_other_workers=False,
-                pure=False,
-                retries=0,
-            )
-            for number in range(min(slots, threads))
-        ]
+        self._agents[address] = [self._agent(address, slots) for _ in range(min(slots, threads))]
+
+    def _agent(self, address: str, slots: int) -> Future[None]:
+        future = self._client.submit(
+            agent,
+            self._options,
+            slots,
+            key=f"{self._name}-{address}-{next(self._numbers)}",
+            workers=[address],
+            allow_other_workers=False,
+            pure=False,
+            retries=0,
+        )
+        future.add_done_callback(self._agent_ended)
+        return future
+
+    def _agent_ended(self, future: Future[None]) -> None:
+        """One that failed leaves its slot to nobody, and is mostly not the only one: no room, or a folder that cannot be
+        written. The run would wait for ever."""
+        if self._is_closed or future.status != "error":
+            return
+        error = future.exception()
+        if not isinstance(error, KilledWorker):
+            address = next((address for address, futures in self._agents.items() if future in futures), "a worker")
+            self._mourner(RuntimeError(f"{address} cannot run tasks: {type(error).__name__}: {error}"))

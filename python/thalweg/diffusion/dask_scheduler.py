@@ -13,10 +13,12 @@ from functools import partial
 from typing import Any
 
 from distributed import Scheduler
+from distributed.core import Status
 from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import WorkerState
 
 from thalweg.diffusion.coordinator import Coordinator
+from thalweg.diffusion.dask_demand import Demand
 from thalweg.diffusion.dask_worker import channel
 from thalweg.diffusion.messages import News
 from thalweg.diffusion.options import Options
@@ -24,6 +26,9 @@ from thalweg.diffusion.options import Options
 # Orders and news go out at most so often: a message costs Dask's event loop more than what is in it.
 _TICK_S = 0.004
 _NEWS_TICK_S = 0.02
+
+# How the names of Dask's reasons begin when it closes a worker that nothing has happened to.
+_ORDERLY = ("retire-workers", "worker-close-gracefully")
 
 _log = logging.getLogger("thalweg.diffusion")
 
@@ -56,7 +61,10 @@ class DiffusionPlugin(SchedulerPlugin):
         self._alarm: Any = None
         # Workers that know this run's messages.
         self._heard: set[str] = set()
+        # Those that Dask is closing. It may think better of it.
+        self._leaving: set[str] = set()
         scheduler.stream_handlers[self.name] = self._hear
+        Demand.of(scheduler).join(self.wanted_workers)
         for address, state in scheduler.workers.items():
             self._welcome(address, state.nthreads)
 
@@ -67,7 +75,9 @@ class DiffusionPlugin(SchedulerPlugin):
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **details: Any) -> None:
         self._heard.discard(worker)
-        self._coordinator.gone(self._now_s(), worker, str(details.get("stimulus_id", "")))
+        self._leaving.discard(worker)
+        why = str(details.get("stimulus_id", ""))
+        self._coordinator.gone(self._now_s(), worker, why, why.startswith(_ORDERLY))
         self._tell_client({"lost": worker})
         self._soon()
 
@@ -76,10 +86,14 @@ class DiffusionPlugin(SchedulerPlugin):
             self._end()
 
     def valid_workers_downscaling(self, scheduler: Scheduler, workers: list[WorkerState]) -> list[WorkerState]:
-        """Those whose leaving costs all caches least: whoever holds the last copies of more than the median stays."""
+        """Those without a task. Of equals Dask closes the last first: the one whose leaving costs all caches least."""
         costs = {state: self._coordinator.last_copy_bytes(state.address) for state in workers}
-        median = sorted(costs.values())[len(costs) // 2] if costs else 0
-        return sorted((state for state in workers if costs[state] <= median), key=costs.__getitem__)
+        spare = [state for state in workers if self._coordinator.is_idle(state.address)]
+        return sorted(spare, key=costs.__getitem__, reverse=True)
+
+    def wanted_workers(self, drain_s: float, guess_s: float) -> int:
+        self._let_leave()
+        return self._coordinator.wanted_workers(drain_s, guess_s)
 
     def _end(self) -> None:
         """Workers end their agents; what they still say is not heard."""
@@ -91,6 +105,7 @@ class DiffusionPlugin(SchedulerPlugin):
         for address in self._heard:
             self._tell_worker(address, None)
         self._scheduler.plugins.pop(self.name, None)
+        Demand.of(self._scheduler).leave(self.wanted_workers)
         # Agents that come only now are sent away; and Dask closes a worker's stream over a message that nobody takes.
         self._scheduler.stream_handlers[self.name] = partial(_send_away, self._scheduler, self.name)
 
@@ -131,6 +146,7 @@ class DiffusionPlugin(SchedulerPlugin):
         if self._is_ended:
             return
         self._delivered_s = self._now_s()
+        self._let_leave()
         try:
             orders, news = self._coordinator.collect(self._now_s())
         except Exception:
@@ -145,6 +161,23 @@ class DiffusionPlugin(SchedulerPlugin):
             delay_s = max(0.0, self._told_s + _NEWS_TICK_S - self._delivered_s)
             asyncio.get_running_loop().call_later(delay_s, self._deliver_news)
         self._set_alarm()
+
+    def _let_leave(self) -> None:
+        """Workers that are to close get nothing more."""
+        for address in list(self._heard):
+            if self._is_leaving(address):
+                self._heard.discard(address)
+                self._leaving.add(address)
+                self._coordinator.gone(self._now_s(), address, "retired", True)
+                self._tell_worker(address, None)
+                self._tell_client({"lost": address})
+        for address in [address for address in self._leaving if not self._is_leaving(address)]:
+            self._leaving.discard(address)
+            self._welcome(address, self._scheduler.workers[address].nthreads)
+
+    def _is_leaving(self, address: str) -> bool:
+        state = self._scheduler.workers.get(address)
+        return state is not None and state.status not in (Status.running, Status.paused)
 
     def _deliver_news(self) -> None:
         self._is_news_due = False

@@ -14,6 +14,7 @@ import weakref
 from typing import Any
 
 from distributed import Worker, get_worker
+from distributed.core import Status
 
 from thalweg.diffusion.berth import Berth
 from thalweg.diffusion.execution import ProcessSlot, ThreadSlot
@@ -34,6 +35,14 @@ def _unheard(**_: Any) -> None:
 
 # Messages cost the scheduler more than what is in them: what can wait does so for others, this long.
 _GATHER_S = 0.05
+# How often an agent that has nothing to do looks whether its worker is to close.
+_LOOK_S = 0.5
+
+
+def _host(address: str) -> str:
+    """Where peers find this worker. Workers that are threads of one process (`inproc`) have no address of a machine."""
+    scheme, _, rest = address.rpartition("://")
+    return "127.0.0.1" if scheme == "inproc" else rest.rsplit(":", 1)[0].strip("[]")
 
 
 class Post:
@@ -45,7 +54,7 @@ class Post:
         self._slots = slots
         base = options.cache_folder or os.path.join(os.path.dirname(worker.local_directory), "thalweg-cache")
         self._berth = Berth(base)
-        host = worker.address.split("://")[-1].rsplit(":", 1)[0].strip("[]")
+        host = _host(worker.address)
         shelf = Shelf(
             self._berth.folder,
             options.cache_bytes,
@@ -53,6 +62,7 @@ class Post:
             serve=host,
             peer_bytes_per_s=options.peer_bytes_per_s,
             storage_options=options.storage_options,
+            silence_s=options.store_silence_s,
         )
         self.station = Station(shelf, options, self._send, os.path.join(self._berth.folder, "scratch"))
         self._agents = 0
@@ -136,8 +146,10 @@ def agent(options: Options, slots: int) -> None:
     functions = post.station.functions
     slot = ThreadSlot(functions) if options.timeout_s is None else ProcessSlot(functions, options.timeout_s)
     try:
-        while (job := post.station.take()) is not None:
-            post.station.finish(job, slot.run(job.calling()))
+        while not post.station.is_closed and worker.status == Status.running:
+            job = post.station.take(_LOOK_S)
+            if job is not None:
+                post.station.finish(job, slot.run(job.calling()))
     finally:
         slot.close()
         _leave(worker, options, post)

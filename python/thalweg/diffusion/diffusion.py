@@ -19,7 +19,7 @@ from thalweg.diffusion.failure import Failure
 from thalweg.diffusion.journal import Journal
 from thalweg.diffusion.local import Local
 from thalweg.diffusion.messages import Event, Failed, News, Result, Task, Tasks
-from thalweg.diffusion.options import Options
+from thalweg.diffusion.options import Options, at_least, positive
 from thalweg.diffusion.record import Record
 from thalweg.diffusion.results import Results, TaskResult
 
@@ -77,6 +77,8 @@ class Diffusion:
         What each worker keeps of inputs at most, as in `20 GB`.
     policy:
         `thalweg`, or one of the source's: `fa`, `mch`, `mcu`, `gcc`.
+    eviction:
+        What leaves a full cache: `lru`, `lfu`, `fifo`, `random` (drawn from `seed`) or `size-aware`.
     workers:
         Processes, without a cluster; as many as there are cores by default.
     slots:
@@ -93,6 +95,9 @@ class Diffusion:
         What the store gives to all together, if that is known: no more readers than it bears.
     storage_options:
         fsspec's, for all URLs.
+    store_patience_s:
+        How long a store that fails is asked again before tasks fail with `StoreGone`. One that says nothing for half of
+        that has failed.
     cache_folder:
         Where the caches are, on each machine.
     progress:
@@ -117,21 +122,26 @@ class Diffusion:
         peer_mb_s: float | None = None,
         store_mb_s: float | None = None,
         storage_options: dict[str, Any] | None = None,
+        store_patience_s: float = 60.0,
         cache_folder: str | os.PathLike[str] | None = None,
         progress: bool = False,
         page: bool | int = False,
     ) -> None:
+        at_least("workers", workers, 1)
+        positive("store_patience_s", store_patience_s)
         self._options = Options(
             cache_bytes=parse_bytes(cache),
             policy=policy,
             eviction=eviction,
-            slots=slots,
-            timeout_s=timeout_s,
-            retries=retries,
+            slots=at_least("slots", slots, 1),
+            timeout_s=positive("timeout_s", timeout_s),
+            retries=at_least("retries", retries, 0) or 0,
             seed=seed,
-            peer_bytes_per_s=None if peer_mb_s is None else int(peer_mb_s * _MB),
-            store_bytes_per_s=None if store_mb_s is None else store_mb_s * _MB,
+            peer_bytes_per_s=None if positive("peer_mb_s", peer_mb_s) is None else max(1, int(peer_mb_s * _MB)),
+            store_bytes_per_s=None if positive("store_mb_s", store_mb_s) is None else store_mb_s * _MB,
             storage_options=dict(storage_options or {}),
+            store_patience_s=store_patience_s,
+            store_silence_s=store_patience_s / 2,
             cache_folder=None if cache_folder is None else os.path.abspath(cache_folder),
         )
         self._turn = threading.Condition()

@@ -88,13 +88,6 @@ class Events:
         """A peer or the store did not give an item."""
         self._add(kind="fetch_failed", t=t, worker=worker, item=item_key, source=source, error=error)
 
-    def evicted(self, t: float, worker: str, count: int, bytes: int) -> None:
-        self._add(kind="evicted", t=t, worker=worker, count=count, bytes=bytes)
-
-    def prefetched(self, t: float, worker: str, source: str, bytes: int) -> None:
-        """What arrived before a task that needs it had its slot."""
-        self._add(kind="prefetched", t=t, worker=worker, source=source, bytes=bytes)
-
     def ended(self, t: float) -> None:
         self._add(kind="ended", t=t)
 

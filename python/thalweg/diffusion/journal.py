@@ -35,13 +35,10 @@ class Journal:
         except BlockingIOError:
             os.close(self._file)
             raise RunFolderBusy(f"{folder}: another process runs there") from None
-        # Where each result lies; results themselves stay on the disk.
+        # Where each result of earlier starts lies; results themselves stay on the disk. Nobody asks for those of this
+        # start: of equal calls each has a name of its own.
         self._places: dict[bytes, tuple[int, int]] = {}
-        self._end = self._read()
-        os.ftruncate(self._file, self._end)
-
-    def __len__(self) -> int:
-        return len(self._places)
+        os.ftruncate(self._file, self._read())
 
     def result(self, name: bytes) -> bytes | None:
         place = self._places.get(name)
@@ -52,12 +49,10 @@ class Journal:
         written = bytearray()
         for name, result in done:
             body = name + result
-            self._places[name] = (self._end + len(written) + _HEAD.size + _NAME_BYTES, len(result))
             written += _HEAD.pack(len(body), zlib.crc32(body)) + body
         rest = memoryview(written)
         while rest:
             rest = rest[os.write(self._file, rest) :]
-        self._end += len(written)
 
     def close(self) -> None:
         if self._file >= 0:

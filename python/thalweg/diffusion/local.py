@@ -35,7 +35,11 @@ class Local:
         self._began = time.monotonic()
         self._berth = Berth(options.cache_folder or default_base())
         shelf = Shelf(
-            self._berth.folder, options.cache_bytes, token=options.token, storage_options=options.storage_options
+            self._berth.folder,
+            options.cache_bytes,
+            token=options.token,
+            storage_options=options.storage_options,
+            silence_s=options.store_silence_s,
         )
         self._station = Station(shelf, options, self._hear, os.path.join(self._berth.folder, "scratch"))
         count = workers or os.cpu_count() or 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,22 @@ class Options:
     cache_folder: str | None = None
     # How long a store that fails is asked again before a task fails with it.
     store_patience_s: float = 60.0
+    # A call to a store of which nothing is heard for so long has failed.
+    store_silence_s: float = 30.0
     run: str = field(default_factory=lambda: secrets.token_hex(8))
     # Peers serve whoever has it.
     token: str = field(default_factory=lambda: secrets.token_hex(16))
+
+
+def at_least(name: str, value: int | None, least: int) -> int | None:
+    """The value of a parameter that counts something; `ValueError` for too few."""
+    if value is not None and value < least:
+        raise ValueError(f"{name} must be {least} or more, not {value}")
+    return value
+
+
+def positive(name: str, value: float | None) -> float | None:
+    """The value of a parameter that is a time or a rate; `ValueError` for none, less, and what is no number."""
+    if value is not None and not 0 < value < math.inf:
+        raise ValueError(f"{name} must be more than 0, not {value}; leave it out for no limit")
+    return value

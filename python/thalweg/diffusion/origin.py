@@ -16,6 +16,7 @@ from fsspec.spec import AbstractFileSystem
 
 from thalweg.diffusion.draft import Digest, Draft
 from thalweg.diffusion.item import Item
+from thalweg.diffusion.silence import unless_silent
 
 # A range is asked for in pieces of so many bytes, one of which is in memory.
 _PIECE_BYTES = 8 << 20
@@ -49,11 +50,14 @@ class StoreOffer(NamedTuple):
     item: Item
     bytes: int | None
     version: str | None
+    silence_s: float | None
 
     def fill(self, draft: Draft) -> Digest:
         """Never with less than the item; returns its digest."""
         if self.item.whole:
-            self.fs.get_file(self.path, draft.path)
+            unless_silent(
+                lambda: self.fs.get_file(self.path, draft.path), self.silence_s, self.item.url, lambda: _seen(draft.path)
+            )
         else:
             self._fill_range(draft)
         came = draft.size()
@@ -64,33 +68,48 @@ class StoreOffer(NamedTuple):
     def _fill_range(self, draft: Draft) -> None:
         item = self.item
         if self.bytes is None:
-            draft.write(self.fs.cat_file(self.path, start=item.start, end=item.end))
+            draft.write(self._piece(item.start, item.end))
             return
         end = item.start + self.bytes
         for start in range(item.start, end, _PIECE_BYTES):
-            draft.write(self.fs.cat_file(self.path, start=start, end=min(start + _PIECE_BYTES, end)))
+            draft.write(self._piece(start, min(start + _PIECE_BYTES, end)))
+
+    def _piece(self, start: int, end: int | None) -> bytes:
+        def read() -> bytes:
+            return bytes(self.fs.cat_file(self.path, start=start, end=end))
+
+        return unless_silent(read, self.silence_s, self.item.url)
 
 
 class Origin:
-    """The store, by URL. `storage_options` are fsspec's."""
+    """The store, by URL. `storage_options` are fsspec's; a call of which nothing is heard for `silence_s` fails."""
 
-    def __init__(self, storage_options: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, storage_options: Mapping[str, Any] | None = None, silence_s: float | None = None) -> None:
         self.storage_options = dict(storage_options or {})
+        self._silence_s = silence_s
 
     def look(self, url: str) -> Sight:
         fs, path = self._find(url)
-        return _sight(fs.info(path), url)
+        return _sight(unless_silent(lambda: fs.info(path), self._silence_s, url), url)
 
     def offer(self, item: Item) -> StoreOffer:
         fs, path = self._find(item.url)
-        sight = _sight(fs.info(path), item.url)
-        return StoreOffer(fs, path, item, _span(item, sight.bytes), sight.version)
+        sight = _sight(unless_silent(lambda: fs.info(path), self._silence_s, item.url), item.url)
+        return StoreOffer(fs, path, item, _span(item, sight.bytes), sight.version, self._silence_s)
 
     def _find(self, url: str) -> tuple[AbstractFileSystem, str]:
         fs, path = fsspec.core.url_to_fs(url, **self.storage_options)
         # What was listed may have changed since.
         fs.invalidate_cache(fs._parent(path))
         return fs, path
+
+
+def _seen(path: str) -> int:
+    """How much of a file is there, when it grows as it comes."""
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return -1
 
 
 def _span(item: Item, file_bytes: int | None) -> int | None:

@@ -14,9 +14,14 @@ from typing import Any
 import fsspec
 
 from thalweg.diffusion.arguments import base_name
+from thalweg.diffusion.silence import unless_silent
 
 # Stores that show a file when its last byte is there, and cannot rename or do it by copying.
 _WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "thalweg", "memory"}
+
+
+# A store that takes less than this a second is taken to be silent.
+_SLOWEST_BYTES_PER_S = 1e6
 
 
 class OutputMissing(FileNotFoundError):
@@ -44,9 +49,16 @@ class Outputs:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def put(path: str, url: str, draft_mark: str, storage_options: dict[str, Any]) -> None:
-    """Puts a file in its place; `draft_mark` tells drafts of different attempts apart."""
+def put(path: str, url: str, draft_mark: str, storage_options: dict[str, Any], silence_s: float | None = None) -> None:
+    """Puts a file in its place; `draft_mark` tells drafts of different attempts apart. Beyond what its size takes, the
+    store may be silent for `silence_s`."""
     fs, place = fsspec.core.url_to_fs(url, **storage_options)
+    if silence_s is not None:
+        silence_s += os.path.getsize(path) / _SLOWEST_BYTES_PER_S
+    unless_silent(lambda: _put(path, fs, place, draft_mark), silence_s, url)
+
+
+def _put(path: str, fs: Any, place: str, draft_mark: str) -> None:
     parent = fs._parent(place)
     if parent:
         fs.makedirs(parent, exist_ok=True)

@@ -48,7 +48,7 @@ class Picture:
         self.errors: dict[str, int] = {}
         self.failures: list[Record] = []
         self.fetch_failures: list[Record] = []
-        self.fetches_failed = self.evicted = 0
+        self.fetches_failed = 0
         self._rows: dict[str, None] = {}
         self._slowest: list[Slow] = []
         self._offset_s = 0.0
@@ -156,16 +156,10 @@ class Picture:
             self.inputs[source] += 1
             self.timeline.spread(source, begin, end, count)
 
-    def _take_prefetched(self, record: Record, t: float) -> None:
-        self._take_input(record["source"], int(record["bytes"]), t, t)
-
     def _take_fetch_failed(self, record: Record, t: float) -> None:
         self.fetches_failed += 1
         if len(self.fetch_failures) < _FETCH_FAILURES:
             self.fetch_failures.append({**record, "t": t})
-
-    def _take_evicted(self, record: Record, _: float) -> None:
-        self.evicted += int(record["count"])
 
     def _take_ended(self, _: Any, __: float) -> None:
         self.ended = True

@@ -86,6 +86,8 @@ class Shelf:
         What all peers together take from here at most.
     storage_options:
         fsspec's, for the store.
+    silence_s:
+        A call to the store fails when nothing is heard of it for so long; as long as fsspec's own patience by default.
     """
 
     def __init__(
@@ -97,13 +99,14 @@ class Shelf:
         serve: str | None = None,
         peer_bytes_per_s: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
+        silence_s: float | None = None,
     ) -> None:
         self.folder = os.path.abspath(folder)
         self._drafts = os.path.join(self.folder, "drafts")
         self._fetches = Locks(os.path.join(self.folder, "fetches.lock"))
         self._pin_locks = Locks(os.path.join(self.folder, "pins.lock"))
         self._run = _run_of(token)
-        self._origin = Origin(storage_options)
+        self._origin = Origin(storage_options, silence_s)
         os.makedirs(self.folder, exist_ok=True)
         sweep(self._drafts)
         self._holdings = Holdings(self.folder, parse_bytes(limit), self._run, self._pin_locks, self._fetches)

@@ -44,6 +44,7 @@ from thalweg.diffusion.messages import (
 )
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.outputs import Outputs
+from thalweg.diffusion.patience import Patience
 from thalweg.diffusion.shelf import Arrival, PeerFailed, Shelf
 
 _log = logging.getLogger("thalweg.diffusion")
@@ -53,11 +54,6 @@ _TRANSFERS = 16
 _CHORES = 4
 # How often the shelf is asked what it lost by itself.
 _LOSSES_EVERY_S = 0.5
-# Between two questions to a store that fails.
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 5.0
-# What no patience helps against.
-_HOPELESS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, ValueError, ImportError)
 
 
 class _Shared:
@@ -102,6 +98,7 @@ class Station:
         self._shelf = shelf
         self._options = options
         self._send = send
+        self._patience = Patience(options.store_patience_s)
         os.makedirs(scratch, exist_ok=True)
         self._folder = tempfile.mkdtemp(prefix="tasks-", dir=scratch)
         self._turn = threading.Condition()
@@ -277,18 +274,9 @@ class Station:
     def _bring(self, item: Item, order: Fetch, is_kept: bool) -> Arrival:
         if order.peer:
             return self._shelf.bring(item, order.peer, keep=is_kept, digest=order.digest, pin=is_kept)
-        pause_s = _FIRST_PAUSE_S
-        deadline = time.monotonic() + self._options.store_patience_s
-        while True:
-            try:
-                return self._shelf.bring(item, "store", keep=is_kept, pin=is_kept)
-            except _HOPELESS:
-                raise
-            except OSError:
-                if self._is_closed or time.monotonic() + pause_s > deadline:
-                    raise
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        return self._patience.keep_trying(
+            item.url, lambda: self._shelf.bring(item, "store", keep=is_kept, pin=is_kept), lambda: self._is_closed
+        )
 
     def _awaiting(self, order: Fetch) -> list[Job]:
         """Takes those out that wait for it."""
@@ -386,7 +374,12 @@ class Station:
     def _put(self, url: str, path: str, order: Publish) -> tuple[str, int, bytes, bool]:
         count = os.path.getsize(path)
         mark = f"{self._options.run}-{order.task}-{order.attempt}"
-        self._patiently(lambda: outputs.put(path, url, mark, self._options.storage_options))
+        options = self._options
+        self._patience.keep_trying(
+            url,
+            lambda: outputs.put(path, url, mark, options.storage_options, options.store_silence_s),
+            lambda: self._is_closed,
+        )
         if count > self._options.cache_bytes:
             return url, count, b"", False
         item = Item(url)
@@ -397,20 +390,6 @@ class Station:
         with self._turn:
             self._here.add(item.key)
         return url, count, held.digest, True
-
-    def _patiently(self, act: Callable[[], None]) -> None:
-        pause_s = _FIRST_PAUSE_S
-        deadline = time.monotonic() + self._options.store_patience_s
-        while True:
-            try:
-                return act()
-            except _HOPELESS:
-                raise
-            except OSError:
-                if self._is_closed or time.monotonic() + pause_s > deadline:
-                    raise
-            time.sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _drop(self, order: Drop) -> None:
         with self._turn:

@@ -1,0 +1,133 @@
+"""Runs whose store is gone for a while, or for good. SPDX-License-Identifier: Apache-2.0"""
+
+import threading
+import time
+
+import pytest
+from diffusion_tasks import content, fail, write
+from distributed import LocalCluster
+from far_store import FarStore
+
+from thalweg.diffusion import Diffusion, File, Output, StoreGone
+from thalweg.diffusion.patience import Patience, is_hopeless
+from thalweg.diffusion.silence import StoreSilent, unless_silent
+
+
+@pytest.fixture
+def store():
+    store = FarStore()
+    for number in range(60):
+        store.files[f"/{number}"] = bytes([number]) * 1000
+    yield store
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    # In this process, which knows the file system.
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
+        yield cluster
+
+
+@pytest.fixture(params=["local", "dask"])
+def begin(request, tmp_path):
+    def begin(**options):
+        options["cache_folder"] = tmp_path / "cache"
+        if request.param == "local":
+            return Diffusion(workers=2, **options)
+        return Diffusion(request.getfixturevalue("cluster"), **options)
+
+    return begin
+
+
+def read_in_order(run, store, numbers):
+    return [result.value for result in run.map(content, [File(store.url(number)) for number in numbers], ordered=True)]
+
+
+@pytest.mark.parametrize("way", ["refusing", "silent"])
+def test_a_run_goes_on_when_its_store_comes_back(begin, store, way):
+    with begin(store_patience_s=6.0) as run:
+        assert read_in_order(run, store, range(10)) == [bytes([number]) * 1000 for number in range(10)]
+        getattr(store, way)()
+        threading.Timer(1.5, store.there).start()
+        results = list(run.map(content, [File(store.url(number)) for number in range(60)]))
+    assert sorted(result.index for result in results) == list(range(60))
+    assert all(result.value == bytes([result.index]) * 1000 and result.attempts >= 1 for result in results)
+
+
+@pytest.mark.parametrize("way", ["refusing", "silent"])
+def test_tasks_fail_when_their_store_stays_gone_and_others_run(begin, store, way):
+    with begin(store_patience_s=1.0) as run:
+        assert read_in_order(run, store, range(3)) == [bytes([number]) * 1000 for number in range(3)]
+        getattr(store, way)()
+        results = list(run.map(content, [File(store.url(number)) for number in range(60)]))
+        assert sorted(result.index for result in results) == list(range(60))
+        here = {result.index for result in results if result.error is None}
+        assert here == {0, 1, 2}
+        for result in results:
+            if result.index not in here:
+                assert isinstance(result.error, StoreGone)
+                assert store.url(result.index) in str(result.error) and "run_folder" in str(result.error)
+        store.there()
+        # That nobody is there is believed for some seconds.
+        end = time.monotonic() + 30
+        while isinstance((future := run.submit(content, File(store.url(59)))).exception(), StoreGone):
+            assert time.monotonic() < end
+            time.sleep(0.2)
+        assert future.result() == bytes([59]) * 1000
+
+
+@pytest.mark.parametrize("way", ["refusing", "silent"])
+def test_outputs_reach_a_store_that_comes_back(begin, store, way):
+    with begin(store_patience_s=6.0) as run:
+        getattr(store, way)()
+        threading.Timer(1.5, store.there).start()
+        written = [run.submit(write, f"out {number}", Output(store.url(f"out-{number}"))) for number in range(8)]
+        assert [future.result() for future in written] == [5] * 8
+    assert {name: body for name, body in store.files.items() if "out" in name} == {
+        f"/out-{number}": f"out {number}".encode() for number in range(8)
+    }
+
+
+@pytest.mark.parametrize("way", ["refusing", "silent"])
+def test_outputs_for_a_store_that_stays_gone_fail_their_tasks(begin, store, way):
+    with begin(store_patience_s=1.0) as run:
+        getattr(store, way)()
+        results = list(run.map(write, [("x", Output(store.url(f"out-{number}"))) for number in range(12)]))
+        assert len(results) == 12
+        assert all(isinstance(result.error, StoreGone) and "/out-" in str(result.error) for result in results)
+    assert not any("out" in name for name in store.files)
+
+
+def test_a_question_without_an_answer_is_given_up_and_one_that_gets_on_is_not():
+    forever = threading.Event()
+    with pytest.raises(StoreSilent, match="s3://bucket/x"):
+        unless_silent(forever.wait, 0.2, "s3://bucket/x")
+    heard = iter(range(1000))
+    pause = threading.Event()
+    assert unless_silent(lambda: pause.wait(0.5) or "answer", 0.2, "s3://bucket/x", lambda: next(heard)) == "answer"
+    with pytest.raises(KeyError):
+        unless_silent(lambda: fail(1), 0.2, "s3://bucket/x")
+
+
+class ClientError(Exception):
+    """As libraries have them: no `OSError`."""
+
+    def __init__(self, status=None):
+        super().__init__("no answer")
+        self.status = status
+
+
+def test_what_may_pass_is_asked_again_and_nothing_else():
+    passing = [ClientError(), ClientError(503), ClientError(429), ConnectionResetError(), TimeoutError(), OSError("EIO")]
+    assert not any(is_hopeless(error) for error in passing)
+    assert all(is_hopeless(error) for error in [ClientError(403), FileNotFoundError(), PermissionError(), TypeError()])
+    answers = iter(passing[:3])
+
+    def ask():
+        error = next(answers, None)
+        if error is not None:
+            raise error
+        return "answer"
+
+    assert Patience(60.0).keep_trying("s3://bucket/x", ask) == "answer"

@@ -1,0 +1,50 @@
+"""A run on a Dask cluster whose messages are encrypted. SPDX-License-Identifier: Apache-2.0"""
+
+import os
+
+from diffusion_tasks import content, read_slowly
+from distributed import Client, LocalCluster
+from distributed.security import Security
+from test_diffusion import events, files  # noqa: F401
+
+from thalweg.diffusion import Diffusion, File
+from thalweg.diffusion.item import Item
+from thalweg.diffusion.peer_client import PeerFailed, Peers
+
+
+def test_a_run_goes_over_tls_and_its_peers_serve_nobody_else(tmp_path, files):  # noqa: F811
+    lengths = [len(content(path)) for path in files]
+    calls = [(File(path), at, "") for at, path in enumerate(files * 5)]
+    folder = tmp_path / "run"
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, security=Security.temporary(), dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+        Diffusion(client, policy="mcu", cache_folder=tmp_path / "cache", run_folder=folder) as run,
+    ):
+        assert client.scheduler.address.startswith("tls://")
+        assert [result.value for result in run.map(read_slowly, calls[:12], ordered=True)] == list(zip(lengths, range(12)))
+        # From now on only a peer has them.
+        for path in files:
+            os.unlink(path)
+        cluster.scale(2)
+        client.wait_for_workers(2)
+        results = list(run.map(read_slowly, calls, ordered=True))
+        assert [result.value for result in results] == list(zip(lengths * 5, range(60)))
+        token, addresses = client.run_on_scheduler(peers)
+        assert any(has(token, address, files[0]) for address in addresses)
+        assert not any(has("a token of another run", address, path) for address in addresses for path in files)
+    sources = [source for record in events(folder, "done") for source, _ in record["inputs"]]
+    assert sources.count("store") == 12 and sources.count("peer") > 0
+
+
+def peers(dask_scheduler):
+    (plugin,) = (plugin for name, plugin in dask_scheduler.plugins.items() if name.startswith("thalweg-diffusion"))
+    return plugin.options.token, list(plugin._coordinator._addresses)
+
+
+def has(token, address, path):
+    try:
+        with Peers(token).ask(address, Item(path), None, 0.0):
+            return True
+    except PeerFailed:
+        return False

@@ -1,0 +1,112 @@
+"""A store that fails is asked again, for a while: it may be gone for a moment only, with all that a run needs.
+
+How long is counted for each question, and for each store since it answered anybody at all: when a store stays gone,
+not every task of a run waits for it anew. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Callable, TypeVar
+
+Answer = TypeVar("Answer")
+
+# Between two questions.
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
+# What no patience helps against; whatever else it is, client libraries have names of their own for it.
+_HOPELESS = (
+    *(FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError),
+    *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NotImplementedError, TypeError, ValueError),
+)
+# HTTP's "not your turn" and "not so fast".
+_PASSING_STATUSES = (408, 425, 429)
+
+
+class StoreGone(ConnectionError):
+    """A store failed for longer than `store_patience_s`."""
+
+
+@dataclass
+class _Outage:
+    """Of one store: since when it answered nobody, and what it said last."""
+
+    since: float
+    asked: float
+    error: BaseException
+
+
+class Patience:
+    """Thread-safe; one for each worker."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._turn = threading.Lock()
+        self._outages: dict[str, _Outage] = {}
+
+    def keep_trying(self, url: str, act: Callable[[], Answer], is_over: Callable[[], bool] = lambda: False) -> Answer:
+        """What `act`, which speaks with the store of `url`, gives in the end. Raises `StoreGone` after `patience_s`, at
+        once what no patience helps against, and the store's own error when the run `is_over`."""
+        begun = time.monotonic()
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            self._pass_over(url)
+            try:
+                answer = act()
+            except Exception as error:
+                if is_hopeless(error):
+                    self._answered(url)
+                    raise
+                since = self._failed(url, begun, error)
+                if is_over():
+                    raise
+                if time.monotonic() + pause_s > min(begun, since) + self._patience_s:
+                    raise self._gone(url, error) from error
+            else:
+                self._answered(url)
+                return answer
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _pass_over(self, url: str) -> None:
+        """Raises when others have just found out that nobody is there."""
+        with self._turn:
+            outage = self._outages.get(_store(url))
+        if outage is None or not isinstance(outage.error, (ConnectionError, TimeoutError)):
+            return
+        if outage.asked - outage.since > self._patience_s and time.monotonic() - outage.asked < _LONGEST_PAUSE_S:
+            raise self._gone(url, outage.error) from outage.error
+
+    def _failed(self, url: str, begun: float, error: BaseException) -> float:
+        with self._turn:
+            now = time.monotonic()
+            outage = self._outages.setdefault(_store(url), _Outage(begun, now, error))
+            outage.asked, outage.error = now, error
+            return outage.since
+
+    def _answered(self, url: str) -> None:
+        if self._outages:
+            with self._turn:
+                self._outages.pop(_store(url), None)
+
+    def _gone(self, url: str, error: BaseException) -> StoreGone:
+        said = str(error) or type(error).__name__
+        return StoreGone(
+            f"{url}: {_store(url)} has failed for more than {self._patience_s:.3g} s (last: {said}). See that it is there, "
+            "then start the run again, with the same run_folder to keep what is done; or wait longer: store_patience_s"
+        )
+
+
+def is_hopeless(error: BaseException) -> bool:
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and 400 <= status < 500:
+        return status not in _PASSING_STATUSES
+    return isinstance(error, _HOPELESS)
+
+
+def _store(url: str) -> str:
+    """What fails together: of a URL all but the path; the disks of this machine are one."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}://{rest.split('/', 1)[0]}" if separator else "file://"
