@@ -5,8 +5,6 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use policy::cache::WorkerId;
-
 use crate::transfers::Wanted;
 
 #[derive(Default)]
@@ -59,11 +57,6 @@ impl Gate {
         self.under_way.is_empty()
     }
 
-    /// Nothing waits here for the worker's turn.
-    pub fn has_none_waiting(&self, worker: WorkerId) -> bool {
-        self.lines.get(worker.0 as usize).is_none_or(|line| line.waiting.is_empty())
-    }
-
     /// It ended, or will not begin.
     pub fn leave(&mut self, wanted: &Wanted) {
         let Some(line) = self.lines.get_mut(wanted.worker.0 as usize) else { return };
@@ -78,7 +71,7 @@ impl Gate {
 
 #[cfg(test)]
 mod tests {
-    use policy::cache::ItemId;
+    use policy::cache::{ItemId, WorkerId};
 
     use super::*;
 

@@ -6,7 +6,6 @@
 //! ignored, so that messages may cross.
 
 mod balance;
-mod foresight;
 mod gate;
 mod items;
 mod pace;

@@ -283,10 +283,6 @@ impl Plan {
         self.assign(now_s);
         self.balance();
         self.read_from_store(now_s);
-        while self.foresee() {
-            self.assign(now_s);
-            self.read_from_store(now_s);
-        }
         std::mem::take(&mut self.orders)
     }
 

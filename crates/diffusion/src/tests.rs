@@ -257,22 +257,6 @@ fn a_worker_knows_its_next_task_before_it_ends_the_last() {
 }
 
 #[test]
-fn a_worker_whose_tasks_all_wait_for_one_input_is_told_as_far_as_the_next() {
-    let mut plan = Plan::new(settings(Rule::Thalweg));
-    let worker = plan.join(0.0, 1, 1000, &[]);
-    let items: Vec<ItemId> = (0..3).map(|at| plan.item(&format!("in{at}"))).collect();
-    (0..30).for_each(|at| _ = plan.submit(0.0, &[items[at / 10]], &[], at == 29));
-    let told = |orders: &[Order]| orders.iter().filter(|order| matches!(order, Order::Run { .. })).count();
-    let fetched = |orders: &[Order]| orders.iter().filter(|order| matches!(order, Order::Fetch { .. })).count();
-    let orders = plan.orders(0.0);
-    assert_eq!((told(&orders), fetched(&orders)), (11, 1));
-    // The second is ordered as soon as the first has come, before any task has ended.
-    plan.arrived(1.0, worker, items[0], None, 10, true, 1.0);
-    let orders = plan.orders(1.0);
-    assert_eq!((told(&orders), fetched(&orders)), (0, 1));
-}
-
-#[test]
 fn what_waits_at_one_worker_is_recalled_for_another_that_idles() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let busy = plan.join(0.0, 1, 100, &[]);

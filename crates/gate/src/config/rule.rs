@@ -195,7 +195,8 @@ mod tests {
     fn what_rpc_calls_say_is_told_apart() {
         let facts =
             Facts { uid: Some(1), gid: Some(2), export: Some("/climate"), volume: Some("v"), ..Facts::default() };
-        let rules: [(fn(&mut Rule), bool); 8] = [
+        type Change = fn(&mut Rule);
+        let rules: [(Change, bool); 8] = [
             (|rule| rule.uids = vec![7, 1], true),
             (|rule| rule.uids = vec![2], false),
             (|rule| rule.gids = vec![2], true),

@@ -44,11 +44,6 @@ impl Batch {
         self.remaining == 0
     }
 
-    /// What is left of a worker's own run.
-    pub fn share_of(&self, worker: WorkerId) -> usize {
-        self.runs[worker.at()].len() as usize
-    }
-
     /// Workers join in the order of their numbers. One that joins late begins by taking over from others.
     pub fn join(&mut self, worker: WorkerId, slots: u32) {
         assert_eq!(worker.at(), self.runs.len(), "workers are numbered as they join");

@@ -150,11 +150,6 @@ impl Scheduler {
         }
     }
 
-    /// Tasks of a batch that are meant for this worker.
-    pub fn prepared_for(&self, worker: WorkerId) -> usize {
-        self.batch.share_of(worker)
-    }
-
     /// The caller itself gives the worker a task, out of turn; it must have a free slot.
     pub fn occupy(&mut self, worker: WorkerId) {
         self.workers.occupy(worker, &self.queue);
