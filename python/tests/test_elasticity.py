@@ -71,7 +71,10 @@ def test_workers_that_leave_under_way_cost_no_task(cluster, tmp_path, files):  #
     notes = tmp_path / "notes"
     notes.mkdir()
     cluster.scale(3)
-    with Client(cluster) as client, Diffusion(client, cache_folder=tmp_path / "cache", run_folder=tmp_path / "run") as run:
+    with (
+        Client(cluster) as client,
+        Diffusion(client, cache_folder=tmp_path / "cache", run_folder=tmp_path / "run") as run,
+    ):
         client.wait_for_workers(3)
         results = []
         for result in run.map(read_slowly, [(File(files[number % 12]), number, str(notes)) for number in range(200)]):
@@ -124,6 +127,8 @@ def target(dask_scheduler):
 
 
 def is_as_it_was(dask_scheduler):
-    return dask_scheduler.handlers["adaptive_target"] == dask_scheduler.adaptive_target == type(
-        dask_scheduler
-    ).adaptive_target.__get__(dask_scheduler)
+    return (
+        dask_scheduler.handlers["adaptive_target"]
+        == dask_scheduler.adaptive_target
+        == type(dask_scheduler).adaptive_target.__get__(dask_scheduler)
+    )

@@ -119,7 +119,14 @@ class ClientError(Exception):
 
 
 def test_what_may_pass_is_asked_again_and_nothing_else():
-    passing = [ClientError(), ClientError(503), ClientError(429), ConnectionResetError(), TimeoutError(), OSError("EIO")]
+    passing = [
+        ClientError(),
+        ClientError(503),
+        ClientError(429),
+        ConnectionResetError(),
+        TimeoutError(),
+        OSError("EIO"),
+    ]
     assert not any(is_hopeless(error) for error in passing)
     assert all(is_hopeless(error) for error in [ClientError(403), FileNotFoundError(), PermissionError(), TypeError()])
     answers = iter(passing[:3])

@@ -17,12 +17,16 @@ def test_a_run_goes_over_tls_and_its_peers_serve_nobody_else(tmp_path, files):  
     calls = [(File(path), at, "") for at, path in enumerate(files * 5)]
     folder = tmp_path / "run"
     with (
-        LocalCluster(n_workers=1, threads_per_worker=1, security=Security.temporary(), dashboard_address=":0") as cluster,
+        LocalCluster(
+            n_workers=1, threads_per_worker=1, security=Security.temporary(), dashboard_address=":0"
+        ) as cluster,
         Client(cluster) as client,
         Diffusion(client, policy="mcu", cache_folder=tmp_path / "cache", run_folder=folder) as run,
     ):
         assert client.scheduler.address.startswith("tls://")
-        assert [result.value for result in run.map(read_slowly, calls[:12], ordered=True)] == list(zip(lengths, range(12)))
+        assert [result.value for result in run.map(read_slowly, calls[:12], ordered=True)] == list(
+            zip(lengths, range(12))
+        )
         # From now on only a peer has them.
         for path in files:
             os.unlink(path)

@@ -104,13 +104,20 @@ class Plan:
     ) -> int: ...
     def leave(self, now_s: float, worker: int) -> builtins.list[int]:
         """Gives the tasks that were lost with it."""
-    def submit(
-        self, now_s: float, inputs: builtins.list[int], outputs: builtins.list[int], is_last: bool
-    ) -> int: ...
+    def submit(self, now_s: float, inputs: builtins.list[int], outputs: builtins.list[int], is_last: bool) -> int: ...
     def arrived(
-        self, now_s: float, worker: int, item: int, only_for: tuple[int, int] | None, bytes: int, is_kept: bool, seconds: float
+        self,
+        now_s: float,
+        worker: int,
+        item: int,
+        only_for: tuple[int, int] | None,
+        bytes: int,
+        is_kept: bool,
+        seconds: float,
     ) -> None: ...
-    def missed(self, now_s: float, worker: int, item: int, only_for: tuple[int, int] | None, peer: int | None) -> None: ...
+    def missed(
+        self, now_s: float, worker: int, item: int, only_for: tuple[int, int] | None, peer: int | None
+    ) -> None: ...
     def lost(self, now_s: float, worker: int, item: int) -> None: ...
     def missing(self, now_s: float, worker: int, task: int, item: int) -> None: ...
     def returned(self, now_s: float, worker: int, task: int, attempt: int) -> None: ...
@@ -122,9 +129,7 @@ class Plan:
     def done(self, now_s: float, task: int) -> None: ...
     def abandon(self, task: int) -> builtins.list[int]:
         """Gives the tasks that wait for its outputs in vain."""
-    def orders(
-        self, now_s: float
-    ) -> builtins.list[builtins.tuple[str, int, int, int | None, builtins.list[int]]]:
+    def orders(self, now_s: float) -> builtins.list[builtins.tuple[str, int, int, int | None, builtins.list[int]]]:
         """In order: ("run", worker, task, attempt, items that are coming), ("fetch", worker, item, peer or None, [task
         and attempt it is for alone]), ("evict", worker, 0, None, items), ("recall", worker, task, attempt, [])."""
     def next_wake_s(self) -> float | None: ...

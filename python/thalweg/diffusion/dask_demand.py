@@ -55,7 +55,7 @@ class Demand:
         wanted = sum(run(drain_s, guess_s) for run in self._runs)
         if self._is_alone():
             return wanted
-        return max(wanted, type(self._scheduler).adaptive_target(self._scheduler, target_duration))
+        return max(wanted, type(self._scheduler).adaptive_target(self._scheduler, drain_s))
 
     def _is_alone(self) -> bool:
         return all(isinstance(key, str) and key.startswith(_AGENTS) for key in self._scheduler.tasks)

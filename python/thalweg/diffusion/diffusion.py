@@ -129,6 +129,7 @@ class Diffusion:
     ) -> None:
         at_least("workers", workers, 1)
         positive("store_patience_s", store_patience_s)
+        peer_rate, store_rate = positive("peer_mb_s", peer_mb_s), positive("store_mb_s", store_mb_s)
         self._options = Options(
             cache_bytes=parse_bytes(cache),
             policy=policy,
@@ -137,8 +138,8 @@ class Diffusion:
             timeout_s=positive("timeout_s", timeout_s),
             retries=at_least("retries", retries, 0) or 0,
             seed=seed,
-            peer_bytes_per_s=None if positive("peer_mb_s", peer_mb_s) is None else max(1, int(peer_mb_s * _MB)),
-            store_bytes_per_s=None if positive("store_mb_s", store_mb_s) is None else store_mb_s * _MB,
+            peer_bytes_per_s=None if peer_rate is None else max(1, int(peer_rate * _MB)),
+            store_bytes_per_s=None if store_rate is None else store_rate * _MB,
             storage_options=dict(storage_options or {}),
             store_patience_s=store_patience_s,
             store_silence_s=store_patience_s / 2,

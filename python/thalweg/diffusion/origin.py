@@ -56,7 +56,10 @@ class StoreOffer(NamedTuple):
         """Never with less than the item; returns its digest."""
         if self.item.whole:
             unless_silent(
-                lambda: self.fs.get_file(self.path, draft.path), self.silence_s, self.item.url, lambda: _seen(draft.path)
+                lambda: self.fs.get_file(self.path, draft.path),
+                self.silence_s,
+                self.item.url,
+                lambda: _seen(draft.path),
             )
         else:
             self._fill_range(draft)
@@ -74,11 +77,8 @@ class StoreOffer(NamedTuple):
         for start in range(item.start, end, _PIECE_BYTES):
             draft.write(self._piece(start, min(start + _PIECE_BYTES, end)))
 
-    def _piece(self, start: int, end: int | None) -> bytes:
-        def read() -> bytes:
-            return bytes(self.fs.cat_file(self.path, start=start, end=end))
-
-        return unless_silent(read, self.silence_s, self.item.url)
+    def _piece(self, start: int, end: int | None) -> Any:
+        return unless_silent(lambda: self.fs.cat_file(self.path, start=start, end=end), self.silence_s, self.item.url)
 
 
 class Origin:

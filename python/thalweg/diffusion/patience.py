@@ -19,7 +19,16 @@ _LONGEST_PAUSE_S = 5.0
 # What no patience helps against; whatever else it is, client libraries have names of their own for it.
 _HOPELESS = (
     *(FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError),
-    *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NotImplementedError, TypeError, ValueError),
+    *(
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        ImportError,
+        LookupError,
+        NotImplementedError,
+        TypeError,
+        ValueError,
+    ),
 )
 # HTTP's "not your turn" and "not so fast".
 _PASSING_STATUSES = (408, 425, 429)
