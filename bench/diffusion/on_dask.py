@@ -4,15 +4,13 @@ worker that its hash names.
 SPDX-License-Identifier: Apache-2.0
 """
 
-import functools
 import os
 
 from diffusion import placing, reading, task, workloads
+from diffusion.rival import Rival, WithFilecache
 
 
-class Dask:
-    """Each task reads the store."""
-
+class Dask(Rival):
     name = "dask"
 
     def start(self, folder, base):
@@ -32,31 +30,13 @@ class Dask:
         read = [self.reader(run)] * len(addresses)
         return self.client.gather(self.client.map(task.run, numbers, addresses, seconds, read, pure=False))
 
-    def prepare(self, workload, run):
-        pass
-
-    def finish(self):
-        pass
-
-    def sources(self, results):
-        """Of each input."""
-        return [source for _, sources in results for source in sources]
-
-    def reader(self, run):
-        return reading.from_store
-
     def close(self):
         self.client.close()
         self.cluster.close()
 
 
-class DaskWithFilecache(Dask):
-    """What a worker has read lies in its own folder; tasks go where Dask sends them."""
-
+class DaskWithFilecache(WithFilecache, Dask):
     name = "dask + filecache"
-
-    def reader(self, run):
-        return functools.partial(reading.from_filecache, str(self.folder / run))
 
 
 class DaskPinned(DaskWithFilecache):

@@ -3,17 +3,15 @@
 SPDX-License-Identifier: Apache-2.0
 """
 
-import functools
 import logging
 import os
 import time
 
-from diffusion import on_dask, reading, task, workloads
+from diffusion import on_dask, task, workloads
+from diffusion.rival import Rival, WithFilecache
 
 
-class Ray:
-    """Each task reads the store."""
-
+class Ray(Rival):
     name = "ray"
 
     def start(self, folder, base):
@@ -36,28 +34,12 @@ class Ray:
             [self.task.remote(number, inputs, workload.task_s, read) for number, inputs in enumerate(addresses)]
         )
 
-    def prepare(self, workload, run):
-        pass
-
-    def finish(self):
-        pass
-
-    def sources(self, results):
-        """Of each input."""
-        return [source for _, sources in results for source in sources]
-
-    def reader(self, run):
-        return reading.from_store
-
     def close(self):
         self.ray.shutdown()
 
 
-class RayWithFilecache(Ray):
+class RayWithFilecache(WithFilecache, Ray):
     name = "ray + filecache"
-
-    def reader(self, run):
-        return functools.partial(reading.from_filecache, str(self.folder / run))
 
 
 def _warm(base):
