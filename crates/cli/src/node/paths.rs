@@ -90,6 +90,7 @@ impl Connection {
         self.member.wait_for_turn(payload.len() as u64);
         let stamp = slot.seat.write(arrival, extents, payload).map_err(failure::of)?;
         self.node.ring();
+        self.node.advance();
         Ok(Reply::Received { sequence: arrival.sequence, stamp })
     }
 
@@ -110,6 +111,7 @@ impl Connection {
         let node = self.node.clone();
         in_thread("commit", replier, move || {
             let published = publish(&node.repository, node.new_claimant(), session, now_ns()).map_err(failure::of)?;
+            node.advance();
             Ok(Reply::Version { number: published.version })
         });
     }

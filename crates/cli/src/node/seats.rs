@@ -180,6 +180,7 @@ impl Node {
             slot.announce_failure();
         }
         let moved = settled?;
+        self.advance();
         *slot.settled_at.lock().expect("no panic holds it") = Instant::now();
         if fragments {
             *slot.completed_at.lock().expect("no panic holds it") = Instant::now();
