@@ -371,6 +371,8 @@ impl Random {
             Challenge { nonce: self.array() },
             Proved { proof: self.array() },
             Unnamed { sequence: self.u64(), stamp: self.u64() },
+            Alive { progress: self.u64() },
+            SeatFailed { session: self.session(), seat: self.u32(), failure: self.failure() },
         ]
     }
 }
