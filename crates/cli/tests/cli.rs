@@ -12,6 +12,7 @@ mod cli {
     mod random;
     mod remote;
     mod runner;
+    mod secret;
     mod sessions;
     mod snapshot;
     mod trees;

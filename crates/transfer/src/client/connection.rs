@@ -20,6 +20,7 @@ use super::recalls::Recalls;
 use super::reduce;
 use super::socket::Socket;
 use super::stream::{Addressee, Next, Reach, Stream};
+use crate::challenge::Challenge;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::resolve::{Resolution, Resolved, Unresolved};
 use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, SILENCE_TIMEOUT};
@@ -80,7 +81,8 @@ enum Phase {
     },
     Resolving(Resolution),
     Connecting(Socket),
-    Greeting(Socket, u64),
+    /// Hello's number, and what comes before Welcome.
+    Greeting(Socket, u64, Challenge),
     Ready(Socket, Peer),
 }
 
@@ -229,7 +231,7 @@ impl Connection {
         match &self.phase {
             Phase::Idle | Phase::Waiting { .. } | Phase::Resolving(_) => None,
             Phase::Connecting(socket) => Some((socket.as_fd(), PollFlags::OUT)),
-            Phase::Greeting(socket, _) | Phase::Ready(socket, _) => {
+            Phase::Greeting(socket, ..) | Phase::Ready(socket, _) => {
                 let out = if self.outgoing.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
                 Some((socket.as_fd(), PollFlags::IN | out))
             }
@@ -297,10 +299,32 @@ impl Connection {
         let number = self.stream.number();
         let (job, application) = (around.job.clone(), around.application.clone());
         let hello = Request::Hello { client: around.client, stream: self.stream.index, job, application };
+        let secret = around.secrets.of(&self.stream.address);
+        let challenge = Challenge::new(&self.stream.address, secret, &hello);
         self.outgoing.push(frame::head(&hello, number, &[]), Bulk::None);
         self.outgoing.send(&socket)?;
-        self.phase = Phase::Greeting(socket, number);
+        self.phase = Phase::Greeting(socket, number, challenge);
         Ok(())
+    }
+
+    /// A message that comes before Welcome: proves the secret where the node asks for it.
+    fn challenged(&mut self, reply: Reply) -> Result<(), Broken> {
+        let Phase::Greeting(socket, _, challenge) = &mut self.phase else {
+            unreachable!("the caller saw the greeting")
+        };
+        match reply {
+            Reply::Failed { failure } if failure.kind == FailureKind::Refused => {
+                Err(Broken::ForGood(Error::Failed(failure)))
+            }
+            Reply::Failed { failure } => Err(Broken::ForNow(failure.text)),
+            reply => {
+                if let Some(answer) = challenge.take(&reply).map_err(Broken::ForGood)? {
+                    self.outgoing.push(frame::head(&answer, self.stream.number(), &[]), Bulk::None);
+                    self.outgoing.send(socket)?;
+                }
+                Ok(())
+            }
+        }
     }
 
     fn send(&mut self, around: &Surroundings, now: Instant) -> Result<(), Broken> {
@@ -383,7 +407,7 @@ impl Connection {
     fn receive(&mut self, around: &Surroundings, now: Instant) -> Result<(), Broken> {
         let mut turn_bytes = 0;
         while turn_bytes < TURN_BYTES {
-            let (Phase::Greeting(socket, _) | Phase::Ready(socket, _)) = &self.phase else { return Ok(()) };
+            let (Phase::Greeting(socket, ..) | Phase::Ready(socket, _)) = &self.phase else { return Ok(()) };
             let Some(bytes) = socket.receive(self.incoming.room())? else { return Ok(()) };
             self.incoming.filled(bytes);
             self.heard = now;
@@ -398,8 +422,8 @@ impl Connection {
     fn take(&mut self, arrived: Arrived, around: &Surroundings, now: Instant) -> Result<(), Broken> {
         let Arrived { kind, number, body, payload } = arrived;
         let reply = Reply::decode(kind, &body)?;
-        if matches!(&self.phase, Phase::Greeting(_, hello) if *hello == number) {
-            return self.welcomed(reply, around);
+        if let Phase::Greeting(_, hello, _) = &self.phase {
+            return if *hello == number { self.welcomed(reply, around) } else { self.challenged(reply) };
         }
         if let Reply::Alive { progress } = reply {
             if std::mem::replace(&mut self.progress, progress) != progress {
@@ -476,11 +500,12 @@ impl Connection {
     }
 
     fn welcomed(&mut self, reply: Reply, around: &Surroundings) -> Result<(), Broken> {
-        let Phase::Greeting(socket, _) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+        let Phase::Greeting(socket, _, challenge) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             unreachable!("the caller saw the greeting")
         };
         match reply {
             Reply::Welcome { settings, holder } => {
+                challenge.admit().map_err(Broken::ForGood)?;
                 let settings = around.reducer.as_ref().map(|_| format::Settings::from_text(&settings)).transpose()?;
                 self.phase = Phase::Ready(socket, Peer { holder, settings });
                 self.stream.set_reach(Reach::Reached);
