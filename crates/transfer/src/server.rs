@@ -1,14 +1,15 @@
 //! The node's end: accepts connections and gives each a thread that feeds its handler.
 //!
-//! Whatever one connection does (garbage, half a frame, a handler's panic) ends that connection only. Stopping
-//! lets requests at hand be answered.
+//! Whatever one connection sends (garbage, half a frame) ends that connection only, and there are never more than
+//! [`Server::limit_connections`] says. Stopping lets requests at hand be answered.
 
 mod guest;
 
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use rustix::net::Shutdown;
 
 use crate::connection::Connection;
+use crate::message::{Failure, FailureKind, Reply};
 use crate::service::Service;
 use crate::{Error, Result};
 
@@ -24,6 +26,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// How long accepting rests after it failed, the first time and at most.
 const FIRST_REST: Duration = Duration::from_millis(20);
 const LONGEST_REST: Duration = Duration::from_secs(1);
+/// Connections that are being refused with a message at a time; more are closed without one.
+pub const MAX_REFUSALS: usize = 16;
 
 /// Cloning gives another handle on the same server.
 #[derive(Clone)]
@@ -39,6 +43,9 @@ struct Shared {
     /// Whether a failure to accept has been reported: thousands of equal lines help nobody.
     complained: AtomicBool,
     guests: AtomicU64,
+    max_connections: AtomicUsize,
+    /// Where the connections go that are too many; made with the first.
+    refusals: Mutex<Option<SyncSender<Arc<Connection>>>>,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     one_left: Condvar,
 }
@@ -59,6 +66,8 @@ impl Server {
             stopping: AtomicBool::new(false),
             complained: AtomicBool::new(false),
             guests: AtomicU64::new(0),
+            max_connections: AtomicUsize::new(usize::MAX),
+            refusals: Mutex::default(),
             open: Mutex::new(HashMap::new()),
             one_left: Condvar::new(),
         };
@@ -67,6 +76,11 @@ impl Server {
 
     pub fn local_address(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// From now on connections beyond this many are refused, with a message.
+    pub fn limit_connections(&self, max_connections: usize) {
+        self.shared.max_connections.store(max_connections, Ordering::SeqCst);
     }
 
     /// Connections open now.
@@ -114,6 +128,11 @@ impl Server {
         let number = self.shared.guests.fetch_add(1, Ordering::Relaxed);
         let place = Place { shared: self.shared.clone(), number };
         let mut open = self.shared.open();
+        if open.len() >= self.shared.max_connections.load(Ordering::SeqCst) {
+            drop(open);
+            self.refuse(connection);
+            return Ok(());
+        }
         open.insert(number, connection.clone());
         if self.shared.stopping.load(Ordering::SeqCst) {
             connection.shut_receiving();
@@ -121,6 +140,19 @@ impl Server {
         drop(open);
         thread::Builder::new().name(format!("guest-{number}")).spawn(move || place.serve(&connection, peer))?;
         Ok(())
+    }
+
+    /// Tells the client why, in a thread of its own, since a client may be slow to hear it.
+    fn refuse(&self, connection: Arc<Connection>) {
+        let mut refusals = self.shared.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        let sender = refusals.get_or_insert_with(|| {
+            let (sender, receiver) = sync_channel(MAX_REFUSALS);
+            let max_connections = self.shared.max_connections.load(Ordering::SeqCst);
+            // Without the thread they are closed without a message.
+            let _ = thread::Builder::new().name("refuse".into()).spawn(move || refuse_all(receiver, max_connections));
+            sender
+        });
+        let _ = sender.try_send(connection);
     }
 
     fn complain(&self, error: &io::Error) {
@@ -162,6 +194,20 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.shared.open().remove(&self.number);
         self.shared.one_left.notify_all();
+    }
+}
+
+fn refuse_all(connections: Receiver<Arc<Connection>>, max_connections: usize) {
+    let text = format!(
+        "the node serves {max_connections} connections and takes no more now; close some, use fewer streams \
+         (THALWEG_STREAMS), or start it with a higher limit of open files (ulimit -n)"
+    );
+    let reply = Reply::Failed { failure: Failure::new(FailureKind::Unavailable, text) };
+    let body = reply.encode();
+    for connection in connections {
+        // Best effort: the client may be gone.
+        let _ = connection.send(reply.kind(), 0, &body, &[]);
+        connection.close_gently();
     }
 }
 
