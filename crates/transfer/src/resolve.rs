@@ -91,7 +91,8 @@ pub(crate) fn check(address: &str) -> Result<()> {
 
 /// An address in brackets is one of IPv6.
 fn parts(address: &str) -> Result<(&str, u16)> {
-    let refuse = |why: &str| Err(Error::Refused(format!("{address:?} is no address of a node: {why}; write HOST:PORT")));
+    let refuse =
+        |why: &str| Err(Error::Refused(format!("{address:?} is no address of a node: {why}; write HOST:PORT")));
     let Some((host, port)) = address.rsplit_once(':') else { return refuse("it has no port") };
     let Ok(port) = port.parse() else { return refuse("its port is no number from 1 to 65535") };
     if port == 0 {
@@ -107,7 +108,9 @@ fn parts(address: &str) -> Result<(&str, u16)> {
 
 /// `getaddrinfo`, for its error's number: the standard library tells no unknown name from a resolver out of reach.
 fn ask(host: &str, port: u16) -> Resolved {
-    let Ok(name) = std::ffi::CString::new(host) else { return Err(Unresolved::ForGood("its name holds a zero".into())) };
+    let Ok(name) = std::ffi::CString::new(host) else {
+        return Err(Unresolved::ForGood("its name holds a zero".into()));
+    };
     // SAFETY: an all-zero `addrinfo` is a valid set of hints.
     let mut hints: libc::addrinfo = unsafe { std::mem::zeroed() };
     hints.ai_socktype = libc::SOCK_STREAM;
@@ -135,7 +138,8 @@ fn ask(host: &str, port: u16) -> Resolved {
                 }
                 libc::AF_INET6 => {
                     let address = &*entry.ai_addr.cast::<libc::sockaddr_in6>();
-                    let v6 = std::net::SocketAddrV6::new(address.sin6_addr.s6_addr.into(), port, 0, address.sin6_scope_id);
+                    let v6 =
+                        std::net::SocketAddrV6::new(address.sin6_addr.s6_addr.into(), port, 0, address.sin6_scope_id);
                     addresses.push(v6.into());
                 }
                 _ => {}
@@ -157,7 +161,9 @@ mod tests {
         for good in ["h:1", "10.0.0.1:7420", "[::1]:7420", "a-b.c:65535"] {
             assert!(check(good).is_ok(), "{good}");
         }
-        for bad in ["garbage", "", ":", "h:", ":7420", "h:x", "h:0", "h:65536", "h:-1", "a b:1", "::1:7420", "http://h:1"] {
+        for bad in
+            ["garbage", "", ":", "h:", ":7420", "h:x", "h:0", "h:65536", "h:-1", "a b:1", "::1:7420", "http://h:1"]
+        {
             let refused = check(bad).unwrap_err();
             assert!(refused.to_string().contains("HOST:PORT"), "{bad}: {refused}");
         }

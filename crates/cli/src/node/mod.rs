@@ -162,6 +162,6 @@ impl Service for NodeService {
     }
 
     fn progress(&self) -> u64 {
-        self.0.progress.load(Ordering::Relaxed)
+        self.node.progress.load(Ordering::Relaxed)
     }
 }

@@ -23,14 +23,12 @@ use super::stream::{Addressee, Next, Reach, Stream};
 use crate::challenge::Challenge;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::resolve::{Resolution, Resolved, Unresolved};
-use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, SILENCE_TIMEOUT};
+use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const MOST_BACK_OFF: Duration = Duration::from_millis(250);
 /// What is said of a peer that took the connection and nothing else.
 const UNGREETED: &str = "it answers no greeting; is it a thalweg node?";
-/// A name that is not resolved by then is tried again later.
-const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How often a connected node is looked at, and after which gap nobody can say what it did meanwhile.
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const WATCH_GAP: Duration = Duration::from_secs(2);
@@ -195,9 +193,11 @@ impl Connection {
 
     fn lose_patience_with_living(&mut self, around: &Surroundings, now: Instant) {
         let patience = around.patience.max(ALIVE_INTERVAL * 3);
+        let is_silent = now >= self.heard + ALIVE_INTERVAL * 2;
+        let what = if is_silent { "has sent nothing" } else { "lives and has got nothing done" };
         let stuck = || Error::Unavailable {
             peer: self.stream.address.clone(),
-            why: format!("the node lives and has got nothing done for {} s; see its messages", patience.as_secs_f32()),
+            why: format!("the node {what} for {} s; see its messages", patience.as_secs_f32()),
         };
         let is_stuck = now >= self.advanced + patience;
         if is_stuck {
@@ -209,7 +209,7 @@ impl Connection {
             let waits = lane.is_awaited(has_asked, &around.window);
             if !waits || now < self.advanced + WATCH_INTERVAL * 2 {
                 lane.fine();
-            } else if matches!(lane.verdict(waits, now), Verdict::Fail) && is_stuck {
+            } else if matches!(lane.verdict(waits, false, now), Verdict::Fail) && is_stuck {
                 lane.fate.fail(stuck());
             }
         }
@@ -627,6 +627,7 @@ impl Connection {
                 error.to_string()
             }
         };
+        let was_connected = matches!(self.phase, Phase::Ready(..));
         if let Phase::Resolving(resolution) = std::mem::replace(&mut self.phase, Phase::Idle) {
             self.resolution = Some(resolution);
         }
@@ -635,7 +636,9 @@ impl Connection {
             self.trouble = None;
             return;
         }
-        let since = self.trouble.take().map_or(now, |(since, _)| since);
+        // A node that could not be reached has been away since it was tried.
+        let begun = if was_connected { now } else { self.begun.unwrap_or(now) };
+        let since = self.trouble.take().map_or(begun, |(since, _)| since);
         self.trouble = Some((since, why));
         self.phase = Phase::Waiting { until: now + self.back_off };
         self.back_off = (self.back_off * 2).min(MOST_BACK_OFF);
@@ -664,6 +667,7 @@ impl Connection {
         if now >= since + REACH_TIMEOUT {
             self.stream.set_reach(Reach::OutOfReach);
         }
+        let is_out_of_reach = around.streams.is_out_of_reach(&self.stream.address, self.stream.index);
         let unavailable = || Error::Unavailable {
             peer: self.stream.address.clone(),
             why: format!("the node cannot be reached ({why}); gave up after {} s", around.patience.as_secs_f32()),
@@ -672,7 +676,7 @@ impl Connection {
             (ask.completion)(Err(unavailable()));
         }
         for (lane, waits) in self.stream.lanes() {
-            let patient = match lane.verdict(waits, now) {
+            let patient = match lane.verdict(waits, is_out_of_reach, now) {
                 Verdict::Wait => true,
                 Verdict::Move => lane.move_on(&around.streams, now),
                 Verdict::Fail => false,

@@ -316,7 +316,7 @@ impl Lane {
     }
 
     /// Called again and again while the node does nothing for the lane; `waits` says whether that matters.
-    pub fn verdict(&self, waits: bool, now: Instant) -> Verdict {
+    pub fn verdict(&self, waits: bool, is_out_of_reach: bool, now: Instant) -> Verdict {
         let mut progress = self.progress();
         if !waits {
             progress.trouble = None;
@@ -324,7 +324,11 @@ impl Lane {
         }
         // Where nothing is kept yet, another node is as good.
         let is_new = progress.attachments == 0;
-        let move_after = if is_new { REACH_TIMEOUT.min(self.patience / 2) } else { self.patience / 2 };
+        let move_after = match (is_new, is_out_of_reach) {
+            (true, true) => Duration::ZERO,
+            (true, false) => REACH_TIMEOUT.min(self.patience / 2),
+            (false, _) => self.patience / 2,
+        };
         let (since, move_at) = *progress.trouble.get_or_insert((now, now + move_after));
         if now >= since + self.patience {
             Verdict::Fail
@@ -355,9 +359,8 @@ impl Lane {
         }
         let works = route.stream.unseat(self);
         // Nodes that are known to be out of reach are passed over, unless all others are.
-        let others = (1..self.nodes.len()).map(|step| (route.node + step) % self.nodes.len());
-        let stream_of = |node: &usize| streams.get(&self.nodes[*node], self.index);
-        let reachable = others.clone().find(|node| !stream_of(node).is_out_of_reach());
+        let mut others = (1..self.nodes.len()).map(|step| (route.node + step) % self.nodes.len());
+        let reachable = others.find(|node| !streams.is_out_of_reach(&self.nodes[*node], self.index));
         route.node = reachable.unwrap_or((route.node + 1) % self.nodes.len());
         route.stream = streams.get(&self.nodes[route.node], self.index);
         route.stream.seat(self, now + MOVE_PAUSE);

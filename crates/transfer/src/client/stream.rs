@@ -47,6 +47,11 @@ impl Streams {
         });
         stream.clone()
     }
+
+    /// Whether this stream to the node, or the first, is known to find nobody.
+    pub fn is_out_of_reach(&self, address: &str, index: u32) -> bool {
+        self.get(address, index).is_out_of_reach() || self.get(address, 0).is_out_of_reach()
+    }
 }
 
 pub(super) struct Stream {
