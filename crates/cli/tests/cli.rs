@@ -13,6 +13,7 @@ mod cli {
     mod remote;
     mod restoring;
     mod runner;
+    mod secret;
     mod sessions;
     mod snapshot;
     mod trees;
