@@ -80,6 +80,10 @@ impl Catalog for SqliteCatalog {
         self.connections.read_once(|sql| containers::container(sql, container))
     }
 
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
+        self.connections.read(|sql| containers::files_of(sql, container))
+    }
+
     fn containers(&self) -> Result<Vec<ContainerRecord>> {
         self.connections.read_once(containers::containers)
     }

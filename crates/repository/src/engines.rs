@@ -167,16 +167,16 @@ impl Registrar for CatalogRegistrar {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    fn locate(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
+    fn locate(&self, container: ContainerId) -> store::Result<Vec<ContainerId>> {
         let record = self.catalog.container(container).map_err(as_store_error)?;
         let is_collected =
-            |record: &ContainerRecord| matches!(record.state, ContainerState::Condemned | ContainerState::Gone);
-        if !self.is_leased && record.as_ref().is_some_and(is_collected) {
+            |record: ContainerRecord| matches!(record.state, ContainerState::Condemned | ContainerState::Gone);
+        if !self.is_leased && record.is_some_and(is_collected) {
             let why = "was collected while it was read: this reader could not record a lease in the catalog, so \
                        collection did not wait for it; run it again";
             return Err(store::Error::Unavailable { peer: format!("container {container}"), why: why.into() });
         }
-        Ok(record.map(|record| record.physical))
+        self.catalog.files_of(container).map_err(as_store_error)
     }
 }
 
