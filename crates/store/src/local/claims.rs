@@ -44,6 +44,12 @@ impl Claims {
         first != place
     }
 
+    pub fn release_from_others(&mut self, fingerprint: &Fingerprint, claimant: Claimant) {
+        if self.is_claimed_by_other(fingerprint, claimant) {
+            self.claimed.remove(fingerprint);
+        }
+    }
+
     pub fn release(&mut self, claimant: Claimant) {
         self.claimed.retain(|_, holder| *holder != claimant);
     }
