@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::connection::Connection;
-use crate::outgoing::Outgoing;
 use crate::message::{Failure, FailureKind, Reply, Request};
+use crate::outgoing::Outgoing;
 use crate::{Error, Result};
 
 /// How a client introduced itself.
