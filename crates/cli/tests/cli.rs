@@ -13,6 +13,7 @@ mod cli {
     mod random;
     mod remote;
     mod runner;
+    mod secret;
     mod sessions;
     mod snapshot;
     mod trees;

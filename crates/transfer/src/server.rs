@@ -27,7 +27,7 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 const FIRST_REST: Duration = Duration::from_millis(20);
 const LONGEST_REST: Duration = Duration::from_secs(1);
 /// Connections that are being refused with a message at a time; more are closed without one.
-pub const MAX_REFUSALS: usize = 16;
+const MAX_REFUSALS: usize = 16;
 
 /// Cloning gives another handle on the same server.
 #[derive(Clone)]

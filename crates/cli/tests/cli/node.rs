@@ -1,5 +1,6 @@
 //! A node of a test's own.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
@@ -14,13 +15,18 @@ pub struct Node {
 
 impl Node {
     pub fn of(store: &Store) -> Self {
-        Self::start(store, |_| ())
+        Self::with(store, &[])
+    }
+
+    /// With options, which may name another address.
+    pub fn with(store: &Store, options: &[&str]) -> Self {
+        Self::start(store, options, |_| ())
     }
 
     /// A node that may have so many files open, and no more.
     pub fn with_open_files(store: &Store, most: u64) -> Self {
         let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-        Self::start(store, |command| {
+        Self::start(store, &[], |command| {
             let set = move || match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
                 0 => Ok(()),
                 _ => Err(std::io::Error::last_os_error()),
@@ -30,8 +36,12 @@ impl Node {
         })
     }
 
-    fn start(store: &Store, prepare: impl FnOnce(&mut Command)) -> Self {
-        let arguments = ["node".into(), store.directory().into_os_string(), "--listen".into(), "127.0.0.1:0".into()];
+    fn start(store: &Store, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
+        let mut arguments = vec!["node".into(), store.directory().into_os_string()];
+        if !options.contains(&"--listen") {
+            arguments.extend(["--listen", "127.0.0.1:0"].map(OsString::from));
+        }
+        arguments.extend(options.iter().map(OsString::from));
         let mut command = command(&arguments);
         prepare(&mut command);
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
