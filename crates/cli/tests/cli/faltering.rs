@@ -123,7 +123,9 @@ fn assert_no_later(found: Duration, undisturbed: Duration) {
 fn stop_reading(client: &mut Client, session: SessionId) {
     client.write(session, 1 << 20);
     let extents = vec![Extent { offset: 0, bytes: 8 << 20 }];
-    (0..8).for_each(|_| drop(client.send(&Request::Read { session, seat: 0, extents: extents.clone() }, &[])));
+    for _ in 0..8 {
+        client.send(&Request::Read { session, seat: 0, extents: extents.clone() }, &[]);
+    }
     std::thread::sleep(Duration::from_millis(500));
 }
 
@@ -258,11 +260,11 @@ fn a_crowd_of_connections_is_refused_and_writers_go_on() {
         writer.settle(session, epoch);
     }
     assert!(matches!(writer.obtain(Request::CommitPath { session }), Reply::Version { number: 1 }));
-    let refused = run(&["ls".to_owned(), format!("thalweg://{}", node.address)]).expect(1);
+    let refused = run(&["ls".to_owned(), format!("thalweg://{}::", node.address)]).expect(1);
     assert!(refused.stderr.contains("takes no more now"), "{}", refused.stderr);
     drop(crowd);
     let deadline = Instant::now() + Duration::from_secs(20);
-    while run(&["ls".to_owned(), format!("thalweg://{}", node.address)]).code != Some(0) {
+    while run(&["ls".to_owned(), format!("thalweg://{}::", node.address)]).code != Some(0) {
         assert!(Instant::now() < deadline, "the crowd is gone, and nobody is let in");
     }
 }
