@@ -14,6 +14,7 @@ mod path_sessions;
 mod schema;
 mod sessions;
 mod statement;
+mod unlocked;
 mod writing;
 
 use std::path::Path;
@@ -43,6 +44,13 @@ impl SqliteCatalog {
     pub fn open(path: &Path, create: bool) -> Result<Self> {
         let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
         Ok(SqliteCatalog { connections: Connections::open(path, create)?, clocks })
+    }
+
+    /// Opens the catalog to read it, also where it cannot be written: by its mode, its medium, or for want of room.
+    /// Calls that write fail there, with [`Error::Io`] or [`Error::Full`].
+    pub fn open_for_reading(path: &Path) -> Result<Self> {
+        let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
+        Ok(SqliteCatalog { connections: Connections::open_for_reading(path)?, clocks })
     }
 
     /// Dates versions by this clock, and has leases run by it.
@@ -87,6 +95,10 @@ impl Catalog for SqliteCatalog {
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
         self.connections.read_once(|sql| containers::container(sql, container))
+    }
+
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
+        self.connections.read(|sql| containers::files_of(sql, container))
     }
 
     fn containers(&self) -> Result<Vec<ContainerRecord>> {

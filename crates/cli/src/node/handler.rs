@@ -152,10 +152,16 @@ impl Connection {
     fn answer_of_catalog(&mut self, request: Request) -> Answer {
         match request {
             Request::Begin { purpose, lease_ms } => {
-                plain(Reply::Session { session: self.begin_session(purpose, lease_ms)? })
+                let session = self.begin_session(purpose, lease_ms)?;
+                self.node.repository.session_moved_on();
+                plain(Reply::Session { session })
             }
             Request::Renew { session, lease_ms, refresh } => {
-                plain(Reply::Session { session: self.renew_session(session, lease_ms, refresh)? })
+                let session = self.renew_session(session, lease_ms, refresh)?;
+                if refresh {
+                    self.node.repository.session_moved_on();
+                }
+                plain(Reply::Session { session })
             }
             Request::End { session } => {
                 self.end_session(session)?;

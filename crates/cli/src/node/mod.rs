@@ -144,7 +144,9 @@ impl Node {
 
     /// Makes everything received durable and ends the workers.
     pub fn stop(&self) -> repository::Result<()> {
-        let settled = self.seats.all().iter().try_for_each(|slot| self.settle(slot, true, None));
+        // Those who use a seat that failed have been told.
+        let seats = self.seats.all().into_iter().filter(|slot| slot.seat.failure().is_none());
+        let settled: Vec<_> = seats.map(|slot| self.settle(&slot, true, None)).collect();
         // Whoever still had a file open did not close it: what is settled now is its last checkpoint.
         for session in self.clients.take_handles() {
             let _ = self.repository.catalog().leave(session);
@@ -152,7 +154,7 @@ impl Node {
         self.stopping.store(true, Ordering::SeqCst);
         self.bell.notify_all();
         [&self.settles, &self.commits, &self.waits].into_iter().for_each(|queue| queue.close());
-        settled
+        settled.into_iter().collect()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {
