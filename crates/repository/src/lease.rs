@@ -80,7 +80,7 @@ impl Lease {
         match Self::begin(catalog.clone(), Purpose::Read) {
             Err(Error::Catalog(catalog::Error::Full { .. } | catalog::Error::Io { .. })) => {
                 let lease = Self::unattended(catalog, Session { id: NO_SESSION, epoch: 0 });
-                *lease.state.stopped.lock().expect("no panic holds it") = true;
+                lease.state.awaited().stopped = true;
                 Ok(lease)
             }
             begun => begun,
