@@ -345,7 +345,7 @@ impl Registrar for BusyRegistrar {
     fn epoch(&self) -> u64 {
         self.counting.epoch()
     }
-    fn locate(&self, container: ContainerId) -> thalweg_store::Result<Option<ContainerId>> {
+    fn locate(&self, container: ContainerId) -> thalweg_store::Result<Vec<ContainerId>> {
         self.counting.locate(container)
     }
 }
