@@ -1,5 +1,6 @@
 //! Making and opening a store in a directory: settings, containers, table and catalog in their places.
 
+use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
 use format::{ContainerId, SessionId, Settings};
-use store::files::{Directory, Files};
+use store::files::{Directory, Files, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
 use crate::lease::Lease;
@@ -27,22 +28,40 @@ pub(crate) const CATALOG_FILE: &str = "catalog.sqlite";
 pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     settings.check()?;
     let io = |source| Error::io(path.display(), source);
-    std::fs::create_dir_all(path).map_err(io)?;
-    if std::fs::read_dir(path).map_err(io)?.next().is_some() {
-        let why =
-            if path.join(SETTINGS_FILE).exists() { "there is a store already" } else { "the directory is not empty" };
-        return Err(Error::Refused { path: path.display().to_string(), why: why.into() });
+    let permissions = Permissions::of(settings);
+    if path.exists() {
+        check_empty(path)?;
+        permissions.take_over(path).map_err(io)?;
     }
-    let state = state_folder(path, settings);
-    std::fs::create_dir_all(&state).map_err(|source| Error::io(state.display(), source))?;
-    SqliteCatalog::open(&state.join(CATALOG_FILE), true)?;
+    permissions.create_folders(path, path).map_err(io)?;
+    make_catalog(path, settings)?;
     write_settings(path, settings).map_err(io)
+}
+
+fn check_empty(path: &Path) -> Result<()> {
+    if std::fs::read_dir(path).map_err(|source| Error::io(path.display(), source))?.next().is_none() {
+        return Ok(());
+    }
+    let why = if path.join(SETTINGS_FILE).exists() { "there is a store already" } else { "the directory is not empty" };
+    Err(Error::Refused { path: path.display().to_string(), why: why.into() })
+}
+
+/// An empty catalog; SQLite gives the files beside it the same mode and owner.
+fn make_catalog(path: &Path, settings: &Settings) -> Result<()> {
+    let (state, permissions) = (state_folder(path, settings), Permissions::of(settings));
+    permissions.create_folders(&state, &state).map_err(|source| Error::io(state.display(), source))?;
+    let file = state.join(CATALOG_FILE);
+    let made = permissions.create_file(&file, OpenOptions::new().write(true).create(true).truncate(false));
+    made.map_err(|source| Error::io(file.display(), source))?;
+    SqliteCatalog::open(&file, true)?;
+    Ok(())
 }
 
 /// Written last and whole: a directory with `store.toml` is a store.
 fn write_settings(path: &Path, settings: &Settings) -> std::io::Result<()> {
     let draft = path.join(".store.toml.new");
-    let mut file = std::fs::File::create(&draft)?;
+    let options = &mut OpenOptions::new();
+    let mut file = Permissions::of(settings).create_file(&draft, options.write(true).create(true).truncate(true))?;
     file.write_all(settings.to_text().as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&draft, path.join(SETTINGS_FILE))?;
@@ -76,8 +95,9 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let lease = Lease::begin(catalog.clone(), purpose)?;
     let (session, epoch) = (lease.session(), lease.epoch_cell());
     let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch });
-    let files: Arc<dyn Files> = Arc::new(Directory::new(path));
-    let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings)));
+    let permissions = Permissions::of(&settings);
+    let files: Arc<dyn Files> = Arc::new(Directory::new(path, permissions));
+    let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, Options::default())?);
     Ok(Repository::new(settings, local.clone(), catalog, Some(local), lease))
 }
@@ -94,7 +114,6 @@ fn open_catalog(path: &Path, settings: &Settings) -> Result<SqliteCatalog> {
 /// Puts a damaged or missing catalog aside and makes an empty one, to be filled again.
 pub(crate) fn fresh_catalog(path: &Path, settings: &Settings) -> Result<()> {
     let file = state_folder(path, settings).join(CATALOG_FILE);
-    std::fs::create_dir_all(state_folder(path, settings)).map_err(|source| Error::io(path.display(), source))?;
     for suffix in ["", "-wal", "-shm"] {
         let old = PathBuf::from(format!("{}{suffix}", file.display()));
         let aside = PathBuf::from(format!("{}{suffix}.old", file.display()));
@@ -104,8 +123,7 @@ pub(crate) fn fresh_catalog(path: &Path, settings: &Settings) -> Result<()> {
             Err(source) => return Err(Error::io(old.display(), source)),
         }
     }
-    SqliteCatalog::open(&file, true)?;
-    Ok(())
+    make_catalog(path, settings)
 }
 
 /// A store's way to the catalog.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use catalog::{Catalog, ContainerRecord, ContainerState, SqliteCatalog};
 use format::{BlockKind, ContainerId, JournalRecord, Settings};
-use store::files::Directory;
+use store::files::{Directory, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
 use crate::engines::{fresh_catalog, read_settings, state_folder};
@@ -49,8 +49,9 @@ pub fn rebuild_catalog(path: &Path) -> Result<Rebuilt> {
 
 /// A store nobody writes to and that has no catalog: for looking at its files.
 fn offline_store(path: &Path, settings: &Settings) -> Result<LocalStore> {
-    let files = Arc::new(Directory::new(path));
-    let state = Arc::new(Directory::new(state_folder(path, settings)));
+    let permissions = Permissions::of(settings);
+    let files = Arc::new(Directory::new(path, permissions));
+    let state = Arc::new(Directory::new(state_folder(path, settings), permissions));
     Ok(LocalStore::open(
         files,
         state,
