@@ -3,11 +3,12 @@
 //! Extents never overlap; where there is none, the path's head shows. Writing, reading, settling and cutting all work
 //! on this map, so that the order of overlapping content is decided in one place: by stamps, the higher on top.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use format::{Entry, EntryKind, Fingerprint, Place};
+
+use super::leaves::Leaves;
 
 /// A segment in the store.
 #[derive(Debug, PartialEq, Eq)]
@@ -74,7 +75,7 @@ pub(super) struct Change {
 
 #[derive(Default)]
 pub(super) struct ContentMap {
-    extents: BTreeMap<u64, Extent>,
+    extents: Leaves<Extent>,
     staged_extents: usize,
 }
 
@@ -108,6 +109,10 @@ impl Extent {
         Extent { end, content, ..*self }
     }
 
+    fn is_one_arrival(&self, other: &Extent) -> bool {
+        self.stamp == other.stamp && self.takes == other.takes
+    }
+
     /// Whether `next`, which begins where this one (`length` bytes long) ends, goes on with the same content.
     fn continues_in(&self, length: u64, next: &Extent) -> bool {
         let same_state = self.is_buffered == next.is_buffered && self.listing == next.listing;
@@ -131,14 +136,47 @@ impl ContentMap {
         if range.is_empty() {
             return;
         }
-        // Extents do not overlap, so that the last one that begins before the end also ends last.
-        let before = self.extents.range(..range.end).next_back();
-        if before.is_none_or(|(_, last)| last.end <= range.start) {
-            self.insert(range.clone(), new);
-            change.laid.push(range);
-            return;
+        match self.insert_if_free(range.clone(), new) {
+            None => change.laid.push(range),
+            Some(new) => self.lay_over(range, new, change),
         }
-        self.lay_over(range, new, change);
+    }
+
+    /// Inserts it as one with neighbours of the same arrival. Gives it back when something else lies in the range, or
+    /// may do.
+    fn insert_if_free(&mut self, range: Range<u64>, mut new: Extent) -> Option<Extent> {
+        let Some((entries, at)) = self.extents.around(&range) else { return Some(new) };
+        let (before, after) = entries.split_at_mut(at);
+        let mut before = before.last_mut();
+        // Extents do not overlap, so that the last one that begins before the end also ends last.
+        if before.as_ref().is_some_and(|(_, last)| last.end > range.start) {
+            return Some(new);
+        }
+        new.end = range.end;
+        let before = before.take_if(|(start, last)| {
+            last.end == range.start && last.is_one_arrival(&new) && last.continues_in(range.start - *start, &new)
+        });
+        let after = after.first_mut().filter(|(start, next)| {
+            *start == range.end && new.is_one_arrival(next) && new.continues_in(range.end - range.start, next)
+        });
+        match (before, after) {
+            (Some((_, last)), None) => last.end = range.end,
+            (None, Some(next)) => {
+                new.end = next.1.end;
+                *next = (range.start, new);
+            }
+            (Some((_, last)), Some((start, next))) => {
+                last.end = next.end;
+                let start = *start;
+                self.remove(start);
+            }
+            (None, None) => {
+                self.staged_extents += new.is_staged() as usize;
+                entries.insert(at, (range.start, new));
+                self.extents.split_if_full(range.start);
+            }
+        }
+        None
     }
 
     /// Lays an extent over whatever is there.
@@ -153,7 +191,7 @@ impl ContentMap {
         let first = change.laid.len();
         for start in self.starts_in(&range) {
             let (newer, end) = {
-                let old = &self.extents[&start];
+                let Some(old) = self.extents.get(start) else { continue };
                 (old.stamp > new.stamp, old.end)
             };
             if newer {
@@ -194,28 +232,10 @@ impl ContentMap {
         self.overlapping(range.clone()).map(|(start, _)| start).collect()
     }
 
-    /// Inserts where nothing is, as one with neighbours of the same arrival.
-    fn insert(&mut self, range: Range<u64>, mut new: Extent) {
-        new.end = range.end;
-        if let Some(next) = self.extents.get(&range.end)
-            && next.stamp == new.stamp
-            && next.takes == new.takes
-            && new.continues_in(range.end - range.start, next)
-        {
-            new.end = next.end;
-            self.remove(range.end);
-        }
-        let before = self.extents.range_mut(..range.start).next_back();
-        match before {
-            Some((start, last))
-                if last.end == range.start
-                    && last.stamp == new.stamp
-                    && last.takes == new.takes
-                    && last.continues_in(range.start - start, &new) =>
-            {
-                last.end = new.end
-            }
-            _ => self.put(range.start, new),
+    /// Inserts where nothing is.
+    fn insert(&mut self, range: Range<u64>, new: Extent) {
+        if let Some(new) = self.insert_if_free(range.clone(), new) {
+            self.put(range.start, Extent { end: range.end, ..new });
         }
     }
 
@@ -225,7 +245,7 @@ impl ContentMap {
     }
 
     fn remove(&mut self, start: u64) -> Option<Extent> {
-        let extent = self.extents.remove(&start)?;
+        let extent = self.extents.remove(start)?;
         self.staged_extents -= extent.is_staged() as usize;
         Some(extent)
     }
@@ -237,46 +257,39 @@ impl ContentMap {
         self.split(range.end);
         for (start, extent) in self.extents.range_mut(range) {
             let before = extent.is_staged();
-            change(*start, extent);
+            change(start, extent);
             self.staged_extents -= before as usize;
             self.staged_extents += extent.is_staged() as usize;
         }
     }
 
     fn split(&mut self, at: u64) {
-        let Some((start, extent)) = self.extents.range_mut(..at).next_back() else { return };
-        if extent.end > at {
-            let rest = extent.cut(*start, at, extent.end);
-            extent.end = at;
-            self.put(at, rest);
-        }
+        let Some((start, extent)) = self.extents.before(at).filter(|(_, extent)| extent.end > at) else { return };
+        let (left, right) = (extent.cut(start, start, at), extent.cut(start, at, extent.end));
+        self.remove(start);
+        self.put(start, left);
+        self.put(at, right);
     }
 
     /// Joins neighbours of the range that go on with each other's content; `alike` says whether it matters which of
     /// them is which. The higher stamp stands for both.
     pub fn join(&mut self, range: Range<u64>, alike: impl Fn(&Extent, &Extent) -> bool) {
-        let starts = self.starts_in(&range);
-        let Some(mut last) = starts.first().copied() else { return };
-        for next in starts.into_iter().skip(1) {
-            let (left, right) = (&self.extents[&last], &self.extents[&next]);
-            if left.end != next || !left.continues_in(next - last, right) || !alike(left, right) {
-                last = next;
-                continue;
-            }
-            let Some(right) = self.remove(next) else { continue };
-            if let Some(left) = self.extents.get_mut(&last) {
+        let staged_extents = &mut self.staged_extents;
+        self.extents.join(range, |(start, left), (next, right)| {
+            let is_one = left.end == next && left.continues_in(next - start, right) && alike(left, right);
+            if is_one {
                 (left.end, left.stamp, left.takes) =
                     (right.end, left.stamp.max(right.stamp), left.takes.max(right.takes));
+                *staged_extents -= right.is_staged() as usize;
             }
-        }
+            is_one
+        });
     }
 
     /// The extents that overlap the range, in order.
     pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &Extent)> + '_ {
-        let before = self.extents.range(..range.start).next_back();
-        let before = before.filter(|(_, extent)| extent.end > range.start);
-        let within = self.extents.range(range.start..range.end.max(range.start));
-        before.into_iter().chain(within).map(|(start, extent)| (*start, extent))
+        let before = self.extents.before(range.start).filter(|(_, extent)| extent.end > range.start);
+        before.into_iter().chain(self.extents.range(range.start..range.end.max(range.start)))
     }
 
     /// The range piece by piece, in order, with the extent that each is part of and where that begins; `None` where

@@ -8,6 +8,7 @@
 mod budget;
 mod buffers;
 mod content_map;
+mod leaves;
 mod publish;
 mod reduce;
 mod restore;

@@ -26,7 +26,7 @@ const MAX_OPEN_OFFERS: usize = 1 << 14;
 /// A stamp is the number of the seat's taking, and in these lower bits the number of the arrival.
 const ARRIVAL_BITS: u32 = 40;
 /// What is charged for each extent of staged bytes, besides the segments' buffers (bytes).
-const EXTENT_BYTES: u64 = 64;
+const EXTENT_BYTES: u64 = 96;
 
 pub(super) struct WriteSession {
     pub options: SeatOptions,
