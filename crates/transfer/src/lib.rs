@@ -29,5 +29,5 @@ pub use connection::{Connection, Frame};
 pub use error::{Error, Result};
 pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, store_error};
 pub use secret_file::{SECRET_FILE_VARIABLE, create_secret, read_secret, secret_of_environment};
-pub use server::{MAX_REFUSALS, Server};
+pub use server::Server;
 pub use service::{Handler, Hello, Outbox, Replier, Service};

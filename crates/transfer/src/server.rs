@@ -6,11 +6,10 @@
 mod guest;
 mod pulse;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -28,8 +27,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// How long accepting rests after it failed, the first time and at most.
 const FIRST_REST: Duration = Duration::from_millis(20);
 const LONGEST_REST: Duration = Duration::from_secs(1);
-/// Connections that are being refused with a message at a time; more are closed without one.
-pub const MAX_REFUSALS: usize = 16;
+/// Refused connections that are kept at a time, each so long that its client reads why; beyond, the oldest is closed.
+const MAX_REFUSED: usize = 48;
+const REFUSED_TTL: Duration = Duration::from_secs(1);
 
 /// Cloning gives another handle on the same server.
 #[derive(Clone)]
@@ -47,8 +47,8 @@ struct Shared {
     guests: AtomicU64,
     pulse: Pulse,
     max_connections: AtomicUsize,
-    /// Where the connections go that are too many; made with the first.
-    refusals: Mutex<Option<SyncSender<Arc<Connection>>>>,
+    /// The connections that were too many, oldest first, and when each was refused.
+    refused: Mutex<VecDeque<(Instant, Arc<Connection>)>>,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     one_left: Condvar,
 }
@@ -71,7 +71,7 @@ impl Server {
             guests: AtomicU64::new(0),
             pulse: Pulse::default(),
             max_connections: AtomicUsize::new(usize::MAX),
-            refusals: Mutex::default(),
+            refused: Mutex::default(),
             open: Mutex::new(HashMap::new()),
             one_left: Condvar::new(),
         };
@@ -135,6 +135,7 @@ impl Server {
         let Ok(connection) = Connection::accepted(stream, peer).map(Arc::new) else { return Ok(()) };
         let number = self.shared.guests.fetch_add(1, Ordering::Relaxed);
         let place = Place { shared: self.shared.clone(), number };
+        self.shared.close_refused();
         let mut open = self.shared.open();
         if open.len() >= self.shared.max_connections.load(Ordering::SeqCst) {
             drop(open);
@@ -150,17 +151,21 @@ impl Server {
         Ok(())
     }
 
-    /// Tells the client why, in a thread of its own, since a client may be slow to hear it.
+    /// Sends the client why, which never waits on a connection that is new, and keeps the connection a moment: closed at
+    /// once, with the client's first message unread, it would take the answer along.
     fn refuse(&self, connection: Arc<Connection>) {
-        let mut refusals = self.shared.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        let sender = refusals.get_or_insert_with(|| {
-            let (sender, receiver) = sync_channel(MAX_REFUSALS);
-            let max_connections = self.shared.max_connections.load(Ordering::SeqCst);
-            // Without the thread they are closed without a message.
-            let _ = thread::Builder::new().name("refuse".into()).spawn(move || refuse_all(receiver, max_connections));
-            sender
-        });
-        let _ = sender.try_send(connection);
+        let max_connections = self.shared.max_connections.load(Ordering::SeqCst);
+        let text = format!(
+            "the node serves {max_connections} connections and takes no more now; close some, use fewer streams \
+             (THALWEG_STREAMS), or start it with a higher limit of open files (ulimit -n)"
+        );
+        let reply = Reply::Failed { failure: Failure::new(FailureKind::Unavailable, text) };
+        // Best effort: the client may be gone.
+        let _ = connection.send(reply.kind(), 0, &reply.encode(), &[]);
+        let mut refused = self.shared.refused();
+        refused.push_back((Instant::now(), connection));
+        let excess = refused.len().saturating_sub(MAX_REFUSED);
+        refused.drain(..excess).for_each(|(_, connection)| connection.shut());
     }
 
     fn complain(&self, error: &io::Error) {
@@ -181,6 +186,18 @@ impl Server {
 }
 
 impl Shared {
+    fn refused(&self) -> MutexGuard<'_, VecDeque<(Instant, Arc<Connection>)>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes what was refused long enough ago.
+    fn close_refused(&self) {
+        let mut refused = self.refused();
+        while refused.front().is_some_and(|(since, _)| since.elapsed() >= REFUSED_TTL) {
+            refused.pop_front().into_iter().for_each(|(_, connection)| connection.shut());
+        }
+    }
+
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -201,22 +218,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        self.shared.close_refused();
         self.shared.open().remove(&self.number);
         self.shared.one_left.notify_all();
-    }
-}
-
-fn refuse_all(connections: Receiver<Arc<Connection>>, max_connections: usize) {
-    let text = format!(
-        "the node serves {max_connections} connections and takes no more now; close some, use fewer streams \
-         (THALWEG_STREAMS), or start it with a higher limit of open files (ulimit -n)"
-    );
-    let reply = Reply::Failed { failure: Failure::new(FailureKind::Unavailable, text) };
-    let body = reply.encode();
-    for connection in connections {
-        // Best effort: the client may be gone.
-        let _ = connection.send(reply.kind(), 0, &body, &[]);
-        connection.close_gently();
     }
 }
 
