@@ -33,7 +33,7 @@ impl Pulse {
 
     /// Until the server stops, and after that as long as it has clients.
     pub fn run(&self, service: &Arc<dyn Service>, stopping: &AtomicBool) {
-        let mut next = Instant::now();
+        let mut next = Instant::now() + ALIVE_INTERVAL;
         while !stopping.load(Ordering::SeqCst) || !self.clients().is_empty() {
             thread::sleep(TICK);
             if Instant::now() < next {
