@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use catalog::{Join, PathSession};
+use catalog::{Catalog, Join, PathSession};
 use format::{Change, FileKind, SessionId, StorePath};
 use repository::{Arrival, LEASE_MS, publish};
 use transfer::Replier;
@@ -40,6 +40,7 @@ impl Connection {
         let catalog = self.node.repository.catalog();
         let entry = catalog.entry(&path)?;
         check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
+        check_parents(catalog, &path)?;
         let size = entry.as_ref().and_then(|entry| entry.head.as_ref()).map_or(0, |head| head.record.size);
         let exists = entry.is_some() || catalog.live_session(&path)?.is_some();
         if !exists && flags & CREATE == 0 {
@@ -163,4 +164,20 @@ fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {
         _ => "is a directory",
     };
     Err(Failure::new(FailureKind::Refused, format!("{path}: {why}")))
+}
+
+/// A file below something that is no directory could be written, but never committed.
+fn check_parents(catalog: &dyn Catalog, path: &StorePath) -> Result<(), Failure> {
+    let mut parent = path.parent();
+    while let Some(above) = parent.filter(|above| !above.is_root()) {
+        match catalog.entry(&above)?.map(|entry| entry.attributes.kind) {
+            Some(FileKind::Directory) => return Ok(()),
+            Some(_) => {
+                let why = format!("{path}: cannot be made, since {above} is not a directory");
+                return Err(Failure::new(FailureKind::Refused, why));
+            }
+            None => parent = above.parent(),
+        }
+    }
+    Ok(())
 }
