@@ -161,10 +161,14 @@ impl Connection {
                 done()
             }
             Request::Commit { session, references, epoch, changes, settles } => {
+                if !settles.is_empty() {
+                    let why = "checkpoints are settled by the node that commits a path's session, and by no client";
+                    return Err(Failure::new(FailureKind::Refused, why));
+                }
                 // The client's session may be younger than what this node believes of containers.
                 let epoch = epoch.min(self.node.clients.since_epoch(self.source.client));
                 let commit = Commit { session, references, epoch, changes, settles };
-                let committed = self.node.repository.commit_once(&commit).map_err(failure::of)?;
+                let committed = self.node.repository.commit_once(commit).map_err(failure::of)?;
                 plain(Reply::Committed { committed })
             }
             Request::Entry { path } => plain(Reply::Entry { entry: self.catalog().entry(&path)? }),
