@@ -28,7 +28,9 @@ pub enum Error {
         "the catalog at {path} is damaged: {why}; `thalweg verify --rebuild-catalog` makes it again from the containers"
     )]
     Corrupt { path: String, why: String },
-    #[error("{path}: the disk is full; free some space and run again")]
+    #[error(
+        "{path}: the disk is full; make room (`rm` or `forget`, then `collect`, work on a full disk) and run again"
+    )]
     Full { path: String },
     #[error("the catalog at {path}: {why}")]
     Io { path: String, why: String },
@@ -219,6 +221,10 @@ pub trait Catalog: Send + Sync {
     fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()>;
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>>;
+
+    /// The containers in whose files the number's segments lie, as far as they are not deleted: the one that holds them
+    /// now, then those it moved away from, newest first. Empty for a number that is gone or was never given.
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
 
     /// All that are not gone, by number.
     fn containers(&self) -> Result<Vec<ContainerRecord>>;

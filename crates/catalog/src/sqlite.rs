@@ -14,6 +14,7 @@ mod path_sessions;
 mod schema;
 mod sessions;
 mod statement;
+mod unlocked;
 mod writing;
 
 use std::path::Path;
@@ -36,6 +37,12 @@ impl SqliteCatalog {
     /// file must lie on a local file system.
     pub fn open(path: &Path, create: bool) -> Result<Self> {
         Ok(SqliteCatalog { connections: Connections::open(path, create)?, clock: system_clock() })
+    }
+
+    /// Opens the catalog to read it, also where it cannot be written: by its mode, its medium, or for want of room.
+    /// Calls that write fail there, with [`Error::Io`] or [`Error::Full`].
+    pub fn open_for_reading(path: &Path) -> Result<Self> {
+        Ok(SqliteCatalog { connections: Connections::open_for_reading(path)?, clock: system_clock() })
     }
 
     pub fn with_clock(mut self, clock: Clock) -> Self {
@@ -71,6 +78,10 @@ impl Catalog for SqliteCatalog {
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
         self.connections.read_once(|sql| containers::container(sql, container))
+    }
+
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
+        self.connections.read(|sql| containers::files_of(sql, container))
     }
 
     fn containers(&self) -> Result<Vec<ContainerRecord>> {

@@ -11,6 +11,7 @@ mod cli {
     mod printing;
     mod random;
     mod remote;
+    mod restoring;
     mod runner;
     mod secret;
     mod sessions;

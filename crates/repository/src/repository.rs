@@ -8,6 +8,7 @@ use store::{LocalStore, SegmentStore};
 
 use crate::blocks::BlockCache;
 use crate::lease::Lease;
+use crate::reserve::Reserve;
 
 /// An open store, near or far. Cheap to share: wrap it in an `Arc`.
 pub struct Repository {
@@ -18,6 +19,8 @@ pub struct Repository {
     pub(crate) local: Option<Arc<LocalStore>>,
     pub(crate) lease: Lease,
     pub(crate) cache: BlockCache,
+    /// Given up while the repository makes room. Last: it is filled again when the lease has ended.
+    pub(crate) reserve: Option<Reserve>,
 }
 
 impl Repository {
@@ -29,7 +32,11 @@ impl Repository {
         local: Option<Arc<LocalStore>>,
         lease: Lease,
     ) -> Self {
-        Repository { settings, store, catalog, local, lease, cache: BlockCache::default() }
+        Repository { settings, store, catalog, local, lease, cache: BlockCache::default(), reserve: None }
+    }
+
+    pub(crate) fn with_reserve(self, reserve: Option<Reserve>) -> Self {
+        Repository { reserve, ..self }
     }
 
     pub fn catalog(&self) -> &dyn Catalog {

@@ -51,6 +51,8 @@ pub struct Options {
     /// A thread seals containers, publishes table runs every second and merges them. Without it these are done
     /// within `make_durable` and `close`, and nothing is believed for a second: for tests and short commands.
     pub background: bool,
+    /// Runs of the table are merged. Not by those who only read, and may only read.
+    pub merges_table: bool,
 }
 
 impl Default for Options {
@@ -61,6 +63,7 @@ impl Default for Options {
             index_cache_bytes: 64 << 20,
             open_files: 128,
             background: true,
+            merges_table: true,
         }
     }
 }
@@ -170,6 +173,12 @@ impl LocalStore {
     pub fn forget_container(&self, container: ContainerId) {
         self.shared.containers.forget(container);
         lock(&self.shared.claims).forget(container);
+    }
+
+    /// What the catalog said before this call is in no answer to a question that comes after it: a session that began
+    /// meanwhile holds back no file that was left earlier.
+    pub fn forget_catalog_answers(&self) {
+        self.shared.containers.forget_referable();
     }
 
     /// Memory of the table's filters and fences (bytes).

@@ -44,7 +44,9 @@ pub enum Error {
     #[error("{path} is damaged at byte {offset}: {why}; `thalweg verify --data` lists what is affected")]
     Corrupt { path: String, offset: u64, why: String },
     /// No room left; nothing half-written is visible.
-    #[error("{path}: the disk is full; free some space (`thalweg collect`, `thalweg forget`) and run again")]
+    #[error(
+        "{path}: the disk is full; make room (`rm` or `forget`, then `collect`, work on a full disk) and run again"
+    )]
     Full { path: String },
     #[error(transparent)]
     Format(#[from] format::Error),
@@ -113,6 +115,8 @@ pub trait Registrar: Send + Sync {
     /// Changes whenever earlier answers of [`Registrar::referable`] must not be used any more.
     fn epoch(&self) -> u64;
 
-    /// The container whose file holds this logical number's segments now; asked when it has no file of its own.
-    fn locate(&self, container: ContainerId) -> Result<Option<ContainerId>>;
+    /// The containers in whose files this logical number's segments are found: the one that holds them now, then those
+    /// it has left, newest first. Collection leaves dead segments behind when it rewrites a file, and the old one stays
+    /// for those who were told of them: their sessions are older.
+    fn locate(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
 }

@@ -12,14 +12,23 @@ use crate::Error;
 use crate::counters::{Counters, ROOT};
 
 /// The format of `schema.sql`, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 1;
+const SCHEMA_FORMAT: u16 = 2;
+/// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
+const SINCE_FORMAT_2: &str = "
+    CREATE TABLE left_files (
+        container  INTEGER NOT NULL,
+        physical   INTEGER NOT NULL,
+        left_epoch INTEGER NOT NULL,
+        PRIMARY KEY (container, physical)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX left_files_by_file ON left_files (physical);";
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
 /// Checks the file's format; an empty file is filled when `create`.
 pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Attempt<()> {
     if is_filled(connection, path)? {
-        return Ok(());
+        return upgrade(connection);
     }
     let path_text = path.display().to_string();
     if !create {
@@ -29,6 +38,20 @@ pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Att
     // Another process may have been first.
     if !is_filled(&transaction, path)? {
         fill(&transaction)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+fn upgrade(connection: &Connection) -> Attempt<()> {
+    let format = |sql: &Connection| sql.pragma_query_value(None, "user_version", |row| row.get::<_, u16>(0));
+    if format(connection)? == SCHEMA_FORMAT {
+        return Ok(());
+    }
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    // Another process may have been first.
+    if format(&transaction)? < SCHEMA_FORMAT {
+        transaction.execute_batch(SINCE_FORMAT_2)?;
+        transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     }
     Ok(transaction.commit()?)
 }

@@ -42,8 +42,19 @@ fn a_newer_catalog_is_refused() {
     let directory = scratch();
     let file = directory.path().join("catalog");
     drop(opened(&file));
-    rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", 2).unwrap();
-    assert!(matches!(refusal(&file, true), Error::TooNew { found: 2, .. }));
+    rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", 999).unwrap();
+    assert!(matches!(refusal(&file, true), Error::TooNew { found: 999, .. }));
+}
+
+#[test]
+fn a_catalog_of_format_1_is_brought_up_to_date() {
+    let directory = scratch();
+    let file = directory.path().join("catalog");
+    drop(opened(&file));
+    let sql = rusqlite::Connection::open(&file).unwrap();
+    sql.execute_batch("DROP TABLE left_files; PRAGMA user_version = 1").unwrap();
+    drop(sql);
+    assert!(opened(&file).files_of(format::ContainerId(1)).unwrap().is_empty());
 }
 
 #[test]
