@@ -12,5 +12,9 @@ mod files;
 mod fixture;
 #[path = "repository/histories.rs"]
 mod histories;
+#[path = "repository/seat_histories.rs"]
+mod seat_histories;
+#[path = "repository/seats.rs"]
+mod seats;
 #[path = "repository/sessions.rs"]
 mod sessions;
