@@ -4,6 +4,8 @@ mod cli {
     mod architecture;
     mod broken;
     mod deletion;
+    mod faltering;
+    mod hostile;
     mod interruption;
     mod mistakes;
     mod names;
