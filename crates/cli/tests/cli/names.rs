@@ -118,8 +118,13 @@ impl Client {
     fn has_all(&self) {
         assert!(matches!(self.answer(), Reply::Received { sequence: 1, .. }));
         self.ask(Request::Read { session: self.session, seat: SEAT, extents: self.extents.clone() });
-        let frame = self.connection.receive().unwrap().unwrap();
-        assert!(frame.payload == content());
+        let answer = loop {
+            let frame = self.connection.receive().unwrap().unwrap();
+            if frame.header.request != 0 {
+                break frame;
+            }
+        };
+        assert!(answer.payload == content());
     }
 }
 
