@@ -14,6 +14,7 @@ mod cli {
     mod runner;
     mod sessions;
     mod snapshot;
+    mod stale;
     mod trees;
     mod updates;
     mod versions;

@@ -18,10 +18,16 @@ use crate::{Error, Repository, Result};
 pub enum Access {
     Read,
     Write,
+    /// To verify it: a catalog that does not go with the store is opened all the same.
+    Inspect,
 }
 
 const SETTINGS_FILE: &str = "store.toml";
 pub(crate) const CATALOG_FILE: &str = "catalog.sqlite";
+/// How far the store's catalog has ever counted; beside the containers, wherever the catalog is.
+const MARK_FILE: &str = "journal.mark";
+/// Container numbers above the catalog's last that are looked for.
+const NUMBERS_LOOKED_FOR: u64 = 8;
 
 /// Makes a store at `path`, a directory that is missing or empty.
 pub fn create(path: &Path, settings: &Settings) -> Result<()> {
@@ -35,7 +41,7 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     }
     let state = state_folder(path, settings);
     std::fs::create_dir_all(&state).map_err(|source| Error::io(state.display(), source))?;
-    SqliteCatalog::open(&state.join(CATALOG_FILE), true)?;
+    new_catalog(path, settings, &state.join(CATALOG_FILE))?;
     write_settings(path, settings).map_err(io)
 }
 
@@ -71,31 +77,72 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
 /// Opens the store at `path`; a session begins, and ends with the repository.
 pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let settings = read_settings(path)?;
-    let catalog: Arc<dyn Catalog> = Arc::new(open_catalog(path, &settings)?);
-    let purpose = if access == Access::Read { Purpose::Read } else { Purpose::Write };
+    let catalog = open_catalog(path, &settings)?;
+    let unsound = unsoundness(path, &settings, &catalog)?;
+    if let (Some(why), Access::Read | Access::Write) = (&unsound, access) {
+        return Err(does_not_fit(&catalog_file(path, &settings), why));
+    }
+    if access == Access::Write {
+        catalog.adopt(settings.id)?;
+    }
+    let catalog: Arc<dyn Catalog> = Arc::new(catalog);
+    let purpose = if access == Access::Write { Purpose::Write } else { Purpose::Read };
     let lease = Lease::begin(catalog.clone(), purpose)?;
     let (session, epoch) = (lease.session(), lease.epoch_cell());
     let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch });
     let files: Arc<dyn Files> = Arc::new(Directory::new(path));
     let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings)));
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, Options::default())?);
-    Ok(Repository::new(settings, local.clone(), catalog, Some(local), lease))
+    Ok(Repository { unsound, ..Repository::new(settings, local.clone(), catalog, Some(local), lease) })
 }
 
-fn open_catalog(path: &Path, settings: &Settings) -> Result<SqliteCatalog> {
-    let file = state_folder(path, settings).join(CATALOG_FILE);
+fn does_not_fit(file: &Path, why: &str) -> Error {
+    let why = format!(
+        "this catalog does not go with its store: {why}; nothing was changed; stop what uses the store, then \
+         `thalweg verify --rebuild-catalog` makes the catalog again from the containers"
+    );
+    Error::Refused { path: file.display().to_string(), why }
+}
+
+/// Why nothing may be written by this catalog, if there is a reason.
+pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCatalog) -> Result<Option<String>> {
+    if let Some(why) = catalog.unsoundness(settings.id)? {
+        return Ok(Some(why));
+    }
+    let last = catalog.last_container()?;
+    let numbers = (1..=NUMBERS_LOOKED_FOR).map(|more| ContainerId(last.0 + more));
+    let unknown = numbers.filter(|number| path.join(store::container_file_name(*number)).exists()).last();
+    // A container is registered before it has a file: one that was made in between is known by now.
+    let Some(unknown) = unknown else { return Ok(None) };
+    Ok((unknown > catalog.last_container()?)
+        .then(|| format!("it does not know container {unknown}, so it is older than its containers")))
+}
+
+/// An empty catalog of the store at `path`, in `file`.
+pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Result<SqliteCatalog> {
+    let catalog = SqliteCatalog::open(file, true)?.with_mark(&path.join(MARK_FILE), settings.id);
+    catalog.adopt(settings.id)?;
+    Ok(catalog)
+}
+
+pub(crate) fn catalog_file(path: &Path, settings: &Settings) -> PathBuf {
+    state_folder(path, settings).join(CATALOG_FILE)
+}
+
+pub(crate) fn open_catalog(path: &Path, settings: &Settings) -> Result<SqliteCatalog> {
+    let file = catalog_file(path, settings);
     if !file.exists() {
         let why = "the catalog is missing; `thalweg verify --rebuild-catalog` makes it again from the containers";
         return Err(Error::Refused { path: file.display().to_string(), why: why.into() });
     }
-    Ok(SqliteCatalog::open(&file, false)?)
+    Ok(SqliteCatalog::open(&file, false)?.with_mark(&path.join(MARK_FILE), settings.id))
 }
 
-/// Puts a damaged or missing catalog aside and makes an empty one, to be filled again.
-pub(crate) fn fresh_catalog(path: &Path, settings: &Settings) -> Result<()> {
-    let file = state_folder(path, settings).join(CATALOG_FILE);
-    std::fs::create_dir_all(state_folder(path, settings)).map_err(|source| Error::io(path.display(), source))?;
-    for suffix in ["", "-wal", "-shm"] {
+/// Puts the catalog in `fresh` in the place of the damaged or missing one, which stays beside it as `*.old`.
+pub(crate) fn replace_catalog(path: &Path, settings: &Settings, fresh: &Path) -> Result<()> {
+    let file = catalog_file(path, settings);
+    // The log first: a catalog without its log is whole, a log without its catalog is another's.
+    for suffix in ["-wal", "-shm", ""] {
         let old = PathBuf::from(format!("{}{suffix}", file.display()));
         let aside = PathBuf::from(format!("{}{suffix}.old", file.display()));
         match std::fs::rename(&old, &aside) {
@@ -104,8 +151,10 @@ pub(crate) fn fresh_catalog(path: &Path, settings: &Settings) -> Result<()> {
             Err(source) => return Err(Error::io(old.display(), source)),
         }
     }
-    SqliteCatalog::open(&file, true)?;
-    Ok(())
+    let state = state_folder(path, settings);
+    std::fs::rename(fresh, &file).map_err(|source| Error::io(file.display(), source))?;
+    let synced = std::fs::File::open(&state).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| Error::io(state.display(), source))
 }
 
 /// A store's way to the catalog.

@@ -7,6 +7,7 @@
 mod blocks;
 mod collect;
 mod commit;
+mod comparison;
 mod draft;
 mod engines;
 mod error;
@@ -20,6 +21,7 @@ mod pack;
 mod read;
 mod rebuild;
 mod repository;
+mod scan;
 mod session;
 mod statistics;
 mod tree;

@@ -18,6 +18,8 @@ pub struct Repository {
     pub(crate) local: Option<Arc<LocalStore>>,
     pub(crate) lease: Lease,
     pub(crate) cache: BlockCache,
+    /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
+    pub(crate) unsound: Option<String>,
 }
 
 impl Repository {
@@ -29,7 +31,7 @@ impl Repository {
         local: Option<Arc<LocalStore>>,
         lease: Lease,
     ) -> Self {
-        Repository { settings, store, catalog, local, lease, cache: BlockCache::default() }
+        Repository { settings, store, catalog, local, lease, cache: BlockCache::default(), unsound: None }
     }
 
     pub fn catalog(&self) -> &dyn Catalog {

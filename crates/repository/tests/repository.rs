@@ -10,5 +10,7 @@ mod files;
 mod fixture;
 #[path = "repository/histories.rs"]
 mod histories;
+#[path = "repository/rebuilding.rs"]
+mod rebuilding;
 #[path = "repository/sessions.rs"]
 mod sessions;

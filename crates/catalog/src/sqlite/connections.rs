@@ -57,8 +57,8 @@ impl Connections {
         Ok(Connections { path: path.to_owned(), writer: Mutex::new(writer), readers: Mutex::new(Vec::new()) })
     }
 
-    /// One transaction that may write: all of `body` or nothing of it.
-    pub fn write<T>(&self, clock: &Clock, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
+    /// One transaction that may write: all of `body` or nothing of it. Also returns the sequence if it was raised.
+    pub fn write<T>(&self, clock: &Clock, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<(T, Option<u64>)> {
         let connection = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = || Ok(Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?);
         let attempt = || {
@@ -66,9 +66,9 @@ impl Connections {
             // The clock is read when it is our turn: leases must not outlive the wait.
             let mut writing = Writing::new(&transaction, clock())?;
             let value = body(&mut writing)?;
-            writing.finish()?;
+            let raised = writing.finish()?;
             transaction.commit()?;
-            Ok(value)
+            Ok((value, raised))
         };
         attempt().map_err(|failure: Failure| failure.explain(&self.path))
     }
@@ -95,6 +95,22 @@ impl Connections {
             Ok(value)
         };
         patiently(attempt).map_err(|failure| failure.explain(&self.path))
+    }
+
+    /// A connection of its own that sees the catalog as it is at this moment, until it is dropped.
+    pub fn view(&self) -> Result<Connection> {
+        let attempt = || {
+            let connection = connect(&self.path, false)?;
+            connection.pragma_update(None, "query_only", true)?;
+            // A transaction begins to see with its first read.
+            connection.execute_batch("BEGIN; SELECT sequence FROM counters;")?;
+            Ok(connection)
+        };
+        patiently(attempt).map_err(|failure| failure.explain(&self.path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     fn take_reader(&self) -> Attempt<Connection> {

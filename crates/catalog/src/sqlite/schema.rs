@@ -11,15 +11,17 @@ use super::writing::store_counters;
 use crate::Error;
 use crate::counters::{Counters, ROOT};
 
-/// The format of `schema.sql`, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 1;
+/// The format of `schema.sql` and `guard.sql`, kept in `user_version`.
+const SCHEMA_FORMAT: u16 = 2;
+/// The format that has `guard.sql`.
+const GUARDED_FORMAT: i64 = 2;
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
-/// Checks the file's format; an empty file is filled when `create`.
+/// Checks the file's format; an empty file is filled when `create`. A catalog of format 1 gets its guard.
 pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Attempt<()> {
     if is_filled(connection, path)? {
-        return Ok(());
+        return if is_guarded(connection)? { Ok(()) } else { upgrade(connection) };
     }
     let path_text = path.display().to_string();
     if !create {
@@ -51,6 +53,22 @@ fn is_filled(connection: &Connection, path: &Path) -> Attempt<bool> {
     }
 }
 
+/// Whether the catalog has the columns and triggers of `guard.sql`.
+pub(super) fn is_guarded(connection: &Connection) -> Attempt<bool> {
+    let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(format >= GUARDED_FORMAT)
+}
+
+fn upgrade(connection: &Connection) -> Attempt<()> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    // Another process may have been first.
+    if !is_guarded(&transaction)? {
+        transaction.execute_batch(include_str!("guard.sql"))?;
+        transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
+    }
+    Ok(transaction.commit()?)
+}
+
 fn fill(connection: &Connection) -> Attempt<()> {
     connection.execute_batch(include_str!("schema.sql"))?;
     run(connection, "INSERT INTO counters VALUES (0, 0, 0, 0, 0, 0, 0)", [])?;
@@ -59,6 +77,7 @@ fn fill(connection: &Connection) -> Attempt<()> {
     let params = (ROOT.0 as i64, attributes.kind as u8, attributes.encode());
     run(connection, "INSERT INTO files (id, kind, links, attributes) VALUES (?1, ?2, 1, ?3)", params)?;
     run(connection, "INSERT INTO names VALUES (x'', ?1)", [ROOT.0 as i64])?;
+    connection.execute_batch(include_str!("guard.sql"))?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     Ok(connection.pragma_update(None, "user_version", SCHEMA_FORMAT)?)
 }

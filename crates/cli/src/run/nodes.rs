@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use crate::failure::explained;
+
 /// A node that keeps dying is not restarted for ever.
 const MOST_RESTARTS: usize = 100;
 
@@ -95,7 +97,7 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, store: &OsString, address:
         eprintln!("thalweg run: the node died ({status}); starting it again");
         match spawn(store, address) {
             Ok((again, _)) => *child = again,
-            Err(error) => eprintln!("thalweg run: {error:#}"),
+            Err(error) => eprintln!("thalweg run: {}", explained(&error)),
         }
     }
 }
