@@ -353,9 +353,11 @@ BODIES = {
     56: lambda f: of_extents(f, lambda: f", names {f.take(32).hex()[:8]}…"),
     0x8001: failed,
     0x8002: lambda f: f"settings {f.text()!r}, holder {f.u64():x}",
+    0x8006: lambda f: f"progress {f.u64():x}",
     0x8026: checkpoints,
     0x8047: lambda f: f"session {f.u64():x}, seat {f.u32()}, sequence {f.u64()}, held {f.list(f.u64)}",
     0x8048: lambda f: f"sequence {f.u64()}, stamp {f.u64()}",
+    0x8049: lambda f: f"session {f.u64():x}, seat {f.u32()}, {failed(f)}",
 }
 
 
@@ -364,8 +366,8 @@ def frames():
     for path in sorted((FOLDER / "frames").iterdir()):
         data = path.read_bytes()
         magic, protocol, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
-        assert magic == b"TWGF" and protocol == 1 and zero == 0 and len(data) == 32 + body + payload, path
-        assert path.name.startswith(f"{kind:04x}-") and (request == 0) == (kind == 0x8047), path
+        assert magic == b"TWGF" and protocol == 2 and zero == 0 and len(data) == 32 + body + payload, path
+        assert path.name.startswith(f"{kind:04x}-") and (request == 0) == (kind in (0x8006, 0x8047, 0x8049)), path
         if kind in BODIES:
             fields = Fields(data[32 : 32 + body])
             print(f"  {path.stem}: {BODIES[kind](fields)}")

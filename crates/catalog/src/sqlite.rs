@@ -19,6 +19,7 @@ mod statement;
 mod view;
 mod writing;
 
+use std::fs::File;
 use std::path::Path;
 
 use format::{ContainerId, JournalRecord, Root, SessionId, StoreId, StorePath};
@@ -50,9 +51,9 @@ impl SqliteCatalog {
         self
     }
 
-    /// Notes in the file at `mark` how far this catalog counts; `store` is the store it belongs to.
-    pub fn with_mark(mut self, mark: &Path, store: StoreId) -> Self {
-        self.mark = Mark::open(mark, store, self.connections.path());
+    /// Notes in the file `mark` how far this catalog counts; `store` is the store it belongs to.
+    pub fn with_mark(mut self, mark: Option<File>, store: StoreId) -> Self {
+        self.mark = mark.map(|file| Mark::new(file, store));
         self
     }
 
@@ -270,7 +271,9 @@ mod tests {
 
     fn of_store(folder: &Path, name: &str, store: u8) -> SqliteCatalog {
         let catalog = SqliteCatalog::open(&folder.join(name), true).unwrap();
-        catalog.with_mark(&folder.join("mark"), StoreId([store; 16]))
+        let options = &mut std::fs::OpenOptions::new();
+        let mark = options.read(true).write(true).create(true).truncate(false).open(folder.join("mark")).unwrap();
+        catalog.with_mark(Some(mark), StoreId([store; 16]))
     }
 
     fn make(catalog: &SqliteCatalog, path: &str) {

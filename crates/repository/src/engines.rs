@@ -1,5 +1,6 @@
 //! Making and opening a store in a directory: settings, containers, table and catalog in their places.
 
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
 use format::{ContainerId, SessionId, Settings};
-use store::files::{Directory, Files};
+use store::files::{Directory, Files, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
 use crate::lease::Lease;
@@ -33,22 +34,31 @@ const NUMBERS_LOOKED_FOR: u64 = 8;
 pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     settings.check()?;
     let io = |source| Error::io(path.display(), source);
-    std::fs::create_dir_all(path).map_err(io)?;
-    if std::fs::read_dir(path).map_err(io)?.next().is_some() {
-        let why =
-            if path.join(SETTINGS_FILE).exists() { "there is a store already" } else { "the directory is not empty" };
-        return Err(Error::Refused { path: path.display().to_string(), why: why.into() });
+    let permissions = Permissions::of(settings);
+    if path.exists() {
+        check_empty(path)?;
+        permissions.take_over(path).map_err(io)?;
     }
+    permissions.create_folders(path, path).map_err(io)?;
     let state = state_folder(path, settings);
-    std::fs::create_dir_all(&state).map_err(|source| Error::io(state.display(), source))?;
+    permissions.create_folders(&state, &state).map_err(|source| Error::io(state.display(), source))?;
     new_catalog(path, settings, &state.join(CATALOG_FILE))?;
     write_settings(path, settings).map_err(io)
+}
+
+fn check_empty(path: &Path) -> Result<()> {
+    if std::fs::read_dir(path).map_err(|source| Error::io(path.display(), source))?.next().is_none() {
+        return Ok(());
+    }
+    let why = if path.join(SETTINGS_FILE).exists() { "there is a store already" } else { "the directory is not empty" };
+    Err(Error::Refused { path: path.display().to_string(), why: why.into() })
 }
 
 /// Written last and whole: a directory with `store.toml` is a store.
 fn write_settings(path: &Path, settings: &Settings) -> std::io::Result<()> {
     let draft = path.join(".store.toml.new");
-    let mut file = std::fs::File::create(&draft)?;
+    let options = &mut OpenOptions::new();
+    let mut file = Permissions::of(settings).create_file(&draft, options.write(true).create(true).truncate(true))?;
     file.write_all(settings.to_text().as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&draft, path.join(SETTINGS_FILE))?;
@@ -90,8 +100,9 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let lease = Lease::begin(catalog.clone(), purpose)?;
     let (session, epoch) = (lease.session(), lease.epoch_cell());
     let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch });
-    let files: Arc<dyn Files> = Arc::new(Directory::new(path));
-    let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings)));
+    let permissions = Permissions::of(&settings);
+    let files: Arc<dyn Files> = Arc::new(Directory::new(path, permissions));
+    let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, Options::default())?);
     Ok(Repository { unsound, ..Repository::new(settings, local.clone(), catalog, Some(local), lease) })
 }
@@ -118,11 +129,22 @@ pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCata
         .then(|| format!("it does not know container {unknown}, so it is older than its containers")))
 }
 
-/// An empty catalog of the store at `path`, in `file`.
+/// An empty catalog of the store at `path`, in `file`; SQLite gives the files beside it the same mode and owner.
 pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Result<SqliteCatalog> {
-    let catalog = SqliteCatalog::open(file, true)?.with_mark(&path.join(MARK_FILE), settings.id);
+    let options = &mut OpenOptions::new();
+    let made = Permissions::of(settings).create_file(file, options.write(true).create(true).truncate(false));
+    made.map_err(|source| Error::io(file.display(), source))?;
+    let catalog = SqliteCatalog::open(file, true)?.with_mark(open_mark(path, settings), settings.id);
     catalog.adopt(settings.id)?;
     Ok(catalog)
+}
+
+/// The store's mark; made when it is missing, and none where that cannot be, or it may not be read.
+fn open_mark(path: &Path, settings: &Settings) -> Option<File> {
+    let path = path.join(MARK_FILE);
+    let options = || OpenOptions::new().read(true).write(true).clone();
+    let opened = options().open(&path).or_else(|_| File::open(&path));
+    opened.or_else(|_| Permissions::of(settings).create_file(&path, options().create(true))).ok()
 }
 
 pub(crate) fn catalog_file(path: &Path, settings: &Settings) -> PathBuf {
@@ -135,7 +157,7 @@ pub(crate) fn open_catalog(path: &Path, settings: &Settings) -> Result<SqliteCat
         let why = "the catalog is missing; `thalweg verify --rebuild-catalog` makes it again from the containers";
         return Err(Error::Refused { path: file.display().to_string(), why: why.into() });
     }
-    Ok(SqliteCatalog::open(&file, false)?.with_mark(&path.join(MARK_FILE), settings.id))
+    Ok(SqliteCatalog::open(&file, false)?.with_mark(open_mark(path, settings), settings.id))
 }
 
 /// Puts the catalog in `fresh` in the place of the damaged or missing one, which stays beside it as `*.old`.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use catalog::{Catalog, CatalogView};
 use format::{ContainerId, Settings};
-use store::files::Directory;
+use store::files::{Directory, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
 use crate::comparison::compare;
@@ -32,7 +32,8 @@ pub struct Rebuilt {
 pub fn rebuild_catalog(path: &Path) -> Result<Rebuilt> {
     let settings = read_settings(path)?;
     let state = state_folder(path, &settings);
-    std::fs::create_dir_all(&state).map_err(|source| Error::io(state.display(), source))?;
+    let made = Permissions::of(&settings).create_folders(&state, &state);
+    made.map_err(|source| Error::io(state.display(), source))?;
     let mut scan = Scan::of(&offline_store(path, &settings)?, settings.fingerprint)?;
     let mut damages = std::mem::take(&mut scan.damages);
     let old = look_at_old_catalog(path, &settings, &mut scan, &mut damages);
@@ -96,8 +97,9 @@ fn name_what_is_lost(
 
 /// A store nobody writes to and that has no catalog: for looking at its files.
 fn offline_store(path: &Path, settings: &Settings) -> Result<LocalStore> {
-    let files = Arc::new(Directory::new(path));
-    let state = Arc::new(Directory::new(state_folder(path, settings)));
+    let permissions = Permissions::of(settings);
+    let files = Arc::new(Directory::new(path, permissions));
+    let state = Arc::new(Directory::new(state_folder(path, settings), permissions));
     Ok(LocalStore::open(
         files,
         state,

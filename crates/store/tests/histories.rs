@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use format::{BlockKind, ContainerId, Fingerprint, Label, Place, Run, Settings, StoreId};
 use thalweg_store::conformance::{self, block, content, fingerprint, segment_in};
 use thalweg_store::files::fault::{Fault, Faulty};
-use thalweg_store::files::{Directory, Files, Memory};
+use thalweg_store::files::{Directory, Files, Memory, Permissions};
 use thalweg_store::{
     Answer, Claimant, CountingRegistrar, Error, LocalStore, MemoryStore, Options, PlacedBlock, Registrar, SegmentStore,
 };
@@ -123,7 +123,7 @@ fn every_engine_passes_the_suite() {
     let number = std::cell::Cell::new(0);
     conformance::suite(|| {
         number.set(number.get() + 1);
-        let files = Arc::new(Directory::new(scratch.path().join(number.get().to_string())));
+        let files = Arc::new(Directory::new(scratch.path().join(number.get().to_string()), Permissions::default()));
         let options = Options { container_bytes: 30_000, part_bytes: 3_000, ..Options::default() };
         let registrar = Arc::new(CountingRegistrar::new());
         Box::new(LocalStore::open(files.clone(), files, &settings(), registrar, options).unwrap())
@@ -295,7 +295,7 @@ fn a_disk_that_fails_at_any_call_loses_nothing_durable() {
 fn two_processes_on_one_directory_see_each_other_after_make_durable() {
     let scratch = tempfile::tempdir().unwrap();
     let registrar = Arc::new(CountingRegistrar::new());
-    let process = || open(Arc::new(Directory::new(scratch.path())), &registrar);
+    let process = || open(Arc::new(Directory::new(scratch.path(), Permissions::default())), &registrar);
     let (one, other) = (process(), process());
     let mut oracles = [Oracle::default(), Oracle::default()];
     let mut dice = Dice::new(9);
@@ -316,7 +316,7 @@ fn in_the_background_others_see_what_is_durable_within_moments() {
     let scratch = tempfile::tempdir().unwrap();
     let registrar = Arc::new(CountingRegistrar::new());
     let process = || {
-        let files = Arc::new(Directory::new(scratch.path()));
+        let files = Arc::new(Directory::new(scratch.path(), Permissions::default()));
         let options = Options { background: true, ..small() };
         LocalStore::open(files.clone(), files, &settings(), registrar.clone(), options).unwrap()
     };
@@ -507,7 +507,7 @@ fn a_container_of_another_store_is_refused() {
 fn many_writers_fill_containers_without_gap_or_overlap() {
     let scratch = tempfile::tempdir().unwrap();
     let registrar = Arc::new(CountingRegistrar::new());
-    let files = Arc::new(Directory::new(scratch.path()));
+    let files = Arc::new(Directory::new(scratch.path(), Permissions::default()));
     let options = Options { container_bytes: 300_000, part_bytes: 20_000, ..Options::default() };
     let store = LocalStore::open(files.clone(), files, &settings(), registrar, options).unwrap();
     let placed: Vec<HashMap<Place, u64>> = std::thread::scope(|threads| {

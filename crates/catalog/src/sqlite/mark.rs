@@ -6,9 +6,8 @@
 //! one slot at the same time unless 64 transactions lie between them, and a reader takes the highest whole slot. The
 //! mark is not synced: after a power loss it may be older than the catalog, never newer.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 
 use format::{StoreId, checksum};
 
@@ -21,12 +20,13 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Opens the mark at `path`; makes it, with the permissions of `like`, when it is missing. None where there is
-    /// no mark and none can be made, or not even one that is there can be read.
-    pub fn open(path: &Path, store: StoreId, like: &Path) -> Option<Self> {
-        let existing = OpenOptions::new().read(true).write(true).open(path).or_else(|_| File::open(path));
-        let file = existing.or_else(|_| make(path, like)).ok()?;
-        Some(Mark { file, store })
+    /// The mark in a file that may be empty, or may be one that can only be read.
+    pub fn new(file: File, store: StoreId) -> Self {
+        // All slots are there from the beginning, so that a full disk refuses no later write.
+        if file.metadata().is_ok_and(|found| found.len() == 0) {
+            let _ = file.write_all_at(&[0; SLOTS as usize * SLOT_BYTES], 0);
+        }
+        Mark { file, store }
     }
 
     /// The highest sequence that was noted; 0 for none.
@@ -67,26 +67,18 @@ impl Mark {
     }
 }
 
-/// All slots are there from the beginning, so that a full disk refuses no later write.
-fn make(path: &Path, like: &Path) -> std::io::Result<File> {
-    let permissions = std::fs::metadata(like)?.permissions();
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-    file.set_permissions(permissions)?;
-    if file.metadata()?.len() == 0 {
-        file.write_all_at(&[0; SLOTS as usize * SLOT_BYTES], 0)?;
-    }
-    Ok(file)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs::OpenOptions;
+
     use super::*;
 
     #[test]
     fn the_mark_is_the_highest_whole_slot_of_its_store() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("mark");
-        let mark = Mark::open(&path, StoreId([1; 16]), scratch.path()).unwrap();
+        let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
+        let mark = Mark::new(open(), StoreId([1; 16]));
         assert_eq!(mark.read(), 0);
         for sequence in [3, 70, 69, 71] {
             mark.note(sequence);
@@ -94,6 +86,6 @@ mod tests {
         assert_eq!(mark.read(), 71);
         mark.file.write_all_at(b"torn", 71 % SLOTS * SLOT_BYTES as u64).unwrap();
         assert_eq!(mark.read(), 70, "a torn slot does not count");
-        assert_eq!(Mark::open(&path, StoreId([2; 16]), scratch.path()).unwrap().read(), 0, "another store's mark");
+        assert_eq!(Mark::new(open(), StoreId([2; 16])).read(), 0, "another store's mark");
     }
 }

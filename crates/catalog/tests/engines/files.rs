@@ -42,8 +42,8 @@ fn a_newer_catalog_is_refused() {
     let directory = scratch();
     let file = directory.path().join("catalog");
     drop(opened(&file));
-    rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", 2).unwrap();
-    assert!(matches!(refusal(&file, true), Error::TooNew { found: 2, .. }));
+    rusqlite::Connection::open(&file).unwrap().pragma_update(None, "user_version", 3).unwrap();
+    assert!(matches!(refusal(&file, true), Error::TooNew { found: 3, .. }));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use transfer::message::{Extent, Failure, FailureKind, PlacedHeader, Reply, Reque
 use transfer::{Handler, Hello, Outbox, Replier};
 
 use super::offers::Offers;
-use super::seats::Slot;
+use super::seats::{Slot, User};
 use super::shares::Member;
 use super::{Node, failure};
 use crate::clock::now_ns;
@@ -61,7 +61,8 @@ impl Connection {
     }
 
     pub fn attach(&mut self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
-        let slot = self.node.attach(session, seat, self.source, self.outbox.clone()).map_err(failure::of)?;
+        let user = User { connection: self.claimant.0, source: self.source, outbox: self.outbox.clone() };
+        let slot = self.node.attach(session, seat, user).map_err(failure::of)?;
         self.attached.push(slot.clone());
         Ok(slot)
     }
@@ -99,7 +100,7 @@ impl Handler for Connection {
         self.offers.end();
         self.node.locks.forget(self.claimant.0);
         // The client may come back; the keeper frees seats that stay without users.
-        self.attached.drain(..).for_each(|slot| slot.drop_user(self.source));
+        self.attached.drain(..).for_each(|slot| slot.drop_user(self.claimant.0));
         self.node.clients.disconnected(self.source.client);
     }
 }
@@ -209,7 +210,10 @@ impl Connection {
                 done()
             }
             Request::Press { session, seat } => {
-                self.slot(session, seat)?.pressed.store(true, std::sync::atomic::Ordering::Relaxed);
+                let slot = self.slot(session, seat)?;
+                // A seat that has failed makes nothing durable, however long its client waits for that.
+                slot.seat.size().map_err(failure::of)?;
+                slot.pressed.store(true, std::sync::atomic::Ordering::Relaxed);
                 done()
             }
             Request::Detach { session, seat } => {
@@ -236,7 +240,15 @@ impl Connection {
     fn detach(&mut self, session: SessionId, seat: u32) -> Result<(), Failure> {
         let is_it = |slot: &Arc<Slot>| slot.seat.options().session == session && slot.seat.options().seat == seat;
         match self.attached.iter().position(is_it) {
-            Some(at) => self.node.detach(&self.attached.swap_remove(at), self.source).map_err(failure::of),
+            Some(at) => {
+                let slot = self.attached.swap_remove(at);
+                self.node.detach(&slot, self.claimant.0).map_err(failure::of)?;
+                match slot.seat.size() {
+                    // What the client had in the seat went to another node with the seat.
+                    Ok(_) | Err(repository::Error::Catalog(catalog::Error::SeatLost { .. })) => Ok(()),
+                    Err(error) => Err(failure::of(error)),
+                }
+            }
             None => Ok(()),
         }
     }

@@ -39,6 +39,9 @@ pub(super) fn keep(node: &Arc<Node>) {
 
 impl Node {
     fn settle_when_due(self: &Arc<Self>, slot: &Arc<Slot>) {
+        if slot.seat.failure().is_some() {
+            return slot.announce_failure();
+        }
         let age = slot.settled_at.lock().expect("no panic holds it").elapsed();
         let pressed = slot.pressed.load(Ordering::Relaxed) || self.budget.used_bytes() > self.options.staging_bytes / 2;
         let incomplete = slot.completed_at.lock().expect("no panic holds it").elapsed();

@@ -15,7 +15,8 @@ use super::Node;
 /// A seat with its listeners.
 pub(crate) struct Slot {
     pub seat: Seat,
-    listeners: Mutex<HashMap<Source, Outbox>>,
+    /// By connection: of two connections of one stream, the end of the old one must not silence the new one.
+    listeners: Mutex<HashMap<ConnectionId, (Source, Outbox)>>,
     /// How many connections attached and did not detach, and since when there are none.
     users: Mutex<(usize, Instant)>,
     /// A settle is under way or asked for.
@@ -25,6 +26,18 @@ pub(crate) struct Slot {
     pub settled_at: Mutex<Instant>,
     /// When segments that are not whole were last stored too.
     pub completed_at: Mutex<Instant>,
+    /// The listeners have been sent the seat's failure.
+    failure_sent: AtomicBool,
+}
+
+/// A connection's own number at this node.
+pub(crate) type ConnectionId = u64;
+
+/// A connection that uses a seat.
+pub(crate) struct User {
+    pub connection: ConnectionId,
+    pub source: Source,
+    pub outbox: Outbox,
 }
 
 type Key = (SessionId, u32);
@@ -45,7 +58,7 @@ impl Seats {
 
     /// The seat, taken if this node does not hold it yet, with one more user. One that failed stays as long as it has
     /// users: what they sent is in it, and all of them must hear of the failure.
-    fn use_seat(&self, key: Key, user: (Source, Outbox), take: impl FnOnce() -> Result<Seat>) -> Result<Arc<Slot>> {
+    fn use_seat(&self, key: Key, user: User, take: impl FnOnce() -> Result<Seat>) -> Result<Arc<Slot>> {
         let mut slots = self.slots.lock().expect("no panic holds it");
         let slot = match slots.get(&key) {
             Some(slot) => slot.clone(),
@@ -77,30 +90,52 @@ impl Slot {
             pressed: AtomicBool::new(false),
             settled_at: Mutex::new(Instant::now()),
             completed_at: Mutex::new(Instant::now()),
+            failure_sent: AtomicBool::new(false),
         }
     }
 
     /// Tells each stream how far its pieces are durable.
     fn announce(&self, moved: Vec<DurableUpTo>) {
         let options = self.seat.options();
-        let listeners = self.listeners.lock().expect("no panic holds it");
+        let listeners = self.listeners();
         for DurableUpTo { source, sequence, held } in moved {
-            if let Some(outbox) = listeners.get(&source) {
-                let durable = Reply::Durable { session: options.session, seat: options.seat, sequence, held };
+            let durable = Reply::Durable { session: options.session, seat: options.seat, sequence, held };
+            for (_, outbox) in listeners.iter().filter(|(listening, _)| *listening == source) {
                 // A client that is gone hears it again when it attaches anew and sends what it still keeps.
                 let _ = outbox.push(&durable, &[]);
             }
         }
     }
 
-    fn add_user(&self, (source, outbox): (Source, Outbox)) {
+    /// Sends the seat's failure, if it has failed, to every connection that uses it: some wait for nothing but `Durable`.
+    /// Connections that attach later get it as their answer.
+    pub fn announce_failure(&self) {
+        let Err(error) = self.seat.size() else { return };
+        if self.failure_sent.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let options = self.seat.options();
+        let failed =
+            Reply::SeatFailed { session: options.session, seat: options.seat, failure: super::failure::of(error) };
+        for (_, outbox) in self.listeners() {
+            // A client that is gone gets it when it attaches anew.
+            let _ = outbox.push(&failed, &[]);
+        }
+    }
+
+    /// A copy, so that nothing is sent while the lock is held.
+    fn listeners(&self) -> Vec<(Source, Outbox)> {
+        self.listeners.lock().expect("no panic holds it").values().cloned().collect()
+    }
+
+    fn add_user(&self, user: User) {
         self.users.lock().expect("no panic holds it").0 += 1;
-        self.listeners.lock().expect("no panic holds it").insert(source, outbox);
+        self.listeners.lock().expect("no panic holds it").insert(user.connection, (user.source, user.outbox));
     }
 
     /// A connection is done with the seat, or gone.
-    pub fn drop_user(&self, source: Source) {
-        self.listeners.lock().expect("no panic holds it").remove(&source);
+    pub fn drop_user(&self, connection: ConnectionId) {
+        self.listeners.lock().expect("no panic holds it").remove(&connection);
         let mut users = self.users.lock().expect("no panic holds it");
         *users = (users.0 - 1, Instant::now());
     }
@@ -114,8 +149,9 @@ impl Slot {
 
 impl Node {
     /// The stream will use the seat: it is taken if need be, and its durable pieces are announced there.
-    pub(crate) fn attach(&self, session: SessionId, seat: u32, source: Source, outbox: Outbox) -> Result<Arc<Slot>> {
-        let slot = self.seats.use_seat((session, seat), (source, outbox), || {
+    pub(crate) fn attach(&self, session: SessionId, seat: u32, user: User) -> Result<Arc<Slot>> {
+        let source = user.source;
+        let slot = self.seats.use_seat((session, seat), user, || {
             let (repository, budget) = (self.repository.clone(), self.budget.clone());
             Seat::take(repository, budget, session, seat, self.holder, MPI_SEGMENT_BYTES)
         })?;
@@ -124,8 +160,8 @@ impl Node {
     }
 
     /// The connection is done with the seat; the last one's going settles and frees it.
-    pub(crate) fn detach(&self, slot: &Arc<Slot>, source: Source) -> Result<()> {
-        slot.drop_user(source);
+    pub(crate) fn detach(&self, slot: &Arc<Slot>, connection: ConnectionId) -> Result<()> {
+        slot.drop_user(connection);
         if slot.idle_for().is_some() { self.free(slot) } else { Ok(()) }
     }
 
@@ -139,7 +175,11 @@ impl Node {
     /// Settles and tells the senders.
     pub(crate) fn settle(&self, slot: &Slot, fragments: bool, epoch: Option<u64>) -> Result<()> {
         slot.pressed.store(false, Ordering::Relaxed);
-        let moved = slot.seat.settle(self.new_claimant(), fragments, epoch)?;
+        let settled = slot.seat.settle(self.new_claimant(), fragments, epoch);
+        if settled.is_err() {
+            slot.announce_failure();
+        }
+        let moved = settled?;
         *slot.settled_at.lock().expect("no panic holds it") = Instant::now();
         if fragments {
             *slot.completed_at.lock().expect("no panic holds it") = Instant::now();

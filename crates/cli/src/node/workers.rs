@@ -17,8 +17,11 @@ pub(super) fn work(node: &Node) {
         let mut worked = false;
         for slot in node.seats.all() {
             // One round each, so that no seat waits behind another's backlog. A failure is the seat's: it
-            // remembers it and tells whoever asks next.
-            worked |= slot.seat.reduce(claimant).unwrap_or(false);
+            // remembers it, and all who use it are sent it.
+            worked |= slot.seat.reduce(claimant).unwrap_or_else(|_| {
+                slot.announce_failure();
+                false
+            });
         }
         if !worked {
             node.wait_for_bell();

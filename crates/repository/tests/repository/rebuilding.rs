@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use format::{BlockKind, Change, ContainerId, Settings, StoreId, StorePath};
 use repository::{Access, Damage, Rebuilt, open, read_settings, rebuild_catalog, verify};
-use store::files::Directory;
+use store::files::{Directory, Permissions};
 use store::{CountingRegistrar, LocalStore, Options};
 
 use crate::files::put;
@@ -26,7 +26,7 @@ fn six_commits(folder: &Path) -> PathBuf {
 
 /// The container's file and where its journal blocks lie in it, one a commit.
 fn journal(directory: &Path) -> (PathBuf, Vec<u64>) {
-    let files = Arc::new(Directory::new(directory));
+    let files = Arc::new(Directory::new(directory, Permissions::default()));
     let registrar = Arc::new(CountingRegistrar::default());
     let options = Options { background: false, ..Options::default() };
     let settings = read_settings(directory).unwrap();

@@ -277,7 +277,7 @@ impl Connection {
             return self.welcomed(reply, around);
         }
         if number == 0 {
-            return self.told(reply);
+            return self.told(reply, around, now);
         }
         if let Some(lane) = self.attaching.remove(&number) {
             return self.attach_answered(lane, reply, around, now);
@@ -312,13 +312,17 @@ impl Connection {
     }
 
     /// The node says something unasked.
-    fn told(&self, reply: Reply) -> Result<(), Broken> {
+    fn told(&mut self, reply: Reply, around: &Surroundings, now: Instant) -> Result<(), Broken> {
         match reply {
             Reply::Durable { session, seat, sequence, held } => {
                 let lane = self.stream.durable(session, seat, sequence, &held);
                 lane.inspect(|lane| lane.fate.look());
                 Ok(())
             }
+            Reply::SeatFailed { session, seat, failure } => match self.stream.lane(session, seat) {
+                Some(lane) => self.lane_failed(&lane, failure, around, now),
+                None => Ok(()),
+            },
             Reply::Failed { failure } => Err(Broken::ForNow(failure.text)),
             _ => Ok(()),
         }

@@ -231,12 +231,16 @@ impl Stream {
         }
     }
 
+    /// The lane that goes over this stream to the seat.
+    pub fn lane(&self, session: SessionId, seat: u32) -> Option<Arc<Lane>> {
+        self.lock().lane(session, seat)
+    }
+
     /// Frames of the lane up to `sequence`, but for `held`, are durable: they leave the log. The lane, if it is still
     /// here.
     pub fn durable(&self, session: SessionId, seat: u32, sequence: u64, held: &[u64]) -> Option<Arc<Lane>> {
         let mut state = self.lock();
-        let of = |seated: &&Seated| seated.lane.session == session && seated.lane.seat == seat;
-        let lane = state.seats.iter().find(of)?.lane.clone();
+        let lane = state.lane(session, seat)?;
         let dropped: Vec<Entry> = lane.durable(sequence, held).into_iter().map(|number| state.remove(number)).collect();
         drop(state);
         drop(dropped);
@@ -302,6 +306,11 @@ impl Stream {
 }
 
 impl State {
+    fn lane(&self, session: SessionId, seat: u32) -> Option<Arc<Lane>> {
+        let of = |seated: &&Seated| seated.lane.session == session && seated.lane.seat == seat;
+        self.seats.iter().find(of).map(|seated| seated.lane.clone())
+    }
+
     fn remove(&mut self, number: u64) -> Entry {
         let entry = self.log.remove(&number).expect("the entry was found in the log");
         if number < self.unsent && matches!(&entry.work, Work::Ask(ask) if ask.is_read()) {

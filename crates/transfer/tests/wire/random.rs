@@ -368,6 +368,8 @@ impl Random {
             Durable { session: self.session(), seat: self.u32(), sequence: self.u64(), held: vec![self.u64()] },
             Measured { workers: self.u32() },
             Unnamed { sequence: self.u64(), stamp: self.u64() },
+            Alive { progress: self.u64() },
+            SeatFailed { session: self.session(), seat: self.u32(), failure: self.failure() },
         ]
     }
 }

@@ -51,6 +51,8 @@ pub struct Behaviour {
     /// Acknowledges and forgets, for measurements.
     pub discard: AtomicBool,
     pub fail_commits: AtomicBool,
+    /// `Press` is answered as by a seat that has failed.
+    pub fail_presses: AtomicBool,
     pub written_bytes: AtomicU64,
     pub recalls: AtomicU64,
     /// Names spelt out in offers.
@@ -138,6 +140,15 @@ impl Node {
         if let Some(alive) = self.alive.lock().unwrap().as_mut() {
             let seats: Vec<_> = alive.seats.keys().copied().collect();
             seats.into_iter().for_each(|seat| self.checkpoint(alive, seat));
+        }
+    }
+
+    /// All seats fail, and their clients are sent why.
+    pub fn fail_seats(&self, failure: &Failure) {
+        for peer in &self.alive.lock().unwrap().as_ref().unwrap().connections {
+            for (session, seat) in peer.attached.lock().unwrap().keys().copied() {
+                self.send(peer, 0, &Reply::SeatFailed { session, seat, failure: failure.clone() }, &[]);
+            }
         }
     }
 
@@ -300,6 +311,9 @@ impl Node {
                 seat.stamps.resize(seat.bytes.len(), 0);
                 seat.size = size;
                 done(Reply::Done {})
+            }
+            Request::Press { .. } if self.does.fail_presses.load(Ordering::SeqCst) => {
+                fail(FailureKind::Full, "the disk is full")
             }
             Request::Settle { session, seat, .. } | Request::Press { session, seat } => {
                 if matches!(request, Request::Press { .. }) {

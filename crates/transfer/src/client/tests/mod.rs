@@ -3,6 +3,7 @@
 mod fake_node;
 mod histories;
 mod reducing;
+mod seat_failures;
 mod strangers;
 
 use std::sync::Arc;
