@@ -80,12 +80,7 @@ fn look_at_old_catalog(path: &Path, settings: &Settings, scan: &mut Scan, damage
     Some(sequence)
 }
 
-fn name_what_is_lost(
-    view: &dyn CatalogView,
-    sequence: u64,
-    scan: &Scan,
-    damages: &mut Vec<Damage>,
-) -> Result<()> {
+fn name_what_is_lost(view: &dyn CatalogView, sequence: u64, scan: &Scan, damages: &mut Vec<Damage>) -> Result<()> {
     let (replayed, _) = scan.replayed(sequence)?;
     let journal = replayed.view()?;
     compare(view, &*journal, &mut |difference| {

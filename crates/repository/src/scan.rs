@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{CatalogView, ContainerRecord, ContainerState, LeftOut, MemoryCatalog};
+use catalog::{ContainerRecord, ContainerState, LeftOut, MemoryCatalog};
 use format::{BlockKind, ContainerId, FingerprintKind, JournalRecord};
 use store::{LocalStore, PlacedBlock};
 
@@ -128,11 +128,4 @@ fn cause(error: store::Error) -> String {
         store::Error::Corrupt { why, .. } => why,
         other => Error::from(other).to_string(),
     }
-}
-
-/// The journal up to a view's moment; the view must be older than the reading of the containers.
-pub(crate) fn journal_of(view: &dyn CatalogView, mut scan: Scan) -> Result<(Scan, MemoryCatalog)> {
-    scan.add_outbox(view.unjournaled()?);
-    let (replayed, _) = scan.replayed(view.sequence()?)?;
-    Ok((scan, replayed))
 }

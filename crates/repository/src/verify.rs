@@ -6,7 +6,7 @@ use format::{ContainerId, StorePath};
 use store::LocalStore;
 
 use crate::comparison::compare;
-use crate::scan::{Scan, journal_of};
+use crate::scan::Scan;
 use crate::tree::collect_runs;
 use crate::{Repository, Result};
 
@@ -47,7 +47,10 @@ pub fn verify(repository: &Repository, data: bool, progress: &mut dyn FnMut(u64)
     let mut verified = Verified::default();
     let whole = |why| Damage::Catalog { path: None, why };
     verified.damages.extend(repository.unsound.clone().map(whole));
-    verified.damages.extend(repository.catalog.integrity()?.into_iter().map(whole));
+    note_catalog_damage(&mut verified, |verified| {
+        verified.damages.extend(repository.catalog.integrity()?.into_iter().map(whole));
+        Ok(())
+    })?;
     note_catalog_damage(&mut verified, |verified| compare_with_journal(repository, local, verified))?;
     note_catalog_damage(&mut verified, |verified| check_containers(repository, local, verified, progress))?;
     note_catalog_damage(&mut verified, |verified| check_versions(repository, data, verified, progress))?;
@@ -66,10 +69,12 @@ fn note_catalog_damage(verified: &mut Verified, check: impl FnOnce(&mut Verified
 }
 
 fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &mut Verified) -> Result<()> {
-    // The view first: what is journaled after it was taken is not compared.
+    // The view first: what is journaled after it was taken is not compared, unless nobody may write by this catalog.
     let view = repository.catalog.view()?;
-    let scan = Scan::of(local, repository.settings.fingerprint)?;
-    let (_, replayed) = journal_of(&*view, scan)?;
+    let mut scan = Scan::of(local, repository.settings.fingerprint)?;
+    scan.add_outbox(view.unjournaled()?);
+    let last = if repository.unsound.is_some() { u64::MAX } else { view.sequence()? };
+    let (replayed, _) = scan.replayed(last)?;
     let journal = catalog::Catalog::view(&replayed)?;
     let mut differences = 0_usize;
     compare(&*view, &*journal, &mut |difference| {

@@ -36,7 +36,8 @@ pub fn read_index(file: &dyn File, store: StoreId, container: ContainerId) -> Re
 /// part bears the container's number and a checksum, so that nothing of another container is taken for this one's.
 pub fn read_index_past_header(file: &dyn File, container: ContainerId) -> Result<Option<ContainerIndex>> {
     let length = file.length()?;
-    if length < CONTAINER_HEADER_BYTES as u64 || ContainerHeader::decode(&file.read(0, CONTAINER_HEADER_BYTES)?).is_ok() {
+    if length < CONTAINER_HEADER_BYTES as u64 || ContainerHeader::decode(&file.read(0, CONTAINER_HEADER_BYTES)?).is_ok()
+    {
         return Ok(None);
     }
     read_parts(file, container, length).map(Some)
