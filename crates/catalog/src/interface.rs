@@ -244,6 +244,10 @@ pub trait Catalog: Send + Sync {
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>>;
 
+    /// The containers in whose files the number's segments lie, as far as they are not deleted: the one that holds them
+    /// now, then those it moved away from, newest first. Empty for a number that is gone or was never given.
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
+
     /// All that are not gone, by number.
     fn containers(&self) -> Result<Vec<ContainerRecord>>;
 

@@ -106,6 +106,10 @@ impl Catalog for MemoryCatalog {
         Ok(self.state().containers.get(&container).map(|found| found.record))
     }
 
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
+        Ok(self.state().files_of(container))
+    }
+
     fn containers(&self) -> Result<Vec<ContainerRecord>> {
         let state = self.state();
         let records = state.containers.values().map(|container| container.record);

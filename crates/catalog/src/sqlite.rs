@@ -122,6 +122,10 @@ impl Catalog for SqliteCatalog {
         self.connections.read_once(|sql| containers::container(sql, container))
     }
 
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
+        self.connections.read(|sql| containers::files_of(sql, container))
+    }
+
     fn containers(&self) -> Result<Vec<ContainerRecord>> {
         self.connections.read_once(containers::containers)
     }
@@ -333,11 +337,11 @@ mod tests {
     }
 
     #[test]
-    fn a_catalog_of_format_1_gets_its_guard_and_keeps_what_it_holds() {
+    fn a_catalog_of_format_2_gets_its_guard_and_keeps_what_it_holds() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("catalog");
         make(&SqliteCatalog::open(&path, true).unwrap(), "a");
-        // As format 1 was: without the columns and triggers of guard.sql.
+        // As format 2 was: without the columns and triggers of guard.sql.
         let sql = rusqlite::Connection::open(&path).unwrap();
         let triggers: Vec<String> = {
             let mut found = sql.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").unwrap();
@@ -348,7 +352,7 @@ mod tests {
         for column in ["writing", "foreign_changes", "store"] {
             sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
         }
-        sql.pragma_update(None, "user_version", 1).unwrap();
+        sql.pragma_update(None, "user_version", 2).unwrap();
         drop(sql);
         let catalog = SqliteCatalog::open(&path, false).unwrap();
         assert!(catalog.entry(&StorePath::new(b"a").unwrap()).unwrap().is_some());

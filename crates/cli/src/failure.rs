@@ -23,6 +23,26 @@ impl std::fmt::Display for Incomplete {
 
 impl std::error::Error for Incomplete {}
 
+/// The command was written wrongly: whatever the store holds, it could not have been done.
+#[derive(Debug)]
+pub struct Misuse(pub String);
+
+impl std::fmt::Display for Misuse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+/// `bail!` with a [`Misuse`].
+macro_rules! misuse {
+    ($($text:tt)*) => {
+        return Err($crate::failure::Misuse(format!($($text)*)).into())
+    };
+}
+pub(crate) use misuse;
+
 /// Says what went wrong and chooses the exit code.
 pub fn report(error: &anyhow::Error, output: &Output) -> ExitCode {
     if error.is::<Closed>() {
@@ -31,7 +51,16 @@ pub fn report(error: &anyhow::Error, output: &Output) -> ExitCode {
     output.note(explained(error));
     // What was to be printed before it still is; that it cannot be is not worth a second error.
     let _ = output.finish();
-    ExitCode::from(if error.is::<Incomplete>() { INCOMPLETE } else { FAILED })
+    ExitCode::from(code_of(error))
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    let is_misuse = error.is::<Misuse>() || matches!(error.downcast_ref(), Some(place::Error::Address(_)));
+    match error.is::<Incomplete>() {
+        true => INCOMPLETE,
+        false if is_misuse => USAGE,
+        false => FAILED,
+    }
 }
 
 /// The error and its causes in one line. Many errors tell their cause themselves, and it is not told twice.

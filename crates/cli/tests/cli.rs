@@ -11,7 +11,9 @@ mod cli {
     mod printing;
     mod random;
     mod remote;
+    mod restoring;
     mod runner;
+    mod secret;
     mod sessions;
     mod snapshot;
     mod stale;

@@ -69,6 +69,14 @@ impl Repository {
         Ok(committed)
     }
 
+    /// Another process's session, which is given this store's answers, has begun or relies on no earlier ones: it must be
+    /// given none that are older than its epoch, since nothing keeps the files they name.
+    pub fn session_moved_on(&self) {
+        if let Some(local) = &self.local {
+            local.forget_catalog_answers();
+        }
+    }
+
     /// Nothing found in these containers is believed any more.
     pub(crate) fn forget(&self, containers: &[ContainerId]) {
         if let Some(local) = &self.local {

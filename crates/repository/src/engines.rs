@@ -206,9 +206,8 @@ impl Registrar for CatalogRegistrar {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    fn locate(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
-        let record = self.catalog.container(container).map_err(as_store_error)?;
-        Ok(record.map(|record| record.physical))
+    fn locate(&self, container: ContainerId) -> store::Result<Vec<ContainerId>> {
+        self.catalog.files_of(container).map_err(as_store_error)
     }
 }
 

@@ -124,8 +124,8 @@ impl Registrar for NoCatalog {
         0
     }
 
-    fn locate(&self, _: ContainerId) -> store::Result<Option<ContainerId>> {
-        Ok(None)
+    fn locate(&self, _: ContainerId) -> store::Result<Vec<ContainerId>> {
+        Ok(Vec::new())
     }
 }
 

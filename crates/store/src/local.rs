@@ -172,6 +172,12 @@ impl LocalStore {
         lock(&self.shared.claims).forget(container);
     }
 
+    /// What the catalog said before this call is in no answer to a question that comes after it: a session that began
+    /// meanwhile holds back no file that was left earlier.
+    pub fn forget_catalog_answers(&self) {
+        self.shared.containers.forget_referable();
+    }
+
     /// Memory of the table's filters and fences (bytes).
     pub fn table_memory_bytes(&self) -> usize {
         // Runs are loaded with the first look-up, of which there may have been none.

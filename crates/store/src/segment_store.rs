@@ -113,6 +113,8 @@ pub trait Registrar: Send + Sync {
     /// Changes whenever earlier answers of [`Registrar::referable`] must not be used any more.
     fn epoch(&self) -> u64;
 
-    /// The container whose file holds this logical number's segments now; asked when it has no file of its own.
-    fn locate(&self, container: ContainerId) -> Result<Option<ContainerId>>;
+    /// The containers in whose files this logical number's segments are found: the one that holds them now, then those
+    /// it has left, newest first. Collection leaves dead segments behind when it rewrites a file, and the old one stays
+    /// for those who were told of them: their sessions are older.
+    fn locate(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
 }

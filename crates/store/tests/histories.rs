@@ -539,3 +539,63 @@ fn many_writers_fill_containers_without_gap_or_overlap() {
         assert_eq!(segment_in(&store.get(Run::single(place)).unwrap()[0], place).1, content(number, 2_000));
     }
 }
+
+/// Stores one segment in a container of its own, and returns its place.
+fn stored_alone(store: &LocalStore, number: u64) -> Place {
+    let run = store.put(ME, &block(&[(number, 500)])).unwrap();
+    store.close().unwrap();
+    Place::new(run.container, run.first)
+}
+
+#[test]
+fn dead_segments_are_found_in_files_their_number_has_left() {
+    let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
+    let store = open(files.clone(), &registrar);
+    let (first, second) = (store.put(ME, &block(&[(1, 500)])).unwrap(), store.put(ME, &block(&[(2, 500)])).unwrap());
+    store.close().unwrap();
+    let number = first.container;
+    assert_eq!(second.container, number);
+    let kept = |run: Run| store.get(run).unwrap().into_iter().map(Ok);
+    // Rewritten whole, then without the first segment; the number's own file is gone.
+    let (whole, _) = store.write_rewritten(kept(first).chain(kept(second))).unwrap();
+    registrar.relocate(number, whole);
+    store.remove_file(number).unwrap();
+    let (part, _) = store.write_rewritten(kept(second)).unwrap();
+    registrar.relocate(number, part);
+    let stores = [store, open(files, &registrar)];
+    for store in &stores {
+        store.forget_container(number);
+        assert_eq!(store.get(first).unwrap()[0].block.segments[0].fingerprint, fingerprint(1));
+        assert_eq!(store.entries(first).unwrap()[0].fingerprint, fingerprint(1));
+        assert_eq!(store.get(second).unwrap()[0].block.segments[0].fingerprint, fingerprint(2));
+        let answers = store.lacking(ME, &[fingerprint(1), fingerprint(2)]).unwrap();
+        assert_eq!(answers, [Answer::Send, Answer::Have(Place::new(number, second.first))]);
+        store.release(ME);
+    }
+    stores[0].remove_file(whole).unwrap();
+    assert!(matches!(stores[0].get(first), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn a_session_that_begins_is_given_no_answer_from_before() {
+    let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
+    let place = stored_alone(&open(files.clone(), &registrar), 1);
+    let background = Options { background: true, ..small() };
+    let store = LocalStore::open(files.clone(), files, &settings(), registrar.clone(), background).unwrap();
+    let answer = || store.lacking(ME, &[fingerprint(1)]).unwrap()[0];
+    assert_eq!(answer(), Answer::Have(place));
+    registrar.condemn(place.container);
+    store.forget_catalog_answers();
+    assert_eq!(answer(), Answer::Send);
+}
+
+#[test]
+fn what_this_process_stored_last_is_not_named_once_it_is_condemned() {
+    let registrar = Arc::new(CountingRegistrar::new());
+    let store = open(Arc::new(Memory::new()), &registrar);
+    let run = store.put(ME, &block(&[(1, 500)])).unwrap();
+    assert_eq!(store.lacking(ME, &[fingerprint(1)]).unwrap(), [Answer::Have(Place::new(run.container, 0))]);
+    // Its lease ran out, and a collection came.
+    registrar.condemn(run.container);
+    assert_eq!(store.lacking(ME, &[fingerprint(1)]).unwrap(), [Answer::Send]);
+}

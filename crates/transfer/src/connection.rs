@@ -6,7 +6,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use format::{FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
@@ -22,6 +22,8 @@ const KEEPALIVE_PROBES: u32 = 3;
 const NODE_PATIENCE: Duration = Duration::from_secs(30);
 /// A node may stop reading for a while, when its disk is slow: that is how it holds clients back.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
+/// A peer that is not welcome yet sends no more at once (bytes).
+const MAX_GREETING_BYTES: u32 = 16 << 10;
 /// The most pieces one system call takes.
 const MAX_PIECES: usize = 1024;
 /// How much and how long a connection that is being closed is still listened to.
@@ -94,6 +96,52 @@ impl Connection {
         let payload = self.take(header.payload_bytes as usize, "a frame's payload")?;
         header.check(&body, &payload).map_err(|source| self.damaged(source))?;
         Ok(Some(Frame { header, body, payload }))
+    }
+
+    /// As [`Connection::receive`], for a peer that is not known yet: a small frame without payload, whole before the
+    /// deadline, however slowly it drips.
+    pub(crate) fn receive_greeting(&self, deadline: Instant) -> Result<Option<Frame>> {
+        let mut start = [0; FRAME_HEADER_BYTES];
+        let mut held = 0;
+        while held < start.len() {
+            match self.read_before(deadline, &mut start[held..])? {
+                0 if held == 0 => return Ok(None),
+                0 => return Err(self.cut_short("a greeting", held, start.len())),
+                count => held += count,
+            }
+            FrameHeader::check_start(&start[..held]).map_err(|source| self.damaged(source))?;
+        }
+        let header = FrameHeader::decode(&start).map_err(|source| self.damaged(source))?;
+        if header.body_bytes > MAX_GREETING_BYTES || header.payload_bytes > 0 {
+            let why =
+                format!("a greeting of {} + {} bytes is above the limit", header.body_bytes, header.payload_bytes);
+            return Err(self.damaged(format::Error::Corrupt { what: "frame header", why }));
+        }
+        let mut body = vec![0; header.body_bytes as usize];
+        let mut held = 0;
+        while held < body.len() {
+            match self.read_before(deadline, &mut body[held..])? {
+                0 => return Err(self.cut_short("a greeting", held, body.len())),
+                count => held += count,
+            }
+        }
+        header.check(&body, &[]).map_err(|source| self.damaged(source))?;
+        Ok(Some(Frame { header, body, payload: Vec::new() }))
+    }
+
+    fn read_before(&self, deadline: Instant, into: &mut [u8]) -> Result<usize> {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        self.set_receive_timeout(Some(left))?;
+        loop {
+            match (&self.stream).read(into) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.broken("waiting for a greeting", error)),
+                Ok(_) if Instant::now() >= deadline => {
+                    return Err(self.broken("waiting for a greeting", ErrorKind::TimedOut.into()));
+                }
+                Ok(count) => return Ok(count),
+            }
+        }
     }
 
     /// Sends one frame, its payload from the pieces one after the other. Call it from one thread at a time; after

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use format::Secret;
+
 use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::{Error, Result};
@@ -25,6 +27,11 @@ pub struct Hello {
 }
 
 pub trait Service: Send + Sync + 'static {
+    /// What a client must prove before it is welcome; none admits everybody.
+    fn secret(&self) -> Option<&Secret> {
+        None
+    }
+
     /// A client said hello: what it is answered ([`Reply::Welcome`]), and who handles what it sends. The handler
     /// lives as long as the connection.
     fn connect(&self, hello: Hello, outbox: Outbox) -> std::result::Result<(Reply, Box<dyn Handler>), Failure>;

@@ -1,5 +1,5 @@
 -- What tells this catalog from an older copy, from another store's, and from one that something else changed. Added
--- to the tables of schema.sql by format 2 (`PRAGMA user_version`).
+-- to the tables of schema.sql by format 3 (`PRAGMA user_version`).
 
 -- 1 while a transaction of ours runs: nobody else ever sees it.
 ALTER TABLE counters ADD COLUMN writing INTEGER NOT NULL DEFAULT 0;
@@ -41,6 +41,8 @@ WHEN (SELECT writing FROM counters) = 0 BEGIN UPDATE counters SET foreign_change
 
 -- The outbox and checkpoints hold what was acknowledged; no row of the outbox is ever changed.
 CREATE TRIGGER journal_deleted AFTER DELETE ON journal
+WHEN (SELECT writing FROM counters) = 0 BEGIN UPDATE counters SET foreign_changes = foreign_changes + 1; END;
+CREATE TRIGGER left_files_deleted AFTER DELETE ON left_files
 WHEN (SELECT writing FROM counters) = 0 BEGIN UPDATE counters SET foreign_changes = foreign_changes + 1; END;
 CREATE TRIGGER checkpoints_deleted AFTER DELETE ON checkpoints
 WHEN (SELECT writing FROM counters) = 0 BEGIN UPDATE counters SET foreign_changes = foreign_changes + 1; END;

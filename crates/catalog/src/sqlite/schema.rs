@@ -12,16 +12,25 @@ use crate::Error;
 use crate::counters::{Counters, ROOT};
 
 /// The format of `schema.sql` and `guard.sql`, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 2;
-/// The format that has `guard.sql`.
-const GUARDED_FORMAT: i64 = 2;
+const SCHEMA_FORMAT: u16 = 3;
+/// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
+const SINCE_FORMAT_2: &str = "
+    CREATE TABLE left_files (
+        container  INTEGER NOT NULL,
+        physical   INTEGER NOT NULL,
+        left_epoch INTEGER NOT NULL,
+        PRIMARY KEY (container, physical)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX left_files_by_file ON left_files (physical);";
+/// The format that has `guard.sql`: see there.
+const GUARDED_FORMAT: u16 = 3;
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
-/// Checks the file's format; an empty file is filled when `create`. A catalog of format 1 gets its guard.
+/// Checks the file's format; an empty file is filled when `create`.
 pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Attempt<()> {
     if is_filled(connection, path)? {
-        return if is_guarded(connection)? { Ok(()) } else { upgrade(connection) };
+        return upgrade(connection);
     }
     let path_text = path.display().to_string();
     if !create {
@@ -33,6 +42,33 @@ pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Att
         fill(&transaction)?;
     }
     Ok(transaction.commit()?)
+}
+
+/// An older catalog gets what it lacks.
+fn upgrade(connection: &Connection) -> Attempt<()> {
+    if format(connection)? == SCHEMA_FORMAT {
+        return Ok(());
+    }
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    // Another process may have been first.
+    let found = format(&transaction)?;
+    if found < 2 {
+        transaction.execute_batch(SINCE_FORMAT_2)?;
+    }
+    if found < GUARDED_FORMAT {
+        transaction.execute_batch(include_str!("guard.sql"))?;
+    }
+    transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
+    Ok(transaction.commit()?)
+}
+
+fn format(connection: &Connection) -> Attempt<u16> {
+    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+/// Whether the catalog has the columns and triggers of `guard.sql`.
+pub(super) fn is_guarded(connection: &Connection) -> Attempt<bool> {
+    Ok(format(connection)? >= GUARDED_FORMAT)
 }
 
 fn is_filled(connection: &Connection, path: &Path) -> Attempt<bool> {
@@ -51,22 +87,6 @@ fn is_filled(connection: &Connection, path: &Path) -> Attempt<bool> {
         Ok(found) if found > SCHEMA_FORMAT => Err(Error::TooNew { path, found }.into()),
         _ => Err(Error::Corrupt { path, why: format!("its format number is {format}") }.into()),
     }
-}
-
-/// Whether the catalog has the columns and triggers of `guard.sql`.
-pub(super) fn is_guarded(connection: &Connection) -> Attempt<bool> {
-    let format: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    Ok(format >= GUARDED_FORMAT)
-}
-
-fn upgrade(connection: &Connection) -> Attempt<()> {
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    // Another process may have been first.
-    if !is_guarded(&transaction)? {
-        transaction.execute_batch(include_str!("guard.sql"))?;
-        transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
-    }
-    Ok(transaction.commit()?)
 }
 
 fn fill(connection: &Connection) -> Attempt<()> {

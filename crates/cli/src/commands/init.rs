@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use format::{ChunkerKind, CodecChoice, FingerprintKind, Settings, StoreId};
 use serde_json::json;
 
+use crate::failure::Misuse;
 use crate::opening;
 use crate::output::Output;
 use crate::place::store_of_argument;
@@ -70,7 +71,7 @@ fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
         state,
         shared_gid: arguments.shared.as_deref().map(group_number).transpose()?,
     };
-    settings.check()?;
+    settings.check().map_err(|error| Misuse(error.to_string()))?;
     Ok(settings)
 }
 

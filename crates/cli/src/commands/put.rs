@@ -104,7 +104,7 @@ fn fields(summary: &Summary) -> Value {
         "commits": summary.commits,
         "skipped": named(&summary.skipped),
         "failed": named(&summary.left),
-        "lessened": named(&summary.lessened),
+        "incomplete": named(&summary.incomplete),
         "changing": summary.changing.iter().map(|path| with_reason(path, None)).collect::<Vec<_>>(),
     })
 }

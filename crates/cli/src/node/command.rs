@@ -1,12 +1,14 @@
 //! The command line of `thalweg node`.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use format::Secret;
 use repository::Access;
-use transfer::Server;
+use transfer::{Server, read_secret, secret_of_environment};
 
 use super::signals::Signals;
 use super::{Node, NodeOptions, NodeService};
@@ -14,8 +16,10 @@ use crate::output::Output;
 use ::place::random_bytes;
 
 #[derive(clap::Args, Debug)]
-#[command(after_help = "Examples:\n  thalweg node /scratch/st --listen 0.0.0.0:7420\n  \
-                  thalweg node /scratch/st --share climate=4 --share genome=1    (shared 4:1 while both write)")]
+#[command(
+    after_help = "Examples:\n  thalweg node /scratch/st --listen 0.0.0.0:7420 --secret-file ~/.thalweg-secret\n  \
+                  thalweg node /scratch/st --share climate=4 --share genome=1    (shared 4:1 while both write)"
+)]
 pub struct Arguments {
     /// The store's directory
     store: PathBuf,
@@ -31,6 +35,13 @@ pub struct Arguments {
     /// Believe what clients have reduced without decoding it again (closed systems only)
     #[arg(long)]
     trust_clients: bool,
+    /// A file with the secret that clients must prove to have; `thalweg secret FILE` makes one. Default:
+    /// $THALWEG_SECRET_FILE
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// Serve addresses that other machines reach without a secret: whoever reaches the port reads, writes and removes
+    #[arg(long, conflicts_with = "secret_file")]
+    insecure: bool,
     /// What an application weighs among those that write at once (may be repeated; who is not named weighs 1; without
     /// any, nothing is shared)
     #[arg(long = "share", value_name = "NAME=WEIGHT", value_parser = weight)]
@@ -46,10 +57,13 @@ const LEAST_STAGING_BYTES: u64 = 256 << 20;
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     // Before any thread is there, so that all of them leave the signals to this one.
     let signals = Signals::block();
+    let secret = arguments.secret()?;
     let repository = Arc::new(repository::open(&arguments.store, Access::Write)?);
     let node = Node::new(repository.clone(), random_number()?, arguments.options());
     let threads = node.start().context("starting the node's threads")?;
-    let server = Server::bind(&arguments.listen, Arc::new(NodeService(node.clone())))?;
+    let is_open = secret.is_none();
+    let server = Server::bind(&arguments.listen, Arc::new(NodeService { node: node.clone(), secret }))?;
+    arguments.check_openness(server.local_address(), is_open, output)?;
     announce(output, &server.local_address().to_string())?;
     let accepting = server.spawn();
     signals.wait();
@@ -64,6 +78,30 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 impl Arguments {
+    fn secret(&self) -> anyhow::Result<Option<Secret>> {
+        match &self.secret_file {
+            Some(file) => Ok(Some(read_secret(file)?)),
+            None if self.insecure => Ok(None),
+            None => Ok(secret_of_environment()?),
+        }
+    }
+
+    /// Without a secret only programs of this machine may reach the node, unless the user insists.
+    fn check_openness(&self, address: SocketAddr, is_open: bool, output: &Output) -> anyhow::Result<()> {
+        if !is_open || address.ip().to_canonical().is_loopback() {
+            return Ok(());
+        }
+        if !self.insecure {
+            bail!(
+                "{address} can be reached from other machines, and the node has no secret: make one with `thalweg \
+                 secret FILE`, start the node with --secret-file FILE, and set THALWEG_SECRET_FILE for its clients; or \
+                 say --insecure, and whoever reaches the port can read, write and remove"
+            );
+        }
+        output.note(format_args!("{address} is open: whoever reaches it can read, write and remove (--insecure)"));
+        Ok(())
+    }
+
     fn options(&self) -> NodeOptions {
         let staging_bytes = self.staging_mib.map_or_else(default_staging_bytes, |mib| mib << 20);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);

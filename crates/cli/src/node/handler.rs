@@ -151,10 +151,16 @@ impl Connection {
     fn answer_of_catalog(&mut self, request: Request) -> Answer {
         match request {
             Request::Begin { purpose, lease_ms } => {
-                plain(Reply::Session { session: self.catalog().begin(purpose, lease_ms)? })
+                let session = self.catalog().begin(purpose, lease_ms)?;
+                self.node.repository.session_moved_on();
+                plain(Reply::Session { session })
             }
             Request::Renew { session, lease_ms, refresh } => {
-                plain(Reply::Session { session: self.catalog().renew(session, lease_ms, refresh)? })
+                let session = self.catalog().renew(session, lease_ms, refresh)?;
+                if refresh {
+                    self.node.repository.session_moved_on();
+                }
+                plain(Reply::Session { session })
             }
             Request::End { session } => {
                 self.catalog().end(session)?;

@@ -24,6 +24,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
+use format::Secret;
 use repository::{Budget, Repository};
 use store::Claimant;
 use transfer::message::{Failure, Reply};
@@ -134,11 +135,18 @@ impl Node {
 }
 
 /// The node as the transfer layer sees it.
-pub struct NodeService(pub Arc<Node>);
+pub struct NodeService {
+    pub node: Arc<Node>,
+    pub secret: Option<Secret>,
+}
 
 impl Service for NodeService {
+    fn secret(&self) -> Option<&Secret> {
+        self.secret.as_ref()
+    }
+
     fn connect(&self, hello: Hello, outbox: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {
-        let node = self.0.clone();
+        let node = self.node.clone();
         let settings = node.repository.settings.to_text();
         let welcome = Reply::Welcome { settings, holder: node.holder };
         node.clients.connected(hello.client, node.repository.lease().epoch());

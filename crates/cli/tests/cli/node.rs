@@ -1,5 +1,6 @@
 //! A node of a test's own.
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
 
@@ -13,7 +14,16 @@ pub struct Node {
 
 impl Node {
     pub fn of(store: &Store) -> Self {
-        let arguments = ["node".into(), store.directory().into_os_string(), "--listen".into(), "127.0.0.1:0".into()];
+        Self::with(store, &[])
+    }
+
+    /// With options, which may name another address.
+    pub fn with(store: &Store, options: &[&str]) -> Self {
+        let mut arguments = vec!["node".into(), store.directory().into_os_string()];
+        if !options.contains(&"--listen") {
+            arguments.extend(["--listen", "127.0.0.1:0"].map(OsString::from));
+        }
+        arguments.extend(options.iter().map(OsString::from));
         let mut process = command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

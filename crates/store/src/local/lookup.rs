@@ -14,6 +14,7 @@ impl Shared {
     pub fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
         self.alive()?;
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(fingerprints.len());
+        self.forget_unreferable_newest()?;
         let mut publications = {
             let claims = lock(&self.claims);
             answers.extend(fingerprints.iter().map(|fingerprint| claims.answer(fingerprint)));
@@ -56,6 +57,18 @@ impl Shared {
                 answers[at] = answer;
             }
         }
+    }
+
+    /// What this process stored last is known without the table. But a container that was sealed may be condemned or
+    /// rewritten before it is published, and one of a lease that ran out at any time.
+    fn forget_unreferable_newest(&self) -> Result<()> {
+        let newest = lock(&self.claims).newest_containers();
+        for container in newest {
+            if self.containers.referable(container)? != Some(container) {
+                lock(&self.claims).forget(container);
+            }
+        }
+        Ok(())
     }
 
     /// Waits until nobody else holds these claims; returns whether the claimant itself holds them all.

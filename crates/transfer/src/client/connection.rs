@@ -21,6 +21,7 @@ use super::reduce;
 use super::socket::Socket;
 use super::stream::{Addressee, Next, Stream};
 use crate::Error;
+use crate::challenge::Challenge;
 use crate::message::{Failure, FailureKind, Reply, Request};
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
@@ -65,7 +66,8 @@ enum Phase {
         until: Instant,
     },
     Connecting(Socket),
-    Greeting(Socket, u64),
+    /// Hello's number, and what comes before Welcome.
+    Greeting(Socket, u64, Challenge),
     Ready(Socket, Peer),
 }
 
@@ -79,8 +81,8 @@ struct Peer {
 enum Broken {
     /// It is made again.
     ForNow(String),
-    /// The peer speaks no protocol of ours, and will not if it is asked again.
-    ForGood(format::Error),
+    /// The peer speaks no protocol of ours or refuses us, and will not if it is asked again.
+    ForGood(Error),
 }
 
 impl<E: std::fmt::Display> From<E> for Broken {
@@ -132,7 +134,7 @@ impl Connection {
         match &self.phase {
             Phase::Idle | Phase::Waiting { .. } => None,
             Phase::Connecting(socket) => Some((socket.as_fd(), PollFlags::OUT)),
-            Phase::Greeting(socket, _) | Phase::Ready(socket, _) => {
+            Phase::Greeting(socket, ..) | Phase::Ready(socket, _) => {
                 let out = if self.outgoing.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
                 Some((socket.as_fd(), PollFlags::IN | out))
             }
@@ -173,10 +175,32 @@ impl Connection {
         let number = self.stream.number();
         let (job, application) = (around.job.clone(), around.application.clone());
         let hello = Request::Hello { client: around.client, stream: self.stream.index, job, application };
+        let secret = around.secrets.of(&self.stream.address);
+        let challenge = Challenge::new(&self.stream.address, secret, &hello);
         self.outgoing.push(frame::head(&hello, number, &[]), Bulk::None);
         self.outgoing.send(&socket)?;
-        self.phase = Phase::Greeting(socket, number);
+        self.phase = Phase::Greeting(socket, number, challenge);
         Ok(())
+    }
+
+    /// A message that comes before Welcome: proves the secret where the node asks for it.
+    fn challenged(&mut self, reply: Reply) -> Result<(), Broken> {
+        let Phase::Greeting(socket, _, challenge) = &mut self.phase else {
+            unreachable!("the caller saw the greeting")
+        };
+        match reply {
+            Reply::Failed { failure } if failure.kind == FailureKind::Refused => {
+                Err(Broken::ForGood(Error::Failed(failure)))
+            }
+            Reply::Failed { failure } => Err(Broken::ForNow(failure.text)),
+            reply => {
+                if let Some(answer) = challenge.take(&reply).map_err(Broken::ForGood)? {
+                    self.outgoing.push(frame::head(&answer, self.stream.number(), &[]), Bulk::None);
+                    self.outgoing.send(socket)?;
+                }
+                Ok(())
+            }
+        }
     }
 
     fn send(&mut self, around: &Surroundings, now: Instant) -> Result<(), Broken> {
@@ -259,7 +283,7 @@ impl Connection {
     fn receive(&mut self, around: &Surroundings, now: Instant) -> Result<(), Broken> {
         let mut turn_bytes = 0;
         while turn_bytes < TURN_BYTES {
-            let (Phase::Greeting(socket, _) | Phase::Ready(socket, _)) = &self.phase else { return Ok(()) };
+            let (Phase::Greeting(socket, ..) | Phase::Ready(socket, _)) = &self.phase else { return Ok(()) };
             let Some(bytes) = socket.receive(self.incoming.room())? else { return Ok(()) };
             self.incoming.filled(bytes);
             turn_bytes += bytes;
@@ -273,8 +297,8 @@ impl Connection {
     fn take(&mut self, arrived: Arrived, around: &Surroundings, now: Instant) -> Result<(), Broken> {
         let Arrived { kind, number, body, payload } = arrived;
         let reply = Reply::decode(kind, &body)?;
-        if matches!(&self.phase, Phase::Greeting(_, hello) if *hello == number) {
-            return self.welcomed(reply, around);
+        if let Phase::Greeting(_, hello, _) = &self.phase {
+            return if *hello == number { self.welcomed(reply, around) } else { self.challenged(reply) };
         }
         if number == 0 {
             return self.told(reply, around, now);
@@ -330,22 +354,32 @@ impl Connection {
 
     fn misunderstood(&self, source: format::Error) -> Broken {
         match source {
-            format::Error::OtherProtocol { .. } => Broken::ForGood(source),
+            format::Error::OtherProtocol { .. } => Broken::ForGood(self.protocol(source)),
             // Later on it is a node's stream that was damaged.
-            format::Error::Stranger { .. } if matches!(self.phase, Phase::Greeting(..)) => Broken::ForGood(source),
+            format::Error::Stranger { .. } if matches!(self.phase, Phase::Greeting(..)) => {
+                Broken::ForGood(self.protocol(source))
+            }
             source => source.into(),
         }
     }
 
+    fn protocol(&self, source: format::Error) -> Error {
+        Error::Protocol { peer: self.stream.address.clone(), source }
+    }
+
     fn welcomed(&mut self, reply: Reply, around: &Surroundings) -> Result<(), Broken> {
-        let Phase::Greeting(socket, _) = std::mem::replace(&mut self.phase, Phase::Idle) else {
+        let Phase::Greeting(socket, _, challenge) = std::mem::replace(&mut self.phase, Phase::Idle) else {
             unreachable!("the caller saw the greeting")
         };
         match reply {
             Reply::Welcome { settings, holder } => {
+                challenge.admit().map_err(Broken::ForGood)?;
                 let settings = around.reducer.as_ref().map(|_| format::Settings::from_text(&settings)).transpose()?;
                 self.phase = Phase::Ready(socket, Peer { holder, settings });
                 Ok(())
+            }
+            Reply::Failed { failure } if failure.kind == FailureKind::Refused => {
+                Err(Broken::ForGood(Error::Failed(failure)))
             }
             Reply::Failed { failure } => Err(Broken::ForNow(failure.text)),
             other => Err(Broken::ForNow(format!("it answered a greeting with message {:#x}", other.kind()))),
@@ -452,9 +486,9 @@ impl Connection {
         let why = match broken {
             Broken::ForNow(why) if matches!(self.phase, Phase::Greeting(..)) => format!("{why}, {UNGREETED}"),
             Broken::ForNow(why) => why,
-            Broken::ForGood(source) => {
-                self.refuse(&source, around, now);
-                source.to_string()
+            Broken::ForGood(error) => {
+                self.refuse(&error, around, now);
+                error.to_string()
             }
         };
         if !self.stream.has_work() {
@@ -469,14 +503,13 @@ impl Connection {
     }
 
     /// Nothing goes to this peer: lanes try their other nodes, everything else has failed.
-    fn refuse(&self, source: &format::Error, around: &Surroundings, now: Instant) {
-        let refused = || Error::Protocol { peer: self.stream.address.clone(), source: source.clone() };
+    fn refuse(&self, error: &Error, around: &Surroundings, now: Instant) {
         for ask in self.stream.take_asks(|_| true) {
-            (ask.completion)(Err(refused()));
+            (ask.completion)(Err(error.clone()));
         }
         for (lane, _) in self.stream.lanes() {
             if !lane.has_other_nodes() || !lane.move_on(&around.streams, now) {
-                lane.fate.fail(refused());
+                lane.fate.fail(error.clone());
             }
         }
     }

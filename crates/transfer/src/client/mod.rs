@@ -24,6 +24,7 @@ mod process;
 mod reactor;
 mod recalls;
 mod reduce;
+mod secrets;
 mod session;
 mod settings;
 mod socket;
@@ -44,8 +45,8 @@ pub use reduce::{Reducer, ZEROS};
 pub use settings::{Acknowledge, Reduction, Settings};
 pub use ticket::{TICKET_BYTES, Ticket};
 
-use crate::Error;
 use crate::message::{Reply, Request};
+use crate::{Error, read_secret};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 use process::Process;
@@ -77,6 +78,7 @@ impl Client {
             return Err(Error::Refused(format!("{name}: {flags} is no combination of open flags")).into());
         }
         let found = names::resolve(name, &self.settings.nodes)?;
+        self.learn_secret(name, &found.nodes)?;
         let request = Request::OpenPath {
             path: found.path,
             flags,
@@ -96,12 +98,14 @@ impl Client {
 
     /// Uses the session; returns when its nodes have let this process in.
     pub fn attach(&self, ticket: &Ticket, flags: u32) -> Result<File> {
+        self.learn_secret(&ticket.name, &ticket.session.nodes)?;
         File::attach(&self.process()?, ticket, flags)
     }
 
     /// Removes a name.
     pub fn delete(&self, name: &[u8]) -> Result<(), OpenError> {
         let found = names::resolve(name, &self.settings.nodes)?;
+        self.learn_secret(name, &found.nodes)?;
         // A commit that still goes on in the background would make the name again.
         self.process()?.background.wait();
         self.ask_any(&found.nodes, &Request::Delete { path: found.path })?;
@@ -126,6 +130,14 @@ impl Client {
             answer = process.ask_node_and_wait(node, request.clone(), patience);
         }
         answer.map(|answer| answer.reply)
+    }
+
+    /// Remembers the secret that the name's alias has for its nodes, if it has one.
+    fn learn_secret(&self, name: &[u8], nodes: &[String]) -> Result<()> {
+        if let Some(file) = names::secret_file(name) {
+            self.process()?.secrets.learn(nodes, &read_secret(&file)?);
+        }
+        Ok(())
     }
 
     fn process(&self) -> Result<Arc<Process>> {

@@ -13,6 +13,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use super::connection::Connection;
 use super::lane::Lane;
 use super::reduce::Reducer;
+use super::secrets::Secrets;
 use super::stream::{Stream, Streams};
 use super::waker::Waker;
 use crate::{Error, Result};
@@ -60,6 +61,7 @@ pub(super) struct Surroundings {
     pub client: u64,
     pub job: String,
     pub application: String,
+    pub secrets: Arc<Secrets>,
     pub patience: Duration,
     pub streams: Arc<Streams>,
     pub reducer: Option<Arc<dyn Reducer>>,

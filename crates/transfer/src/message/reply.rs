@@ -50,6 +50,10 @@ messages! {
         0x8002 Welcome { settings: String, holder: u64 },
         /// All of the payload has come; `workers` is how many threads of the node reduce.
         0x8003 Measured { workers: u32 },
+        /// Unasked, before `Welcome`: this node serves only clients that prove its secret over this nonce.
+        0x8004 Challenge { nonce: [u8; 32] },
+        /// The node's own tag over both nonces: it has the secret too.
+        0x8005 Proved { proof: [u8; 32] },
         /// Unasked, every few seconds: the node process lives, however long it holds this client back. `progress` changes
         /// whenever the node has done some of the work that clients wait for.
         0x8006 Alive { progress: u64 },

@@ -123,6 +123,10 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("looking up containers")
     }
 
+    fn files_of(&self, _: ContainerId) -> Result<Vec<ContainerId>> {
+        self.elsewhere("looking up containers")
+    }
+
     fn containers(&self) -> Result<Vec<ContainerRecord>> {
         self.elsewhere("listing containers")
     }

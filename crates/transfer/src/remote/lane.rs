@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use format::Settings;
+use format::{Secret, Settings};
 
+use crate::challenge::Challenge;
 use crate::connection::Connection;
-use crate::message::{Reply, Request};
+use crate::message::{FailureKind, Reply, Request};
 use crate::{Error, Result};
 
 /// A node answers a greeting within this; what does not is no node, or as good as none.
@@ -23,24 +24,62 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    pub fn open(address: &str, hello: Request) -> Result<Self> {
-        Self::open_within(WELCOME_PATIENCE, address, hello)
+    /// `secret` is what the node must prove to have, and asks for in turn.
+    pub fn open(address: &str, hello: Request, secret: Option<&Secret>) -> Result<Self> {
+        Self::open_within(WELCOME_PATIENCE, address, hello, secret)
     }
 
-    fn open_within(patience: Duration, address: &str, hello: Request) -> Result<Self> {
+    fn open_within(patience: Duration, address: &str, hello: Request, secret: Option<&Secret>) -> Result<Self> {
         let connection = Connection::open(address)?;
         connection.set_receive_timeout(Some(patience))?;
         let settings = Settings::new(Default::default());
         let Request::Hello { stream, .. } = hello else { panic!("a lane begins with Hello") };
         let mut lane = Lane { connection, stream, holder: 0, settings, requests: 0, broken: false };
-        let Reply::Welcome { settings, holder } = lane.ask(&hello, &[]).map_err(before_welcome)?.0 else {
-            return Err(lane.misbehaved("Hello was not answered by Welcome"));
-        };
+        let challenge = Challenge::new(address, secret.cloned(), &hello);
+        let (settings, holder) = lane.greet(&hello, challenge).map_err(before_welcome)?;
         lane.connection.set_receive_timeout(None)?;
         let damaged = |source| Error::Protocol { peer: address.to_owned(), source };
         lane.settings = Settings::from_text(&settings).map_err(damaged)?;
         lane.holder = holder;
         Ok(lane)
+    }
+
+    /// Sends Hello, proves the secret if the node asks for it, and returns what Welcome says.
+    fn greet(&mut self, hello: &Request, mut challenge: Challenge) -> Result<(String, u64)> {
+        self.requests += 1;
+        let number = self.requests;
+        self.connection.send(hello.kind(), number, &hello.encode(), &[])?;
+        loop {
+            let (answered, reply, _) = self.receive()?;
+            match reply {
+                Reply::Welcome { settings, holder } if answered == number => {
+                    challenge.admit()?;
+                    return Ok((settings, holder));
+                }
+                Reply::Failed { failure } if failure.kind == FailureKind::Refused => {
+                    return Err(Error::Failed(failure));
+                }
+                Reply::Failed { failure } if answered == 0 => return Err(self.unavailable(failure.text)),
+                Reply::Failed { failure } => return Err(Error::Failed(failure)),
+                reply => {
+                    if let Some(answer) = challenge.take(&reply)? {
+                        self.requests += 1;
+                        self.connection.send(answer.kind(), self.requests, &answer.encode(), &[])?;
+                    } else if answered == number {
+                        return Err(self.misbehaved("Hello was not answered by Welcome"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn receive(&self) -> Result<(u64, Reply, Vec<u8>)> {
+        let Some(frame) = self.connection.receive()? else {
+            return Err(self.unavailable("the node closed the connection".into()));
+        };
+        let reply = Reply::decode(frame.header.kind, &frame.body);
+        let reply = reply.map_err(|source| Error::Protocol { peer: self.connection.peer().to_owned(), source })?;
+        Ok((frame.header.request, reply, frame.payload))
     }
 
     /// Whether another request may be asked here: the node is there, and has not said anything meanwhile.
@@ -60,12 +99,8 @@ impl Lane {
         self.requests += 1;
         self.connection.send(request.kind(), self.requests, &request.encode(), payload)?;
         loop {
-            let Some(frame) = self.connection.receive()? else {
-                return Err(self.unavailable("the node closed the connection".into()));
-            };
-            let reply = Reply::decode(frame.header.kind, &frame.body);
-            let reply = reply.map_err(|source| Error::Protocol { peer: self.connection.peer().to_owned(), source })?;
-            match (frame.header.request, reply) {
+            let (answered, reply, payload) = self.receive()?;
+            match (answered, reply) {
                 // The node's farewell: it may be about an earlier request, so this one may be asked elsewhere.
                 (0, Reply::Failed { failure }) => return Err(self.unavailable(failure.text)),
                 (0, _) => continue,
@@ -73,7 +108,7 @@ impl Lane {
                     return Err(self.misbehaved(&format!("{number} was answered, {} was asked", self.requests)));
                 }
                 (_, Reply::Failed { failure }) => return Err(Error::Failed(failure)),
-                (_, reply) => return Ok((reply, frame.payload)),
+                (_, reply) => return Ok((reply, payload)),
             }
         }
     }
@@ -111,7 +146,7 @@ mod tests {
         let hello = Request::Hello { client: 1, stream: 2, job: String::new(), application: String::new() };
         std::thread::scope(|scope| {
             scope.spawn(move || serve(listener.accept().unwrap().0));
-            Lane::open_within(Duration::from_millis(200), &address, hello).err().expect("this is no node")
+            Lane::open_within(Duration::from_millis(200), &address, hello, None).err().expect("this is no node")
         })
     }
 

@@ -4,14 +4,17 @@ use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use format::{Role, Secret};
 
 use crate::Error;
 use crate::connection::{Connection, Frame};
 use crate::message::{Failure, FailureKind, Reply, Request};
+use crate::random::random_bytes;
 use crate::service::{Handler, Hello, Outbox, Service};
 
-/// Who connects has this long to say hello; port scanners do not.
+/// A client has this long to be welcome, from the first byte to the last proof; port scanners do not say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a node that stops waits for answers owed to one client.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
@@ -51,13 +54,19 @@ fn greet(
     service: &Arc<dyn Service>,
     outbox: &Outbox,
 ) -> Result<Option<Box<dyn Handler>>, Farewell> {
-    connection.set_receive_timeout(Some(HELLO_TIMEOUT)).map_err(farewell)?;
-    let Some(frame) = connection.receive().map_err(farewell)? else { return Ok(None) };
-    connection.set_receive_timeout(None).map_err(farewell)?;
+    let deadline = Instant::now() + HELLO_TIMEOUT;
+    let Some(frame) = connection.receive_greeting(deadline).map_err(farewell)? else { return Ok(None) };
+    let body = frame.body.clone();
     let (request, _, number) = decode(connection, frame)?;
     let Request::Hello { client, stream, job, application } = request else {
         return Err(refused(connection, "the first message must be Hello"));
     };
+    if let Some(secret) = service.secret()
+        && !challenge(connection, outbox, secret, &body, deadline)?
+    {
+        return Ok(None);
+    }
+    connection.set_receive_timeout(None).map_err(farewell)?;
     let replier = outbox.replier(number);
     let hello = Hello { client, stream, job, application, peer };
     match catch_unwind(AssertUnwindSafe(|| service.connect(hello, outbox.clone()))) {
@@ -76,6 +85,29 @@ fn greet(
     }
 }
 
+/// Has the client prove the secret, and proves it in turn. False when the client left instead.
+fn challenge(
+    connection: &Connection,
+    outbox: &Outbox,
+    secret: &Secret,
+    hello: &[u8],
+    deadline: Instant,
+) -> Result<bool, Farewell> {
+    let of_node = random_bytes().map_err(farewell)?;
+    outbox.push(&Reply::Challenge { nonce: of_node }, &[]).map_err(farewell)?;
+    let Some(frame) = connection.receive_greeting(deadline).map_err(farewell)? else { return Ok(false) };
+    let (request, _, number) = decode(connection, frame)?;
+    let Request::Prove { nonce: of_client, proof } = request else {
+        return Err(refused(connection, "this node serves only clients that prove its secret"));
+    };
+    if !secret.proves(&proof, Role::Client, &of_node, &of_client, hello) {
+        return Err(refused(connection, "the client has another secret than the node"));
+    }
+    let proof = secret.proof(Role::Node, &of_node, &of_client, hello);
+    outbox.replier(number).reply(Reply::Proved { proof });
+    Ok(true)
+}
+
 /// Hands requests to the handler until there are no more.
 fn attend(
     connection: &Connection,
@@ -90,8 +122,8 @@ fn attend(
             Err(error) => return Err(farewell(error)),
         };
         let (request, payload, number) = decode(connection, frame)?;
-        if matches!(request, Request::Hello { .. }) {
-            return Err(refused(connection, "Hello comes once"));
+        if matches!(request, Request::Hello { .. } | Request::Prove { .. }) {
+            return Err(refused(connection, "Hello and Prove come once, at the beginning"));
         }
         let replier = outbox.replier(number);
         // A handler that panicked is not called again but for `closed`; the replier it held answers by being dropped.

@@ -252,6 +252,7 @@ impl Random {
         vec![
             Hello { client: self.u64(), stream: self.u32(), job: self.text(), application: self.text() },
             Measure {},
+            Prove { nonce: self.array(), proof: self.array() },
             Lacking { fingerprints: self.list(Self::fingerprint) },
             AwaitClaims { fingerprints: self.list(Self::fingerprint) },
             PutBlock { header: self.block(), segments: self.list(Self::segment) },
@@ -367,6 +368,8 @@ impl Random {
             Version { number: self.u64() },
             Durable { session: self.session(), seat: self.u32(), sequence: self.u64(), held: vec![self.u64()] },
             Measured { workers: self.u32() },
+            Challenge { nonce: self.array() },
+            Proved { proof: self.array() },
             Unnamed { sequence: self.u64(), stamp: self.u64() },
             Alive { progress: self.u64() },
             SeatFailed { session: self.session(), seat: self.u32(), failure: self.failure() },
