@@ -28,7 +28,9 @@ pub enum Error {
         "the catalog at {path} is damaged: {why}; `thalweg verify --rebuild-catalog` makes it again from the containers"
     )]
     Corrupt { path: String, why: String },
-    #[error("{path}: the disk is full; free some space and run again")]
+    #[error(
+        "{path}: the disk is full; make room (`rm` or `forget`, then `collect`, work on a full disk) and run again"
+    )]
     Full { path: String },
     #[error("the catalog at {path}: {why}")]
     Io { path: String, why: String },

@@ -16,6 +16,7 @@ mod schema;
 mod sessions;
 mod soundness;
 mod statement;
+mod unlocked;
 mod view;
 mod writing;
 
@@ -44,6 +45,12 @@ impl SqliteCatalog {
     /// file must lie on a local file system.
     pub fn open(path: &Path, create: bool) -> Result<Self> {
         Ok(SqliteCatalog { connections: Connections::open(path, create)?, clock: system_clock(), mark: None })
+    }
+
+    /// Opens the catalog to read it, also where it cannot be written: by its mode, its medium, or for want of room.
+    /// Calls that write fail there, with [`Error::Io`] or [`Error::Full`].
+    pub fn open_for_reading(path: &Path) -> Result<Self> {
+        Ok(SqliteCatalog { connections: Connections::open_for_reading(path)?, clock: system_clock(), mark: None })
     }
 
     pub fn with_clock(mut self, clock: Clock) -> Self {

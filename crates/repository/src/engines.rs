@@ -12,15 +12,19 @@ use store::files::{Directory, Files, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
 use crate::lease::Lease;
+use crate::reserve::Reserve;
 use crate::{Error, Repository, Result};
 
 /// What a store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
+    /// Nothing is written, not even a lease where that fails.
     Read,
     Write,
-    /// To verify it: a catalog that does not go with the store is opened all the same.
+    /// As `Read`, to verify it: a catalog that does not go with the store is opened all the same.
     Inspect,
+    /// As `Write`, to make room: on a full disk the store's reserve is used until the repository is dropped.
+    Remove,
 }
 
 const SETTINGS_FILE: &str = "store.toml";
@@ -43,6 +47,7 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     let state = state_folder(path, settings);
     permissions.create_folders(&state, &state).map_err(|source| Error::io(state.display(), source))?;
     new_catalog(path, settings, &state.join(CATALOG_FILE))?;
+    Reserve::create(path, settings);
     write_settings(path, settings).map_err(io)
 }
 
@@ -87,24 +92,30 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
 /// Opens the store at `path`; a session begins, and ends with the repository.
 pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let settings = read_settings(path)?;
-    let catalog = open_catalog(path, &settings)?;
+    let reserve = (access == Access::Remove).then(|| Reserve::take(path, &settings));
+    let catalog = open_catalog(path, &settings, access)?;
     let unsound = unsoundness(path, &settings, &catalog)?;
-    if let (Some(why), Access::Read | Access::Write) = (&unsound, access) {
+    if let (Some(why), Access::Read | Access::Write | Access::Remove) = (&unsound, access) {
         return Err(does_not_fit(&catalog_file(path, &settings), why));
     }
-    if access == Access::Write {
+    if matches!(access, Access::Write | Access::Remove) {
         catalog.adopt(settings.id)?;
     }
     let catalog: Arc<dyn Catalog> = Arc::new(catalog);
-    let purpose = if access == Access::Write { Purpose::Write } else { Purpose::Read };
-    let lease = Lease::begin(catalog.clone(), purpose)?;
-    let (session, epoch) = (lease.session(), lease.epoch_cell());
-    let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch });
+    let lease = match access {
+        Access::Inspect if unsound.is_some() => Lease::unrecorded(catalog.clone()),
+        Access::Read | Access::Inspect => Lease::begin_reading(catalog.clone())?,
+        Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
+    };
+    let (session, epoch, is_leased) = (lease.session(), lease.epoch_cell(), lease.is_recorded());
+    let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch, is_leased });
     let permissions = Permissions::of(&settings);
     let files: Arc<dyn Files> = Arc::new(Directory::new(path, permissions));
     let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
-    let local = Arc::new(LocalStore::open(files, state, &settings, registrar, Options::default())?);
-    Ok(Repository { unsound, ..Repository::new(settings, local.clone(), catalog, Some(local), lease) })
+    let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
+    let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
+    let repository = Repository::new(settings, local.clone(), catalog, Some(local), lease).with_reserve(reserve);
+    Ok(Repository { unsound, ..repository })
 }
 
 fn does_not_fit(file: &Path, why: &str) -> Error {
@@ -134,30 +145,39 @@ pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Resu
     let options = &mut OpenOptions::new();
     let made = Permissions::of(settings).create_file(file, options.write(true).create(true).truncate(false));
     made.map_err(|source| Error::io(file.display(), source))?;
-    let catalog = SqliteCatalog::open(file, true)?.with_mark(open_mark(path, settings), settings.id);
+    let catalog = SqliteCatalog::open(file, true)?.with_mark(open_mark(path, settings, Access::Write), settings.id);
     catalog.adopt(settings.id)?;
     Ok(catalog)
 }
 
-/// The store's mark; made when it is missing, and none where that cannot be, or it may not be read.
-fn open_mark(path: &Path, settings: &Settings) -> Option<File> {
+/// The store's mark; made by writers when it is missing, and none where that cannot be, or it may not be read.
+fn open_mark(path: &Path, settings: &Settings, access: Access) -> Option<File> {
     let path = path.join(MARK_FILE);
     let options = || OpenOptions::new().read(true).write(true).clone();
     let opened = options().open(&path).or_else(|_| File::open(&path));
-    opened.or_else(|_| Permissions::of(settings).create_file(&path, options().create(true))).ok()
+    match access {
+        Access::Read | Access::Inspect => opened.ok(),
+        Access::Write | Access::Remove => {
+            opened.or_else(|_| Permissions::of(settings).create_file(&path, options().create(true))).ok()
+        }
+    }
 }
 
 pub(crate) fn catalog_file(path: &Path, settings: &Settings) -> PathBuf {
     state_folder(path, settings).join(CATALOG_FILE)
 }
 
-pub(crate) fn open_catalog(path: &Path, settings: &Settings) -> Result<SqliteCatalog> {
+pub(crate) fn open_catalog(path: &Path, settings: &Settings, access: Access) -> Result<SqliteCatalog> {
     let file = catalog_file(path, settings);
     if !file.exists() {
         let why = "the catalog is missing; `thalweg verify --rebuild-catalog` makes it again from the containers";
         return Err(Error::Refused { path: file.display().to_string(), why: why.into() });
     }
-    Ok(SqliteCatalog::open(&file, false)?.with_mark(open_mark(path, settings), settings.id))
+    let catalog = match access {
+        Access::Read | Access::Inspect => SqliteCatalog::open_for_reading(&file)?,
+        Access::Write | Access::Remove => SqliteCatalog::open(&file, false)?,
+    };
+    Ok(catalog.with_mark(open_mark(path, settings, access), settings.id))
 }
 
 /// Puts the catalog in `fresh` in the place of the damaged or missing one, which stays beside it as `*.old`.
@@ -184,6 +204,8 @@ struct CatalogRegistrar {
     catalog: Arc<dyn Catalog>,
     session: SessionId,
     epoch: Arc<AtomicU64>,
+    /// Collection waits for this process's reads.
+    is_leased: bool,
 }
 
 impl Registrar for CatalogRegistrar {
@@ -207,6 +229,14 @@ impl Registrar for CatalogRegistrar {
     }
 
     fn locate(&self, container: ContainerId) -> store::Result<Vec<ContainerId>> {
+        let record = self.catalog.container(container).map_err(as_store_error)?;
+        let is_collected =
+            |record: ContainerRecord| matches!(record.state, ContainerState::Condemned | ContainerState::Gone);
+        if !self.is_leased && record.is_some_and(is_collected) {
+            let why = "was collected while it was read: this reader could not record a lease in the catalog, so \
+                       collection did not wait for it; run it again";
+            return Err(store::Error::Unavailable { peer: format!("container {container}"), why: why.into() });
+        }
         self.catalog.files_of(container).map_err(as_store_error)
     }
 }

@@ -12,10 +12,13 @@ use std::time::Duration;
 use catalog::{Catalog, Purpose, Session};
 use format::SessionId;
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// How long a lease lasts when nobody renews it (ms): what a dead writer can hold back.
 pub const LEASE_MS: u64 = 30_000;
+
+/// Sessions count from 1; the catalog refuses commits of this one.
+const NO_SESSION: SessionId = SessionId(0);
 
 /// Held by every process that writes or reads; renewed in the background, ended on drop.
 pub struct Lease {
@@ -60,6 +63,29 @@ impl Lease {
         // Without a thread the lease simply is not renewed: commits fail with LeaseLost, nothing is lost silently.
         lease.keeper = keeper.spawn(move || keep(&*catalog, id, &epoch, &state)).ok();
         Ok(lease)
+    }
+
+    /// As `begin`, for reading, which goes on where no session can be recorded: in a store that may only be read, on a
+    /// full disk. Collection does not wait for such a reader; [`Lease::is_recorded`] says so.
+    pub fn begin_reading(catalog: Arc<dyn Catalog>) -> Result<Self> {
+        match Self::begin(catalog.clone(), Purpose::Read) {
+            Err(Error::Catalog(catalog::Error::Full { .. } | catalog::Error::Io { .. })) => {
+                Ok(Self::unrecorded(catalog))
+            }
+            begun => begun,
+        }
+    }
+
+    /// A lease that the catalog does not know, for reading a catalog that nothing may be written to.
+    pub(crate) fn unrecorded(catalog: Arc<dyn Catalog>) -> Self {
+        let lease = Self::unattended(catalog, Session { id: NO_SESSION, epoch: 0 });
+        *lease.state.stopped.lock().expect("no panic holds it") = true;
+        lease
+    }
+
+    /// Whether the catalog knows this session, so that nothing it may read is deleted.
+    pub fn is_recorded(&self) -> bool {
+        self.session != NO_SESSION
     }
 
     /// A lease that nobody renews, for one-thread histories on virtual clocks.

@@ -21,6 +21,7 @@ mod pack;
 mod read;
 mod rebuild;
 mod repository;
+mod reserve;
 mod scan;
 mod session;
 mod statistics;

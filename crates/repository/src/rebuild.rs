@@ -12,7 +12,7 @@ use store::files::{Directory, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
 use crate::comparison::compare;
-use crate::engines::{catalog_file, new_catalog, open_catalog, read_settings, replace_catalog, state_folder};
+use crate::engines::{Access, catalog_file, new_catalog, open_catalog, read_settings, replace_catalog, state_folder};
 use crate::scan::Scan;
 use crate::verify::Damage;
 use crate::{Error, Result};
@@ -67,7 +67,7 @@ fn remove_catalog(file: &Path) -> Result<()> {
 /// What the catalog that is to be replaced still tells: transactions that no container keeps yet, and names whose
 /// records are lost. Returns its last sequence. A catalog that cannot be read tells nothing.
 fn look_at_old_catalog(path: &Path, settings: &Settings, scan: &mut Scan, damages: &mut Vec<Damage>) -> Option<u64> {
-    let old = open_catalog(path, settings).ok()?;
+    let old = open_catalog(path, settings, Access::Inspect).ok()?;
     // An older copy tells what was so once; another store's, or one that something else changed, tells nothing.
     if old.has_foreign_content(settings.id).ok()? {
         return None;

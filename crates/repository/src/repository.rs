@@ -8,6 +8,7 @@ use store::{LocalStore, SegmentStore};
 
 use crate::blocks::BlockCache;
 use crate::lease::Lease;
+use crate::reserve::Reserve;
 
 /// An open store, near or far. Cheap to share: wrap it in an `Arc`.
 pub struct Repository {
@@ -20,6 +21,8 @@ pub struct Repository {
     pub(crate) cache: BlockCache,
     /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
     pub(crate) unsound: Option<String>,
+    /// Given up while the repository makes room. Last: it is filled again when the lease has ended.
+    pub(crate) reserve: Option<Reserve>,
 }
 
 impl Repository {
@@ -31,7 +34,20 @@ impl Repository {
         local: Option<Arc<LocalStore>>,
         lease: Lease,
     ) -> Self {
-        Repository { settings, store, catalog, local, lease, cache: BlockCache::default(), unsound: None }
+        Repository {
+            settings,
+            store,
+            catalog,
+            local,
+            lease,
+            cache: BlockCache::default(),
+            unsound: None,
+            reserve: None,
+        }
+    }
+
+    pub(crate) fn with_reserve(self, reserve: Option<Reserve>) -> Self {
+        Repository { reserve, ..self }
     }
 
     pub fn catalog(&self) -> &dyn Catalog {

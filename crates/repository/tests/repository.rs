@@ -12,5 +12,9 @@ mod fixture;
 mod histories;
 #[path = "repository/rebuilding.rs"]
 mod rebuilding;
+#[path = "repository/seat_histories.rs"]
+mod seat_histories;
+#[path = "repository/seats.rs"]
+mod seats;
 #[path = "repository/sessions.rs"]
 mod sessions;

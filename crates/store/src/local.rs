@@ -51,6 +51,8 @@ pub struct Options {
     /// A thread seals containers, publishes table runs every second and merges them. Without it these are done
     /// within `make_durable` and `close`, and nothing is believed for a second: for tests and short commands.
     pub background: bool,
+    /// Runs of the table are merged. Not by those who only read, and may only read.
+    pub merges_table: bool,
 }
 
 impl Default for Options {
@@ -61,6 +63,7 @@ impl Default for Options {
             index_cache_bytes: 64 << 20,
             open_files: 128,
             background: true,
+            merges_table: true,
         }
     }
 }

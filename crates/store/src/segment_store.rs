@@ -44,7 +44,9 @@ pub enum Error {
     #[error("{path} is damaged at byte {offset}: {why}; `thalweg verify --data` lists what is affected")]
     Corrupt { path: String, offset: u64, why: String },
     /// No room left; nothing half-written is visible.
-    #[error("{path}: the disk is full; free some space (`thalweg collect`, `thalweg forget`) and run again")]
+    #[error(
+        "{path}: the disk is full; make room (`rm` or `forget`, then `collect`, work on a full disk) and run again"
+    )]
     Full { path: String },
     #[error(transparent)]
     Format(#[from] format::Error),

@@ -155,7 +155,8 @@ impl Node {
             let (repository, budget) = (self.repository.clone(), self.budget.clone());
             Seat::take(repository, budget, session, seat, self.holder, MPI_SEGMENT_BYTES)
         })?;
-        slot.announce(slot.seat.durable_up_to(source).into_iter().collect());
+        // One that failed says so when it is asked for its size, which attaching does next.
+        slot.announce(slot.seat.durable_up_to(source).ok().flatten().into_iter().collect());
         Ok(slot)
     }
 

@@ -74,7 +74,7 @@ impl Shared {
         self.seal_retired()?;
         self.publish();
         // The table is a hint: what fails here is tried again later.
-        while let Ok(true) = self.table.merge() {}
+        while self.options.merges_table && self.table.merge().unwrap_or(false) {}
         Ok(())
     }
 
