@@ -229,6 +229,13 @@ pub trait Catalog: Send + Sync {
 
     fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session>;
 
+    /// As `begin`, for a client of a node, by its number: see [`Catalog::is_begun_for`].
+    fn begin_for(&self, client: u64, purpose: Purpose, lease_ms: u64) -> Result<Session>;
+
+    /// Whether the session was begun for this client (the highest bit of its number does not count); none when there is
+    /// no such session. Sessions of processes of this machine, and of paths, were begun for no client.
+    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>>;
+
     /// Extends the lease. With `refresh` the session's epoch becomes today's: its holder declares that it
     /// relies on no earlier answer. A lease that ran out but was not yet ended by a collection is renewed.
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session>;

@@ -43,6 +43,9 @@ struct State {
     checkpoints: u64,
 }
 
+/// The bit of a client's number that is not compared.
+const CLIENT_MARK: u64 = 1 << 63;
+
 /// Cursors of checkpoints in `roots` have this bit: they follow those of all versions.
 const CHECKPOINT_CURSOR: u64 = 1 << 63;
 
@@ -83,6 +86,15 @@ impl Default for MemoryCatalog {
 impl Catalog for MemoryCatalog {
     fn begin(&self, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
         Ok(self.state().begin(lease_ms))
+    }
+
+    fn begin_for(&self, client: u64, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
+        Ok(self.state().begin_for(Some(client | CLIENT_MARK), lease_ms))
+    }
+
+    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>> {
+        let state = self.state();
+        Ok(state.sessions.get(&session).map(|lease| lease.client == Some(client | CLIENT_MARK)))
     }
 
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {

@@ -66,6 +66,14 @@ impl Repository {
         &self.lease
     }
 
+    /// Why nothing can be relied on, or written, any more until the store is opened anew, if there is a reason.
+    pub fn must_be_opened_anew(&self) -> Option<String> {
+        if self.lease.is_lost() {
+            return Some("its lease ran out, and the store was collected meanwhile".into());
+        }
+        self.local.as_ref().and_then(|local| local.failure()).map(str::to_owned)
+    }
+
     /// Seals what is open and ends the lease; call it when done, so that nothing is left for others to tidy.
     pub fn close(&self) -> crate::Result<()> {
         if let Some(local) = &self.local {

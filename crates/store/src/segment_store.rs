@@ -72,7 +72,7 @@ pub trait SegmentStore: Send + Sync {
     fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
 
     /// As `lacking`, but waits until no answer is `Claimed` by *another* claimant any more. One whose claimant
-    /// gave up is answered `Send`. Put your own claims first, or two claimants may wait for each other.
+    /// gave up, or kept others waiting for some seconds, is answered `Send`. Put your own claims first, or two claimants may wait for each other.
     fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
 
     /// Stores a block; its segments get consecutive ordinals of one container, and the claimant's claims on

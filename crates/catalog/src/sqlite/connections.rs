@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use super::Clocks;
 use super::failure::{Attempt, Failure};
 use super::schema;
 use super::unlocked::{self, Stamp};
 use super::writing::Writing;
-use crate::clock::Clock;
 use crate::{Error, Result};
 
 /// How long a writer waits for its turn before it tells the user that somebody sits on the catalog.
@@ -82,7 +82,7 @@ impl Connections {
     }
 
     /// One transaction that may write: all of `body` or nothing of it. Also returns the sequence if it was raised.
-    pub fn write<T>(&self, clock: &Clock, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<(T, Option<u64>)> {
+    pub fn write<T>(&self, clocks: &Clocks, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<(T, Option<u64>)> {
         let Some(writer) = &self.writer else {
             let why = "it can only be read here".to_owned();
             return Err(Error::Io { path: self.path.display().to_string(), why });
@@ -91,8 +91,8 @@ impl Connections {
         let begin = || Ok(Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?);
         let attempt = || {
             let transaction = patiently(begin)?;
-            // The clock is read when it is our turn: leases must not outlive the wait.
-            let mut writing = Writing::new(&transaction, clock())?;
+            // The clocks are read when it is our turn: leases must not outlive the wait.
+            let mut writing = Writing::new(&transaction, (clocks.date)(), (clocks.lease)())?;
             let value = body(&mut writing)?;
             let raised = writing.finish()?;
             transaction.commit()?;

@@ -15,9 +15,9 @@ CREATE TABLE counters (
 -- Leases. A row goes when the session ends; a path session without a row here is interrupted.
 CREATE TABLE sessions (
     id      INTEGER PRIMARY KEY,
-    purpose INTEGER NOT NULL,
+    purpose INTEGER NOT NULL, -- 0 read, 1 write, 2 path; negative: of the client of a node with these lower 63 bits
     epoch   INTEGER NOT NULL,
-    end_ns  INTEGER NOT NULL
+    end_ns  INTEGER NOT NULL -- by the lease clock (clock.rs), not in nanoseconds: the name is older than that clock
 ) STRICT;
 
 -- A row tells of a logical number (state, physical, referred_sequence, moved_epoch) and of the file that was

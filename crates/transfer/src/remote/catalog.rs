@@ -56,6 +56,14 @@ impl Catalog for RemoteCatalog {
         self.ask(NO_SESSION, Request::Begin { purpose, lease_ms }, pick!(Session, session))
     }
 
+    fn begin_for(&self, _client: u64, _purpose: Purpose, _lease_ms: u64) -> Result<Session> {
+        self.elsewhere("beginning sessions for others")
+    }
+
+    fn is_begun_for(&self, _session: SessionId, _client: u64) -> Result<Option<bool>> {
+        self.elsewhere("asking whose a session is")
+    }
+
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
         self.ask(session, Request::Renew { session, lease_ms, refresh }, pick!(Session, session))
     }
