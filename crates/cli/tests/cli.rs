@@ -5,6 +5,7 @@ mod cli {
     mod broken;
     mod deletion;
     mod faltering;
+    mod hostile;
     mod interruption;
     mod mistakes;
     mod names;

@@ -4,6 +4,7 @@
 //! (segments out), `commit` (the order of rule 4), then `session` (what a node does while a program writes),
 //! then the caretaker's verbs: `collect`, `verify`, `rebuild`.
 
+mod admission;
 mod blocks;
 mod collect;
 mod commit;

@@ -2,6 +2,8 @@
 
 extern crate thalweg_repository as repository;
 
+#[path = "repository/commits.rs"]
+mod commits;
 #[path = "repository/drafts.rs"]
 mod drafts;
 #[path = "repository/files.rs"]

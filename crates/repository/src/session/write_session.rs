@@ -150,10 +150,14 @@ impl WriteSession {
         };
         let payload = Arc::new(payload);
         let sender = Sender { source: arrival.source, sequence: arrival.sequence, stamp };
-        let mut at = 0;
-        for (offset, bytes) in extents {
-            self.stage(*offset..offset + bytes, &payload, at, sender);
-            at += *bytes as usize;
+        let (mut rest, mut at) = (extents, 0);
+        while !rest.is_empty() {
+            let (group, further) = rest.split_at(self.group(rest));
+            if group.len() < 2 || !self.stage_group(group, &payload, at, sender) {
+                self.stage_each(group, &payload, at, sender);
+            }
+            at += group.iter().map(|(_, bytes)| *bytes as usize).sum::<usize>();
+            rest = further;
         }
         self.sources.received(arrival.source, arrival.sequence, stamp);
         self.unsettled_bytes += payload.len() as u64;
@@ -335,6 +339,43 @@ impl WriteSession {
         Ok(next)
     }
 
+    /// How many of the extents at the front lie in one segment, in order. At least one.
+    fn group(&self, extents: &[(u64, u64)]) -> usize {
+        let end = extents[0].0 / self.segment_bytes() * self.segment_bytes() + self.segment_bytes();
+        let goes_on = |pair: &&[(u64, u64)]| {
+            let ((offset, bytes), (next, next_bytes)) = (pair[0], pair[1]);
+            offset + bytes <= next && next + next_bytes <= end && bytes > 0 && next_bytes > 0
+        };
+        1 + extents.windows(2).take_while(goes_on).count()
+    }
+
+    /// Takes small pieces of one segment in together, when nothing lies there yet. Else does nothing, and says so.
+    fn stage_group(&mut self, group: &[(u64, u64)], payload: &[u8], mut at: usize, sender: Sender) -> bool {
+        if !self.map.lay_free(group, &Extent::new(Content::Staged, sender.stamp, self.takes)) {
+            return false;
+        }
+        let (index, segment_bytes) = (group[0].0 / self.segment_bytes(), self.options.segment_bytes as usize);
+        let generation = self.generation;
+        let buffer = self.buffers.get_or_new(index, generation);
+        let mut total = 0;
+        for (offset, bytes) in group {
+            let piece = &payload[at..at + *bytes as usize];
+            buffer.copy((offset - index * segment_bytes as u64) as usize, piece, segment_bytes);
+            at += piece.len();
+            total += piece.len() as u32;
+        }
+        self.filled(index, total, sender);
+        self.grow_to(group.last().map_or(0, |(offset, bytes)| offset + bytes));
+        true
+    }
+
+    fn stage_each(&mut self, group: &[(u64, u64)], payload: &Arc<Vec<u8>>, mut at: usize, sender: Sender) {
+        for (offset, bytes) in group {
+            self.stage(*offset..offset + bytes, payload, at, sender);
+            at += *bytes as usize;
+        }
+    }
+
     /// Takes bytes in, where nothing newer lies.
     fn stage(&mut self, range: Range<u64>, payload: &Arc<Vec<u8>>, at: usize, sender: Sender) {
         self.reach = self.reach.max(range.end);
@@ -361,9 +402,16 @@ impl WriteSession {
             true => buffer.share(payload, at),
             false => buffer.copy(within.start, &payload[at..at + bytes as usize], segment_bytes as usize),
         }
+        self.filled(index, bytes, sender);
+    }
+
+    /// Bytes were put into a segment's buffer.
+    fn filled(&mut self, index: u64, bytes: u32, sender: Sender) {
+        let (generation, segment_bytes) = (self.generation, self.options.segment_bytes);
+        self.staged_bytes += bytes as u64;
+        let Some(buffer) = self.buffers.get_mut(index) else { return };
         buffer.covered_bytes += bytes;
         buffer.staged_bytes += bytes;
-        self.staged_bytes += bytes as u64;
         if buffer.is_due {
             return;
         }
@@ -399,7 +447,10 @@ impl WriteSession {
 
     /// Only what shows makes the file longer: a piece that comes again after the file was cut does not.
     fn grow(&mut self, change: &Change) {
-        let end = change.laid.last().map_or(0, |laid| laid.end);
+        self.grow_to(change.laid.last().map_or(0, |laid| laid.end));
+    }
+
+    fn grow_to(&mut self, end: u64) {
         self.reach = self.reach.max(end);
         if end > self.size {
             (self.size, self.size_is_new) = (end, true);
