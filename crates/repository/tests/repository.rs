@@ -12,6 +12,8 @@ mod files;
 mod fixture;
 #[path = "repository/histories.rs"]
 mod histories;
+#[path = "repository/rebuilding.rs"]
+mod rebuilding;
 #[path = "repository/seat_histories.rs"]
 mod seat_histories;
 #[path = "repository/seats.rs"]
