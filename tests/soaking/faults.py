@@ -1,5 +1,6 @@
 """Kills, freezes and a full disk, at random moments."""
 
+import os
 import signal
 import time
 
@@ -11,6 +12,15 @@ SHORT_FREEZE_SECONDS = 12
 # Longer than leases last, shorter than clients wait for a node.
 LONG_FREEZE_SECONDS = 38
 FULL_SECONDS = 8
+START_SECONDS = 3
+
+
+def is_up(pid):
+    """Whether a node has had time to start: one that dies before it listens fails its job, as it should."""
+    try:
+        return time.time() - os.stat(f"/proc/{pid}").st_ctime > START_SECONDS
+    except OSError:
+        return False
 
 
 class Killer(Actor):
@@ -19,7 +29,7 @@ class Killer(Actor):
     def act(self):
         self.rest(3)
         if self.dice.random() < 0.5:
-            nodes = [pid for pid, words in self.scene.processes().items() if processes.is_node(words)]
+            nodes = [pid for pid, words in self.scene.processes().items() if processes.is_node(words) and is_up(pid)]
             if nodes:
                 processes.kill(self.dice.choice(nodes))
         else:
