@@ -646,7 +646,7 @@ impl Connection {
 
     /// Nothing goes to this peer: lanes try their other nodes, everything else has failed.
     fn refuse(&self, error: &Error, around: &Surroundings, now: Instant) {
-        self.stream.set_reach(Reach::OutOfReach);
+        self.stream.set_reach(Reach::Absent);
         for ask in self.stream.take_asks(|_| true) {
             (ask.completion)(Err(error.clone()));
         }
@@ -665,7 +665,7 @@ impl Connection {
         };
         let (since, why) = self.trouble.clone().unwrap_or_else(silent);
         if now >= since + REACH_TIMEOUT {
-            self.stream.set_reach(Reach::OutOfReach);
+            self.stream.set_reach(Reach::Absent);
         }
         let is_out_of_reach = around.streams.is_out_of_reach(&self.stream.address, self.stream.index);
         let unavailable = || Error::Unavailable {

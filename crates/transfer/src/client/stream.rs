@@ -70,7 +70,8 @@ pub(super) enum Reach {
     /// Someone wants to know, whatever there is to bring.
     Wanted,
     Reached,
-    OutOfReach,
+    /// Nobody answers there.
+    Absent,
 }
 
 #[derive(Default)]
@@ -209,7 +210,7 @@ impl Stream {
     /// Whether the node has welcomed this process by the deadline.
     pub fn is_reached_by(&self, deadline: Instant) -> bool {
         let mut state = self.lock();
-        while !matches!(state.reach, Reach::Reached | Reach::OutOfReach) {
+        while !matches!(state.reach, Reach::Reached | Reach::Absent) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
@@ -220,7 +221,7 @@ impl Stream {
     }
 
     pub fn is_out_of_reach(&self) -> bool {
-        self.lock().reach == Reach::OutOfReach
+        self.lock().reach == Reach::Absent
     }
 
     // What follows is for the thread that drives the stream.
