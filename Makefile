@@ -8,6 +8,7 @@
 #   make bench         the comparisons of bench/, short; longer ones are described in bench/README.md
 #   make bench-gate    the gate's measurements: an hour and more, as root (bench/README.md)
 #   make bench-diffusion  data diffusion beside Dask and Ray: about twenty minutes (bench/README.md)
+#   make soak          everything at once against one store for SOAK_MINUTES (default 5), as root
 #   make fuzz          each decoder for FUZZ_SECONDS (default 20)
 #   make install-deps  the Debian packages for all of these
 
@@ -15,12 +16,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := build
-.PHONY: build demo test check bench bench-gate bench-diffusion fuzz install-deps
+.PHONY: build demo test check bench bench-gate bench-diffusion soak fuzz install-deps
 
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export PATH := $(CARGO_TARGET_DIR)/release:$(PATH):$(HOME)/.cargo/bin
 RELEASE := $(CARGO_TARGET_DIR)/release
 FUZZ_SECONDS ?= 20
+SOAK_MINUTES ?= 5
 
 build:
 	@./install build
@@ -75,6 +77,10 @@ bench-gate: build
 bench-diffusion:
 	@./install bench-diffusion
 	bench/diffusion/run $(BENCH_DIFFUSION)
+
+soak: build
+	@./install test
+	tests/soak --minutes $(SOAK_MINUTES) $(SOAK)
 
 # cargo-fuzz asks for a nightly compiler; RUSTC_BOOTSTRAP gives the stable one what it needs. Where cargo-fuzz is missing it
 # is built once, next to the targets. Seeds are the golden files; what is found beyond them stays in fuzz/corpus, and what

@@ -28,7 +28,9 @@ pub enum Error {
         "the catalog at {path} is damaged: {why}; `thalweg verify --rebuild-catalog` makes it again from the containers"
     )]
     Corrupt { path: String, why: String },
-    #[error("{path}: the disk is full; free some space and run again")]
+    #[error(
+        "{path}: the disk is full; make room (`rm` or `forget`, then `collect`, work on a full disk) and run again"
+    )]
     Full { path: String },
     #[error("the catalog at {path}: {why}")]
     Io { path: String, why: String },
@@ -178,6 +180,30 @@ pub struct Snapshot {
     pub epoch: u64,
 }
 
+/// Something in a journal that only makes sense after a record that is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Of the record it stands in.
+    pub sequence: u64,
+    pub path: StorePath,
+    pub why: String,
+}
+
+/// A catalog at one moment.
+pub trait CatalogView {
+    /// The last sequence that was given.
+    fn sequence(&self) -> Result<u64>;
+
+    /// As [`Catalog::unjournaled`], all of them.
+    fn unjournaled(&self) -> Result<Vec<JournalRecord>>;
+
+    /// All names, from after `after`, as [`Catalog::list`].
+    fn list(&self, after: Option<&StorePath>, limit: usize) -> Result<Vec<(StorePath, FileEntry)>>;
+
+    /// As [`Catalog::versions`].
+    fn versions(&self, path: &StorePath) -> Result<Vec<Version>>;
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Regular files; one with several names counts once.
@@ -203,6 +229,13 @@ pub trait Catalog: Send + Sync {
 
     fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session>;
 
+    /// As `begin`, for a client of a node, by its number: see [`Catalog::is_begun_for`].
+    fn begin_for(&self, client: u64, purpose: Purpose, lease_ms: u64) -> Result<Session>;
+
+    /// Whether the session was begun for this client (the highest bit of its number does not count); none when there is
+    /// no such session. Sessions of processes of this machine, and of paths, were begun for no client.
+    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>>;
+
     /// Extends the lease. With `refresh` the session's epoch becomes today's: its holder declares that it
     /// relies on no earlier answer. A lease that ran out but was not yet ended by a collection is renewed.
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session>;
@@ -219,6 +252,10 @@ pub trait Catalog: Send + Sync {
     fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()>;
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>>;
+
+    /// The containers in whose files the number's segments lie, as far as they are not deleted: the one that holds them
+    /// now, then those it moved away from, newest first. Empty for a number that is gone or was never given.
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
 
     /// All that are not gone, by number.
     fn containers(&self) -> Result<Vec<ContainerRecord>>;
@@ -252,9 +289,21 @@ pub trait Catalog: Send + Sync {
     /// A container keeps these now, durably.
     fn journaled(&self, sequences: &[u64]) -> Result<()>;
 
+    /// What the engine itself finds wrong with what it keeps: reads all of it.
+    fn integrity(&self) -> Result<Vec<String>>;
+
+    /// Names, versions and outbox as they are at this moment, however long they are looked at.
+    fn view(&self) -> Result<Box<dyn CatalogView + '_>>;
+
     /// Fills an *empty* catalog: containers as found, and records sorted by sequence, without repetition.
-    /// The next container, file, session and sequence numbers are above all that occur.
-    fn replay(&self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()>;
+    /// The next container, file, session and sequence numbers are above all that occur, and above `last_sequence`.
+    /// Returns what could not be done because records before it are missing.
+    fn replay(
+        &self,
+        containers: &[ContainerRecord],
+        records: &[JournalRecord],
+        last_sequence: u64,
+    ) -> Result<Vec<LeftOut>>;
 
     // Sessions of paths.
 

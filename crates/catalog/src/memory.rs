@@ -43,6 +43,9 @@ struct State {
     checkpoints: u64,
 }
 
+/// The bit of a client's number that is not compared.
+const CLIENT_MARK: u64 = 1 << 63;
+
 /// Cursors of checkpoints in `roots` have this bit: they follow those of all versions.
 const CHECKPOINT_CURSOR: u64 = 1 << 63;
 
@@ -85,6 +88,15 @@ impl Catalog for MemoryCatalog {
         Ok(self.state().begin(lease_ms))
     }
 
+    fn begin_for(&self, client: u64, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
+        Ok(self.state().begin_for(Some(client | CLIENT_MARK), lease_ms))
+    }
+
+    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>> {
+        let state = self.state();
+        Ok(state.sessions.get(&session).map(|lease| lease.client == Some(client | CLIENT_MARK)))
+    }
+
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
         self.state().renew(session, lease_ms, refresh)
     }
@@ -104,6 +116,10 @@ impl Catalog for MemoryCatalog {
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
         Ok(self.state().containers.get(&container).map(|found| found.record))
+    }
+
+    fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
+        Ok(self.state().files_of(container))
     }
 
     fn containers(&self) -> Result<Vec<ContainerRecord>> {
@@ -144,8 +160,23 @@ impl Catalog for MemoryCatalog {
         Ok(())
     }
 
-    fn replay(&self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()> {
-        self.state().replay(containers, records)
+    fn integrity(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn view(&self) -> Result<Box<dyn CatalogView + '_>> {
+        let state = self.state();
+        let (tree, sequence) = (state.tree.clone(), state.counters.sequence);
+        Ok(Box::new(MemoryView { tree, sequence, journal: state.journal.values().cloned().collect() }))
+    }
+
+    fn replay(
+        &self,
+        containers: &[ContainerRecord],
+        records: &[JournalRecord],
+        last_sequence: u64,
+    ) -> Result<Vec<LeftOut>> {
+        self.state().replay(containers, records, last_sequence)
     }
 
     fn join(&self, join: &Join) -> Result<PathSession> {
@@ -234,6 +265,31 @@ impl Catalog for MemoryCatalog {
         let mut statistics = state.tree.statistics();
         state.count_containers(&mut statistics);
         Ok(statistics)
+    }
+}
+
+/// A copy of what a view shows.
+struct MemoryView {
+    tree: Tree,
+    sequence: u64,
+    journal: Vec<JournalRecord>,
+}
+
+impl CatalogView for MemoryView {
+    fn sequence(&self) -> Result<u64> {
+        Ok(self.sequence)
+    }
+
+    fn unjournaled(&self) -> Result<Vec<JournalRecord>> {
+        Ok(self.journal.clone())
+    }
+
+    fn list(&self, after: Option<&StorePath>, limit: usize) -> Result<Vec<(StorePath, FileEntry)>> {
+        self.tree.list(&StorePath::root(), true, after, limit)
+    }
+
+    fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
+        self.tree.versions(path).ok_or_else(|| not_found(path))
     }
 }
 

@@ -23,15 +23,57 @@ impl std::fmt::Display for Incomplete {
 
 impl std::error::Error for Incomplete {}
 
+/// The command was written wrongly: whatever the store holds, it could not have been done.
+#[derive(Debug)]
+pub struct Misuse(pub String);
+
+impl std::fmt::Display for Misuse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+/// `bail!` with a [`Misuse`].
+macro_rules! misuse {
+    ($($text:tt)*) => {
+        return Err($crate::failure::Misuse(format!($($text)*)).into())
+    };
+}
+pub(crate) use misuse;
+
 /// Says what went wrong and chooses the exit code.
 pub fn report(error: &anyhow::Error, output: &Output) -> ExitCode {
     if error.is::<Closed>() {
         return ExitCode::from(PIPE_CLOSED);
     }
-    output.note(format_args!("{error:#}"));
+    output.note(explained(error));
     // What was to be printed before it still is; that it cannot be is not worth a second error.
     let _ = output.finish();
-    ExitCode::from(if error.is::<Incomplete>() { INCOMPLETE } else { FAILED })
+    ExitCode::from(code_of(error))
+}
+
+fn code_of(error: &anyhow::Error) -> u8 {
+    let is_misuse = error.is::<Misuse>() || matches!(error.downcast_ref(), Some(place::Error::Address(_)));
+    match error.is::<Incomplete>() {
+        true => INCOMPLETE,
+        false if is_misuse => USAGE,
+        false => FAILED,
+    }
+}
+
+/// The error and its causes in one line. Many errors tell their cause themselves, and it is not told twice.
+pub fn explained(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    let mut told = line.clone();
+    for cause in error.chain().skip(1).map(|cause| cause.to_string()) {
+        if !told.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+        told = cause;
+    }
+    line
 }
 
 /// `--help` and `--version` as clap prints them; a mistake in one line.
@@ -46,4 +88,18 @@ pub fn usage(error: clap::Error) -> ExitCode {
     let words: Vec<&str> = first.split_whitespace().collect();
     eprintln!("thalweg: {}; `--help` explains", shown::one_line(&words.join(" ")));
     ExitCode::from(USAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_an_error_tells_itself_is_told_once() {
+        let source = std::io::Error::from_raw_os_error(17);
+        let error = anyhow::Error::from(store::Error::Io { path: "containers/01".into(), source });
+        assert_eq!(explained(&error), "containers/01: File exists (os error 17)");
+        let error = error.context("putting a");
+        assert_eq!(explained(&error), "putting a: containers/01: File exists (os error 17)");
+    }
 }

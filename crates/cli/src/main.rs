@@ -58,6 +58,7 @@ enum Verb {
     Recover(commands::recover::Arguments),
     Stats(commands::stats::Arguments),
     Simulate(commands::simulate::Arguments),
+    Secret(commands::secret::Arguments),
     /// Serve a store to programs and remote commands: the deduplication and storage server
     Node(node::command::Arguments),
     Gate(commands::gate::Arguments),
@@ -109,6 +110,7 @@ fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
         Verb::Recover(arguments) => commands::recover::execute(arguments, output),
         Verb::Stats(arguments) => commands::stats::execute(arguments, output),
         Verb::Simulate(arguments) => commands::simulate::execute(arguments, output),
+        Verb::Secret(arguments) => commands::secret::execute(&arguments, output),
         Verb::Node(arguments) => node::command::execute(&arguments, output),
         Verb::Gate(arguments) => commands::gate::execute(&arguments, output),
         Verb::Run(arguments) => run::command::execute(&arguments, output),

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 pub use ::place::{connect, open_store};
-use anyhow::bail;
 
+use crate::failure::misuse;
 use crate::place::StoreAddress;
 
 /// The directory of a store that must be on this machine.
@@ -12,7 +12,7 @@ pub fn directory<'a>(store: &'a StoreAddress, verb: &str) -> anyhow::Result<&'a 
     match store {
         StoreAddress::Directory(path) => Ok(path),
         StoreAddress::Node(_) => {
-            bail!("{store}: `thalweg {verb}` runs on the node's own machine, on the store's directory")
+            misuse!("{store}: `thalweg {verb}` runs on the node's own machine, on the store's directory")
         }
     }
 }

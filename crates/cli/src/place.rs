@@ -8,9 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use ::place::SCHEME;
 pub use ::place::StoreAddress;
-use anyhow::{anyhow, bail};
 use format::StorePath;
 
+use crate::failure::{Misuse, misuse};
 use crate::shown;
 
 const NOTHING_BEFORE: &str = "no store is named before the `::`";
@@ -30,7 +30,7 @@ pub fn store_of_argument(written: Option<&OsStr>) -> anyhow::Result<StoreAddress
     let bytes = written.as_bytes();
     match separator(bytes) {
         Some(at) if at + 2 < bytes.len() => {
-            bail!("{}: this command takes a whole store, without a path", shown::escaped(bytes))
+            misuse!("{}: this command takes a whole store, without a path", shown::escaped(bytes))
         }
         at => Ok(StoreAddress::parse(&bytes[..at.unwrap_or(bytes.len())], NOTHING_BEFORE)?),
     }
@@ -41,20 +41,21 @@ impl Place {
         let bytes = written.as_bytes();
         let at = separator(bytes).ok_or_else(|| {
             let shown = shown::escaped(bytes);
-            anyhow!("{shown}: not a place in a store; write STORE::PATH, as in `/scratch/st::run1/out.dat`")
+            Misuse(format!("{shown}: not a place in a store; write STORE::PATH, as in `/scratch/st::run1/out.dat`"))
         })?;
         let (store, path) = (&bytes[..at], &bytes[at + 2..]);
         let store = StoreAddress::parse(store, NOTHING_BEFORE)?;
         let into = path.is_empty() || path.ends_with(b"/");
-        Ok(Place { store, path: StorePath::new(path)?, into })
+        let path = StorePath::new(path).map_err(|error| Misuse(error.to_string()))?;
+        Ok(Place { store, path, into })
     }
 
     /// Several places, which must all be of one store.
     pub fn parse_all(written: &[OsString]) -> anyhow::Result<Vec<Self>> {
         let places: Vec<_> = written.iter().map(|place| Place::parse(place)).collect::<anyhow::Result<_>>()?;
-        let first = places.first().ok_or_else(|| anyhow!("no place is named"))?;
+        let first = places.first().ok_or_else(|| Misuse("no place is named".into()))?;
         if let Some(other) = places.iter().find(|place| place.store != first.store) {
-            bail!("{} and {} are two stores; a command works on one", first.store, other.store);
+            misuse!("{} and {} are two stores; a command works on one", first.store, other.store);
         }
         Ok(places)
     }

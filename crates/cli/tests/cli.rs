@@ -4,6 +4,8 @@ mod cli {
     mod architecture;
     mod broken;
     mod deletion;
+    mod faltering;
+    mod hostile;
     mod interruption;
     mod mistakes;
     mod names;
@@ -11,9 +13,12 @@ mod cli {
     mod printing;
     mod random;
     mod remote;
+    mod restoring;
     mod runner;
+    mod secret;
     mod sessions;
     mod snapshot;
+    mod stale;
     mod trees;
     mod updates;
     mod versions;

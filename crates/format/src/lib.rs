@@ -12,6 +12,7 @@ mod frame;
 mod id;
 mod manifest;
 mod path;
+mod secret;
 mod settings;
 mod table;
 
@@ -27,6 +28,7 @@ pub use frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, MAX_BODY_BYTES, MA
 pub use id::{ContainerId, FileId, Fingerprint, Place, SessionId, StoreId};
 pub use manifest::{ENTRY_BYTES, Entry, EntryKind, PAGE_HEADER_BYTES, Page, Root, Run, page_digest, run_digest};
 pub use path::StorePath;
+pub use secret::{Nonce, Role, SECRET_BYTES, Secret};
 pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, Settings};
 pub use table::{TABLE_ENTRY_BYTES, TABLE_HEADER_BYTES, TABLE_PREFIX_BYTES, TableEntry, TableHeader};
 
@@ -35,6 +37,9 @@ pub const FORMAT_VERSION: u16 = 0;
 
 /// A segment is never longer than this, whatever cuts it (bytes).
 pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
+
+/// A file is never longer than this (bytes): offsets stay well within signed 64 bits.
+pub const MAX_FILE_BYTES: u64 = 1 << 62;
 
 /// Why bytes could not be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +67,8 @@ fn older(found: u8) -> &'static str {
     if found < PROTOCOL { "the peer" } else { "this program" }
 }
 
-pub(crate) fn corrupt<T>(what: &'static str, why: impl Into<String>) -> Result<T> {
+/// The error of a layout that cannot be meant.
+pub fn corrupt<T>(what: &'static str, why: impl Into<String>) -> Result<T> {
     Err(Error::Corrupt { what, why: why.into() })
 }
 

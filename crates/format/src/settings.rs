@@ -131,6 +131,8 @@ pub struct Settings {
     pub codec: CodecChoice,
     /// Where catalog and table live when not beside the containers.
     pub state: Option<String>,
+    /// The number of the group that shares the store; without one it is its owner's alone.
+    pub shared_gid: Option<u32>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -143,6 +145,8 @@ struct File {
     codec: CodecChoice,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shared_gid: Option<u32>,
 }
 
 impl Settings {
@@ -155,6 +159,7 @@ impl Settings {
             fingerprint: FingerprintKind::Blake3,
             codec: CodecChoice::Auto,
             state: None,
+            shared_gid: None,
         }
     }
 
@@ -179,6 +184,7 @@ impl Settings {
             fingerprint: self.fingerprint,
             codec: self.codec,
             state: self.state.clone(),
+            shared_gid: self.shared_gid,
         };
         toml::to_string(&file).expect("plain fields always serialise")
     }
@@ -201,6 +207,7 @@ impl Settings {
             fingerprint: file.fingerprint,
             codec: file.codec,
             state: file.state,
+            shared_gid: file.shared_gid,
         };
         settings.check()?;
         Ok(settings)
@@ -216,6 +223,7 @@ mod tests {
         let mut settings = Settings::new(StoreId([3; 16]));
         settings.codec = CodecChoice::Zstd(7);
         settings.state = Some("/local/state".into());
+        settings.shared_gid = Some(1007);
         assert_eq!(Settings::from_text(&settings.to_text()).unwrap(), settings);
     }
 

@@ -128,6 +128,7 @@ fn settings() -> Settings {
         fingerprint: FingerprintKind::Blake3,
         codec: CodecChoice::Zstd(7),
         state: Some("/local/state".into()),
+        shared_gid: None,
     }
 }
 

@@ -27,6 +27,7 @@ impl StoreAddress {
             return Self::from_environment(why);
         }
         let Some(address) = written.strip_prefix(SCHEME) else {
+            refuse_other_scheme(written)?;
             return Ok(StoreAddress::Directory(PathBuf::from(OsStr::from_bytes(written))));
         };
         let address = address.strip_suffix(b"/").unwrap_or(address);
@@ -50,6 +51,26 @@ impl StoreAddress {
     }
 }
 
+/// `s3://bucket` would otherwise become a folder named `s3:`.
+fn refuse_other_scheme(written: &[u8]) -> Result<()> {
+    let scheme = written.windows(3).position(|part| part == b"://").map(|end| &written[..end]);
+    match scheme {
+        Some(scheme) if !scheme.is_empty() && scheme.iter().all(|byte| is_of_scheme(*byte)) => {
+            let (written, scheme) = (escaped(written), escaped(scheme));
+            Err(Error::Address(format!(
+                "{written}: a store is a directory or thalweg://HOST:PORT, not {scheme}:// (a directory of that name is \
+                 written ./{written})"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Letters, digits and `+-.`, as RFC 3986 has them.
+fn is_of_scheme(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
+}
+
 impl fmt::Display for StoreAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -68,8 +89,12 @@ mod tests {
         let parse = |written: &str| StoreAddress::parse(written.as_bytes(), "");
         assert_eq!(parse("/scratch/st").unwrap(), StoreAddress::Directory("/scratch/st".into()));
         assert_eq!(parse("thalweg://[::1]:7420/").unwrap(), StoreAddress::Node("[::1]:7420".into()));
-        for written in ["thalweg://host", "thalweg://:1", "thalweg://h:99999", "thalweg://"] {
+        let refused = ["thalweg://host", "thalweg://:1", "thalweg://h:99999", "thalweg://", "s3://bucket", "S3://b/c"];
+        for written in refused {
             assert!(parse(written).is_err(), "{written}");
+        }
+        for written in ["./s3://bucket", "a/b://c", "s3:", "://x"] {
+            assert_eq!(parse(written).unwrap(), StoreAddress::Directory(written.into()));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use format::{Block, Fingerprint, Settings, StoreId};
 use thalweg_store::conformance::{block, fingerprint};
-use thalweg_store::files::Directory;
+use thalweg_store::files::{Directory, Permissions};
 use thalweg_store::{Answer, Claimant, CountingRegistrar, LocalStore, Options, SegmentStore};
 
 const SEGMENT_BYTES: usize = 8192;
@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::create_dir(&folder)?;
     let registrar = Arc::new(CountingRegistrar::new());
     let open = || {
-        let files = Arc::new(Directory::new(&folder));
+        let files = Arc::new(Directory::new(&folder, Permissions::default()));
         LocalStore::open(files.clone(), files, &Settings::new(StoreId([1; 16])), registrar.clone(), Options::default())
     };
     let store = open()?;

@@ -6,6 +6,7 @@
 mod directory;
 pub mod fault;
 mod memory;
+mod permissions;
 
 use std::any::Any;
 use std::io::IoSliceMut;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 
 pub use directory::Directory;
 pub use memory::Memory;
+pub use permissions::Permissions;
 
 use crate::Result;
 

@@ -36,7 +36,8 @@ struct State {
     last: u64,
     sealed: HashMap<ContainerId, ContainerFacts>,
     condemned: HashSet<ContainerId>,
-    moved: HashMap<ContainerId, ContainerId>,
+    /// Where the segments of containers that moved lie, and where they lay before, newest first.
+    files: HashMap<ContainerId, Vec<ContainerId>>,
 }
 
 impl CountingRegistrar {
@@ -51,7 +52,7 @@ impl CountingRegistrar {
 
     /// The logical container's segments lie in the file of `physical` now.
     pub fn relocate(&self, logical: ContainerId, physical: ContainerId) {
-        lock(&self.state).moved.insert(logical, physical);
+        lock(&self.state).files.entry(logical).or_default().insert(0, physical);
     }
 
     /// What was told when the container was sealed.
@@ -74,7 +75,7 @@ impl Registrar for CountingRegistrar {
 
     fn referable(&self, container: ContainerId) -> Result<Option<ContainerId>> {
         let state = lock(&self.state);
-        let physical = state.moved.get(&container).copied().unwrap_or(container);
+        let physical = state.files.get(&container).and_then(|files| files.first().copied()).unwrap_or(container);
         Ok((!state.condemned.contains(&container)).then_some(physical))
     }
 
@@ -82,7 +83,7 @@ impl Registrar for CountingRegistrar {
         0
     }
 
-    fn locate(&self, container: ContainerId) -> Result<Option<ContainerId>> {
-        Ok(lock(&self.state).moved.get(&container).copied())
+    fn locate(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
+        Ok(lock(&self.state).files.get(&container).cloned().unwrap_or_default())
     }
 }

@@ -44,7 +44,9 @@ pub enum Error {
     #[error("{path} is damaged at byte {offset}: {why}; `thalweg verify --data` lists what is affected")]
     Corrupt { path: String, offset: u64, why: String },
     /// No room left; nothing half-written is visible.
-    #[error("{path}: the disk is full; free some space (`thalweg collect`, `thalweg forget`) and run again")]
+    #[error(
+        "{path}: the disk is full; make room (`rm` or `forget`, then `collect`, work on a full disk) and run again"
+    )]
     Full { path: String },
     #[error(transparent)]
     Format(#[from] format::Error),
@@ -70,7 +72,7 @@ pub trait SegmentStore: Send + Sync {
     fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
 
     /// As `lacking`, but waits until no answer is `Claimed` by *another* claimant any more. One whose claimant
-    /// gave up is answered `Send`. Put your own claims first, or two claimants may wait for each other.
+    /// gave up, or kept others waiting for some seconds, is answered `Send`. Put your own claims first, or two claimants may wait for each other.
     fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
 
     /// Stores a block; its segments get consecutive ordinals of one container, and the claimant's claims on
@@ -113,6 +115,8 @@ pub trait Registrar: Send + Sync {
     /// Changes whenever earlier answers of [`Registrar::referable`] must not be used any more.
     fn epoch(&self) -> u64;
 
-    /// The container whose file holds this logical number's segments now; asked when it has no file of its own.
-    fn locate(&self, container: ContainerId) -> Result<Option<ContainerId>>;
+    /// The containers in whose files this logical number's segments are found: the one that holds them now, then those
+    /// it has left, newest first. Collection leaves dead segments behind when it rewrites a file, and the old one stays
+    /// for those who were told of them: their sessions are older.
+    fn locate(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
 }

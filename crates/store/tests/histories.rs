@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use format::{BlockKind, ContainerId, Fingerprint, Label, Place, Run, Settings, StoreId};
 use thalweg_store::conformance::{self, block, content, fingerprint, segment_in};
 use thalweg_store::files::fault::{Fault, Faulty};
-use thalweg_store::files::{Directory, Files, Memory};
+use thalweg_store::files::{Directory, Files, Memory, Permissions};
 use thalweg_store::{
     Answer, Claimant, CountingRegistrar, Error, LocalStore, MemoryStore, Options, PlacedBlock, Registrar, SegmentStore,
 };
@@ -123,7 +123,7 @@ fn every_engine_passes_the_suite() {
     let number = std::cell::Cell::new(0);
     conformance::suite(|| {
         number.set(number.get() + 1);
-        let files = Arc::new(Directory::new(scratch.path().join(number.get().to_string())));
+        let files = Arc::new(Directory::new(scratch.path().join(number.get().to_string()), Permissions::default()));
         let options = Options { container_bytes: 30_000, part_bytes: 3_000, ..Options::default() };
         let registrar = Arc::new(CountingRegistrar::new());
         Box::new(LocalStore::open(files.clone(), files, &settings(), registrar, options).unwrap())
@@ -249,6 +249,8 @@ fn short_history(store: &LocalStore) -> (Oracle, Oracle) {
                     assert!(!failed, "a store that stopped does not start again");
                     durable = all.clone();
                 }
+                // Once there is room, what was put is written.
+                Err(Error::Full { .. }) => {}
                 Err(_) => {
                     let after = store.put(ME, &block(&[(1, 1)]));
                     assert!(matches!(after, Err(Error::Poisoned { .. })), "{after:?}");
@@ -272,6 +274,7 @@ fn a_disk_that_fails_at_any_call_loses_nothing_durable() {
             (Fault::Tear { seed: call }, false),
             (Fault::Tear { seed: call * 31 }, true),
             (Fault::Full, true),
+            (Fault::Full, false),
         ] {
             let why = format!("call {call}, {fault:?}, lasting: {lasting}");
             let memory = Arc::new(Memory::new());
@@ -292,10 +295,89 @@ fn a_disk_that_fails_at_any_call_loses_nothing_durable() {
 }
 
 #[test]
+fn a_full_disk_stops_nothing_once_there_is_room_again() {
+    let counting = Arc::new(Faulty::once(Arc::new(Memory::new()), 0, Fault::Fail));
+    short_history(&open(counting.clone(), &Arc::default()));
+    for call in 1..=counting.calls() {
+        let memory = Arc::new(Memory::new());
+        let registrar = Arc::new(CountingRegistrar::new());
+        let store = open(Arc::new(Faulty::once(memory.clone(), call, Fault::Full)), &registrar);
+        let (all, _) = short_history(&store);
+        if let Some(why) = store.failure() {
+            // A sync that finds no room has lost what it was to make durable.
+            assert!(why.contains("the disk is full"), "call {call}: {why}");
+            continue;
+        }
+        store.make_durable().unwrap();
+        all.check_all(&open(memory, &registrar), &format!("call {call}"));
+    }
+}
+
+#[test]
+fn a_claimant_that_stands_still_keeps_others_waiting_for_seconds_only() {
+    let store = open(Arc::new(Memory::new()), &Arc::default());
+    let fingerprint = fingerprint(5);
+    assert_eq!(store.lacking(Claimant(1), &[fingerprint]).unwrap(), [Answer::Send]);
+    let begun = Instant::now();
+    assert_eq!(store.await_claims(Claimant(2), &[fingerprint]).unwrap(), [Answer::Send]);
+    assert!(begun.elapsed() < Duration::from_secs(4));
+}
+
+/// A registrar whose catalog is busy until it is told otherwise.
+struct BusyRegistrar {
+    counting: CountingRegistrar,
+    is_busy: std::sync::atomic::AtomicBool,
+}
+
+impl Registrar for BusyRegistrar {
+    fn open(&self) -> thalweg_store::Result<ContainerId> {
+        while self.is_busy.load(std::sync::atomic::Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.counting.open()
+    }
+    fn sealed(&self, container: ContainerId, facts: thalweg_store::ContainerFacts) -> thalweg_store::Result<()> {
+        self.counting.sealed(container, facts)
+    }
+    fn referable(&self, container: ContainerId) -> thalweg_store::Result<Option<ContainerId>> {
+        self.counting.referable(container)
+    }
+    fn epoch(&self) -> u64 {
+        self.counting.epoch()
+    }
+    fn locate(&self, container: ContainerId) -> thalweg_store::Result<Vec<ContainerId>> {
+        self.counting.locate(container)
+    }
+}
+
+#[test]
+fn a_busy_catalog_delays_no_read_and_no_look_up() {
+    let registrar = Arc::new(BusyRegistrar { counting: CountingRegistrar::new(), is_busy: false.into() });
+    let settings = Settings::new(StoreId([7; 16]));
+    let options = Options { container_bytes: 1 << 20, background: false, ..Options::default() };
+    let files: Arc<Memory> = Arc::new(Memory::new());
+    let store = LocalStore::open(files.clone(), files, &settings, registrar.clone(), options).unwrap();
+    let run = store.put(ME, &block(&[(1, 1)])).unwrap();
+    registrar.is_busy.store(true, std::sync::atomic::Ordering::SeqCst);
+    std::thread::scope(|threads| {
+        let putting = threads.spawn(|| (2..400).try_for_each(|seed| store.put(ME, &block(&[(seed, 8192)])).map(drop)));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!putting.is_finished(), "the next container waits for the catalog");
+        let begun = Instant::now();
+        store.get(run).unwrap();
+        store.lacking(ME, &[fingerprint(1), fingerprint(9999)]).unwrap();
+        let took = begun.elapsed();
+        registrar.is_busy.store(false, std::sync::atomic::Ordering::SeqCst);
+        assert!(took < Duration::from_millis(100), "they took {took:?}");
+        putting.join().unwrap().unwrap();
+    });
+}
+
+#[test]
 fn two_processes_on_one_directory_see_each_other_after_make_durable() {
     let scratch = tempfile::tempdir().unwrap();
     let registrar = Arc::new(CountingRegistrar::new());
-    let process = || open(Arc::new(Directory::new(scratch.path())), &registrar);
+    let process = || open(Arc::new(Directory::new(scratch.path(), Permissions::default())), &registrar);
     let (one, other) = (process(), process());
     let mut oracles = [Oracle::default(), Oracle::default()];
     let mut dice = Dice::new(9);
@@ -316,7 +398,7 @@ fn in_the_background_others_see_what_is_durable_within_moments() {
     let scratch = tempfile::tempdir().unwrap();
     let registrar = Arc::new(CountingRegistrar::new());
     let process = || {
-        let files = Arc::new(Directory::new(scratch.path()));
+        let files = Arc::new(Directory::new(scratch.path(), Permissions::default()));
         let options = Options { background: true, ..small() };
         LocalStore::open(files.clone(), files, &settings(), registrar.clone(), options).unwrap()
     };
@@ -507,7 +589,7 @@ fn a_container_of_another_store_is_refused() {
 fn many_writers_fill_containers_without_gap_or_overlap() {
     let scratch = tempfile::tempdir().unwrap();
     let registrar = Arc::new(CountingRegistrar::new());
-    let files = Arc::new(Directory::new(scratch.path()));
+    let files = Arc::new(Directory::new(scratch.path(), Permissions::default()));
     let options = Options { container_bytes: 300_000, part_bytes: 20_000, ..Options::default() };
     let store = LocalStore::open(files.clone(), files, &settings(), registrar, options).unwrap();
     let placed: Vec<HashMap<Place, u64>> = std::thread::scope(|threads| {
@@ -538,4 +620,64 @@ fn many_writers_fill_containers_without_gap_or_overlap() {
     for (place, number) in all {
         assert_eq!(segment_in(&store.get(Run::single(place)).unwrap()[0], place).1, content(number, 2_000));
     }
+}
+
+/// Stores one segment in a container of its own, and returns its place.
+fn stored_alone(store: &LocalStore, number: u64) -> Place {
+    let run = store.put(ME, &block(&[(number, 500)])).unwrap();
+    store.close().unwrap();
+    Place::new(run.container, run.first)
+}
+
+#[test]
+fn dead_segments_are_found_in_files_their_number_has_left() {
+    let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
+    let store = open(files.clone(), &registrar);
+    let (first, second) = (store.put(ME, &block(&[(1, 500)])).unwrap(), store.put(ME, &block(&[(2, 500)])).unwrap());
+    store.close().unwrap();
+    let number = first.container;
+    assert_eq!(second.container, number);
+    let kept = |run: Run| store.get(run).unwrap().into_iter().map(Ok);
+    // Rewritten whole, then without the first segment; the number's own file is gone.
+    let (whole, _) = store.write_rewritten(kept(first).chain(kept(second))).unwrap();
+    registrar.relocate(number, whole);
+    store.remove_file(number).unwrap();
+    let (part, _) = store.write_rewritten(kept(second)).unwrap();
+    registrar.relocate(number, part);
+    let stores = [store, open(files, &registrar)];
+    for store in &stores {
+        store.forget_container(number);
+        assert_eq!(store.get(first).unwrap()[0].block.segments[0].fingerprint, fingerprint(1));
+        assert_eq!(store.entries(first).unwrap()[0].fingerprint, fingerprint(1));
+        assert_eq!(store.get(second).unwrap()[0].block.segments[0].fingerprint, fingerprint(2));
+        let answers = store.lacking(ME, &[fingerprint(1), fingerprint(2)]).unwrap();
+        assert_eq!(answers, [Answer::Send, Answer::Have(Place::new(number, second.first))]);
+        store.release(ME);
+    }
+    stores[0].remove_file(whole).unwrap();
+    assert!(matches!(stores[0].get(first), Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn a_session_that_begins_is_given_no_answer_from_before() {
+    let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
+    let place = stored_alone(&open(files.clone(), &registrar), 1);
+    let background = Options { background: true, ..small() };
+    let store = LocalStore::open(files.clone(), files, &settings(), registrar.clone(), background).unwrap();
+    let answer = || store.lacking(ME, &[fingerprint(1)]).unwrap()[0];
+    assert_eq!(answer(), Answer::Have(place));
+    registrar.condemn(place.container);
+    store.forget_catalog_answers();
+    assert_eq!(answer(), Answer::Send);
+}
+
+#[test]
+fn what_this_process_stored_last_is_not_named_once_it_is_condemned() {
+    let registrar = Arc::new(CountingRegistrar::new());
+    let store = open(Arc::new(Memory::new()), &registrar);
+    let run = store.put(ME, &block(&[(1, 500)])).unwrap();
+    assert_eq!(store.lacking(ME, &[fingerprint(1)]).unwrap(), [Answer::Have(Place::new(run.container, 0))]);
+    // Its lease ran out, and a collection came.
+    registrar.condemn(run.container);
+    assert_eq!(store.lacking(ME, &[fingerprint(1)]).unwrap(), [Answer::Send]);
 }

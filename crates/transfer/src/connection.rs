@@ -5,23 +5,28 @@
 //! and received into memory that was not zeroed first. One thread may receive while another sends.
 
 use std::io::{self, ErrorKind, IoSlice, Read};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
-use std::time::Duration;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
 
 use format::{FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
 
-use crate::{Error, Result};
+use crate::resolve::{self, Resolution};
+use crate::{CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, Result, SILENCE_TIMEOUT};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Addresses of one name that are tried.
+const MAX_CANDIDATES: usize = 3;
+/// How long a sender that is held back waits before it looks again.
+const SEND_POLL: Duration = Duration::from_secs(1);
 /// A silent peer is asked whether it lives after this long, then again at each interval.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
 /// A client that reads nothing for so long is given up by the node.
 const NODE_PATIENCE: Duration = Duration::from_secs(30);
-/// A node may stop reading for a while, when its disk is slow: that is how it holds clients back.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
+/// A peer that is not welcome yet sends no more at once (bytes).
+const MAX_GREETING_BYTES: u32 = 16 << 10;
 /// The most pieces one system call takes.
 const MAX_PIECES: usize = 1024;
 /// How much and how long a connection that is being closed is still listened to.
@@ -42,14 +47,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A client's end, to `host:port`.
+    /// A client's end, to `host:port`. Ends within some seconds, whatever the resolver and the address do.
     pub fn open(address: &str) -> Result<Self> {
         let unavailable = |why: String| Error::Unavailable { peer: address.to_owned(), why };
-        let candidates = address.to_socket_addrs().map_err(|error| unavailable(format!("no such address: {error}")))?;
+        resolve::check(address)?;
+        let resolved = Resolution::begin(address, || {}).wait(RESOLVE_TIMEOUT);
+        let candidates = resolved.map_err(|unresolved| unavailable(unresolved.why().to_owned()))?;
         let mut why = "the name has no address".to_owned();
-        for candidate in candidates {
-            match TcpStream::connect_timeout(&candidate, CONNECT_TIMEOUT) {
-                Ok(stream) => return Self::over(stream, address.to_owned(), CLIENT_PATIENCE),
+        for candidate in candidates.iter().take(MAX_CANDIDATES) {
+            match TcpStream::connect_timeout(candidate, CONNECT_TIMEOUT) {
+                Ok(stream) => return Self::over(stream, address.to_owned(), None),
                 Err(error) => why = format!("nobody answers ({error}); is `thalweg node` running there?"),
             }
         }
@@ -58,27 +65,30 @@ impl Connection {
 
     /// A node's end. Sending fails when the peer reads nothing for 30 s.
     pub fn accepted(stream: TcpStream, peer: SocketAddr) -> Result<Self> {
-        let connection = Self::over(stream, peer.to_string(), NODE_PATIENCE)?;
+        let connection = Self::over(stream, peer.to_string(), Some(NODE_PATIENCE))?;
         let set = connection.stream.set_write_timeout(Some(NODE_PATIENCE));
         set.map_err(|error| connection.broken("setting up the connection", error))?;
         Ok(connection)
     }
 
-    fn over(stream: TcpStream, peer: String, patience: Duration) -> Result<Self> {
+    fn over(stream: TcpStream, peer: String, patience: Option<Duration>) -> Result<Self> {
         let connection = Connection { stream, peer };
         let set = connection.set_options(patience);
         set.map_err(|error| connection.broken("setting up the connection", error))?;
         Ok(connection)
     }
 
-    fn set_options(&self, patience: Duration) -> io::Result<()> {
+    fn set_options(&self, patience: Option<Duration>) -> io::Result<()> {
         self.stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&self.stream, true)?;
         sockopt::set_tcp_keepidle(&self.stream, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&self.stream, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&self.stream, KEEPALIVE_PROBES)?;
-        // Keep-alive sleeps while sent bytes wait to be confirmed; this limits that wait.
-        sockopt::set_tcp_user_timeout(&self.stream, patience.as_millis() as u32)?;
+        // Keep-alive sleeps while sent bytes wait to be confirmed; this limits that wait. A client has no such limit: the
+        // kernel takes a node that holds its client back for a silent one.
+        if let Some(patience) = patience {
+            sockopt::set_tcp_user_timeout(&self.stream, patience.as_millis() as u32)?;
+        }
         Ok(())
     }
 
@@ -96,23 +106,138 @@ impl Connection {
         Ok(Some(Frame { header, body, payload }))
     }
 
+    /// As [`Connection::receive`], for a peer that is not known yet: a small frame without payload, whole before the
+    /// deadline, however slowly it drips.
+    pub(crate) fn receive_greeting(&self, deadline: Instant) -> Result<Option<Frame>> {
+        let mut start = [0; FRAME_HEADER_BYTES];
+        let mut held = 0;
+        while held < start.len() {
+            match self.read_before(deadline, &mut start[held..])? {
+                0 if held == 0 => return Ok(None),
+                0 => return Err(self.cut_short("a greeting", held, start.len())),
+                count => held += count,
+            }
+            FrameHeader::check_start(&start[..held]).map_err(|source| self.damaged(source))?;
+        }
+        let header = FrameHeader::decode(&start).map_err(|source| self.damaged(source))?;
+        if header.body_bytes > MAX_GREETING_BYTES || header.payload_bytes > 0 {
+            let why =
+                format!("a greeting of {} + {} bytes is above the limit", header.body_bytes, header.payload_bytes);
+            return Err(self.damaged(format::Error::Corrupt { what: "frame header", why }));
+        }
+        let mut body = vec![0; header.body_bytes as usize];
+        let mut held = 0;
+        while held < body.len() {
+            match self.read_before(deadline, &mut body[held..])? {
+                0 => return Err(self.cut_short("a greeting", held, body.len())),
+                count => held += count,
+            }
+        }
+        header.check(&body, &[]).map_err(|source| self.damaged(source))?;
+        Ok(Some(Frame { header, body, payload: Vec::new() }))
+    }
+
+    fn read_before(&self, deadline: Instant, into: &mut [u8]) -> Result<usize> {
+        let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        self.set_receive_timeout(Some(left))?;
+        loop {
+            match (&self.stream).read(into) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(self.broken("waiting for a greeting", error)),
+                Ok(_) if Instant::now() >= deadline => {
+                    return Err(self.broken("waiting for a greeting", ErrorKind::TimedOut.into()));
+                }
+                Ok(count) => return Ok(count),
+            }
+        }
+    }
+
     /// Sends one frame, its payload from the pieces one after the other. Call it from one thread at a time; after
     /// an error other than [`Error::Refused`] the connection is of no use, since half a frame may have left.
     pub fn send(&self, kind: u16, request: u64, body: &[u8], payload: &[&[u8]]) -> Result<()> {
-        let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
-        if body.len() > MAX_BODY_BYTES as usize || payload_bytes > MAX_PAYLOAD_BYTES as usize {
-            return Err(Error::Refused(format!(
-                "{}: a message of {} + {payload_bytes} bytes is above the limit ({MAX_BODY_BYTES} + {MAX_PAYLOAD_BYTES}); \
-                 ask for less at once",
-                self.peer,
-                body.len()
-            )));
-        }
+        self.check_size(body, payload)?;
         let header = FrameHeader::of_pieces(kind, request, body, payload).encode();
         let mut pieces: Vec<IoSlice> = Vec::with_capacity(2 + payload.len());
         pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
         pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
         self.put_all(&mut pieces).map_err(|error| self.broken("sending", error))
+    }
+
+    /// Refuses what no frame holds.
+    pub(crate) fn check_size(&self, body: &[u8], payload: &[&[u8]]) -> Result<()> {
+        let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
+        if body.len() <= MAX_BODY_BYTES as usize && payload_bytes <= MAX_PAYLOAD_BYTES as usize {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "{}: a message of {} + {payload_bytes} bytes is above the limit ({MAX_BODY_BYTES} + {MAX_PAYLOAD_BYTES}); \
+             ask for less at once",
+            self.peer,
+            body.len()
+        )))
+    }
+
+    /// As [`Connection::send`], to a peer that may hold this end back: that is no silence as long as the peer says
+    /// something, which goes to `heard`.
+    pub(crate) fn send_hearing(
+        &self,
+        kind: u16,
+        request: u64,
+        body: &[u8],
+        payload: &[&[u8]],
+        heard: &mut dyn FnMut(Frame) -> Result<()>,
+    ) -> Result<()> {
+        self.check_size(body, payload)?;
+        let header = FrameHeader::of_pieces(kind, request, body, payload).encode();
+        let mut pieces: Vec<IoSlice> = Vec::with_capacity(2 + payload.len());
+        pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
+        pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
+        let mut left = &mut pieces[..];
+        IoSlice::advance_slices(&mut left, 0);
+        let mut moved = Instant::now();
+        while !left.is_empty() {
+            let sent = self.put_some(left).map_err(|error| self.broken("sending", error))?;
+            if sent > 0 {
+                IoSlice::advance_slices(&mut left, sent);
+                moved = Instant::now();
+                continue;
+            }
+            let ready = self.wait_ready(PollFlags::IN | PollFlags::OUT, SEND_POLL);
+            if ready.map_err(|error| self.broken("sending", error))?.contains(PollFlags::IN) {
+                let Some(frame) = self.receive()? else {
+                    return Err(self.broken("sending", ErrorKind::UnexpectedEof.into()));
+                };
+                heard(frame)?;
+                moved = Instant::now();
+            } else if moved.elapsed() > SILENCE_TIMEOUT {
+                return Err(self.broken("sending", ErrorKind::TimedOut.into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that the socket took now.
+    fn put_some(&self, pieces: &[IoSlice]) -> io::Result<usize> {
+        let (now, flags) = (&pieces[..pieces.len().min(MAX_PIECES)], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        match sendmsg(&self.stream, now, &mut SendAncillaryBuffer::default(), flags) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
+            sent => Ok(sent?),
+        }
+    }
+
+    /// Whether a short message can be sent without waiting.
+    pub(crate) fn has_room(&self) -> bool {
+        self.wait_ready(PollFlags::OUT, Duration::ZERO).is_ok_and(|ready| ready.contains(PollFlags::OUT))
+    }
+
+    fn wait_ready(&self, flags: PollFlags, time: Duration) -> io::Result<PollFlags> {
+        let mut polled = [PollFd::new(&self.stream, flags)];
+        let time = Timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos() as _ };
+        match poll(&mut polled, Some(&time)) {
+            Ok(_) => Ok(polled[0].revents()),
+            Err(rustix::io::Errno::INTR) => Ok(PollFlags::empty()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// `sendmsg` rather than `writev`: the process may be a program of others' in which SIGPIPE is deadly.

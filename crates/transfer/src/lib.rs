@@ -1,16 +1,33 @@
 //! Frames and streams: how clients and nodes talk, and the client side of everything a node offers.
 
+mod challenge;
 pub mod client;
 mod connection;
 mod error;
 pub mod message;
+mod outgoing;
 mod random;
 mod remote;
+mod resolve;
+mod secret_file;
 mod server;
 mod service;
+mod signals;
+
+use std::time::Duration;
+
+/// A node sends each client a message of life this often.
+pub(crate) const ALIVE_INTERVAL: Duration = Duration::from_secs(2);
+/// A node of which nothing is heard for so long is silent: its connections are given up, and made again.
+pub(crate) const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Within this a name is resolved.
+pub(crate) const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Within this an address takes a connection, or counts as out of reach.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub use connection::{Connection, Frame};
 pub use error::{Error, Result};
 pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, store_error};
+pub use secret_file::{SECRET_FILE_VARIABLE, create_secret, read_secret, secret_of_environment};
 pub use server::Server;
 pub use service::{Handler, Hello, Outbox, Replier, Service};

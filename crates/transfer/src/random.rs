@@ -6,7 +6,12 @@ use std::io::Read;
 use crate::{Error, Result};
 
 pub(crate) fn random_number() -> Result<u64> {
-    let mut bytes = [0; 8];
+    random_bytes().map(u64::from_le_bytes)
+}
+
+/// Bytes that nobody can guess.
+pub(crate) fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
     let read = File::open("/dev/urandom").and_then(|mut source| source.read_exact(&mut bytes));
-    read.map(|()| u64::from_le_bytes(bytes)).map_err(|error| Error::Refused(format!("/dev/urandom: {error}")))
+    read.map(|()| bytes).map_err(|error| Error::Refused(format!("/dev/urandom: {error}")))
 }

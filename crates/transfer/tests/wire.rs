@@ -17,6 +17,8 @@ mod mutation;
 mod random;
 #[path = "wire/remote.rs"]
 mod remote;
+#[path = "wire/secret.rs"]
+mod secret;
 #[path = "wire/server.rs"]
 mod server;
 #[path = "wire/speed.rs"]

@@ -12,6 +12,7 @@ promises!(
     sessions_that_ran_out_hold_nothing_back,
     interrupted_sessions_hold_nothing_back,
     a_relocated_number_lives_on_in_its_new_file,
+    files_that_a_number_left_are_known_until_they_are_deleted,
     what_is_referred_to_since_the_snapshot_is_not_moved,
     segments_move_only_into_live_files,
     a_file_goes_when_its_last_number_leaves_it,
@@ -177,6 +178,28 @@ fn a_relocated_number_lives_on_in_its_new_file(stand: &Stand) {
     let statistics = stand.catalog.statistics().unwrap();
     assert_eq!((statistics.live_containers, statistics.condemned_containers), (1, 0));
     assert_eq!(statistics.container_bytes, 100);
+}
+
+fn files_that_a_number_left_are_known_until_they_are_deleted(stand: &Stand) {
+    let (number, second, third) = (stand.sealed_container(), stand.sealed_container(), stand.sealed_container());
+    let files = || stand.catalog.files_of(number).unwrap();
+    assert_eq!(files(), [number]);
+    snapshot_and_move(stand, &[(number, second)]);
+    assert_eq!(files(), [second, number]);
+    refresh(stand);
+    // Told of a segment in the second file: it must find it there, whatever the third has left behind.
+    snapshot_and_move(stand, &[(number, third), (second, third)]);
+    assert_eq!(files(), [third, second, number]);
+    assert_eq!(stand.catalog.deletable().unwrap(), [number]);
+    stand.catalog.deleted(&[number]).unwrap();
+    assert_eq!(files(), [third, second]);
+    assert_eq!(stand.catalog.files_of(second).unwrap(), [third, second]);
+    condemn(stand, &[number]);
+    assert_eq!(files(), [third, second], "condemned, and its file still there");
+    refresh(stand);
+    stand.catalog.deleted(&stand.catalog.deletable().unwrap()).unwrap();
+    assert_eq!(files(), [third]);
+    assert!(stand.catalog.files_of(ContainerId(99)).unwrap().is_empty());
 }
 
 fn what_is_referred_to_since_the_snapshot_is_not_moved(stand: &Stand) {

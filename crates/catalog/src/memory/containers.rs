@@ -20,12 +20,15 @@ pub(super) struct Container {
     /// When a number last left the file of this one, condemned or moved away.
     left_epoch: u64,
     file_gone: bool,
+    /// Files its segments moved away from, newest first.
+    left_files: Vec<ContainerId>,
 }
 
 impl Container {
     pub fn new(record: ContainerRecord, opener: Option<SessionId>) -> Self {
         let file_gone = record.state == ContainerState::Gone;
-        Container { record, opener, referred_sequence: 0, moved_epoch: 0, left_epoch: 0, file_gone }
+        let left_files = Vec::new();
+        Container { record, opener, referred_sequence: 0, moved_epoch: 0, left_epoch: 0, file_gone, left_files }
     }
 
     fn is_referable(&self) -> bool {
@@ -54,6 +57,12 @@ impl State {
         container.opener = None;
         container.record = ContainerRecord { state: ContainerState::Live, stored_bytes, segments, ..container.record };
         Ok(())
+    }
+
+    pub fn files_of(&self, id: ContainerId) -> Vec<ContainerId> {
+        let Some(found) = self.containers.get(&id) else { return Vec::new() };
+        let now = (found.record.state != ContainerState::Gone).then_some(found.record.physical);
+        now.into_iter().chain(found.left_files.iter().copied()).collect()
     }
 
     /// Each must be open or live, and not moved after `epoch`.
@@ -102,6 +111,8 @@ impl State {
             };
             let former = std::mem::replace(&mut container.record.physical, *physical);
             container.moved_epoch = epoch;
+            container.left_files.retain(|file| *file != former);
+            container.left_files.insert(0, former);
             self.leave_file(former, epoch);
             moved.push(*logical);
         }
@@ -151,8 +162,11 @@ impl State {
             if let Some(file) = self.containers.get_mut(id) {
                 file.file_gone = true;
             }
-            for container in self.containers.values_mut().filter(|container| container.record.physical == *id) {
-                container.record.state = ContainerState::Gone;
+            for container in self.containers.values_mut() {
+                container.left_files.retain(|file| file != id);
+                if container.record.physical == *id {
+                    container.record.state = ContainerState::Gone;
+                }
             }
         }
     }

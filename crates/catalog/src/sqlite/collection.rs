@@ -53,6 +53,8 @@ impl Writing<'_> {
             let text = "UPDATE containers SET physical = ?2, moved_epoch = ?3 WHERE id = ?1";
             run(self.sql, text, (logical.0 as i64, physical.0 as i64, epoch as i64))?;
             self.leave_file(ContainerId(former), epoch)?;
+            let left = "INSERT OR REPLACE INTO left_files VALUES (?1, ?2, ?3)";
+            run(self.sql, left, (logical.0 as i64, former as i64, epoch as i64))?;
             moved.push(*logical);
         }
         self.raise_epoch(epoch, &moved);
@@ -98,6 +100,7 @@ impl Writing<'_> {
             if first(self.sql, BEARS_LIVE, id, |_| Ok(()))?.is_none() {
                 run(self.sql, "UPDATE containers SET file_gone = 1 WHERE id = ?1", id)?;
                 run(self.sql, "UPDATE containers SET state = 3 WHERE physical = ?1", id)?;
+                run(self.sql, "DELETE FROM left_files WHERE physical = ?1", id)?;
             }
         }
         Ok(())

@@ -69,6 +69,15 @@ pub(super) fn container(sql: &Connection, id: ContainerId) -> Attempt<Option<Con
     first(sql, text, [id.0 as i64], read_container)
 }
 
+pub(super) fn files_of(sql: &Connection, id: ContainerId) -> Attempt<Vec<ContainerId>> {
+    let file = |row: &Row| Ok(ContainerId(number(row, 0)?));
+    let now = "SELECT physical FROM containers WHERE id = ?1 AND state < 3";
+    let left = "SELECT physical FROM left_files WHERE container = ?1 ORDER BY left_epoch DESC";
+    let mut files = all(sql, now, [id.0 as i64], file)?;
+    files.extend(all(sql, left, [id.0 as i64], file)?);
+    Ok(files)
+}
+
 pub(super) fn containers(sql: &Connection) -> Attempt<Vec<ContainerRecord>> {
     let text = "SELECT id, state, physical, stored_bytes, segments FROM containers WHERE state < 3 ORDER BY id";
     all(sql, text, [], read_container)

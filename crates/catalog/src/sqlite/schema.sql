@@ -1,4 +1,4 @@
--- The catalog's tables, format 1 (`PRAGMA user_version`). Unsigned numbers of 64 bits are kept as SQLite's
+-- The catalog's tables, format 3 (`PRAGMA user_version`) with guard.sql. Unsigned numbers of 64 bits are kept as SQLite's
 -- signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
 
 -- The last number given of each kind: see counters.rs.
@@ -15,9 +15,9 @@ CREATE TABLE counters (
 -- Leases. A row goes when the session ends; a path session without a row here is interrupted.
 CREATE TABLE sessions (
     id      INTEGER PRIMARY KEY,
-    purpose INTEGER NOT NULL,
+    purpose INTEGER NOT NULL, -- 0 read, 1 write, 2 path; negative: of the client of a node with these lower 63 bits
     epoch   INTEGER NOT NULL,
-    end_ns  INTEGER NOT NULL
+    end_ns  INTEGER NOT NULL -- by the lease clock (clock.rs), not in nanoseconds: the name is older than that clock
 ) STRICT;
 
 -- A row tells of a logical number (state, physical, referred_sequence, moved_epoch) and of the file that was
@@ -37,6 +37,16 @@ CREATE TABLE containers (
 CREATE INDEX containers_by_opener ON containers (opener) WHERE opener IS NOT NULL;
 CREATE INDEX containers_by_file ON containers (physical);
 CREATE INDEX containers_with_file ON containers (id) WHERE file_gone = 0;
+
+-- The files that a number's segments have moved away from, until they are deleted: sessions that are older than the
+-- move may have been told of segments that were left behind there.
+CREATE TABLE left_files (
+    container  INTEGER NOT NULL,
+    physical   INTEGER NOT NULL,
+    left_epoch INTEGER NOT NULL,
+    PRIMARY KEY (container, physical)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX left_files_by_file ON left_files (physical);
 
 -- Every name by its whole path: what lies below a directory is a range of keys (see subtree.rs).
 CREATE TABLE names (

@@ -11,8 +11,8 @@ use repository::{Access, Repository};
 use serde_json::{Value, json};
 
 use super::{COMMITTER, sessions_of};
-use crate::failure::Incomplete;
-use crate::get::{Options, Range, Summary, Wanted, get, print, sync};
+use crate::failure::{Incomplete, misuse};
+use crate::get::{Destination, Options, Range, Summary, Wanted, Withheld, get, print, sync};
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::place::{Place, is_place};
@@ -43,6 +43,9 @@ pub struct Arguments {
     /// Leave holes also where zeros were written
     #[arg(long)]
     sparse: bool,
+    /// Restore also setuid and setgid bits, file capabilities and other attributes in security. and trusted.
+    #[arg(long)]
+    privileged: bool,
     /// Return when everything is on the disk
     #[arg(long)]
     sync: bool,
@@ -52,7 +55,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let (to, places) = arguments.paths.split_last().expect("the names were counted");
     let places = Place::parse_all(places)?;
     if is_place(to) {
-        bail!("{}: the destination of get is a local path", shown::local(Path::new(to)));
+        misuse!("{}: the destination of get is a local path", shown::local(Path::new(to)));
     }
     // Reading what is unfinished makes pages of a manifest for it.
     let access = if arguments.unfinished { Access::Write } else { Access::Read };
@@ -71,7 +74,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 fn entries(repository: &Repository, places: &[Place], arguments: &Arguments) -> anyhow::Result<Vec<FileEntry>> {
     let is_one_file = arguments.range.is_some() || arguments.version.is_some() || arguments.unfinished;
     if is_one_file && places.len() > 1 {
-        bail!("--range, --version and --unfinished take one file at a time");
+        misuse!("--range, --version and --unfinished take one file at a time");
     }
     let entries: Vec<_> = places.iter().map(|place| entry(repository, place, arguments)).collect::<Result<_, _>>()?;
     let other = places.iter().zip(&entries).find(|(_, entry)| entry.attributes.kind != FileKind::Regular);
@@ -122,7 +125,7 @@ fn print_all(
     output: &Output,
 ) -> anyhow::Result<()> {
     if output.is_json() {
-        bail!("--json and `-` both want standard output; give DEST a name");
+        misuse!("--json and `-` both want standard output; give DEST a name");
     }
     for (place, entry) in places.iter().zip(entries) {
         let Some(head) = &entry.head else { bail!("{place}: only regular files go to standard output") };
@@ -145,13 +148,18 @@ fn fetch(
         std::fs::create_dir_all(to).with_context(|| shown::local(to))?;
     }
     let into = to.is_dir();
+    // Names are relative to one directory, which the user chose and which may be reached through links.
+    let base = if into { to } else { parent(to) };
+    let destination = Destination::open(base).map_err(std::io::Error::from).with_context(|| shown::local(base))?;
     let wanted = places.into_iter().zip(entries).map(|(place, entry)| wanted(place, entry, to, into));
     let wanted: Vec<_> = wanted.collect::<anyhow::Result<_>>()?;
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let range = arguments.range.unwrap_or(Range::WHOLE);
-    let summary = get(repository, &wanted, Options { workers, sparse: arguments.sparse, range }, output)?;
+    let withheld = if arguments.privileged { Withheld::Nothing } else { Withheld::Privileges };
+    let options = Options { workers, sparse: arguments.sparse, range, withheld };
+    let summary = get(repository, &destination, &wanted, options, output)?;
     if arguments.sync {
-        sync(if into { to } else { parent(to) })?;
+        sync(base)?;
     }
     output.document(&fields(&summary))?;
     output.summary(line(&summary))?;
@@ -165,11 +173,13 @@ fn fetch(
 
 /// The root has no name of its own: its content goes into the destination.
 fn wanted(place: Place, entry: FileEntry, to: &Path, into: bool) -> anyhow::Result<Wanted> {
-    let name = std::ffi::OsStr::from_bytes(place.path.name());
-    let to = if into && !name.is_empty() { to.join(name) } else { to.to_owned() };
-    if entry.attributes.kind != FileKind::Directory && to.is_dir() && !to.is_symlink() {
-        bail!("{}: is a directory, and {place} is not", shown::local(&to));
+    let name = if into { Some(std::ffi::OsStr::from_bytes(place.path.name())) } else { to.file_name() };
+    let name = name.with_context(|| format!("{}: not a name a file can have", shown::local(to)))?;
+    let there = if into { to.join(name) } else { to.to_owned() };
+    if entry.attributes.kind != FileKind::Directory && there.is_dir() && !there.is_symlink() {
+        bail!("{}: is a directory, and {place} is not", shown::local(&there));
     }
+    let to = name.into();
     Ok(Wanted { path: place.path, entry, to })
 }
 
@@ -193,7 +203,7 @@ fn fields(summary: &Summary) -> Value {
         "links": summary.links,
         "bytes": summary.bytes,
         "failed": named(&summary.lost),
-        "lessened": named(&summary.lessened),
+        "incomplete": named(&summary.incomplete),
     })
 }
 
@@ -206,8 +216,8 @@ fn line(summary: &Summary) -> String {
             line += &format!(", {number} {what}");
         }
     }
-    if !summary.lessened.is_empty() {
-        line += &format!(", {} attributes left out", summary.lessened.len());
+    if !summary.incomplete.is_empty() {
+        line += &format!(", {} attributes left out", summary.incomplete.len());
     }
     line
 }

@@ -1,12 +1,13 @@
 //! `thalweg init`: makes a store.
 
-use std::ffi::OsString;
+use std::ffi::{CString, OsString};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use format::{ChunkerKind, CodecChoice, FingerprintKind, Settings, StoreId};
 use serde_json::json;
 
+use crate::failure::Misuse;
 use crate::opening;
 use crate::output::Output;
 use crate::place::store_of_argument;
@@ -33,6 +34,9 @@ pub struct Arguments {
     /// A directory on a local disk for catalog and table, when the store lies on NFS, Lustre or GPFS
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
+    /// Share the store with a group, by name or number: its members may read and write (default: only you)
+    #[arg(long, value_name = "GROUP")]
+    shared: Option<String>,
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
@@ -52,6 +56,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "fingerprint": settings.fingerprint.to_string(),
         "codec": settings.codec.to_string(),
         "state": settings.state,
+        "shared_gid": settings.shared_gid,
     }))
 }
 
@@ -64,9 +69,21 @@ fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
         fingerprint: arguments.fingerprint,
         codec: arguments.codec,
         state,
+        shared_gid: arguments.shared.as_deref().map(group_number).transpose()?,
     };
-    settings.check()?;
+    settings.check().map_err(|error| Misuse(error.to_string()))?;
     Ok(settings)
+}
+
+/// The number of a group, which is what file systems and other machines know it by.
+fn group_number(written: &str) -> anyhow::Result<u32> {
+    if let Ok(number) = written.parse() {
+        return Ok(number);
+    }
+    let name = CString::new(written).context("a group's name holds no NUL")?;
+    // SAFETY: the name ends with NUL. What is returned is read at once, before another thread could ask.
+    let found = unsafe { libc::getgrnam(name.as_ptr()).as_ref() };
+    found.map(|group| group.gr_gid).with_context(|| format!("{written}: there is no such group"))
 }
 
 fn absolute_text(path: &Path) -> anyhow::Result<String> {

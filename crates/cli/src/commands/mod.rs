@@ -10,6 +10,7 @@ pub mod mv;
 pub mod put;
 pub mod recover;
 pub mod rm;
+pub mod secret;
 pub mod sessions;
 pub mod simulate;
 pub mod stat;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use catalog::PathSession;
 use format::SessionId;
 use repository::{Access, Repository};
@@ -11,6 +11,7 @@ use transfer::message::{Reply, Request};
 
 use super::{COMMITTER, sessions_of};
 use crate::clock::now_ns;
+use crate::failure::misuse;
 use crate::opening::{connect, open_store};
 use crate::output::Output;
 use crate::place::{Place, StoreAddress};
@@ -26,9 +27,12 @@ pub struct Arguments {
     /// Which session, as `thalweg sessions` shows it; otherwise the newest interrupted one
     #[arg(long, value_name = "ID")]
     session: Option<String>,
-    /// Drop the session with what it had checkpointed, instead: nobody wants it
-    #[arg(long)]
+    /// Drop the session with what it had checkpointed, instead of recovering it
+    #[arg(long, conflicts_with = "force")]
     discard: bool,
+    /// Recover also over a version that was committed after the session had begun
+    #[arg(long)]
+    force: bool,
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
@@ -38,6 +42,9 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let session = choose(sessions_of(repository.catalog(), &place.path)?, wanted, &place)?;
     if arguments.discard {
         return discard(&repository, &session, &place, output);
+    }
+    if !arguments.force {
+        refuse_over_newer(&repository, &session, &place)?;
     }
     let version = match &place.store {
         StoreAddress::Directory(_) => repository::recover(&repository, COMMITTER, session.id, now_ns())?.version,
@@ -53,6 +60,21 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     output.summary(format_args!("recovered {place} as version {version}, {}", shown::size(size)))
 }
 
+/// What a session wrote is laid over the path's newest version. Where that is younger than the session, older data
+/// would cover newer.
+fn refuse_over_newer(repository: &Repository, session: &PathSession, place: &Place) -> anyhow::Result<()> {
+    let head = repository.catalog().entry(&place.path)?.and_then(|entry| entry.head);
+    match head {
+        Some(head) if head.committed_ns > session.opened_ns => bail!(
+            "{place}: version {} was committed after session {} had begun, and recovering would put older data above \
+             it; look with `thalweg get --unfinished`, then `recover --force`, or drop it with `recover --discard`",
+            head.number,
+            session.id
+        ),
+        _ => Ok(()),
+    }
+}
+
 fn discard(repository: &Repository, session: &PathSession, place: &Place, output: &Output) -> anyhow::Result<()> {
     repository.catalog().discard(session.id)?;
     repository.close()?;
@@ -65,8 +87,10 @@ fn discard(repository: &Repository, session: &PathSession, place: &Place, output
 }
 
 fn session_id(text: &str) -> anyhow::Result<SessionId> {
-    let number = u64::from_str_radix(text, 16);
-    Ok(SessionId(number.with_context(|| format!("--session {text}: an id as `thalweg sessions` shows it is needed"))?))
+    match u64::from_str_radix(text, 16) {
+        Ok(number) => Ok(SessionId(number)),
+        Err(_) => misuse!("--session {text}: an id as `thalweg sessions` shows it is needed"),
+    }
 }
 
 fn choose(sessions: Vec<PathSession>, wanted: Option<SessionId>, place: &Place) -> anyhow::Result<PathSession> {

@@ -1,25 +1,58 @@
 //! Attributes back onto files: owner, extended attributes, mode, times, in the order in which none undoes another.
 //!
 //! As root the owner is restored; others get files of their own, as from `cp`. Extended attributes that the file
-//! system or our rights do not allow are left out and reported.
+//! system or our rights do not allow are left out and reported. So is what gives rights to whoever runs a file, unless
+//! the user asked for it: a store's content is not trusted with that.
 
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::ffi::CStr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
-use format::Attributes;
-use rustix::fs::{AtFlags, CWD, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
+use format::{Attributes, FileKind};
+use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::{Errno, Result};
 
 const ACCESS_ACL: &str = "system.posix_acl_access";
 const DEFAULT_ACL: &str = "system.posix_acl_default";
+/// Run as the file's owner or group.
+const SET_ID_BITS: u32 = 0o6000;
+/// File capabilities, security labels, and what only root may read.
+const PRIVILEGED_NAMES: [&[u8]; 2] = [b"security.", b"trusted."];
+
+/// What of the attributes is not restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withheld {
+    /// Setuid and setgid bits of files, and attributes in `security.` and `trusted.`.
+    Privileges,
+    Nothing,
+}
+
+impl Withheld {
+    fn mode_of(self, attributes: &Attributes) -> u32 {
+        match attributes.kind {
+            // On a directory the bits only say which group new files get.
+            FileKind::Regular if self == Withheld::Privileges => attributes.mode & !SET_ID_BITS,
+            _ => attributes.mode,
+        }
+    }
+
+    fn withholds(self, name: &[u8]) -> bool {
+        self == Withheld::Privileges && PRIVILEGED_NAMES.iter().any(|prefix| name.starts_with(prefix))
+    }
+}
 
 /// Whether files made in this directory get an ACL from it.
 pub fn inherits_acl(directory: &OwnedFd) -> bool {
     rustix::fs::fgetxattr_query(directory, DEFAULT_ACL).is_ok()
 }
 
-/// Returns what could not be applied and is done without.
-pub fn apply_to_file(file: impl AsFd, attributes: &Attributes, inherits_acl: bool) -> Result<Vec<String>> {
+/// Returns what could not be applied, or was withheld, and is done without.
+pub fn apply_to_file(
+    file: impl AsFd,
+    attributes: &Attributes,
+    inherits_acl: bool,
+    withheld: Withheld,
+) -> Result<Vec<String>> {
     let file = file.as_fd();
     if let Some((uid, gid)) = owner(attributes) {
         rustix::fs::fchown(file, uid, gid)?;
@@ -28,30 +61,43 @@ pub fn apply_to_file(file: impl AsFd, attributes: &Attributes, inherits_acl: boo
         ignore_missing(rustix::fs::fremovexattr(file, ACCESS_ACL))?;
     }
     let set = |name: &[u8], value: &[u8]| rustix::fs::fsetxattr(file, name, value, XattrFlags::empty());
-    let lacking = set_extended(attributes, set);
-    rustix::fs::fchmod(file, Mode::from_raw_mode(attributes.mode))?;
+    let mut missing = set_extended(attributes, withheld, set);
+    let mode = withheld.mode_of(attributes);
+    if mode != attributes.mode {
+        missing.push("its setuid or setgid bit (--privileged restores it)".into());
+    }
+    rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
     rustix::fs::futimens(file, &timestamps(attributes))?;
-    Ok(lacking)
+    Ok(missing)
 }
 
-pub fn apply_to_symlink(path: &Path, attributes: &Attributes) -> Result<Vec<String>> {
+/// The same for the link that bears the name in the directory.
+pub fn apply_to_symlink(
+    directory: &OwnedFd,
+    name: &CStr,
+    attributes: &Attributes,
+    withheld: Withheld,
+) -> Result<Vec<String>> {
     if let Some((uid, gid)) = owner(attributes) {
-        rustix::fs::chownat(CWD, path, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
+        rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
     }
-    let set = |name: &[u8], value: &[u8]| rustix::fs::lsetxattr(path, name, value, XattrFlags::empty());
-    let lacking = set_extended(attributes, set);
-    rustix::fs::utimensat(CWD, path, &timestamps(attributes), AtFlags::SYMLINK_NOFOLLOW)?;
-    Ok(lacking)
+    // There is no call for attributes below a descriptor; /proc leads to the directory, and the last name is not
+    // followed.
+    let path = std::path::Path::new("/proc/self/fd").join(directory.as_raw_fd().to_string());
+    let path = path.join(std::ffi::OsStr::from_bytes(name.to_bytes()));
+    let set = |name: &[u8], value: &[u8]| rustix::fs::lsetxattr(&path, name, value, XattrFlags::empty());
+    let missing = set_extended(attributes, withheld, set);
+    rustix::fs::utimensat(directory, name, &timestamps(attributes), AtFlags::SYMLINK_NOFOLLOW)?;
+    Ok(missing)
 }
 
 /// A directory with other attributes is still worth having.
-pub fn apply_to_directory(path: &Path, attributes: &Attributes) -> Vec<String> {
+pub fn apply_to_directory(directory: &OwnedFd, attributes: &Attributes, withheld: Withheld) -> Vec<String> {
     let apply = || {
-        let directory = std::fs::File::open(path)?;
         for acl in [ACCESS_ACL, DEFAULT_ACL] {
-            ignore_missing(rustix::fs::fremovexattr(&directory, acl))?;
+            ignore_missing(rustix::fs::fremovexattr(directory, acl))?;
         }
-        Ok::<_, std::io::Error>(apply_to_file(&directory, attributes, false)?)
+        apply_to_file(directory, attributes, false, withheld)
     };
     apply().unwrap_or_else(|error| vec![format!("its attributes: {error}")])
 }
@@ -70,14 +116,17 @@ fn owner(attributes: &Attributes) -> Option<(Option<Uid>, Option<Gid>)> {
     is_possible.then(|| (Some(Uid::from_raw(attributes.uid)), Some(Gid::from_raw(attributes.gid))))
 }
 
-fn set_extended(attributes: &Attributes, set: impl Fn(&[u8], &[u8]) -> Result<()>) -> Vec<String> {
-    let mut lacking = Vec::new();
+fn set_extended(attributes: &Attributes, withheld: Withheld, set: impl Fn(&[u8], &[u8]) -> Result<()>) -> Vec<String> {
+    let mut missing = Vec::new();
     for (name, value) in &attributes.extended {
-        if let Err(error) = set(name, value) {
-            lacking.push(format!("extended attribute {}: {error}", crate::shown::escaped(name)));
+        let shown = crate::shown::escaped(name);
+        if withheld.withholds(name) {
+            missing.push(format!("extended attribute {shown} (--privileged restores it)"));
+        } else if let Err(error) = set(name, value) {
+            missing.push(format!("extended attribute {shown}: {error}"));
         }
     }
-    lacking
+    missing
 }
 
 /// The access time stays as it is: it is not kept.
@@ -86,7 +135,7 @@ fn timestamps(attributes: &Attributes) -> Timestamps {
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
         last_modification: Timespec {
-            tv_sec: modified_ns.div_euclid(1_000_000_000),
+            tv_sec: modified_ns.div_euclid(1_000_000_000) as _,
             tv_nsec: modified_ns.rem_euclid(1_000_000_000) as _,
         },
     }

@@ -1,17 +1,17 @@
-//! A file under way: written beside its place under a name of its own, then renamed, so that nobody ever sees
-//! half of it. Dropped unfinished, it is removed.
+//! A file under way: without a name until it is whole, so that nobody ever sees half of it and a killed `get` leaves
+//! nothing behind. Where the file system cannot do that, it has a name of its own first, which `leftovers` removes.
 
 use std::ffi::CStr;
 use std::fmt;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use format::Attributes;
-use rustix::fs::{AtFlags, Mode, OFlags};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::io::{Errno, Result};
 
-use super::attributes;
+use super::attributes::{self, Withheld};
+use super::leftovers::DRAFT_PREFIX;
 use super::worker::Directory;
 
 /// Whose fault it was.
@@ -45,69 +45,119 @@ impl fmt::Display for Trouble {
 impl std::error::Error for Trouble {}
 
 pub struct Draft<'a> {
-    directory: &'a Directory<'a>,
-    name: String,
-    /// None for a symlink.
-    file: Option<OwnedFd>,
-    renamed: bool,
+    directory: &'a Directory,
+    file: OwnedFd,
+    /// Where a file without a name is not to be had.
+    name: Option<String>,
 }
 
 impl<'a> Draft<'a> {
-    pub fn file(directory: &'a Directory<'a>) -> Result<Self, Errno> {
+    pub fn new(directory: &'a Directory) -> Result<Self> {
+        let anonymous = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+        match rustix::fs::openat(&directory.opened, ".", anonymous, Mode::RUSR | Mode::WUSR) {
+            Ok(file) if can_be_named(&file) => Ok(Draft { directory, file, name: None }),
+            Ok(_) | Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => Self::named(directory),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The lock says that its writer is alive.
+    fn named(directory: &'a Directory) -> Result<Self> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let make = |name: &str| rustix::fs::openat(&directory.opened, name, flags, Mode::RUSR | Mode::WUSR);
         let (name, file) = with_new_name(make)?;
-        Ok(Draft { directory, name, file: Some(file), renamed: false })
-    }
-
-    pub fn symlink(directory: &'a Directory<'a>, target: &[u8]) -> Result<Self, Errno> {
-        let (name, ()) = with_new_name(|name| rustix::fs::symlinkat(target, &directory.opened, name))?;
-        Ok(Draft { directory, name, file: None, renamed: false })
+        // A file system without locks leaves only the age to go by.
+        let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+        Ok(Draft { directory, file, name: Some(name) })
     }
 
     pub fn opened(&self) -> BorrowedFd<'_> {
-        self.file.as_ref().expect("symlinks have no content").as_fd()
+        self.file.as_fd()
     }
 
     /// Gives it its attributes and its name. Returns what it has to do without.
-    pub fn finish(mut self, name: &CStr, attributes: &Attributes) -> Result<Vec<String>, Errno> {
-        let lacking = match &self.file {
-            Some(file) => attributes::apply_to_file(file, attributes, self.directory.inherits_acl)?,
-            None => attributes::apply_to_symlink(&self.directory.path.join(&self.name), attributes)?,
-        };
-        rustix::fs::renameat(&self.directory.opened, &self.name, &self.directory.opened, name)?;
-        self.renamed = true;
-        Ok(lacking)
+    pub fn finish(mut self, name: &CStr, attributes: &Attributes, withheld: Withheld) -> Result<Vec<String>> {
+        let missing = attributes::apply_to_file(&self.file, attributes, self.directory.inherits_acl, withheld)?;
+        if self.name.is_none() {
+            match link_anonymous(&self.file, &self.directory.opened, name) {
+                Err(Errno::EXIST) => {}
+                linked => return linked.map(|()| missing),
+            }
+            // A name that is taken is only replaced by a rename, for which the file needs a name first.
+            let link = |name: &str| link_anonymous(&self.file, &self.directory.opened, name);
+            self.name = Some(with_new_name(link)?.0);
+        }
+        let draft = self.name.as_deref().expect("it was named above");
+        rustix::fs::renameat(&self.directory.opened, draft, &self.directory.opened, name)?;
+        self.name = None;
+        Ok(missing)
     }
 }
 
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
-        if !self.renamed {
+        if let Some(name) = &self.name {
             // Already failing; a draft that stays behind says what it is by its name.
-            let _ = rustix::fs::unlinkat(&self.directory.opened, &self.name, AtFlags::empty());
+            let _ = rustix::fs::unlinkat(&self.directory.opened, name, AtFlags::empty());
         }
     }
 }
 
+/// Makes a symbolic link under the name, replacing what bears it. Returns what it has to do without.
+pub fn symlink(directory: &Directory, name: &CStr, attributes: &Attributes, withheld: Withheld) -> Result<Vec<String>> {
+    let make = |name: &CStr| rustix::fs::symlinkat(&attributes.target[..], &directory.opened, name);
+    match make(name) {
+        Err(Errno::EXIST) => {
+            let symlink = |name: &str| rustix::fs::symlinkat(&attributes.target[..], &directory.opened, name);
+            replace(&directory.opened, with_new_name(symlink)?.0, name)?;
+        }
+        made => made?,
+    }
+    attributes::apply_to_symlink(&directory.opened, name, attributes, withheld)
+}
+
 /// Makes `to` another name of `from`, replacing what bears it.
-pub fn link(from: &Path, to: &Path) -> std::io::Result<()> {
-    let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let (name, ()) = with_new_name(|name| {
-        rustix::fs::linkat(rustix::fs::CWD, from, rustix::fs::CWD, directory.join(name), AtFlags::empty())
-    })?;
-    let draft = directory.join(name);
-    let renamed = std::fs::rename(&draft, to);
-    // Renaming a name over another name of the same file does nothing, and leaves both.
-    let _ = std::fs::remove_file(&draft);
+pub fn link(from: (&OwnedFd, &CStr), to: (&OwnedFd, &CStr)) -> Result<()> {
+    match rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
+        Err(Errno::EXIST) => {
+            let link = |name: &str| rustix::fs::linkat(from.0, from.1, to.0, name, AtFlags::empty());
+            let (draft, ()) = with_new_name(link)?;
+            replace(to.0, draft.clone(), to.1)?;
+            // Renaming a name over another name of the same file does nothing, and leaves both.
+            let _ = rustix::fs::unlinkat(to.0, draft, AtFlags::empty());
+            Ok(())
+        }
+        linked => linked,
+    }
+}
+
+fn replace(directory: &OwnedFd, draft: String, name: &CStr) -> Result<()> {
+    let renamed = rustix::fs::renameat(directory, &draft, directory, name);
+    if renamed.is_err() {
+        let _ = rustix::fs::unlinkat(directory, &draft, AtFlags::empty());
+    }
     renamed
 }
 
+/// Its way to a name leads through /proc, which a chroot may lack.
+fn can_be_named(file: &OwnedFd) -> bool {
+    rustix::fs::access(own_path(file), rustix::fs::Access::EXISTS).is_ok()
+}
+
+fn link_anonymous(file: &OwnedFd, directory: &OwnedFd, name: impl rustix::path::Arg) -> Result<()> {
+    rustix::fs::linkat(CWD, own_path(file), directory, name, AtFlags::SYMLINK_FOLLOW)
+}
+
+fn own_path(file: &OwnedFd) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
 /// Tries names until one is free.
-fn with_new_name<T>(make: impl Fn(&str) -> Result<T, Errno>) -> Result<(String, T), Errno> {
+fn with_new_name<T>(make: impl Fn(&str) -> Result<T>) -> Result<(String, T)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
-        let name = format!(".thalweg-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("{DRAFT_PREFIX}{}-{number}", std::process::id());
         match make(&name) {
             Err(Errno::EXIST) => continue,
             made => return Ok((name, made?)),

@@ -1,29 +1,33 @@
 //! The listing: makes directories as the store names them and hands out the files in between.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::SyncSender;
 
+use anyhow::Context;
 use catalog::{Catalog, FileEntry};
 use format::{Attributes, FileId, FileKind, StorePath};
 
 use super::Wanted;
+use super::destination::{self, Destination, explained};
+use super::leftovers;
 use super::report::Report;
 use crate::commands::list;
+use crate::shown;
 
 /// Files handed to a worker at a time.
 const FILES_AT_ONCE: usize = 64;
 
 /// Files of one directory, for one worker, in the order of their names: neighbours share blocks.
 pub struct Unit {
+    /// Below the destination.
     pub directory: PathBuf,
     pub files: Vec<(CString, FileEntry)>,
 }
 
-/// What is left to do when all files are there.
+/// What is left to do when all files are there; all paths are below the destination.
 #[derive(Default)]
 pub struct Made {
     pub directories: Vec<(PathBuf, Attributes)>,
@@ -33,22 +37,34 @@ pub struct Made {
 
 pub struct Listing<'a> {
     catalog: &'a dyn Catalog,
+    destination: &'a Destination,
     units: SyncSender<Unit>,
     report: &'a Report<'a>,
     made: Made,
     /// Files with several names, under the first.
     first: HashMap<FileId, PathBuf>,
+    /// Directories that could not be made or entered: nothing below them is fetched.
+    refused: HashSet<PathBuf>,
     open: Option<Unit>,
 }
 
 impl<'a> Listing<'a> {
-    pub fn new(catalog: &'a dyn Catalog, units: SyncSender<Unit>, report: &'a Report<'a>) -> Self {
-        Listing { catalog, units, report, made: Made::default(), first: HashMap::new(), open: None }
+    pub fn new(
+        catalog: &'a dyn Catalog,
+        destination: &'a Destination,
+        units: SyncSender<Unit>,
+        report: &'a Report<'a>,
+    ) -> Self {
+        let (made, first, refused) = (Made::default(), HashMap::new(), HashSet::new());
+        Listing { catalog, destination, units, report, made, first, refused, open: None }
     }
 
     /// Returns when all is handed out.
     pub fn run(mut self, wanted: &[Wanted]) -> anyhow::Result<Made> {
         for wanted in wanted {
+            if wanted.entry.attributes.kind != FileKind::Directory {
+                self.remove_leftovers(wanted.to.parent().unwrap_or(Path::new("")));
+            }
             self.name(wanted.to.clone(), wanted.entry.clone())?;
             if wanted.entry.attributes.kind == FileKind::Directory {
                 self.tree(wanted)?;
@@ -60,11 +76,14 @@ impl<'a> Listing<'a> {
 
     fn tree(&mut self, wanted: &Wanted) -> anyhow::Result<()> {
         list(self.catalog, &wanted.path, true, |entries| {
-            entries.into_iter().try_for_each(|(path, entry)| self.name(below(&path, wanted), entry))
+            entries.into_iter().try_for_each(|(path, entry)| self.name(below(&path, wanted)?, entry))
         })
     }
 
     fn name(&mut self, to: PathBuf, entry: FileEntry) -> anyhow::Result<()> {
+        if !self.refused.is_empty() && to.ancestors().any(|above| self.refused.contains(above)) {
+            return Ok(());
+        }
         if entry.attributes.kind == FileKind::Directory {
             self.directory(to, entry.attributes);
             return Ok(());
@@ -80,9 +99,9 @@ impl<'a> Listing<'a> {
     }
 
     fn file(&mut self, to: &Path, entry: FileEntry) -> anyhow::Result<()> {
-        let name = to.file_name().expect("what is fetched has a name");
-        let name = CString::new(name.as_bytes()).expect("names of stores hold no NUL");
-        let directory = to.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = to.file_name().and_then(|name| CString::new(name.as_bytes()).ok());
+        let name = name.with_context(|| format!("{}: not a name a file can have", shown::local(to)))?;
+        let directory = to.parent().unwrap_or(Path::new(""));
         let fits =
             self.open.as_ref().is_some_and(|unit| unit.directory == directory && unit.files.len() < FILES_AT_ONCE);
         if !fits {
@@ -100,27 +119,33 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// Ours alone until its attributes are set at the end.
     fn directory(&mut self, to: PathBuf, attributes: Attributes) {
-        match make_directory(&to) {
-            Ok(()) => {
+        match self.destination.make_directory(&to) {
+            Ok(made) => {
+                if made == destination::Made::Before {
+                    self.remove_leftovers(&to);
+                }
                 self.report.count(|summary| summary.directories += 1);
                 self.made.directories.push((to, attributes));
             }
-            Err(error) => self.report.lost(&to, error),
+            Err(error) => {
+                let why = format!("{}; nothing below it was fetched", explained(error));
+                self.report.lost(&self.destination.path(&to), why);
+                self.refused.insert(to);
+            }
+        }
+    }
+
+    fn remove_leftovers(&self, directory: &Path) {
+        if let Ok(opened) = self.destination.directory(directory) {
+            leftovers::remove(&opened);
         }
     }
 }
 
-fn below(path: &StorePath, wanted: &Wanted) -> PathBuf {
-    let rest = path.below(&wanted.path).expect("a listing stays below its directory");
-    wanted.to.join(OsStr::from_bytes(rest))
-}
-
-/// One that is there already will do, but not a link to one: that could lead anywhere.
-fn make_directory(path: &Path) -> std::io::Result<()> {
-    match std::fs::DirBuilder::new().mode(0o700).create(path) {
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.symlink_metadata()?.is_dir() => Ok(()),
-        made => made,
-    }
+/// Where a listed name goes. A node that lists what was not asked for is not followed there.
+fn below(path: &StorePath, wanted: &Wanted) -> anyhow::Result<PathBuf> {
+    let rest = path.below(&wanted.path).filter(|rest| !rest.is_empty());
+    let rest = rest.with_context(|| format!("{path}: was listed below {}, where it does not lie", wanted.path))?;
+    Ok(wanted.to.join(OsStr::from_bytes(rest)))
 }

@@ -2,10 +2,12 @@
 //!
 //! Directories are made as they are listed, files by the workers, hard links and the directories' own attributes
 //! at the end. A file appears under its name when it is whole. A file that cannot be read is named, and the
-//! others go on.
+//! others go on. All is written through the descriptor of one directory: see `destination`.
 
 mod attributes;
+mod destination;
 mod file;
+mod leftovers;
 mod listing;
 mod range;
 mod report;
@@ -22,6 +24,9 @@ use catalog::FileEntry;
 use format::{FileKind, StorePath};
 use repository::Repository;
 
+pub use self::attributes::Withheld;
+pub use self::destination::Destination;
+use self::destination::explained;
 use self::listing::{Listing, Made};
 pub use self::range::{Range, print};
 use self::report::Report;
@@ -37,7 +42,7 @@ const QUEUED_UNITS: usize = 64;
 pub struct Wanted {
     pub path: StorePath,
     pub entry: FileEntry,
-    /// Its new name.
+    /// Its new name, below the destination; empty: the destination itself.
     pub to: PathBuf,
 }
 
@@ -49,10 +54,17 @@ pub struct Options {
     pub sparse: bool,
     /// Which part of each file.
     pub range: Range,
+    pub withheld: Withheld,
 }
 
 /// Fetches everything wanted. Fails when the store or the disk does.
-pub fn get(repository: &Repository, wanted: &[Wanted], options: Options, output: &Output) -> anyhow::Result<Summary> {
+pub fn get(
+    repository: &Repository,
+    destination: &Destination,
+    wanted: &[Wanted],
+    options: Options,
+    output: &Output,
+) -> anyhow::Result<Summary> {
     let report = Report::new(output, output.progress("get"));
     let (units_in, units_out) = sync_channel(QUEUED_UNITS);
     let units_out = Arc::new(Mutex::new(units_out));
@@ -60,14 +72,14 @@ pub fn get(repository: &Repository, wanted: &[Wanted], options: Options, output:
     let made = std::thread::scope(|scope| {
         for _ in 0..options.workers {
             let (units, report) = (units_out.clone(), &report);
-            scope.spawn(move || Worker::new(repository, report, options).run(&units));
+            scope.spawn(move || Worker::new(repository, destination, report, options).run(&units));
         }
         // Only the workers hold the queue now: it closes with the last of them.
         drop(units_out);
         if report.progress.is_shown() {
             scope.spawn(|| set_total(repository, wanted, &report, &done));
         }
-        let made = Listing::new(repository.catalog(), units_in, &report).run(wanted);
+        let made = Listing::new(repository.catalog(), destination, units_in, &report).run(wanted);
         done.store(true, Ordering::Relaxed);
         made
     });
@@ -76,23 +88,31 @@ pub fn get(repository: &Repository, wanted: &[Wanted], options: Options, output:
         report.progress.finish();
         return Err(error);
     }
-    finish(made?, &report);
+    finish(made?, destination, options.withheld, &report);
     report.progress.finish();
     Ok(report.into_summary())
 }
 
 /// Hard links, then the directories' attributes, the deepest first.
-fn finish(made: Made, report: &Report) {
+fn finish(made: Made, destination: &Destination, withheld: Withheld, report: &Report) {
     for (from, to) in &made.links {
-        match file::link(from, to) {
+        match link(destination, from, to) {
             Ok(()) => report.count(|summary| summary.links += 1),
-            Err(error) => report.lost(to, error),
+            Err(error) => report.lost(&destination.path(to), error),
         }
     }
-    for (path, attributes) in made.directories.iter().rev() {
-        let lacking = attributes::apply_to_directory(path, attributes);
-        report.lessened(path, lacking);
+    for (below, attributes) in made.directories.iter().rev() {
+        let missing = match destination.directory(below) {
+            Ok(directory) => attributes::apply_to_directory(&directory, attributes, withheld),
+            Err(error) => vec![format!("its attributes: {}", explained(error))],
+        };
+        report.incomplete(&destination.path(below), missing);
     }
+}
+
+fn link(destination: &Destination, from: &Path, to: &Path) -> rustix::io::Result<()> {
+    let (from, to) = (destination.parent(from)?, destination.parent(to)?);
+    file::link((&from.0, &from.1), (&to.0, &to.1))
 }
 
 /// A listing ahead of the one that works, for the time left.

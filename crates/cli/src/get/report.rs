@@ -19,8 +19,8 @@ pub struct Summary {
     pub bytes: u64,
     /// Not fetched, with the reason.
     pub lost: Vec<(PathBuf, String)>,
-    /// Fetched, except for attributes the file system or our rights did not allow.
-    pub lessened: Vec<(PathBuf, String)>,
+    /// Fetched, except for attributes that the file system or our rights did not allow, or that were withheld.
+    pub incomplete: Vec<(PathBuf, String)>,
 }
 
 pub struct Report<'a> {
@@ -52,13 +52,13 @@ impl<'a> Report<'a> {
     }
 
     /// This one is there without some of its attributes. The first is said aloud, the others are in the summary.
-    pub fn lessened(&self, path: &Path, lacking: Vec<String>) {
+    pub fn incomplete(&self, path: &Path, missing: Vec<String>) {
         let mut inner = self.inner();
-        for why in lacking {
-            if inner.summary.lessened.is_empty() {
+        for why in missing {
+            if inner.summary.incomplete.is_empty() {
                 self.output.note(format_args!("{}: restored without {why}", shown::local(path)));
             }
-            inner.summary.lessened.push((path.to_owned(), why));
+            inner.summary.incomplete.push((path.to_owned(), why));
         }
     }
 

@@ -4,18 +4,18 @@ use std::ffi::{CStr, OsStr};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
 use std::sync::{Mutex, PoisonError};
 
 use catalog::FileEntry;
 use format::FileKind;
 use repository::Repository;
-use rustix::fs::{Mode, OFlags};
 
 use super::Options;
 use super::attributes::inherits_acl;
-use super::file::{Draft, Trouble};
+use super::destination::{Destination, explained};
+use super::file::{self, Draft, Trouble};
 use super::listing::Unit;
 use super::report::Report;
 use super::sink::Sink;
@@ -23,6 +23,7 @@ use crate::shown;
 
 pub struct Worker<'a> {
     repository: &'a Repository,
+    destination: &'a Destination,
     report: &'a Report<'a>,
     options: Options,
     /// Lent to one sink after the other.
@@ -30,16 +31,22 @@ pub struct Worker<'a> {
 }
 
 /// Where a unit's files go.
-pub struct Directory<'a> {
+pub struct Directory {
     pub opened: OwnedFd,
-    pub path: &'a Path,
+    /// For messages.
+    pub path: PathBuf,
     /// New files get an ACL from it that is not theirs.
     pub inherits_acl: bool,
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(repository: &'a Repository, report: &'a Report<'a>, options: Options) -> Self {
-        Worker { repository, report, options, buffer: Vec::new() }
+    pub fn new(
+        repository: &'a Repository,
+        destination: &'a Destination,
+        report: &'a Report<'a>,
+        options: Options,
+    ) -> Self {
+        Worker { repository, destination, report, options, buffer: Vec::new() }
     }
 
     /// Works until the queue is empty and closed, or nothing more can be written.
@@ -54,18 +61,18 @@ impl<'a> Worker<'a> {
     }
 
     fn unit(&mut self, unit: Unit) -> anyhow::Result<()> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = match rustix::fs::open(&unit.directory, flags, Mode::empty()) {
+        let path = self.destination.path(&unit.directory);
+        let opened = match self.destination.directory(&unit.directory) {
             Ok(opened) => opened,
             Err(error) => {
                 for (name, _) in &unit.files {
-                    self.report.lost(&unit.directory.join(OsStr::from_bytes(name.as_bytes())), error);
+                    self.report.lost(&path.join(OsStr::from_bytes(name.as_bytes())), explained(error));
                 }
                 return Ok(());
             }
         };
         let inherits_acl = inherits_acl(&opened);
-        let directory = Directory { opened, path: &unit.directory, inherits_acl };
+        let directory = Directory { opened, path, inherits_acl };
         unit.files.iter().try_for_each(|(name, entry)| self.name(&directory, name, entry))
     }
 
@@ -76,9 +83,9 @@ impl<'a> Worker<'a> {
             _ => self.file(directory, name, entry),
         };
         match fetched {
-            Ok(lacking) => {
-                if !lacking.is_empty() {
-                    self.report.lessened(&path(), lacking);
+            Ok(missing) => {
+                if !missing.is_empty() {
+                    self.report.incomplete(&path(), missing);
                 }
                 Ok(())
             }
@@ -94,14 +101,13 @@ impl<'a> Worker<'a> {
     }
 
     fn symlink(&self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<String>, Trouble> {
-        let draft = Draft::symlink(directory, &entry.attributes.target)?;
-        let lacking = draft.finish(name, &entry.attributes)?;
+        let missing = file::symlink(directory, name, &entry.attributes, self.options.withheld)?;
         self.report.count(|summary| summary.symlinks += 1);
-        Ok(lacking)
+        Ok(missing)
     }
 
     fn file(&mut self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<String>, Trouble> {
-        let draft = Draft::file(directory)?;
+        let draft = Draft::new(directory)?;
         let mut size = 0;
         if let Some(head) = &entry.head {
             let range = self.options.range.within(head.record.size);
@@ -109,11 +115,11 @@ impl<'a> Worker<'a> {
             let mut sink = Sink::new(draft.opened(), &mut self.buffer, self.options.sparse, &self.report.progress);
             sink.fill(&self.repository.reader(&head.record.root, head.record.size), range)?;
         }
-        let lacking = draft.finish(name, &entry.attributes)?;
+        let missing = draft.finish(name, &entry.attributes, self.options.withheld)?;
         self.report.count(|summary| {
             summary.files += 1;
             summary.bytes += size;
         });
-        Ok(lacking)
+        Ok(missing)
     }
 }

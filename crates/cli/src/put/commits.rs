@@ -42,7 +42,7 @@ pub struct Summary {
     /// Stored, though they changed while being read.
     pub changing: Vec<PathBuf>,
     /// Stored without their extended attributes, with the reason.
-    pub lessened: Vec<(PathBuf, String)>,
+    pub incomplete: Vec<(PathBuf, String)>,
 }
 
 impl Summary {
@@ -123,9 +123,9 @@ impl<'a> Commits<'a> {
                 self.say(&path, "kept changing while it was read; stored as read last");
                 self.summary.changing.push(path);
             }
-            Outcome::Lessened { path, why } => {
+            Outcome::Incomplete { path, why } => {
                 self.say(&path, &why);
-                self.summary.lessened.push((path, why));
+                self.summary.incomplete.push((path, why));
             }
             Outcome::Failed(error) => return Err(error),
         }

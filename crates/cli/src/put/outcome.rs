@@ -19,7 +19,7 @@ pub enum Outcome {
     /// Stored as last read, although it kept changing.
     Changing { path: PathBuf },
     /// Stored, except for this.
-    Lessened { path: PathBuf, why: String },
+    Incomplete { path: PathBuf, why: String },
     /// The store failed: the run ends.
     Failed(anyhow::Error),
 }

@@ -5,9 +5,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use format::StorePath;
 
+use crate::failure::misuse;
 use crate::place::Place;
 use crate::shown;
 
@@ -27,7 +28,7 @@ pub fn plan(sources: &[OsString], to: &Place) -> anyhow::Result<Vec<Source>> {
 fn place_one(from: &Path, to: &Place, into: bool) -> anyhow::Result<Source> {
     if from.as_os_str() == "-" {
         if into {
-            bail!("{to}: standard input needs a name of its own there, as in {to}NAME");
+            misuse!("{to}: standard input needs a name of its own there, as in {to}NAME");
         }
         return Ok(Source { from: from.to_owned(), target: to.path.clone() });
     }
@@ -37,7 +38,7 @@ fn place_one(from: &Path, to: &Place, into: bool) -> anyhow::Result<Source> {
         _ => to.path.clone(),
     };
     if target.is_root() && !found.is_dir() {
-        bail!("{}: needs a name in the store", shown::local(from));
+        misuse!("{}: needs a name in the store", shown::local(from));
     }
     Ok(Source { from: from.to_owned(), target })
 }

@@ -251,7 +251,7 @@ impl<'a> Worker<'a> {
     ) -> Vec<(Vec<u8>, Vec<u8>)> {
         found.unwrap_or_else(|error| {
             let why = format!("stored without extended attributes: {error}");
-            self.told.push(Outcome::Lessened { path, why });
+            self.told.push(Outcome::Incomplete { path, why });
             Vec::new()
         })
     }

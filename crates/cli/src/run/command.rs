@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
@@ -10,6 +11,7 @@ use super::application;
 use super::environment::Environment;
 use super::leftovers;
 use super::nodes::OwnNode;
+use super::secret::{self, JobSecret};
 use crate::output::Output;
 
 #[derive(clap::Args, Debug)]
@@ -34,16 +36,31 @@ pub struct Arguments {
     /// Whose share of the nodes' bandwidth the program uses (default: the program's name)
     #[arg(long, value_name = "NAME")]
     application: Option<String>,
+    /// The secret of the nodes (default: $THALWEG_SECRET_FILE); a node of the job's own has a new one by itself
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
     /// The program
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
-    let own = if arguments.nodes.is_empty() { Some(OwnNode::start(&arguments.store()?)?) } else { None };
+    let is_own = arguments.nodes.is_empty();
+    let job_secret = if is_own && arguments.secret_file.is_none() { Some(JobSecret::create()?) } else { None };
+    let secret_file = match (&arguments.secret_file, &job_secret) {
+        (Some(file), _) => Some(secret::absolute(file)?),
+        (None, Some(made)) => Some(made.file()),
+        (None, None) => of_environment(),
+    };
+    let secret = secret_file.as_deref().map(transfer::read_secret).transpose()?;
+    let own = match &secret_file {
+        Some(file) if is_own => Some(OwnNode::start(&arguments.store()?, file)?),
+        _ => None,
+    };
     let environment = Environment {
         nodes: own.as_ref().map_or_else(|| arguments.nodes.clone(), |own| vec![own.address().to_owned()]),
         job: format!("{:08x}-{}", seconds(), std::process::id()),
+        secret_file,
         reduce: &arguments.reduce,
         ack: &arguments.ack,
         application: arguments.application.clone().unwrap_or_else(|| application::of_command(&arguments.command)),
@@ -52,11 +69,16 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     command.args(&arguments.command[1..]);
     environment.apply(&mut command)?;
     let status = command.status().with_context(|| arguments.command[0].to_string_lossy().into_owned())?;
-    let left = leftovers::of_job(&environment.nodes, &environment.job);
-    if let Some(own) = own {
-        own.stop()?;
-    }
+    let left = leftovers::of_job(&environment.nodes, &environment.job, secret.as_ref());
+    let stopped = own.map_or(Ok(()), |own| own.stop());
+    // Exiting below runs no destructors.
+    drop(job_secret);
     let left = left?;
+    match stopped {
+        // All that the job wrote is committed: how its node ended costs nothing.
+        Err(error) if left.is_empty() => output.note(format_args!("{error:#}; all files of the job are committed")),
+        stopped => stopped?,
+    }
     leftovers::report(&left, output);
     match status.code() {
         Some(0) if left.is_empty() => Ok(()),
@@ -71,6 +93,10 @@ impl Arguments {
         let named = self.store.clone().or_else(|| std::env::var_os("THALWEG_STORE"));
         named.context("no store: give --store STORE or --node ADDRESS, or set THALWEG_STORE")
     }
+}
+
+fn of_environment() -> Option<PathBuf> {
+    std::env::var_os(transfer::SECRET_FILE_VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from)
 }
 
 fn seconds() -> u64 {

@@ -9,6 +9,7 @@ use anyhow::Context;
 pub(super) struct Environment<'a> {
     pub nodes: Vec<String>,
     pub job: String,
+    pub secret_file: Option<PathBuf>,
     pub reduce: &'a str,
     pub ack: &'a str,
     pub application: String,
@@ -25,6 +26,9 @@ impl Environment<'_> {
         command.env("THALWEG_REDUCE", self.reduce);
         command.env("THALWEG_ACK", self.ack);
         command.env("THALWEG_APPLICATION", &self.application);
+        if let Some(file) = &self.secret_file {
+            command.env(transfer::SECRET_FILE_VARIABLE, file);
+        }
         Ok(())
     }
 }

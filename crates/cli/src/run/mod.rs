@@ -5,3 +5,4 @@ pub mod command;
 mod environment;
 mod leftovers;
 mod nodes;
+mod secret;

@@ -1,8 +1,9 @@
 //! A node of the job's own: started with it, restarted when it dies, stopped after it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -10,6 +11,8 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+
+use crate::failure::explained;
 
 /// A node that keeps dying is not restarted for ever.
 const MOST_RESTARTS: usize = 100;
@@ -23,14 +26,15 @@ pub(super) struct OwnNode {
 
 impl OwnNode {
     /// Starts a node on a free local port.
-    pub fn start(store: &OsStr) -> anyhow::Result<Self> {
-        let (child, address) = spawn(store, "127.0.0.1:0")?;
+    pub fn start(store: &OsStr, secret_file: &Path) -> anyhow::Result<Self> {
+        let (child, address) = spawn(store, "127.0.0.1:0", secret_file)?;
         let child = Arc::new(Mutex::new(child));
         let stopping = Arc::new(AtomicBool::new(false));
         let watcher = {
             let (child, stopping) = (child.clone(), stopping.clone());
             let (store, address) = (store.to_owned(), address.clone());
-            std::thread::spawn(move || watch(&child, &stopping, &store, &address))
+            let secret_file = secret_file.to_owned();
+            std::thread::spawn(move || watch(&child, &stopping, || spawn(&store, &address, &secret_file)))
         };
         Ok(OwnNode { address, child, stopping, watcher: Some(watcher) })
     }
@@ -55,9 +59,10 @@ impl OwnNode {
     }
 }
 
-fn spawn(store: &OsStr, listen: &str) -> anyhow::Result<(Child, String)> {
+fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Child, String)> {
     let mut command = Command::new(std::env::current_exe().context("finding this command")?);
     command.arg("node").arg(store).args(["--listen", listen, "--json"]);
+    command.arg("--secret-file").arg(secret_file);
     command.stdin(Stdio::null()).stdout(Stdio::piped());
     end_with_us(&mut command);
     let mut child = command.spawn().context("starting a node")?;
@@ -82,7 +87,7 @@ fn end_with_us(command: &mut Command) {
 }
 
 /// Starts the node again, on the same port, when it dies before its time: clients send again what was not durable.
-fn watch(child: &Mutex<Child>, stopping: &AtomicBool, store: &OsString, address: &str) {
+fn watch(child: &Mutex<Child>, stopping: &AtomicBool, start: impl Fn() -> anyhow::Result<(Child, String)>) {
     let mut restarts = 0;
     while !stopping.load(Ordering::SeqCst) {
         std::thread::sleep(Duration::from_millis(50));
@@ -93,9 +98,9 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, store: &OsString, address:
         }
         restarts += 1;
         eprintln!("thalweg run: the node died ({status}); starting it again");
-        match spawn(store, address) {
+        match start() {
             Ok((again, _)) => *child = again,
-            Err(error) => eprintln!("thalweg run: {error:#}"),
+            Err(error) => eprintln!("thalweg run: {}", explained(&error)),
         }
     }
 }

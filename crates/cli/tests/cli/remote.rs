@@ -44,6 +44,6 @@ fn a_tree_goes_to_a_node_and_comes_back() {
     node.at("rm", "t", &["-r"]).expect(0);
     let address = format!("thalweg://{}", node.address);
     assert_eq!(run(&["stats", &address, "--json"]).expect(0).json()["files"], 50);
-    run(&["verify", &address]).expect(1);
+    run(&["verify", &address]).expect(2);
     node.at("ls", "nothing", &[]).expect(1);
 }

@@ -97,6 +97,12 @@ impl Store {
         run(&["get".as_ref(), self.place(from).as_os_str(), to.as_os_str()]).expect(0)
     }
 
+    /// With setuid bits and security attributes, too.
+    #[track_caller]
+    pub fn get_privileged(&self, from: &str, to: &Path) -> Run {
+        run(&["get".as_ref(), "--privileged".as_ref(), self.place(from).as_os_str(), to.as_os_str()]).expect(0)
+    }
+
     /// The whole content of a file.
     #[track_caller]
     pub fn read(&self, path: &str) -> Vec<u8> {

@@ -64,7 +64,12 @@ fn the_newest_of_several_sessions_is_recovered_unless_one_is_named() {
     let older = listed[0]["session"].as_str().unwrap();
     store.at("recover", "out", &[]);
     assert_eq!(store.read("out"), b"newer");
-    store.at("recover", "out", &["--session", older]);
+    let mut over = vec!["recover".into(), store.place("out"), "--session".into(), older.into()];
+    let refused = run(&over).expect(1);
+    assert!(refused.stderr.contains("older data above"), "{}", refused.stderr);
+    assert_eq!(store.read("out"), b"newer");
+    over.push("--force".into());
+    run(&over).expect(0);
     assert_eq!(store.read("out"), b"older");
 }
 

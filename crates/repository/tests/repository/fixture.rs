@@ -40,6 +40,19 @@ impl World {
         Arc::new(Repository::new(self.settings.clone(), local.clone(), catalog, Some(local), lease))
     }
 
+    /// A command that reaches the store through a node: it has a lease of its own, and the node's answers.
+    pub fn remote(&self, node: &Repository) -> Arc<Repository> {
+        let catalog: Arc<dyn Catalog> = self.catalog.clone();
+        let session = catalog.begin(Purpose::Write, 1_000_000).unwrap();
+        let lease = Lease::unattended(catalog.clone(), session);
+        Arc::new(Repository::new(self.settings.clone(), node.store_arc(), catalog, None, lease))
+    }
+
+    /// The process is dead, and its lease has run out.
+    pub fn run_out(&self, process: &Repository) {
+        self.catalog.end(process.lease().session()).unwrap();
+    }
+
     /// Length of all container files (bytes).
     pub fn catalog_bytes(&self) -> u64 {
         self.catalog.statistics().unwrap().container_bytes
@@ -88,8 +101,8 @@ impl Registrar for Registered {
         self.epoch.load(Ordering::SeqCst)
     }
 
-    fn locate(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
-        Ok(self.catalog.container(container).unwrap().map(|record| record.physical))
+    fn locate(&self, container: ContainerId) -> store::Result<Vec<ContainerId>> {
+        Ok(self.catalog.files_of(container).unwrap())
     }
 }
 

@@ -1,4 +1,8 @@
-//! Whole histories of nodes, clients and collector in one thread, from one seed, on engines in memory.
+//! Whole histories of nodes, clients, commands and collector in one thread, from one seed, on engines in memory.
+//!
+//! Beside the nodes, a process writes files as `put` does, with drafts that wait for their names while others remove
+//! and collect, and readers keep reading versions that were removed since. Content repeats, so that writers keep finding
+//! segments that are dead, in containers that were rewritten, some of them several times.
 //!
 //! The oracle applies a piece when a seat first takes it. Nodes die and lose what was not durable, power fails and
 //! tears files, acknowledgements get lost, collectors run at any moment: whatever happens, the session reads as the
@@ -8,8 +12,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use catalog::Catalog;
-use format::{Change, SessionId};
-use repository::{Arrival, Repository, Seat, Source, collect, publish, verify};
+use format::{Attributes, Change, SessionId, VersionRecord};
+use repository::{Arrival, Draft, FileWriter, Named, Placing, Repository, Seat, Source, collect, publish, verify};
+use store::Claimant;
 
 use crate::fixture::{CLAIMANT, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, path, seat, with_seeds};
 
@@ -36,24 +41,49 @@ struct Open {
     plain: Vec<u8>,
 }
 
+/// A process that writes whole files, each with its content; they get their names later.
+struct Writer {
+    repository: Arc<Repository>,
+    drafts: Vec<(&'static str, Draft, Vec<u8>)>,
+}
+
+/// A process that reads a version, whatever becomes of its name.
+struct LongReader {
+    repository: Arc<Repository>,
+    record: VersionRecord,
+    plain: Vec<u8>,
+}
+
+/// Names of files that commands put; the nodes' are "a" and "b".
+const PUT_NAMES: [&str; 4] = ["p", "q", "r", "s"];
+/// Pieces that content is made of, again and again, and how long each is (bytes).
+const PIECES: u64 = 48;
+const PIECE_BYTES: usize = 8192;
+
 struct History {
     random: Random,
     world: World,
     nodes: Vec<Arc<Repository>>,
     open: BTreeMap<&'static str, Open>,
     committed: BTreeMap<&'static str, Vec<u8>>,
+    writer: Writer,
+    readers: Vec<LongReader>,
+    /// How often container files were rewritten.
+    rewritten: u64,
 }
 
 impl History {
     fn new(seed: u64) -> Self {
         let world = World::new();
         let nodes = (0..NODES).map(|_| world.process()).collect();
-        History { random: Random(seed), world, nodes, open: BTreeMap::new(), committed: BTreeMap::new() }
+        let writer = Writer { repository: world.process(), drafts: Vec::new() };
+        let (open, committed, readers) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
+        History { random: Random(seed), world, nodes, open, committed, writer, readers, rewritten: 0 }
     }
 
     fn step(&mut self) {
         let name = ["a", "b"][self.random.below(2) as usize];
-        match self.random.below(20) {
+        match self.random.below(32) {
             0..8 => self.write(name),
             8 => self.read(name),
             9 => drop(self.seat_of(name).map(|seat| seat.reduce(CLAIMANT).unwrap())),
@@ -65,7 +95,16 @@ impl History {
             16 => self.fail_power(),
             17 => self.break_connection(name),
             18 => self.forget_old(name),
-            _ => self.collect(),
+            19..22 => self.collect(),
+            22..25 => self.draft(),
+            25..28 => self.name_draft(),
+            28 => self.remove(),
+            29 => self.begin_reading(),
+            30 => self.end_reading(),
+            _ => {
+                let name = PUT_NAMES[self.random.below(4) as usize];
+                self.forget_old(name)
+            }
         }
     }
 
@@ -157,18 +196,32 @@ impl History {
     /// kill -9: what was in the node's memory is gone, what it wrote to files is not.
     fn kill_node(&mut self) {
         let i = self.random.below(NODES as u64) as usize;
-        self.nodes[i] = self.world.process();
+        let dead = std::mem::replace(&mut self.nodes[i], self.world.process());
+        self.world.run_out(&dead);
+        if i == 0 {
+            self.replace_writer();
+        }
         self.retake(&[i]);
     }
 
     fn fail_power(&mut self) {
         let seed = self.random.next();
-        let open = self.open.keys().copied().collect::<Vec<_>>();
-        let files = Arc::new(self.world.files.crash(seed));
-        self.world.files = files;
+        let readers = self.readers.drain(..).map(|reader| reader.repository);
+        let dead: Vec<_> = self.nodes.drain(..).chain([self.writer.repository.clone()]).chain(readers).collect();
+        self.world.files = Arc::new(self.world.files.crash(seed));
         self.nodes = (0..NODES).map(|_| self.world.process()).collect();
-        let _ = open;
+        self.replace_writer();
+        dead.iter().for_each(|process| self.world.run_out(process));
         self.retake(&(0..NODES).collect::<Vec<_>>());
+    }
+
+    /// The writer is gone with its node or the machine; the next is a command on the store's directory or one that
+    /// reaches it through a node.
+    fn replace_writer(&mut self) {
+        let repository =
+            if self.random.below(2) == 0 { self.world.process() } else { self.world.remote(&self.nodes[0]) };
+        let dead = std::mem::replace(&mut self.writer, Writer { repository, drafts: Vec::new() });
+        self.world.run_out(&dead.repository);
     }
 
     fn retake(&mut self, dead: &[usize]) {
@@ -201,7 +254,61 @@ impl History {
         }
     }
 
+    /// Content of pieces that occur in other files too.
+    fn pieces(&mut self) -> Vec<u8> {
+        let count = 1 + self.random.below(12);
+        (0..count).flat_map(|_| Random(self.random.below(PIECES)).bytes_of(PIECE_BYTES)).collect()
+    }
+
+    fn draft(&mut self) {
+        let (name, plain) = (PUT_NAMES[self.random.below(4) as usize], self.pieces());
+        let mut writer = FileWriter::new(self.writer.repository.clone(), Claimant(self.random.next() | 1 << 63));
+        writer.write(&plain).unwrap();
+        self.writer.drafts.push((name, writer.finish().unwrap(), plain));
+    }
+
+    /// Any draft but the newest may have waited while others were removed and collected.
+    fn name_draft(&mut self) {
+        if self.writer.drafts.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.writer.drafts.len() as u64) as usize;
+        let (name, draft, plain) = self.writer.drafts.swap_remove(at);
+        let named = Named { path: path(name), attributes: Attributes::default(), placing: Placing::Replace, draft };
+        self.writer.repository.name(CLAIMANT, &[named]).unwrap();
+        assert_eq!(content(&self.nodes[0], name), plain);
+        self.committed.insert(name, plain);
+    }
+
+    fn remove(&mut self) {
+        let name = PUT_NAMES[self.random.below(4) as usize];
+        if self.committed.remove(name).is_some() {
+            let change = Change::Remove { path: path(name), recursive: false };
+            self.nodes[0].commit(CLAIMANT, vec![change], Default::default(), Vec::new()).unwrap();
+        }
+    }
+
+    fn begin_reading(&mut self) {
+        let name = ["a", "b", "p", "q", "r", "s"][self.random.below(6) as usize];
+        let repository = self.world.process();
+        let Some(plain) = self.committed.get(name).cloned() else { return };
+        let record = repository.catalog().entry(&path(name)).unwrap().unwrap().head.unwrap().record;
+        self.readers.push(LongReader { repository, record, plain });
+    }
+
+    fn end_reading(&mut self) {
+        if !self.readers.is_empty() {
+            let at = self.random.below(self.readers.len() as u64) as usize;
+            let reader = self.readers.swap_remove(at);
+            reader.check();
+            reader.repository.close().unwrap();
+        }
+    }
+
     fn collect(&mut self) {
+        if self.writer.drafts.is_empty() {
+            self.writer.repository.lease().refresh_now().unwrap();
+        }
         // A node whose seats are all settled relies on nothing it was told before.
         for (i, node) in self.nodes.iter().enumerate() {
             if self.open.values().all(|open| !open.seats[i].has_unsettled()) {
@@ -209,12 +316,15 @@ impl History {
             }
         }
         let collector = self.world.process();
-        collect(&collector).unwrap();
+        self.rewritten += collect(&collector).unwrap().rewritten;
         collector.close().unwrap();
         self.open.values().for_each(Open::check);
     }
 
-    fn finish(mut self) {
+    fn finish(mut self) -> u64 {
+        while !self.writer.drafts.is_empty() {
+            self.name_draft();
+        }
         for name in ["a", "b"] {
             self.close(name);
         }
@@ -223,6 +333,16 @@ impl History {
             assert_eq!(&content(&late, name), plain);
         }
         assert_eq!(verify(&late, true, &mut |_| {}).unwrap().damages, []);
+        self.rewritten
+    }
+}
+
+impl LongReader {
+    /// The version reads as it did, removed or not.
+    fn check(&self) {
+        let mut bytes = vec![0xee; self.plain.len()];
+        let read = self.repository.reader(&self.record.root, self.record.size).read_at(0, &mut bytes).unwrap();
+        assert!(read == bytes.len() && bytes == self.plain);
     }
 }
 
@@ -248,7 +368,7 @@ impl Open {
     fn send_again(&mut self, client: u64, seat: usize) {
         let mut all = self.kept.remove(&(client, seat)).unwrap_or_default();
         // Whoever connects again is told how far its pieces are durable.
-        if let Some(durable) = self.seats[seat].durable_up_to(Source { client, stream: 0 }) {
+        if let Some(durable) = self.seats[seat].durable_up_to(Source { client, stream: 0 }).unwrap() {
             all.retain(|kept| kept.sequence > durable.sequence || durable.held.contains(&kept.sequence));
         }
         for kept in &mut all {
@@ -277,11 +397,15 @@ impl Open {
 
 #[test]
 fn histories_of_nodes_clients_and_collector_keep_every_promise() {
+    let rewritten = std::cell::Cell::new(0);
     with_seeds(150, |seed| {
         let mut history = History::new(seed);
-        for _ in 0..120 {
+        for _ in 0..160 {
             history.step();
         }
-        history.finish();
+        rewritten.set(rewritten.get() + history.finish());
     });
+    if std::env::var_os("THALWEG_SEED").is_none() {
+        assert!(rewritten.get() > 500, "only {} containers were rewritten", rewritten.get());
+    }
 }

@@ -3,10 +3,10 @@
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{File, Files, Held};
+use super::{File, Files, Held, Permissions};
 use crate::{Error, Result};
 
 /// The most pieces one system call takes (`IOV_MAX`).
@@ -18,12 +18,13 @@ const UNFINISHED: &str = ".tmp";
 /// A folder and what lies below it.
 pub struct Directory {
     root: PathBuf,
+    permissions: Permissions,
 }
 
 impl Directory {
-    /// The folder need not be there yet: it is made with the first file.
-    pub fn new(root: impl Into<PathBuf>) -> Self {
-        Directory { root: root.into() }
+    /// The folder need not be there yet: it is made with the first file. Whatever is made gets these permissions.
+    pub fn new(root: impl Into<PathBuf>, permissions: Permissions) -> Self {
+        Directory { root: root.into(), permissions }
     }
 
     fn place(&self, name: &str) -> PathBuf {
@@ -38,14 +39,27 @@ impl Directory {
         }
     }
 
-    fn lock_file(&self, name: &str) -> Result<OpenFile> {
+    /// Opens a file that is made when it is missing, with the permissions that all files here have.
+    fn make_as(&self, name: &str, options: &mut OpenOptions) -> Result<OpenFile> {
         self.make_folder(name)?;
-        self.open_as(name, OpenOptions::new().read(true).write(true).create(true).truncate(false))
+        let path = self.place(name);
+        let shown = path.display().to_string();
+        match self.permissions.create_file(&path, options) {
+            Ok(file) => Ok(OpenFile { file, path: shown }),
+            Err(source) => Err(failure(&shown, source)),
+        }
+    }
+
+    fn lock_file(&self, name: &str) -> Result<OpenFile> {
+        self.make_as(name, OpenOptions::new().read(true).write(true).create(true).truncate(false))
     }
 
     fn make_folder(&self, name: &str) -> Result<()> {
-        let folder = self.place(name).parent().map(Path::to_path_buf).unwrap_or_default();
-        fs::create_dir_all(&folder).map_err(|source| failure(&folder.display().to_string(), source))
+        let mut folder = self.place(name);
+        folder.pop();
+        self.permissions
+            .create_folders(&self.root, &folder)
+            .map_err(|source| failure(&folder.display().to_string(), source))
     }
 
     fn list_into(&self, folder: &str, names: &mut Vec<String>) -> io::Result<()> {
@@ -66,8 +80,7 @@ impl Directory {
 
 impl Files for Directory {
     fn create(&self, name: &str) -> Result<Arc<dyn File>> {
-        self.make_folder(name)?;
-        Ok(Arc::new(self.open_as(name, OpenOptions::new().read(true).write(true).create_new(true))?))
+        Ok(Arc::new(self.make_as(name, OpenOptions::new().read(true).write(true).create_new(true))?))
     }
 
     fn open(&self, name: &str) -> Result<Arc<dyn File>> {
@@ -107,9 +120,8 @@ impl Files for Directory {
     }
 
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()> {
-        self.make_folder(name)?;
         let unfinished = format!("{name}{UNFINISHED}");
-        let file = self.open_as(&unfinished, OpenOptions::new().write(true).create(true).truncate(true))?;
+        let file = self.make_as(&unfinished, OpenOptions::new().write(true).create(true).truncate(true))?;
         file.write_at(0, &[bytes])?;
         file.sync()?;
         let path = self.place(name);
@@ -224,7 +236,7 @@ mod tests {
     #[test]
     fn pieces_come_back_from_a_folder_that_was_not_there() {
         let scratch = tempfile::tempdir().unwrap();
-        let files = Directory::new(scratch.path().join("deep/er"));
+        let files = Directory::new(scratch.path().join("deep/er"), Permissions::default());
         let file = files.create("containers/ab/one").unwrap();
         file.write_at(3, &[b"left", b"", b"right"]).unwrap();
         file.sync().unwrap();
@@ -243,7 +255,7 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_with_its_path() {
-        let files = Directory::new("/dev");
+        let files = Directory::new("/dev", Permissions::default());
         let found = files.open("full").unwrap().write_at(0, &[b"x"]);
         assert!(matches!(&found, Err(Error::Full { path }) if path == "/dev/full"), "{found:?}");
     }
@@ -251,7 +263,7 @@ mod tests {
     #[test]
     fn a_lock_shuts_out_the_next_and_frees_when_dropped() {
         let scratch = tempfile::tempdir().unwrap();
-        let files = Directory::new(scratch.path());
+        let files = Directory::new(scratch.path(), Permissions::default());
         let held = files.lock("table/lock").unwrap();
         assert!(files.try_lock("table/lock").unwrap().is_none());
         drop(held);

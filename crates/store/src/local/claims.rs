@@ -12,6 +12,8 @@ pub struct Claims {
     claimed: HashMap<Fingerprint, Claimant>,
     /// Segments of containers that are not sealed, or not published.
     newest: HashMap<Fingerprint, Place>,
+    /// How many of `newest` lie in each container.
+    newest_by_container: HashMap<ContainerId, usize>,
     /// Counts how often segments left `newest` for the table.
     published: u64,
 }
@@ -40,8 +42,22 @@ impl Claims {
     /// The segment is stored: whoever claimed it need not put it. Returns whether it was known before.
     pub fn resolve(&mut self, fingerprint: Fingerprint, place: Place) -> bool {
         self.claimed.remove(&fingerprint);
-        let first = *self.newest.entry(fingerprint).or_insert(place);
+        let first = *self.newest.entry(fingerprint).or_insert_with(|| {
+            *self.newest_by_container.entry(place.container).or_default() += 1;
+            place
+        });
         first != place
+    }
+
+    pub fn release_from_others(&mut self, fingerprint: &Fingerprint, claimant: Claimant) {
+        if self.is_claimed_by_other(fingerprint, claimant) {
+            self.claimed.remove(fingerprint);
+        }
+    }
+
+    /// The containers that newest segments lie in.
+    pub fn newest_containers(&self) -> Vec<ContainerId> {
+        self.newest_by_container.keys().copied().collect()
     }
 
     pub fn release(&mut self, claimant: Claimant) {
@@ -54,6 +70,7 @@ impl Claims {
             for (place, segment) in index.places() {
                 if self.newest.get(&segment.fingerprint) == Some(&place) {
                     self.newest.remove(&segment.fingerprint);
+                    self.drop_one_of(place.container);
                 }
             }
         }
@@ -67,5 +84,15 @@ impl Claims {
 
     pub fn forget(&mut self, container: ContainerId) {
         self.newest.retain(|_, place| place.container != container);
+        self.newest_by_container.remove(&container);
+    }
+
+    fn drop_one_of(&mut self, container: ContainerId) {
+        if let Some(count) = self.newest_by_container.get_mut(&container) {
+            *count -= 1;
+            if *count == 0 {
+                self.newest_by_container.remove(&container);
+            }
+        }
     }
 }

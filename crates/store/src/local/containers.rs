@@ -31,6 +31,8 @@ struct Cache {
     moved: HashMap<ContainerId, ContainerId>,
     /// Where duplicates may be looked for, when that was asked, and in which epoch.
     referable: HashMap<ContainerId, (Option<ContainerId>, Instant, u64)>,
+    /// Counts how often `referable` was emptied: what was asked before is not entered after.
+    emptied: u64,
     /// Most recent first.
     recent: Vec<Arc<ContainerIndex>>,
 }
@@ -49,6 +51,7 @@ impl Containers {
             descriptors: Lru::new(open_files),
             moved: HashMap::new(),
             referable: HashMap::new(),
+            emptied: 0,
             recent: Vec::new(),
         };
         Containers { files, store, registrar, believe_live_for, cache: Mutex::new(cache) }
@@ -81,25 +84,38 @@ impl Containers {
         cache.indexes.insert(index.container(), index.clone(), index.memory_bytes());
     }
 
-    /// Lets `action` work on the file and the index that hold the run. Files move: when one is gone, what was
-    /// remembered of it is forgotten, and the catalog asked anew.
+    /// Lets `action` work on the file and the index that hold the run. Segments move from file to file, and dead ones
+    /// stay behind in files that are kept for older sessions: what is not found where it lay last is looked for in
+    /// every file the catalog knows of.
     pub fn with_run<T>(
         &self,
         run: Run,
         action: impl Fn(&dyn File, &ContainerIndex, &[std::ops::Range<u32>]) -> Result<T>,
     ) -> Result<T> {
-        let attempt = || {
-            let physical = self.locate(run.container)?;
+        let attempt = |physical: ContainerId| {
             let (index, ranges) = self.index_with(physical, run)?;
             action(&*self.file(physical)?, &index, &ranges)
         };
-        match attempt() {
-            Err(Error::NotFound { .. }) => {
-                self.forget_place(run.container);
-                attempt()
-            }
-            other => other,
+        let likely = self.likely_file(run.container);
+        let first = match attempt(likely) {
+            Err(error @ (Error::NotFound { .. } | Error::Corrupt { .. })) => error,
+            done => return done,
+        };
+        let stale = matches!(first, Error::NotFound { .. });
+        if stale {
+            self.forget_place(run.container);
         }
+        for physical in self.registrar.locate(run.container)?.into_iter().filter(|file| stale || *file != likely) {
+            match attempt(physical) {
+                Ok(done) => {
+                    self.moved_to(run.container, physical);
+                    return Ok(done);
+                }
+                Err(Error::NotFound { .. } | Error::Corrupt { .. }) => self.forget(physical),
+                Err(other) => return Err(other),
+            }
+        }
+        Err(first)
     }
 
     /// Whether the index of that file confirms that the segment lies at the place, and for good.
@@ -123,15 +139,28 @@ impl Containers {
     /// moment, within one epoch.
     pub fn referable(&self, logical: ContainerId) -> Result<Option<ContainerId>> {
         let epoch = self.registrar.epoch();
-        if let Some((physical, asked_at, asked_in)) = lock(&self.cache).referable.get(&logical)
-            && asked_at.elapsed() < self.believe_live_for
-            && *asked_in == epoch
-        {
-            return Ok(*physical);
-        }
+        let (emptied, asked_at) = {
+            let cache = lock(&self.cache);
+            match cache.referable.get(&logical) {
+                Some((physical, at, asked_in)) if at.elapsed() < self.believe_live_for && *asked_in == epoch => {
+                    return Ok(*physical);
+                }
+                _ => (cache.emptied, Instant::now()),
+            }
+        };
         let physical = self.registrar.referable(logical)?;
-        lock(&self.cache).referable.insert(logical, (physical, Instant::now(), epoch));
+        let mut cache = lock(&self.cache);
+        if cache.emptied == emptied {
+            cache.referable.insert(logical, (physical, asked_at, epoch));
+        }
         Ok(physical)
+    }
+
+    /// No answer of [`Containers::referable`] from before is believed any more.
+    pub fn forget_referable(&self) {
+        let mut cache = lock(&self.cache);
+        cache.referable.clear();
+        cache.emptied += 1;
     }
 
     /// The indexes that were hit last.
@@ -169,28 +198,17 @@ impl Containers {
         cache.referable.retain(|_, (_, asked_at, _)| asked_at.elapsed() < believe_live_for);
     }
 
-    /// The container in whose file the logical number's segments lie.
-    fn locate(&self, logical: ContainerId) -> Result<ContainerId> {
-        {
-            let cache = lock(&self.cache);
-            if let Some(physical) = cache.moved.get(&logical) {
-                return Ok(*physical);
-            }
-            if cache.indexes.contains(logical) || cache.descriptors.contains(logical) {
-                return Ok(logical);
-            }
-        }
-        match self.file(logical) {
-            Ok(_) => Ok(logical),
-            Err(Error::NotFound { what }) => match self.registrar.locate(logical)? {
-                Some(physical) if physical != logical => {
-                    lock(&self.cache).moved.insert(logical, physical);
-                    Ok(physical)
-                }
-                _ => Err(Error::NotFound { what }),
-            },
-            Err(error) => Err(error),
-        }
+    /// The file to look in first: where the number's segments were found last, or else its own.
+    fn likely_file(&self, logical: ContainerId) -> ContainerId {
+        lock(&self.cache).moved.get(&logical).copied().unwrap_or(logical)
+    }
+
+    fn moved_to(&self, logical: ContainerId, physical: ContainerId) {
+        let mut cache = lock(&self.cache);
+        match physical == logical {
+            true => cache.moved.remove(&logical),
+            false => cache.moved.insert(logical, physical),
+        };
     }
 
     fn forget_place(&self, logical: ContainerId) {

@@ -2,18 +2,33 @@
 //! whose hints are believed only when a container's index confirms them and the catalog calls it live.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use format::{Fingerprint, Place};
 
 use super::Shared;
 use super::containers::bring_forward;
-use crate::guard::{lock, wait};
+use crate::guard::{lock, wait_timeout};
 use crate::{Answer, Claimant, Result};
+
+/// How long another claimant's promise to send a segment is believed: a client that stands still must not hold up all who
+/// have the same data. Beyond, the segment is sent, and stored, twice.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How a wait for others' claims ended.
+enum Waited {
+    /// The claimant itself holds all of them.
+    AllOwn,
+    /// Nobody else does.
+    Resolved,
+    TimedOut,
+}
 
 impl Shared {
     pub fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
         self.alive()?;
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(fingerprints.len());
+        self.forget_unreferable_newest()?;
         let mut publications = {
             let claims = lock(&self.claims);
             answers.extend(fingerprints.iter().map(|fingerprint| claims.answer(fingerprint)));
@@ -48,8 +63,10 @@ impl Shared {
         loop {
             let awaited: Vec<usize> = (0..answers.len()).filter(|&at| answers[at] == Answer::Claimed).collect();
             let again: Vec<Fingerprint> = awaited.iter().map(|&at| fingerprints[at]).collect();
-            if self.wait_for_others(claimant, &again)? {
-                return Ok(answers);
+            match self.wait_for_others(claimant, &again)? {
+                Waited::AllOwn => return Ok(answers),
+                Waited::TimedOut => self.take_over(claimant, &again),
+                Waited::Resolved => {}
             }
             // Nobody else held these a moment ago; what is not stored becomes this claimant's to send.
             for (at, answer) in awaited.into_iter().zip(self.lacking(claimant, &again)?) {
@@ -58,14 +75,37 @@ impl Shared {
         }
     }
 
-    /// Waits until nobody else holds these claims; returns whether the claimant itself holds them all.
-    fn wait_for_others(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<bool> {
+    /// What this process stored last is known without the table. But a container that was sealed may be condemned or
+    /// rewritten before it is published, and one of a lease that ran out at any time.
+    fn forget_unreferable_newest(&self) -> Result<()> {
+        let newest = lock(&self.claims).newest_containers();
+        for container in newest {
+            if self.containers.referable(container)? != Some(container) {
+                lock(&self.claims).forget(container);
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until nobody else holds these claims, or for too long.
+    fn wait_for_others(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Waited> {
+        let deadline = Instant::now() + CLAIM_TIMEOUT;
         let mut claims = lock(&self.claims);
         while fingerprints.iter().any(|fingerprint| claims.is_claimed_by_other(fingerprint, claimant)) {
             self.alive()?;
-            claims = wait(&self.resolved, claims);
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return Ok(Waited::TimedOut) };
+            claims = wait_timeout(&self.resolved, claims, left).0;
         }
-        Ok(fingerprints.iter().all(|fingerprint| claims.is_claimed_by(fingerprint, claimant)))
+        let own = fingerprints.iter().all(|fingerprint| claims.is_claimed_by(fingerprint, claimant));
+        Ok(if own { Waited::AllOwn } else { Waited::Resolved })
+    }
+
+    /// Gives up what others claim of these, so that the next look-up has them sent.
+    fn take_over(&self, claimant: Claimant, fingerprints: &[Fingerprint]) {
+        let mut claims = lock(&self.claims);
+        fingerprints.iter().for_each(|fingerprint| claims.release_from_others(fingerprint, claimant));
+        drop(claims);
+        self.resolved.notify_all();
     }
 
     /// Where each segment lies in a container, if the table knows one that may be referred to.

@@ -32,10 +32,6 @@ impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
         Some(entry.value.clone())
     }
 
-    pub fn contains(&self, key: K) -> bool {
-        self.values.contains_key(&key)
-    }
-
     pub fn insert(&mut self, key: K, value: V, cost: usize) {
         self.remove(key);
         self.clock += 1;

@@ -18,6 +18,13 @@ pub(super) struct Resolved {
     pub nodes: Vec<String>,
 }
 
+/// What an alias stands for.
+#[derive(Debug, Default, PartialEq)]
+struct Alias {
+    nodes: Vec<String>,
+    secret_file: Option<PathBuf>,
+}
+
 /// `default_nodes` serve names without an alias.
 pub(super) fn resolve(name: &[u8], default_nodes: &[String]) -> Result<Resolved, OpenError> {
     let (alias, path) = split(name)?;
@@ -28,11 +35,17 @@ pub(super) fn resolve(name: &[u8], default_nodes: &[String]) -> Result<Resolved,
     let mut nodes = match alias {
         None if default_nodes.is_empty() => return Err(nothing_configured(name)),
         None => default_nodes.to_vec(),
-        Some(alias) => alias_nodes(alias)?,
+        Some(alias) => find_alias(alias)?.nodes,
     };
     let first = first_node(path.as_bytes(), nodes.len());
     nodes.rotate_left(first);
     Ok(Resolved { path, nodes })
+}
+
+/// The secret file that the name's alias has for its nodes, if it has an alias and that one.
+pub(super) fn secret_file(name: &[u8]) -> Option<PathBuf> {
+    let (alias, _) = split(name).ok()?;
+    find_alias(alias?).ok()?.secret_file
 }
 
 /// Homes differ between paths, so that no node keeps the sizes and commits of all of them; but the steps of a series,
@@ -71,11 +84,11 @@ fn nothing_configured(name: &[u8]) -> OpenError {
     ))
 }
 
-fn alias_nodes(alias: &str) -> Result<Vec<String>, OpenError> {
+fn find_alias(alias: &str) -> Result<Alias, OpenError> {
     let variable = format!("THALWEG_ALIAS_{}", alias.to_ascii_uppercase().replace('-', "_"));
     let from_variable = addresses(&std::env::var(&variable).unwrap_or_default());
     if !from_variable.is_empty() {
-        return Ok(from_variable);
+        return Ok(Alias { nodes: from_variable, secret_file: None });
     }
     let unknown = |file: &str| {
         OpenError::Configuration(format!(
@@ -90,8 +103,8 @@ fn alias_nodes(alias: &str) -> Result<Vec<String>, OpenError> {
         Err(error) => return Err(OpenError::Configuration(format!("{shown}: {error}"))),
     };
     match alias_in(&text, alias) {
-        Ok(nodes) if nodes.is_empty() => Err(unknown(&shown)),
-        Ok(nodes) => Ok(nodes),
+        Ok(found) if found.nodes.is_empty() => Err(unknown(&shown)),
+        Ok(found) => Ok(found),
         Err(why) => Err(OpenError::Configuration(format!("{shown}: {why}"))),
     }
 }
@@ -101,14 +114,22 @@ fn configuration_file() -> Option<PathBuf> {
     std::env::var_os("THALWEG_CONFIG").map(PathBuf::from).or_else(home)
 }
 
-fn alias_in(text: &str, alias: &str) -> Result<Vec<String>, String> {
+fn alias_in(text: &str, alias: &str) -> Result<Alias, String> {
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-    let Some(entry) = table.get("alias").and_then(|aliases| aliases.get(alias)) else { return Ok(Vec::new()) };
+    let Some(entry) = table.get("alias").and_then(|aliases| aliases.get(alias)) else { return Ok(Alias::default()) };
     let nodes = entry.get("nodes").and_then(toml::Value::as_array);
-    let address = |value: &toml::Value| value.as_str().map(str::to_owned);
-    nodes
-        .and_then(|nodes| nodes.iter().map(address).collect())
-        .ok_or_else(|| format!("[alias.{alias}] needs `nodes`, a list of \"HOST:PORT\""))
+    let text = |value: &toml::Value| value.as_str().map(str::to_owned);
+    let nodes = nodes
+        .and_then(|nodes| nodes.iter().map(text).collect())
+        .ok_or_else(|| format!("[alias.{alias}] needs `nodes`, a list of \"HOST:PORT\""))?;
+    let secret_file = match entry.get("secret_file") {
+        None => None,
+        Some(value) => {
+            let path = text(value).ok_or_else(|| format!("[alias.{alias}]: `secret_file` is the path of a file"))?;
+            Some(PathBuf::from(path))
+        }
+    };
+    Ok(Alias { nodes, secret_file })
 }
 
 #[cfg(test)]
@@ -154,9 +175,12 @@ mod tests {
     #[test]
     fn aliases_are_read_from_the_configuration() {
         let text = "[alias.fast]\nnodes = [\"a:1\", \"b:2\"]\n[alias.bad]\nnodes = 3\n";
-        assert_eq!(alias_in(text, "fast").unwrap(), ["a:1", "b:2"]);
-        assert!(alias_in(text, "other").unwrap().is_empty());
+        assert_eq!(alias_in(text, "fast").unwrap().nodes, ["a:1", "b:2"]);
+        assert_eq!(alias_in(text, "other").unwrap(), Alias::default());
         assert!(alias_in(text, "bad").is_err());
+        let secret = |value: &str| alias_in(&format!("[alias.x]\nnodes = [\"a:1\"]\nsecret_file = {value}"), "x");
+        assert_eq!(secret("\"/etc/x.secret\"").unwrap().secret_file, Some("/etc/x.secret".into()));
+        assert!(secret("7").is_err());
         assert!(alias_in("[alias", "fast").is_err());
     }
 }

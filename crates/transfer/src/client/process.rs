@@ -12,6 +12,7 @@ use super::file::Handle;
 use super::handover::{Answer, Completion, Handover};
 use super::reactor::{self, Surroundings, Thread};
 use super::reduce::Reducer;
+use super::secrets::Secrets;
 use super::session::Session;
 use super::settings::{Reduction, Settings};
 use super::stream::{Ask, Streams, Work};
@@ -31,6 +32,7 @@ pub(super) struct Process {
     pub background: Background,
     pub high_sequence: Arc<AtomicU64>,
     reduces_here: bool,
+    pub secrets: Arc<Secrets>,
     threads: Vec<Arc<Thread>>,
     sessions: Mutex<HashMap<SessionId, Held>>,
     forgotten: Condvar,
@@ -49,21 +51,26 @@ impl Process {
     pub fn start(settings: Settings, reducer: Option<Arc<dyn Reducer>>) -> Result<Arc<Self>> {
         let threads = (0..reactor::THREADS.min(settings.streams)).map(|_| Thread::new()).collect::<Result<Vec<_>>>()?;
         let streams = Arc::new(Streams::new(threads.clone()));
+        let window = Arc::new(Window::new(settings.window_bytes, threads[0].waker.clone()));
         let reduces_here = settings.reduction == Reduction::Client && reducer.is_some();
+        let secrets = Arc::new(Secrets::new(settings.secret.clone()));
         let around = Arc::new(Surroundings {
+            secrets: secrets.clone(),
             client: random_number()?,
             job: settings.job.clone(),
             application: settings.application.clone(),
             patience: settings.patience,
+            window: window.clone(),
             streams: streams.clone(),
             reducer: reducer.filter(|_| reduces_here),
         });
         let process = Arc::new(Process {
-            window: Arc::new(Window::new(settings.window_bytes, threads[0].waker.clone())),
+            window,
             streams,
             background: Background::default(),
             high_sequence: Arc::default(),
             reduces_here,
+            secrets,
             threads: threads.clone(),
             sessions: Mutex::default(),
             forgotten: Condvar::new(),

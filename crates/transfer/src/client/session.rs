@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use format::SessionId;
 
 use super::fate::Fate;
-use super::handover::{Completion, Done, gather};
+use super::handover::{Answer, Completion, Done, gather};
 use super::lane::{Lane, LaneOf};
 use super::piece::{Cursor, Piece};
 use super::process::Process;
@@ -154,8 +154,15 @@ impl Session {
     fn press(&self) {
         for (seat, lanes) in self.lanes.chunks(self.streams).enumerate() {
             if lanes.iter().any(|lane| !lane.is_empty()) {
-                // The answer that counts is `Durable`.
-                lanes[0].ask(Request::Press { session: self.id, seat: seat as u32 }, Box::new(drop));
+                let fate = self.fate.clone();
+                // The answer that counts is `Durable`, which a seat that has failed never sends.
+                let pressed = move |answer: Result<Answer>| match answer {
+                    Err(Error::Failed(failure)) if failure.kind != FailureKind::Unavailable => {
+                        fate.fail(Error::Failed(failure));
+                    }
+                    _ => {}
+                };
+                lanes[0].ask(Request::Press { session: self.id, seat: seat as u32 }, Box::new(pressed));
             }
         }
     }

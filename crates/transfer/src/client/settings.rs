@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use format::Secret;
+
 use super::OpenError;
+use crate::secret_of_environment;
 
 /// Where segments are cut out and named (rule 9 of the design).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,8 @@ pub struct Settings {
     pub application: String,
     pub reduction: Reduction,
     pub acknowledge: Acknowledge,
+    /// What nodes must prove to have, and ask for: those of `nodes`, and those of aliases that name no other.
+    pub secret: Option<Secret>,
 }
 
 const STRIPE_UNIT_BYTES: u64 = 64 << 10;
@@ -56,6 +61,7 @@ impl Default for Settings {
             application: String::new(),
             reduction: Reduction::Node,
             acknowledge: Acknowledge::Durable,
+            secret: None,
         }
     }
 }
@@ -88,6 +94,7 @@ impl Settings {
                 "received" => Acknowledge::Received,
                 other => return refuse("THALWEG_ACK", other, "received or durable"),
             },
+            secret: secret_of_environment().map_err(|error| OpenError::Configuration(error.to_string()))?,
         })
     }
 }

@@ -43,13 +43,20 @@ impl Field for StoreStatistics {
 
 messages! {
     /// A reply, or, with request number 0, something the node says unasked.
-    Reply {
+    Reply checked by super::limits::check_reply {
         0x8000 Done {},
         0x8001 Failed { failure: Failure },
         /// `settings` is the text of `store.toml`; `holder` is the node process's random number.
         0x8002 Welcome { settings: String, holder: u64 },
         /// All of the payload has come; `workers` is how many threads of the node reduce.
         0x8003 Measured { workers: u32 },
+        /// Unasked, before `Welcome`: this node serves only clients that prove its secret over this nonce.
+        0x8004 Challenge { nonce: [u8; 32] },
+        /// The node's own tag over both nonces: it has the secret too.
+        0x8005 Proved { proof: [u8; 32] },
+        /// Unasked, every few seconds: the node process lives, however long it holds this client back. `progress` changes
+        /// whenever the node has done some of the work that clients wait for.
+        0x8006 Alive { progress: u64 },
 
         0x8010 Answers { answers: Vec<Answer> },
         0x8011 Stored { run: Run },
@@ -80,6 +87,8 @@ messages! {
         /// Unasked: all of this stream's writes to the seat up to `sequence` are durable, except those in `held`, which
         /// touch segments that are not whole.
         0x8047 Durable { session: SessionId, seat: u32, sequence: u64, held: Vec<u64> },
+        /// Unasked: the seat takes and makes durable nothing any more.
+        0x8049 SeatFailed { session: SessionId, seat: u32, failure: Failure },
         /// The names a `Recall` means are not known: they must be spelt out in an `Offer`, with this stamp.
         0x8048 Unnamed { sequence: u64, stamp: u64 },
     }

@@ -7,7 +7,7 @@ use super::{Extent, messages};
 
 messages! {
     /// A request; the payload, where one travels, is named.
-    Request {
+    Request checked by super::limits::check_request {
         // The connection.
 
         /// The first message. `client` is the process's random number, the same on all its streams and across
@@ -16,6 +16,9 @@ messages! {
         1 Hello { client: u64, stream: u32, job: String, application: String },
         /// How fast is the link? Payload: bytes to be thrown away.
         2 Measure {},
+        /// The client's answer to `Challenge`: its own nonce, and the tag over both that only the secret makes. Answered
+        /// by `Proved`.
+        3 Prove { nonce: [u8; 32], proof: [u8; 32] },
 
         // The segment store ([`store::SegmentStore`]); the connection is the claimant.
 

@@ -3,8 +3,8 @@
 //! What only the node itself does (numbering containers, checkpoints, collection, rebuilding) is not offered here.
 
 use catalog::{
-    Catalog, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, PathSession, Purpose, Result,
-    Session, Snapshot, Statistics, Version,
+    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut, PathSession,
+    Purpose, Result, Session, Snapshot, Statistics, Version,
 };
 use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
 
@@ -54,6 +54,14 @@ impl RemoteCatalog {
 impl Catalog for RemoteCatalog {
     fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session> {
         self.ask(NO_SESSION, Request::Begin { purpose, lease_ms }, pick!(Session, session))
+    }
+
+    fn begin_for(&self, _client: u64, _purpose: Purpose, _lease_ms: u64) -> Result<Session> {
+        self.elsewhere("beginning sessions for others")
+    }
+
+    fn is_begun_for(&self, _session: SessionId, _client: u64) -> Result<Option<bool>> {
+        self.elsewhere("asking whose a session is")
     }
 
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
@@ -123,6 +131,10 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("looking up containers")
     }
 
+    fn files_of(&self, _: ContainerId) -> Result<Vec<ContainerId>> {
+        self.elsewhere("looking up containers")
+    }
+
     fn containers(&self) -> Result<Vec<ContainerRecord>> {
         self.elsewhere("listing containers")
     }
@@ -135,7 +147,15 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("keeping the journal")
     }
 
-    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord]) -> Result<()> {
+    fn integrity(&self) -> Result<Vec<String>> {
+        self.elsewhere("verifying the catalog")
+    }
+
+    fn view(&self) -> Result<Box<dyn CatalogView + '_>> {
+        self.elsewhere("comparing the catalog with its journal")
+    }
+
+    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: u64) -> Result<Vec<LeftOut>> {
         self.elsewhere("rebuilding the catalog")
     }
 

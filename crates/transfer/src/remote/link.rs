@@ -3,6 +3,8 @@
 
 use std::time::{Duration, Instant};
 
+use format::Secret;
+
 use super::lane::Lane;
 use crate::Result;
 use crate::message::{Reply, Request};
@@ -24,10 +26,10 @@ pub struct Link {
 
 impl Link {
     /// Sends zeros to the node at `address`; takes some tens of milliseconds, and on a slow link as long as 64 KiB take.
-    pub fn measure(address: &str) -> Result<Link> {
+    pub fn measure(address: &str, secret: Option<&Secret>) -> Result<Link> {
         let (job, application) = (String::new(), String::new());
         let hello = Request::Hello { client: random_number()?, stream: 0, job, application };
-        let mut lane = Lane::open(address, hello)?;
+        let mut lane = Lane::open(address, hello, secret)?;
         let empty = exchange(&mut lane, &[])?.0;
         let zeros = vec![0; MOST_BYTES];
         let mut bytes = FIRST_BYTES;

@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use format::Settings;
+use format::{Secret, Settings};
 
 use self::lane::Lane;
 use self::patience::Patience;
 use crate::message::{Reply, Request, StoreStatistics};
-use crate::{Error, Result};
+use crate::{Error, Result, secret_of_environment};
 
 pub use self::catalog::RemoteCatalog;
 pub use self::failures::{catalog_error, store_error};
@@ -46,6 +46,7 @@ struct Shared {
     client: u64,
     job: String,
     application: String,
+    secret: Option<Secret>,
     settings: Settings,
     holder: u64,
     streams: AtomicU32,
@@ -61,16 +62,28 @@ struct Pool {
 
 impl Remote {
     /// Makes the first connection, without trying twice. `client` is the process's random number; `application` is who
-    /// uses the node's bandwidth, empty for nobody in particular.
+    /// uses the node's bandwidth, empty for nobody in particular. Proves the secret that the environment names.
     pub fn connect(address: &str, client: u64, job: &str, application: &str) -> Result<Self> {
+        Self::connect_with(secret_of_environment()?, address, client, job, application)
+    }
+
+    /// [`Remote::connect`], with this secret or none.
+    pub fn connect_with(
+        secret: Option<Secret>,
+        address: &str,
+        client: u64,
+        job: &str,
+        application: &str,
+    ) -> Result<Self> {
         let (job, application) = (job.to_owned(), application.to_owned());
         let hello = Request::Hello { client, stream: FIRST_STREAM, job: job.clone(), application: application.clone() };
-        let lane = Lane::open(address, hello)?;
+        let lane = Lane::open(address, hello, secret.as_ref())?;
         let shared = Shared {
             address: address.to_owned(),
             client,
             job,
             application,
+            secret,
             settings: lane.settings.clone(),
             holder: lane.holder,
             streams: AtomicU32::new(FIRST_STREAM + 1),
@@ -138,7 +151,8 @@ impl Remote {
     ) -> Result<(Reply, Vec<u8>)> {
         let mut patience = Patience::new(RECONNECT_PATIENCE);
         loop {
-            let lane = seat.take().filter(Lane::is_usable).map_or_else(|| self.lane(), Ok);
+            let held = seat.take().and_then(|mut lane| lane.is_usable().then_some(lane));
+            let lane = held.map_or_else(|| self.lane(), Ok);
             let mut lane = match lane {
                 Ok(lane) => lane,
                 Err(error) => {
@@ -164,7 +178,7 @@ impl Remote {
     /// An idle lane, or a new one.
     fn lane(&self) -> Result<Lane> {
         loop {
-            let Some(lane) = self.pool().idle.pop() else { break };
+            let Some(mut lane) = self.pool().idle.pop() else { break };
             if lane.is_usable() {
                 return Ok(lane);
             }
@@ -172,16 +186,20 @@ impl Remote {
         let shared = &*self.shared;
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
         let (client, job, application) = (shared.client, shared.job.clone(), shared.application.clone());
-        let lane = Lane::open(&shared.address, Request::Hello { client, stream, job, application })?;
+        let hello = Request::Hello { client, stream, job, application };
+        let lane = Lane::open(&shared.address, hello, shared.secret.as_ref())?;
         if lane.settings != shared.settings {
             return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
         }
         Ok(lane)
     }
 
-    fn give_back(&self, lane: Lane) {
+    fn give_back(&self, mut lane: Lane) {
+        if !lane.is_usable() {
+            return;
+        }
         let mut pool = self.pool();
-        if pool.idle.len() < LANES && lane.is_usable() {
+        if pool.idle.len() < LANES {
             pool.idle.push(lane);
         }
     }
@@ -217,7 +235,13 @@ impl Drop for Turn<'_> {
 fn may_repeat(request: &Request) -> bool {
     use Request::*;
     match request {
-        Hello { .. } | Measure {} | Lacking { .. } | AwaitClaims { .. } | PutBlock { .. } | Release {} => true,
+        Hello { .. }
+        | Measure {}
+        | Prove { .. }
+        | Lacking { .. }
+        | AwaitClaims { .. }
+        | PutBlock { .. }
+        | Release {} => true,
         Get { .. } | Entries { .. } | MakeDurable {} => true,
         Begin { .. } | Renew { .. } | End { .. } => true,
         Entry { .. } | List { .. } | Versions { .. } | PathSessions {} | Checkpoints { .. } | Statistics {} => true,

@@ -1,29 +1,42 @@
 //! One connection at the node, from hello to goodbye.
 
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use format::{Role, Secret};
 
 use crate::Error;
 use crate::connection::{Connection, Frame};
 use crate::message::{Failure, FailureKind, Reply, Request};
+use crate::random::random_bytes;
+use crate::server::pulse::Pulse;
 use crate::service::{Handler, Hello, Outbox, Service};
 
-/// Who connects has this long to say hello; port scanners do not.
+/// A client has this long to be welcome, from the first byte to the last proof; port scanners do not say hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a node that stops waits for answers owed to one client.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Serves one client until it leaves, misbehaves or the node stops. Does not panic when the handler does.
-pub(super) fn serve(connection: &Arc<Connection>, peer: SocketAddr, service: &Arc<dyn Service>, stopping: &AtomicBool) {
+/// Requests of one connection that may be without an answer at a time. Clients of ours have some hundreds.
+const MAX_UNANSWERED: usize = 16_384;
+
+/// Serves one client until it leaves, misbehaves or the node stops. A panic of the handler is not caught: it is a broken
+/// invariant of the node, whose process ends (see `thalweg node`).
+pub(super) fn serve(
+    (number, connection): (u64, &Arc<Connection>),
+    peer: SocketAddr,
+    service: &Arc<dyn Service>,
+    pulse: &Pulse,
+    stopping: &AtomicBool,
+) {
     let outbox = Outbox::new(connection.clone());
     let end = match greet(connection, peer, service, &outbox) {
         Ok(Some(mut handler)) => {
+            pulse.add(number, outbox.clone());
             let end = attend(connection, &outbox, handler.as_mut(), stopping);
-            // A panic here has been reported by the panic hook, and there is nothing left to end.
-            let _ = catch_unwind(AssertUnwindSafe(|| handler.closed()));
+            handler.closed();
             end
         }
         Ok(None) => Ok(()),
@@ -32,14 +45,13 @@ pub(super) fn serve(connection: &Arc<Connection>, peer: SocketAddr, service: &Ar
     if stopping.load(Ordering::SeqCst) {
         outbox.wait_for_answers(ANSWER_PATIENCE);
     }
-    match end {
-        Ok(()) => connection.shut(),
-        Err(farewell) => {
-            // Best effort: the client may be gone.
-            let _ = outbox.push(&Reply::Failed { failure: farewell }, &[]);
-            connection.close_gently();
-        }
+    if let Err(farewell) = end {
+        // Best effort: the client may be gone.
+        let _ = outbox.push(&Reply::Failed { failure: farewell }, &[]);
+        connection.close_gently();
     }
+    pulse.remove(number);
+    outbox.end();
 }
 
 type Farewell = Failure;
@@ -51,29 +63,54 @@ fn greet(
     service: &Arc<dyn Service>,
     outbox: &Outbox,
 ) -> Result<Option<Box<dyn Handler>>, Farewell> {
-    connection.set_receive_timeout(Some(HELLO_TIMEOUT)).map_err(farewell)?;
-    let Some(frame) = connection.receive().map_err(farewell)? else { return Ok(None) };
-    connection.set_receive_timeout(None).map_err(farewell)?;
+    let deadline = Instant::now() + HELLO_TIMEOUT;
+    let Some(frame) = connection.receive_greeting(deadline).map_err(farewell)? else { return Ok(None) };
+    let body = frame.body.clone();
     let (request, _, number) = decode(connection, frame)?;
     let Request::Hello { client, stream, job, application } = request else {
         return Err(refused(connection, "the first message must be Hello"));
     };
+    if let Some(secret) = service.secret()
+        && !challenge(connection, outbox, secret, &body, deadline)?
+    {
+        return Ok(None);
+    }
+    connection.set_receive_timeout(None).map_err(farewell)?;
     let replier = outbox.replier(number);
     let hello = Hello { client, stream, job, application, peer };
-    match catch_unwind(AssertUnwindSafe(|| service.connect(hello, outbox.clone()))) {
-        Ok(Ok((welcome, handler))) => {
+    match service.connect(hello, outbox.clone()) {
+        Ok((welcome, handler)) => {
             replier.reply(welcome);
             Ok(Some(handler))
         }
-        Ok(Err(failure)) => {
+        Err(failure) => {
             replier.fail(failure);
             Ok(None)
         }
-        Err(_) => {
-            drop(replier);
-            Err(panicked(connection))
-        }
     }
+}
+
+/// Has the client prove the secret, and proves it in turn. False when the client left instead.
+fn challenge(
+    connection: &Connection,
+    outbox: &Outbox,
+    secret: &Secret,
+    hello: &[u8],
+    deadline: Instant,
+) -> Result<bool, Farewell> {
+    let of_node = random_bytes().map_err(farewell)?;
+    outbox.push(&Reply::Challenge { nonce: of_node }, &[]).map_err(farewell)?;
+    let Some(frame) = connection.receive_greeting(deadline).map_err(farewell)? else { return Ok(false) };
+    let (request, _, number) = decode(connection, frame)?;
+    let Request::Prove { nonce: of_client, proof } = request else {
+        return Err(refused(connection, "this node serves only clients that prove its secret"));
+    };
+    if !secret.proves(&proof, Role::Client, &of_node, &of_client, hello) {
+        return Err(refused(connection, "the client has another secret than the node"));
+    }
+    let proof = secret.proof(Role::Node, &of_node, &of_client, hello);
+    outbox.replier(number).reply(Reply::Proved { proof });
+    Ok(true)
 }
 
 /// Hands requests to the handler until there are no more.
@@ -90,13 +127,17 @@ fn attend(
             Err(error) => return Err(farewell(error)),
         };
         let (request, payload, number) = decode(connection, frame)?;
-        if matches!(request, Request::Hello { .. }) {
-            return Err(refused(connection, "Hello comes once"));
+        if matches!(request, Request::Hello { .. } | Request::Prove { .. }) {
+            return Err(refused(connection, "Hello and Prove come once, at the beginning"));
         }
+        let is_beyond = outbox.unanswered() >= MAX_UNANSWERED;
         let replier = outbox.replier(number);
-        // A handler that panicked is not called again but for `closed`; the replier it held answers by being dropped.
-        catch_unwind(AssertUnwindSafe(|| handler.handle(request, payload, replier)))
-            .map_err(|_| panicked(connection))?;
+        if is_beyond {
+            let text = format!("more than {MAX_UNANSWERED} requests of one connection wait for their answers");
+            replier.fail(Failure::new(FailureKind::Refused, text));
+        } else {
+            handler.handle(request, payload, replier);
+        }
     }
     Ok(())
 }
@@ -121,10 +162,4 @@ fn farewell(error: Error) -> Farewell {
 
 fn refused(connection: &Connection, why: &str) -> Farewell {
     Failure::new(FailureKind::Refused, format!("the node closed the connection: {}: {why}", connection.peer()))
-}
-
-fn panicked(connection: &Connection) -> Farewell {
-    let text =
-        format!("the node closed the connection: {}: a bug in the node; its own messages say where", connection.peer());
-    Failure::new(FailureKind::Io, text)
 }

@@ -104,7 +104,8 @@ fn golden() -> Vec<(String, Vec<u8>)> {
             "PutBlock" | "Write" | "Supply" | "Blocks" | "Bytes" => b"the payload",
             _ => b"",
         };
-        let request = if sample.name == "Durable" { 0 } else { 0x0102_0304_0506_0708 };
+        let is_unasked = matches!(sample.name.as_str(), "Challenge" | "Durable" | "SeatFailed" | "Alive");
+        let request = if is_unasked { 0 } else { 0x0102_0304_0506_0708 };
         let header = FrameHeader::new(sample.kind, request, &sample.body, payload);
         (format!("{:04x}-{}.bin", sample.kind, sample.name), [&header.encode()[..], &sample.body, payload].concat())
     };

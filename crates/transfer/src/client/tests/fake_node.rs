@@ -51,6 +51,14 @@ pub struct Behaviour {
     /// Acknowledges and forgets, for measurements.
     pub discard: AtomicBool,
     pub fail_commits: AtomicBool,
+    /// Reads nothing, says nothing and lives on.
+    pub frozen: AtomicBool,
+    /// Says that it lives, and gets nothing done.
+    pub stuck: AtomicBool,
+    /// Gets work done, but none of these clients'.
+    pub busy: AtomicBool,
+    /// `Press` is answered as by a seat that has failed.
+    pub fail_presses: AtomicBool,
     pub written_bytes: AtomicU64,
     pub recalls: AtomicU64,
     /// Names spelt out in offers.
@@ -97,6 +105,14 @@ impl Node {
         let node =
             Arc::new(Node { address, does: Behaviour::default(), world: world.clone(), alive: Mutex::default() });
         node.revive();
+        let pulsing = Arc::downgrade(&node);
+        std::thread::spawn(move || {
+            for progress in 0.. {
+                std::thread::sleep(Duration::from_millis(100));
+                let Some(node) = pulsing.upgrade() else { return };
+                node.pulse(progress);
+            }
+        });
         let accepting = node.clone();
         std::thread::spawn(move || {
             for socket in listener.incoming() {
@@ -125,6 +141,27 @@ impl Node {
         *self.alive.lock().unwrap() = Some(alive);
     }
 
+    fn pulse(&self, progress: u64) {
+        let progress = if self.does.busy.load(Ordering::SeqCst) { progress } else { 0 };
+        let alive = self.alive.lock().unwrap();
+        for peer in alive.iter().flat_map(|alive| &alive.connections) {
+            if !self.does.frozen.load(Ordering::SeqCst) && peer.greeting().0 != 0 {
+                self.send(peer, 0, &Reply::Alive { progress }, &[]);
+            }
+        }
+    }
+
+    /// Returns when the node is neither frozen nor stuck.
+    fn wait_for_thaw(&self, request: &Request) {
+        let is_greeting = matches!(request, Request::Hello { .. });
+        let does = &self.does;
+        while does.frozen.load(Ordering::SeqCst)
+            || ((does.stuck.load(Ordering::SeqCst) || does.busy.load(Ordering::SeqCst)) && !is_greeting)
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     pub fn break_connections(&self) {
         if let Some(alive) = self.alive.lock().unwrap().as_mut() {
             for peer in alive.connections.drain(..) {
@@ -138,6 +175,15 @@ impl Node {
         if let Some(alive) = self.alive.lock().unwrap().as_mut() {
             let seats: Vec<_> = alive.seats.keys().copied().collect();
             seats.into_iter().for_each(|seat| self.checkpoint(alive, seat));
+        }
+    }
+
+    /// All seats fail, and their clients are sent why.
+    pub fn fail_seats(&self, failure: &Failure) {
+        for peer in &self.alive.lock().unwrap().as_ref().unwrap().connections {
+            for (session, seat) in peer.attached.lock().unwrap().keys().copied() {
+                self.send(peer, 0, &Reply::SeatFailed { session, seat, failure: failure.clone() }, &[]);
+            }
         }
     }
 
@@ -172,6 +218,7 @@ impl Node {
         std::thread::spawn(move || {
             let mut buffer = Vec::new();
             while let Some((number, request, payload)) = receive(&mut reading, &mut buffer) {
+                self.wait_for_thaw(&request);
                 self.serve(&peer, number, request, payload);
             }
         });
@@ -300,6 +347,9 @@ impl Node {
                 seat.stamps.resize(seat.bytes.len(), 0);
                 seat.size = size;
                 done(Reply::Done {})
+            }
+            Request::Press { .. } if self.does.fail_presses.load(Ordering::SeqCst) => {
+                fail(FailureKind::Full, "the disk is full")
             }
             Request::Settle { session, seat, .. } | Request::Press { session, seat } => {
                 if matches!(request, Request::Press { .. }) {

@@ -3,6 +3,8 @@
 mod fake_node;
 mod histories;
 mod reducing;
+mod seat_failures;
+mod silence;
 mod strangers;
 
 use std::sync::Arc;

@@ -1,0 +1,148 @@
+//! A restore stays in its destination, whatever lies there and whatever the store says, and leaves nothing half-done.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::time::Duration;
+
+use super::random::Random;
+use super::runner::{Store, command, run};
+
+fn get(store: &Store, path: &str, to: &Path, options: &[&str], code: i32) -> super::runner::Run {
+    let mut arguments = vec!["get".into(), store.place(path), to.into()];
+    arguments.extend(options.iter().map(Into::into));
+    run(&arguments).expect(code)
+}
+
+/// A store that holds `tree/sub/deep/file` and `tree/other`.
+fn with_tree() -> Store {
+    let store = Store::new();
+    let tree = store.path("tree");
+    fs::create_dir_all(tree.join("sub/deep")).unwrap();
+    fs::write(tree.join("sub/deep/file"), "stored").unwrap();
+    fs::write(tree.join("other"), "stored too").unwrap();
+    store.put(&tree, "tree");
+    store
+}
+
+#[test]
+fn a_link_in_the_destination_is_not_followed() {
+    let store = with_tree();
+    let (victim, copy) = (store.path("victim"), store.path("copy"));
+    for link in ["sub", "sub/deep"] {
+        let _ = fs::remove_dir_all(&copy);
+        let _ = fs::remove_dir_all(&victim);
+        fs::create_dir_all(victim.join("deep")).unwrap();
+        fs::write(victim.join("deep/file"), "precious").unwrap();
+        fs::create_dir_all(copy.join("tree").join(link).parent().unwrap()).unwrap();
+        symlink(&victim, copy.join("tree").join(link)).unwrap();
+        let done = get(&store, "tree", &copy, &[], 3);
+        assert!(done.stderr.contains("a symbolic link or a file stands where"), "{}", done.stderr);
+        assert_eq!(fs::read(victim.join("deep/file")).unwrap(), b"precious");
+        assert!(!victim.join("file").exists() && fs::read_dir(&victim).unwrap().count() == 1);
+        // The rest is there.
+        assert_eq!(fs::read(copy.join("tree/other")).unwrap(), b"stored too");
+    }
+}
+
+#[test]
+fn a_directory_that_cannot_be_made_ends_what_is_below_it() {
+    let store = with_tree();
+    let copy = store.path("copy");
+    fs::create_dir_all(copy.join("tree")).unwrap();
+    fs::write(copy.join("tree/sub"), "a file").unwrap();
+    let done = get(&store, "tree", &copy, &["--json"], 3).json();
+    let failed = done["failed"].as_array().unwrap();
+    assert_eq!(failed.len(), 1, "{failed:?}");
+    assert!(failed[0]["path"].as_str().unwrap().ends_with("tree/sub"), "{failed:?}");
+    assert_eq!(fs::read(copy.join("tree/sub")).unwrap(), b"a file");
+}
+
+#[test]
+fn a_file_of_the_links_name_takes_the_links_place() {
+    let store = with_tree();
+    let victim = store.path("victim");
+    fs::write(&victim, "precious").unwrap();
+    symlink(&victim, store.path("other")).unwrap();
+    get(&store, "tree/other", &store.path("other"), &[], 0);
+    assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    assert!(!store.path("other").is_symlink());
+    assert_eq!(fs::read(store.path("other")).unwrap(), b"stored too");
+}
+
+#[test]
+fn the_users_own_way_to_the_destination_may_lead_through_links() {
+    let store = with_tree();
+    fs::create_dir(store.path("real")).unwrap();
+    symlink(store.path("real"), store.path("link")).unwrap();
+    get(&store, "tree", &store.path("link"), &[], 0);
+    get(&store, "tree/other", &store.path("link/renamed"), &[], 0);
+    assert!(store.path("real/tree/sub/deep/file").is_file() && store.path("real/renamed").is_file());
+}
+
+#[test]
+fn setuid_bits_come_back_only_when_asked_for() {
+    let store = Store::new();
+    let source = store.path("tool");
+    fs::write(&source, "#!/bin/sh\n").unwrap();
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o6755)).unwrap();
+    store.put(&source, "tool");
+    let mode = |name: &str| fs::metadata(store.path(name)).unwrap().permissions().mode() & 0o7777;
+    let done = get(&store, "tool", &store.path("plain"), &[], 0);
+    assert!(done.stderr.contains("--privileged"), "{}", done.stderr);
+    assert_eq!(mode("plain"), 0o755);
+    get(&store, "tool", &store.path("privileged"), &["--privileged"], 0);
+    assert_eq!(mode("privileged"), 0o6755);
+}
+
+#[test]
+fn names_that_are_taken_are_replaced_at_once() {
+    let store = with_tree();
+    symlink("somewhere", store.path("tree/link")).unwrap();
+    fs::hard_link(store.path("tree/other"), store.path("tree/sub/again")).unwrap();
+    store.put(&store.path("tree"), "tree");
+    for _ in 0..2 {
+        get(&store, "tree", &store.path("copy/"), &[], 0);
+        assert_eq!(fs::read_link(store.path("copy/tree/link")).unwrap(), Path::new("somewhere"));
+        assert_eq!(fs::read(store.path("copy/tree/sub/again")).unwrap(), b"stored too");
+        assert_eq!(drafts(&store.path("copy")), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn a_killed_get_leaves_nothing_that_stays() {
+    let store = Store::new();
+    let source = store.path("large");
+    fs::write(&source, Random::new(5).bytes(64 << 20)).unwrap();
+    store.put(&source, "large");
+    let copy = store.path("copy");
+    fs::create_dir(&copy).unwrap();
+    for delay_ms in [20, 60, 120] {
+        let mut child = command(&["get".as_ref(), store.place("large").as_os_str(), copy.as_os_str()]).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(delay_ms));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(drafts(&copy), Vec::<String>::new());
+    }
+    // On file systems where a draft has a name: the next run removes what is old and nobody holds.
+    let leftover = copy.join(".thalweg-get-999999-1");
+    fs::write(&leftover, "half").unwrap();
+    let old = std::process::Command::new("touch").args(["-d", "2 hours ago"]).arg(&leftover).status().unwrap();
+    assert!(old.success());
+    get(&store, "large", &copy, &[], 0);
+    assert!(!leftover.exists());
+}
+
+fn drafts(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            found.extend(drafts(&entry.path()));
+        } else if name.starts_with(".thalweg") {
+            found.push(name);
+        }
+    }
+    found
+}
