@@ -31,7 +31,9 @@ class Killer(Actor):
         if self.dice.random() < 0.5:
             nodes = [pid for pid, words in self.scene.processes().items() if processes.is_node(words) and is_up(pid)]
             if nodes:
-                processes.kill(self.dice.choice(nodes))
+                killed = self.dice.choice(nodes)
+                self.scene.say(f"killing node {killed}")
+                processes.kill(killed)
         else:
             self.kill_command()
 
@@ -40,6 +42,7 @@ class Killer(Actor):
         process = actor.process
         if process and actor is not self:
             actor.disturbed = True
+            self.scene.say(f"killing {process.pid} of {actor.name}")
             processes.kill(process.pid)
 
 
@@ -55,8 +58,10 @@ class Freezer(Actor):
         if is_long:
             for actor in self.soak.actors:
                 actor.disturbed = True
+        seconds = LONG_FREEZE_SECONDS if is_long else self.dice.uniform(0.1, SHORT_FREEZE_SECONDS)
+        self.scene.say(f"freezing {frozen} for {seconds:.1f} s")
         if processes.kill(frozen, signal.SIGSTOP):
-            time.sleep(LONG_FREEZE_SECONDS if is_long else self.dice.uniform(0.1, SHORT_FREEZE_SECONDS))
+            time.sleep(seconds)
             processes.kill(frozen, signal.SIGCONT)
 
     def choose(self):
@@ -69,6 +74,7 @@ class Filler(Actor):
 
     def act(self):
         self.rest(40)
+        self.scene.say("the disk is full")
         self.soak.disk.fill()
         try:
             time.sleep(self.dice.uniform(1, FULL_SECONDS))

@@ -43,6 +43,7 @@ class Jobs(Actor):
         for path, steps in self.unfinished:
             journal = steps.journal()
             if journal.synced:
+                self.scene.say(f"{path}: {journal}; sessions {self.store.sessions()}")
                 self.recover(path)
                 destination = self.store.get(path, f"{path}.got")
                 steps.check_content(destination, journal.synced, journal.started)
