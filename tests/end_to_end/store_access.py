@@ -58,7 +58,7 @@ def a_store_is_its_owners_alone(scene, umask):
         store = Store(scene, name)
         found = used_in_every_way(store, umask)
         check(found == ({0o700}, {0o600}), f"{name}: {[oct(mode) for kind in found for mode in kind]}")
-        scene.run([*STRANGER, THALWEG, "ls", store.folder], code=1)
+        scene.run([*STRANGER, THALWEG, "ls", store.at()], code=1)
         copy = scene.folder / f"copy of {name}"
         scene.run([*STRANGER, "cp", "-r", store.folder, copy], code=1)
 
@@ -81,7 +81,7 @@ def a_shared_store_is_its_groups(scene, umask):
     scene.run([*MEMBER, THALWEG, "put", source, store.at("theirs")], umask=umask)
     scene.run([*MEMBER, THALWEG, "rm", store.at("b")], umask=umask)
     scene.run([*MEMBER, THALWEG, "collect", store.folder], umask=umask)
-    scene.run([*STRANGER, THALWEG, "ls", store.folder], code=1)
+    scene.run([*STRANGER, THALWEG, "ls", store.at()], code=1)
     check(store.get("theirs", "fetched").read_bytes() == source.read_bytes(), "a member's file differs")
     groups = {path.stat().st_gid for path in store.folder.rglob("*")}
     check(groups == {grp.getgrnam(GROUP).gr_gid}, f"its files are of groups {groups}")

@@ -1,6 +1,9 @@
 //! The trait every catalog offers, and what it speaks of.
 
-use format::{Attributes, Change, ContainerId, FileId, JournalRecord, Root, SessionId, StorePath, VersionRecord};
+use format::{
+    Attributes, Change, ContainerId, FileId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId,
+    StorePath, VersionRecord,
+};
 
 /// Why a catalog refused or failed, by what the caller does about it.
 #[derive(Debug, thiserror::Error)]
@@ -28,7 +31,9 @@ pub enum Error {
         "the catalog at {path} is damaged: {why}; `thalweg verify --rebuild-catalog` makes it again from the containers"
     )]
     Corrupt { path: String, why: String },
-    #[error("{path}: the disk is full; free some space and run again")]
+    #[error(
+        "{path}: the disk is full; make room (`rm` or `forget`, then `collect`, work on a full disk) and run again"
+    )]
     Full { path: String },
     #[error("the catalog at {path}: {why}")]
     Io { path: String, why: String },
@@ -203,6 +208,13 @@ pub trait Catalog: Send + Sync {
 
     fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session>;
 
+    /// As `begin`, for a client of a node, by its number: see [`Catalog::is_begun_for`].
+    fn begin_for(&self, client: u64, purpose: Purpose, lease_ms: u64) -> Result<Session>;
+
+    /// Whether the session was begun for this client (the highest bit of its number does not count); none when there is
+    /// no such session. Sessions of processes of this machine, and of paths, were begun for no client.
+    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>>;
+
     /// Extends the lease. With `refresh` the session's epoch becomes today's: its holder declares that it
     /// relies on no earlier answer. A lease that ran out but was not yet ended by a collection is renewed.
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session>;
@@ -326,6 +338,18 @@ pub trait Catalog: Send + Sync {
     /// Their files are deleted; the condemned numbers they bore are gone. A file that bears an open or live
     /// number is left as it is.
     fn deleted(&self, containers: &[ContainerId]) -> Result<()>;
+
+    // Damage.
+
+    /// Records segments that could not be read. What is recorded already stays as it is.
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()>;
+
+    /// All that were recorded, healed or not, by place.
+    fn lost(&self) -> Result<Vec<LostSegment>>;
+
+    /// Records where lost segments are found from now on, and that their copies are referred to. Refused with
+    /// [`Error::NotLive`] as a commit is, with `epoch` as in [`Commit::epoch`].
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()>;
 
     fn statistics(&self) -> Result<Statistics>;
 }

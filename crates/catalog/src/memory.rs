@@ -5,6 +5,7 @@
 
 mod commits;
 mod containers;
+mod damage;
 mod path_sessions;
 mod sessions;
 mod tree;
@@ -12,7 +13,7 @@ mod tree;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use crate::clock::{Clock, system_clock};
 use crate::counters::Counters;
@@ -36,12 +37,16 @@ struct State {
     sessions: BTreeMap<SessionId, Lease>,
     containers: BTreeMap<ContainerId, Container>,
     tree: Tree,
+    lost: BTreeMap<(ContainerId, u32), LostSegment>,
     /// Transactions no container keeps yet, by sequence.
     journal: BTreeMap<u64, JournalRecord>,
     path_sessions: BTreeMap<SessionId, OpenPath>,
     /// Checkpoints ever recorded: the last one's cursor in `roots`.
     checkpoints: u64,
 }
+
+/// The bit of a client's number that is not compared.
+const CLIENT_MARK: u64 = 1 << 63;
 
 /// Cursors of checkpoints in `roots` have this bit: they follow those of all versions.
 const CHECKPOINT_CURSOR: u64 = 1 << 63;
@@ -54,6 +59,7 @@ impl MemoryCatalog {
             counters: Counters::new(),
             sessions: BTreeMap::new(),
             containers: BTreeMap::new(),
+            lost: BTreeMap::new(),
             tree: Tree::new(),
             journal: BTreeMap::new(),
             path_sessions: BTreeMap::new(),
@@ -85,6 +91,15 @@ impl Catalog for MemoryCatalog {
         Ok(self.state().begin(lease_ms))
     }
 
+    fn begin_for(&self, client: u64, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
+        Ok(self.state().begin_for(Some(client | CLIENT_MARK), lease_ms))
+    }
+
+    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>> {
+        let state = self.state();
+        Ok(state.sessions.get(&session).map(|lease| lease.client == Some(client | CLIENT_MARK)))
+    }
+
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
         self.state().renew(session, lease_ms, refresh)
     }
@@ -104,6 +119,19 @@ impl Catalog for MemoryCatalog {
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
         Ok(self.state().containers.get(&container).map(|found| found.record))
+    }
+
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()> {
+        self.state().lose(lost);
+        Ok(())
+    }
+
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        Ok(self.state().lost.values().copied().collect())
+    }
+
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()> {
+        self.state().heal(session, epoch, healed)
     }
 
     fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {

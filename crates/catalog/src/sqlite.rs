@@ -7,6 +7,7 @@ mod collection;
 mod commits;
 mod connections;
 mod containers;
+mod damage;
 mod failure;
 mod listing;
 mod names;
@@ -14,13 +15,14 @@ mod path_sessions;
 mod schema;
 mod sessions;
 mod statement;
+mod unlocked;
 mod writing;
 
 use std::path::Path;
 
-use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
-use crate::clock::{Clock, system_clock};
+use crate::clock::{Clock, lease_time, system_clock};
 use crate::*;
 use connections::Connections;
 use failure::Attempt;
@@ -28,29 +30,52 @@ use writing::Writing;
 
 pub struct SqliteCatalog {
     connections: Connections,
-    clock: Clock,
+    clocks: Clocks,
+}
+
+/// What versions are dated by, and what leases run by.
+struct Clocks {
+    date: Clock,
+    lease: Clock,
 }
 
 impl SqliteCatalog {
     /// Opens the catalog in the file at `path`; makes it when `create` and it is not there or empty. The
     /// file must lie on a local file system.
     pub fn open(path: &Path, create: bool) -> Result<Self> {
-        Ok(SqliteCatalog { connections: Connections::open(path, create)?, clock: system_clock() })
+        let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
+        Ok(SqliteCatalog { connections: Connections::open(path, create)?, clocks })
     }
 
+    /// Opens the catalog to read it, also where it cannot be written: by its mode, its medium, or for want of room.
+    /// Calls that write fail there, with [`Error::Io`] or [`Error::Full`].
+    pub fn open_for_reading(path: &Path) -> Result<Self> {
+        let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
+        Ok(SqliteCatalog { connections: Connections::open_for_reading(path)?, clocks })
+    }
+
+    /// Dates versions by this clock, and has leases run by it.
     pub fn with_clock(mut self, clock: Clock) -> Self {
-        self.clock = clock;
+        self.clocks = Clocks { date: clock.clone(), lease: lease_time::of_clock(clock) };
         self
     }
 
     fn write<T>(&self, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
-        self.connections.write(&self.clock, body)
+        self.connections.write(&self.clocks, body)
     }
 }
 
 impl Catalog for SqliteCatalog {
     fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session> {
         self.write(|writing| writing.begin(purpose, lease_ms))
+    }
+
+    fn begin_for(&self, client: u64, _purpose: Purpose, lease_ms: u64) -> Result<Session> {
+        self.write(|writing| writing.begin_for(client, lease_ms))
+    }
+
+    fn is_begun_for(&self, session: SessionId, client: u64) -> Result<Option<bool>> {
+        self.connections.read_once(|sql| sessions::is_begun_for(sql, session, client))
     }
 
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
@@ -120,15 +145,15 @@ impl Catalog for SqliteCatalog {
     }
 
     fn path_session(&self, session: SessionId) -> Result<Option<PathSession>> {
-        self.connections.read_once(|sql| path_sessions::path_session(sql, (self.clock)(), session))
+        self.connections.read_once(|sql| path_sessions::path_session(sql, (self.clocks.lease)(), session))
     }
 
     fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>> {
-        self.connections.read_once(|sql| path_sessions::live_session(sql, (self.clock)(), path))
+        self.connections.read_once(|sql| path_sessions::live_session(sql, (self.clocks.lease)(), path))
     }
 
     fn path_sessions(&self) -> Result<Vec<PathSession>> {
-        self.connections.read_once(|sql| path_sessions::path_sessions(sql, (self.clock)()))
+        self.connections.read_once(|sql| path_sessions::path_sessions(sql, (self.clocks.lease)()))
     }
 
     fn leave(&self, session: SessionId) -> Result<u32> {
@@ -181,6 +206,18 @@ impl Catalog for SqliteCatalog {
         self.write(|writing| writing.deleted(containers))
     }
 
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()> {
+        self.write(|writing| writing.lose(lost))
+    }
+
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        self.connections.read_once(damage::lost)
+    }
+
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()> {
+        self.write(|writing| writing.heal(session, epoch, healed))
+    }
+
     fn statistics(&self) -> Result<Statistics> {
         self.connections.read(collection::statistics)
     }
@@ -191,6 +228,30 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+
+    #[test]
+    fn leases_last_while_the_machine_s_time_jumps_and_end_with_the_machine() {
+        let scratch = tempfile::tempdir().unwrap();
+        let date = Arc::new(std::sync::atomic::AtomicI64::new(1_700_000_000_000_000_000));
+        let start = Arc::new(std::sync::atomic::AtomicI64::new(7 << 41));
+        let (shown, since) = (date.clone(), start.clone());
+        let mut catalog = SqliteCatalog::open(&scratch.path().join("catalog"), true).unwrap();
+        catalog.clocks.date = Arc::new(move || shown.load(std::sync::atomic::Ordering::SeqCst));
+        catalog.clocks.lease = Arc::new(move || since.load(std::sync::atomic::Ordering::SeqCst));
+        let session = catalog.begin(Purpose::Write, 30_000).unwrap().id;
+        for hours in [1, -2, 24] {
+            date.fetch_add(hours * 3_600_000_000_000, std::sync::atomic::Ordering::SeqCst);
+            catalog.snapshot().unwrap();
+            catalog.open_container(session).unwrap();
+        }
+        for other_start in [8, 6] {
+            let session = catalog.begin(Purpose::Write, 30_000).unwrap().id;
+            start.store(other_start << 41, std::sync::atomic::Ordering::SeqCst);
+            assert!(matches!(catalog.open_container(session), Err(Error::LeaseLost { .. })));
+            catalog.snapshot().unwrap();
+            assert!(matches!(catalog.renew(session, 30_000, false), Err(Error::LeaseLost { .. })), "it was ended");
+        }
+    }
 
     #[test]
     fn the_catalog_on_disk_keeps_every_promise() {

@@ -4,6 +4,7 @@ mod cli {
     mod architecture;
     mod broken;
     mod deletion;
+    mod faltering;
     mod interruption;
     mod mistakes;
     mod names;

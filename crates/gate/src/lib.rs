@@ -30,6 +30,7 @@ use tokio::task::{LocalSet, spawn_local};
 
 pub use config::Config;
 pub use error::{Error, Result};
+pub use open_files::raise_limit as raise_open_file_limit;
 
 /// Reads and checks a configuration, with the certificates it names.
 pub fn check(path: &Path) -> Result<Config> {

@@ -25,7 +25,9 @@ pub fn connect(address: &str) -> Result<Remote> {
 fn open_remote(remote: Remote, access: Access) -> Result<Arc<Repository>> {
     let settings = remote.welcome().clone();
     let catalog: Arc<dyn Catalog> = Arc::new(RemoteCatalog::new(remote.clone()));
-    let purpose = if access == Access::Read { Purpose::Read } else { Purpose::Write };
-    let lease = Lease::begin(catalog.clone(), purpose)?;
+    let lease = match access {
+        Access::Read => Lease::begin_reading(catalog.clone())?,
+        Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
+    };
     Ok(Arc::new(Repository::new(settings, Arc::new(RemoteStore::new(remote)), catalog, None, lease)))
 }

@@ -28,6 +28,8 @@ pub struct Collected {
     pub freed_bytes: u64,
     /// Files that wait until older sessions end.
     pub waiting: u64,
+    /// Files that there was no room to rewrite.
+    pub short_of_room: u64,
 }
 
 /// A container file and the logical numbers whose segments lie in it.
@@ -46,17 +48,52 @@ pub fn collect(repository: &Repository) -> Result<Collected> {
     let snapshot = repository.catalog.snapshot()?;
     let marks = Marks::of_catalog(repository)?;
     delete(repository, local, &mut collected)?;
-    for file in live_files(repository)? {
-        match collect_file(repository, local, snapshot, &marks, &file, &mut collected) {
-            // No room to rewrite: what can be deleted without makes some.
-            Err(error) if error.is_full() => break,
+    let mut files = live_files(repository)?;
+    loop {
+        let (freed_bytes, wanted) = (collected.freed_bytes, files.len());
+        files = collect_files(repository, local, snapshot, &marks, files, &mut collected)?;
+        // Whatever this process learned before is of older epochs; and it must not hold its own condemnations back.
+        repository.lease.refresh_now()?;
+        delete(repository, local, &mut collected)?;
+        collected.short_of_room = files.len() as u64;
+        // What was deleted may have made the room that some lacked.
+        if files.is_empty() || files.len() == wanted || collected.freed_bytes == freed_bytes {
+            return Ok(collected);
+        }
+    }
+}
+
+/// Returns the files that there was no room to rewrite.
+fn collect_files(
+    repository: &Repository,
+    local: &LocalStore,
+    snapshot: Snapshot,
+    marks: &Marks,
+    files: Vec<FileOf>,
+    collected: &mut Collected,
+) -> Result<Vec<FileOf>> {
+    let mut short_of_room = Vec::new();
+    for file in files {
+        if let Some(reserve) = &repository.reserve {
+            reserve.hold_back();
+        }
+        match collect_file(repository, local, snapshot, marks, &file, collected) {
+            Err(error) if error.is_full() => {
+                release(repository);
+                short_of_room.push(file);
+            }
             other => other?,
         }
     }
-    // Whatever this process learned before is of older epochs; and it must not hold its own condemnations back.
-    repository.lease.refresh_now()?;
-    delete(repository, local, &mut collected)?;
-    Ok(collected)
+    release(repository);
+    Ok(short_of_room)
+}
+
+/// What was held back is for the catalog.
+fn release(repository: &Repository) {
+    if let Some(reserve) = &repository.reserve {
+        reserve.release();
+    }
 }
 
 /// Files all of whose containers are sealed, by number.
@@ -84,8 +121,12 @@ fn collect_file(
 ) -> Result<()> {
     let index = match local.index(file.physical) {
         Ok(index) => index,
-        // A container that was registered but never got its first byte: its writer died.
-        Err(store::Error::NotFound { .. }) => return condemn(repository, snapshot, file, collected),
+        // It was registered but never got its first byte, since its writer died, or nothing in it is needed. A file
+        // that is needed and missing may come back: from a disk that was not mounted, from a copy.
+        Err(store::Error::NotFound { .. }) => {
+            let needed = file.logical.iter().any(|logical| !marks.runs(*logical).is_empty());
+            return if needed { Ok(()) } else { condemn(repository, snapshot, file, collected) };
+        }
         // Damage is verify's to report; nothing of it is thrown away here.
         Err(store::Error::Corrupt { .. }) => return Ok(()),
         Err(other) => return Err(other.into()),
@@ -94,7 +135,11 @@ fn collect_file(
     if alive == 0 {
         condemn(repository, snapshot, file, collected)
     } else if (all - alive) * 100 >= all * DEAD_PERCENT && index.damages().is_empty() {
-        rewrite(repository, local, snapshot, marks, file, &index, collected)
+        match rewrite(repository, local, snapshot, marks, file, &index, collected) {
+            // Damage is verify's to report, here too.
+            Err(Error::Store(store::Error::Corrupt { .. })) => Ok(()),
+            other => other,
+        }
     } else {
         Ok(())
     }
@@ -154,6 +199,7 @@ fn rewrite(
         Ok(())
     })?;
     let (physical, _) = local.write_rewritten(blocks.into_iter().map(Ok))?;
+    release(repository);
     let moves: Vec<_> = file.logical.iter().map(|logical| (*logical, physical)).collect();
     let moved = repository.catalog.relocate(snapshot, &moves)?;
     collected.rewritten += !moved.is_empty() as u64;

@@ -7,18 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
-use format::{ContainerId, SessionId, Settings};
+use format::{ContainerId, Fingerprint, LostSegment, Place, SessionId, Settings};
 use store::files::{Directory, Files, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
 use crate::lease::Lease;
+use crate::reserve::Reserve;
 use crate::{Error, Repository, Result};
 
 /// What a store is opened for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
+    /// Nothing is written, not even a lease where that fails.
     Read,
     Write,
+    /// As `Write`, to make room: on a full disk the store's reserve is used until the repository is dropped.
+    Remove,
 }
 
 const SETTINGS_FILE: &str = "store.toml";
@@ -35,6 +39,7 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     }
     permissions.create_folders(path, path).map_err(io)?;
     make_catalog(path, settings)?;
+    Reserve::create(path, settings);
     write_settings(path, settings).map_err(io)
 }
 
@@ -90,25 +95,32 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
 /// Opens the store at `path`; a session begins, and ends with the repository.
 pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let settings = read_settings(path)?;
-    let catalog: Arc<dyn Catalog> = Arc::new(open_catalog(path, &settings)?);
-    let purpose = if access == Access::Read { Purpose::Read } else { Purpose::Write };
-    let lease = Lease::begin(catalog.clone(), purpose)?;
-    let (session, epoch) = (lease.session(), lease.epoch_cell());
-    let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch });
+    let reserve = (access == Access::Remove).then(|| Reserve::take(path, &settings));
+    let catalog: Arc<dyn Catalog> = Arc::new(open_catalog(path, &settings, access)?);
+    let lease = match access {
+        Access::Read => Lease::begin_reading(catalog.clone())?,
+        Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
+    };
+    let (session, epoch, is_leased) = (lease.session(), lease.epoch_cell(), lease.is_recorded());
+    let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch, is_leased });
     let permissions = Permissions::of(&settings);
     let files: Arc<dyn Files> = Arc::new(Directory::new(path, permissions));
     let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
-    let local = Arc::new(LocalStore::open(files, state, &settings, registrar, Options::default())?);
-    Ok(Repository::new(settings, local.clone(), catalog, Some(local), lease))
+    let options = Options { merges_table: access != Access::Read, ..Options::default() };
+    let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
+    Ok(Repository::new(settings, local.clone(), catalog, Some(local), lease).with_reserve(reserve))
 }
 
-fn open_catalog(path: &Path, settings: &Settings) -> Result<SqliteCatalog> {
+fn open_catalog(path: &Path, settings: &Settings, access: Access) -> Result<SqliteCatalog> {
     let file = state_folder(path, settings).join(CATALOG_FILE);
     if !file.exists() {
         let why = "the catalog is missing; `thalweg verify --rebuild-catalog` makes it again from the containers";
         return Err(Error::Refused { path: file.display().to_string(), why: why.into() });
     }
-    Ok(SqliteCatalog::open(&file, false)?)
+    match access {
+        Access::Read => Ok(SqliteCatalog::open_for_reading(&file)?),
+        Access::Write | Access::Remove => Ok(SqliteCatalog::open(&file, false)?),
+    }
 }
 
 /// Puts a damaged or missing catalog aside and makes an empty one, to be filled again.
@@ -131,6 +143,8 @@ struct CatalogRegistrar {
     catalog: Arc<dyn Catalog>,
     session: SessionId,
     epoch: Arc<AtomicU64>,
+    /// Collection waits for this process's reads.
+    is_leased: bool,
 }
 
 impl Registrar for CatalogRegistrar {
@@ -154,7 +168,27 @@ impl Registrar for CatalogRegistrar {
     }
 
     fn locate(&self, container: ContainerId) -> store::Result<Vec<ContainerId>> {
+        let record = self.catalog.container(container).map_err(as_store_error)?;
+        let is_collected =
+            |record: ContainerRecord| matches!(record.state, ContainerState::Condemned | ContainerState::Gone);
+        if !self.is_leased && record.is_some_and(is_collected) {
+            let why = "was collected while it was read: this reader could not record a lease in the catalog, so \
+                       collection did not wait for it; run it again";
+            return Err(store::Error::Unavailable { peer: format!("container {container}"), why: why.into() });
+        }
         self.catalog.files_of(container).map_err(as_store_error)
+    }
+
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {
+        self.catalog.lose(lost).map_err(as_store_error)
+    }
+
+    fn lost(&self) -> store::Result<Vec<LostSegment>> {
+        self.catalog.lost().map_err(as_store_error)
+    }
+
+    fn heal(&self, healed: &[(LostSegment, Place)]) -> store::Result<()> {
+        self.catalog.heal(self.session, self.epoch(), healed).map_err(as_store_error)
     }
 }
 

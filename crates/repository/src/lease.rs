@@ -5,17 +5,20 @@
 //! process keeps nothing from being collected.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use catalog::{Catalog, Purpose, Session};
 use format::SessionId;
 
-use crate::Result;
+use crate::{Error, Result};
 
 /// How long a lease lasts when nobody renews it (ms): what a dead writer can hold back.
 pub const LEASE_MS: u64 = 30_000;
+
+/// Sessions count from 1; the catalog refuses commits of this one.
+const NO_SESSION: SessionId = SessionId(0);
 
 /// Held by every process that writes or reads; renewed in the background, ended on drop.
 pub struct Lease {
@@ -28,8 +31,10 @@ pub struct Lease {
 
 #[derive(Default)]
 struct State {
-    stopped: Mutex<bool>,
+    awaited: Mutex<Awaited>,
     wake: Condvar,
+    /// The catalog said that the session has ended.
+    is_lost: AtomicBool,
     /// The holder relies on nothing the store told it before: the next renewal moves the epoch on.
     refresh: AtomicBool,
     /// Set with the first hold; before it, the owner relies on everything.
@@ -37,6 +42,13 @@ struct State {
     holds: AtomicUsize,
     /// Locked while the epoch moves on: what begins meanwhile must not rely on the old one.
     moving: Mutex<()>,
+}
+
+/// What the thread that renews is woken for.
+#[derive(Default)]
+struct Awaited {
+    stopped: bool,
+    renewal: bool,
 }
 
 /// While it lives, what the store tells is relied on: nothing that was referred to since is deleted.
@@ -60,6 +72,24 @@ impl Lease {
         // Without a thread the lease simply is not renewed: commits fail with LeaseLost, nothing is lost silently.
         lease.keeper = keeper.spawn(move || keep(&*catalog, id, &epoch, &state)).ok();
         Ok(lease)
+    }
+
+    /// As `begin`, for reading, which goes on where no session can be recorded: in a store that may only be read, on a
+    /// full disk. Collection does not wait for such a reader; [`Lease::is_recorded`] says so.
+    pub fn begin_reading(catalog: Arc<dyn Catalog>) -> Result<Self> {
+        match Self::begin(catalog.clone(), Purpose::Read) {
+            Err(Error::Catalog(catalog::Error::Full { .. } | catalog::Error::Io { .. })) => {
+                let lease = Self::unattended(catalog, Session { id: NO_SESSION, epoch: 0 });
+                lease.state.awaited().stopped = true;
+                Ok(lease)
+            }
+            begun => begun,
+        }
+    }
+
+    /// Whether the catalog knows this session, so that nothing it may read is deleted.
+    pub fn is_recorded(&self) -> bool {
+        self.session != NO_SESSION
     }
 
     /// A lease that nobody renews, for one-thread histories on virtual clocks.
@@ -101,9 +131,20 @@ impl Lease {
         Hold { state: self.state.clone() }
     }
 
+    /// Whether the lease ran out and a collection ended the session. Nothing the store told its owner may be relied on any
+    /// more, for good: the owner begins anew, with another lease.
+    pub fn is_lost(&self) -> bool {
+        self.state.is_lost.load(Ordering::SeqCst)
+    }
+
+    /// Has the lease renewed now, in the background: something suggests that it is lost.
+    pub fn renew_soon(&self) {
+        self.state.awaited().renewal = true;
+        self.state.wake.notify_all();
+    }
+
     pub fn end(&self) {
-        let mut stopped = self.state.stopped.lock().expect("no panic holds it");
-        if !std::mem::replace(&mut *stopped, true) {
+        if !std::mem::replace(&mut self.state.awaited().stopped, true) {
             self.state.wake.notify_all();
             // A catalog that cannot be reached lets the lease run out by itself.
             let _ = self.catalog.end(self.session);
@@ -120,15 +161,25 @@ impl Drop for Lease {
     }
 }
 
+impl State {
+    fn awaited(&self) -> MutexGuard<'_, Awaited> {
+        self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 fn keep(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &State) {
-    let mut stopped = state.stopped.lock().expect("no panic holds it");
-    while !*stopped {
-        let term = Duration::from_millis(LEASE_MS / 3);
-        let (guard, waited) = state.wake.wait_timeout(stopped, term).expect("no panic holds it");
-        stopped = guard;
-        if waited.timed_out() && !*stopped {
-            renew(catalog, session, epoch, state);
+    let interval = Duration::from_millis(LEASE_MS / 3);
+    loop {
+        let awaited = state.awaited();
+        let waited = state.wake.wait_timeout_while(awaited, interval, |awaited| !awaited.stopped && !awaited.renewal);
+        let mut awaited = waited.unwrap_or_else(PoisonError::into_inner).0;
+        awaited.renewal = false;
+        if awaited.stopped {
+            return;
         }
+        // The catalog may take its time: whoever ends the lease meanwhile does not wait for that.
+        drop(awaited);
+        renew(catalog, session, epoch, state);
     }
 }
 
@@ -138,9 +189,11 @@ fn renew(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &S
     let refresh = state.refresh.swap(false, Ordering::Relaxed) || is_idle;
     // Whoever holds already is not in the way of others.
     let _moving = is_idle.then_some(moving);
-    // A lost lease shows at the next commit, where something can be done about it.
-    if let Ok(renewed) = catalog.renew(session, LEASE_MS, refresh) {
-        epoch.store(renewed.epoch, Ordering::SeqCst);
+    match catalog.renew(session, LEASE_MS, refresh) {
+        Ok(renewed) => epoch.store(renewed.epoch, Ordering::SeqCst),
+        Err(catalog::Error::LeaseLost { .. }) => state.is_lost.store(true, Ordering::SeqCst),
+        // A catalog that cannot be reached now is asked again; if for too long, the lease is lost.
+        Err(_) => {}
     }
 }
 
@@ -149,6 +202,20 @@ mod tests {
     use catalog::MemoryCatalog;
 
     use super::*;
+
+    #[test]
+    fn a_lease_that_a_collection_ended_is_noticed_at_the_next_renewal() {
+        let catalog: Arc<dyn Catalog> = Arc::new(MemoryCatalog::default());
+        let lease = Lease::begin(catalog.clone(), Purpose::Write).unwrap();
+        assert!(!lease.is_lost());
+        catalog.end(lease.session()).unwrap();
+        lease.renew_soon();
+        let deadline = std::time::Instant::now() + Duration::from_secs(5);
+        while !lease.is_lost() {
+            assert!(std::time::Instant::now() < deadline);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
 
     #[test]
     fn the_epoch_moves_on_only_between_holds() {

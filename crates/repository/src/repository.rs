@@ -8,6 +8,7 @@ use store::{LocalStore, SegmentStore};
 
 use crate::blocks::BlockCache;
 use crate::lease::Lease;
+use crate::reserve::Reserve;
 
 /// An open store, near or far. Cheap to share: wrap it in an `Arc`.
 pub struct Repository {
@@ -18,6 +19,8 @@ pub struct Repository {
     pub(crate) local: Option<Arc<LocalStore>>,
     pub(crate) lease: Lease,
     pub(crate) cache: BlockCache,
+    /// Given up while the repository makes room. Last: it is filled again when the lease has ended.
+    pub(crate) reserve: Option<Reserve>,
 }
 
 impl Repository {
@@ -29,7 +32,11 @@ impl Repository {
         local: Option<Arc<LocalStore>>,
         lease: Lease,
     ) -> Self {
-        Repository { settings, store, catalog, local, lease, cache: BlockCache::default() }
+        Repository { settings, store, catalog, local, lease, cache: BlockCache::default(), reserve: None }
+    }
+
+    pub(crate) fn with_reserve(self, reserve: Option<Reserve>) -> Self {
+        Repository { reserve, ..self }
     }
 
     pub fn catalog(&self) -> &dyn Catalog {
@@ -46,6 +53,14 @@ impl Repository {
 
     pub fn lease(&self) -> &Lease {
         &self.lease
+    }
+
+    /// Why nothing can be relied on, or written, any more until the store is opened anew, if there is a reason.
+    pub fn must_be_opened_anew(&self) -> Option<String> {
+        if self.lease.is_lost() {
+            return Some("its lease ran out, and the store was collected meanwhile".into());
+        }
+        self.local.as_ref().and_then(|local| local.failure()).map(str::to_owned)
     }
 
     /// Seals what is open and ends the lease; call it when done, so that nothing is left for others to tidy.

@@ -69,6 +69,8 @@ fn check_containers(
             }
             // Registered, never written, its writer died: nothing was lost with it.
             Err(store::Error::NotFound { .. }) if record.segments == 0 => {}
+            // Collection does not wait for a reader without a lease.
+            Err(store::Error::NotFound { .. }) if !is_live_in_its_file(repository, record.id)? => {}
             Err(store::Error::NotFound { .. }) => verified.damages.push(Damage::Missing { container: record.id }),
             Err(other) => return Err(other.into()),
         }
@@ -90,12 +92,28 @@ fn check_versions(
         for (path, _) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
             for version in repository.catalog.versions(path)? {
                 verified.versions += 1;
-                if let Err(error) = check_version(repository, &version, data, verified, progress) {
+                if let Err(error) = check_version(repository, &version, data, verified, progress)
+                    && is_kept(repository, path, version.number)?
+                {
                     let (path, why) = (path.clone(), error.to_string());
                     verified.damages.push(Damage::Version { path, version: version.number, why });
                 }
             }
         }
+    }
+}
+
+fn is_live_in_its_file(repository: &Repository, container: ContainerId) -> Result<bool> {
+    let found = repository.catalog.container(container)?;
+    Ok(found.is_some_and(|record| record.physical == container && record.state == ContainerState::Live))
+}
+
+/// Whether the version was not removed since it was listed.
+fn is_kept(repository: &Repository, path: &StorePath, number: u64) -> Result<bool> {
+    match repository.catalog.versions(path) {
+        Ok(versions) => Ok(versions.iter().any(|version| version.number == number)),
+        Err(catalog::Error::NotFound { .. }) => Ok(false),
+        Err(other) => Err(other.into()),
     }
 }
 

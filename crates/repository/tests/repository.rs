@@ -2,6 +2,8 @@
 
 extern crate thalweg_repository as repository;
 
+#[path = "repository/damage.rs"]
+mod damage;
 #[path = "repository/drafts.rs"]
 mod drafts;
 #[path = "repository/files.rs"]
@@ -10,5 +12,9 @@ mod files;
 mod fixture;
 #[path = "repository/histories.rs"]
 mod histories;
+#[path = "repository/seat_histories.rs"]
+mod seat_histories;
+#[path = "repository/seats.rs"]
+mod seats;
 #[path = "repository/sessions.rs"]
 mod sessions;

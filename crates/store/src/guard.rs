@@ -1,6 +1,7 @@
 //! Taking a lock, in the one way this crate does it.
 
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, WaitTimeoutResult};
+use std::time::Duration;
 
 /// A panic under a lock is a broken belief of ours: whoever takes the lock next stops too.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -10,4 +11,13 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Waits for a notification; returns with the lock held again.
 pub fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
     condition.wait(guard).expect("no thread panicked while it held this lock")
+}
+
+/// As [`wait`], for at most so long.
+pub fn wait_timeout<'a, T>(
+    condition: &Condvar,
+    guard: MutexGuard<'a, T>,
+    timeout: Duration,
+) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
+    condition.wait_timeout(guard, timeout).expect("no thread panicked while it held this lock")
 }

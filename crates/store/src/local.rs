@@ -1,12 +1,14 @@
 //! The segment store over [`Files`]: one open container that all threads append to, containers on disk, the
 //! table as a hint.
 //!
-//! Locks, in the order they may be taken: `turn` (who writes parts) or `sealing`, then `writing` (what is
-//! being written), then `claims`. None is held while the disk works but the first two. After a failed write or
-//! sync nothing more is taken: what is in memory may be all there is of some segments.
+//! Locks, in the order they may be taken: `turn` (who writes parts), `sealing` or `opening`, then `writing` (what is
+//! being written), then `claims`. None is held while the disk or the catalog works but the first three. After a failed
+//! write or sync nothing more is taken: what is in memory may be all there is of some segments. A write for which there
+//! is no room is no such failure: what it was to write is kept, and written when there is.
 
 mod claims;
 mod containers;
+mod damage;
 mod durability;
 mod inspection;
 mod lookup;
@@ -30,6 +32,7 @@ use crate::table::Table;
 use crate::{Answer, Claimant, Error, PlacedBlock, Registrar, Result, SegmentStore};
 use claims::Claims;
 use containers::Containers;
+use damage::Damage;
 use durability::Rounds;
 use upkeep::Upkeep;
 use writing::Writing;
@@ -51,6 +54,8 @@ pub struct Options {
     /// A thread seals containers, publishes table runs every second and merges them. Without it these are done
     /// within `make_durable` and `close`, and nothing is believed for a second: for tests and short commands.
     pub background: bool,
+    /// Runs of the table are merged. Not by those who only read, and may only read.
+    pub merges_table: bool,
 }
 
 impl Default for Options {
@@ -61,6 +66,7 @@ impl Default for Options {
             index_cache_bytes: 64 << 20,
             open_files: 128,
             background: true,
+            merges_table: true,
         }
     }
 }
@@ -96,11 +102,13 @@ struct Shared {
     written: Condvar,
     turn: Mutex<()>,
     sealing: Mutex<()>,
+    opening: Mutex<()>,
     rounds: Mutex<Rounds>,
     round_over: Condvar,
     claims: Mutex<Claims>,
     /// A claim was resolved or given up.
     resolved: Condvar,
+    damage: Damage,
     failure: OnceLock<String>,
     counts: Counts,
 }
@@ -145,15 +153,22 @@ impl LocalStore {
             written: Condvar::new(),
             turn: Mutex::default(),
             sealing: Mutex::default(),
+            opening: Mutex::default(),
             rounds: Mutex::default(),
             round_over: Condvar::new(),
             claims: Mutex::default(),
             resolved: Condvar::new(),
+            damage: Damage::default(),
             failure: OnceLock::new(),
             counts: Counts::default(),
         });
         let upkeep = if background { Some(Upkeep::start(shared.clone())?) } else { None };
         Ok(LocalStore { shared, upkeep })
+    }
+
+    /// Why the store takes no more data, if an earlier write or sync failed: only opening it again helps.
+    pub fn failure(&self) -> Option<&str> {
+        self.shared.failure.get().map(String::as_str)
     }
 
     /// Makes everything durable and seals the open container; a later `put` begins another one.
@@ -232,7 +247,10 @@ impl SegmentStore for LocalStore {
     }
 
     fn make_durable(&self) -> Result<()> {
-        self.shared.make_durable()
+        let found = self.shared.damage.take_found();
+        self.shared.make_durable()?;
+        self.shared.record_healed(&found);
+        Ok(())
     }
 }
 
@@ -243,6 +261,11 @@ impl Shared {
             Some(why) => Err(Error::Poisoned { why: why.clone() }),
             None => Ok(()),
         }
+    }
+
+    /// A write failed: nothing more is taken, unless there was only no room.
+    fn failed_to_write(&self, error: Error) -> Error {
+        if matches!(error, Error::Full { .. }) { error } else { self.poison(error) }
     }
 
     /// Takes no more data from now on, and tells everybody who waits; returns the error it was given.

@@ -1,6 +1,6 @@
 //! The trait every segment store offers, and the one it asks of the catalog.
 
-use format::{Block, ContainerId, Fingerprint, Label, Place, Run, SegmentEntry};
+use format::{Block, ContainerId, Fingerprint, Label, LostSegment, Place, Run, SegmentEntry};
 
 /// What a store says of a segment it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,9 @@ pub enum Error {
     #[error("{path} is damaged at byte {offset}: {why}; `thalweg verify --data` lists what is affected")]
     Corrupt { path: String, offset: u64, why: String },
     /// No room left; nothing half-written is visible.
-    #[error("{path}: the disk is full; free some space (`thalweg collect`, `thalweg forget`) and run again")]
+    #[error(
+        "{path}: the disk is full; make room (`rm` or `forget`, then `collect`, work on a full disk) and run again"
+    )]
     Full { path: String },
     #[error(transparent)]
     Format(#[from] format::Error),
@@ -56,6 +58,13 @@ pub enum Error {
     /// A write failed earlier: what was written since the last success may be lost, so nothing more is taken.
     #[error("the store stopped taking data after an earlier failure: {why}")]
     Poisoned { why: String },
+}
+
+impl Error {
+    /// Whether stored bytes are missing or not what they were.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Error::NotFound { .. } | Error::Corrupt { .. })
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -70,7 +79,7 @@ pub trait SegmentStore: Send + Sync {
     fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
 
     /// As `lacking`, but waits until no answer is `Claimed` by *another* claimant any more. One whose claimant
-    /// gave up is answered `Send`. Put your own claims first, or two claimants may wait for each other.
+    /// gave up, or kept others waiting for some seconds, is answered `Send`. Put your own claims first, or two claimants may wait for each other.
     fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
 
     /// Stores a block; its segments get consecutive ordinals of one container, and the claimant's claims on
@@ -117,4 +126,19 @@ pub trait Registrar: Send + Sync {
     /// it has left, newest first. Collection leaves dead segments behind when it rewrites a file, and the old one stays
     /// for those who were told of them: their sessions are older.
     fn locate(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
+
+    /// Records segments that could not be read.
+    fn lose(&self, _lost: &[(Place, Fingerprint)]) -> Result<()> {
+        Ok(())
+    }
+
+    /// All segments that were recorded as lost, healed or not.
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        Ok(Vec::new())
+    }
+
+    /// Records where durable copies of lost segments lie.
+    fn heal(&self, _healed: &[(LostSegment, Place)]) -> Result<()> {
+        Ok(())
+    }
 }

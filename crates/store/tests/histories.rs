@@ -249,6 +249,8 @@ fn short_history(store: &LocalStore) -> (Oracle, Oracle) {
                     assert!(!failed, "a store that stopped does not start again");
                     durable = all.clone();
                 }
+                // Once there is room, what was put is written.
+                Err(Error::Full { .. }) => {}
                 Err(_) => {
                     let after = store.put(ME, &block(&[(1, 1)]));
                     assert!(matches!(after, Err(Error::Poisoned { .. })), "{after:?}");
@@ -272,6 +274,7 @@ fn a_disk_that_fails_at_any_call_loses_nothing_durable() {
             (Fault::Tear { seed: call }, false),
             (Fault::Tear { seed: call * 31 }, true),
             (Fault::Full, true),
+            (Fault::Full, false),
         ] {
             let why = format!("call {call}, {fault:?}, lasting: {lasting}");
             let memory = Arc::new(Memory::new());
@@ -289,6 +292,85 @@ fn a_disk_that_fails_at_any_call_loses_nothing_durable() {
             }
         }
     }
+}
+
+#[test]
+fn a_full_disk_stops_nothing_once_there_is_room_again() {
+    let counting = Arc::new(Faulty::once(Arc::new(Memory::new()), 0, Fault::Fail));
+    short_history(&open(counting.clone(), &Arc::default()));
+    for call in 1..=counting.calls() {
+        let memory = Arc::new(Memory::new());
+        let registrar = Arc::new(CountingRegistrar::new());
+        let store = open(Arc::new(Faulty::once(memory.clone(), call, Fault::Full)), &registrar);
+        let (all, _) = short_history(&store);
+        if let Some(why) = store.failure() {
+            // A sync that finds no room has lost what it was to make durable.
+            assert!(why.contains("the disk is full"), "call {call}: {why}");
+            continue;
+        }
+        store.make_durable().unwrap();
+        all.check_all(&open(memory, &registrar), &format!("call {call}"));
+    }
+}
+
+#[test]
+fn a_claimant_that_stands_still_keeps_others_waiting_for_seconds_only() {
+    let store = open(Arc::new(Memory::new()), &Arc::default());
+    let fingerprint = fingerprint(5);
+    assert_eq!(store.lacking(Claimant(1), &[fingerprint]).unwrap(), [Answer::Send]);
+    let begun = Instant::now();
+    assert_eq!(store.await_claims(Claimant(2), &[fingerprint]).unwrap(), [Answer::Send]);
+    assert!(begun.elapsed() < Duration::from_secs(4));
+}
+
+/// A registrar whose catalog is busy until it is told otherwise.
+struct BusyRegistrar {
+    counting: CountingRegistrar,
+    is_busy: std::sync::atomic::AtomicBool,
+}
+
+impl Registrar for BusyRegistrar {
+    fn open(&self) -> thalweg_store::Result<ContainerId> {
+        while self.is_busy.load(std::sync::atomic::Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.counting.open()
+    }
+    fn sealed(&self, container: ContainerId, facts: thalweg_store::ContainerFacts) -> thalweg_store::Result<()> {
+        self.counting.sealed(container, facts)
+    }
+    fn referable(&self, container: ContainerId) -> thalweg_store::Result<Option<ContainerId>> {
+        self.counting.referable(container)
+    }
+    fn epoch(&self) -> u64 {
+        self.counting.epoch()
+    }
+    fn locate(&self, container: ContainerId) -> thalweg_store::Result<Vec<ContainerId>> {
+        self.counting.locate(container)
+    }
+}
+
+#[test]
+fn a_busy_catalog_delays_no_read_and_no_look_up() {
+    let registrar = Arc::new(BusyRegistrar { counting: CountingRegistrar::new(), is_busy: false.into() });
+    let settings = Settings::new(StoreId([7; 16]));
+    let options = Options { container_bytes: 1 << 20, background: false, ..Options::default() };
+    let files: Arc<Memory> = Arc::new(Memory::new());
+    let store = LocalStore::open(files.clone(), files, &settings, registrar.clone(), options).unwrap();
+    let run = store.put(ME, &block(&[(1, 1)])).unwrap();
+    registrar.is_busy.store(true, std::sync::atomic::Ordering::SeqCst);
+    std::thread::scope(|threads| {
+        let putting = threads.spawn(|| (2..400).try_for_each(|seed| store.put(ME, &block(&[(seed, 8192)])).map(drop)));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!putting.is_finished(), "the next container waits for the catalog");
+        let begun = Instant::now();
+        store.get(run).unwrap();
+        store.lacking(ME, &[fingerprint(1), fingerprint(9999)]).unwrap();
+        let took = begun.elapsed();
+        registrar.is_busy.store(false, std::sync::atomic::Ordering::SeqCst);
+        assert!(took < Duration::from_millis(100), "they took {took:?}");
+        putting.join().unwrap().unwrap();
+    });
 }
 
 #[test]

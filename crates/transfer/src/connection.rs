@@ -147,20 +147,26 @@ impl Connection {
     /// Sends one frame, its payload from the pieces one after the other. Call it from one thread at a time; after
     /// an error other than [`Error::Refused`] the connection is of no use, since half a frame may have left.
     pub fn send(&self, kind: u16, request: u64, body: &[u8], payload: &[&[u8]]) -> Result<()> {
-        let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
-        if body.len() > MAX_BODY_BYTES as usize || payload_bytes > MAX_PAYLOAD_BYTES as usize {
-            return Err(Error::Refused(format!(
-                "{}: a message of {} + {payload_bytes} bytes is above the limit ({MAX_BODY_BYTES} + {MAX_PAYLOAD_BYTES}); \
-                 ask for less at once",
-                self.peer,
-                body.len()
-            )));
-        }
+        self.check_size(body, payload)?;
         let header = FrameHeader::of_pieces(kind, request, body, payload).encode();
         let mut pieces: Vec<IoSlice> = Vec::with_capacity(2 + payload.len());
         pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
         pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
         self.put_all(&mut pieces).map_err(|error| self.broken("sending", error))
+    }
+
+    /// Refuses what no frame holds.
+    pub(crate) fn check_size(&self, body: &[u8], payload: &[&[u8]]) -> Result<()> {
+        let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
+        if body.len() <= MAX_BODY_BYTES as usize && payload_bytes <= MAX_PAYLOAD_BYTES as usize {
+            return Ok(());
+        }
+        Err(Error::Refused(format!(
+            "{}: a message of {} + {payload_bytes} bytes is above the limit ({MAX_BODY_BYTES} + {MAX_PAYLOAD_BYTES}); \
+             ask for less at once",
+            self.peer,
+            body.len()
+        )))
     }
 
     /// `sendmsg` rather than `writev`: the process may be a program of others' in which SIGPIPE is deadly.

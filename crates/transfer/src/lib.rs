@@ -5,6 +5,7 @@ pub mod client;
 mod connection;
 mod error;
 pub mod message;
+mod outgoing;
 mod random;
 mod remote;
 mod secret_file;

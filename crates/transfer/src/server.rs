@@ -1,14 +1,14 @@
 //! The node's end: accepts connections and gives each a thread that feeds its handler.
 //!
-//! Whatever one connection does (garbage, half a frame, a handler's panic) ends that connection only. Stopping
-//! lets requests at hand be answered.
+//! Whatever one connection sends (garbage, half a frame) ends that connection only, and there are never more than
+//! [`Server::limit_connections`] says. Stopping lets requests at hand be answered.
 
 mod guest;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::net::Shutdown;
 
 use crate::connection::Connection;
+use crate::message::{Failure, FailureKind, Reply};
 use crate::service::Service;
 use crate::{Error, Result};
 
@@ -24,6 +25,9 @@ const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// How long accepting rests after it failed, the first time and at most.
 const FIRST_REST: Duration = Duration::from_millis(20);
 const LONGEST_REST: Duration = Duration::from_secs(1);
+/// Refused connections that are kept at a time, each so long that its client reads why; beyond, the oldest is closed.
+const MAX_REFUSED: usize = 48;
+const REFUSED_TTL: Duration = Duration::from_secs(1);
 
 /// Cloning gives another handle on the same server.
 #[derive(Clone)]
@@ -39,6 +43,9 @@ struct Shared {
     /// Whether a failure to accept has been reported: thousands of equal lines help nobody.
     complained: AtomicBool,
     guests: AtomicU64,
+    max_connections: AtomicUsize,
+    /// The connections that were too many, oldest first, and when each was refused.
+    refused: Mutex<VecDeque<(Instant, Arc<Connection>)>>,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     one_left: Condvar,
 }
@@ -59,6 +66,8 @@ impl Server {
             stopping: AtomicBool::new(false),
             complained: AtomicBool::new(false),
             guests: AtomicU64::new(0),
+            max_connections: AtomicUsize::new(usize::MAX),
+            refused: Mutex::default(),
             open: Mutex::new(HashMap::new()),
             one_left: Condvar::new(),
         };
@@ -67,6 +76,11 @@ impl Server {
 
     pub fn local_address(&self) -> SocketAddr {
         self.shared.address
+    }
+
+    /// From now on connections beyond this many are refused, with a message.
+    pub fn limit_connections(&self, max_connections: usize) {
+        self.shared.max_connections.store(max_connections, Ordering::SeqCst);
     }
 
     /// Connections open now.
@@ -113,7 +127,13 @@ impl Server {
         let Ok(connection) = Connection::accepted(stream, peer).map(Arc::new) else { return Ok(()) };
         let number = self.shared.guests.fetch_add(1, Ordering::Relaxed);
         let place = Place { shared: self.shared.clone(), number };
+        self.shared.close_refused();
         let mut open = self.shared.open();
+        if open.len() >= self.shared.max_connections.load(Ordering::SeqCst) {
+            drop(open);
+            self.refuse(connection);
+            return Ok(());
+        }
         open.insert(number, connection.clone());
         if self.shared.stopping.load(Ordering::SeqCst) {
             connection.shut_receiving();
@@ -121,6 +141,23 @@ impl Server {
         drop(open);
         thread::Builder::new().name(format!("guest-{number}")).spawn(move || place.serve(&connection, peer))?;
         Ok(())
+    }
+
+    /// Sends the client why, which never waits on a connection that is new, and keeps the connection a moment: closed at
+    /// once, with the client's first message unread, it would take the answer along.
+    fn refuse(&self, connection: Arc<Connection>) {
+        let max_connections = self.shared.max_connections.load(Ordering::SeqCst);
+        let text = format!(
+            "the node serves {max_connections} connections and takes no more now; close some, use fewer streams \
+             (THALWEG_STREAMS), or start it with a higher limit of open files (ulimit -n)"
+        );
+        let reply = Reply::Failed { failure: Failure::new(FailureKind::Unavailable, text) };
+        // Best effort: the client may be gone.
+        let _ = connection.send(reply.kind(), 0, &reply.encode(), &[]);
+        let mut refused = self.shared.refused();
+        refused.push_back((Instant::now(), connection));
+        let excess = refused.len().saturating_sub(MAX_REFUSED);
+        refused.drain(..excess).for_each(|(_, connection)| connection.shut());
     }
 
     fn complain(&self, error: &io::Error) {
@@ -141,6 +178,18 @@ impl Server {
 }
 
 impl Shared {
+    fn refused(&self) -> MutexGuard<'_, VecDeque<(Instant, Arc<Connection>)>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Closes what was refused long enough ago.
+    fn close_refused(&self) {
+        let mut refused = self.refused();
+        while refused.front().is_some_and(|(since, _)| since.elapsed() >= REFUSED_TTL) {
+            refused.pop_front().into_iter().for_each(|(_, connection)| connection.shut());
+        }
+    }
+
     fn open(&self) -> MutexGuard<'_, HashMap<u64, Arc<Connection>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -160,6 +209,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        self.shared.close_refused();
         self.shared.open().remove(&self.number);
         self.shared.one_left.notify_all();
     }

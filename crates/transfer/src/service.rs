@@ -4,13 +4,14 @@
 //! Every request gets exactly one answer, whatever the handler does with its replier.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use format::Secret;
 
 use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply, Request};
+use crate::outgoing::Outgoing;
 use crate::{Error, Result};
 
 /// How a client introduced itself.
@@ -47,67 +48,50 @@ pub trait Handler: Send {
     fn closed(&mut self);
 }
 
-/// The way to one client. Sending waits while the client does not read; after 30 s of that the connection is ended.
+/// The way to one client.
+///
+/// Only the thread that reads the client's requests ever waits for the client to read, which is how a node holds it
+/// back. What any other thread says is queued and sent by the connection's own writer: a client that does not read
+/// delays nobody else, and is given up after 30 s, or when 4 MiB wait for it.
 #[derive(Clone)]
 pub struct Outbox {
-    line: Arc<Line>,
-}
-
-struct Line {
-    connection: Arc<Connection>,
-    sending: Mutex<()>,
-    unanswered: Mutex<usize>,
-    all_answered: Condvar,
+    outgoing: Arc<Outgoing>,
 }
 
 impl Outbox {
+    /// To be called in the thread that reads the connection.
     pub(crate) fn new(connection: Arc<Connection>) -> Self {
-        let (sending, unanswered, all_answered) = (Mutex::new(()), Mutex::new(0), Condvar::new());
-        Outbox { line: Arc::new(Line { connection, sending, unanswered, all_answered }) }
+        Outbox { outgoing: Outgoing::new(connection) }
     }
 
     /// Says something unasked. An error means that the client will not get it; the connection is then being closed.
     pub fn push(&self, reply: &Reply, payload: &[&[u8]]) -> Result<()> {
-        self.send(0, reply, payload)
+        self.outgoing.send(0, reply, payload)
     }
 
     /// The client's address, for messages to people.
     pub fn peer(&self) -> &str {
-        self.line.connection.peer()
+        self.outgoing.peer()
     }
 
     pub(crate) fn replier(&self, request: u64) -> Replier {
-        *self.line.unanswered() += 1;
+        self.outgoing.owe_answer();
         Replier { request, outbox: self.clone(), answered: false }
     }
 
-    fn send(&self, request: u64, reply: &Reply, payload: &[&[u8]]) -> Result<()> {
-        let body = reply.encode();
-        let _turn = self.line.sending.lock().unwrap_or_else(PoisonError::into_inner);
-        let sent = self.line.connection.send(reply.kind(), request, &body, payload);
-        if matches!(sent, Err(Error::Unavailable { .. })) {
-            // Half a frame may have left: nothing after it would be understood.
-            self.line.connection.shut();
-        }
-        sent
+    /// Requests that have no answer yet.
+    pub(crate) fn unanswered(&self) -> usize {
+        self.outgoing.unanswered()
     }
 
-    /// Waits until every request has its answer; false when the time is over before.
-    pub(crate) fn wait_for_answers(&self, patience: Duration) -> bool {
-        let deadline = Instant::now() + patience;
-        let mut unanswered = self.line.unanswered();
-        while *unanswered > 0 {
-            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return false };
-            let waited = self.line.all_answered.wait_timeout(unanswered, left);
-            unanswered = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
+    /// Waits until every request has its answer and all of them are sent; false when the time is over before.
+    pub(crate) fn wait_for_answers(&self, timeout: Duration) -> bool {
+        self.outgoing.wait_for_answers(timeout)
     }
-}
 
-impl Line {
-    fn unanswered(&self) -> MutexGuard<'_, usize> {
-        self.unanswered.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Nothing more is sent: the connection is over.
+    pub(crate) fn end(&self) {
+        self.outgoing.end();
     }
 }
 
@@ -143,7 +127,7 @@ impl Replier {
 
     fn answer(&mut self, reply: &Reply, payload: &[&[u8]]) -> Result<()> {
         self.answered = true;
-        self.outbox.send(self.request, reply, payload)
+        self.outbox.outgoing.send(self.request, reply, payload)
     }
 }
 
@@ -153,8 +137,6 @@ impl Drop for Replier {
             let text = format!("the node failed on request {}; its own messages say why", self.request);
             let _ = self.answer(&Reply::Failed { failure: Failure::new(FailureKind::Io, text) }, &[]);
         }
-        let mut unanswered = self.outbox.line.unanswered();
-        *unanswered -= 1;
-        self.outbox.line.all_answered.notify_all();
+        self.outbox.outgoing.answered();
     }
 }

@@ -11,6 +11,7 @@ promises!(
     ending_twice_is_no_error,
     ending_makes_open_containers_live,
     refreshing_takes_todays_epoch,
+    a_session_belongs_to_the_client_it_was_begun_for,
 );
 
 fn session_numbers_are_never_reused(stand: &Stand) {
@@ -70,4 +71,14 @@ fn refreshing_takes_todays_epoch(stand: &Stand) {
     let refreshed = stand.catalog.renew(session.id, LEASE_MS, true).unwrap();
     assert!(refreshed.epoch > session.epoch);
     assert_eq!(refreshed.epoch, stand.catalog.begin(Purpose::Read, LEASE_MS).unwrap().epoch);
+}
+
+fn a_session_belongs_to_the_client_it_was_begun_for(stand: &Stand) {
+    let session = stand.catalog.begin_for(7 << 40, Purpose::Write, LEASE_MS).unwrap().id;
+    let belongs = |session, client| stand.catalog.is_begun_for(session, client).unwrap();
+    assert_eq!((belongs(session, 7 << 40), belongs(session, 8)), (Some(true), Some(false)));
+    assert_eq!((belongs(stand.writer, 0), belongs(stand.writer, 1)), (Some(false), Some(false)));
+    stand.commit_with(session, vec![], vec![written("a", 1)]).unwrap();
+    stand.catalog.end(session).unwrap();
+    assert_eq!(belongs(session, 7 << 40), None);
 }

@@ -10,13 +10,19 @@ use crate::{ContainerState, Error, Result, Session};
 pub(super) struct Lease {
     pub epoch: u64,
     pub end_ns: i64,
+    /// The client of a node that it was begun for.
+    pub client: Option<u64>,
 }
 
 impl State {
     pub fn begin(&mut self, lease_ms: u64) -> Session {
+        self.begin_for(None, lease_ms)
+    }
+
+    pub fn begin_for(&mut self, client: Option<u64>, lease_ms: u64) -> Session {
         let id = self.counters.next_session();
         let epoch = self.counters.epoch;
-        self.sessions.insert(id, Lease { epoch, end_ns: lease_end_ns(self.now_ns, lease_ms) });
+        self.sessions.insert(id, Lease { epoch, end_ns: lease_end_ns(self.now_ns, lease_ms), client });
         Session { id, epoch }
     }
 

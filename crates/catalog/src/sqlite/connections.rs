@@ -11,10 +11,11 @@ use std::time::{Duration, Instant};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
+use super::Clocks;
 use super::failure::{Attempt, Failure};
 use super::schema;
+use super::unlocked::{self, Stamp};
 use super::writing::Writing;
-use crate::clock::Clock;
 use crate::{Error, Result};
 
 /// How long a writer waits for its turn before it tells the user that somebody sits on the catalog.
@@ -36,8 +37,15 @@ const READER_CACHE_KIB: i64 = 8 << 10;
 
 pub(super) struct Connections {
     path: PathBuf,
-    writer: Mutex<Connection>,
-    readers: Mutex<Vec<Connection>>,
+    /// None where the catalog was opened for reading and can only be read.
+    writer: Option<Mutex<Connection>>,
+    readers: Mutex<Vec<Reader>>,
+}
+
+struct Reader {
+    connection: Connection,
+    /// Of a reader without locks: what it reads counts while the files look like this.
+    unlocked: Option<Stamp>,
 }
 
 impl Connections {
@@ -54,17 +62,37 @@ impl Connections {
         if create {
             keep_directory_entry(path)?;
         }
-        Ok(Connections { path: path.to_owned(), writer: Mutex::new(writer), readers: Mutex::new(Vec::new()) })
+        Ok(Self::with_writer(path, Some(writer)))
+    }
+
+    /// As `open`; where there is no way to write, reading works all the same.
+    pub fn open_for_reading(path: &Path) -> Result<Self> {
+        match Self::open(path, false) {
+            Err(Error::Full { .. } | Error::Io { .. }) if path.exists() => {
+                let connections = Self::with_writer(path, None);
+                connections.read_once(|sql| schema::prepare(sql, path, false))?;
+                Ok(connections)
+            }
+            opened => opened,
+        }
+    }
+
+    fn with_writer(path: &Path, writer: Option<Connection>) -> Self {
+        Connections { path: path.to_owned(), writer: writer.map(Mutex::new), readers: Mutex::new(Vec::new()) }
     }
 
     /// One transaction that may write: all of `body` or nothing of it.
-    pub fn write<T>(&self, clock: &Clock, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
-        let connection = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn write<T>(&self, clocks: &Clocks, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
+        let Some(writer) = &self.writer else {
+            let why = "it can only be read here".to_owned();
+            return Err(Error::Io { path: self.path.display().to_string(), why });
+        };
+        let connection = writer.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = || Ok(Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?);
         let attempt = || {
             let transaction = patiently(begin)?;
-            // The clock is read when it is our turn: leases must not outlive the wait.
-            let mut writing = Writing::new(&transaction, clock())?;
+            // The clocks are read when it is our turn: leases must not outlive the wait.
+            let mut writing = Writing::new(&transaction, (clocks.date)(), (clocks.lease)())?;
             let value = body(&mut writing)?;
             writing.finish()?;
             transaction.commit()?;
@@ -75,43 +103,70 @@ impl Connections {
 
     /// One transaction that only reads: it sees the catalog as it was at one moment.
     pub fn read<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Result<T> {
-        let attempt = || {
-            let connection = self.take_reader()?;
-            let transaction = Transaction::new_unchecked(&connection, TransactionBehavior::Deferred)?;
+        self.read_once(|connection| {
+            let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred)?;
             let value = body(&transaction)?;
             transaction.commit()?;
-            self.give_back(connection);
             Ok(value)
-        };
-        patiently(attempt).map_err(|failure| failure.explain(&self.path))
+        })
     }
 
     /// As `read`, for a body of one statement, which is a transaction by itself.
     pub fn read_once<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Result<T> {
         let attempt = || {
-            let connection = self.take_reader()?;
-            let value = body(&connection)?;
-            self.give_back(connection);
+            let reader = self.take_reader()?;
+            let outcome = body(&reader.connection);
+            if reader.is_outdated(&self.path) {
+                return Err(Failure::ChangedMeanwhile);
+            }
+            let value = outcome?;
+            self.give_back(reader);
             Ok(value)
         };
         patiently(attempt).map_err(|failure| failure.explain(&self.path))
     }
 
-    fn take_reader(&self) -> Attempt<Connection> {
-        if let Some(kept) = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-            return Ok(kept);
+    fn take_reader(&self) -> Attempt<Reader> {
+        let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        match kept.filter(|kept| !kept.is_outdated(&self.path)) {
+            Some(kept) => Ok(kept),
+            None => self.new_reader(),
         }
-        let reader = connect(&self.path, false)?;
-        set_up(&reader, READER_CACHE_KIB)?;
-        reader.pragma_update(None, "query_only", true)?;
+    }
+
+    fn new_reader(&self) -> Attempt<Reader> {
+        let reader = match self.connect_reader() {
+            Err(failure) if self.writer.is_none() && !failure.is_busy() => {
+                let (connection, stamp) = unlocked::connect(&self.path)?;
+                Reader { connection, unlocked: Some(stamp) }
+            }
+            connected => Reader { connection: connected?, unlocked: None },
+        };
+        set_up(&reader.connection, READER_CACHE_KIB)?;
+        reader.connection.pragma_update(None, "query_only", true)?;
         Ok(reader)
     }
 
-    fn give_back(&self, reader: Connection) {
+    fn connect_reader(&self) -> Attempt<Connection> {
+        let connection = connect(&self.path, false)?;
+        if self.writer.is_none() {
+            // The index of the log is opened by the first statement that reads.
+            connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        }
+        Ok(connection)
+    }
+
+    fn give_back(&self, reader: Reader) {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
         if readers.len() < KEPT_READERS {
             readers.push(reader);
         }
+    }
+}
+
+impl Reader {
+    fn is_outdated(&self, path: &Path) -> bool {
+        self.unlocked.is_some_and(|stamp| Stamp::of(path).ok() != Some(stamp))
     }
 }
 

@@ -15,6 +15,8 @@ pub(super) enum Failure {
     Sqlite(rusqlite::Error),
     /// A column holds bytes that nothing of ours wrote.
     Format(format::Error),
+    /// What was read without locks may be of two states.
+    ChangedMeanwhile,
 }
 
 pub(super) type Attempt<T> = Result<T, Failure>;
@@ -41,7 +43,11 @@ impl Failure {
     /// Another process was in the way: the transaction has not begun, or is undone, and can be tried again.
     pub fn is_busy(&self) -> bool {
         use ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
-        let Failure::Sqlite(error) = self else { return false };
+        let error = match self {
+            Failure::Sqlite(error) => error,
+            Failure::ChangedMeanwhile => return true,
+            Failure::Answer(_) | Failure::Format(_) => return false,
+        };
         matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
     }
 
@@ -51,6 +57,11 @@ impl Failure {
             Failure::Answer(error) => error,
             Failure::Format(error) => Error::Corrupt { path, why: error.to_string() },
             Failure::Sqlite(error) => explain_sqlite(error, path),
+            Failure::ChangedMeanwhile => {
+                let why =
+                    "it is written to all the time, and cannot be locked from here; read through a node".to_owned();
+                Error::Unavailable { peer: path, why }
+            }
         }
     }
 }

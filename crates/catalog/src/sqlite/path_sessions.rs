@@ -6,17 +6,20 @@ use format::{ContainerId, Reader, Root, SessionId, StorePath, Writer};
 use rusqlite::{Connection, Row};
 
 use super::failure::Attempt;
+use super::sessions::is_held;
 use super::statement::{all, first, number, run};
 use super::writing::Writing;
-use crate::clock::lease_end_ns;
+use crate::clock::lease_time;
 use crate::reasons::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
 use crate::{Checkpoint, Error, Join, PathSession, Purpose};
 
-/// The columns [`read_session`] reads; `?1` is the time.
+/// The columns [`read_session`] reads; `?1` is the time by the lease clock.
 macro_rules! select_sessions {
     ($rest:literal) => {
         concat!(
-            "SELECT p.id, path, nodes, stripe_bytes, job, opened_ns, handles, end_ns IS NULL OR end_ns <= ?1
+            "SELECT p.id, path, nodes, stripe_bytes, job, opened_ns, handles, end_ns IS NULL OR NOT (",
+            is_held!(),
+            ")
              FROM path_sessions AS p LEFT JOIN sessions AS s ON s.id = p.id ",
             $rest
         )
@@ -26,22 +29,22 @@ macro_rules! select_sessions {
 impl Writing<'_> {
     pub fn join(&mut self, join: &Join) -> Attempt<PathSession> {
         self.set_aside_expired(&join.path)?;
-        let session = match live_session(self.sql, self.now_ns, &join.path)? {
+        let session = match live_session(self.sql, self.lease_now, &join.path)? {
             Some(found) => found.id,
             None => self.open_path(join)?,
         };
         let id = session.0 as i64;
         let extend = "UPDATE sessions SET end_ns = max(end_ns, ?2) WHERE id = ?1";
-        run(self.sql, extend, (id, lease_end_ns(self.now_ns, join.lease_ms)))?;
+        run(self.sql, extend, (id, lease_time::end(self.lease_now, join.lease_ms)))?;
         run(self.sql, "UPDATE path_sessions SET handles = handles + 1 WHERE id = ?1", [id])?;
-        let joined = path_session(self.sql, self.now_ns, session)?;
+        let joined = path_session(self.sql, self.lease_now, session)?;
         Ok(joined.ok_or(Error::LeaseLost { session })?)
     }
 
     /// A session whose lease ran out can be renewed only until another takes its path.
     fn set_aside_expired(&mut self, path: &StorePath) -> Attempt<()> {
         let text = select_sessions!("WHERE path = ?2");
-        for session in all(self.sql, text, (self.now_ns, path.as_bytes()), read_session)? {
+        for session in all(self.sql, text, (self.lease_now, path.as_bytes()), read_session)? {
             if session.interrupted {
                 self.retire(session.id)?;
             }
@@ -103,7 +106,7 @@ impl Writing<'_> {
         let epoch = self.leased_epoch(writer)?.min(epoch);
         let Checkpoint { session, seat, holder, number: made_number, .. } = *made;
         self.leased_epoch(session)?;
-        let found = path_session(self.sql, self.now_ns, session)?.ok_or(Error::LeaseLost { session })?;
+        let found = path_session(self.sql, self.lease_now, session)?.ok_or(Error::LeaseLost { session })?;
         let held = "SELECT last_number FROM seats WHERE session = ?1 AND seat = ?2 AND holder = ?3";
         let last = first(self.sql, held, (session.0 as i64, seat, holder as i64), |row| number(row, 0))?;
         if made_number <= last.ok_or(Error::SeatLost { session, seat })? || made_number > MAX_CHECKPOINT {
@@ -143,16 +146,17 @@ impl Writing<'_> {
     }
 }
 
-pub(super) fn path_session(sql: &Connection, now_ns: i64, id: SessionId) -> Attempt<Option<PathSession>> {
-    first(sql, select_sessions!("WHERE p.id = ?2"), (now_ns, id.0 as i64), read_session)
+pub(super) fn path_session(sql: &Connection, lease_now: i64, id: SessionId) -> Attempt<Option<PathSession>> {
+    first(sql, select_sessions!("WHERE p.id = ?2"), (lease_now, id.0 as i64), read_session)
 }
 
-pub(super) fn live_session(sql: &Connection, now_ns: i64, path: &StorePath) -> Attempt<Option<PathSession>> {
-    first(sql, select_sessions!("WHERE path = ?2 AND end_ns > ?1"), (now_ns, path.as_bytes()), read_session)
+pub(super) fn live_session(sql: &Connection, lease_now: i64, path: &StorePath) -> Attempt<Option<PathSession>> {
+    let text = concat!(select_sessions!("WHERE path = ?2 AND "), is_held!());
+    first(sql, text, (lease_now, path.as_bytes()), read_session)
 }
 
-pub(super) fn path_sessions(sql: &Connection, now_ns: i64) -> Attempt<Vec<PathSession>> {
-    all(sql, select_sessions!("ORDER BY p.id"), [now_ns], read_session)
+pub(super) fn path_sessions(sql: &Connection, lease_now: i64) -> Attempt<Vec<PathSession>> {
+    all(sql, select_sessions!("ORDER BY p.id"), [lease_now], read_session)
 }
 
 fn read_session(row: &Row) -> Attempt<PathSession> {

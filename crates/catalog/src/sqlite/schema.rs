@@ -12,16 +12,27 @@ use crate::Error;
 use crate::counters::{Counters, ROOT};
 
 /// The format of `schema.sql`, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 2;
-/// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
-const SINCE_FORMAT_2: &str = "
+const SCHEMA_FORMAT: u16 = 3;
+/// What each format has and the one before had not, from 2 on: an older catalog is brought up to date when it is opened.
+const ADDED: [&str; 2] = [
+    "
     CREATE TABLE left_files (
         container  INTEGER NOT NULL,
         physical   INTEGER NOT NULL,
         left_epoch INTEGER NOT NULL,
         PRIMARY KEY (container, physical)
     ) STRICT, WITHOUT ROWID;
-    CREATE INDEX left_files_by_file ON left_files (physical);";
+    CREATE INDEX left_files_by_file ON left_files (physical);",
+    "
+    CREATE TABLE lost_segments (
+        container      INTEGER NOT NULL,
+        ordinal        INTEGER NOT NULL,
+        fingerprint    BLOB NOT NULL,
+        copy_container INTEGER,
+        copy_ordinal   INTEGER,
+        PRIMARY KEY (container, ordinal)
+    ) STRICT, WITHOUT ROWID;",
+];
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
@@ -49,8 +60,11 @@ fn upgrade(connection: &Connection) -> Attempt<()> {
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     // Another process may have been first.
-    if format(&transaction)? < SCHEMA_FORMAT {
-        transaction.execute_batch(SINCE_FORMAT_2)?;
+    let found = format(&transaction)?;
+    if found < SCHEMA_FORMAT {
+        for added in &ADDED[usize::from(found) - 1..] {
+            transaction.execute_batch(added)?;
+        }
         transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     }
     Ok(transaction.commit()?)

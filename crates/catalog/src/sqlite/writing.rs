@@ -12,6 +12,8 @@ use crate::counters::Counters;
 pub(super) struct Writing<'a> {
     pub sql: &'a Connection,
     pub now_ns: i64,
+    /// By the lease clock.
+    pub lease_now: i64,
     pub counters: Counters,
     counters_before: Counters,
     /// A directory known to be there: the one the last change lay in.
@@ -19,9 +21,9 @@ pub(super) struct Writing<'a> {
 }
 
 impl<'a> Writing<'a> {
-    pub fn new(sql: &'a Connection, now_ns: i64) -> Attempt<Self> {
+    pub fn new(sql: &'a Connection, now_ns: i64, lease_now: i64) -> Attempt<Self> {
         let counters = load_counters(sql)?;
-        Ok(Writing { sql, now_ns, counters, counters_before: counters, known_directory: None })
+        Ok(Writing { sql, now_ns, lease_now, counters, counters_before: counters, known_directory: None })
     }
 
     /// To be called before the transaction is committed.

@@ -21,7 +21,7 @@ pub struct Arguments {
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let store = store_of_argument(arguments.store.as_deref())?;
-    let repository = repository::open(directory(&store, "collect")?, Access::Write)?;
+    let repository = repository::open(directory(&store, "collect")?, Access::Remove)?;
     let collected = collect(&repository)?;
     repository.close()?;
     output.document(&json!({
@@ -30,7 +30,12 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "deleted": collected.deleted,
         "freed_bytes": collected.freed_bytes,
         "waiting": collected.waiting,
+        "short_of_room": collected.short_of_room,
     }))?;
+    if collected.short_of_room > 0 {
+        let files = shown::count(collected.short_of_room, "container");
+        output.note(format_args!("the disk is too full to rewrite {files}; run it again when there is more room"));
+    }
     output.summary(format_args!(
         "freed {}: {} deleted, {} rewritten, {} waiting for older sessions to end",
         shown::size(collected.freed_bytes),

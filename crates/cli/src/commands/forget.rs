@@ -38,7 +38,7 @@ const BATCH: usize = 4096;
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let place = Place::parse(&arguments.place)?;
-    let repository = open_store(&place.store, Access::Write)?;
+    let repository = open_store(&place.store, Access::Remove)?;
     let Some(entry) = repository.catalog().entry(&place.path)? else {
         bail!("{place}: no such file or directory in the store");
     };

@@ -27,7 +27,7 @@ pub struct Arguments {
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let places = Place::parse_all(&arguments.places)?;
-    let repository = open_store(&places[0].store, Access::Write)?;
+    let repository = open_store(&places[0].store, Access::Remove)?;
     let mut changes = Vec::new();
     for place in &places {
         match repository.catalog().entry(&place.path)? {

@@ -36,7 +36,8 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let store = store_of_argument(arguments.store.as_deref())?;
     let path = directory(&store, "verify")?;
     let rebuilt = if arguments.rebuild_catalog { Some(rebuild_catalog(path)?) } else { None };
-    let repository = repository::open(path, Access::Write)?;
+    let access = if arguments.rebuild_table { Access::Write } else { Access::Read };
+    let repository = repository::open(path, access)?;
     if arguments.rebuild_table {
         repository.rebuild_table()?;
     }

@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use format::Secret;
@@ -11,7 +12,7 @@ use repository::Access;
 use transfer::{Server, read_secret, secret_of_environment};
 
 use super::signals::Signals;
-use super::{Node, NodeOptions, NodeService};
+use super::{Node, NodeOptions, NodeService, open_files, panics, restart};
 use crate::output::Output;
 use ::place::random_bytes;
 
@@ -46,7 +47,15 @@ pub struct Arguments {
     /// any, nothing is shared)
     #[arg(long = "share", value_name = "NAME=WEIGHT", value_parser = weight)]
     shares: Vec<(String, u32)>,
+    /// The node's process begins anew: see restart.rs
+    #[arg(long, hide = true)]
+    begin_anew: bool,
 }
+
+/// How long a node that begins anew tries to open its store and to listen where it did: the disk may be full, and the
+/// catalog in use.
+const BEGIN_ANEW_TIMEOUT: Duration = Duration::from_secs(60);
+const BEGIN_ANEW_PAUSE: Duration = Duration::from_millis(200);
 
 /// A seat settles at the latest when this much is not durable (bytes).
 const SETTLE_BYTES: u64 = 32 << 20;
@@ -57,27 +66,51 @@ const LEAST_STAGING_BYTES: u64 = 256 << 20;
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     // Before any thread is there, so that all of them leave the signals to this one.
     let signals = Signals::block();
+    panics::end_the_process();
+    let max_connections = open_files::raise_limit();
     let secret = arguments.secret()?;
-    let repository = Arc::new(repository::open(&arguments.store, Access::Write)?);
+    let repository = Arc::new(arguments.retry(|| repository::open(&arguments.store, Access::Write))?);
     let node = Node::new(repository.clone(), random_number()?, arguments.options());
     let threads = node.start().context("starting the node's threads")?;
     let is_open = secret.is_none();
-    let server = Server::bind(&arguments.listen, Arc::new(NodeService { node: node.clone(), secret }))?;
-    arguments.check_openness(server.local_address(), is_open, output)?;
-    announce(output, &server.local_address().to_string())?;
+    let service = Arc::new(NodeService { node: node.clone(), secret });
+    let server = arguments.retry(|| Server::bind(&arguments.listen, service.clone()))?;
+    drop(service);
+    server.limit_connections(max_connections);
+    let address = server.local_address();
+    arguments.check_openness(address, is_open, output)?;
+    let announced = announce(output, &address.to_string());
+    if !arguments.begin_anew {
+        // Whoever started the node has read its address by now, and may have closed the pipe.
+        announced?;
+    }
+    let watched = node.clone();
+    let watch = std::thread::Builder::new().name("watch".into()).spawn(move || restart::watch(&watched, address));
+    let watch = watch.context("starting the node's threads")?;
     let accepting = server.spawn();
     signals.wait();
     node.let_all_pass();
     server.stop();
     let _ = accepting.join();
     let settled = node.stop();
-    threads.into_iter().for_each(|thread| drop(thread.join()));
+    threads.into_iter().chain([watch]).for_each(|thread| drop(thread.join()));
     drop(node);
     settled.and_then(|()| repository.close())?;
     Ok(())
 }
 
 impl Arguments {
+    /// Tries once; a node that begins anew, for a while.
+    fn retry<T, E>(&self, attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
+        let deadline = Instant::now() + if self.begin_anew { BEGIN_ANEW_TIMEOUT } else { Duration::ZERO };
+        loop {
+            match attempt() {
+                Err(_) if Instant::now() < deadline => std::thread::sleep(BEGIN_ANEW_PAUSE),
+                done => return done,
+            }
+        }
+    }
+
     fn secret(&self) -> anyhow::Result<Option<Secret>> {
         match &self.secret_file {
             Some(file) => Ok(Some(read_secret(file)?)),
@@ -101,7 +134,6 @@ impl Arguments {
         output.note(format_args!("{address} is open: whoever reaches it can read, write and remove (--insecure)"));
         Ok(())
     }
-
     fn options(&self) -> NodeOptions {
         let staging_bytes = self.staging_mib.map_or_else(default_staging_bytes, |mib| mib << 20);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);

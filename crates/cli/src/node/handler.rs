@@ -1,5 +1,7 @@
 //! One connection: what each request means to this node.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use catalog::{Catalog, Commit};
@@ -13,7 +15,6 @@ use super::offers::Offers;
 use super::seats::{Slot, User};
 use super::shares::Member;
 use super::{Node, failure};
-use crate::clock::now_ns;
 
 /// What the node keeps of a connection.
 pub(super) struct Connection {
@@ -27,8 +28,8 @@ pub(super) struct Connection {
     /// This connection's own number: it claims segments and holds locks under it.
     pub claimant: Claimant,
     pub offers: Arc<Offers>,
-    /// Once for every time it attached and did not detach.
-    attached: Vec<Arc<Slot>>,
+    /// The seats it attached to, each with how often it did and did not detach.
+    attached: HashMap<(SessionId, u32), (Arc<Slot>, usize)>,
 }
 
 /// What is answered, with its payload.
@@ -40,7 +41,7 @@ impl Connection {
         let claimant = node.new_claimant();
         let member = node.shares.join(&hello.application);
         let offers = Offers::new(&node, claimant);
-        let (job, owed_bytes, attached) = (hello.job, 0, Vec::new());
+        let (job, owed_bytes, attached) = (hello.job, 0, HashMap::new());
         Connection { node, source, job, member, owed_bytes, outbox, claimant, offers, attached }
     }
 
@@ -54,8 +55,8 @@ impl Connection {
 
     /// A seat this connection attached to; one it did not is taken on the way.
     pub fn slot(&mut self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
-        match self.node.seats.get(session, seat) {
-            Some(slot) => Ok(slot),
+        match self.attached.get(&(session, seat)) {
+            Some((slot, _)) => Ok(slot.clone()),
             None => self.attach(session, seat),
         }
     }
@@ -63,7 +64,7 @@ impl Connection {
     pub fn attach(&mut self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
         let user = User { connection: self.claimant.0, source: self.source, outbox: self.outbox.clone() };
         let slot = self.node.attach(session, seat, user).map_err(failure::of)?;
-        self.attached.push(slot.clone());
+        self.attached.entry((session, seat)).or_insert_with(|| (slot.clone(), 0)).1 += 1;
         Ok(slot)
     }
 }
@@ -100,7 +101,7 @@ impl Handler for Connection {
         self.offers.end();
         self.node.locks.forget(self.claimant.0);
         // The client may come back; the keeper frees seats that stay without users.
-        self.attached.drain(..).for_each(|slot| slot.drop_user(self.claimant.0));
+        self.attached.drain().for_each(|(_, (slot, _))| slot.drop_user(self.claimant.0));
         self.node.clients.disconnected(self.source.client);
     }
 }
@@ -151,27 +152,24 @@ impl Connection {
     fn answer_of_catalog(&mut self, request: Request) -> Answer {
         match request {
             Request::Begin { purpose, lease_ms } => {
-                let session = self.catalog().begin(purpose, lease_ms)?;
+                let session = self.begin_session(purpose, lease_ms)?;
                 self.node.repository.session_moved_on();
                 plain(Reply::Session { session })
             }
             Request::Renew { session, lease_ms, refresh } => {
-                let session = self.catalog().renew(session, lease_ms, refresh)?;
+                let session = self.renew_session(session, lease_ms, refresh)?;
                 if refresh {
                     self.node.repository.session_moved_on();
                 }
                 plain(Reply::Session { session })
             }
             Request::End { session } => {
-                self.catalog().end(session)?;
+                self.end_session(session)?;
                 done()
             }
             Request::Commit { session, references, epoch, changes, settles } => {
-                // The client's session may be younger than what this node believes of containers.
-                let epoch = epoch.min(self.node.clients.since_epoch(self.source.client));
                 let commit = Commit { session, references, epoch, changes, settles };
-                let committed = self.node.repository.commit_once(&commit).map_err(failure::of)?;
-                plain(Reply::Committed { committed })
+                plain(Reply::Committed { committed: self.commit(commit)? })
             }
             Request::Entry { path } => plain(Reply::Entry { entry: self.catalog().entry(&path)? }),
             Request::List { directory, recursive, after, limit } => {
@@ -184,15 +182,11 @@ impl Connection {
                 plain(Reply::Checkpoints { checkpoints: self.catalog().checkpoints(session)? })
             }
             Request::Discard { session } => {
-                self.catalog().discard(session)?;
+                self.discard(session)?;
                 done()
             }
             Request::Statistics {} => self.statistics(),
-            Request::Recover { session } => {
-                let repository = &self.node.repository;
-                let recovered = repository::recover(repository, self.claimant, session, now_ns());
-                plain(Reply::Version { number: recovered.map_err(failure::of)?.version })
-            }
+            Request::Recover { session } => plain(Reply::Version { number: self.recover(session)? }),
             request => self.answer_of_path(request),
         }
     }
@@ -205,8 +199,14 @@ impl Connection {
             }
             Request::Attach { session, seat } => {
                 let slot = self.attach(session, seat)?;
-                let size = slot.seat.size().map_err(failure::of)?;
-                plain(Reply::Attached { size, epoch: slot.seat.epoch() })
+                match slot.seat.size() {
+                    Ok(size) => plain(Reply::Attached { size, epoch: slot.seat.epoch() }),
+                    Err(error) => {
+                        // A client that could not attach does not detach; the failure is the answer already.
+                        let _ = self.detach(session, seat);
+                        Err(failure::of(error))
+                    }
+                }
             }
             Request::Size { session, seat } => {
                 plain(Reply::Size { size: self.slot(session, seat)?.seat.size().map_err(failure::of)? })
@@ -244,18 +244,17 @@ impl Connection {
 
     /// Detaching twice, or from a seat this connection never had, is no error: a client may ask again after a break.
     fn detach(&mut self, session: SessionId, seat: u32) -> Result<(), Failure> {
-        let is_it = |slot: &Arc<Slot>| slot.seat.options().session == session && slot.seat.options().seat == seat;
-        match self.attached.iter().position(is_it) {
-            Some(at) => {
-                let slot = self.attached.swap_remove(at);
-                self.node.detach(&slot, self.claimant.0).map_err(failure::of)?;
-                match slot.seat.size() {
-                    // What the client had in the seat went to another node with the seat.
-                    Ok(_) | Err(repository::Error::Catalog(catalog::Error::SeatLost { .. })) => Ok(()),
-                    Err(error) => Err(failure::of(error)),
-                }
-            }
-            None => Ok(()),
+        let Entry::Occupied(mut attached) = self.attached.entry((session, seat)) else { return Ok(()) };
+        attached.get_mut().1 -= 1;
+        if attached.get().1 > 0 {
+            return Ok(());
+        }
+        let (slot, _) = attached.remove();
+        self.node.detach(&slot, self.claimant.0).map_err(failure::of)?;
+        match slot.seat.size() {
+            // What the client had in the seat went to another node with the seat.
+            Ok(_) | Err(repository::Error::Catalog(catalog::Error::SeatLost { .. })) => Ok(()),
+            Err(error) => Err(failure::of(error)),
         }
     }
 

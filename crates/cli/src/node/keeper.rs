@@ -1,4 +1,4 @@
-//! The keeper: settles seats in good time, renews leases, and tidies up after clients that died.
+//! The keeper has seats settled in good time; beside it, leases are renewed, and what clients that died left is tidied up.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,13 +22,20 @@ const CHECKPOINT_AFTER: Duration = Duration::from_secs(60);
 /// How often leases of sessions are renewed; they last `repository::LEASE_MS`.
 const RENEW_EVERY: Duration = Duration::from_secs(8);
 
-/// The keeper's life.
+/// The maintenance loop of seats. It waits for no disk and no catalog.
 pub(super) fn keep(node: &Arc<Node>) {
-    let mut renewed = Instant::now();
     while !node.is_stopping() {
         std::thread::sleep(TICK);
         node.seats.all().iter().for_each(|slot| node.settle_when_due(slot));
-        names::go_on(node.names.expire(Instant::now()), None);
+        names::go_on(&node.waits, node.names.expire(Instant::now()), None);
+    }
+}
+
+/// The maintenance loop of leases, which waits for the catalog when that is busy.
+pub(super) fn keep_leases(node: &Arc<Node>) {
+    let mut renewed = Instant::now();
+    while !node.is_stopping() {
+        std::thread::sleep(TICK);
         if renewed.elapsed() >= RENEW_EVERY {
             renewed = Instant::now();
             node.renew_leases();
@@ -40,7 +47,7 @@ pub(super) fn keep(node: &Arc<Node>) {
 impl Node {
     fn settle_when_due(self: &Arc<Self>, slot: &Arc<Slot>) {
         if slot.seat.failure().is_some() {
-            return slot.announce_failure();
+            return self.report_failure(slot);
         }
         let age = slot.settled_at.lock().expect("no panic holds it").elapsed();
         let pressed = slot.pressed.load(Ordering::Relaxed) || self.budget.used_bytes() > self.options.staging_bytes / 2;

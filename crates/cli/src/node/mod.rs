@@ -1,8 +1,9 @@
 //! `thalweg node`: serves a store to clients, and reduces what programs write.
 //!
-//! One process, plain threads: one per connection, as many workers as cores that reduce staged segments, one
-//! keeper that settles seats, renews leases and tidies up after clients that died, and one steward that makes syncs
-//! while applications share. All decisions about data are the repository's; here is only who calls it when.
+//! One process, plain threads: one per connection, as many workers as cores that reduce staged segments, a few for
+//! settles, commits and waits, one keeper that has seats settled, one that renews leases and tidies up after clients
+//! that died, and one steward that makes syncs while applications share. All decisions about data are the
+//! repository's; here is only who calls it when.
 
 mod clients;
 pub mod command;
@@ -12,12 +13,18 @@ mod keeper;
 mod locks;
 mod names;
 mod offer;
+mod offer_budget;
 mod offers;
+mod open_files;
+mod panics;
 mod paths;
+mod restart;
 mod seats;
+mod sessions;
 mod shares;
 mod signals;
 mod steward;
+mod work_queue;
 mod workers;
 
 use std::collections::HashMap;
@@ -34,8 +41,16 @@ use clients::Clients;
 use handler::Connection;
 use locks::Locks;
 use names::Names;
+use offer_budget::OfferBudget;
 use seats::Seats;
 use shares::Shares;
+use work_queue::WorkQueue;
+
+/// Settles at a time: each ends in a flush of the disk, which they share.
+const SETTLE_THREADS: usize = 8;
+const COMMIT_THREADS: usize = 4;
+/// Waits at a time for what other clients claim or name; none takes longer than some seconds.
+const WAIT_THREADS: usize = 16;
 
 /// How a node is set up; the defaults suit most.
 #[derive(Clone, Debug)]
@@ -66,6 +81,10 @@ pub struct Node {
     locks: Locks,
     shares: Arc<Shares>,
     names: Names,
+    offer_budget: Arc<OfferBudget>,
+    settles: Arc<WorkQueue>,
+    commits: Arc<WorkQueue>,
+    waits: Arc<WorkQueue>,
     claimants: AtomicU64,
     stopping: AtomicBool,
     /// Rung when a seat has work, or the node stops.
@@ -81,6 +100,10 @@ impl Node {
             budget: Arc::new(Budget::new(options.staging_bytes)),
             shares: Shares::new(options.weights.clone()),
             names: Names::new(options.names_bytes),
+            offer_budget: OfferBudget::for_node(),
+            settles: WorkQueue::new("settle"),
+            commits: WorkQueue::new("commit"),
+            waits: WorkQueue::new("wait"),
             options,
             seats: Seats::default(),
             clients: Clients::default(),
@@ -92,7 +115,7 @@ impl Node {
         })
     }
 
-    /// Starts the workers, the keeper and the steward; they end when the node stops.
+    /// Starts all threads but those of connections; they end when the node stops.
     pub fn start(self: &Arc<Self>) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
         let mut threads = Vec::new();
         for number in 0..self.options.workers {
@@ -103,7 +126,14 @@ impl Node {
         let node = self.clone();
         threads.push(std::thread::Builder::new().name("keeper".into()).spawn(move || keeper::keep(&node))?);
         let node = self.clone();
+        threads.push(std::thread::Builder::new().name("leases".into()).spawn(move || keeper::keep_leases(&node))?);
+        let node = self.clone();
         threads.push(std::thread::Builder::new().name("steward".into()).spawn(move || steward::attend(&node))?);
+        for (queue, count) in
+            [(&self.settles, SETTLE_THREADS), (&self.commits, COMMIT_THREADS), (&self.waits, WAIT_THREADS)]
+        {
+            threads.extend(queue.start(count)?);
+        }
         Ok(threads)
     }
 
@@ -114,14 +144,17 @@ impl Node {
 
     /// Makes everything received durable and ends the workers.
     pub fn stop(&self) -> repository::Result<()> {
-        let settled = self.seats.all().iter().try_for_each(|slot| self.settle(slot, true, None));
+        // Those who use a seat that failed have been told.
+        let seats = self.seats.all().into_iter().filter(|slot| slot.seat.failure().is_none());
+        let settled: Vec<_> = seats.map(|slot| self.settle(&slot, true, None)).collect();
         // Whoever still had a file open did not close it: what is settled now is its last checkpoint.
         for session in self.clients.take_handles() {
             let _ = self.repository.catalog().leave(session);
         }
         self.stopping.store(true, Ordering::SeqCst);
         self.bell.notify_all();
-        settled
+        [&self.settles, &self.commits, &self.waits].into_iter().for_each(|queue| queue.close());
+        settled.into_iter().collect()
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -12,6 +12,8 @@ use format::{SEGMENT_ENTRY_BYTES, SegmentEntry};
 use segment::names_digest;
 use store::Claimant;
 
+use super::work_queue::WorkQueue;
+
 /// Who recalls names another client was asked for waits at most this long.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Recalls that wait or were answered "unnamed" a moment ago; beyond, clients are asked at once and not noted.
@@ -101,14 +103,13 @@ impl Names {
     }
 }
 
-/// Lets them go on, in a thread of its own: each answers a client, which may be slow to read.
-pub(super) fn go_on(waiting: Vec<GoOn>, names: Option<Entries>) {
+/// Lets them go on, in the background: each asks the store.
+pub(super) fn go_on(waits: &WorkQueue, waiting: Vec<GoOn>, names: Option<Entries>) {
     if waiting.is_empty() {
         return;
     }
-    let run = move || waiting.into_iter().for_each(|go_on| go_on(names.clone()));
-    // Without the thread, the clients hear that their requests failed.
-    let _ = std::thread::Builder::new().name("names".into()).spawn(run);
+    // Without room, the clients hear that their requests failed.
+    let _ = waits.run(move || waiting.into_iter().for_each(|go_on| go_on(names.clone())));
 }
 
 impl State {

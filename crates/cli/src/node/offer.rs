@@ -8,6 +8,7 @@ use repository::Arrival;
 use store::{Answer, Claimant};
 use transfer::message::{Extent, Failure, FailureKind, Reply};
 
+use super::offer_budget::{Charge, OfferBudget};
 use super::offers::Key;
 use super::seats::Slot;
 use super::{Node, failure};
@@ -26,6 +27,7 @@ pub(super) struct Piece {
     offsets: Vec<u64>,
     /// The connection counts these.
     _unanswered: Arc<()>,
+    _charge: Charge,
 }
 
 /// A piece whose names are known.
@@ -52,17 +54,19 @@ impl Piece {
         slot: Arc<Slot>,
         arrival: Arrival,
         extents: &[Extent],
+        budget: &Arc<OfferBudget>,
         unanswered: Arc<()>,
     ) -> Result<Result<Piece, Reply>, Failure> {
         let offsets = Extent::segments(extents, slot.seat.options().segment_bytes).ok_or_else(|| {
             Failure::new(FailureKind::Refused, "what was offered is not made of whole segments, or is beyond a frame")
         })?;
+        let charge = budget.charge(offsets.len())?;
         let epoch = node.repository.lease().epoch();
         let (stamp, known) = slot.seat.offered(arrival, &offsets).map_err(failure::of)?;
         if known {
             return Ok(Err(Reply::Received { sequence: arrival.sequence, stamp }));
         }
-        Ok(Ok(Piece { key, slot, arrival, stamp, epoch, offsets, _unanswered: unanswered }))
+        Ok(Ok(Piece { key, slot, arrival, stamp, epoch, offsets, _unanswered: unanswered, _charge: charge }))
     }
 
     /// Entries of these names, as segments of the seat have them.

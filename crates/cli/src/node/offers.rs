@@ -1,7 +1,7 @@
 //! Pieces reduced at the client: named first, supplied where the store lacks them (design, rule 9).
 //!
-//! Waiting for another client's claim is done in a thread of its own: the connection must go on reading, for what it
-//! claims itself is supplied by messages still to come.
+//! Waiting for another client's claim is done by other threads: the connection must go on reading, for what it claims
+//! itself is supplied by messages still to come.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use transfer::message::{Extent, Failure, FailureKind, Reply};
 use super::handler::{Connection, split};
 use super::names::{self, Entries};
 use super::offer::{Need, Offer, Piece};
-use super::paths::in_thread;
+use super::offer_budget::OfferBudget;
 use super::{Node, failure};
 
 /// Of a connection, by session, seat and sequence.
@@ -28,6 +28,7 @@ pub(super) struct Offers {
     node: Arc<Node>,
     claimant: Claimant,
     open: Mutex<HashMap<Key, Offer>>,
+    budget: Arc<OfferBudget>,
     /// Every piece that is not answered yet has one.
     unanswered: Arc<()>,
     /// The connection is gone: nobody would supply what is claimed for it.
@@ -47,7 +48,7 @@ impl Connection {
         let entries = piece.entries(fingerprints);
         self.offers.named(piece, &entries, replier);
         // Those who wait for the names come after the one who spelt them out: it is to supply what lacks.
-        names::go_on(self.node.names.learn(&entries), Some(entries));
+        names::go_on(&self.node.waits, self.node.names.learn(&entries), Some(entries));
     }
 
     pub fn recall(&mut self, key: Key, arrival: Arrival, extents: &[Extent], digest: [u8; 32], replier: Replier) {
@@ -65,9 +66,9 @@ impl Connection {
         extents: &[Extent],
         replier: Replier,
     ) -> Option<(Piece, Replier)> {
-        let unanswered = self.offers.unanswered.clone();
+        let (unanswered, budget) = (self.offers.unanswered.clone(), self.offers.budget.clone());
         let slot = self.slot(key.0, key.1);
-        let begun = slot.and_then(|slot| Piece::begin(&self.node, key, slot, arrival, extents, unanswered));
+        let begun = slot.and_then(|slot| Piece::begin(&self.node, key, slot, arrival, extents, &budget, unanswered));
         match begun {
             Ok(Ok(piece)) => return Some((piece, replier)),
             Ok(Err(known)) => replier.reply(known),
@@ -109,7 +110,8 @@ impl Connection {
 impl Offers {
     pub fn new(node: &Arc<Node>, claimant: Claimant) -> Arc<Self> {
         let (open, unanswered, ended) = (Mutex::default(), Arc::default(), AtomicBool::new(false));
-        Arc::new(Offers { node: node.clone(), claimant, open, unanswered, ended })
+        let budget = node.offer_budget.for_connection();
+        Arc::new(Offers { node: node.clone(), claimant, open, budget, unanswered, ended })
     }
 
     /// Nothing is claimed, nor about to be: whatever was has come.
@@ -121,7 +123,7 @@ impl Offers {
     pub fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
         self.node.repository.store().release(self.claimant);
-        names::go_on(self.node.names.forget(self.claimant), None);
+        names::go_on(&self.node.waits, self.node.names.forget(self.claimant), None);
     }
 
     fn recalled(self: &Arc<Self>, piece: Piece, known: Option<Entries>, replier: Replier) {
@@ -142,7 +144,7 @@ impl Offers {
         match self.ask(&mut offer, false) {
             Ok(Need::Others) => {
                 let offers = self.clone();
-                in_thread("claims", replier, move || {
+                self.node.waits.answer(replier, move || {
                     let need = offers.ask(&mut offer, true)?;
                     offers.answer(offer, need)
                 });

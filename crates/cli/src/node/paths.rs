@@ -83,9 +83,7 @@ impl Connection {
         while !self.node.budget.wait_for_room(Duration::from_millis(100)) {
             slot.pressed.store(true, std::sync::atomic::Ordering::Relaxed);
             self.node.ring();
-            if let Some(why) = slot.seat.failure() {
-                return Err(Failure::new(FailureKind::Io, why));
-            }
+            slot.seat.size().map_err(failure::of)?;
         }
         self.member.wait_for_turn(payload.len() as u64);
         let stamp = slot.seat.write(arrival, extents, payload).map_err(failure::of)?;
@@ -98,7 +96,7 @@ impl Connection {
             Err(failure) => replier.fail(failure),
             Ok(slot) => {
                 let node = self.node.clone();
-                in_thread("settle", replier, move || {
+                self.node.settles.answer(replier, move || {
                     node.settle(&slot, true, Some(epoch)).map_err(failure::of)?;
                     Ok(Reply::Done {})
                 });
@@ -108,7 +106,7 @@ impl Connection {
 
     pub fn commit_path(&mut self, session: SessionId, replier: Replier) {
         let node = self.node.clone();
-        in_thread("commit", replier, move || {
+        self.node.commits.answer(replier, move || {
             let published = publish(&node.repository, node.new_claimant(), session, now_ns()).map_err(failure::of)?;
             Ok(Reply::Version { number: published.version })
         });
@@ -152,14 +150,4 @@ fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {
         _ => "is a directory",
     };
     Err(Failure::new(FailureKind::Refused, format!("{path}: {why}")))
-}
-
-/// Answers from a thread of its own.
-pub(super) fn in_thread(name: &str, replier: Replier, work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static) {
-    let run = move || match work() {
-        Ok(reply) => replier.reply(reply),
-        Err(failure) => replier.fail(failure),
-    };
-    // A thread that cannot be started drops the replier, and the client hears that the request failed.
-    let _ = std::thread::Builder::new().name(name.into()).spawn(run);
 }

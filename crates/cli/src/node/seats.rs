@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use format::SessionId;
@@ -15,10 +15,7 @@ use super::Node;
 /// A seat with its listeners.
 pub(crate) struct Slot {
     pub seat: Seat,
-    /// By connection: of two connections of one stream, the end of the old one must not silence the new one.
-    listeners: Mutex<HashMap<ConnectionId, (Source, Outbox)>>,
-    /// How many connections attached and did not detach, and since when there are none.
-    users: Mutex<(usize, Instant)>,
+    users: Mutex<Users>,
     /// A settle is under way or asked for.
     pub settling: AtomicBool,
     /// A client's window is full: do not wait for segments to become whole.
@@ -26,8 +23,18 @@ pub(crate) struct Slot {
     pub settled_at: Mutex<Instant>,
     /// When segments that are not whole were last stored too.
     pub completed_at: Mutex<Instant>,
+    /// A user came since it was last looked at whether there is any.
+    is_touched: AtomicBool,
     /// The listeners have been sent the seat's failure.
     failure_sent: AtomicBool,
+}
+
+/// The connections that attached and did not detach.
+struct Users {
+    /// By connection: of two connections of one stream, the end of the old one must not silence the new one.
+    listeners: HashMap<ConnectionId, (Source, Outbox)>,
+    /// When the last one went.
+    none_since: Instant,
 }
 
 /// A connection's own number at this node.
@@ -42,41 +49,86 @@ pub(crate) struct User {
 
 type Key = (SessionId, u32);
 
+/// The map is locked for moments only; whoever takes a seat asks the catalog and reads manifests under that seat's own lock.
 #[derive(Default)]
 pub(crate) struct Seats {
-    slots: Mutex<HashMap<Key, Arc<Slot>>>,
+    entries: Mutex<HashMap<Key, Arc<Entry>>>,
+}
+
+/// A seat of this node, or one that is being taken.
+#[derive(Default)]
+struct Entry {
+    slot: OnceLock<Arc<Slot>>,
+    taking: Mutex<()>,
+    /// Connections on their way to become users; changed under the map's lock.
+    attaching: Mutex<usize>,
 }
 
 impl Seats {
-    pub fn get(&self, session: SessionId, seat: u32) -> Option<Arc<Slot>> {
-        self.slots.lock().expect("no panic holds it").get(&(session, seat)).cloned()
-    }
-
     pub fn all(&self) -> Vec<Arc<Slot>> {
-        self.slots.lock().expect("no panic holds it").values().cloned().collect()
+        self.entries().values().filter_map(|entry| entry.slot.get().cloned()).collect()
     }
 
     /// The seat, taken if this node does not hold it yet, with one more user. One that failed stays as long as it has
     /// users: what they sent is in it, and all of them must hear of the failure.
     fn use_seat(&self, key: Key, user: User, take: impl FnOnce() -> Result<Seat>) -> Result<Arc<Slot>> {
-        let mut slots = self.slots.lock().expect("no panic holds it");
-        let slot = match slots.get(&key) {
-            Some(slot) => slot.clone(),
-            None => Arc::new(Slot::new(take()?)),
+        let entry = {
+            let mut entries = self.entries();
+            let entry = entries.entry(key).or_default().clone();
+            *entry.attaching() += 1;
+            entry
         };
-        slot.add_user(user);
-        slots.insert(key, slot.clone());
-        Ok(slot)
+        let taken = entry.slot_or_take(take);
+        if let Ok(slot) = &taken {
+            slot.add_user(user);
+        }
+        let mut entries = self.entries();
+        *entry.attaching() -= 1;
+        if entry.slot.get().is_none() && *entry.attaching() == 0 {
+            entries.remove(&key);
+        }
+        drop(entries);
+        taken
     }
 
-    /// Lets go of a seat that nobody uses and that holds nothing that is not durable (or has failed).
+    /// Removes a seat that nobody uses and that holds nothing that is not durable (or has failed).
     fn remove_unused(&self, slot: &Arc<Slot>) {
-        let key = (slot.seat.options().session, slot.seat.options().seat);
-        let mut slots = self.slots.lock().expect("no panic holds it");
-        let is_done = slot.idle_for().is_some() && (slot.seat.failure().is_some() || !slot.seat.has_unsettled());
-        if is_done && slots.get(&key).is_some_and(|held| Arc::ptr_eq(held, slot)) {
-            slots.remove(&key);
+        // What has no users receives nothing: this stays true until the map is locked, unless somebody comes.
+        slot.is_touched.store(false, Ordering::SeqCst);
+        if slot.idle_for().is_none() || (slot.seat.failure().is_none() && slot.seat.has_unsettled()) {
+            return;
         }
+        let key = (slot.seat.options().session, slot.seat.options().seat);
+        let mut entries = self.entries();
+        let Some(entry) = entries.get(&key) else { return };
+        let is_it = entry.slot.get().is_some_and(|held| Arc::ptr_eq(held, slot));
+        let is_unused = *entry.attaching() == 0 && slot.idle_for().is_some();
+        // Somebody may have come, and gone, since it was looked at.
+        if is_it && is_unused && !slot.is_touched.load(Ordering::SeqCst) {
+            entries.remove(&key);
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, HashMap<Key, Arc<Entry>>> {
+        self.entries.lock().expect("no panic holds it")
+    }
+}
+
+impl Entry {
+    fn slot_or_take(&self, take: impl FnOnce() -> Result<Seat>) -> Result<Arc<Slot>> {
+        if let Some(slot) = self.slot.get() {
+            return Ok(slot.clone());
+        }
+        let _taking = self.taking.lock().expect("no panic holds it");
+        if let Some(slot) = self.slot.get() {
+            return Ok(slot.clone());
+        }
+        let slot = Arc::new(Slot::new(take()?));
+        Ok(self.slot.get_or_init(|| slot).clone())
+    }
+
+    fn attaching(&self) -> MutexGuard<'_, usize> {
+        self.attaching.lock().expect("no panic holds it")
     }
 }
 
@@ -84,8 +136,8 @@ impl Slot {
     fn new(seat: Seat) -> Self {
         Slot {
             seat,
-            listeners: Mutex::default(),
-            users: Mutex::new((0, Instant::now())),
+            users: Mutex::new(Users { listeners: HashMap::new(), none_since: Instant::now() }),
+            is_touched: AtomicBool::new(false),
             settling: AtomicBool::new(false),
             pressed: AtomicBool::new(false),
             settled_at: Mutex::new(Instant::now()),
@@ -108,11 +160,11 @@ impl Slot {
     }
 
     /// Sends the seat's failure, if it has failed, to every connection that uses it: some wait for nothing but `Durable`.
-    /// Connections that attach later get it as their answer.
-    pub fn announce_failure(&self) {
-        let Err(error) = self.seat.size() else { return };
+    /// Connections that attach later get it as their answer. Returns whether that is news.
+    fn announce_failure(&self) -> bool {
+        let Err(error) = self.seat.size() else { return false };
         if self.failure_sent.swap(true, Ordering::AcqRel) {
-            return;
+            return false;
         }
         let options = self.seat.options();
         let failed =
@@ -121,29 +173,35 @@ impl Slot {
             // A client that is gone gets it when it attaches anew.
             let _ = outbox.push(&failed, &[]);
         }
+        true
     }
 
     /// A copy, so that nothing is sent while the lock is held.
     fn listeners(&self) -> Vec<(Source, Outbox)> {
-        self.listeners.lock().expect("no panic holds it").values().cloned().collect()
+        self.users().listeners.values().cloned().collect()
     }
 
     fn add_user(&self, user: User) {
-        self.users.lock().expect("no panic holds it").0 += 1;
-        self.listeners.lock().expect("no panic holds it").insert(user.connection, (user.source, user.outbox));
+        let mut users = self.users();
+        users.listeners.insert(user.connection, (user.source, user.outbox));
+        self.is_touched.store(true, Ordering::SeqCst);
     }
 
     /// A connection is done with the seat, or gone.
     pub fn drop_user(&self, connection: ConnectionId) {
-        self.listeners.lock().expect("no panic holds it").remove(&connection);
-        let mut users = self.users.lock().expect("no panic holds it");
-        *users = (users.0 - 1, Instant::now());
+        let mut users = self.users();
+        users.listeners.remove(&connection);
+        users.none_since = Instant::now();
     }
 
     /// For how long nobody has used the seat.
     pub fn idle_for(&self) -> Option<Duration> {
-        let users = self.users.lock().expect("no panic holds it");
-        (users.0 == 0).then(|| users.1.elapsed())
+        let users = self.users();
+        users.listeners.is_empty().then(|| users.none_since.elapsed())
+    }
+
+    fn users(&self) -> MutexGuard<'_, Users> {
+        self.users.lock().expect("no panic holds it")
     }
 }
 
@@ -155,7 +213,8 @@ impl Node {
             let (repository, budget) = (self.repository.clone(), self.budget.clone());
             Seat::take(repository, budget, session, seat, self.holder, MPI_SEGMENT_BYTES)
         })?;
-        slot.announce(slot.seat.durable_up_to(source).into_iter().collect());
+        // One that failed says so when it is asked for its size, which attaching does next.
+        slot.announce(slot.seat.durable_up_to(source).ok().flatten().into_iter().collect());
         Ok(slot)
     }
 
@@ -172,12 +231,24 @@ impl Node {
         settled
     }
 
+    /// Sends the seat's failure, if it has one, to those who use it.
+    pub(crate) fn report_failure(&self, slot: &Slot) {
+        if slot.announce_failure() {
+            // Perhaps it failed because the node's own lease is lost; then that is found out now.
+            self.repository.lease().renew_soon();
+        }
+    }
+
+    pub(crate) fn report_failures(&self) {
+        self.seats.all().iter().for_each(|slot| self.report_failure(slot));
+    }
+
     /// Settles and tells the senders.
     pub(crate) fn settle(&self, slot: &Slot, fragments: bool, epoch: Option<u64>) -> Result<()> {
         slot.pressed.store(false, Ordering::Relaxed);
         let settled = slot.seat.settle(self.new_claimant(), fragments, epoch);
         if settled.is_err() {
-            slot.announce_failure();
+            self.report_failure(slot);
         }
         let moved = settled?;
         *slot.settled_at.lock().expect("no panic holds it") = Instant::now();

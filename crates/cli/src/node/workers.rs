@@ -19,7 +19,7 @@ pub(super) fn work(node: &Node) {
             // One round each, so that no seat waits behind another's backlog. A failure is the seat's: it
             // remembers it, and all who use it are sent it.
             worked |= slot.seat.reduce(claimant).unwrap_or_else(|_| {
-                slot.announce_failure();
+                node.report_failure(&slot);
                 false
             });
         }
@@ -42,18 +42,18 @@ impl Node {
         *rung = false;
     }
 
-    /// Settles in a thread of its own, unless one is at it.
+    /// Settles in the background, unless that is under way or asked for.
     pub(crate) fn settle_soon(self: &Arc<Self>, slot: &Arc<Slot>, fragments: bool) {
         if slot.settling.swap(true, Ordering::AcqRel) {
             return;
         }
         let (node, held) = (self.clone(), slot.clone());
-        let spawned = std::thread::Builder::new().name("settle".into()).spawn(move || {
-            // A failure stays with the seat; the next call of a client reports it.
+        let is_taken = self.settles.run(move || {
+            // A failure stays with the seat, and is sent to all who use it.
             let _ = node.settle(&held, fragments, None);
             held.settling.store(false, Ordering::Release);
         });
-        if spawned.is_err() {
+        if !is_taken {
             slot.settling.store(false, Ordering::Release);
         }
     }

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
 
 use super::runner::{Store, command};
 
@@ -19,16 +20,41 @@ impl Node {
 
     /// With options, which may name another address.
     pub fn with(store: &Store, options: &[&str]) -> Self {
+        Self::start(store, options, |_| ())
+    }
+
+    /// A node that may have so many files open, and no more.
+    pub fn with_open_files(store: &Store, most: u64) -> Self {
+        let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
+        Self::start(store, &[], |command| {
+            let set = move || match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            };
+            // SAFETY: between fork and exec only a system call is made.
+            unsafe { command.pre_exec(set) };
+        })
+    }
+
+    fn start(store: &Store, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
         let mut arguments = vec!["node".into(), store.directory().into_os_string()];
         if !options.contains(&"--listen") {
             arguments.extend(["--listen", "127.0.0.1:0"].map(OsString::from));
         }
         arguments.extend(options.iter().map(OsString::from));
-        let mut process = command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let mut command = command(&arguments);
+        prepare(&mut command);
+        let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().strip_prefix("listening on ").expect("a node says where it listens").to_owned();
         Node { process, address }
+    }
+}
+
+impl Node {
+    pub fn threads(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap().count()
     }
 }
 

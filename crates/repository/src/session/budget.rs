@@ -15,14 +15,21 @@ impl Budget {
         Budget { limit_bytes, used: Mutex::new(0), freed: Condvar::new() }
     }
 
-    pub(crate) fn take(&self, bytes: u64) {
-        *self.used.lock().expect("no panic holds it") += bytes;
+    /// A seat that held `from` bytes holds `to` now.
+    pub(crate) fn change(&self, from: u64, to: u64) {
+        if from == to {
+            return;
+        }
+        let mut used = self.used.lock().expect("no panic holds it");
+        *used = (*used + to).checked_sub(from).expect("what is given back was taken");
+        if to < from {
+            self.freed.notify_all();
+        }
     }
 
-    pub(crate) fn give_back(&self, bytes: u64) {
-        let mut used = self.used.lock().expect("no panic holds it");
-        *used = used.checked_sub(bytes).expect("what is given back was taken");
-        self.freed.notify_all();
+    /// Whether more than half of it is used: what can be given up is.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.used_bytes() > self.limit_bytes / 2
     }
 
     pub fn used_bytes(&self) -> u64 {

@@ -5,16 +5,20 @@
 //! that lists what was written. When all seats have settled, [`publish`] lays their checkpoints over the
 //! path's head and commits the result. Nothing here has threads, sockets or a clock; the node has them.
 
-mod assembly;
 mod budget;
-mod layers;
+mod buffers;
+mod content_map;
+mod leaves;
 mod publish;
 mod reduce;
 mod restore;
+mod runs;
 mod seat;
 mod settle;
+mod settling;
 mod sources;
-mod staging;
+mod storing;
+mod write_session;
 
 pub use budget::Budget;
 pub use publish::{Published, publish, recover, unfinished};

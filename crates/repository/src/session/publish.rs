@@ -1,7 +1,7 @@
 //! From checkpoints to a version: what a session wrote is laid over the path's head as it is at that moment.
 
 use catalog::{Checkpoint, PathSession};
-use format::{Attributes, Change, FileTimes, Root, SessionId, StorePath, VersionRecord};
+use format::{Attributes, Change, EntryKind, FileTimes, Root, SessionId, StorePath, VersionRecord};
 use store::Claimant;
 
 use crate::tree::{Built, Extents, splice};
@@ -58,12 +58,30 @@ fn laid_over(
     base: Option<(&Root, u64)>,
     checkpoints: &[Checkpoint],
 ) -> Result<(Built, u64)> {
-    let mut edits = Extents::default();
-    for checkpoint in checkpoints {
-        edits.lay_manifest(repository, &checkpoint.root, 0)?;
-    }
+    let edits = edits(repository, session.nodes.len(), checkpoints)?;
     let size = final_size(base, session.nodes.len(), checkpoints);
     Ok((splice(repository, claimant, base, &edits, size)?, size))
+}
+
+/// What all seats wrote. Zeros of a seat may reach over stripes of others, since a file is cut in one piece: they lie
+/// below everybody's data, and hide what the head has there. So a cut counts for the whole file once one seat has
+/// recorded it.
+fn edits(repository: &Repository, seats: usize, checkpoints: &[Checkpoint]) -> Result<Extents> {
+    let mut by_seat = vec![Extents::default(); seats];
+    for checkpoint in checkpoints {
+        if let Some(extents) = by_seat.get_mut(checkpoint.seat as usize) {
+            extents.lay_manifest(repository, &checkpoint.root)?;
+        }
+    }
+    let mut edits = Extents::default();
+    for are_zeros in [true, false] {
+        for (offset, entry) in by_seat.iter().flat_map(Extents::iter) {
+            if (entry.kind == EntryKind::Zero) == are_zeros {
+                edits.lay(repository, offset, entry)?;
+            }
+        }
+    }
+    Ok(edits)
 }
 
 fn commit_over_head(

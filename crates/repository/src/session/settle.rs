@@ -1,145 +1,92 @@
-//! A settle: what a seat has received becomes a durable checkpoint, and its senders may forget it.
-
-use std::collections::BTreeMap;
+//! Does what a settle asks for: what a seat has received becomes a durable checkpoint, and its senders may forget it.
 
 use catalog::Checkpoint;
-use format::ContainerId;
+use format::{ContainerId, Entry, EntryKind};
 use store::Claimant;
 
-use super::layers::{Content, Stretch, runs_by_stamp};
+use super::runs;
 use super::seat::Seat;
-use super::sources::{DurableUpTo, Frontier};
-use super::staging::Fragments;
-use crate::tree::{Builder, Built, rewrite};
+use super::settling::{Step, Stretch, Taken};
+use super::sources::DurableUpTo;
+use crate::tree::{Builder, Built, entries_in, rewrite};
 use crate::{Error, Result};
-
-/// What the seat has to make durable, copied out of it.
-struct Taken {
-    stretches: BTreeMap<u64, Stretch>,
-    size: u64,
-    resized: bool,
-    epoch: u64,
-    number: u64,
-    frontier: Vec<(u64, u32, u64)>,
-    /// Pieces older than some of this may still come again: those that sit in segments that are not whole, and any
-    /// that came to a seat before this one.
-    needs_stamps: bool,
-    /// The store was asked about the stretches since this epoch of the writer's session.
-    relied_epoch: u64,
-}
 
 impl Seat {
     /// Makes durable what has come. With `fragments`, segments that are not whole are stored as they are;
     /// without, they wait for the rest. With `epoch`, that epoch begins.
     /// Returns how far each source's pieces are durable now, where that moved.
     pub fn settle(&self, claimant: Claimant, fragments: bool, epoch: Option<u64>) -> Result<Vec<DurableUpTo>> {
-        let _turn = self.settling.lock().expect("no panic holds it");
-        let settled = self.settle_in_turn(claimant, fragments, epoch);
-        if let Err(error) = &settled {
-            self.fail(error);
-        }
+        self.wait("another settle of the file", |session| session.begin_settle(fragments, epoch).then_some(()))?;
+        let settled = self.failing(self.settle_by_steps(claimant));
+        // Whoever waits for the turn goes on.
+        self.changed.notify_all();
         settled
     }
 
-    fn settle_in_turn(&self, claimant: Claimant, fragments: bool, epoch: Option<u64>) -> Result<Vec<DurableUpTo>> {
-        let (frontier, some_held_back, pieces) = self.wait_until_reduced(claimant, fragments)?;
-        self.store_fragments(claimant, pieces)?;
-        if let Some(taken) = self.copy_fresh(epoch, &frontier, some_held_back) {
-            self.checkpoint(claimant, taken)?;
-        }
-        let mut state = self.usable()?;
-        if let Some(epoch) = epoch {
-            state.epoch = state.epoch.max(epoch);
-        }
-        Ok(state.sources.durable(frontier))
-    }
-
-    /// Reduces until nothing that came before now is left, then, under the same lock, takes the fragments.
-    fn wait_until_reduced(&self, claimant: Claimant, fragments: bool) -> Result<(Frontier, bool, Fragments)> {
-        let (generation, mut frontier) = {
-            let mut state = self.usable()?;
-            state.unsettled_bytes = 0;
-            (state.staging.begin_settle(), state.sources.frontier())
-        };
+    fn settle_by_steps(&self, claimant: Claimant) -> Result<Vec<DurableUpTo>> {
         loop {
-            let worked = self.reduce(claimant)?;
-            let mut state = self.usable()?;
-            if state.staging.is_reduced(generation) {
-                let pieces = if fragments { state.staging.fragments() } else { Vec::new() };
-                let some_held_back = frontier.hold(state.staging.held());
-                return Ok((frontier, some_held_back, pieces));
+            let step = self.wait("others that store segments of the file", |session| {
+                let step = session.next_step(self.repository.lease.epoch());
+                (!matches!(step, Step::Wait)).then_some(step)
+            })?;
+            match step {
+                Step::Store(works) => self.store_works(claimant, works)?,
+                Step::Record(taken) => {
+                    let entries = self.checkpoint(claimant, taken)?;
+                    self.event(|session| {
+                        session.recorded(entries);
+                        Ok(())
+                    })?;
+                }
+                Step::Done(moved) => return Ok(moved),
+                Step::Wait => {}
             }
-            if !worked {
-                // The rest is in the hands of other workers.
-                drop(self.changed.wait(state).expect("no panic holds it"));
+        }
+    }
+
+    /// Records a checkpoint; returns the entries it lists.
+    fn checkpoint(&self, claimant: Claimant, taken: Taken) -> Result<Vec<(u64, Entry)>> {
+        let built = self.sparse_manifest(claimant, &taken.stretches)?;
+        match self.record(claimant, &taken, built)? {
+            None => Ok(runs::entries(&taken.stretches)),
+            Some(moved) => self.listed(&moved),
+        }
+    }
+
+    /// What a manifest lists, holes apart.
+    fn listed(&self, built: &Built) -> Result<Vec<(u64, Entry)>> {
+        let mut entries = Vec::new();
+        entries_in(&self.repository, &built.root, 0..u64::MAX, &mut |offset, entry| {
+            if entry.kind != EntryKind::Hole {
+                entries.push((offset, entry));
             }
-        }
-    }
-
-    fn store_fragments(&self, claimant: Claimant, fragments: Fragments) -> Result<()> {
-        let epoch = self.repository.lease.epoch();
-        let bytes: Vec<&[u8]> = fragments.iter().map(|(_, bytes, _)| &bytes[..]).collect();
-        let contents = self.store_contents(claimant, &bytes)?;
-        let mut state = self.usable()?;
-        state.rely_on(epoch);
-        for ((offset, bytes, stamp), content) in fragments.iter().zip(contents) {
-            state.lay_fresh(*offset, Stretch { length: bytes.len() as u64, content, stamp: *stamp });
-        }
-        Ok(())
-    }
-
-    fn copy_fresh(&self, epoch: Option<u64>, frontier: &Frontier, some_held_back: bool) -> Option<Taken> {
-        let mut state = self.lock();
-        if state.fresh.is_empty() && !state.size_is_new {
-            return None;
-        }
-        let number = state.next_checkpoint;
-        state.next_checkpoint += 1;
-        state.size_is_new = false;
-        let resized = std::mem::take(&mut state.resized);
-        let epoch = epoch.unwrap_or(state.epoch);
-        let frontier = frontier.without_gaps();
-        // Readers find the stretches in `fresh` until they are in `settled`: the copies leave only then.
-        let (stretches, size) = (state.fresh.copy(), state.size);
-        let relied = std::mem::replace(&mut state.relied_epoch, u64::MAX).min(self.repository.lease.epoch());
-        let needs_stamps = some_held_back || !state.is_first;
-        Some(Taken { stretches, size, resized, epoch, number, frontier, needs_stamps, relied_epoch: relied })
-    }
-
-    fn checkpoint(&self, claimant: Claimant, taken: Taken) -> Result<()> {
-        let built = self.sparse_manifest(claimant, &taken)?;
-        self.record(claimant, &taken, built)?;
-        let mut state = self.lock();
-        for (offset, entry, stamp) in runs_by_stamp(&taken.stretches) {
-            state.settled.lay(&self.repository, offset, entry, stamp)?;
-        }
-        for (offset, stretch) in &taken.stretches {
-            state.fresh.drop_if_unchanged(*offset, stretch);
-        }
-        Ok(())
+            Ok(())
+        })?;
+        Ok(entries)
     }
 
     /// The manifest of what was written, holes between.
-    fn sparse_manifest(&self, claimant: Claimant, taken: &Taken) -> Result<Built> {
+    fn sparse_manifest(&self, claimant: Claimant, stretches: &[Stretch]) -> Result<Built> {
         let mut builder = Builder::new(&self.repository, claimant);
         let mut position = 0;
-        for (offset, stretch) in &taken.stretches {
-            builder.hole(offset - position)?;
-            match stretch.content {
-                Content::Segment { place, fingerprint, bytes, skip } => {
-                    let to_its_end = skip as u64 + stretch.length == bytes as u64;
-                    builder.part(place, fingerprint, skip, stretch.length as u32, to_its_end)?;
+        for stretch in stretches {
+            builder.hole(stretch.offset - position)?;
+            match &stretch.segment {
+                Some((segment, skip)) => {
+                    let to_its_end = *skip as u64 + stretch.length == segment.bytes as u64;
+                    builder.part(segment.place, segment.fingerprint, *skip, stretch.length as u32, to_its_end)?;
                 }
-                Content::Zero => builder.zeros(stretch.length)?,
+                None => builder.zeros(stretch.length)?,
             }
-            position = offset + stretch.length;
+            position = stretch.offset + stretch.length;
         }
         builder.finish()
     }
 
-    /// Durable first, then the catalog's record of it.
-    fn record(&self, claimant: Claimant, taken: &Taken, mut built: Built) -> Result<()> {
-        for _ in 0..8 {
+    /// Durable first, then the catalog's record of it. Returns the manifest that was recorded, when collection made
+    /// it another than was built.
+    fn record(&self, claimant: Claimant, taken: &Taken, mut built: Built) -> Result<Option<Built>> {
+        for attempt in 0..8 {
             self.repository.store.make_durable()?;
             let checkpoint = Checkpoint {
                 session: self.options.session,
@@ -156,7 +103,7 @@ impl Seat {
             let references: Vec<ContainerId> = built.references.iter().copied().collect();
             let writer = self.repository.lease.session();
             match self.repository.catalog.checkpoint(writer, &checkpoint, &references, taken.relied_epoch) {
-                Ok(()) => return Ok(()),
+                Ok(()) => return Ok((attempt > 0).then_some(built)),
                 Err(catalog::Error::NotLive { containers }) => {
                     self.repository.forget(&containers);
                     built = rewrite(&self.repository, claimant, &built.root, &containers)?;
@@ -169,14 +116,12 @@ impl Seat {
 }
 
 /// When each stretch arrived, neighbours of one arrival joined.
-fn stamps(stretches: &BTreeMap<u64, Stretch>) -> Vec<(u64, u64, u64)> {
+fn stamps(stretches: &[Stretch]) -> Vec<(u64, u64, u64)> {
     let mut stamps: Vec<(u64, u64, u64)> = Vec::new();
-    for (offset, stretch) in stretches {
+    for Stretch { offset, length, stamp, .. } in stretches {
         match stamps.last_mut() {
-            Some((at, length, stamp)) if *at + *length == *offset && *stamp == stretch.stamp => {
-                *length += stretch.length
-            }
-            _ => stamps.push((*offset, stretch.length, stretch.stamp)),
+            Some((at, before, last)) if *at + *before == *offset && last == stamp => *before += length,
+            _ => stamps.push((*offset, *length, *stamp)),
         }
     }
     stamps

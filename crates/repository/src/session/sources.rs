@@ -1,6 +1,6 @@
 //! Who sends to a seat, how far they have come, and what they may forget.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How far a stream's pieces are durable: all up to `sequence`, but for `held`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,48 +47,77 @@ pub struct Source {
 
 #[derive(Default)]
 struct Progress {
-    /// Sequence and stamp of what was received and is not yet durable.
-    pending: VecDeque<(u64, u64)>,
+    /// Stamps of what was received and is not yet durable, by sequence.
+    pending: BTreeMap<u64, u64>,
     received: u64,
     /// What the source was last told.
     told: (u64, BTreeSet<u64>),
-    /// Offered by name, content still to come.
-    offered: BTreeSet<u64>,
+    /// Stamps of what was offered by name and its content is still to come, by sequence.
+    offered: BTreeMap<u64, u64>,
 }
 
 impl Progress {
     /// Everything up to here has come.
     fn frontier(&self) -> u64 {
-        self.offered.first().map_or(self.received, |first| self.received.min(first - 1))
+        self.offered.keys().next().map_or(self.received, |first| self.received.min(first - 1))
     }
+}
+
+/// What is known of a piece that arrives.
+pub(super) enum Seen {
+    Never,
+    /// It was offered, with this stamp; its content has not come.
+    Offered(u64),
+    /// It came, content and all; its stamp, or 0 when it is durable.
+    Received(u64),
 }
 
 #[derive(Default)]
 pub(super) struct Sources {
     sources: HashMap<Source, Progress>,
+    /// Of all pieces whose content is still to come.
+    offered_stamps: BTreeSet<u64>,
 }
 
 impl Sources {
-    /// The stamp a piece got when it arrived before; such a piece is not applied again.
-    pub fn stamp_of(&self, source: Source, sequence: u64) -> Option<u64> {
-        let progress = self.sources.get(&source)?;
-        if sequence > progress.received || progress.offered.contains(&sequence) {
-            return None;
+    pub fn seen(&self, source: Source, sequence: u64) -> Seen {
+        let Some(progress) = self.sources.get(&source) else { return Seen::Never };
+        if let Some(stamp) = progress.offered.get(&sequence) {
+            return Seen::Offered(*stamp);
         }
-        let pending = progress.pending.iter().find(|(known, _)| *known == sequence);
-        Some(pending.map_or(0, |(_, stamp)| *stamp))
+        match sequence > progress.received {
+            true => Seen::Never,
+            false => Seen::Received(progress.pending.get(&sequence).copied().unwrap_or(0)),
+        }
     }
 
     pub fn received(&mut self, source: Source, sequence: u64, stamp: u64) {
         let progress = self.sources.entry(source).or_default();
         progress.received = progress.received.max(sequence);
-        progress.offered.remove(&sequence);
-        progress.pending.push_back((sequence, stamp));
+        if let Some(offered) = progress.offered.remove(&sequence) {
+            self.offered_stamps.remove(&offered);
+        }
+        progress.pending.insert(sequence, stamp);
     }
 
     /// The piece is named; until its content has come, nothing from it on counts as received.
-    pub fn offered(&mut self, source: Source, sequence: u64) {
-        self.sources.entry(source).or_default().offered.insert(sequence);
+    pub fn offered(&mut self, source: Source, sequence: u64, stamp: u64) {
+        self.sources.entry(source).or_default().offered.insert(sequence, stamp);
+        self.offered_stamps.insert(stamp);
+    }
+
+    /// How many of the source's pieces are offered and their content has not come.
+    pub fn open_offers(&self, source: Source) -> usize {
+        self.sources.get(&source).map_or(0, |progress| progress.offered.len())
+    }
+
+    pub fn has_offers(&self) -> bool {
+        !self.offered_stamps.is_empty()
+    }
+
+    /// Whether a piece with a stamp between these two is offered and its content has not come.
+    pub fn has_offer_between(&self, low: u64, high: u64) -> bool {
+        self.offered_stamps.range(low..high).next().is_some()
     }
 
     /// A checkpoint says that the source's pieces up to this one are durable.
@@ -114,7 +143,7 @@ impl Sources {
         let mut moved = Vec::new();
         for (source, (sequence, held)) in frontier.reached {
             let Some(progress) = self.sources.get_mut(&source) else { continue };
-            progress.pending.retain(|(pending, _)| *pending > sequence || held.contains(pending));
+            progress.pending.retain(|pending, _| *pending > sequence || held.contains(pending));
             if progress.told != (sequence, held.clone()) {
                 moved.push(DurableUpTo { source, sequence, held: held.iter().copied().collect() });
                 progress.told = (sequence, held);

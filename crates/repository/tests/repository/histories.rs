@@ -368,7 +368,7 @@ impl Open {
     fn send_again(&mut self, client: u64, seat: usize) {
         let mut all = self.kept.remove(&(client, seat)).unwrap_or_default();
         // Whoever connects again is told how far its pieces are durable.
-        if let Some(durable) = self.seats[seat].durable_up_to(Source { client, stream: 0 }) {
+        if let Some(durable) = self.seats[seat].durable_up_to(Source { client, stream: 0 }).unwrap() {
             all.retain(|kept| kept.sequence > durable.sequence || durable.held.contains(&kept.sequence));
         }
         for kept in &mut all {

@@ -49,6 +49,12 @@ impl Claims {
         first != place
     }
 
+    pub fn release_from_others(&mut self, fingerprint: &Fingerprint, claimant: Claimant) {
+        if self.is_claimed_by_other(fingerprint, claimant) {
+            self.claimed.remove(fingerprint);
+        }
+    }
+
     /// The containers that newest segments lie in.
     pub fn newest_containers(&self) -> Vec<ContainerId> {
         self.newest_by_container.keys().copied().collect()

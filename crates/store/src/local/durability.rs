@@ -74,7 +74,7 @@ impl Shared {
         self.seal_retired()?;
         self.publish();
         // The table is a hint: what fails here is tried again later.
-        while let Ok(true) = self.table.merge() {}
+        while self.options.merges_table && self.table.merge().unwrap_or(false) {}
         Ok(())
     }
 
@@ -139,7 +139,8 @@ impl Shared {
             }
             (container.file.clone(), container.index.end_offset(), container.footer())
         };
-        file.write_at(offset, &[&bytes]).and_then(|()| file.sync()).map_err(|error| self.poison(error))?;
+        file.write_at(offset, &[&bytes]).map_err(|error| self.failed_to_write(error))?;
+        file.sync().map_err(|error| self.poison(error))?;
         lock(&self.writing).container(id).expect("only sealing takes containers away").has_footer = true;
         Ok(())
     }

@@ -2,13 +2,28 @@
 //! whose hints are believed only when a container's index confirms them and the catalog calls it live.
 
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use format::{Fingerprint, Place};
 
 use super::Shared;
-use super::containers::bring_forward;
-use crate::guard::{lock, wait};
+use super::containers::{Confirmed, Referable, bring_forward};
+use super::damage::Lost;
+use crate::guard::{lock, wait_timeout};
 use crate::{Answer, Claimant, Result};
+
+/// How long another claimant's promise to send a segment is believed: a client that stands still must not hold up all who
+/// have the same data. Beyond, the segment is sent, and stored, twice.
+const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How a wait for others' claims ended.
+enum Waited {
+    /// The claimant itself holds all of them.
+    AllOwn,
+    /// Nobody else does.
+    Resolved,
+    TimedOut,
+}
 
 impl Shared {
     pub fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
@@ -39,6 +54,7 @@ impl Shared {
             }
         }
         let answers: Vec<Answer> = answers.into_iter().flatten().collect();
+        self.note_answers(fingerprints, &answers);
         let found = answers.iter().filter(|answer| matches!(answer, Answer::Have(_))).count();
         self.counts.duplicates_found.fetch_add(found as u64, Ordering::Relaxed);
         Ok(answers)
@@ -49,8 +65,10 @@ impl Shared {
         loop {
             let awaited: Vec<usize> = (0..answers.len()).filter(|&at| answers[at] == Answer::Claimed).collect();
             let again: Vec<Fingerprint> = awaited.iter().map(|&at| fingerprints[at]).collect();
-            if self.wait_for_others(claimant, &again)? {
-                return Ok(answers);
+            match self.wait_for_others(claimant, &again)? {
+                Waited::AllOwn => return Ok(answers),
+                Waited::TimedOut => self.take_over(claimant, &again),
+                Waited::Resolved => {}
             }
             // Nobody else held these a moment ago; what is not stored becomes this claimant's to send.
             for (at, answer) in awaited.into_iter().zip(self.lacking(claimant, &again)?) {
@@ -64,26 +82,38 @@ impl Shared {
     fn forget_unreferable_newest(&self) -> Result<()> {
         let newest = lock(&self.claims).newest_containers();
         for container in newest {
-            if self.containers.referable(container)? != Some(container) {
+            if self.containers.referable(container)? != Referable::In(container) {
                 lock(&self.claims).forget(container);
             }
         }
         Ok(())
     }
 
-    /// Waits until nobody else holds these claims; returns whether the claimant itself holds them all.
-    fn wait_for_others(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<bool> {
+    /// Waits until nobody else holds these claims, or for too long.
+    fn wait_for_others(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Waited> {
+        let deadline = Instant::now() + CLAIM_TIMEOUT;
         let mut claims = lock(&self.claims);
         while fingerprints.iter().any(|fingerprint| claims.is_claimed_by_other(fingerprint, claimant)) {
             self.alive()?;
-            claims = wait(&self.resolved, claims);
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return Ok(Waited::TimedOut) };
+            claims = wait_timeout(&self.resolved, claims, left).0;
         }
-        Ok(fingerprints.iter().all(|fingerprint| claims.is_claimed_by(fingerprint, claimant)))
+        let own = fingerprints.iter().all(|fingerprint| claims.is_claimed_by(fingerprint, claimant));
+        Ok(if own { Waited::AllOwn } else { Waited::Resolved })
+    }
+
+    /// Gives up what others claim of these, so that the next look-up has them sent.
+    fn take_over(&self, claimant: Claimant, fingerprints: &[Fingerprint]) {
+        let mut claims = lock(&self.claims);
+        fingerprints.iter().for_each(|fingerprint| claims.release_from_others(fingerprint, claimant));
+        drop(claims);
+        self.resolved.notify_all();
     }
 
     /// Where each segment lies in a container, if the table knows one that may be referred to.
     fn stored<'a>(&self, fingerprints: impl Iterator<Item = &'a Fingerprint>) -> Result<Vec<Option<Place>>> {
-        let mut search = Search { shared: self, runs: self.table.runs(), recent: self.containers.recent() };
+        let (runs, recent, lost) = (self.table.runs(), self.containers.recent(), self.lost()?);
+        let mut search = Search { shared: self, runs, recent, lost };
         let before = search.recent.first().map(|index| index.container());
         let places = fingerprints.map(|fingerprint| search.find(fingerprint)).collect::<Result<Vec<_>>>()?;
         if let Some(last) = search.recent.first().filter(|index| Some(index.container()) != before) {
@@ -98,6 +128,7 @@ struct Search<'a> {
     shared: &'a Shared,
     runs: crate::table::Runs,
     recent: Vec<std::sync::Arc<crate::container::ContainerIndex>>,
+    lost: std::sync::Arc<Lost>,
 }
 
 impl Search<'_> {
@@ -105,14 +136,36 @@ impl Search<'_> {
         if let Some(place) = self.find_recent(fingerprint)? {
             return Ok(Some(place));
         }
+        let mut found = None;
         for place in self.runs.candidates(fingerprint) {
-            let Some(physical) = self.shared.containers.referable(place.container)? else { continue };
-            if let Some(index) = self.shared.containers.confirm(physical, place, fingerprint) {
-                bring_forward(&mut self.recent, index);
-                return Ok(Some(place));
+            let confirmed = match self.shared.containers.referable(place.container)? {
+                Referable::In(physical) => self.shared.containers.confirm(physical, place, fingerprint),
+                Referable::Missing => Confirmed::Unreadable,
+                Referable::No => Confirmed::No,
+            };
+            match confirmed {
+                Confirmed::No => {}
+                Confirmed::Unreadable => self.seek(fingerprint, place),
+                Confirmed::Yes(_) if self.lost.contains_key(&place) => self.seek(fingerprint, place),
+                Confirmed::Yes(index) => {
+                    bring_forward(&mut self.recent, index);
+                    found.get_or_insert(place);
+                }
+            }
+            // Where something is lost, all places count: what is found in one heals the others.
+            if found.is_some() && self.lost.is_empty() {
+                break;
             }
         }
-        Ok(None)
+        Ok(found)
+    }
+
+    /// The place is lost, or cannot be looked at: its content is wanted, unless a copy stands in already.
+    fn seek(&self, fingerprint: &Fingerprint, place: Place) {
+        let copy = self.lost.get(&place).and_then(|lost| lost.copy);
+        if copy.is_none_or(|copy| self.lost.contains_key(&copy)) {
+            self.shared.damage.seek(fingerprint, place);
+        }
     }
 
     fn find_recent(&mut self, fingerprint: &Fingerprint) -> Result<Option<Place>> {
@@ -123,7 +176,8 @@ impl Search<'_> {
                 continue;
             };
             let place = index.place_of(segment);
-            if self.shared.containers.referable(place.container)? == Some(index.container()) {
+            let referable = self.shared.containers.referable(place.container)?;
+            if referable == Referable::In(index.container()) && !self.lost.contains_key(&place) {
                 self.recent[..=at].rotate_right(1);
                 return Ok(Some(place));
             }

@@ -1,20 +1,26 @@
 //! The open container: blocks are copied into its part under a short lock; full parts are queued and written
-//! in order, one at a time, by whoever filled one. With two parts waiting, putters wait too.
+//! in order, one at a time, by whoever filled one. With two parts waiting, putters wait too. A part for which the disk
+//! has no room stays queued and is written once there is: nothing of it is lost, and the store goes on.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
 
 use format::{Block, CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, Label, Place, Run, TableEntry};
 
 use super::Shared;
 use crate::container::{ContainerIndex, PartBuilder, file_name};
 use crate::files::File;
-use crate::guard::{lock, wait};
+use crate::guard::{lock, wait_timeout};
 use crate::{Error, Result};
 
 /// Parts waiting to be written before putters wait.
 const QUEUED_PARTS: usize = 2;
+
+/// A putter that waits for a part to be written tries to write it itself after this long: the one that did may have
+/// failed for want of room.
+const WRITTEN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Full containers waiting to be sealed before a putter seals them itself.
 pub const RETIRED_CONTAINERS: usize = 2;
@@ -142,17 +148,7 @@ impl Writing {
 impl Shared {
     pub fn put(&self, block: &Block) -> Result<Run> {
         check_shape(block)?;
-        let mut writing = lock(&self.writing);
-        self.alive()?;
-        while writing.queue.len() >= QUEUED_PARTS {
-            writing = wait(&self.written, writing);
-            self.alive()?;
-        }
-        if !writing.room_for(block, self.options.container_bytes) {
-            writing.retire(self);
-            let container = self.begin_container()?;
-            writing.open = Some(container);
-        }
+        let mut writing = self.writing_with_room(block)?;
         let open = writing.open.as_mut().expect("a container was just opened");
         let run = Run { container: open.id, first: open.next_ordinal, count: block.segments.len() as u32 };
         open.part.append(&[Label { container: run.container, first: run.first, count: run.count }], block);
@@ -162,6 +158,7 @@ impl Shared {
             writing.cut(self);
         }
         self.resolve(block, run);
+        self.note_put(block, run);
         let (due, crowded) = (!writing.queue.is_empty(), writing.retired.len() > RETIRED_CONTAINERS);
         drop(writing);
         if due {
@@ -175,13 +172,49 @@ impl Shared {
         Ok(run)
     }
 
+    /// What is being written, once the open container takes the block and its part can be queued.
+    fn writing_with_room(&self, block: &Block) -> Result<MutexGuard<'_, Writing>> {
+        let mut writing = lock(&self.writing);
+        loop {
+            self.alive()?;
+            if writing.queue.len() >= QUEUED_PARTS {
+                let (waited, result) = wait_timeout(&self.written, writing, WRITTEN_TIMEOUT);
+                writing = waited;
+                if result.timed_out() {
+                    drop(writing);
+                    self.drain()?;
+                    writing = lock(&self.writing);
+                }
+            } else if writing.room_for(block, self.options.container_bytes) {
+                return Ok(writing);
+            } else {
+                drop(writing);
+                self.open_container(block)?;
+                writing = lock(&self.writing);
+            }
+        }
+    }
+
+    /// Opens another container, unless some thread has just done it. Only threads that need one wait for the catalog.
+    fn open_container(&self, block: &Block) -> Result<()> {
+        let _opening = lock(&self.opening);
+        if lock(&self.writing).room_for(block, self.options.container_bytes) {
+            return Ok(());
+        }
+        let container = self.begin_container()?;
+        let mut writing = lock(&self.writing);
+        writing.retire(self);
+        writing.open = Some(container);
+        Ok(())
+    }
+
     /// Writes queued parts until none is left.
     pub fn drain(&self) -> Result<()> {
         let _turn = lock(&self.turn);
         loop {
             self.alive()?;
             let Some(part) = lock(&self.writing).queue.front().cloned() else { return Ok(()) };
-            part.write().map_err(|error| self.poison(error))?;
+            part.write().map_err(|error| self.failed_to_write(error))?;
             drop(part);
             let mut writing = lock(&self.writing);
             writing.part_written(self.options.part_bytes + OVERHANG_BYTES);

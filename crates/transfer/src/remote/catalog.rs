@@ -6,7 +6,7 @@ use catalog::{
     Catalog, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, PathSession, Purpose, Result,
     Session, Snapshot, Statistics, Version,
 };
-use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use super::Remote;
 use super::failures::catalog_error;
@@ -54,6 +54,14 @@ impl RemoteCatalog {
 impl Catalog for RemoteCatalog {
     fn begin(&self, purpose: Purpose, lease_ms: u64) -> Result<Session> {
         self.ask(NO_SESSION, Request::Begin { purpose, lease_ms }, pick!(Session, session))
+    }
+
+    fn begin_for(&self, _client: u64, _purpose: Purpose, _lease_ms: u64) -> Result<Session> {
+        self.elsewhere("beginning sessions for others")
+    }
+
+    fn is_begun_for(&self, _session: SessionId, _client: u64) -> Result<Option<bool>> {
+        self.elsewhere("asking whose a session is")
     }
 
     fn renew(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session> {
@@ -121,6 +129,18 @@ impl Catalog for RemoteCatalog {
 
     fn container(&self, _: ContainerId) -> Result<Option<ContainerRecord>> {
         self.elsewhere("looking up containers")
+    }
+
+    fn lose(&self, _: &[(Place, Fingerprint)]) -> Result<()> {
+        self.elsewhere("recording damage")
+    }
+
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        self.elsewhere("listing damage")
+    }
+
+    fn heal(&self, _: SessionId, _: u64, _: &[(LostSegment, Place)]) -> Result<()> {
+        self.elsewhere("recording repairs")
     }
 
     fn files_of(&self, _: ContainerId) -> Result<Vec<ContainerId>> {

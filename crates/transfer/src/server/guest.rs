@@ -1,7 +1,6 @@
 //! One connection at the node, from hello to goodbye.
 
 use std::net::SocketAddr;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,14 +18,17 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a node that stops waits for answers owed to one client.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Serves one client until it leaves, misbehaves or the node stops. Does not panic when the handler does.
+/// Requests of one connection that may be without an answer at a time. Clients of ours have some hundreds.
+const MAX_UNANSWERED: usize = 16_384;
+
+/// Serves one client until it leaves, misbehaves or the node stops. A panic of the handler is not caught: it is a broken
+/// invariant of the node, whose process ends (see `thalweg node`).
 pub(super) fn serve(connection: &Arc<Connection>, peer: SocketAddr, service: &Arc<dyn Service>, stopping: &AtomicBool) {
     let outbox = Outbox::new(connection.clone());
     let end = match greet(connection, peer, service, &outbox) {
         Ok(Some(mut handler)) => {
             let end = attend(connection, &outbox, handler.as_mut(), stopping);
-            // A panic here has been reported by the panic hook, and there is nothing left to end.
-            let _ = catch_unwind(AssertUnwindSafe(|| handler.closed()));
+            handler.closed();
             end
         }
         Ok(None) => Ok(()),
@@ -35,14 +37,12 @@ pub(super) fn serve(connection: &Arc<Connection>, peer: SocketAddr, service: &Ar
     if stopping.load(Ordering::SeqCst) {
         outbox.wait_for_answers(ANSWER_PATIENCE);
     }
-    match end {
-        Ok(()) => connection.shut(),
-        Err(farewell) => {
-            // Best effort: the client may be gone.
-            let _ = outbox.push(&Reply::Failed { failure: farewell }, &[]);
-            connection.close_gently();
-        }
+    if let Err(farewell) = end {
+        // Best effort: the client may be gone.
+        let _ = outbox.push(&Reply::Failed { failure: farewell }, &[]);
+        connection.close_gently();
     }
+    outbox.end();
 }
 
 type Farewell = Failure;
@@ -69,18 +69,14 @@ fn greet(
     connection.set_receive_timeout(None).map_err(farewell)?;
     let replier = outbox.replier(number);
     let hello = Hello { client, stream, job, application, peer };
-    match catch_unwind(AssertUnwindSafe(|| service.connect(hello, outbox.clone()))) {
-        Ok(Ok((welcome, handler))) => {
+    match service.connect(hello, outbox.clone()) {
+        Ok((welcome, handler)) => {
             replier.reply(welcome);
             Ok(Some(handler))
         }
-        Ok(Err(failure)) => {
+        Err(failure) => {
             replier.fail(failure);
             Ok(None)
-        }
-        Err(_) => {
-            drop(replier);
-            Err(panicked(connection))
         }
     }
 }
@@ -125,10 +121,14 @@ fn attend(
         if matches!(request, Request::Hello { .. } | Request::Prove { .. }) {
             return Err(refused(connection, "Hello and Prove come once, at the beginning"));
         }
+        let is_beyond = outbox.unanswered() >= MAX_UNANSWERED;
         let replier = outbox.replier(number);
-        // A handler that panicked is not called again but for `closed`; the replier it held answers by being dropped.
-        catch_unwind(AssertUnwindSafe(|| handler.handle(request, payload, replier)))
-            .map_err(|_| panicked(connection))?;
+        if is_beyond {
+            let text = format!("more than {MAX_UNANSWERED} requests of one connection wait for their answers");
+            replier.fail(Failure::new(FailureKind::Refused, text));
+        } else {
+            handler.handle(request, payload, replier);
+        }
     }
     Ok(())
 }
@@ -153,10 +153,4 @@ fn farewell(error: Error) -> Farewell {
 
 fn refused(connection: &Connection, why: &str) -> Farewell {
     Failure::new(FailureKind::Refused, format!("the node closed the connection: {}: {why}", connection.peer()))
-}
-
-fn panicked(connection: &Connection) -> Farewell {
-    let text =
-        format!("the node closed the connection: {}: a bug in the node; its own messages say where", connection.peer());
-    Failure::new(FailureKind::Io, text)
 }

@@ -68,7 +68,6 @@ impl Service for Shared {
         self.0.connected.fetch_add(1, Ordering::SeqCst);
         match hello.job.as_str() {
             "unwelcome" => return Err(Failure::new(FailureKind::Refused, "not you")),
-            "panic" => panic!("a service that panics on hello, on purpose"),
             _ => {}
         }
         let welcome = Reply::Welcome { settings: Fake::settings().to_text(), holder: self.0.holder };
@@ -124,7 +123,6 @@ impl Handler for Seat {
                 None => replier.fail(catalog::Error::NotLive { containers: vec![CONTAINER] }),
             },
             // The kinds below stand for ways in which a handler may behave.
-            Request::Versions { path } if path.as_bytes() == b"panic" => panic!("a handler that panics, on purpose"),
             Request::Versions { .. } => drop(replier),
             Request::Size { .. } => {
                 let durable = Reply::Durable { session: SessionId(1), seat: 2, sequence: 3, held: vec![] };

@@ -1,4 +1,4 @@
-//! The server against clients that misbehave, handlers that panic, and many connections.
+//! The server against clients that misbehave, and many connections.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -174,21 +174,28 @@ fn oversize_claims_and_half_open_clients_hold_up_nobody() {
 }
 
 #[test]
-fn a_panic_in_the_service_becomes_a_failure_and_ends_one_connection() {
-    let fake = Fake::new(1);
-    let server = fake.serve();
-    let (good, bad) = (greeted(&server), greeted(&server));
-    ask(&bad, 2, Request::Versions { path: path("panic") });
-    assert_eq!(failure(&bad), (2, FailureKind::Io));
-    assert_eq!(failure(&bad), (0, FailureKind::Io), "the farewell");
-    assert!(bad.receive().unwrap().is_none());
-    let unlucky = Remote::connect(&address(&server), 1, "panic", "");
-    assert!(matches!(&unlucky, Err(Error::Failed(failure)) if failure.kind == FailureKind::Io));
+fn a_service_may_turn_a_client_away() {
+    let server = Fake::new(1).serve();
     let unwelcome = Remote::connect(&address(&server), 1, "unwelcome", "");
     assert!(matches!(&unwelcome, Err(Error::Failed(failure)) if failure.text == "not you"));
-    ask(&good, 2, Request::Release {});
-    assert_eq!(answer(&good), (2, Reply::Done {}));
-    eventually("one handler is closed", || fake.closed.load(Ordering::SeqCst) == 1);
+}
+
+#[test]
+fn connections_beyond_the_limit_are_refused_with_a_message_and_the_others_served() {
+    let server = Fake::new(1).serve();
+    server.limit_connections(3);
+    let mut guests: Vec<Connection> = (0..3).map(|_| greeted(&server)).collect();
+    for _ in 0..3 {
+        match Remote::connect(&address(&server), 1, "job", "") {
+            Err(Error::Unavailable { why, .. }) => assert!(why.contains("serves 3 connections"), "{why}"),
+            other => panic!("a fourth connection: {:?}", other.map(drop)),
+        }
+    }
+    guests.iter().for_each(|guest| ask(guest, 2, Request::Release {}));
+    guests.iter().for_each(|guest| assert_eq!(answer(guest), (2, Reply::Done {})));
+    guests.pop();
+    eventually("there is room again", || server.connections() == 2);
+    greeted(&server);
 }
 
 #[test]

@@ -1,0 +1,40 @@
+//! A broken invariant ends the process at once: a thread that is missing, or a lock that nobody can take any more, would
+//! make it a node that answers some and hangs others. Whoever supervises it starts it again.
+
+/// From now on a panic of any thread prints what it has to say and aborts the process.
+pub(super) fn end_the_process() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        eprintln!("thalweg node: internal error; the node ends, so that it can be started again");
+        std::process::abort();
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Set for the process that is to panic.
+    const VARIABLE: &str = "THALWEG_TEST_PANIC";
+
+    #[test]
+    fn a_panic_of_any_thread_ends_the_process() {
+        if std::env::var_os(VARIABLE).is_some() {
+            end_the_process();
+            let _ = std::thread::spawn(|| panic!("an invariant is broken, on purpose")).join();
+            std::thread::sleep(Duration::from_secs(20));
+            return;
+        }
+        let name = "node::panics::tests::a_panic_of_any_thread_ends_the_process";
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let ended = command.args(["--exact", name, "--nocapture"]).env(VARIABLE, "1").output().unwrap();
+        assert_eq!(ended.status.signal(), Some(libc::SIGABRT));
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert!(said.contains("on purpose") && said.contains("internal error"), "{said}");
+    }
+}

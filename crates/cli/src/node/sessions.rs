@@ -1,0 +1,70 @@
+//! Whose sessions are whose: a client renews, commits under and ends only those that were begun for it, and discards or
+//! recovers only what no one writes any more. The catalog remembers this, so that it holds after a node's restart too.
+
+use catalog::{Commit, Purpose, Session};
+use format::SessionId;
+use transfer::message::{Failure, FailureKind};
+
+use super::failure;
+use super::handler::Connection;
+use crate::clock::now_ns;
+
+impl Connection {
+    pub fn begin_session(&self, purpose: Purpose, lease_ms: u64) -> Result<Session, Failure> {
+        // Sessions of paths are opened, with a path.
+        let purpose = if purpose == Purpose::Path { Purpose::Write } else { purpose };
+        Ok(self.node.repository.catalog().begin_for(self.source.client, purpose, lease_ms)?)
+    }
+
+    pub fn renew_session(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session, Failure> {
+        self.check_owner(session)?;
+        Ok(self.node.repository.catalog().renew(session, lease_ms, refresh)?)
+    }
+
+    /// Ending twice is no error.
+    pub fn end_session(&self, session: SessionId) -> Result<(), Failure> {
+        if self.check_owner(session)? {
+            self.node.repository.catalog().end(session)?;
+        }
+        Ok(())
+    }
+
+    pub fn commit(&self, mut commit: Commit) -> Result<catalog::Committed, Failure> {
+        self.check_owner(commit.session)?;
+        // The client's session may be younger than what this node believes of containers.
+        commit.epoch = commit.epoch.min(self.node.clients.since_epoch(self.source.client));
+        self.node.repository.commit_once(&commit).map_err(failure::of)
+    }
+
+    pub fn discard(&self, session: SessionId) -> Result<(), Failure> {
+        self.check_interrupted(session)?;
+        Ok(self.node.repository.catalog().discard(session)?)
+    }
+
+    pub fn recover(&self, session: SessionId) -> Result<u64, Failure> {
+        self.check_interrupted(session)?;
+        let recovered = repository::recover(&self.node.repository, self.claimant, session, now_ns());
+        Ok(recovered.map_err(failure::of)?.version)
+    }
+
+    /// Whether there is such a session; refused when it is another's.
+    fn check_owner(&self, session: SessionId) -> Result<bool, Failure> {
+        match self.node.repository.catalog().is_begun_for(session, self.source.client)? {
+            Some(false) => {
+                let why = format!("session {session} was not begun by this client; it is left alone");
+                Err(Failure::new(FailureKind::Refused, why))
+            }
+            found => Ok(found.is_some()),
+        }
+    }
+
+    /// Leases of processes, and sessions that programs write in, are nobody else's to end.
+    fn check_interrupted(&self, session: SessionId) -> Result<(), Failure> {
+        let refused = |why: &str| Err(Failure::new(FailureKind::Refused, format!("session {session} {why}")));
+        match self.node.repository.catalog().path_session(session)? {
+            None => refused("is no interrupted session of a path; `thalweg sessions` lists them"),
+            Some(found) if !found.interrupted => refused("is being written now; it was not interrupted"),
+            Some(_) => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! A node whose clients do not read, claim what is not theirs, ask for too much or come in crowds, and whose catalog is
+//! busy: nobody else waits, and the node stays what it is.
+
+use std::time::{Duration, Instant};
+
+use catalog::PathSession;
+use format::{SessionId, StorePath};
+use transfer::Connection;
+use transfer::message::{Extent, FailureKind, Reply, Request};
+
+use super::node::Node;
+use super::runner::{Store, run};
+
+const CREATE: u32 = 4;
+const SEGMENT_BYTES: usize = 8192;
+/// What another client, or another process, may cost at most.
+const MAX_DELAY: Duration = Duration::from_millis(100);
+/// Steps whose worst says what the machine itself costs just now.
+const STEPS: u64 = 30;
+
+/// A client that says what the test wants.
+struct Client {
+    connection: Connection,
+    last_number: u64,
+    last_sequence: u64,
+}
+
+impl Client {
+    fn new(node: &Node, client: u64) -> Self {
+        let connection = Connection::open(&node.address).unwrap();
+        let mut client_here = Client { connection, last_number: 0, last_sequence: 0 };
+        let hello = Request::Hello { client, stream: 0, job: String::new(), application: String::new() };
+        let welcome = client_here.obtain(hello);
+        assert!(matches!(welcome, Reply::Welcome { .. }), "{welcome:?}");
+        client_here
+    }
+
+    fn send(&mut self, request: &Request, payload: &[u8]) -> u64 {
+        self.last_number += 1;
+        self.connection.send(request.kind(), self.last_number, &request.encode(), &[payload]).unwrap();
+        self.last_number
+    }
+
+    /// The answer to a request; what the node says unasked is passed over.
+    fn answer(&mut self, number: u64) -> Reply {
+        loop {
+            let frame = self.connection.receive().unwrap().expect("the node answers");
+            if frame.header.request == number {
+                return Reply::decode(frame.header.kind, &frame.body).unwrap();
+            }
+            assert_eq!(frame.header.request, 0);
+        }
+    }
+
+    fn obtain(&mut self, request: Request) -> Reply {
+        let number = self.send(&request, &[]);
+        self.answer(number)
+    }
+
+    fn refusal(&mut self, request: Request) -> FailureKind {
+        match self.obtain(request) {
+            Reply::Failed { failure } => failure.kind,
+            other => panic!("it was answered {other:?}"),
+        }
+    }
+
+    fn open(&mut self, node: &Node, path: &str) -> PathSession {
+        let request = Request::OpenPath {
+            path: StorePath::new(path.as_bytes()).unwrap(),
+            flags: CREATE | 3,
+            job: String::new(),
+            nodes: vec![node.address.clone()],
+            stripe_bytes: 4 << 20,
+        };
+        let Reply::Opened { session, .. } = self.obtain(request) else { panic!("it was not opened") };
+        self.attach(session.id);
+        session
+    }
+
+    fn attach(&mut self, session: SessionId) {
+        let attached = self.obtain(Request::Attach { session, seat: 0 });
+        assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
+    }
+
+    fn write(&mut self, session: SessionId, bytes: usize) {
+        self.last_sequence += 1;
+        let sequence = self.last_sequence;
+        let extents = vec![Extent { offset: sequence * bytes as u64, bytes: bytes as u64 }];
+        let request = Request::Write { session, seat: 0, sequence, stamp: 0, epoch: 0, extents };
+        let payload: Vec<u8> = (0..bytes).map(|at| (at as u64 * 7 + sequence) as u8).collect();
+        let number = self.send(&request, &payload);
+        let received = self.answer(number);
+        assert!(matches!(received, Reply::Received { .. }), "{received:?}");
+    }
+
+    fn read(&mut self, session: SessionId) {
+        let extents = vec![Extent { offset: SEGMENT_BYTES as u64, bytes: 100 }];
+        let read = self.obtain(Request::Read { session, seat: 0, extents });
+        assert!(matches!(read, Reply::Bytes { .. }), "{read:?}");
+    }
+
+    fn settle(&mut self, session: SessionId, epoch: u64) {
+        assert_eq!(self.obtain(Request::Settle { session, seat: 0, epoch }), Reply::Done {});
+    }
+}
+
+/// The longest of many.
+fn worst(mut step: impl FnMut(u64)) -> Duration {
+    let timed = |number| {
+        let begun = Instant::now();
+        step(number);
+        begun.elapsed()
+    };
+    (1..=STEPS).map(timed).max().unwrap()
+}
+
+#[track_caller]
+fn assert_no_later(found: Duration, undisturbed: Duration) {
+    assert!(found < undisturbed * 2 + MAX_DELAY, "up to {found:?} instead of {undisturbed:?}");
+}
+
+/// Sends requests whose answers fill all buffers, and reads none of them.
+fn stop_reading(client: &mut Client, session: SessionId) {
+    client.write(session, 1 << 20);
+    let extents = vec![Extent { offset: 0, bytes: 8 << 20 }];
+    for _ in 0..8 {
+        client.send(&Request::Read { session, seat: 0, extents: extents.clone() }, &[]);
+    }
+    std::thread::sleep(Duration::from_millis(500));
+}
+
+#[test]
+fn a_client_that_does_not_read_delays_nobody() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let (mut deaf, mut other) = (Client::new(&node, 1), Client::new(&node, 2));
+    let session = deaf.open(&node, "shared").id;
+    other.attach(session);
+    let mut step = |number: u64| {
+        other.write(session, SEGMENT_BYTES);
+        other.settle(session, number);
+        other.read(session);
+        // Another file, and another client of this one.
+        let mut new = Client::new(&node, 100 + number);
+        new.attach(session);
+        new.open(&node, &format!("other-{number}"));
+    };
+    let undisturbed = worst(&mut step);
+    stop_reading(&mut deaf, session);
+    assert_no_later(worst(&mut step), undisturbed);
+}
+
+#[test]
+fn a_busy_catalog_delays_no_write_and_no_read() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut writer = Client::new(&node, 1);
+    let session = writer.open(&node, "file").id;
+    // One segment is enough to have a container open.
+    writer.write(session, SEGMENT_BYTES);
+    writer.settle(session, 1);
+    let mut newcomer = Client::new(&node, 3);
+    let open = Request::OpenPath {
+        path: StorePath::new(b"another").unwrap(),
+        flags: CREATE | 3,
+        job: String::new(),
+        nodes: vec![node.address.clone()],
+        stripe_bytes: 4 << 20,
+    };
+    let Reply::Opened { session: another, .. } = newcomer.obtain(open) else { panic!("it was not opened") };
+    let mut step = |number: u64| {
+        writer.write(session, SEGMENT_BYTES);
+        writer.read(session);
+        let mut reader = Client::new(&node, 100 + number);
+        reader.attach(session);
+        reader.read(session);
+    };
+    let undisturbed = worst(&mut step);
+    let catalog = rusqlite::Connection::open(store.directory().join("catalog.sqlite")).unwrap();
+    catalog.execute_batch("BEGIN IMMEDIATE").unwrap();
+    // Whoever takes a seat waits for the catalog: nobody else does.
+    let waiting = newcomer.send(&Request::Attach { session: another.id, seat: 0 }, &[]);
+    std::thread::sleep(Duration::from_millis(300));
+    let found = worst(&mut step);
+    catalog.execute_batch("ROLLBACK").unwrap();
+    let attached = newcomer.answer(waiting);
+    assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
+    assert_no_later(found, undisturbed);
+}
+
+#[test]
+fn a_client_can_neither_end_nor_renew_nor_commit_under_what_is_not_its_own() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let (mut hostile, mut honest) = (Client::new(&node, 1), Client::new(&node, 2));
+    let written = honest.open(&node, "file").id;
+    let begin = Request::Begin { purpose: catalog::Purpose::Write, lease_ms: 30_000 };
+    let Reply::Session { session: own } = honest.obtain(begin) else { panic!("no session") };
+    for session in (1..=own.id.0).map(SessionId) {
+        assert_eq!(hostile.refusal(Request::End { session }), FailureKind::Refused, "{session}");
+        assert_eq!(
+            hostile.refusal(Request::Renew { session, lease_ms: 1, refresh: true }),
+            FailureKind::Refused,
+            "{session}"
+        );
+        let (references, changes, settles) = (Vec::new(), Vec::new(), Vec::new());
+        let commit = Request::Commit { session, references, epoch: 0, changes, settles };
+        assert_eq!(hostile.refusal(commit), FailureKind::Refused, "{session}");
+        assert_eq!(hostile.refusal(Request::Discard { session }), FailureKind::Refused, "{session}");
+        assert_eq!(hostile.refusal(Request::Recover { session }), FailureKind::Refused, "{session}");
+    }
+    honest.write(written, SEGMENT_BYTES);
+    honest.settle(written, 1);
+    assert!(matches!(honest.obtain(Request::CommitPath { session: written }), Reply::Version { number: 1 }));
+    assert!(matches!(
+        honest.obtain(Request::Renew { session: own.id, lease_ms: 30_000, refresh: false }),
+        Reply::Session { .. }
+    ));
+    // Ending one's own, twice.
+    assert_eq!(honest.obtain(Request::End { session: own.id }), Reply::Done {});
+    assert_eq!(honest.obtain(Request::End { session: own.id }), Reply::Done {});
+}
+
+#[test]
+fn thousands_of_settles_take_a_bounded_number_of_threads() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut client = Client::new(&node, 1);
+    let session = client.open(&node, "file").id;
+    let before = node.threads();
+    let asked: Vec<u64> = (1..=5000)
+        .map(|epoch| {
+            if epoch % 100 == 0 {
+                client.last_sequence += 1;
+            }
+            client.send(&Request::Settle { session, seat: 0, epoch }, &[])
+        })
+        .collect();
+    let most = node.threads();
+    assert!(most <= before + 8, "{most} threads, {before} before");
+    let mut answered = std::collections::HashSet::new();
+    while answered.len() < asked.len() {
+        let frame = client.connection.receive().unwrap().unwrap();
+        if frame.header.request != 0 {
+            answered.insert(frame.header.request);
+        }
+    }
+}
+
+#[test]
+fn a_crowd_of_connections_is_refused_and_writers_go_on() {
+    let store = Store::new();
+    let node = Node::with_open_files(&store, 256);
+    let mut writer = Client::new(&node, 1);
+    let session = writer.open(&node, "file").id;
+    let crowd: Vec<Connection> = (0..300).filter_map(|_| Connection::open(&node.address).ok()).collect();
+    std::thread::sleep(Duration::from_millis(200));
+    for epoch in 1..20 {
+        writer.write(session, 1 << 20);
+        writer.settle(session, epoch);
+    }
+    assert!(matches!(writer.obtain(Request::CommitPath { session }), Reply::Version { number: 1 }));
+    let refused = run(&["ls".to_owned(), format!("thalweg://{}::", node.address)]).expect(1);
+    assert!(refused.stderr.contains("takes no more now"), "{}", refused.stderr);
+    drop(crowd);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while run(&["ls".to_owned(), format!("thalweg://{}::", node.address)]).code != Some(0) {
+        assert!(Instant::now() < deadline, "the crowd is gone, and nobody is let in");
+    }
+}

@@ -1,0 +1,162 @@
+//! A sorted map from offsets in leaves of some dozen entries: neighbours lie side by side, so that a piece that comes
+//! between others finds its place with one look, and many are joined in one pass.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+const MAX_ENTRIES: usize = 64;
+
+pub(super) struct Leaves<V> {
+    /// By where each begins; there is always one at 0, and no other is empty.
+    leaves: BTreeMap<u64, Leaf<V>>,
+}
+
+struct Leaf<V> {
+    entries: Vec<(u64, V)>,
+    /// Where the next leaf begins.
+    until: u64,
+}
+
+impl<V> Default for Leaves<V> {
+    fn default() -> Self {
+        Leaves { leaves: BTreeMap::from([(0, Leaf { entries: Vec::new(), until: u64::MAX })]) }
+    }
+}
+
+impl<V> Leaves<V> {
+    pub fn insert(&mut self, start: u64, value: V) {
+        let entries = &mut self.leaf_mut(start).1.entries;
+        match entries.binary_search_by_key(&start, |(start, _)| *start) {
+            Ok(at) => entries[at].1 = value,
+            Err(at) => entries.insert(at, (start, value)),
+        }
+        if entries.len() > MAX_ENTRIES {
+            self.split(start);
+        }
+    }
+
+    pub fn remove(&mut self, start: u64) -> Option<V> {
+        let (key, leaf) = self.leaf_mut(start);
+        let at = leaf.entries.binary_search_by_key(&start, |(start, _)| *start).ok()?;
+        let (_, value) = leaf.entries.remove(at);
+        if leaf.entries.is_empty() && key > 0 {
+            let until = leaf.until;
+            self.leaves.remove(&key);
+            self.leaf_mut(key).1.until = until;
+        }
+        Some(value)
+    }
+
+    pub fn get(&self, start: u64) -> Option<&V> {
+        let (_, leaf) = self.leaves.range(..=start).next_back()?;
+        let at = leaf.entries.binary_search_by_key(&start, |(start, _)| *start).ok()?;
+        Some(&leaf.entries[at].1)
+    }
+
+    /// The entries around a range that lies in one leaf, with the place among them of the first that begins at or
+    /// after its end; all before that place begin before the end. `None` when more than one leaf may matter.
+    pub fn around(&mut self, range: &Range<u64>) -> Option<(&mut Vec<(u64, V)>, usize)> {
+        let (key, leaf) = self.leaf_mut(range.start);
+        let at = leaf.entries.partition_point(|(start, _)| *start < range.end);
+        let is_alone = leaf.until >= range.end && (at > 0 || key == 0);
+        is_alone.then_some((&mut leaf.entries, at))
+    }
+
+    /// Must follow when entries were inserted otherwise.
+    pub fn split_if_full(&mut self, start: u64) {
+        if self.leaf_mut(start).1.entries.len() > MAX_ENTRIES {
+            self.split(start);
+        }
+    }
+
+    fn split(&mut self, at: u64) {
+        let (_, leaf) = self.leaf_mut(at);
+        let entries = leaf.entries.split_off(MAX_ENTRIES / 2);
+        let key = entries[0].0;
+        let until = std::mem::replace(&mut leaf.until, key);
+        self.leaves.insert(key, Leaf { entries, until });
+    }
+
+    /// The last entry that begins before `at`.
+    pub fn before(&self, at: u64) -> Option<(u64, &V)> {
+        let is_before = |(start, _): &(u64, V)| *start < at;
+        let mut leaves = self.leaves.range(..at).rev().take(2);
+        leaves.find_map(|(_, leaf)| {
+            let count = leaf.entries.partition_point(is_before);
+            count.checked_sub(1).map(|last| (leaf.entries[last].0, &leaf.entries[last].1))
+        })
+    }
+
+    /// The entries that begin in the range, in order.
+    pub fn range(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &V)> + '_ {
+        let first = self.leaves.range(..=range.start).next_back().map_or(0, |(key, _)| *key);
+        let leaves = self.leaves.range(first..range.end.max(first));
+        let entries = leaves.flat_map(move |(_, leaf)| {
+            let from = leaf.entries.partition_point(|(start, _)| *start < range.start);
+            &leaf.entries[from..]
+        });
+        entries.take_while(move |(start, _)| *start < range.end).map(|(start, value)| (*start, value))
+    }
+
+    pub fn range_mut(&mut self, range: Range<u64>) -> impl Iterator<Item = (u64, &mut V)> + '_ {
+        let first = self.leaves.range(..=range.start).next_back().map_or(0, |(key, _)| *key);
+        let leaves = self.leaves.range_mut(first..range.end.max(first));
+        let entries = leaves.flat_map(move |(_, leaf)| {
+            let from = leaf.entries.partition_point(|(start, _)| *start < range.start);
+            &mut leaf.entries[from..]
+        });
+        entries.take_while(move |(start, _)| *start < range.end).map(|(start, value)| (*start, value))
+    }
+
+    /// Hands each pair of neighbours in a leaf, from the last that begins before the range on, to `join`; when that
+    /// takes the second into the first, it leaves.
+    pub fn join(&mut self, range: Range<u64>, mut join: impl FnMut((u64, &mut V), (u64, &V)) -> bool) {
+        let first = self.leaves.range(..=range.start).next_back().map_or(0, |(key, _)| *key);
+        for (_, leaf) in self.leaves.range_mut(first..range.end.max(first)) {
+            leaf.entries.dedup_by(|(next, right), (last, left)| {
+                *next >= range.start && *next < range.end && join((*last, left), (*next, right))
+            });
+        }
+    }
+
+    fn leaf_mut(&mut self, at: u64) -> (u64, &mut Leaf<V>) {
+        let (key, leaf) = self.leaves.range_mut(..=at).next_back().expect("one leaf begins at 0");
+        (*key, leaf)
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.leaves.values().map(|leaf| leaf.entries.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_hold_what_a_map_holds() {
+        let mut state = 7u64;
+        let (mut leaves, mut plain) = (Leaves::default(), BTreeMap::new());
+        for round in 0..20_000u64 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let at = (state >> 33) % 3000;
+            // First it grows, then it shrinks.
+            if (state >> 20) % 20_000 > round {
+                leaves.insert(at, round);
+                plain.insert(at, round);
+            } else {
+                assert_eq!(leaves.remove(at), plain.remove(&at));
+            }
+            assert_eq!(leaves.get(at), plain.get(&at));
+            let before = plain.range(..at).next_back().map(|(start, value)| (*start, value));
+            assert_eq!(leaves.before(at), before);
+            if round % 64 == 0 {
+                let end = at + (state >> 50) % 500;
+                assert!(leaves.range(at..end).eq(plain.range(at..end).map(|(start, value)| (*start, value))));
+                assert!(leaves.range_mut(at..end).map(|(start, _)| start).eq(plain.range(at..end).map(|(at, _)| *at)));
+                assert_eq!(leaves.len(), plain.len());
+            }
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! Stretches of stored segments as the entries of a manifest: neighbours in file and container become one run.
+
+use std::sync::Arc;
+
+use format::{Entry, EntryKind, Run, run_digest};
+
+use super::content_map::StoredSegment;
+use super::settling::Stretch;
+
+/// Whoever reads any of a run reads the names of all its segments: 2 MiB of the file at 8 KiB.
+const MAX_RUN_SEGMENTS: usize = 256;
+
+/// The entries that list the stretches, with their offsets, in order.
+pub(super) fn entries(stretches: &[Stretch]) -> Vec<(u64, Entry)> {
+    let mut entries = Vec::new();
+    let mut first = 0;
+    for at in 1..=stretches.len() {
+        let goes_on = at < stretches.len() && at - first < MAX_RUN_SEGMENTS;
+        if !goes_on || !is_followed_by(&stretches[at - 1], &stretches[at]) {
+            entries.push((stretches[first].offset, entry(&stretches[first..at])));
+            first = at;
+        }
+    }
+    entries
+}
+
+fn is_followed_by(last: &Stretch, next: &Stretch) -> bool {
+    let (Some((segment, skip)), Some((other, 0))) = (&last.segment, &next.segment) else { return false };
+    let to_its_end = *skip as u64 + last.length == segment.bytes as u64;
+    let follows = other.place.container == segment.place.container
+        && segment.place.ordinal.checked_add(1) == Some(other.place.ordinal);
+    to_its_end && follows && last.offset + last.length == next.offset
+}
+
+fn entry(stretches: &[Stretch]) -> Entry {
+    let length = stretches.iter().map(|stretch| stretch.length).sum();
+    let segments: Vec<&(Arc<StoredSegment>, u32)> =
+        stretches.iter().filter_map(|stretch| stretch.segment.as_ref()).collect();
+    let kind = match segments.first() {
+        None => EntryKind::Zero,
+        Some((first, skip)) => {
+            let run =
+                Run { container: first.place.container, first: first.place.ordinal, count: segments.len() as u32 };
+            let digest = run_digest(segments.iter().map(|(segment, _)| &segment.fingerprint));
+            EntryKind::Data { run, skip: *skip, digest }
+        }
+    };
+    Entry { length, kind }
+}

@@ -1,0 +1,105 @@
+"""A disk without a free byte: reading goes on, and what makes room works."""
+
+import errno
+import os
+
+from stage.building import THALWEG
+from stage.registry import check, test
+from stage.store import Store
+
+DISK_BYTES = 64 << 20
+KINDS = ["ext4", "tmpfs"]
+
+
+def small_disk(scene, kind):
+    """A file system of its own with a store on it, mounted until the scene ends."""
+    folder = scene.new_folder("disk")
+    if kind == "tmpfs":
+        scene.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "none", folder])
+    else:
+        image = scene.folder / "image"
+        with open(image, "wb") as file:
+            file.truncate(DISK_BYTES)
+        scene.run(["mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", image])
+        scene.run(["mount", "-o", "loop", image, folder])
+    scene.at_end(lambda: scene.run(["umount", "-l", folder], code=None))
+    return Store(scene, "disk/store")
+
+
+def fill_to_the_last_byte(scene):
+    """Free bytes of the disk are none afterwards, in whatever pieces they can be had."""
+    with open(scene.folder / "disk" / "filler", "ab", buffering=0) as file:
+        for step in (1 << 20, 1 << 12, 1):
+            while True:
+                try:
+                    if file.write(b"x" * step) < step:
+                        break
+                except OSError as error:
+                    check(error.errno == errno.ENOSPC, str(error))
+                    break
+        os.fsync(file.fileno())
+
+
+def put_random(scene, store, name, size, **settings):
+    source = scene.folder / f"source of {name}"
+    source.write_bytes(scene.dice.randbytes(size))
+    return store.command("put", source, store.at(name), **settings)
+
+
+def filled(scene, kind):
+    store = small_disk(scene, kind)
+    for name in ("kept", "gone"):
+        put_random(scene, store, name, 6 << 20)
+    for _ in range(2):
+        put_random(scene, store, "versions", 3 << 20)
+    return store
+
+
+@test(each=KINDS)
+def a_full_disk_is_read(scene, kind):
+    store = filled(scene, kind)
+    node = store.start_node()
+    put_random(scene, store, "in the log", 1000)
+    node.process.kill()
+    scene.wait_for(node.process)
+    (store.folder / "catalog.sqlite-shm").unlink()
+    fill_to_the_last_byte(scene)
+    (store.folder / "reserve").stat()
+    for words in (["ls", "-lR", store.at()], ["stat", store.at("in the log")], ["stats", store.folder]):
+        store.command(*words)
+    store.command("sessions", store.folder)
+    store.verify()
+    for name in ("kept", "in the log"):
+        check(store.get(name, "fetched").read_bytes() == (scene.folder / f"source of {name}").read_bytes(), name)
+
+
+@test(each=KINDS)
+def a_full_disk_is_freed_by_forget_rm_and_collect(scene, kind):
+    store = filled(scene, kind)
+    fill_to_the_last_byte(scene)
+    put_random(scene, store, "too much", 5 << 20, code=1)
+    store.command("forget", store.at("versions"), "--keep", "last=1")
+    fill_to_the_last_byte(scene)
+    store.command("rm", store.at("gone"))
+    fill_to_the_last_byte(scene)
+    # The failed put could not end its lease; it runs out.
+    freed = lambda: store.told("collect", store.folder)["freed_bytes"]  # noqa: E731
+    check(scene.until(lambda: freed() or None, "room", seconds=45) >= 6 << 20, "too little was freed")
+    check((store.folder / "reserve").stat().st_size == 8 << 20, "the reserve is not whole again")
+    store.verify()
+    check(store.get("kept", "fetched").read_bytes() == (scene.folder / "source of kept").read_bytes(), "kept")
+    put_random(scene, store, "fits now", 5 << 20)
+
+
+@test(each=KINDS)
+def what_makes_room_can_be_repeated_on_a_full_disk(scene, kind):
+    store = filled(scene, kind)
+    fill_to_the_last_byte(scene)
+    for turn in range(12):
+        store.command("mv", store.at("kept"), store.at("kept"), code=None)
+        store.command("rm", store.at("nothing"), code=1)
+        store.command("collect", store.folder)
+        fill_to_the_last_byte(scene)
+    store.command("rm", store.at("gone"))
+    store.command("collect", store.folder)
+    store.verify()
