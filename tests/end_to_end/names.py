@@ -1,6 +1,6 @@
 """Which store a name means: SD:/path the job's own, SD:ALIAS:/path the one that the configuration calls ALIAS."""
 
-from stage.building import MPIS, door_program
+from stage.building import MPIS, door_program, own_program
 from stage.mpi import launch
 from stage.registry import check, test
 from stage.store import Store
@@ -45,3 +45,14 @@ def an_unknown_alias_fails_the_open_and_says_what_to_do(scene):
     said = store.run([*command], code=None, stderr=-2)
     check("unknown alias" in said and "[alias.nowhere]" in said, f"it said: {said[:300]}")
     check(" No Errors" not in said, "the open went well")
+
+
+@test(each=MPIS)
+def a_file_below_a_file_fails_at_open(scene, mpi):
+    store = Store(scene)
+    (scene.folder / "plain").write_text("a file")
+    store.command("put", scene.folder / "plain", store.at("plain"))
+    command = launch(mpi, 1, own_program("steps", mpi), "SD:/plain/below", scene.folder / "journal", 1)
+    said = scene.run(store.run_command(command), code=None, stderr=-2)
+    check("plain is not a directory" in said, f"it said: {said[:600]}")
+    check("opened" not in (scene.folder / "journal").read_text(), "the open went well")

@@ -1,10 +1,12 @@
 """Trees over thalweg://: a remote user, who has only a node's address, does all that a local one does."""
 
 import shutil
+import time
 
-from stage import trees
+from stage import processes, trees
+from stage.building import THALWEG
 from stage.registry import check, test
-from stage.store import Store
+from stage.store import Node, Store
 
 # From the machine itself, if it has them: many small files, links, odd names.
 SOURCES = ["/usr/share/doc", "/usr/include"]
@@ -36,10 +38,10 @@ def a_tree_goes_to_a_node_and_comes_back_the_same(scene):
     node = local.start_node()
     store = local.through(node)
     store.command("put", source, store.at())
-    trees.check_equal(source, store.get("source", "fetched"))
+    trees.check_equal(source, store.get("source", "fetched", "--privileged"))
     check((scene.folder / "fetched" / "run").samefile(scene.folder / "fetched" / "again"), "hard links became copies")
     check((scene.folder / "fetched" / "holes").stat().st_blocks < 10000, "holes became zeros")
-    trees.check_equal(source, local.get("source", "fetched locally"))
+    trees.check_equal(source, local.get("source", "fetched locally", "--privileged"))
     before = store.stats()["stored_bytes"]
     check(before > 0, "stored_bytes is 0 while the node runs")
     store.command("put", source, store.at())
@@ -89,3 +91,25 @@ def bad_addresses_fail_with_one_line(scene):
     ):
         said = store.command(*words, code=None, stderr=-2)
         check(said.startswith("thalweg: ") and said.count("\n") <= 2, f"{words[0]} said: {said[:300]}")
+
+
+@test(seconds=120)
+def a_put_goes_on_when_its_node_is_killed_and_started_again(scene):
+    local = Store(scene)
+    node = local.start_node()
+    store = local.through(node)
+    source = scene.new_folder("source")
+    for number in range(300):
+        (source / f"file-{number}").write_bytes(scene.dice.randbytes(scene.dice.randrange(1_000_000)))
+    put = scene.start([THALWEG, "put", source, store.at()])
+    for _ in range(3):
+        time.sleep(scene.dice.uniform(0.1, 0.8))
+        processes.kill(node.process.pid)
+        node.process.wait()
+        time.sleep(scene.dice.uniform(0, 0.5))
+        node = Node(scene, local.folder, listen=node.address)
+    scene.wait_for(put)
+    check(put.returncode == 0, f"the put ended with {put.returncode}")
+    trees.check_equal(source, store.get("source", "fetched"))
+    node.stop()
+    local.verify()

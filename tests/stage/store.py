@@ -31,10 +31,10 @@ class Store:
         remote.scene, remote.folder, remote.place = self.scene, self.folder, f"thalweg://{node.address}"
         return remote
 
-    def get(self, path, name):
+    def get(self, path, name, *options):
         """Fetches into the scratch folder under this name."""
         destination = self.scene.folder / name
-        self.command("get", self.at(path), destination)
+        self.command("get", *options, self.at(path), destination)
         return destination
 
     def listing(self, path=""):

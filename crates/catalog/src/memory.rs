@@ -176,8 +176,23 @@ impl Catalog for MemoryCatalog {
         Ok(())
     }
 
-    fn replay(&self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()> {
-        self.state().replay(containers, records)
+    fn integrity(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn view(&self) -> Result<Box<dyn CatalogView + '_>> {
+        let state = self.state();
+        let (tree, sequence) = (state.tree.clone(), state.counters.sequence);
+        Ok(Box::new(MemoryView { tree, sequence, journal: state.journal.values().cloned().collect() }))
+    }
+
+    fn replay(
+        &self,
+        containers: &[ContainerRecord],
+        records: &[JournalRecord],
+        last_sequence: u64,
+    ) -> Result<Vec<LeftOut>> {
+        self.state().replay(containers, records, last_sequence)
     }
 
     fn join(&self, join: &Join) -> Result<PathSession> {
@@ -266,6 +281,31 @@ impl Catalog for MemoryCatalog {
         let mut statistics = state.tree.statistics();
         state.count_containers(&mut statistics);
         Ok(statistics)
+    }
+}
+
+/// A copy of what a view shows.
+struct MemoryView {
+    tree: Tree,
+    sequence: u64,
+    journal: Vec<JournalRecord>,
+}
+
+impl CatalogView for MemoryView {
+    fn sequence(&self) -> Result<u64> {
+        Ok(self.sequence)
+    }
+
+    fn unjournaled(&self) -> Result<Vec<JournalRecord>> {
+        Ok(self.journal.clone())
+    }
+
+    fn list(&self, after: Option<&StorePath>, limit: usize) -> Result<Vec<(StorePath, FileEntry)>> {
+        self.tree.list(&StorePath::root(), true, after, limit)
+    }
+
+    fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
+        self.tree.versions(path).ok_or_else(|| not_found(path))
     }
 }
 

@@ -5,6 +5,7 @@ mod cli {
     mod broken;
     mod deletion;
     mod faltering;
+    mod hostile;
     mod interruption;
     mod mistakes;
     mod names;
@@ -17,6 +18,7 @@ mod cli {
     mod secret;
     mod sessions;
     mod snapshot;
+    mod stale;
     mod trees;
     mod updates;
     mod versions;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Reader, Result, Writer};
+use crate::{Reader, Result, TableEntry, Writer};
 
 /// The digest that names a segment. Shorter digests (SHA-1: 20 bytes) are padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -82,6 +82,11 @@ pub struct Place {
 impl Place {
     pub fn new(container: ContainerId, ordinal: u32) -> Self {
         Place { container, ordinal }
+    }
+
+    /// Whether a container can have this number, and a segment in it this ordinal. Others come only from outside.
+    pub fn is_possible(&self) -> bool {
+        self.container.0 <= TableEntry::MAX_CONTAINER && self.ordinal <= TableEntry::MAX_ORDINAL
     }
 
     pub fn write(&self, to: &mut Writer) {

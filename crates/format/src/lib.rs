@@ -38,6 +38,9 @@ pub const FORMAT_VERSION: u16 = 0;
 /// A segment is never longer than this, whatever cuts it (bytes).
 pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
 
+/// A file is never longer than this (bytes): offsets stay well within signed 64 bits.
+pub const MAX_FILE_BYTES: u64 = 1 << 62;
+
 /// Why bytes could not be understood.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -64,7 +67,8 @@ fn older(found: u8) -> &'static str {
     if found < PROTOCOL { "the peer" } else { "this program" }
 }
 
-pub(crate) fn corrupt<T>(what: &'static str, why: impl Into<String>) -> Result<T> {
+/// The error of a layout that cannot be meant.
+pub fn corrupt<T>(what: &'static str, why: impl Into<String>) -> Result<T> {
     Err(Error::Corrupt { what, why: why.into() })
 }
 

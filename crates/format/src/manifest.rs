@@ -10,6 +10,8 @@ use crate::{ContainerId, Fingerprint, Place, Reader, Result, Writer, check_versi
 pub const PAGE_HEADER_BYTES: usize = 32;
 pub const ENTRY_BYTES: usize = 64;
 const PAGE_MAGIC: [u8; 4] = *b"TWGM";
+/// What can be added to a length without leaving 64 bits, a few times over.
+const MAX_LENGTH: u64 = i64::MAX as u64;
 
 /// Consecutive segments of one container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -23,6 +25,12 @@ pub struct Run {
 impl Run {
     pub fn single(place: Place) -> Self {
         Run { container: place.container, first: place.ordinal, count: 1 }
+    }
+
+    /// Whether all its places are possible.
+    pub fn is_possible(&self) -> bool {
+        let last = u64::from(self.first) + u64::from(self.count).saturating_sub(1);
+        u32::try_from(last).is_ok_and(|last| Place::new(self.container, last).is_possible())
     }
 
     pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
@@ -132,8 +140,8 @@ impl Page {
 
     fn check(&self, length: u64) -> Result<()> {
         let sum = self.entries.iter().try_fold(0u64, |sum, entry| sum.checked_add(entry.length));
-        if sum != Some(length) {
-            return corrupt("manifest page", "its entries do not add up to its length");
+        if sum != Some(length) || length > MAX_LENGTH {
+            return corrupt("manifest page", "its entries do not add up to its length, or to that of no file");
         }
         let pages = self.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Page { .. })).count();
         if (self.level == 0 && pages > 0) || (self.level > 0 && pages < self.entries.len()) {

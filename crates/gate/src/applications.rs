@@ -38,6 +38,8 @@ pub struct Counters {
     pub down_bytes: Cell<u64>,
     /// Bytes of service counted against its share.
     pub charged_bytes: Cell<u64>,
+    /// What a GET mostly gets.
+    pub read_bytes: Cell<u64>,
     /// Operations begun.
     pub requests: Cell<u64>,
     /// Turns that are waited for now.
@@ -53,7 +55,17 @@ pub struct Counters {
     pub latencies: Histogram,
 }
 
+/// Objects that the mean of what a GET gets remembers.
+const REMEMBERED_READS: u64 = 8;
+
 impl Counters {
+    /// A GET got so many bytes.
+    pub fn note_read(&self, bytes: u64) {
+        let mean = self.read_bytes.get();
+        let kept = if mean == 0 { bytes } else { mean - mean / REMEMBERED_READS + bytes / REMEMBERED_READS };
+        self.read_bytes.set(kept);
+    }
+
     /// A turn was complete so long past its deadline; zero is in time.
     pub fn note_late(&self, by: Duration) {
         add(&self.late, u64::from(!by.is_zero()));

@@ -8,13 +8,16 @@ mod ahead;
 pub mod body;
 pub mod chunks;
 mod connection;
+mod download;
 mod drain;
+mod grant;
 pub mod head;
 mod identity;
 mod pass;
 mod pending;
 mod requests;
 mod responses;
+mod upload;
 
 use std::io;
 use std::net::SocketAddr;

@@ -11,6 +11,8 @@ mod crowds;
 mod endings;
 #[path = "gate/passing.rs"]
 mod passing;
+#[path = "gate/releases.rs"]
+mod releases;
 #[path = "gate/reload.rs"]
 mod reload;
 #[path = "gate/rpc.rs"]

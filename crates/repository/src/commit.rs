@@ -9,6 +9,7 @@ use catalog::{Commit, Committed};
 use format::{Change, ContainerId, SessionId};
 use store::Claimant;
 
+use crate::admission::admit;
 use crate::tree::rewrite;
 use crate::{Error, Repository, Result};
 
@@ -62,9 +63,14 @@ impl Repository {
 
     /// Commits what a remote client built: containers durable, the transaction, the journal. Refusals are the
     /// client's to mend.
-    pub fn commit_once(&self, commit: &Commit) -> Result<Committed> {
+    ///
+    /// What the changes refer to is checked before; the client's own list of references is completed.
+    pub fn commit_once(&self, mut commit: Commit) -> Result<Committed> {
+        let mut references = admit(self, &commit.changes)?;
+        references.extend(commit.references);
+        commit.references = references.into_iter().collect();
         self.store.make_durable()?;
-        let committed = self.catalog.commit(commit)?;
+        let committed = self.catalog.commit(&commit)?;
         self.journal()?;
         Ok(committed)
     }

@@ -4,9 +4,11 @@
 //! (segments out), `commit` (the order of rule 4), then `session` (what a node does while a program writes),
 //! then the caretaker's verbs: `collect`, `verify`, `rebuild`.
 
+mod admission;
 mod blocks;
 mod collect;
 mod commit;
+mod comparison;
 mod draft;
 mod engines;
 mod error;
@@ -22,6 +24,7 @@ mod rebuild;
 mod repair;
 mod repository;
 mod reserve;
+mod scan;
 mod session;
 mod statistics;
 mod tree;

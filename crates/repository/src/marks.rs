@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use format::{ContainerId, LostSegment, Place, Run};
+use format::{ContainerId, LostSegment, Place, Root, Run, StorePath};
 
+use crate::list::list;
 use crate::tree::collect_runs;
-use crate::{Repository, Result};
+use crate::{Error, Repository, Result};
 
 /// Roots fetched from the catalog at a time.
 const ROOTS_AT_ONCE: usize = 4096;
@@ -28,7 +29,8 @@ impl Marks {
             let Some((last, _)) = roots.last() else { break };
             after = *last;
             for (_, root) in &roots {
-                collect_runs(repository, root, &mut |run| marks.mark(run))?;
+                collect_runs(repository, root, &mut |run| marks.mark(run))
+                    .map_err(|error| named(repository, root, error))?;
             }
         }
         marks.follow_copies(&repository.catalog.lost()?);
@@ -87,6 +89,27 @@ impl Marks {
             }
         }
         runs
+    }
+}
+
+/// The error, with the path and the version whose manifest it is about. That is looked for only now: roots are read by
+/// the thousands, and an error is rare.
+pub(crate) fn named(repository: &Repository, root: &Root, error: Error) -> Error {
+    let mut found = None;
+    let looked = list(repository.catalog(), &StorePath::root(), true, |listed| {
+        for (path, _) in listed.into_iter().filter(|(_, entry)| entry.head.is_some()) {
+            let versions = repository.catalog.versions(&path)?;
+            if let Some(version) = versions.into_iter().find(|version| version.record.root == *root) {
+                found.get_or_insert((path, version.number));
+            }
+        }
+        Ok::<_, Error>(())
+    });
+    match (looked, found) {
+        (Ok(()), Some((path, version))) => {
+            Error::Damaged { path, offset: 0, why: format!("version {version}: {error}") }
+        }
+        _ => error,
     }
 }
 

@@ -19,6 +19,15 @@ pub enum Piece<'a> {
     Hole(u64),
 }
 
+impl Piece<'_> {
+    fn bytes(&self) -> u64 {
+        match self {
+            Piece::Data(bytes) => bytes.len() as u64,
+            Piece::Zeros(bytes) | Piece::Hole(bytes) => *bytes,
+        }
+    }
+}
+
 /// One version of a file.
 pub struct FileReader<'a> {
     repository: &'a Repository,
@@ -53,11 +62,20 @@ impl FileReader<'_> {
         if range.is_empty() {
             return Ok(());
         }
+        let mut left = range.end - range.start;
         entries_in(self.repository, self.root, range.clone(), &mut |offset, entry| {
             let start = range.start.max(offset) - offset;
             let end = range.end.min(offset + entry.length) - offset;
-            self.repository.entry_pieces(entry, start..end, &mut take)
-        })
+            self.repository.entry_pieces(entry, start..end, &mut |piece| {
+                left = left.saturating_sub(piece.bytes());
+                take(piece)
+            })
+        })?;
+        if left > 0 {
+            let why = format!("it ends {left} bytes before the file does");
+            return Err(format::Error::Corrupt { what: "manifest", why }.into());
+        }
+        Ok(())
     }
 }
 

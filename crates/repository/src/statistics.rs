@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use format::{EntryKind, Root, Run};
 
-use crate::marks::Marks;
+use crate::marks::{Marks, named};
 use crate::tree::entries_in;
 use crate::{Repository, Result};
 
@@ -57,7 +57,7 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
         let Some((last, _)) = roots.last() else { break };
         after = *last;
         for (_, root) in &roots {
-            mark_content(repository, root, &mut marks)?;
+            mark_content(repository, root, &mut marks).map_err(|error| named(repository, root, error))?;
         }
     }
     let mut figures = StoreFigures {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use format::{Block, ContainerId, Fingerprint, FingerprintKind, Run, SegmentEntry, Settings, StoreId};
 
-pub use inspection::Report;
+pub use inspection::{Report, Salvaged};
 
 use crate::files::Files;
 use crate::guard::lock;

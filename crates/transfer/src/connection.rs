@@ -5,23 +5,26 @@
 //! and received into memory that was not zeroed first. One thread may receive while another sends.
 
 use std::io::{self, ErrorKind, IoSlice, Read};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use format::{FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
 
-use crate::{Error, Result};
+use crate::resolve::{self, Resolution};
+use crate::{CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, Result, SILENCE_TIMEOUT};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Addresses of one name that are tried.
+const MAX_CANDIDATES: usize = 3;
+/// How long a sender that is held back waits before it looks again.
+const SEND_POLL: Duration = Duration::from_secs(1);
 /// A silent peer is asked whether it lives after this long, then again at each interval.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
 /// A client that reads nothing for so long is given up by the node.
 const NODE_PATIENCE: Duration = Duration::from_secs(30);
-/// A node may stop reading for a while, when its disk is slow: that is how it holds clients back.
-const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
 /// A peer that is not welcome yet sends no more at once (bytes).
 const MAX_GREETING_BYTES: u32 = 16 << 10;
 /// The most pieces one system call takes.
@@ -44,14 +47,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A client's end, to `host:port`.
+    /// A client's end, to `host:port`. Ends within some seconds, whatever the resolver and the address do.
     pub fn open(address: &str) -> Result<Self> {
         let unavailable = |why: String| Error::Unavailable { peer: address.to_owned(), why };
-        let candidates = address.to_socket_addrs().map_err(|error| unavailable(format!("no such address: {error}")))?;
+        resolve::check(address)?;
+        let resolved = Resolution::begin(address, || {}).wait(RESOLVE_TIMEOUT);
+        let candidates = resolved.map_err(|unresolved| unavailable(unresolved.why().to_owned()))?;
         let mut why = "the name has no address".to_owned();
-        for candidate in candidates {
-            match TcpStream::connect_timeout(&candidate, CONNECT_TIMEOUT) {
-                Ok(stream) => return Self::over(stream, address.to_owned(), CLIENT_PATIENCE),
+        for candidate in candidates.iter().take(MAX_CANDIDATES) {
+            match TcpStream::connect_timeout(candidate, CONNECT_TIMEOUT) {
+                Ok(stream) => return Self::over(stream, address.to_owned(), None),
                 Err(error) => why = format!("nobody answers ({error}); is `thalweg node` running there?"),
             }
         }
@@ -60,27 +65,30 @@ impl Connection {
 
     /// A node's end. Sending fails when the peer reads nothing for 30 s.
     pub fn accepted(stream: TcpStream, peer: SocketAddr) -> Result<Self> {
-        let connection = Self::over(stream, peer.to_string(), NODE_PATIENCE)?;
+        let connection = Self::over(stream, peer.to_string(), Some(NODE_PATIENCE))?;
         let set = connection.stream.set_write_timeout(Some(NODE_PATIENCE));
         set.map_err(|error| connection.broken("setting up the connection", error))?;
         Ok(connection)
     }
 
-    fn over(stream: TcpStream, peer: String, patience: Duration) -> Result<Self> {
+    fn over(stream: TcpStream, peer: String, patience: Option<Duration>) -> Result<Self> {
         let connection = Connection { stream, peer };
         let set = connection.set_options(patience);
         set.map_err(|error| connection.broken("setting up the connection", error))?;
         Ok(connection)
     }
 
-    fn set_options(&self, patience: Duration) -> io::Result<()> {
+    fn set_options(&self, patience: Option<Duration>) -> io::Result<()> {
         self.stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&self.stream, true)?;
         sockopt::set_tcp_keepidle(&self.stream, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&self.stream, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&self.stream, KEEPALIVE_PROBES)?;
-        // Keep-alive sleeps while sent bytes wait to be confirmed; this limits that wait.
-        sockopt::set_tcp_user_timeout(&self.stream, patience.as_millis() as u32)?;
+        // Keep-alive sleeps while sent bytes wait to be confirmed; this limits that wait. A client has no such limit: the
+        // kernel takes a node that holds its client back for a silent one.
+        if let Some(patience) = patience {
+            sockopt::set_tcp_user_timeout(&self.stream, patience.as_millis() as u32)?;
+        }
         Ok(())
     }
 
@@ -167,6 +175,69 @@ impl Connection {
             self.peer,
             body.len()
         )))
+    }
+
+    /// As [`Connection::send`], to a peer that may hold this end back: that is no silence as long as the peer says
+    /// something, which goes to `heard`.
+    pub(crate) fn send_hearing(
+        &self,
+        kind: u16,
+        request: u64,
+        body: &[u8],
+        payload: &[&[u8]],
+        heard: &mut dyn FnMut(Frame) -> Result<()>,
+    ) -> Result<()> {
+        self.check_size(body, payload)?;
+        let header = FrameHeader::of_pieces(kind, request, body, payload).encode();
+        let mut pieces: Vec<IoSlice> = Vec::with_capacity(2 + payload.len());
+        pieces.extend([IoSlice::new(&header), IoSlice::new(body)]);
+        pieces.extend(payload.iter().map(|piece| IoSlice::new(piece)));
+        let mut left = &mut pieces[..];
+        IoSlice::advance_slices(&mut left, 0);
+        let mut moved = Instant::now();
+        while !left.is_empty() {
+            let sent = self.put_some(left).map_err(|error| self.broken("sending", error))?;
+            if sent > 0 {
+                IoSlice::advance_slices(&mut left, sent);
+                moved = Instant::now();
+                continue;
+            }
+            let ready = self.wait_ready(PollFlags::IN | PollFlags::OUT, SEND_POLL);
+            if ready.map_err(|error| self.broken("sending", error))?.contains(PollFlags::IN) {
+                let Some(frame) = self.receive()? else {
+                    return Err(self.broken("sending", ErrorKind::UnexpectedEof.into()));
+                };
+                heard(frame)?;
+                moved = Instant::now();
+            } else if moved.elapsed() > SILENCE_TIMEOUT {
+                return Err(self.broken("sending", ErrorKind::TimedOut.into()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes that the socket took now.
+    fn put_some(&self, pieces: &[IoSlice]) -> io::Result<usize> {
+        let (now, flags) = (&pieces[..pieces.len().min(MAX_PIECES)], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+        match sendmsg(&self.stream, now, &mut SendAncillaryBuffer::default(), flags) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
+            sent => Ok(sent?),
+        }
+    }
+
+    /// Whether a short message can be sent without waiting.
+    pub(crate) fn has_room(&self) -> bool {
+        self.wait_ready(PollFlags::OUT, Duration::ZERO).is_ok_and(|ready| ready.contains(PollFlags::OUT))
+    }
+
+    fn wait_ready(&self, flags: PollFlags, time: Duration) -> io::Result<PollFlags> {
+        let mut polled = [PollFd::new(&self.stream, flags)];
+        let time = Timespec { tv_sec: time.as_secs() as _, tv_nsec: time.subsec_nanos() as _ };
+        match poll(&mut polled, Some(&time)) {
+            Ok(_) => Ok(polled[0].revents()),
+            Err(rustix::io::Errno::INTR) => Ok(PollFlags::empty()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// `sendmsg` rather than `writev`: the process may be a program of others' in which SIGPIPE is deadly.

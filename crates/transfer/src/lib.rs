@@ -8,9 +8,22 @@ pub mod message;
 mod outgoing;
 mod random;
 mod remote;
+mod resolve;
 mod secret_file;
 mod server;
 mod service;
+mod signals;
+
+use std::time::Duration;
+
+/// A node sends each client a message of life this often.
+pub(crate) const ALIVE_INTERVAL: Duration = Duration::from_secs(2);
+/// A node of which nothing is heard for so long is silent: its connections are given up, and made again.
+pub(crate) const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Within this a name is resolved.
+pub(crate) const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Within this an address takes a connection, or counts as out of reach.
+pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub use connection::{Connection, Frame};
 pub use error::{Error, Result};

@@ -91,6 +91,20 @@ impl Outgoing {
         sent
     }
 
+    /// Sends a message of life if nothing else is under way and the socket has room: a client that has something to read
+    /// needs none.
+    pub fn pulse(&self, alive: &Reply) {
+        let mut state = self.lock();
+        if state.is_over || state.is_sending || !state.queue.is_empty() {
+            return;
+        }
+        state.is_sending = true;
+        drop(state);
+        let has_room = self.connection.has_room();
+        let sent = if has_room { self.connection.send(alive.kind(), 0, &alive.encode(), &[]) } else { Ok(()) };
+        drop(self.sent(&sent));
+    }
+
     fn queue(self: &Arc<Self>, message: Message) -> Result<()> {
         let mut state = self.lock();
         if state.is_over {

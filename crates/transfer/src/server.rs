@@ -4,6 +4,7 @@
 //! [`Server::limit_connections`] says. Stopping lets requests at hand be answered.
 
 mod guest;
+mod pulse;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
 
+use self::pulse::Pulse;
 use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply};
 use crate::service::Service;
@@ -43,6 +45,7 @@ struct Shared {
     /// Whether a failure to accept has been reported: thousands of equal lines help nobody.
     complained: AtomicBool,
     guests: AtomicU64,
+    pulse: Pulse,
     max_connections: AtomicUsize,
     /// The connections that were too many, oldest first, and when each was refused.
     refused: Mutex<VecDeque<(Instant, Arc<Connection>)>>,
@@ -66,6 +69,7 @@ impl Server {
             stopping: AtomicBool::new(false),
             complained: AtomicBool::new(false),
             guests: AtomicU64::new(0),
+            pulse: Pulse::default(),
             max_connections: AtomicUsize::new(usize::MAX),
             refused: Mutex::default(),
             open: Mutex::new(HashMap::new()),
@@ -90,6 +94,10 @@ impl Server {
 
     /// Serves until [`Server::stop`]; returns when all connections have ended, at most 10 s after.
     pub fn run(&self) {
+        let shared = self.shared.clone();
+        let pulse = move || shared.pulse.run(&shared.service, &shared.stopping);
+        let spawned = thread::Builder::new().name("pulse".into()).spawn(pulse);
+        spawned.expect("a program that just started can start a thread");
         let mut rest = FIRST_REST;
         while !self.shared.stopping.load(Ordering::SeqCst) {
             let admitted = self.shared.listener.accept().and_then(|(stream, peer)| self.admit(stream, peer));
@@ -203,7 +211,8 @@ struct Place {
 
 impl Place {
     fn serve(self, connection: &Arc<Connection>, peer: SocketAddr) {
-        guest::serve(connection, peer, &self.shared.service, &self.shared.stopping);
+        let shared = &self.shared;
+        guest::serve((self.number, connection), peer, &shared.service, &shared.pulse, &shared.stopping);
     }
 }
 

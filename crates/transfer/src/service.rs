@@ -36,6 +36,12 @@ pub trait Service: Send + Sync + 'static {
     /// A client said hello: what it is answered ([`Reply::Welcome`]), and who handles what it sends. The handler
     /// lives as long as the connection.
     fn connect(&self, hello: Hello, outbox: Outbox) -> std::result::Result<(Reply, Box<dyn Handler>), Failure>;
+
+    /// A number that changes whenever some of the work is done that clients wait for: they give up a node that lives but
+    /// gets nothing done.
+    fn progress(&self) -> u64 {
+        0
+    }
 }
 
 pub trait Handler: Send {
@@ -67,6 +73,11 @@ impl Outbox {
     /// Says something unasked. An error means that the client will not get it; the connection is then being closed.
     pub fn push(&self, reply: &Reply, payload: &[&[u8]]) -> Result<()> {
         self.outgoing.send(0, reply, payload)
+    }
+
+    /// Sends a message of life, unless the client has more than that to read. Does not wait.
+    pub(crate) fn pulse(&self, alive: &Reply) {
+        self.outgoing.pulse(alive);
     }
 
     /// The client's address, for messages to people.

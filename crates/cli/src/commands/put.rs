@@ -4,6 +4,8 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use repository::{Access, Repository};
@@ -38,16 +40,69 @@ pub struct Arguments {
     force: bool,
 }
 
+/// How often a put begins again because its node was started again.
+const MAX_ATTEMPTS: usize = 20;
+/// How long a node that went away may take to come back.
+const NODE_TIMEOUT: Duration = Duration::from_secs(60);
+const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let (to, sources) = arguments.paths.split_last().expect("the names were counted");
     let to = Place::parse(to)?;
     let sources = plan(sources, &to)?;
-    let repository = open_store(&to.store, Access::Write)?;
-    let summary = run(&repository, sources, &arguments, &to, output)?;
-    repository.close()?;
+    let summary = put_again_after_restarts(sources, &arguments, &to, output)?;
     output.document(&fields(&summary))?;
     output.summary(line(&summary))?;
     judge(&summary)
+}
+
+/// A node that was started again has lost what was not yet durable. Beginning again costs a walk, since what was
+/// committed is skipped. Standard input cannot be read again.
+fn put_again_after_restarts(
+    sources: Vec<Source>,
+    arguments: &Arguments,
+    to: &Place,
+    output: &Output,
+) -> anyhow::Result<Summary> {
+    let may_begin_again =
+        matches!(to.store, StoreAddress::Node(_)) && sources.iter().all(|source| source.from.as_os_str() != "-");
+    let mut repository = open_store(&to.store, Access::Write)?;
+    for attempt in 1.. {
+        match run(&repository, sources.clone(), arguments, to, output).and_then(|summary| {
+            repository.close()?;
+            Ok(summary)
+        }) {
+            Err(error) if may_begin_again && attempt < MAX_ATTEMPTS && is_of_a_restarted_node(&error) => {
+                output.note(format_args!("{error:#}; beginning again with what is not committed yet"));
+                drop(repository);
+                repository = open_when_back(&to.store)?;
+            }
+            done => return done,
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+fn is_of_a_restarted_node(error: &anyhow::Error) -> bool {
+    use repository::Error::{Catalog, Store};
+    matches!(
+        error.downcast_ref(),
+        Some(
+            Store(store::Error::Unavailable { .. } | store::Error::Poisoned { .. })
+                | Catalog(catalog::Error::Unavailable { .. } | catalog::Error::LeaseLost { .. })
+        )
+    )
+}
+
+/// Opens the store again as soon as its node answers.
+fn open_when_back(store: &StoreAddress) -> anyhow::Result<Arc<Repository>> {
+    let deadline = Instant::now() + NODE_TIMEOUT;
+    loop {
+        match open_store(store, Access::Write) {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(RETRY_INTERVAL),
+            opened => return Ok(opened?),
+        }
+    }
 }
 
 fn run(

@@ -133,7 +133,9 @@ impl Connection {
             Request::PutBlock { header, segments } => {
                 self.owed_bytes += payload.len() as u64;
                 let block = self.checked(Block { header, segments, payload })?;
-                plain(Reply::Stored { run: self.store().put(claimant, &block)? })
+                let run = self.store().put(claimant, &block)?;
+                self.node.advance();
+                plain(Reply::Stored { run })
             }
             Request::Release {} => {
                 self.store().release(claimant);

@@ -86,6 +86,8 @@ pub struct Node {
     commits: Arc<WorkQueue>,
     waits: Arc<WorkQueue>,
     claimants: AtomicU64,
+    /// Counts work that clients wait for.
+    progress: AtomicU64,
     stopping: AtomicBool,
     /// Rung when a seat has work, or the node stops.
     bell: Condvar,
@@ -109,6 +111,7 @@ impl Node {
             clients: Clients::default(),
             locks: Locks::default(),
             claimants: AtomicU64::new(1),
+            progress: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             bell: Condvar::new(),
             rung: Mutex::new(false),
@@ -161,6 +164,11 @@ impl Node {
         self.stopping.load(Ordering::SeqCst)
     }
 
+    /// Some of the work is done that clients wait for: they are told so, and wait on.
+    pub(crate) fn advance(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// A number no other pipeline of this process claims segments under.
     pub(crate) fn new_claimant(&self) -> Claimant {
         Claimant(self.claimants.fetch_add(1, Ordering::Relaxed))
@@ -184,5 +192,9 @@ impl Service for NodeService {
         let welcome = Reply::Welcome { settings, holder: node.holder };
         node.clients.connected(hello.client, node.repository.lease().epoch());
         Ok((welcome, Box::new(Connection::new(node, hello, outbox))))
+    }
+
+    fn progress(&self) -> u64 {
+        self.node.progress.load(Ordering::Relaxed)
     }
 }

@@ -1,9 +1,8 @@
 //! Sessions of paths, as a connection asks for them: open, write, settle, commit, leave, delete.
 
-use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use catalog::{Join, PathSession};
+use catalog::{Catalog, Join, PathSession};
 use format::{Change, FileKind, SessionId, StorePath};
 use repository::{Arrival, LEASE_MS, publish};
 use transfer::Replier;
@@ -19,6 +18,8 @@ const CREATE: u32 = 4;
 const EXCLUSIVE: u32 = 8;
 /// Nodes that refuse connections for this long are dead.
 const DEAD_AFTER: Duration = Duration::from_secs(3);
+/// Nodes of one session that are asked at a time whether they live.
+const MAX_PROBES: usize = 64;
 
 impl Connection {
     pub fn open_path(
@@ -39,6 +40,7 @@ impl Connection {
         let catalog = self.node.repository.catalog();
         let entry = catalog.entry(&path)?;
         check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
+        check_parents(catalog, &path)?;
         let size = entry.as_ref().and_then(|entry| entry.head.as_ref()).map_or(0, |head| head.record.size);
         let exists = entry.is_some() || catalog.live_session(&path)?.is_some();
         if !exists && flags & CREATE == 0 {
@@ -88,6 +90,7 @@ impl Connection {
         self.member.wait_for_turn(payload.len() as u64);
         let stamp = slot.seat.write(arrival, extents, payload).map_err(failure::of)?;
         self.node.ring();
+        self.node.advance();
         Ok(Reply::Received { sequence: arrival.sequence, stamp })
     }
 
@@ -108,6 +111,7 @@ impl Connection {
         let node = self.node.clone();
         self.node.commits.answer(replier, move || {
             let published = publish(&node.repository, node.new_claimant(), session, now_ns()).map_err(failure::of)?;
+            node.advance();
             Ok(Reply::Version { number: published.version })
         });
     }
@@ -129,18 +133,28 @@ impl Connection {
     }
 }
 
-/// Whether any of the nodes takes a connection; one that is being started again gets some time.
-fn answers_within(nodes: &[String], patience: Duration) -> bool {
-    let deadline = Instant::now() + patience;
-    loop {
-        if nodes.iter().any(|node| TcpStream::connect(node).is_ok()) {
-            return true;
-        }
-        if Instant::now() > deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(100));
+/// Whether any of the nodes takes a connection; one that is being started again gets some time. All are tried side by
+/// side, and an answer comes within that time, whatever their addresses do.
+fn answers_within(nodes: &[String], timeout: Duration) -> bool {
+    let deadline = Instant::now() + timeout;
+    let (answer, answers) = std::sync::mpsc::channel();
+    for node in nodes.iter().take(MAX_PROBES).cloned() {
+        let answer = answer.clone();
+        let probe = move || {
+            while Instant::now() < deadline {
+                if transfer::Connection::open(&node).is_ok() {
+                    // Nobody listens where another node was quicker.
+                    let _ = answer.send(());
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        };
+        // Without a thread the node counts as silent.
+        let _ = std::thread::Builder::new().name("probe".into()).spawn(probe);
     }
+    drop(answer);
+    answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
 }
 
 fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {
@@ -150,4 +164,20 @@ fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {
         _ => "is a directory",
     };
     Err(Failure::new(FailureKind::Refused, format!("{path}: {why}")))
+}
+
+/// A file below something that is no directory could be written, but never committed.
+fn check_parents(catalog: &dyn Catalog, path: &StorePath) -> Result<(), Failure> {
+    let mut parent = path.parent();
+    while let Some(above) = parent.filter(|above| !above.is_root()) {
+        match catalog.entry(&above)?.map(|entry| entry.attributes.kind) {
+            Some(FileKind::Directory) => return Ok(()),
+            Some(_) => {
+                let why = format!("{path}: cannot be made, since {above} is not a directory");
+                return Err(Failure::new(FailureKind::Refused, why));
+            }
+            None => parent = above.parent(),
+        }
+    }
+    Ok(())
 }

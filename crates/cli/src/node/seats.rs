@@ -251,6 +251,7 @@ impl Node {
             self.report_failure(slot);
         }
         let moved = settled?;
+        self.advance();
         *slot.settled_at.lock().expect("no panic holds it") = Instant::now();
         if fragments {
             *slot.completed_at.lock().expect("no panic holds it") = Instant::now();

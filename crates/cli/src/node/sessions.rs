@@ -31,9 +31,13 @@ impl Connection {
 
     pub fn commit(&self, mut commit: Commit) -> Result<catalog::Committed, Failure> {
         self.check_owner(commit.session)?;
+        if !commit.settles.is_empty() {
+            let why = "checkpoints are settled by the node that commits a path's session, and by no client";
+            return Err(Failure::new(FailureKind::Refused, why));
+        }
         // The client's session may be younger than what this node believes of containers.
         commit.epoch = commit.epoch.min(self.node.clients.since_epoch(self.source.client));
-        self.node.repository.commit_once(&commit).map_err(failure::of)
+        self.node.repository.commit_once(commit).map_err(failure::of)
     }
 
     pub fn discard(&self, session: SessionId) -> Result<(), Failure> {

@@ -18,10 +18,14 @@ pub(super) fn work(node: &Node) {
         for slot in node.seats.all() {
             // One round each, so that no seat waits behind another's backlog. A failure is the seat's: it
             // remembers it, and all who use it are sent it.
-            worked |= slot.seat.reduce(claimant).unwrap_or_else(|_| {
+            let reduced = slot.seat.reduce(claimant).unwrap_or_else(|_| {
                 node.report_failure(&slot);
                 false
             });
+            if reduced {
+                node.advance();
+            }
+            worked |= reduced;
         }
         if !worked {
             node.wait_for_bell();

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use crate::failure::explained;
+
 /// A node that keeps dying is not restarted for ever.
 const MOST_RESTARTS: usize = 100;
 
@@ -98,7 +100,7 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, start: impl Fn() -> anyhow
         eprintln!("thalweg run: the node died ({status}); starting it again");
         match start() {
             Ok((again, _)) => *child = again,
-            Err(error) => eprintln!("thalweg run: {error:#}"),
+            Err(error) => eprintln!("thalweg run: {}", explained(&error)),
         }
     }
 }

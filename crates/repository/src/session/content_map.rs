@@ -142,6 +142,38 @@ impl ContentMap {
         }
     }
 
+    /// Lays pieces of one arrival, which come in order, where there is nothing yet: with one look as many as go into
+    /// one leaf. Returns how many; none when something is in the way or may be.
+    pub fn lay_free(&mut self, pieces: &[(u64, u64)], new: &Extent) -> usize {
+        let Some((start, _)) = pieces.first() else { return 0 };
+        let leaf_end = self.extents.leaf_end(*start);
+        let count = pieces.iter().take_while(|(offset, bytes)| offset + bytes <= leaf_end).count();
+        let pieces = &pieces[..count];
+        let Some((last, bytes)) = pieces.last() else { return 0 };
+        let span = *start..last + bytes;
+        let Some((entries, to)) = self.extents.around(&span) else { return 0 };
+        let from = entries[..to].partition_point(|(start, _)| *start < span.start);
+        if entries[..from].last().is_some_and(|(_, before)| before.end > span.start) {
+            return 0;
+        }
+        if !are_apart(&entries[from..to], pieces) {
+            return 0;
+        }
+        let mut merged = Vec::with_capacity(to - from + pieces.len());
+        let mut there = entries.drain(from..to).peekable();
+        for (offset, bytes) in pieces {
+            while let Some(before) = there.next_if(|(start, _)| start < offset) {
+                merged.push(before);
+            }
+            merged.push((*offset, Extent { end: offset + bytes, ..new.clone() }));
+        }
+        merged.extend(there);
+        entries.splice(from..from, merged);
+        self.staged_extents += if new.is_staged() { pieces.len() } else { 0 };
+        self.extents.split_if_full(span.start);
+        count
+    }
+
     /// Inserts it as one with neighbours of the same arrival. Gives it back when something else lies in the range, or
     /// may do.
     fn insert_if_free(&mut self, range: Range<u64>, mut new: Extent) -> Option<Extent> {
@@ -320,6 +352,20 @@ impl ContentMap {
     }
 }
 
+/// Whether no piece overlaps an extent; both come in order.
+fn are_apart(extents: &[(u64, Extent)], pieces: &[(u64, u64)]) -> bool {
+    let mut at = 0;
+    pieces.iter().all(|(offset, bytes)| {
+        while at < extents.len() && extents[at].0 < *offset {
+            if extents[at].1.end > *offset {
+                return false;
+            }
+            at += 1;
+        }
+        extents.get(at).is_none_or(|(start, _)| *start >= offset + bytes)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -378,6 +424,15 @@ mod tests {
                 let start = (state >> 33) % 200;
                 let end = (start + (state >> 20) % 60 + 1).min(200);
                 let stamp = (state >> 50) % 30 + 1;
+                let pieces = [(start, 2), (start + 4, 3), (start + 9, 1)];
+                let is_free =
+                    pieces.iter().all(|(at, bytes)| (*at..at + bytes).all(|at| plain.get(at as usize) == Some(&0)));
+                if start + 10 < 200 {
+                    let count = map.lay_free(&pieces, &Extent::new(Content::Staged, stamp, 0));
+                    assert!(is_free || count == 0);
+                    let all = pieces[..count].iter().flat_map(|(at, bytes)| *at..at + bytes);
+                    all.for_each(|at| plain[at as usize] = stamp);
+                }
                 let change = lay(&mut map, start..end, stamp);
                 let expected: Vec<u64> = (start..end).filter(|at| plain[*at as usize] <= stamp).collect();
                 assert_eq!(change.laid.into_iter().flatten().collect::<Vec<_>>(), expected);

@@ -30,9 +30,7 @@ impl<V> Leaves<V> {
             Ok(at) => entries[at].1 = value,
             Err(at) => entries.insert(at, (start, value)),
         }
-        if entries.len() > MAX_ENTRIES {
-            self.split(start);
-        }
+        self.split_if_full(start);
     }
 
     pub fn remove(&mut self, start: u64) -> Option<V> {
@@ -62,19 +60,25 @@ impl<V> Leaves<V> {
         is_alone.then_some((&mut leaf.entries, at))
     }
 
-    /// Must follow when entries were inserted otherwise.
-    pub fn split_if_full(&mut self, start: u64) {
-        if self.leaf_mut(start).1.entries.len() > MAX_ENTRIES {
-            self.split(start);
-        }
+    /// Where the leaf ends that has what begins at `at`.
+    pub fn leaf_end(&mut self, at: u64) -> u64 {
+        self.leaf_mut(at).1.until
     }
 
-    fn split(&mut self, at: u64) {
-        let (_, leaf) = self.leaf_mut(at);
-        let entries = leaf.entries.split_off(MAX_ENTRIES / 2);
-        let key = entries[0].0;
-        let until = std::mem::replace(&mut leaf.until, key);
-        self.leaves.insert(key, Leaf { entries, until });
+    /// Must follow when entries were inserted otherwise, from `start` on.
+    pub fn split_if_full(&mut self, start: u64) {
+        let (_, leaf) = self.leaf_mut(start);
+        let mut upper = Vec::new();
+        while leaf.entries.len() > MAX_ENTRIES {
+            let entries = leaf.entries.split_off(leaf.entries.len() - MAX_ENTRIES / 2);
+            let key = entries[0].0;
+            let until = std::mem::replace(&mut leaf.until, key);
+            upper.push((key, Leaf { entries, until }));
+        }
+        if upper.len() > 1 {
+            leaf.entries.shrink_to(MAX_ENTRIES);
+        }
+        self.leaves.extend(upper);
     }
 
     /// The last entry that begins before `at`.
@@ -108,15 +112,37 @@ impl<V> Leaves<V> {
         entries.take_while(move |(start, _)| *start < range.end).map(|(start, value)| (*start, value))
     }
 
-    /// Hands each pair of neighbours in a leaf, from the last that begins before the range on, to `join`; when that
-    /// takes the second into the first, it leaves.
+    /// Hands pairs of neighbours in the range to `join`; when that takes the second into the first, it leaves. Leaves
+    /// that are nearly empty then become one; of neighbours in two full leaves there are few, and they stay apart.
     pub fn join(&mut self, range: Range<u64>, mut join: impl FnMut((u64, &mut V), (u64, &V)) -> bool) {
-        let first = self.leaves.range(..=range.start).next_back().map_or(0, |(key, _)| *key);
-        for (_, leaf) in self.leaves.range_mut(first..range.end.max(first)) {
-            leaf.entries.dedup_by(|(next, right), (last, left)| {
-                *next >= range.start && *next < range.end && join((*last, left), (*next, right))
-            });
+        let (mut last, _) = self.leaf_mut(range.start);
+        let further: Vec<u64> = self.leaves.range(last..range.end.max(last)).skip(1).map(|(key, _)| *key).collect();
+        self.join_in_leaf(last, &range, &mut join);
+        for key in further {
+            let count = self.join_in_leaf(key, &range, &mut join);
+            if count + self.leaf_mut(last).1.entries.len() > MAX_ENTRIES / 2 {
+                last = key;
+            } else if let Some(emptied) = self.leaves.remove(&key) {
+                let (_, leaf) = self.leaf_mut(last);
+                leaf.entries.extend(emptied.entries);
+                leaf.until = emptied.until;
+                self.join_in_leaf(last, &range, &mut join);
+            }
         }
+    }
+
+    /// Returns how many entries the leaf has then.
+    fn join_in_leaf(
+        &mut self,
+        key: u64,
+        range: &Range<u64>,
+        join: &mut impl FnMut((u64, &mut V), (u64, &V)) -> bool,
+    ) -> usize {
+        let (_, leaf) = self.leaf_mut(key);
+        leaf.entries.dedup_by(|(next, right), (last, left)| {
+            *next >= range.start && *next < range.end && join((*last, left), (*next, right))
+        });
+        leaf.entries.len()
     }
 
     fn leaf_mut(&mut self, at: u64) -> (u64, &mut Leaf<V>) {

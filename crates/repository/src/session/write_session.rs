@@ -1,4 +1,5 @@
-//! The state of one seat, without locks, I/O or a clock: events come in as calls, what is to be done goes out as values.
+//! The state of one seat, without locks, I/O or a clock: events come in as calls, and what is to be done goes out as
+//! values.
 //!
 //! Every piece is stamped when it first arrives, and [`ContentMap`] keeps the newest content of every byte. What is
 //! staged is stored by [`super::storing`], and becomes durable by [`super::settling`]. What came over the wire is
@@ -150,10 +151,18 @@ impl WriteSession {
         };
         let payload = Arc::new(payload);
         let sender = Sender { source: arrival.source, sequence: arrival.sequence, stamp };
-        let mut at = 0;
-        for (offset, bytes) in extents {
-            self.stage(*offset..offset + bytes, &payload, at, sender);
-            at += *bytes as usize;
+        let (mut rest, mut at) = (extents, 0);
+        while !rest.is_empty() {
+            let taken = match self.group(rest) {
+                1 => 0,
+                count => self.stage_group(&rest[..count], &payload, at, sender),
+            };
+            if taken == 0 {
+                self.stage(rest[0].0..rest[0].0 + rest[0].1, &payload, at, sender);
+            }
+            let (done, further) = rest.split_at(taken.max(1));
+            at += done.iter().map(|(_, bytes)| *bytes as usize).sum::<usize>();
+            rest = further;
         }
         self.sources.received(arrival.source, arrival.sequence, stamp);
         self.unsettled_bytes += payload.len() as u64;
@@ -335,6 +344,38 @@ impl WriteSession {
         Ok(next)
     }
 
+    /// How many of the extents at the front lie in one segment, in order. At least one.
+    fn group(&self, extents: &[(u64, u64)]) -> usize {
+        let end = extents[0].0 / self.segment_bytes() * self.segment_bytes() + self.segment_bytes();
+        let goes_on = |pair: &&[(u64, u64)]| {
+            let ((offset, bytes), (next, next_bytes)) = (pair[0], pair[1]);
+            offset + bytes <= next && next + next_bytes <= end && bytes > 0 && next_bytes > 0
+        };
+        1 + extents.windows(2).take_while(goes_on).count()
+    }
+
+    /// Takes small pieces of one segment in together, as far as nothing lies there yet. Returns how many.
+    fn stage_group(&mut self, group: &[(u64, u64)], payload: &[u8], mut at: usize, sender: Sender) -> usize {
+        let count = self.map.lay_free(group, &Extent::new(Content::Staged, sender.stamp, self.takes));
+        let group = &group[..count];
+        if count == 0 {
+            return 0;
+        }
+        let (index, segment_bytes) = (group[0].0 / self.segment_bytes(), self.options.segment_bytes as usize);
+        let generation = self.generation;
+        let buffer = self.buffers.get_or_new(index, generation);
+        let mut total = 0;
+        for (offset, bytes) in group {
+            let piece = &payload[at..at + *bytes as usize];
+            buffer.copy((offset - index * segment_bytes as u64) as usize, piece, segment_bytes);
+            at += piece.len();
+            total += piece.len() as u32;
+        }
+        self.filled(index, total, sender);
+        self.grow_to(group.last().map_or(0, |(offset, bytes)| offset + bytes));
+        count
+    }
+
     /// Takes bytes in, where nothing newer lies.
     fn stage(&mut self, range: Range<u64>, payload: &Arc<Vec<u8>>, at: usize, sender: Sender) {
         self.reach = self.reach.max(range.end);
@@ -361,9 +402,16 @@ impl WriteSession {
             true => buffer.share(payload, at),
             false => buffer.copy(within.start, &payload[at..at + bytes as usize], segment_bytes as usize),
         }
+        self.filled(index, bytes, sender);
+    }
+
+    /// Bytes were put into a segment's buffer.
+    fn filled(&mut self, index: u64, bytes: u32, sender: Sender) {
+        let (generation, segment_bytes) = (self.generation, self.options.segment_bytes);
+        self.staged_bytes += bytes as u64;
+        let Some(buffer) = self.buffers.get_mut(index) else { return };
         buffer.covered_bytes += bytes;
         buffer.staged_bytes += bytes;
-        self.staged_bytes += bytes as u64;
         if buffer.is_due {
             return;
         }
@@ -399,7 +447,10 @@ impl WriteSession {
 
     /// Only what shows makes the file longer: a piece that comes again after the file was cut does not.
     fn grow(&mut self, change: &Change) {
-        let end = change.laid.last().map_or(0, |laid| laid.end);
+        self.grow_to(change.laid.last().map_or(0, |laid| laid.end));
+    }
+
+    fn grow_to(&mut self, end: u64) {
         self.reach = self.reach.max(end);
         if end > self.size {
             (self.size, self.size_is_new) = (end, true);

@@ -10,27 +10,45 @@ impl Repository {
     /// The root page of a manifest.
     pub(crate) fn root_page(&self, root: &Root) -> Result<Page> {
         match root {
-            Root::Inline(bytes) => Ok(Page::decode(bytes)?),
+            Root::Inline(bytes) => possible(Page::decode(bytes)?),
             Root::Stored { place, digest } => self.page(*place, digest),
         }
     }
 
     /// A stored page, checked against the digest its parent holds.
     pub(crate) fn page(&self, place: Place, digest: &[u8; 32]) -> Result<Page> {
+        if !place.is_possible() {
+            let why = "no segment can have this number".to_owned();
+            return Err(store::Error::Corrupt { path: format!("manifest page {place}"), offset: 0, why }.into());
+        }
         let segments = self.cache.segments(&*self.store, self.settings.fingerprint, Run::single(place))?;
         if page_digest(&segments[0]) != *digest {
             let why = "the page is not the one its parent names".to_owned();
             return Err(store::Error::Corrupt { path: format!("manifest page {place}"), offset: 0, why }.into());
         }
-        Ok(Page::decode(&segments[0])?)
+        possible(Page::decode(&segments[0])?)
     }
+}
+
+/// Refuses a page that names places which cannot be: whatever walks a manifest counts on its numbers.
+fn possible(page: Page) -> Result<Page> {
+    let is_possible = |entry: &Entry| match &entry.kind {
+        EntryKind::Data { run, .. } => run.is_possible(),
+        EntryKind::Page { place, .. } => place.is_possible(),
+        EntryKind::Zero | EntryKind::Hole => true,
+    };
+    if !page.entries.iter().all(is_possible) {
+        let why = "it names segments that cannot have these numbers".into();
+        return Err(format::Error::Corrupt { what: "manifest page", why }.into());
+    }
+    Ok(page)
 }
 
 impl Repository {
     /// The page an entry of `parent` names: one level below, and as long as the entry says.
     pub(crate) fn child(&self, parent: &Page, entry: &Entry, place: Place, digest: &[u8; 32]) -> Result<Page> {
         let child = self.page(place, digest)?;
-        if child.level + 1 != parent.level || child.length() != entry.length {
+        if child.level.checked_add(1) != Some(parent.level) || child.length() != entry.length {
             let why = "a page of the manifest is not what its parent says".to_owned();
             return Err(store::Error::Corrupt { path: format!("manifest page {place}"), offset: 0, why }.into());
         }
@@ -77,10 +95,10 @@ fn descend(
 
 /// Calls `visit` with every run of segments a manifest needs, its own pages included.
 pub(crate) fn collect_runs(repository: &Repository, root: &Root, visit: &mut dyn FnMut(Run)) -> Result<()> {
+    let page = repository.root_page(root)?;
     if let Root::Stored { place, .. } = root {
         visit(Run::single(*place));
     }
-    let page = repository.root_page(root)?;
     runs_of(repository, &page, visit)
 }
 
@@ -89,8 +107,9 @@ fn runs_of(repository: &Repository, page: &Page, visit: &mut dyn FnMut(Run)) -> 
         match &entry.kind {
             EntryKind::Data { run, .. } => visit(*run),
             EntryKind::Page { place, digest } => {
+                let child = repository.child(page, entry, *place, digest)?;
                 visit(Run::single(*place));
-                runs_of(repository, &repository.child(page, entry, *place, digest)?, visit)?;
+                runs_of(repository, &child, visit)?;
             }
             EntryKind::Zero | EntryKind::Hole => {}
         }

@@ -13,21 +13,25 @@ use rustix::event::PollFlags;
 use super::frame::{self, Content, Frame};
 use super::handover::Answer;
 use super::incoming::{Arrived, Incoming};
-use super::lane::{Lane, Verdict};
+use super::lane::{Lane, REACH_TIMEOUT, Verdict};
 use super::outgoing::{Bulk, Outgoing};
 use super::reactor::Surroundings;
 use super::recalls::Recalls;
 use super::reduce;
 use super::socket::Socket;
-use super::stream::{Addressee, Next, Stream};
-use crate::Error;
+use super::stream::{Addressee, Next, Reach, Stream};
 use crate::challenge::Challenge;
 use crate::message::{Failure, FailureKind, Reply, Request};
+use crate::resolve::{Resolution, Resolved, Unresolved};
+use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const MOST_BACK_OFF: Duration = Duration::from_millis(250);
 /// What is said of a peer that took the connection and nothing else.
 const UNGREETED: &str = "it answers no greeting; is it a thalweg node?";
+/// How often a connected node is looked at, and after which gap nobody can say what it did meanwhile.
+const WATCH_INTERVAL: Duration = Duration::from_millis(250);
+const WATCH_GAP: Duration = Duration::from_secs(2);
 /// Received at a time before other streams have their turn (bytes).
 const TURN_BYTES: usize = 4 << 20;
 
@@ -42,12 +46,20 @@ pub(super) struct Connection {
     wanting: VecDeque<(Arc<Lane>, Arc<Frame>, Want)>,
     following: HashMap<u64, (Arc<Lane>, Arc<Frame>)>,
     recalls: Recalls,
+    /// Of an attempt given up before the name was resolved: the resolver is not asked twice at a time.
+    resolution: Option<Resolution>,
     back_off: Duration,
     attempt: usize,
     /// Since when the node has not answered anything, and why.
     trouble: Option<(Instant, String)>,
-    /// When the connection at hand was begun.
+    /// When the connection at hand, or its greeting, was begun.
     begun: Option<Instant>,
+    /// While connected: when something of the node arrived last, when something came of what was asked, and when both were
+    /// looked at.
+    heard: Instant,
+    advanced: Instant,
+    watched: Instant,
+    progress: u64,
     /// Something waits for a moment rather than for the socket.
     later: bool,
 }
@@ -65,6 +77,7 @@ enum Phase {
     Waiting {
         until: Instant,
     },
+    Resolving(Resolution),
     Connecting(Socket),
     /// Hello's number, and what comes before Welcome.
     Greeting(Socket, u64, Challenge),
@@ -81,7 +94,7 @@ struct Peer {
 enum Broken {
     /// It is made again.
     ForNow(String),
-    /// The peer speaks no protocol of ours or refuses us, and will not if it is asked again.
+    /// The peer refuses this process or speaks no protocol of ours, and will not change its mind.
     ForGood(Error),
 }
 
@@ -102,10 +115,15 @@ impl Connection {
             wanting: VecDeque::new(),
             following: HashMap::new(),
             recalls: Recalls::default(),
+            resolution: None,
             back_off: FIRST_BACK_OFF,
             attempt: 0,
             trouble: None,
             begun: None,
+            heard: Instant::now(),
+            advanced: Instant::now(),
+            watched: Instant::now(),
+            progress: 0,
             later: false,
         }
     }
@@ -123,16 +141,95 @@ impl Connection {
             }
             _ => {}
         }
-        if !matches!(self.phase, Phase::Ready(..) | Phase::Idle) {
-            self.lose_patience(around, now);
+        match self.phase {
+            Phase::Idle => {}
+            Phase::Ready(..) => self.watch(around, now),
+            _ => {
+                self.give_up_attempt(around, now);
+                self.lose_patience(around, now);
+            }
         }
+    }
+
+    /// An attempt to connect has its own limits, so that another address, or another time, gets its chance.
+    fn give_up_attempt(&mut self, around: &Surroundings, now: Instant) {
+        let begun = self.begun.unwrap_or(now);
+        let (limit, why) = match &self.phase {
+            Phase::Resolving(resolution) => match resolution.poll() {
+                Some(resolved) => return self.resolved(resolved, around, now),
+                None => (RESOLVE_TIMEOUT, "its name is not resolved"),
+            },
+            Phase::Connecting(_) => (CONNECT_TIMEOUT, "it takes no connection"),
+            Phase::Greeting(..) => (SILENCE_TIMEOUT, "no answer"),
+            _ => return,
+        };
+        if now >= begun + limit {
+            self.broke(Broken::ForNow(format!("{why} within {} s", limit.as_secs())), around, now);
+        }
+    }
+
+    /// A node that holds this process back, or works long for it, says that it lives. One that does not is gone; one that
+    /// lives and gets nothing done for as long as there is patience has failed.
+    fn watch(&mut self, around: &Surroundings, now: Instant) {
+        if now < self.watched + WATCH_INTERVAL {
+            return;
+        }
+        // Nobody listened since then: silence is counted from now on.
+        if now > self.watched + WATCH_GAP {
+            (self.heard, self.advanced) = (self.heard.max(now), self.advanced.max(now));
+        }
+        self.watched = now;
+        if !self.stream.is_busy() {
+            (self.heard, self.advanced) = (self.heard.max(now), now);
+            return;
+        }
+        if now >= self.heard + SILENCE_TIMEOUT {
+            self.trouble = Some((self.heard, String::new()));
+            let why = format!("it has sent nothing for {} s", SILENCE_TIMEOUT.as_secs());
+            return self.broke(Broken::ForNow(why), around, now);
+        }
+        self.lose_patience_with_living(around, now);
+    }
+
+    fn lose_patience_with_living(&mut self, around: &Surroundings, now: Instant) {
+        let patience = around.patience.max(ALIVE_INTERVAL * 3);
+        let is_silent = now >= self.heard + ALIVE_INTERVAL * 2;
+        let what = if is_silent { "has sent nothing" } else { "lives and has got nothing done" };
+        let stuck = || Error::Unavailable {
+            peer: self.stream.address.clone(),
+            why: format!("the node {what} for {} s; see its messages", patience.as_secs_f32()),
+        };
+        let is_stuck = now >= self.advanced + patience;
+        if is_stuck {
+            for ask in self.stream.take_asks(|ask| ask.has_waited(patience, now)) {
+                (ask.completion)(Err(stuck()));
+            }
+        }
+        for (lane, has_asked) in self.stream.asking_lanes() {
+            let waits = lane.is_awaited(has_asked, &around.window);
+            if !waits || now < self.advanced + WATCH_INTERVAL * 2 {
+                lane.fine();
+            } else if matches!(lane.verdict(waits, false, now), Verdict::Fail) && is_stuck {
+                lane.fate.fail(stuck());
+            }
+        }
+    }
+
+    /// The process was stopped for so long: nothing was waited for meanwhile.
+    pub fn stopped(&mut self, time: Duration) {
+        let now = Instant::now();
+        let shift = |instant: Instant| (instant + time).min(now);
+        (self.heard, self.advanced, self.watched) = (shift(self.heard), shift(self.advanced), shift(self.watched));
+        self.begun = self.begun.map(shift);
+        self.trouble = self.trouble.take().map(|(since, why)| (shift(since), why));
+        self.stream.stopped(time, now);
     }
 
     /// The socket, and what to wait for.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         use std::os::fd::AsFd;
         match &self.phase {
-            Phase::Idle | Phase::Waiting { .. } => None,
+            Phase::Idle | Phase::Waiting { .. } | Phase::Resolving(_) => None,
             Phase::Connecting(socket) => Some((socket.as_fd(), PollFlags::OUT)),
             Phase::Greeting(socket, ..) | Phase::Ready(socket, _) => {
                 let out = if self.outgoing.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
@@ -144,6 +241,11 @@ impl Connection {
     /// Whether the passing of time alone changes something.
     pub fn is_unsettled(&self) -> bool {
         self.later || !matches!(self.phase, Phase::Idle | Phase::Ready(..))
+    }
+
+    /// Whether the node owes something, so that its silence is noticed.
+    pub fn is_watched(&self) -> bool {
+        matches!(self.phase, Phase::Ready(..)) && self.stream.is_busy()
     }
 
     /// The socket has news.
@@ -161,7 +263,28 @@ impl Connection {
     fn connect(&mut self, around: &Surroundings, now: Instant) {
         self.attempt += 1;
         self.begun = Some(now);
-        match Socket::connect(&self.stream.address, self.attempt) {
+        let resolution = self.resolution.take().unwrap_or_else(|| {
+            let stream = self.stream.clone();
+            Resolution::begin(&self.stream.address, move || stream.wake())
+        });
+        match resolution.poll() {
+            Some(resolved) => self.resolved(resolved, around, now),
+            None => self.phase = Phase::Resolving(resolution),
+        }
+    }
+
+    /// Of several addresses, the attempt chooses.
+    fn resolved(&mut self, resolved: Resolved, around: &Surroundings, now: Instant) {
+        (self.phase, self.begun) = (Phase::Idle, Some(now));
+        let found = match resolved {
+            Ok(found) => found,
+            Err(Unresolved::ForNow(why)) => return self.broke(Broken::ForNow(why), around, now),
+            Err(Unresolved::ForGood(why)) => {
+                let unavailable = Error::Unavailable { peer: self.stream.address.clone(), why };
+                return self.broke(Broken::ForGood(unavailable), around, now);
+            }
+        };
+        match Socket::connect(&found[self.attempt % found.len()]) {
             Ok(socket) => self.phase = Phase::Connecting(socket),
             Err(error) => self.broke(error.into(), around, now),
         }
@@ -172,6 +295,7 @@ impl Connection {
             unreachable!("only a connecting socket greets")
         };
         socket.connected()?;
+        self.begun = Some(Instant::now());
         let number = self.stream.number();
         let (job, application) = (around.job.clone(), around.application.clone());
         let hello = Request::Hello { client: around.client, stream: self.stream.index, job, application };
@@ -286,6 +410,7 @@ impl Connection {
             let (Phase::Greeting(socket, ..) | Phase::Ready(socket, _)) = &self.phase else { return Ok(()) };
             let Some(bytes) = socket.receive(self.incoming.room())? else { return Ok(()) };
             self.incoming.filled(bytes);
+            self.heard = now;
             turn_bytes += bytes;
             while let Some(arrived) = self.incoming.take().map_err(|source| self.misunderstood(source))? {
                 self.take(arrived, around, now)?;
@@ -300,6 +425,13 @@ impl Connection {
         if let Phase::Greeting(_, hello, _) = &self.phase {
             return if *hello == number { self.welcomed(reply, around) } else { self.challenged(reply) };
         }
+        if let Reply::Alive { progress } = reply {
+            if std::mem::replace(&mut self.progress, progress) != progress {
+                self.advanced = now;
+            }
+            return Ok(());
+        }
+        self.advanced = now;
         if number == 0 {
             return self.told(reply, around, now);
         }
@@ -354,16 +486,16 @@ impl Connection {
 
     fn misunderstood(&self, source: format::Error) -> Broken {
         match source {
-            format::Error::OtherProtocol { .. } => Broken::ForGood(self.protocol(source)),
+            format::Error::OtherProtocol { .. } => Broken::ForGood(self.refused_by(source)),
             // Later on it is a node's stream that was damaged.
             format::Error::Stranger { .. } if matches!(self.phase, Phase::Greeting(..)) => {
-                Broken::ForGood(self.protocol(source))
+                Broken::ForGood(self.refused_by(source))
             }
             source => source.into(),
         }
     }
 
-    fn protocol(&self, source: format::Error) -> Error {
+    fn refused_by(&self, source: format::Error) -> Error {
         Error::Protocol { peer: self.stream.address.clone(), source }
     }
 
@@ -376,9 +508,13 @@ impl Connection {
                 challenge.admit().map_err(Broken::ForGood)?;
                 let settings = around.reducer.as_ref().map(|_| format::Settings::from_text(&settings)).transpose()?;
                 self.phase = Phase::Ready(socket, Peer { holder, settings });
+                self.stream.set_reach(Reach::Reached);
+                (self.advanced, self.watched) = (self.heard, self.heard);
                 Ok(())
             }
-            Reply::Failed { failure } if failure.kind == FailureKind::Refused => {
+            Reply::Failed { failure } if is_refusal(failure.kind) => {
+                // The socket is needed no more, and the phase is not a greeting's: the node has answered.
+                drop(socket);
                 Err(Broken::ForGood(Error::Failed(failure)))
             }
             Reply::Failed { failure } => Err(Broken::ForNow(failure.text)),
@@ -491,12 +627,18 @@ impl Connection {
                 error.to_string()
             }
         };
+        let was_connected = matches!(self.phase, Phase::Ready(..));
+        if let Phase::Resolving(resolution) = std::mem::replace(&mut self.phase, Phase::Idle) {
+            self.resolution = Some(resolution);
+        }
         if !self.stream.has_work() {
             self.phase = Phase::Idle;
             self.trouble = None;
             return;
         }
-        let since = self.trouble.take().map_or(now, |(since, _)| since);
+        // A node that could not be reached has been away since it was tried.
+        let begun = if was_connected { now } else { self.begun.unwrap_or(now) };
+        let since = self.trouble.take().map_or(begun, |(since, _)| since);
         self.trouble = Some((since, why));
         self.phase = Phase::Waiting { until: now + self.back_off };
         self.back_off = (self.back_off * 2).min(MOST_BACK_OFF);
@@ -504,6 +646,7 @@ impl Connection {
 
     /// Nothing goes to this peer: lanes try their other nodes, everything else has failed.
     fn refuse(&self, error: &Error, around: &Surroundings, now: Instant) {
+        self.stream.set_reach(Reach::Absent);
         for ask in self.stream.take_asks(|_| true) {
             (ask.completion)(Err(error.clone()));
         }
@@ -521,6 +664,10 @@ impl Connection {
             (self.begun.unwrap_or(now), why.to_owned())
         };
         let (since, why) = self.trouble.clone().unwrap_or_else(silent);
+        if now >= since + REACH_TIMEOUT {
+            self.stream.set_reach(Reach::Absent);
+        }
+        let is_out_of_reach = around.streams.is_out_of_reach(&self.stream.address, self.stream.index);
         let unavailable = || Error::Unavailable {
             peer: self.stream.address.clone(),
             why: format!("the node cannot be reached ({why}); gave up after {} s", around.patience.as_secs_f32()),
@@ -529,7 +676,7 @@ impl Connection {
             (ask.completion)(Err(unavailable()));
         }
         for (lane, waits) in self.stream.lanes() {
-            let patient = match lane.verdict(waits, now) {
+            let patient = match lane.verdict(waits, is_out_of_reach, now) {
                 Verdict::Wait => true,
                 Verdict::Move => lane.move_on(&around.streams, now),
                 Verdict::Fail => false,
@@ -539,4 +686,9 @@ impl Connection {
             }
         }
     }
+}
+
+/// Whether a node that answers a greeting so will answer the next one alike.
+fn is_refusal(kind: FailureKind) -> bool {
+    !matches!(kind, FailureKind::Unavailable | FailureKind::Io | FailureKind::Full)
 }

@@ -45,6 +45,11 @@ impl Fate {
         self.look();
     }
 
+    /// Whether someone waits for everything to become durable.
+    pub fn is_awaited(&self) -> bool {
+        self.watcher.lock().expect("setting the watcher does not panic").is_some()
+    }
+
     /// Something was let go: is the watcher due? Called without any lock held.
     pub fn look(&self) {
         let due = self.failure.get().is_some() || self.lanes().all(|lane| lane.is_empty());

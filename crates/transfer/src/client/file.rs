@@ -5,6 +5,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use format::MAX_FILE_BYTES;
+
 use super::handover::{Done, Handover};
 use super::operation::{Kind, Operation, Started, Unfinished};
 use super::piece::{self, Cursor, Piece};
@@ -126,6 +128,10 @@ impl File {
     /// Cuts or extends the file.
     pub fn set_size(&self, bytes: u64) -> Result<()> {
         self.0.check(WRITE, &[])?;
+        if bytes > MAX_FILE_BYTES {
+            let why = format!("{}: a file of {bytes} bytes is above the limit of {MAX_FILE_BYTES}", self.0.name);
+            return Err(Error::Refused(why));
+        }
         self.flush()?;
         wait_for(|done| self.0.session.set_size_then(bytes, done))
     }

@@ -21,6 +21,8 @@ use crate::{Error, Result};
 /// After another node process took the seat, reads and settlements wait for this part of the patience (a second, by
 /// default), so that what other clients keep arrives there first.
 const GRACE_PART: u32 = 60;
+/// A seat whose node takes no connection when the file is opened is asked of the next node after this.
+pub(super) const REACH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Between a lost seat and the next try elsewhere.
 const MOVE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -304,14 +306,30 @@ impl Lane {
         self.nodes.len() > 1
     }
 
-    /// Called while the lane has no connection; `waits` says whether anything needs one.
-    pub fn verdict(&self, waits: bool, now: Instant) -> Verdict {
+    /// Whether someone waits for what only the node can do: not for bytes that it has received and will make durable in
+    /// its own time.
+    pub fn is_awaited(&self, has_asked: bool, window: &Window) -> bool {
+        let awaits_durable = window.is_awaited() || self.fate.is_awaited();
+        let progress = self.progress();
+        let has_kept = !progress.kept.is_empty();
+        has_asked || !progress.attached || !progress.unreceived.is_empty() || (has_kept && awaits_durable)
+    }
+
+    /// Called again and again while the node does nothing for the lane; `waits` says whether that matters.
+    pub fn verdict(&self, waits: bool, is_out_of_reach: bool, now: Instant) -> Verdict {
         let mut progress = self.progress();
         if !waits {
             progress.trouble = None;
             return Verdict::Wait;
         }
-        let (since, move_at) = *progress.trouble.get_or_insert((now, now + self.patience / 2));
+        // Where nothing is kept yet, another node is as good.
+        let is_new = progress.attachments == 0;
+        let move_after = match (is_new, is_out_of_reach) {
+            (true, true) => Duration::ZERO,
+            (true, false) => REACH_TIMEOUT.min(self.patience / 2),
+            (false, _) => self.patience / 2,
+        };
+        let (since, move_at) = *progress.trouble.get_or_insert((now, now + move_after));
         if now >= since + self.patience {
             Verdict::Fail
         } else if now >= move_at && self.has_other_nodes() {
@@ -321,19 +339,29 @@ impl Lane {
         }
     }
 
+    /// The process was stopped for so long: nothing was waited for meanwhile.
+    pub fn stopped(&self, time: Duration, now: Instant) {
+        let mut progress = self.progress();
+        progress.trouble = progress.trouble.map(|(since, move_at)| ((since + time).min(now), move_at + time));
+    }
+
     /// Goes over to the next node with everything that is kept; false when patience is over.
     pub fn move_on(self: &Arc<Self>, streams: &Streams, now: Instant) -> bool {
         let mut route = self.route();
         {
             let mut progress = self.progress();
             let since = progress.trouble.map_or(now, |(since, _)| since);
-            progress.trouble = Some((since, now + self.patience / 8));
+            let move_after = if progress.attachments == 0 { REACH_TIMEOUT } else { self.patience / 8 };
+            progress.trouble = Some((since, now + move_after.min(self.patience / 8)));
             if now >= since + self.patience {
                 return false;
             }
         }
         let works = route.stream.unseat(self);
-        route.node = (route.node + 1) % self.nodes.len();
+        // Nodes that are known to be out of reach are passed over, unless all others are.
+        let mut others = (1..self.nodes.len()).map(|step| (route.node + step) % self.nodes.len());
+        let reachable = others.find(|node| !streams.is_out_of_reach(&self.nodes[*node], self.index));
+        route.node = reachable.unwrap_or((route.node + 1) % self.nodes.len());
         route.stream = streams.get(&self.nodes[route.node], self.index);
         route.stream.seat(self, now + MOVE_PAUSE);
         let refused: Vec<Work> = works.into_iter().filter_map(|work| route.stream.push(Some(self), work)).collect();

@@ -36,6 +36,7 @@ mod waker;
 mod window;
 
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 pub use file::File;
 pub use open_error::OpenError;
@@ -49,6 +50,7 @@ use crate::message::{Reply, Request};
 use crate::{Error, read_secret};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
+use lane::REACH_TIMEOUT;
 use process::Process;
 
 /// Open flags, as in `thalweg.h`.
@@ -78,6 +80,7 @@ impl Client {
             return Err(Error::Refused(format!("{name}: {flags} is no combination of open flags")).into());
         }
         let found = names::resolve(name, &self.settings.nodes)?;
+        check_addresses(&found.nodes)?;
         self.learn_secret(name, &found.nodes)?;
         let request = Request::OpenPath {
             path: found.path,
@@ -105,6 +108,7 @@ impl Client {
     /// Removes a name.
     pub fn delete(&self, name: &[u8]) -> Result<(), OpenError> {
         let found = names::resolve(name, &self.settings.nodes)?;
+        check_addresses(&found.nodes)?;
         self.learn_secret(name, &found.nodes)?;
         // A commit that still goes on in the background would make the name again.
         self.process()?.background.wait();
@@ -118,10 +122,25 @@ impl Client {
         process.map_or(Ok(()), |process| process.background.finish())
     }
 
-    /// Asks the nodes one after the other until one can be reached; together they get the patience there is.
+    /// Asks the first of the nodes that can be reached. All are tried at once, so that those out of reach cost three
+    /// seconds together. Where none is, they may be starting: each gets its part of the patience.
     fn ask_any(&self, nodes: &[String], request: &Request) -> Result<Reply> {
         let process = self.process()?;
-        let patience = self.settings.patience / nodes.len() as u32;
+        let begun = Instant::now();
+        let mut patience = self.settings.patience;
+        if nodes.len() > 1 {
+            let streams: Vec<_> = nodes.iter().map(|node| process.streams.get(node, 0)).collect();
+            streams.iter().for_each(|stream| stream.try_reach());
+            for (node, stream) in nodes.iter().zip(&streams) {
+                if begun.elapsed() < patience && stream.is_reached_by(begun + REACH_TIMEOUT * 4 / 3) {
+                    match process.ask_node_and_wait(node, request.clone(), patience) {
+                        Err(Error::Unavailable { .. }) => continue,
+                        answer => return answer.map(|answer| answer.reply),
+                    }
+                }
+            }
+            patience = patience.saturating_sub(begun.elapsed()) / nodes.len() as u32;
+        }
         let mut answer = process.ask_node_and_wait(&nodes[0], request.clone(), patience);
         for node in &nodes[1..] {
             if !matches!(answer, Err(Error::Unavailable { .. })) {
@@ -160,4 +179,11 @@ impl Drop for Client {
 fn unexpected(peer: &str, request: &str, kind: u16) -> Error {
     let why = format!("message {kind:#x} is no answer to {request}, or one without content");
     Error::Protocol { peer: peer.to_owned(), source: format::Error::Corrupt { what: "reply", why } }
+}
+
+/// Nobody waits for an address that cannot be one.
+fn check_addresses(nodes: &[String]) -> Result<(), OpenError> {
+    nodes.iter().try_for_each(|node| crate::resolve::check(node)).map_err(|error| {
+        OpenError::Configuration(format!("{error} (in THALWEG_NODES, or where the name's alias is set)"))
+    })
 }

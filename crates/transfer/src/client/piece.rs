@@ -1,5 +1,7 @@
 //! Pieces of the program's memory, and walking through them stripe by stripe.
 
+use format::MAX_FILE_BYTES;
+
 use crate::{Error, Result};
 
 /// One contiguous piece of a transfer, as `thalweg_piece`: bytes [offset, offset + bytes) of the file, at `memory`.
@@ -69,7 +71,7 @@ impl Piece {
 
 /// Refuses pieces that lie beyond any file.
 pub(super) fn check(pieces: &[Piece]) -> Result<()> {
-    let beyond = |piece: &&Piece| piece.offset.checked_add(piece.bytes).is_none_or(|end| end > i64::MAX as u64);
+    let beyond = |piece: &&Piece| piece.offset.checked_add(piece.bytes).is_none_or(|end| end > MAX_FILE_BYTES);
     match pieces.iter().find(beyond) {
         None => Ok(()),
         Some(piece) => Err(Error::Refused(format!(

@@ -51,6 +51,7 @@ impl Process {
     pub fn start(settings: Settings, reducer: Option<Arc<dyn Reducer>>) -> Result<Arc<Self>> {
         let threads = (0..reactor::THREADS.min(settings.streams)).map(|_| Thread::new()).collect::<Result<Vec<_>>>()?;
         let streams = Arc::new(Streams::new(threads.clone()));
+        let window = Arc::new(Window::new(settings.window_bytes, threads[0].waker.clone()));
         let reduces_here = settings.reduction == Reduction::Client && reducer.is_some();
         let secrets = Arc::new(Secrets::new(settings.secret.clone()));
         let around = Arc::new(Surroundings {
@@ -59,11 +60,12 @@ impl Process {
             job: settings.job.clone(),
             application: settings.application.clone(),
             patience: settings.patience,
+            window: window.clone(),
             streams: streams.clone(),
             reducer: reducer.filter(|_| reduces_here),
         });
         let process = Arc::new(Process {
-            window: Arc::new(Window::new(settings.window_bytes, threads[0].waker.clone())),
+            window,
             streams,
             background: Background::default(),
             high_sequence: Arc::default(),

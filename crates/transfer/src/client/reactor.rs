@@ -16,6 +16,8 @@ use super::reduce::Reducer;
 use super::secrets::Secrets;
 use super::stream::{Stream, Streams};
 use super::waker::Waker;
+use super::window::Window;
+use crate::signals::without_signals;
 use crate::{Error, Result};
 
 pub(super) const THREADS: u32 = 2;
@@ -24,6 +26,10 @@ pub(super) const THREADS: u32 = 2;
 const IDLE: Duration = Duration::from_millis(2);
 /// How often back-offs and patience are looked at while something is wrong.
 const UNSETTLED: Duration = Duration::from_millis(10);
+/// How often nodes that something is asked of are looked at.
+const WATCHED: Duration = Duration::from_millis(250);
+/// A thread that comes back so much later than it meant to was stopped, and did not wait.
+const STOPPED: Duration = Duration::from_secs(1);
 
 /// What callers see of an I/O thread.
 pub(super) struct Thread {
@@ -63,6 +69,7 @@ pub(super) struct Surroundings {
     pub application: String,
     pub secrets: Arc<Secrets>,
     pub patience: Duration,
+    pub window: Arc<Window>,
     pub streams: Arc<Streams>,
     pub reducer: Option<Arc<dyn Reducer>>,
 }
@@ -92,8 +99,14 @@ fn drive(thread: &Thread, around: &Surroundings, copy_on: impl Fn() -> bool) {
         connections.extend(adopted.into_iter().map(Connection::new));
         let now = Instant::now();
         connections.iter_mut().for_each(|connection| connection.step(around, now));
-        let news = sleep(thread, &connections, is_copying);
+        let planned = timeout(&connections, is_copying);
+        let news = sleep(thread, &connections, planned);
         thread.waker.awake();
+        // A process that was stopped for a while has not waited for its nodes meanwhile.
+        let stopped = planned.map_or(Duration::ZERO, |planned| now.elapsed().saturating_sub(planned));
+        if stopped > STOPPED {
+            connections.iter_mut().for_each(|connection| connection.stopped(stopped));
+        }
         match news {
             News::Of(ready) => {
                 let now = Instant::now();
@@ -113,7 +126,7 @@ enum News {
 }
 
 /// Sleeps until a socket, a caller or the clock wants something.
-fn sleep(thread: &Thread, connections: &[Connection], is_copying: bool) -> News {
+fn sleep(thread: &Thread, connections: &[Connection], planned: Option<Duration>) -> News {
     let mut polled = vec![PollFd::from_borrowed_fd(thread.waker.fd(), PollFlags::IN)];
     let mut of = Vec::with_capacity(connections.len());
     for (index, connection) in connections.iter().enumerate() {
@@ -122,8 +135,7 @@ fn sleep(thread: &Thread, connections: &[Connection], is_copying: bool) -> News 
             of.push(index);
         }
     }
-    let timeout =
-        timeout(connections, is_copying).map(|time| Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos() as _ });
+    let timeout = planned.map(|time| Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos() as _ });
     match poll(&mut polled, timeout.as_ref()) {
         Ok(0) => return News::None,
         Ok(_) => {}
@@ -137,7 +149,10 @@ fn timeout(connections: &[Connection], is_copying: bool) -> Option<Duration> {
     if connections.iter().any(|connection| !connection.stream.unsealed().is_empty()) {
         return Some(IDLE);
     }
-    (is_copying || connections.iter().any(Connection::is_unsettled)).then_some(UNSETTLED)
+    if is_copying || connections.iter().any(Connection::is_unsettled) {
+        return Some(UNSETTLED);
+    }
+    connections.iter().any(Connection::is_watched).then_some(WATCHED)
 }
 
 fn seal_idle_frames(connection: &Connection) {
@@ -150,17 +165,4 @@ fn run_anywhere() {
     (0..CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));
     // Refused in some sandboxes; the thread then shares the rank's cores.
     let _ = sched_setaffinity(None, &all);
-}
-
-/// Threads inherit the mask of signals of the one that starts them.
-fn without_signals<T>(start: impl FnOnce() -> T) -> T {
-    // SAFETY: both sets live on this stack and are initialised by the calls they are passed to.
-    unsafe {
-        let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let started = start();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        started
-    }
 }

@@ -1,32 +1,28 @@
 //! A nonblocking TCP socket: connecting, and sending many buffers at once without copying them together.
 
 use std::io::{self, IoSlice};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
-/// A peer that acknowledges nothing for this long is gone.
-const SILENCE: Duration = Duration::from_secs(10);
+/// An idle connection is probed by the kernel. Whether one that is in use still stands is told by the node's messages of
+/// life alone: a kernel that may not send, because the node holds its clients back, would call that silence.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 
 pub(super) struct Socket(OwnedFd);
 
 impl Socket {
-    /// Begins to connect; the socket becomes writable when that is decided. Of several addresses, `attempt` chooses.
-    pub fn connect(address: &str, attempt: usize) -> io::Result<Self> {
-        let found: Vec<SocketAddr> = address.to_socket_addrs()?.collect();
-        let Some(peer) = found.get(attempt % found.len().max(1)) else {
-            return Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
-        };
+    /// Begins to connect; the socket becomes writable when that is decided.
+    pub fn connect(peer: &SocketAddr) -> io::Result<Self> {
         let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
         sockopt::set_tcp_nodelay(&socket, true)?;
         sockopt::set_socket_keepalive(&socket, true)?;
-        sockopt::set_tcp_keepidle(&socket, SILENCE / 2)?;
+        sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&socket, Duration::from_secs(2))?;
-        sockopt::set_tcp_user_timeout(&socket, SILENCE.as_millis() as u32)?;
         match net::connect(&socket, peer) {
             Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(Socket(socket)),
             Err(error) => Err(error.into()),

@@ -5,7 +5,7 @@
 //! builder, route, stream, progress.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use format::SessionId;
@@ -40,11 +40,17 @@ impl Streams {
                 index,
                 thread: thread.clone(),
                 state: Mutex::default(),
+                reach_changed: Condvar::new(),
             });
             thread.adopt(stream.clone());
             stream
         });
         stream.clone()
+    }
+
+    /// Whether this stream to the node, or the first, is known to find nobody.
+    pub fn is_out_of_reach(&self, address: &str, index: u32) -> bool {
+        self.get(address, index).is_out_of_reach() || self.get(address, 0).is_out_of_reach()
     }
 }
 
@@ -53,6 +59,19 @@ pub(super) struct Stream {
     pub index: u32,
     thread: Arc<Thread>,
     state: Mutex<State>,
+    reach_changed: Condvar,
+}
+
+/// Whether the node can be reached, as the stream's connection found it last.
+#[derive(Clone, Copy, Default, PartialEq)]
+pub(super) enum Reach {
+    #[default]
+    Unknown,
+    /// Someone wants to know, whatever there is to bring.
+    Wanted,
+    Reached,
+    /// Nobody answers there.
+    Absent,
 }
 
 #[derive(Default)]
@@ -62,6 +81,7 @@ struct State {
     /// Entries from this number on are not on the wire yet.
     unsent: u64,
     reads_in_flight: usize,
+    reach: Reach,
     /// The lanes that go over this stream; each is attached anew after a break, before anything else is sent.
     seats: Vec<Seated>,
 }
@@ -99,6 +119,11 @@ impl Ask {
     /// Whether it has waited longer than it may, for a node away since `since`.
     pub fn is_expired(&self, since: Instant, now: Instant) -> bool {
         now >= self.born.max(since) + self.patience
+    }
+
+    /// Whether it has waited so long.
+    pub fn has_waited(&self, time: Duration, now: Instant) -> bool {
+        now >= self.born + time
     }
 
     fn is_read(&self) -> bool {
@@ -172,7 +197,56 @@ impl Stream {
         self.thread.wake();
     }
 
+    /// Connects, if there is no connection, though there is nothing to bring yet.
+    pub fn try_reach(&self) {
+        let mut state = self.lock();
+        if state.reach != Reach::Reached {
+            state.reach = Reach::Wanted;
+            drop(state);
+            self.thread.wake();
+        }
+    }
+
+    /// Whether the node has welcomed this process by the deadline.
+    pub fn is_reached_by(&self, deadline: Instant) -> bool {
+        let mut state = self.lock();
+        while !matches!(state.reach, Reach::Reached | Reach::Absent) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            state = self.reach_changed.wait_timeout(state, left).expect("nothing panics while it holds a stream").0;
+        }
+        state.reach == Reach::Reached
+    }
+
+    pub fn is_out_of_reach(&self) -> bool {
+        self.lock().reach == Reach::Absent
+    }
+
     // What follows is for the thread that drives the stream.
+
+    pub fn set_reach(&self, reach: Reach) {
+        self.lock().reach = reach;
+        self.reach_changed.notify_all();
+    }
+
+    /// Something is asked or kept.
+    pub fn is_busy(&self) -> bool {
+        let state = self.lock();
+        !state.log.is_empty() || state.seats.iter().any(|seated| !seated.asked)
+    }
+
+    /// The process was stopped for so long: nothing was waited for meanwhile.
+    pub fn stopped(&self, time: Duration, now: Instant) {
+        let mut state = self.lock();
+        for entry in state.log.values_mut() {
+            if let Work::Ask(ask) = &mut entry.work {
+                ask.born = (ask.born + time).min(now);
+            }
+        }
+        state.seats.iter().for_each(|seated| seated.lane.stopped(time, now));
+    }
 
     pub fn next(&self, now: Instant, attaching: bool) -> Next {
         let mut state = self.lock();
@@ -264,11 +338,14 @@ impl Stream {
         let mut state = self.lock();
         (state.unsent, state.reads_in_flight) = (0, 0);
         state.seats.iter_mut().for_each(|seated| seated.asked = false);
+        if state.reach == Reach::Reached {
+            state.reach = Reach::Unknown;
+        }
     }
 
     pub fn has_work(&self) -> bool {
         let state = self.lock();
-        !state.log.is_empty() || !state.seats.is_empty()
+        !state.log.is_empty() || !state.seats.is_empty() || state.reach == Reach::Wanted
     }
 
     /// Lanes with a frame under construction.
@@ -285,6 +362,17 @@ impl Stream {
             !lane.is_attached() || state.log.values().any(of_lane)
         };
         state.seats.iter().map(|seated| (seated.lane.clone(), waits(&seated.lane))).collect()
+    }
+
+    /// Lanes, each with whether a request of it is not answered.
+    pub fn asking_lanes(&self) -> Vec<(Arc<Lane>, bool)> {
+        let state = self.lock();
+        let asks = |lane: &Arc<Lane>| {
+            let is_ask = |entry: &Entry| matches!(entry.work, Work::Ask(_));
+            let of_lane = |entry: &Entry| entry.lane.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, lane));
+            state.log.values().any(|entry| is_ask(entry) && of_lane(entry))
+        };
+        state.seats.iter().map(|seated| (seated.lane.clone(), asks(&seated.lane))).collect()
     }
 
     /// Takes out the requests of no lane that `is_due` names.

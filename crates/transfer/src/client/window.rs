@@ -77,6 +77,11 @@ impl Window {
         self.stalled.load(Ordering::SeqCst)
     }
 
+    /// Whether a writer waits for room.
+    pub fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0 || self.is_stalled()
+    }
+
     pub fn is_half_full(&self) -> bool {
         self.used_bytes.load(Ordering::Relaxed) > self.limit_bytes / 2
     }

@@ -6,18 +6,20 @@
 mod extent;
 mod failure;
 mod field;
+mod limits;
 mod reply;
 mod request;
 
 pub use extent::Extent;
 pub use failure::{Failure, FailureKind};
 pub use field::{Field, PlacedHeader};
+pub use limits::{MAX_COUNT, MAX_EXTENTS, MAX_FINGERPRINTS, MAX_LEASE_MS, MAX_NAME_BYTES, MAX_NODES, MAX_STRIPE_BYTES};
 pub use reply::{Reply, StoreStatistics};
 pub use request::Request;
 
-/// Defines an enum of messages: kind number, variant, fields. Generates `kind`, `encode` and `decode`.
+/// Defines an enum of messages: what refuses numbers that cannot be meant; kind number, variant, fields. Generates `kind`, `encode` and `decode`.
 macro_rules! messages {
-    ($(#[$enum_doc:meta])* $name:ident {
+    ($(#[$enum_doc:meta])* $name:ident checked by $check:path {
         $($(#[$doc:meta])* $number:literal $variant:ident { $($field:ident: $type:ty),* $(,)? }),* $(,)?
     }) => {
         $(#[$enum_doc])*
@@ -42,6 +44,7 @@ macro_rules! messages {
                 to.finish()
             }
 
+            /// The message of a frame, all its numbers within their limits.
             pub fn decode(kind: u16, body: &[u8]) -> format::Result<Self> {
                 let mut from = format::Reader::new("message", body);
                 let message = match kind {
@@ -49,6 +52,7 @@ macro_rules! messages {
                     _ => return from.refuse(format!("unknown kind {kind}; the peer is newer")),
                 };
                 from.end()?;
+                $check(&message)?;
                 Ok(message)
             }
         }

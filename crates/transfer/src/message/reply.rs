@@ -43,7 +43,7 @@ impl Field for StoreStatistics {
 
 messages! {
     /// A reply, or, with request number 0, something the node says unasked.
-    Reply {
+    Reply checked by super::limits::check_reply {
         0x8000 Done {},
         0x8001 Failed { failure: Failure },
         /// `settings` is the text of `store.toml`; `holder` is the node process's random number.

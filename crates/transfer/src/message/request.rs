@@ -7,7 +7,7 @@ use super::{Extent, messages};
 
 messages! {
     /// A request; the payload, where one travels, is named.
-    Request {
+    Request checked by super::limits::check_request {
         // The connection.
 
         /// The first message. `client` is the process's random number, the same on all its streams and across

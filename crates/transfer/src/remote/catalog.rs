@@ -3,8 +3,8 @@
 //! What only the node itself does (numbering containers, checkpoints, collection, rebuilding) is not offered here.
 
 use catalog::{
-    Catalog, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, PathSession, Purpose, Result,
-    Session, Snapshot, Statistics, Version,
+    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut, PathSession,
+    Purpose, Result, Session, Snapshot, Statistics, Version,
 };
 use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
@@ -159,7 +159,15 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("keeping the journal")
     }
 
-    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord]) -> Result<()> {
+    fn integrity(&self) -> Result<Vec<String>> {
+        self.elsewhere("verifying the catalog")
+    }
+
+    fn view(&self) -> Result<Box<dyn CatalogView + '_>> {
+        self.elsewhere("comparing the catalog with its journal")
+    }
+
+    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: u64) -> Result<Vec<LeftOut>> {
         self.elsewhere("rebuilding the catalog")
     }
 

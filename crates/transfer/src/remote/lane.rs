@@ -1,16 +1,16 @@
 //! One connection to a node on which one request at a time is asked and answered.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use format::{Secret, Settings};
 
 use crate::challenge::Challenge;
-use crate::connection::Connection;
+use crate::connection::{Connection, Frame};
 use crate::message::{FailureKind, Reply, Request};
-use crate::{Error, Result};
+use crate::{Error, Result, SILENCE_TIMEOUT};
 
-/// A node answers a greeting within this; what does not is no node, or as good as none.
-const WELCOME_PATIENCE: Duration = Duration::from_secs(20);
+/// A node that lives but gets nothing done for so long has failed.
+const PROGRESS_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(super) struct Lane {
     connection: Connection,
@@ -26,7 +26,7 @@ pub(super) struct Lane {
 impl Lane {
     /// `secret` is what the node must prove to have, and asks for in turn.
     pub fn open(address: &str, hello: Request, secret: Option<&Secret>) -> Result<Self> {
-        Self::open_within(WELCOME_PATIENCE, address, hello, secret)
+        Self::open_within(SILENCE_TIMEOUT, address, hello, secret)
     }
 
     fn open_within(patience: Duration, address: &str, hello: Request, secret: Option<&Secret>) -> Result<Self> {
@@ -37,7 +37,7 @@ impl Lane {
         let mut lane = Lane { connection, stream, holder: 0, settings, requests: 0, broken: false };
         let challenge = Challenge::new(address, secret.cloned(), &hello);
         let (settings, holder) = lane.greet(&hello, challenge).map_err(before_welcome)?;
-        lane.connection.set_receive_timeout(None)?;
+        lane.connection.set_receive_timeout(Some(SILENCE_TIMEOUT))?;
         let damaged = |source| Error::Protocol { peer: address.to_owned(), source };
         lane.settings = Settings::from_text(&settings).map_err(damaged)?;
         lane.holder = holder;
@@ -77,14 +77,16 @@ impl Lane {
         let Some(frame) = self.connection.receive()? else {
             return Err(self.unavailable("the node closed the connection".into()));
         };
-        let reply = Reply::decode(frame.header.kind, &frame.body);
-        let reply = reply.map_err(|source| Error::Protocol { peer: self.connection.peer().to_owned(), source })?;
+        let reply = decode(self.connection.peer(), &frame)?;
         Ok((frame.header.request, reply, frame.payload))
     }
 
-    /// Whether another request may be asked here: the node is there, and has not said anything meanwhile.
-    pub fn is_usable(&self) -> bool {
-        !self.broken && self.connection.is_quiet()
+    /// Whether another request may be asked here: the node is there, and has said nothing meanwhile but that it lives.
+    pub fn is_usable(&mut self) -> bool {
+        while !self.broken && !self.connection.is_quiet() {
+            self.broken = !matches!(self.receive(), Ok((0, Reply::Alive { .. }, _)));
+        }
+        !self.broken
     }
 
     /// Sends the request and waits for its answer. After [`Error::Unavailable`] the request may or may not have been
@@ -97,13 +99,22 @@ impl Lane {
 
     fn exchange(&mut self, request: &Request, payload: &[&[u8]]) -> Result<(Reply, Vec<u8>)> {
         self.requests += 1;
-        self.connection.send(request.kind(), self.requests, &request.encode(), payload)?;
+        let mut work = Work::begin(self.connection.peer());
+        let sent = self.connection.send_hearing(
+            request.kind(),
+            self.requests,
+            &request.encode(),
+            payload,
+            &mut |frame| match (frame.header.request, decode(self.connection.peer(), &frame)?) {
+                (0, reply) => work.hear(reply),
+                _ => Err(self.misbehaved("a request was answered before it was sent")),
+            },
+        );
+        sent?;
         loop {
             let (answered, reply, payload) = self.receive()?;
             match (answered, reply) {
-                // The node's farewell: it may be about an earlier request, so this one may be asked elsewhere.
-                (0, Reply::Failed { failure }) => return Err(self.unavailable(failure.text)),
-                (0, _) => continue,
+                (0, reply) => work.hear(reply)?,
                 (number, _) if number != self.requests => {
                     return Err(self.misbehaved(&format!("{number} was answered, {} was asked", self.requests)));
                 }
@@ -121,6 +132,41 @@ impl Lane {
         let source = format::Error::Corrupt { what: "reply", why: why.to_owned() };
         Error::Protocol { peer: self.connection.peer().to_owned(), source }
     }
+}
+
+/// What the node says while it works for a request.
+struct Work<'a> {
+    peer: &'a str,
+    progress: u64,
+    advanced: Instant,
+}
+
+impl<'a> Work<'a> {
+    fn begin(peer: &'a str) -> Self {
+        Work { peer, progress: 0, advanced: Instant::now() }
+    }
+
+    /// Takes what the node says unasked; an error is the end of the request.
+    fn hear(&mut self, reply: Reply) -> Result<()> {
+        let unavailable = |why| Err(Error::Unavailable { peer: self.peer.to_owned(), why });
+        match reply {
+            // The node's farewell: it may be about an earlier request, so this one may be asked elsewhere.
+            Reply::Failed { failure } => return unavailable(failure.text),
+            Reply::Alive { progress } if progress == self.progress => {}
+            Reply::Alive { progress } => (self.progress, self.advanced) = (progress, Instant::now()),
+            _ => {}
+        }
+        if self.advanced.elapsed() > PROGRESS_TIMEOUT {
+            let seconds = PROGRESS_TIMEOUT.as_secs();
+            return unavailable(format!("the node lives and has got nothing done for {seconds} s; see its messages"));
+        }
+        Ok(())
+    }
+}
+
+fn decode(peer: &str, frame: &Frame) -> Result<Reply> {
+    let reply = Reply::decode(frame.header.kind, &frame.body);
+    reply.map_err(|source| Error::Protocol { peer: peer.to_owned(), source })
 }
 
 fn before_welcome(error: Error) -> Error {

@@ -151,7 +151,8 @@ impl Remote {
     ) -> Result<(Reply, Vec<u8>)> {
         let mut patience = Patience::new(RECONNECT_PATIENCE);
         loop {
-            let lane = seat.take().filter(Lane::is_usable).map_or_else(|| self.lane(), Ok);
+            let held = seat.take().and_then(|mut lane| lane.is_usable().then_some(lane));
+            let lane = held.map_or_else(|| self.lane(), Ok);
             let mut lane = match lane {
                 Ok(lane) => lane,
                 Err(error) => {
@@ -177,7 +178,7 @@ impl Remote {
     /// An idle lane, or a new one.
     fn lane(&self) -> Result<Lane> {
         loop {
-            let Some(lane) = self.pool().idle.pop() else { break };
+            let Some(mut lane) = self.pool().idle.pop() else { break };
             if lane.is_usable() {
                 return Ok(lane);
             }
@@ -193,9 +194,12 @@ impl Remote {
         Ok(lane)
     }
 
-    fn give_back(&self, lane: Lane) {
+    fn give_back(&self, mut lane: Lane) {
+        if !lane.is_usable() {
+            return;
+        }
         let mut pool = self.pool();
-        if pool.idle.len() < LANES && lane.is_usable() {
+        if pool.idle.len() < LANES {
             pool.idle.push(lane);
         }
     }

@@ -148,10 +148,12 @@ impl SegmentStore for RemoteStore {
     }
 
     fn get(&self, run: Run) -> Result<Vec<PlacedBlock>> {
+        possible(run)?;
         self.fetch(run).map_err(|error| store_error(error, self.remote.address()))
     }
 
     fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
+        possible(run)?;
         let entries = self.remote.obtain(&Request::Entries { run }, |reply| match reply {
             Reply::Entries { entries } if entries.len() == run.count as usize => Some(entries),
             _ => None,
@@ -172,6 +174,15 @@ impl SegmentStore for RemoteStore {
             Err(error) => Err(self.error(error)),
         }
     }
+}
+
+/// A node hangs up on who asks for what cannot be; a damaged manifest may.
+fn possible(run: Run) -> Result<()> {
+    if !run.is_possible() {
+        let what = format!("segment {} of container {}, a number that there is not,", run.first, run.container);
+        return Err(Error::NotFound { what });
+    }
+    Ok(())
 }
 
 /// Whether the labels name each segment once and their numbers can be counted on.

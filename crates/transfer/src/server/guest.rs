@@ -11,6 +11,7 @@ use crate::Error;
 use crate::connection::{Connection, Frame};
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::random::random_bytes;
+use crate::server::pulse::Pulse;
 use crate::service::{Handler, Hello, Outbox, Service};
 
 /// A client has this long to be welcome, from the first byte to the last proof; port scanners do not say hello.
@@ -23,10 +24,17 @@ const MAX_UNANSWERED: usize = 16_384;
 
 /// Serves one client until it leaves, misbehaves or the node stops. A panic of the handler is not caught: it is a broken
 /// invariant of the node, whose process ends (see `thalweg node`).
-pub(super) fn serve(connection: &Arc<Connection>, peer: SocketAddr, service: &Arc<dyn Service>, stopping: &AtomicBool) {
+pub(super) fn serve(
+    (number, connection): (u64, &Arc<Connection>),
+    peer: SocketAddr,
+    service: &Arc<dyn Service>,
+    pulse: &Pulse,
+    stopping: &AtomicBool,
+) {
     let outbox = Outbox::new(connection.clone());
     let end = match greet(connection, peer, service, &outbox) {
         Ok(Some(mut handler)) => {
+            pulse.add(number, outbox.clone());
             let end = attend(connection, &outbox, handler.as_mut(), stopping);
             handler.closed();
             end
@@ -42,6 +50,7 @@ pub(super) fn serve(connection: &Arc<Connection>, peer: SocketAddr, service: &Ar
         let _ = outbox.push(&Reply::Failed { failure: farewell }, &[]);
         connection.close_gently();
     }
+    pulse.remove(number);
     outbox.end();
 }
 

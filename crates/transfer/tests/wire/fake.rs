@@ -66,9 +66,8 @@ struct Shared(Arc<Fake>);
 impl Service for Shared {
     fn connect(&self, hello: Hello, outbox: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {
         self.0.connected.fetch_add(1, Ordering::SeqCst);
-        match hello.job.as_str() {
-            "unwelcome" => return Err(Failure::new(FailureKind::Refused, "not you")),
-            _ => {}
+        if hello.job == "unwelcome" {
+            return Err(Failure::new(FailureKind::Refused, "not you"));
         }
         let welcome = Reply::Welcome { settings: Fake::settings().to_text(), holder: self.0.holder };
         Ok((welcome, Box::new(Seat { fake: self.0.clone(), stream: hello.stream, outbox, waiting: Vec::new() })))

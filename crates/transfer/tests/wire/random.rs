@@ -2,11 +2,13 @@
 
 use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Version};
 use format::{
-    Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, FileId, FileKind, FileTimes, Fingerprint, Label,
-    Place, Root, Run, SegmentEntry, SessionId, StorePath, VersionRecord,
+    Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, Entry, EntryKind, FileId, FileKind, FileTimes,
+    Fingerprint, Label, Page, Place, Root, Run, SegmentEntry, SessionId, StorePath, VersionRecord,
 };
 use store::Answer;
-use transfer::message::{Extent, Failure, FailureKind, PlacedHeader, Reply, Request, StoreStatistics};
+use transfer::message::{
+    Extent, Failure, FailureKind, MAX_LEASE_MS, MAX_NODES, PlacedHeader, Reply, Request, StoreStatistics,
+};
 
 /// Xorshift: enough to try many values, and the same everywhere.
 pub struct Random(u64);
@@ -67,7 +69,20 @@ impl Random {
     }
 
     fn container(&mut self) -> ContainerId {
-        ContainerId(self.u64())
+        ContainerId(self.u64() >> 24)
+    }
+
+    fn ordinal(&mut self) -> u32 {
+        self.u32() >> 8
+    }
+
+    /// A sequence, a stamp, an epoch; also a file's size.
+    fn count(&mut self) -> u64 {
+        (self.u64() >> 2).max(1)
+    }
+
+    fn seat(&mut self) -> u32 {
+        self.below(MAX_NODES as u64) as u32
     }
 
     fn fingerprint(&mut self) -> Fingerprint {
@@ -79,16 +94,16 @@ impl Random {
     }
 
     fn place(&mut self) -> Place {
-        Place::new(self.container(), self.u32())
+        Place::new(self.container(), self.ordinal())
     }
 
     fn run(&mut self) -> Run {
-        Run { container: self.container(), first: self.u32() >> 1, count: self.u32() >> 1 }
+        Run { container: self.container(), first: self.ordinal() >> 1, count: self.ordinal() >> 1 }
     }
 
     fn block(&mut self) -> BlockHeader {
         BlockHeader {
-            kind: [BlockKind::Data, BlockKind::Page, BlockKind::Journal][self.below(3) as usize],
+            kind: BlockKind::Data,
             codec: [CodecId::None, CodecId::Lz4, CodecId::Zstd][self.below(3) as usize],
             cipher: self.u64() as u8,
             level: self.u64() as i8,
@@ -98,7 +113,7 @@ impl Random {
             record_length: self.u32(),
             phase: self.u32(),
             segments: self.u32(),
-            raw_bytes: self.u32(),
+            raw_bytes: self.u32() >> 6,
             stored_bytes: self.u32(),
             offset: self.u64(),
             checksum: self.u64(),
@@ -106,7 +121,7 @@ impl Random {
     }
 
     fn label(&mut self) -> Label {
-        Label { container: self.container(), first: self.u32(), count: self.u32() }
+        Label { container: self.container(), first: self.ordinal() >> 1, count: self.ordinal() >> 1 }
     }
 
     fn placed(&mut self) -> PlacedHeader {
@@ -114,12 +129,17 @@ impl Random {
     }
 
     fn extent(&mut self) -> Extent {
-        Extent { offset: self.u64(), bytes: self.u64() }
+        Extent { offset: self.u64() >> 3, bytes: self.u64() >> 3 }
+    }
+
+    fn page(&mut self) -> Page {
+        let entry = |random: &mut Self| Entry { length: random.below(1 << 40), kind: EntryKind::Zero };
+        Page { level: 0, entries: self.list(entry) }
     }
 
     fn root(&mut self) -> Root {
         match self.bool() {
-            true => Root::Inline(self.bytes(40)),
+            true => Root::Inline(self.page().encode()),
             false => Root::Stored { place: self.place(), digest: self.array() },
         }
     }
@@ -138,7 +158,7 @@ impl Random {
     }
 
     fn record(&mut self) -> VersionRecord {
-        VersionRecord { root: self.root(), size: self.u64(), content: self.option(Self::array) }
+        VersionRecord { root: self.root(), size: self.count(), content: self.option(Self::array) }
     }
 
     fn version(&mut self) -> Version {
@@ -185,7 +205,7 @@ impl Random {
             id: self.session(),
             path: self.path(),
             nodes: self.list(Self::text),
-            stripe_bytes: self.u64(),
+            stripe_bytes: self.u64() >> 24,
             job: self.text(),
             opened_ns: self.u64() as i64,
             handles: self.u32(),
@@ -196,12 +216,12 @@ impl Random {
     fn checkpoint(&mut self) -> Checkpoint {
         Checkpoint {
             session: self.session(),
-            seat: self.u32(),
+            seat: self.seat(),
             holder: self.u64(),
             number: self.u64(),
-            epoch: self.u64(),
+            epoch: self.count(),
             root: self.root(),
-            size: self.u64(),
+            size: self.count(),
             resized: self.bool(),
             frontier: self.list(|random| (random.u64(), random.u32(), random.u64())),
             stamps: self.list(|random| (random.u64(), random.u64(), random.u64())),
@@ -262,14 +282,14 @@ impl Random {
             MakeDurable {},
             Begin {
                 purpose: [Purpose::Read, Purpose::Write, Purpose::Path][self.below(3) as usize],
-                lease_ms: self.u64(),
+                lease_ms: self.below(MAX_LEASE_MS),
             },
-            Renew { session: self.session(), lease_ms: self.u64(), refresh: self.bool() },
+            Renew { session: self.session(), lease_ms: self.below(MAX_LEASE_MS), refresh: self.bool() },
             End { session: self.session() },
             Commit {
                 session: self.session(),
                 references: self.list(Self::container),
-                epoch: self.u64(),
+                epoch: self.count(),
                 changes: self.list(Self::change),
                 settles: self.list(|random| (random.session(), random.u32(), random.u64())),
             },
@@ -286,49 +306,49 @@ impl Random {
                 flags: self.u32(),
                 job: self.text(),
                 nodes: self.list(Self::text),
-                stripe_bytes: self.u64(),
+                stripe_bytes: self.u64() >> 24,
             },
-            Attach { session: self.session(), seat: self.u32() },
+            Attach { session: self.session(), seat: self.seat() },
             Write {
                 session: self.session(),
-                seat: self.u32(),
-                sequence: self.u64(),
-                stamp: self.u64(),
-                epoch: self.u64(),
+                seat: self.seat(),
+                sequence: self.count(),
+                stamp: self.count(),
+                epoch: self.count(),
                 extents: self.list(Self::extent),
             },
             Offer {
                 session: self.session(),
-                seat: self.u32(),
-                sequence: self.u64(),
-                stamp: self.u64(),
-                epoch: self.u64(),
+                seat: self.seat(),
+                sequence: self.count(),
+                stamp: self.count(),
+                epoch: self.count(),
                 extents: self.list(Self::extent),
                 fingerprints: self.list(Self::fingerprint),
             },
             Supply {
                 session: self.session(),
-                seat: self.u32(),
-                sequence: self.u64(),
+                seat: self.seat(),
+                sequence: self.count(),
                 blocks: self.list(|random| (random.block(), random.list(Self::segment))),
             },
-            Read { session: self.session(), seat: self.u32(), extents: self.list(Self::extent) },
-            Size { session: self.session(), seat: self.u32() },
-            SetSize { session: self.session(), seat: self.u32(), size: self.u64() },
-            Settle { session: self.session(), seat: self.u32(), epoch: self.u64() },
-            Press { session: self.session(), seat: self.u32() },
+            Read { session: self.session(), seat: self.seat(), extents: self.list(Self::extent) },
+            Size { session: self.session(), seat: self.seat() },
+            SetSize { session: self.session(), seat: self.seat(), size: self.count() },
+            Settle { session: self.session(), seat: self.seat(), epoch: self.count() },
+            Press { session: self.session(), seat: self.seat() },
             CommitPath { session: self.session() },
-            Detach { session: self.session(), seat: self.u32() },
+            Detach { session: self.session(), seat: self.seat() },
             Leave { session: self.session() },
             Lock { session: self.session() },
             Unlock { session: self.session() },
             Delete { path: self.path() },
             Recall {
                 session: self.session(),
-                seat: self.u32(),
-                sequence: self.u64(),
-                stamp: self.u64(),
-                epoch: self.u64(),
+                seat: self.seat(),
+                sequence: self.count(),
+                stamp: self.count(),
+                epoch: self.count(),
                 extents: self.list(Self::extent),
                 names: self.array(),
             },
@@ -346,10 +366,10 @@ impl Random {
             Stored { run: self.run() },
             Blocks { blocks: self.list(Self::placed) },
             Entries { entries: self.list(Self::segment) },
-            Session { session: catalog::Session { id: self.session(), epoch: self.u64() } },
+            Session { session: catalog::Session { id: self.session(), epoch: self.count() } },
             Committed {
                 committed: catalog::Committed {
-                    sequence: self.u64(),
+                    sequence: self.count(),
                     numbers: self.list(|random| (FileId(random.u64()), random.u64())),
                 },
             },
@@ -359,20 +379,20 @@ impl Random {
             PathSessions { sessions: self.list(Self::path_session) },
             Checkpoints { checkpoints: self.list(Self::checkpoint) },
             Statistics { statistics: self.statistics() },
-            Opened { session: self.path_session(), size: self.u64(), segment_bytes: self.u32() },
-            Attached { size: self.u64(), epoch: self.u64() },
-            Received { sequence: self.u64(), stamp: self.u64() },
-            Lacks { sequence: self.u64(), stamp: self.u64(), wanted: self.list(Self::u32) },
-            Bytes { size: self.u64() },
-            Size { size: self.u64() },
+            Opened { session: self.path_session(), size: self.count(), segment_bytes: self.u32() >> 6 },
+            Attached { size: self.count(), epoch: self.count() },
+            Received { sequence: self.count(), stamp: self.count() },
+            Lacks { sequence: self.count(), stamp: self.count(), wanted: self.list(Self::u32) },
+            Bytes { size: self.count() },
+            Size { size: self.count() },
             Version { number: self.u64() },
-            Durable { session: self.session(), seat: self.u32(), sequence: self.u64(), held: vec![self.u64()] },
+            Durable { session: self.session(), seat: self.seat(), sequence: self.count(), held: vec![self.u64()] },
             Measured { workers: self.u32() },
             Challenge { nonce: self.array() },
             Proved { proof: self.array() },
-            Unnamed { sequence: self.u64(), stamp: self.u64() },
+            Unnamed { sequence: self.count(), stamp: self.count() },
             Alive { progress: self.u64() },
-            SeatFailed { session: self.session(), seat: self.u32(), failure: self.failure() },
+            SeatFailed { session: self.session(), seat: self.seat(), failure: self.failure() },
         ]
     }
 }

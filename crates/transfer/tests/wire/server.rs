@@ -29,9 +29,15 @@ fn ask(connection: &Connection, number: u64, request: Request) {
     connection.send(request.kind(), number, &request.encode(), &[]).unwrap();
 }
 
+/// What the node says next besides that it lives.
 fn answer(connection: &Connection) -> (u64, Reply) {
-    let frame = connection.receive().unwrap().expect("the node says something");
-    (frame.header.request, Reply::decode(frame.header.kind, &frame.body).unwrap())
+    loop {
+        let frame = connection.receive().unwrap().expect("the node says something");
+        match Reply::decode(frame.header.kind, &frame.body).unwrap() {
+            Reply::Alive { .. } => continue,
+            reply => return (frame.header.request, reply),
+        }
+    }
 }
 
 fn failure(connection: &Connection) -> (u64, FailureKind) {

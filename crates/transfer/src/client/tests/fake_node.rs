@@ -51,6 +51,12 @@ pub struct Behaviour {
     /// Acknowledges and forgets, for measurements.
     pub discard: AtomicBool,
     pub fail_commits: AtomicBool,
+    /// Reads nothing, says nothing and lives on.
+    pub frozen: AtomicBool,
+    /// Says that it lives, and gets nothing done.
+    pub stuck: AtomicBool,
+    /// Gets work done, but none of these clients'.
+    pub busy: AtomicBool,
     /// `Press` is answered as by a seat that has failed.
     pub fail_presses: AtomicBool,
     pub written_bytes: AtomicU64,
@@ -99,6 +105,14 @@ impl Node {
         let node =
             Arc::new(Node { address, does: Behaviour::default(), world: world.clone(), alive: Mutex::default() });
         node.revive();
+        let pulsing = Arc::downgrade(&node);
+        std::thread::spawn(move || {
+            for progress in 0.. {
+                std::thread::sleep(Duration::from_millis(100));
+                let Some(node) = pulsing.upgrade() else { return };
+                node.pulse(progress);
+            }
+        });
         let accepting = node.clone();
         std::thread::spawn(move || {
             for socket in listener.incoming() {
@@ -125,6 +139,27 @@ impl Node {
             names: HashMap::new(),
         };
         *self.alive.lock().unwrap() = Some(alive);
+    }
+
+    fn pulse(&self, progress: u64) {
+        let progress = if self.does.busy.load(Ordering::SeqCst) { progress } else { 0 };
+        let alive = self.alive.lock().unwrap();
+        for peer in alive.iter().flat_map(|alive| &alive.connections) {
+            if !self.does.frozen.load(Ordering::SeqCst) && peer.greeting().0 != 0 {
+                self.send(peer, 0, &Reply::Alive { progress }, &[]);
+            }
+        }
+    }
+
+    /// Returns when the node is neither frozen nor stuck.
+    fn wait_for_thaw(&self, request: &Request) {
+        let is_greeting = matches!(request, Request::Hello { .. });
+        let does = &self.does;
+        while does.frozen.load(Ordering::SeqCst)
+            || ((does.stuck.load(Ordering::SeqCst) || does.busy.load(Ordering::SeqCst)) && !is_greeting)
+        {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
 
     pub fn break_connections(&self) {
@@ -183,6 +218,7 @@ impl Node {
         std::thread::spawn(move || {
             let mut buffer = Vec::new();
             while let Some((number, request, payload)) = receive(&mut reading, &mut buffer) {
+                self.wait_for_thaw(&request);
                 self.serve(&peer, number, request, payload);
             }
         });

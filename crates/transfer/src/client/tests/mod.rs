@@ -4,6 +4,7 @@ mod fake_node;
 mod histories;
 mod reducing;
 mod seat_failures;
+mod silence;
 mod strangers;
 
 use std::sync::Arc;

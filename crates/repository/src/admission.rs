@@ -1,0 +1,121 @@
+//! What a remote client wants to commit, checked against the store before it becomes a version: every page is there
+//! and is what its parent says, every run has the segments and the bytes that are asked of it, and the sizes agree.
+//!
+//! A version that passes can be read, verified, counted and collected; whoever does so later need not fear its numbers.
+
+use std::collections::{BTreeSet, HashMap};
+
+use format::{Change, ContainerId, Entry, EntryKind, Page, Place, Root, StorePath, VersionRecord};
+
+use crate::{Error, Repository, Result};
+
+/// A root page that stands in the catalog is small (bytes).
+const MAX_INLINE_BYTES: usize = 4096;
+/// Every level multiplies by 64 at least.
+const MAX_LEVEL: u8 = 16;
+/// Content entries of one file, pages that are used twice counted twice: what walks the tree visits them all.
+const MAX_ENTRIES: u64 = 1 << 32;
+
+/// Checks the changes; returns every container that they refer to.
+pub(crate) fn admit(repository: &Repository, changes: &[Change]) -> Result<BTreeSet<ContainerId>> {
+    let mut admission = Admission { repository, references: BTreeSet::new(), pages: HashMap::new() };
+    for change in changes {
+        if let Change::Write { path, version, .. } = change {
+            admission.version(version).map_err(|error| refused(path, error))?;
+        }
+    }
+    Ok(admission.references)
+}
+
+struct Admission<'a> {
+    repository: &'a Repository,
+    references: BTreeSet<ContainerId>,
+    /// Pages seen, with the content entries below them.
+    pages: HashMap<(Place, [u8; 32]), u64>,
+}
+
+impl Admission<'_> {
+    fn version(&mut self, version: &VersionRecord) -> Result<()> {
+        match &version.root {
+            Root::Inline(bytes) if bytes.len() > MAX_INLINE_BYTES => {
+                return Err(mismatch(format!("a root page of {} bytes does not stand in the catalog", bytes.len())));
+            }
+            Root::Inline(_) => {}
+            Root::Stored { place, .. } => self.refer(place.container)?,
+        }
+        let page = self.repository.root_page(&version.root)?;
+        if page.length() != version.size {
+            return Err(mismatch(format!(
+                "its manifest has {} bytes, and its size is {}",
+                page.length(),
+                version.size
+            )));
+        }
+        if page.level > MAX_LEVEL {
+            return Err(mismatch(format!("a manifest of {} levels", page.level)));
+        }
+        self.page(&page).map(drop)
+    }
+
+    /// Returns the content entries below the page.
+    fn page(&mut self, page: &Page) -> Result<u64> {
+        let mut entries = 0u64;
+        for entry in &page.entries {
+            if entry.length == 0 {
+                return Err(mismatch("an entry of no bytes".into()));
+            }
+            entries = entries.saturating_add(self.entry(page, entry)?);
+        }
+        if entries > MAX_ENTRIES {
+            return Err(mismatch(format!("more than {MAX_ENTRIES} entries")));
+        }
+        Ok(entries)
+    }
+
+    fn entry(&mut self, parent: &Page, entry: &Entry) -> Result<u64> {
+        match &entry.kind {
+            EntryKind::Zero | EntryKind::Hole => Ok(1),
+            EntryKind::Data { run, skip, digest } => {
+                self.refer(run.container)?;
+                let segments = self.repository.checked_entries(*run, digest)?;
+                let bytes: u64 = segments.iter().map(|segment| u64::from(segment.bytes)).sum();
+                if u64::from(*skip).saturating_add(entry.length) > bytes {
+                    return Err(mismatch(format!("{} bytes after {skip} of a run of {bytes}", entry.length)));
+                }
+                Ok(1)
+            }
+            EntryKind::Page { place, digest } => {
+                self.refer(place.container)?;
+                let child = self.repository.child(parent, entry, *place, digest)?;
+                if let Some(known) = self.pages.get(&(*place, *digest)) {
+                    return Ok(*known);
+                }
+                let entries = self.page(&child)?;
+                self.pages.insert((*place, *digest), entries);
+                Ok(entries)
+            }
+        }
+    }
+
+    fn refer(&mut self, container: ContainerId) -> Result<()> {
+        if self.references.insert(container) && self.repository.catalog.container(container)?.is_none() {
+            return Err(store::Error::NotFound { what: format!("container {container}") }.into());
+        }
+        Ok(())
+    }
+}
+
+fn mismatch(why: String) -> Error {
+    format::Error::Corrupt { what: "manifest", why }.into()
+}
+
+/// What the client's own bytes cause is refused; what the node's disk or catalog causes stays what it is.
+fn refused(path: &StorePath, error: Error) -> Error {
+    use store::Error::{Corrupt, Format, NotFound};
+    match error {
+        Error::Format(_) | Error::Segment(_) | Error::Store(Corrupt { .. } | Format(_) | NotFound { .. }) => {
+            Error::Refused { path: path.to_string(), why: format!("what is to be committed cannot be read: {error}") }
+        }
+        error => error,
+    }
+}

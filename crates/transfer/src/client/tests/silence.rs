@@ -1,0 +1,131 @@
+//! Nodes that say nothing, nodes that are slow, and addresses where nobody is: every wait ends, and none too early.
+
+use std::net::{TcpListener, TcpStream};
+
+use super::*;
+
+fn with_patience(nodes: &[Arc<Node>], seconds: u64) -> Settings {
+    Settings { patience: Duration::from_secs(seconds), ..settings(nodes) }
+}
+
+/// A file of which the node holds some bytes that are not durable.
+fn file(nodes: &[Arc<Node>], seconds: u64) -> (Client, File) {
+    let client = Client::new(with_patience(nodes, seconds), None);
+    let file = open(&client, WRITE);
+    nodes[0].does.never_durable.store(true, Ordering::SeqCst);
+    file.write(&[source(0, &vec![7; 2 << 20])]).unwrap();
+    file.flush().unwrap();
+    nodes[0].does.never_durable.store(false, Ordering::SeqCst);
+    (client, file)
+}
+
+/// An address that takes no connection and refuses none.
+struct BlackHole {
+    address: String,
+    _listener: TcpListener,
+    _queued: Vec<TcpStream>,
+}
+
+impl BlackHole {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        rustix::net::listen(&listener, 0).unwrap();
+        let address = listener.local_addr().unwrap();
+        let connect = || TcpStream::connect_timeout(&address, Duration::from_millis(200));
+        let queued: Vec<TcpStream> = std::iter::from_fn(|| connect().ok()).take(100).collect();
+        assert!(queued.len() < 100, "the queue of the listener is full");
+        BlackHole { address: address.to_string(), _listener: listener, _queued: queued }
+    }
+}
+
+#[test]
+fn closing_at_a_node_that_froze_is_an_error_within_patience() {
+    let (_world, nodes) = nodes(1);
+    let (_client, file) = file(&nodes, 3);
+    nodes[0].does.frozen.store(true, Ordering::SeqCst);
+    let begun = Instant::now();
+    let error = file.detach(true).unwrap_err();
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    assert!(error.to_string().contains("has sent nothing"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    nodes[0].does.frozen.store(false, Ordering::SeqCst);
+}
+
+#[test]
+fn a_node_that_stood_still_for_a_while_costs_only_time() {
+    let (_world, nodes) = nodes(1);
+    let (client, file) = file(&nodes, 60);
+    nodes[0].does.frozen.store(true, Ordering::SeqCst);
+    let node = nodes[0].clone();
+    let thaw = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(13));
+        node.does.frozen.store(false, Ordering::SeqCst);
+    });
+    file.write(&[source(2 << 20, &vec![8; 2 << 20])]).unwrap();
+    file.commit().unwrap();
+    file.detach(true).unwrap();
+    thaw.join().unwrap();
+    wait_until_nothing_is_kept(&client);
+    let mut kept = Vec::new();
+    nodes[0].bytes(1, STRIPE_BYTES, &mut kept);
+    assert!(kept[..2 << 20].iter().all(|byte| *byte == 7) && kept[2 << 20..].iter().all(|byte| *byte == 8));
+}
+
+#[test]
+fn a_node_that_lives_and_gets_nothing_done_is_an_error_within_patience() {
+    let (_world, nodes) = nodes(1);
+    let (_client, file) = file(&nodes, 3);
+    nodes[0].does.stuck.store(true, Ordering::SeqCst);
+    let begun = Instant::now();
+    let error = file.detach(true).unwrap_err();
+    assert!(error.to_string().contains("got nothing done"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    nodes[0].does.stuck.store(false, Ordering::SeqCst);
+}
+
+#[test]
+fn a_node_that_works_is_waited_for_however_long_it_holds_its_client_back() {
+    let (_world, nodes) = nodes(1);
+    let (_client, file) = file(&nodes, 2);
+    nodes[0].does.busy.store(true, Ordering::SeqCst);
+    let node = nodes[0].clone();
+    let done = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_secs(12));
+        node.does.busy.store(false, Ordering::SeqCst);
+    });
+    file.write(&[source(2 << 20, &vec![8; 8 << 20])]).unwrap();
+    file.commit().unwrap();
+    file.detach(true).unwrap();
+    done.join().unwrap();
+}
+
+#[test]
+fn opening_passes_over_addresses_that_do_not_answer() {
+    let (_world, nodes) = nodes(1);
+    let holes: Vec<BlackHole> = (0..3).map(|_| BlackHole::new()).collect();
+    let mut addresses = settings(&nodes).nodes;
+    addresses.extend(holes.iter().map(|hole| hole.address.clone()));
+    let client = Client::new(Settings { nodes: addresses, ..with_patience(&nodes, 60) }, None);
+    let begun = Instant::now();
+    let file = open(&client, READ | WRITE);
+    assert!(begun.elapsed() < Duration::from_secs(7), "{:?}", begun.elapsed());
+    let bytes: Vec<u8> = (0..1_000_000u32).map(|at| (at % 251) as u8).collect();
+    file.write(&[source(0, &bytes)]).unwrap();
+    assert!(read(&file, 0, bytes.len()) == bytes);
+    file.commit().unwrap();
+    file.detach(true).unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn addresses_that_cannot_be_one_are_refused_at_once() {
+    for address in ["garbage", "host", "host:0", "http://host:7420"] {
+        let patience = Duration::from_secs(3600);
+        let client = Client::new(Settings { nodes: vec![address.into()], patience, ..Settings::default() }, None);
+        let begun = Instant::now();
+        let error = client.open(b"/a", WRITE | CREATE).unwrap_err();
+        assert!(matches!(error, OpenError::Configuration(_)) && error.to_string().contains(address), "{error}");
+        assert!(client.delete(b"/a").is_err());
+        assert!(begun.elapsed() < Duration::from_secs(1));
+    }
+}

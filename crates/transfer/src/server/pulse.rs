@@ -1,0 +1,52 @@
+//! Messages of life: every few seconds each client is sent one, so that a node that holds it back, or works long for it,
+//! is told from one that is gone.
+//!
+//! They come from a thread of their own, which waits for no client.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::ALIVE_INTERVAL;
+use crate::message::Reply;
+use crate::service::{Outbox, Service};
+
+/// How soon the thread notices that the server has stopped.
+const TICK: Duration = Duration::from_millis(200);
+
+/// The clients that are welcome, by their connections.
+#[derive(Default)]
+pub(super) struct Pulse {
+    clients: Mutex<HashMap<u64, Outbox>>,
+}
+
+impl Pulse {
+    pub fn add(&self, number: u64, outbox: Outbox) {
+        self.clients().insert(number, outbox);
+    }
+
+    pub fn remove(&self, number: u64) {
+        self.clients().remove(&number);
+    }
+
+    /// Until the server stops, and after that as long as it has clients.
+    pub fn run(&self, service: &Arc<dyn Service>, stopping: &AtomicBool) {
+        let mut next = Instant::now() + ALIVE_INTERVAL;
+        while !stopping.load(Ordering::SeqCst) || !self.clients().is_empty() {
+            thread::sleep(TICK);
+            if Instant::now() < next {
+                continue;
+            }
+            next = Instant::now() + ALIVE_INTERVAL;
+            let alive = Reply::Alive { progress: service.progress() };
+            let clients: Vec<Outbox> = self.clients().values().cloned().collect();
+            clients.iter().for_each(|outbox| outbox.pulse(&alive));
+        }
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HashMap<u64, Outbox>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
