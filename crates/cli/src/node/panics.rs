@@ -6,7 +6,7 @@ pub(super) fn end_the_process() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
-        eprintln!("thalweg node: internal error; the node ends, so that it can be started again");
+        crate::output::say("thalweg node: internal error; the node ends, so that it can be started again");
         std::process::abort();
     }));
 }
