@@ -58,8 +58,12 @@ fn certificates() -> &'static PathBuf {
             }
             certify right IP:127.0.0.1,DNS:localhost '-days 2'
             certify elsewhere DNS:elsewhere.example '-days 2'
-            certify expired IP:127.0.0.1 '-not_before 20200101000000Z -not_after 20200201000000Z' ||
-                certify expired IP:127.0.0.1 '-days -1'";
+            certify expired IP:127.0.0.1 '-days 2'
+            printf '[ca]\\ndefault_ca=d\\n[d]\\ndatabase=db\\nserial=sn\\nnew_certs_dir=.\\ndefault_md=sha256\\npolicy=p\\n' > cnf
+            printf '[p]\\ncommonName=optional\\n' >> cnf
+            touch db
+            openssl ca -batch -config cnf -cert ca.pem -keyfile ca.key -create_serial -notext -extfile expired.ext \
+                -startdate 20200101000000Z -enddate 20200201000000Z -in expired.csr -out expired.pem";
         let made = Command::new("sh").args(["-c", &format!("set -e; {script}")]).current_dir(&folder).output().unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         folder
