@@ -202,6 +202,10 @@ impl Said {
 }
 
 impl Visit for Said {
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         let into = if field.name() == "peer" { &mut self.peer } else { &mut self.message };
         // Writing to a string does not fail.

@@ -168,8 +168,10 @@ fn a_handshake_that_stops_in_the_middle_is_given_up() {
     stream.write_all(&[0x16, 3, 1, 2, 0, 1]).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let dripping = stream.try_clone().unwrap();
-    std::thread::spawn(move || while (&dripping).write_all(&[0]).is_ok() && begun.elapsed() < Duration::from_secs(50) {
-        std::thread::sleep(Duration::from_secs(1));
+    std::thread::spawn(move || {
+        while (&dripping).write_all(&[0]).is_ok() && begun.elapsed() < Duration::from_secs(50) {
+            std::thread::sleep(Duration::from_secs(1));
+        }
     });
     let _ = stream.read_to_end(&mut Vec::new());
     assert!((25..45).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
