@@ -1,11 +1,13 @@
 //! The client processes: their connections, and the handles they hold on sessions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use format::SessionId;
 
+/// Handles taken off that are remembered for one client; programs hold some hundreds at a time.
+const MAX_LEFT: usize = 4096;
 /// How long a client may be without any connection before it counts as dead.
 pub(super) const GRACE: Duration = Duration::from_secs(20);
 
@@ -15,7 +17,7 @@ struct Client {
     /// One entry per handle.
     handles: Vec<SessionId>,
     /// Handles taken off: asking again after a break changes nothing.
-    left: Vec<SessionId>,
+    left: VecDeque<SessionId>,
     alone_since: Option<Instant>,
     /// The node's epoch when the client came: what the store told it may be as old as that.
     since_epoch: u64,
@@ -61,7 +63,10 @@ impl Clients {
         let client = clients.entry(client).or_default();
         let found = client.handles.iter().position(|held| *held == session);
         let fresh = !client.left.contains(&session);
-        client.left.push(session);
+        client.left.push_back(session);
+        if client.left.len() > MAX_LEFT {
+            client.left.pop_front();
+        }
         found.map(|at| client.handles.swap_remove(at)).is_some() || fresh
     }
 

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use catalog::{Catalog, PathSession};
-use format::Secret;
-use transfer::{Remote, RemoteCatalog};
+use transfer::{Credentials, Remote, RemoteCatalog};
 
 use crate::output::Output;
 
@@ -13,11 +12,11 @@ const ATTEMPTS: u32 = 8;
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The job's sessions that are not ended, asked of the first node that answers.
-pub(super) fn of_job(nodes: &[String], job: &str, secret: Option<&Secret>) -> anyhow::Result<Vec<PathSession>> {
+pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> anyhow::Result<Vec<PathSession>> {
     let mut failure = None;
     for attempt in 0..ATTEMPTS {
         for node in nodes {
-            match sessions(node, secret) {
+            match sessions(node, credentials) {
                 Ok(sessions) => return Ok(sessions.into_iter().filter(|session| session.job == job).collect()),
                 Err(error) => failure = Some(error),
             }
@@ -27,8 +26,8 @@ pub(super) fn of_job(nodes: &[String], job: &str, secret: Option<&Secret>) -> an
     Err(failure.unwrap_or_else(|| anyhow::anyhow!("no node was named")).context("looking for what the job left open"))
 }
 
-fn sessions(node: &str, secret: Option<&Secret>) -> anyhow::Result<Vec<PathSession>> {
-    let remote = Remote::connect_with(secret.cloned(), node, std::process::id() as u64, "", "")?;
+fn sessions(node: &str, credentials: &Credentials) -> anyhow::Result<Vec<PathSession>> {
+    let remote = Remote::connect_with(credentials.clone(), node, std::process::id() as u64, "", "")?;
     Ok(RemoteCatalog::new(remote).path_sessions()?)
 }
 
