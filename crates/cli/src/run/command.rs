@@ -39,6 +39,10 @@ pub struct Arguments {
     /// The secret of the nodes (default: $THALWEG_SECRET_FILE); a node of the job's own has a new one by itself
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
+    /// Lets stat, access and unlink answer for names that begin with SD:, for programs that look for a file before they
+    /// open it with MPI
+    #[arg(long)]
+    posix_names: bool,
     /// The program
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -63,6 +67,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         secret_file,
         reduce: &arguments.reduce,
         ack: &arguments.ack,
+        posix_names: arguments.posix_names,
         application: arguments.application.clone().unwrap_or_else(|| application::of_command(&arguments.command)),
     };
     let mut command = Command::new(&arguments.command[0]);
@@ -70,12 +75,15 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     environment.apply(&mut command)?;
     let status = command.status().with_context(|| arguments.command[0].to_string_lossy().into_owned())?;
     let left = leftovers::of_job(&environment.nodes, &environment.job, secret.as_ref());
-    if let Some(own) = own {
-        own.stop()?;
-    }
+    let stopped = own.map_or(Ok(()), |own| own.stop());
     // Exiting below runs no destructors.
     drop(job_secret);
     let left = left?;
+    match stopped {
+        // All that the job wrote is committed: how its node ended costs nothing.
+        Err(error) if left.is_empty() => output.note(format_args!("{error:#}; all files of the job are committed")),
+        stopped => stopped?,
+    }
     leftovers::report(&left, output);
     match status.code() {
         Some(0) if left.is_empty() => Ok(()),
