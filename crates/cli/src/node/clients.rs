@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 use format::SessionId;
 use transfer::message::{Failure, FailureKind, Reply};
 
+/// Handles taken off that are remembered for one client; programs hold some hundreds at a time.
+const MAX_LEFT: usize = 4096;
 /// How long a client may be without any connection before it counts as dead.
 pub(super) const GRACE: Duration = Duration::from_secs(20);
 
@@ -25,7 +27,7 @@ struct Client {
     /// One entry per handle.
     handles: Vec<SessionId>,
     /// Handles taken off: asking again after a break changes nothing.
-    left: Vec<SessionId>,
+    left: VecDeque<SessionId>,
     /// The latest openings, and their answers unless they are under way.
     openings: VecDeque<(RequestId, Option<Reply>)>,
     /// The latest requests that took a handle off.
@@ -128,7 +130,10 @@ impl Clients {
         let found = client.handles.iter().position(|held| *held == session);
         let fresh = !client.left.contains(&session);
         if fresh {
-            client.left.push(session);
+            client.left.push_back(session);
+        }
+        if client.left.len() > MAX_LEFT {
+            client.left.pop_front();
         }
         found.map(|at| client.handles.swap_remove(at)).is_some() || fresh
     }

@@ -79,7 +79,7 @@ impl Node {
             if slot.idle_for().is_some_and(|idle| idle > GRACE)
                 && let Err(error) = self.free(&slot)
             {
-                eprintln!("thalweg node: settling for clients that are gone: {error}");
+                tracing::warn!("storing what clients that are gone had sent: {error}");
             }
         }
         for handles in self.clients.take_dead() {

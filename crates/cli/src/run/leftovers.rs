@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use catalog::{Catalog, PathSession};
-use format::Secret;
-use transfer::{Remote, RemoteCatalog};
+use transfer::{Credentials, Remote, RemoteCatalog};
 
 use crate::output::Output;
 
@@ -20,13 +19,13 @@ type Answer = anyhow::Result<Vec<PathSession>>;
 
 /// The job's sessions that are not ended, as the first node says that answers. All are asked side by side: the silent ones
 /// cost their time once.
-pub(super) fn of_job(nodes: &[String], job: &str, secret: Option<&Secret>) -> Answer {
+pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> Answer {
     let (sender, answers) = mpsc::channel();
     for node in nodes.iter().take(MAX_ASKED).cloned() {
-        let (sender, secret) = (sender.clone(), secret.cloned());
+        let (sender, credentials) = (sender.clone(), credentials.clone());
         let ask = move || {
             // Nobody listens where another node was quicker.
-            let _ = sender.send(ask_until_restarted(&node, secret.as_ref()));
+            let _ = sender.send(ask_until_restarted(&node, &credentials));
         };
         std::thread::Builder::new().name("leftovers".into()).spawn(ask).context("starting a thread")?;
     }
@@ -41,18 +40,18 @@ pub(super) fn of_job(nodes: &[String], job: &str, secret: Option<&Secret>) -> An
     Err(failure.context("looking for what the job left open"))
 }
 
-fn ask_until_restarted(node: &str, secret: Option<&Secret>) -> Answer {
+fn ask_until_restarted(node: &str, credentials: &Credentials) -> Answer {
     let begun = Instant::now();
     loop {
-        match sessions(node, secret) {
+        match sessions(node, credentials) {
             Err(_) if begun.elapsed() < RESTART_TIMEOUT => std::thread::sleep(PAUSE),
             answer => return answer,
         }
     }
 }
 
-fn sessions(node: &str, secret: Option<&Secret>) -> Answer {
-    let remote = Remote::connect_with(secret.cloned(), node, std::process::id() as u64, "", "")?;
+fn sessions(node: &str, credentials: &Credentials) -> Answer {
+    let remote = Remote::connect_with(credentials.clone(), node, std::process::id() as u64, "", "")?;
     Ok(RemoteCatalog::new(remote).path_sessions()?)
 }
 

@@ -23,6 +23,7 @@ use super::stream::{Addressee, Next, Reach, Stream};
 use crate::challenge::Challenge;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::resolve::{Resolution, Resolved, Unresolved};
+use crate::tls::TlsRefusal;
 use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
@@ -248,7 +249,11 @@ impl Connection {
             Phase::Idle | Phase::Waiting { .. } | Phase::Resolving(_) => None,
             Phase::Connecting(socket) => Some((socket.as_fd(), PollFlags::OUT)),
             Phase::Greeting(socket, ..) | Phase::Ready(socket, _) => {
-                let out = if self.outgoing.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+                let out = if self.outgoing.is_empty() && !socket.wants_to_send() {
+                    PollFlags::empty()
+                } else {
+                    PollFlags::OUT
+                };
                 Some((socket.as_fd(), PollFlags::IN | out))
             }
         }
@@ -300,7 +305,14 @@ impl Connection {
                 return self.broke(Broken::ForGood(unavailable), around, now);
             }
         };
-        match Socket::connect(&found[self.attempt % found.len()]) {
+        let tls = match around.secrets.of(&self.stream.address).tls {
+            None => None,
+            Some(tls) => match tls.stream(&self.stream.address) {
+                Ok(tls) => Some(tls),
+                Err(error) => return self.broke(Broken::ForGood(error), around, now),
+            },
+        };
+        match Socket::connect(&found[self.attempt % found.len()], tls) {
             Ok(socket) => self.phase = Phase::Connecting(socket),
             Err(error) => self.broke(error.into(), around, now),
         }
@@ -315,7 +327,7 @@ impl Connection {
         let number = self.stream.number();
         let (job, application) = (around.job.clone(), around.application.clone());
         let hello = Request::Hello { client: around.client, stream: self.stream.index, job, application };
-        let secret = around.secrets.of(&self.stream.address);
+        let secret = around.secrets.of(&self.stream.address).secret;
         let challenge = Challenge::new(&self.stream.address, secret, &hello);
         self.outgoing.push(frame::head(&hello, number, &[]), Bulk::None);
         self.outgoing.send(&socket)?;
@@ -422,9 +434,11 @@ impl Connection {
 
     fn receive(&mut self, around: &Surroundings, now: Instant) -> Result<(), Broken> {
         let mut turn_bytes = 0;
-        while turn_bytes < TURN_BYTES {
+        loop {
             let (Phase::Greeting(socket, ..) | Phase::Ready(socket, _)) = &self.phase else { return Ok(()) };
-            let Some(bytes) = socket.receive(self.incoming.room())? else { return Ok(()) };
+            // At the end of its turn it takes only what the socket does not hold any more.
+            let received = socket.receive(self.incoming.room(), turn_bytes < TURN_BYTES);
+            let Some(bytes) = received.map_err(|error| self.unreadable(&error))? else { return Ok(()) };
             self.incoming.filled(bytes);
             self.heard = now;
             turn_bytes += bytes;
@@ -432,7 +446,13 @@ impl Connection {
                 self.take(arrived, around, now)?;
             }
         }
-        Ok(())
+    }
+
+    fn unreadable(&self, error: &std::io::Error) -> Broken {
+        match TlsRefusal::of(error) {
+            Some(refusal) => Broken::ForGood(Error::Refused(format!("{}: {refusal}", self.stream.address))),
+            None => Broken::ForNow(error.to_string()),
+        }
     }
 
     fn take(&mut self, arrived: Arrived, around: &Surroundings, now: Instant) -> Result<(), Broken> {

@@ -47,7 +47,7 @@ pub use settings::{Acknowledge, Reduction, Settings};
 pub use ticket::{TICKET_BYTES, Ticket};
 
 use crate::message::{Reply, Request};
-use crate::{Error, read_secret};
+use crate::{Error, TlsClient, read_secret};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 use lane::REACH_TIMEOUT;
@@ -82,7 +82,7 @@ impl Client {
         }
         let found = names::resolve(name, &self.settings.nodes)?;
         check_addresses(&found.nodes)?;
-        self.learn_secret(name, &found.nodes)?;
+        self.learn_credentials(name, &found.nodes)?;
         let request = Request::OpenPath {
             path: found.path,
             flags,
@@ -102,7 +102,7 @@ impl Client {
 
     /// Uses the session; returns when its nodes have let this process in.
     pub fn attach(&self, ticket: &Ticket, flags: u32) -> Result<File> {
-        self.learn_secret(&ticket.name, &ticket.session.nodes)?;
+        self.learn_credentials(&ticket.name, &ticket.session.nodes)?;
         File::attach(&self.process()?, ticket, flags)
     }
 
@@ -110,7 +110,7 @@ impl Client {
     pub fn delete(&self, name: &[u8]) -> Result<(), OpenError> {
         let found = names::resolve(name, &self.settings.nodes)?;
         check_addresses(&found.nodes)?;
-        self.learn_secret(name, &found.nodes)?;
+        self.learn_credentials(name, &found.nodes)?;
         // A commit that still goes on in the background would make the name again.
         self.process()?.background.wait();
         self.ask_any(&found.nodes, &Request::Delete { path: found.path })?;
@@ -161,10 +161,13 @@ impl Client {
         Err(failure.expect("a name has nodes, and the first was asked"))
     }
 
-    /// Remembers the secret that the name's alias has for its nodes, if it has one.
-    fn learn_secret(&self, name: &[u8], nodes: &[String]) -> Result<()> {
-        if let Some(file) = names::secret_file(name) {
-            self.process()?.secrets.learn(nodes, &read_secret(&file)?);
+    /// Remembers the secret and the authorities that the name's alias has for its nodes, if it has any.
+    fn learn_credentials(&self, name: &[u8], nodes: &[String]) -> Result<()> {
+        let (secret_file, tls_ca) = names::credential_files(name);
+        if secret_file.is_some() || tls_ca.is_some() {
+            let secret = secret_file.as_deref().map(read_secret).transpose()?;
+            let tls = tls_ca.as_deref().map(TlsClient::load).transpose()?;
+            self.process()?.secrets.learn(nodes, secret, tls);
         }
         Ok(())
     }
