@@ -106,8 +106,8 @@ impl Outbox {
         self.outgoing.wait_for_answers(timeout)
     }
 
-    /// Nothing more is sent: the connection is over.
-    pub(crate) fn end(&self) {
+    /// Ends the connection; its reader notices.
+    pub fn end(&self) {
         self.outgoing.end();
     }
 }
@@ -145,6 +145,11 @@ impl Replier {
             _ => tracing::debug!(peer, "request failed: {text}"),
         }
         self.reply(Reply::Failed { failure });
+    }
+
+    /// The request's number, the same when the client sends it again after a break.
+    pub fn request(&self) -> u64 {
+        self.request
     }
 
     /// For unasked messages that belong to the request.

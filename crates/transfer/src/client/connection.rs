@@ -60,6 +60,7 @@ pub(super) struct Connection {
     heard: Instant,
     advanced: Instant,
     watched: Instant,
+    said_alive: Instant,
     progress: u64,
     /// Something waits for a moment rather than for the socket.
     later: bool,
@@ -124,6 +125,7 @@ impl Connection {
             heard: Instant::now(),
             advanced: Instant::now(),
             watched: Instant::now(),
+            said_alive: Instant::now(),
             progress: 0,
             later: false,
         }
@@ -180,6 +182,7 @@ impl Connection {
             (self.heard, self.advanced) = (self.heard.max(now), self.advanced.max(now));
         }
         self.watched = now;
+        self.say_alive(around, now);
         if !self.stream.is_busy() {
             (self.heard, self.advanced) = (self.heard.max(now), now);
             return;
@@ -192,20 +195,33 @@ impl Connection {
         self.lose_patience_with_living(around, now);
     }
 
+    /// While the process holds a file's lock for which others may wait, nodes must be able to tell whether it still runs.
+    fn say_alive(&mut self, around: &Surroundings, now: Instant) {
+        if self.must_say_alive(around) && now >= self.said_alive + ALIVE_INTERVAL {
+            self.said_alive = now;
+            self.outgoing.push(frame::head(&Request::Measure {}, self.stream.number(), &[]), Bulk::None);
+        }
+    }
+
+    /// The first stream speaks for the process: locks are held over it.
+    fn must_say_alive(&self, around: &Surroundings) -> bool {
+        self.stream.index == 0 && around.streams.holds_lock()
+    }
+
     fn lose_patience_with_living(&mut self, around: &Surroundings, now: Instant) {
-        let patience = around.patience.max(ALIVE_INTERVAL * 3);
+        let least = ALIVE_INTERVAL * 3;
+        let patience = around.patience.max(least);
         let is_silent = now >= self.heard + ALIVE_INTERVAL * 2;
         let what = if is_silent { "has sent nothing" } else { "lives and has got nothing done" };
+        let waited = now.saturating_duration_since(self.advanced).as_secs();
         let stuck = || Error::Unavailable {
             peer: self.stream.address.clone(),
-            why: format!("the node {what} for {} s; see its messages", patience.as_secs_f32()),
+            why: format!("the node {what} for {waited} s; see its messages"),
         };
-        let is_stuck = now >= self.advanced + patience;
-        if is_stuck {
-            for ask in self.stream.take_asks(|ask| ask.has_waited(patience, now)) {
-                (ask.completion)(Err(stuck()));
-            }
+        for ask in self.stream.take_asks(|ask| ask.is_stuck(self.advanced, least, now)) {
+            (ask.completion)(Err(stuck()));
         }
+        let is_stuck = now >= self.advanced + patience;
         for (lane, has_asked) in self.stream.asking_lanes() {
             let waits = lane.is_awaited(has_asked, &around.window);
             if !waits || now < self.advanced + WATCH_INTERVAL * 2 {
@@ -248,9 +264,9 @@ impl Connection {
         self.later || !matches!(self.phase, Phase::Idle | Phase::Ready(..))
     }
 
-    /// Whether the node owes something, so that its silence is noticed.
-    pub fn is_watched(&self) -> bool {
-        matches!(self.phase, Phase::Ready(..)) && self.stream.is_busy()
+    /// Whether the node owes something, so that its silence is noticed, or must not take this process's for death.
+    pub fn is_watched(&self, around: &Surroundings) -> bool {
+        matches!(self.phase, Phase::Ready(..)) && (self.stream.is_busy() || self.must_say_alive(around))
     }
 
     /// The socket has news.
@@ -449,6 +465,10 @@ impl Connection {
             if std::mem::replace(&mut self.progress, progress) != progress {
                 self.advanced = now;
             }
+            return Ok(());
+        }
+        // The answer to a message of life says no more than the node's own.
+        if matches!(reply, Reply::Measured { .. }) {
             return Ok(());
         }
         self.advanced = now;

@@ -52,6 +52,7 @@ use crate::{Error, TlsClient, read_secret};
 type Result<T, E = Error> = std::result::Result<T, E>;
 use lane::REACH_TIMEOUT;
 use process::Process;
+use stream::Stream;
 
 /// Open flags, as in `thalweg.h`.
 pub const READ: u32 = 1;
@@ -123,32 +124,41 @@ impl Client {
     }
 
     /// Asks the first of the nodes that can be reached. All are tried at once, so that those out of reach cost three
-    /// seconds together. Where none is, they may be starting: each gets its part of the patience.
+    /// seconds together. Each that is asked gets its part of the patience, so that those that are reached and answer
+    /// nothing cost one timeout together. Nodes that were not reached come last: they may be starting.
     fn ask_any(&self, nodes: &[String], request: &Request) -> Result<Reply> {
         let process = self.process()?;
         let begun = Instant::now();
-        let mut patience = self.settings.patience;
+        let streams: Vec<_> = nodes.iter().map(|node| process.streams.get(node, 0)).collect();
+        let is_reached = |stream: &Stream| nodes.len() == 1 || stream.is_reached_by(begun + REACH_TIMEOUT * 4 / 3);
         if nodes.len() > 1 {
-            let streams: Vec<_> = nodes.iter().map(|node| process.streams.get(node, 0)).collect();
             streams.iter().for_each(|stream| stream.try_reach());
-            for (node, stream) in nodes.iter().zip(&streams) {
-                if begun.elapsed() < patience && stream.is_reached_by(begun + REACH_TIMEOUT * 4 / 3) {
-                    match process.ask_node_and_wait(node, request.clone(), patience) {
-                        Err(Error::Unavailable { .. }) => continue,
-                        answer => return answer.map(|answer| answer.reply),
-                    }
+        }
+        let mut left = nodes.len();
+        let mut ask = |node: &str| {
+            let patience = self.settings.patience.saturating_sub(begun.elapsed()) / left as u32;
+            left -= 1;
+            process.ask_node_and_wait(node, request.clone(), patience).map(|answer| answer.reply)
+        };
+        let mut unreached = Vec::new();
+        let mut failure = None;
+        for (node, stream) in nodes.iter().zip(&streams) {
+            if !is_reached(stream) {
+                unreached.push(node);
+            } else if begun.elapsed() < self.settings.patience {
+                match ask(node) {
+                    Err(error @ Error::Unavailable { .. }) => failure = Some(error),
+                    answer => return answer,
                 }
             }
-            patience = patience.saturating_sub(begun.elapsed()) / nodes.len() as u32;
         }
-        let mut answer = process.ask_node_and_wait(&nodes[0], request.clone(), patience);
-        for node in &nodes[1..] {
-            if !matches!(answer, Err(Error::Unavailable { .. })) {
-                break;
+        for node in unreached {
+            match ask(node) {
+                Err(error @ Error::Unavailable { .. }) => failure = Some(error),
+                answer => return answer,
             }
-            answer = process.ask_node_and_wait(node, request.clone(), patience);
         }
-        answer.map(|answer| answer.reply)
+        Err(failure.expect("a name has nodes, and the first was asked"))
     }
 
     /// Remembers the secret and the authorities that the name's alias has for its nodes, if it has any.
