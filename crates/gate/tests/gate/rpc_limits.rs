@@ -149,7 +149,9 @@ fn calls_that_follow_a_waiting_write_are_held_within_the_budget() {
 
 #[test]
 fn short_writes_of_many_connections_share_the_budget() {
-    let (gate, metrics) = gate(server(hang), "call_memory = \"8 MiB\"");
+    let hung: Arc<Mutex<Vec<TcpStream>>> = Arc::default();
+    let kept = hung.clone();
+    let (gate, metrics) = gate(server(move |stream| kept.lock().unwrap().push(stream)), "call_memory = \"8 MiB\"");
     let clients: Vec<_> = (0..100)
         .map(|_| {
             let mut client = connect(gate.address);
@@ -164,6 +166,8 @@ fn short_writes_of_many_connections_share_the_budget() {
     assert!((2 * MIB..=8 * MIB).contains(&used_bytes), "{used_bytes} bytes are held");
     assert_eq!(number(metrics, "connections"), 100);
     drop(clients);
+    // Their last bytes are not read, so nobody can know that they have gone, until the server goes too.
+    hung.lock().unwrap().clear();
     let end = Instant::now() + PATIENCE;
     while number(metrics, "used_bytes") + number(metrics, "connections") > 0 {
         assert!(Instant::now() < end, "memory is not given back");
