@@ -1,6 +1,9 @@
 //! The trait every catalog offers, and what it speaks of.
 
-use format::{Attributes, Change, ContainerId, FileId, JournalRecord, Root, SessionId, StorePath, VersionRecord};
+use format::{
+    Attributes, Change, ContainerId, FileId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId,
+    StorePath, VersionRecord,
+};
 
 /// Why a catalog refused or failed, by what the caller does about it.
 #[derive(Debug, thiserror::Error)]
@@ -180,6 +183,30 @@ pub struct Snapshot {
     pub epoch: u64,
 }
 
+/// Something in a journal that only makes sense after a record that is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Of the record it stands in.
+    pub sequence: u64,
+    pub path: StorePath,
+    pub why: String,
+}
+
+/// A catalog at one moment.
+pub trait CatalogView {
+    /// The last sequence that was given.
+    fn sequence(&self) -> Result<u64>;
+
+    /// As [`Catalog::unjournaled`], all of them.
+    fn unjournaled(&self) -> Result<Vec<JournalRecord>>;
+
+    /// All names, from after `after`, as [`Catalog::list`].
+    fn list(&self, after: Option<&StorePath>, limit: usize) -> Result<Vec<(StorePath, FileEntry)>>;
+
+    /// As [`Catalog::versions`].
+    fn versions(&self, path: &StorePath) -> Result<Vec<Version>>;
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Statistics {
     /// Regular files; one with several names counts once.
@@ -265,9 +292,21 @@ pub trait Catalog: Send + Sync {
     /// A container keeps these now, durably.
     fn journaled(&self, sequences: &[u64]) -> Result<()>;
 
+    /// What the engine itself finds wrong with what it keeps: reads all of it.
+    fn integrity(&self) -> Result<Vec<String>>;
+
+    /// Names, versions and outbox as they are at this moment, however long they are looked at.
+    fn view(&self) -> Result<Box<dyn CatalogView + '_>>;
+
     /// Fills an *empty* catalog: containers as found, and records sorted by sequence, without repetition.
-    /// The next container, file, session and sequence numbers are above all that occur.
-    fn replay(&self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()>;
+    /// The next container, file, session and sequence numbers are above all that occur, and above `last_sequence`.
+    /// Returns what could not be done because records before it are missing.
+    fn replay(
+        &self,
+        containers: &[ContainerRecord],
+        records: &[JournalRecord],
+        last_sequence: u64,
+    ) -> Result<Vec<LeftOut>>;
 
     // Sessions of paths.
 
@@ -335,6 +374,18 @@ pub trait Catalog: Send + Sync {
     /// Their files are deleted; the condemned numbers they bore are gone. A file that bears an open or live
     /// number is left as it is.
     fn deleted(&self, containers: &[ContainerId]) -> Result<()>;
+
+    // Damage.
+
+    /// Records segments that could not be read. What is recorded already stays as it is.
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()>;
+
+    /// All that were recorded, healed or not, by place.
+    fn lost(&self) -> Result<Vec<LostSegment>>;
+
+    /// Records where lost segments are found from now on, and that their copies are referred to. Refused with
+    /// [`Error::NotLive`] as a commit is, with `epoch` as in [`Commit::epoch`].
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()>;
 
     fn statistics(&self) -> Result<Statistics>;
 }

@@ -19,4 +19,5 @@ pub use clock::{Clock, system_clock};
 pub use interface::*;
 pub use memory::MemoryCatalog;
 pub use reasons::Refusal;
+pub use rebuild::impossible;
 pub use sqlite::SqliteCatalog;

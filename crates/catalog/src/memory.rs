@@ -5,6 +5,7 @@
 
 mod commits;
 mod containers;
+mod damage;
 mod path_sessions;
 mod sessions;
 mod tree;
@@ -12,7 +13,7 @@ mod tree;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use crate::clock::{Clock, system_clock};
 use crate::counters::Counters;
@@ -36,6 +37,7 @@ struct State {
     sessions: BTreeMap<SessionId, Lease>,
     containers: BTreeMap<ContainerId, Container>,
     tree: Tree,
+    lost: BTreeMap<(ContainerId, u32), LostSegment>,
     /// Transactions no container keeps yet, by sequence.
     journal: BTreeMap<u64, JournalRecord>,
     path_sessions: BTreeMap<SessionId, OpenPath>,
@@ -57,6 +59,7 @@ impl MemoryCatalog {
             counters: Counters::new(),
             sessions: BTreeMap::new(),
             containers: BTreeMap::new(),
+            lost: BTreeMap::new(),
             tree: Tree::new(),
             journal: BTreeMap::new(),
             path_sessions: BTreeMap::new(),
@@ -118,6 +121,19 @@ impl Catalog for MemoryCatalog {
         Ok(self.state().containers.get(&container).map(|found| found.record))
     }
 
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()> {
+        self.state().lose(lost);
+        Ok(())
+    }
+
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        Ok(self.state().lost.values().copied().collect())
+    }
+
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()> {
+        self.state().heal(session, epoch, healed)
+    }
+
     fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
         Ok(self.state().files_of(container))
     }
@@ -160,8 +176,23 @@ impl Catalog for MemoryCatalog {
         Ok(())
     }
 
-    fn replay(&self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()> {
-        self.state().replay(containers, records)
+    fn integrity(&self) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+
+    fn view(&self) -> Result<Box<dyn CatalogView + '_>> {
+        let state = self.state();
+        let (tree, sequence) = (state.tree.clone(), state.counters.sequence);
+        Ok(Box::new(MemoryView { tree, sequence, journal: state.journal.values().cloned().collect() }))
+    }
+
+    fn replay(
+        &self,
+        containers: &[ContainerRecord],
+        records: &[JournalRecord],
+        last_sequence: u64,
+    ) -> Result<Vec<LeftOut>> {
+        self.state().replay(containers, records, last_sequence)
     }
 
     fn join(&self, join: &Join) -> Result<PathSession> {
@@ -250,6 +281,31 @@ impl Catalog for MemoryCatalog {
         let mut statistics = state.tree.statistics();
         state.count_containers(&mut statistics);
         Ok(statistics)
+    }
+}
+
+/// A copy of what a view shows.
+struct MemoryView {
+    tree: Tree,
+    sequence: u64,
+    journal: Vec<JournalRecord>,
+}
+
+impl CatalogView for MemoryView {
+    fn sequence(&self) -> Result<u64> {
+        Ok(self.sequence)
+    }
+
+    fn unjournaled(&self) -> Result<Vec<JournalRecord>> {
+        Ok(self.journal.clone())
+    }
+
+    fn list(&self, after: Option<&StorePath>, limit: usize) -> Result<Vec<(StorePath, FileEntry)>> {
+        self.tree.list(&StorePath::root(), true, after, limit)
+    }
+
+    fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
+        self.tree.versions(path).ok_or_else(|| not_found(path))
     }
 }
 

@@ -1,11 +1,12 @@
-//! What replaying a journal must know before it begins: the highest numbers that occur anywhere in it.
+//! What replaying a journal must know before it begins, the highest numbers that occur anywhere in it; and what is
+//! known of records that are missing.
 //!
 //! A version may refer to a container that was not found; its number must not be given again all the same.
 
-use format::{Change, ContainerId, EntryKind, JournalRecord, Page, Root, SessionId};
+use format::{Change, ContainerId, EntryKind, FileId, JournalRecord, Page, Root, SessionId};
 
-use crate::ContainerRecord;
 use crate::counters::Counters;
+use crate::{ContainerRecord, Error, LeftOut};
 
 /// No catalog of ours ever gives a number as high as this; one that occurs is damage.
 const LIMIT: u64 = 1 << 62;
@@ -19,23 +20,59 @@ pub(crate) fn raise(
     for container in containers {
         raise_to(&mut counters.container, container.id.0.max(container.physical.0), "container")?;
     }
-    for record in records {
-        raise_to(&mut counters.sequence, record.sequence, "transaction")?;
-        let SessionId(session) = record.session;
-        raise_to(&mut counters.session, session, "session")?;
-        for (file, version) in &record.numbers {
-            raise_to(&mut counters.versioned, file.0, "file")?;
-            raise_to(&mut 0, *version, "version")?;
-        }
-        let writes = record.changes.iter().filter_map(root_of);
-        if writes.clone().count() != record.numbers.len() {
-            return Err(format!("journal record {} does not number each of its writes", record.sequence));
-        }
-        for ContainerId(container) in writes.flat_map(containers_in) {
-            raise_to(&mut counters.container, container, "container")?;
-        }
+    records.iter().try_for_each(|record| raise_by(counters, record))
+}
+
+/// Why no catalog of ours can have written this record, if so.
+pub fn impossible(record: &JournalRecord) -> Option<String> {
+    raise_by(&mut Counters::new(), record).err()
+}
+
+fn raise_by(counters: &mut Counters, record: &JournalRecord) -> Result<(), String> {
+    raise_to(&mut counters.sequence, record.sequence, "transaction")?;
+    let SessionId(session) = record.session;
+    raise_to(&mut counters.session, session, "session")?;
+    for (file, version) in &record.numbers {
+        raise_to(&mut counters.versioned, file.0, "file")?;
+        raise_to(&mut 0, *version, "version")?;
+    }
+    let writes = record.changes.iter().filter_map(root_of);
+    if writes.clone().count() != record.numbers.len() {
+        return Err(format!("journal record {} does not number each of its writes", record.sequence));
+    }
+    for ContainerId(container) in writes.flat_map(containers_in) {
+        raise_to(&mut counters.container, container, "container")?;
     }
     Ok(())
+}
+
+/// A change that was refused in replay. What was to be removed and is not there is no loss.
+pub(crate) fn left_out(record: &JournalRecord, change: &Change, refusal: &Error) -> Option<LeftOut> {
+    if matches!((change, refusal), (Change::Remove { .. }, Error::NotFound { .. })) {
+        return None;
+    }
+    let (path, why) = match refusal {
+        Error::NotFound { path } => (path, "the record that made it is missing".to_owned()),
+        Error::Refused { path, why } => (path, (*why).to_owned()),
+        other => (change.path(), other.to_string()),
+    };
+    Some(LeftOut { sequence: record.sequence, path: path.clone(), why })
+}
+
+/// Versions of a file between the last one `known` and the one that this change makes.
+pub(crate) fn skipped_versions(
+    record: &JournalRecord,
+    change: &Change,
+    number: Option<(FileId, u64)>,
+    known: u64,
+) -> Option<LeftOut> {
+    let (_, number) = number?;
+    let (first, last) = (known + 1, number.checked_sub(1)?);
+    let why = match last.checked_sub(first)? {
+        0 => format!("the record of its version {first} is missing"),
+        _ => format!("the records of its versions {first} to {last} are missing"),
+    };
+    Some(LeftOut { sequence: record.sequence, path: change.path().clone(), why })
 }
 
 fn raise_to(counter: &mut u64, number: u64, what: &str) -> Result<(), String> {

@@ -7,29 +7,38 @@ mod collection;
 mod commits;
 mod connections;
 mod containers;
+mod damage;
 mod failure;
 mod listing;
+mod mark;
 mod names;
 mod path_sessions;
 mod schema;
 mod sessions;
+mod soundness;
 mod statement;
 mod unlocked;
+mod view;
 mod writing;
 
+use std::fs::File;
 use std::path::Path;
 
-use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StoreId, StorePath};
 
 use crate::clock::{Clock, lease_time, system_clock};
 use crate::*;
 use connections::Connections;
 use failure::Attempt;
+use mark::Mark;
+use view::SqliteView;
 use writing::Writing;
 
 pub struct SqliteCatalog {
     connections: Connections,
     clocks: Clocks,
+    /// None for a catalog that belongs to no store, and where the mark cannot be reached.
+    mark: Option<Mark>,
 }
 
 /// What versions are dated by, and what leases run by.
@@ -43,14 +52,14 @@ impl SqliteCatalog {
     /// file must lie on a local file system.
     pub fn open(path: &Path, create: bool) -> Result<Self> {
         let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
-        Ok(SqliteCatalog { connections: Connections::open(path, create)?, clocks })
+        Ok(SqliteCatalog { connections: Connections::open(path, create)?, clocks, mark: None })
     }
 
     /// Opens the catalog to read it, also where it cannot be written: by its mode, its medium, or for want of room.
     /// Calls that write fail there, with [`Error::Io`] or [`Error::Full`].
     pub fn open_for_reading(path: &Path) -> Result<Self> {
         let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
-        Ok(SqliteCatalog { connections: Connections::open_for_reading(path)?, clocks })
+        Ok(SqliteCatalog { connections: Connections::open_for_reading(path)?, clocks, mark: None })
     }
 
     /// Dates versions by this clock, and has leases run by it.
@@ -59,8 +68,49 @@ impl SqliteCatalog {
         self
     }
 
+    /// Notes in the file `mark` how far this catalog counts; `store` is the store it belongs to.
+    pub fn with_mark(mut self, mark: Option<File>, store: StoreId) -> Self {
+        self.mark = mark.map(|file| Mark::new(file, store));
+        self
+    }
+
+    /// The highest sequence that any catalog of the store is known to have given.
+    pub fn marked(&self) -> u64 {
+        self.mark.as_ref().map_or(0, Mark::read)
+    }
+
+    /// Makes a catalog that belongs to no store yet `store`'s own.
+    pub fn adopt(&self, store: StoreId) -> Result<()> {
+        match self.connections.read_once(soundness::has_owner)? {
+            true => Ok(()),
+            false => self.write(|writing| soundness::adopt(writing, store)),
+        }
+    }
+
+    /// Why this catalog must not be written to, if there is a reason: it is older than the store's mark, another
+    /// store's, or was changed by something else. Costs a few look-ups, whatever the catalog holds.
+    pub fn unsoundness(&self, store: StoreId) -> Result<Option<String>> {
+        // The mark first: it never runs ahead of the catalog as that is afterwards.
+        let marked = self.marked();
+        self.connections.read(|sql| soundness::unsoundness(sql, store, marked))
+    }
+
+    /// Whether it is another store's, or was changed by something else.
+    pub fn has_foreign_content(&self, store: StoreId) -> Result<bool> {
+        self.connections.read(|sql| Ok(soundness::foreign_content(sql, store)?.is_some()))
+    }
+
+    /// The number of the last container that was registered.
+    pub fn last_container(&self) -> Result<ContainerId> {
+        self.connections.read_once(|sql| Ok(ContainerId(writing::load_counters(sql)?.container)))
+    }
+
     fn write<T>(&self, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
-        self.connections.write(&self.clocks, body)
+        let (value, raised) = self.connections.write(&self.clocks, body)?;
+        if let (Some(mark), Some(sequence)) = (&self.mark, raised) {
+            mark.note(sequence);
+        }
+        Ok(value)
     }
 }
 
@@ -110,7 +160,11 @@ impl Catalog for SqliteCatalog {
     }
 
     fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>> {
-        self.connections.read_once(|sql| listing::entry(sql, path))
+        self.connections.read_once(|sql| {
+            let entry = listing::entry(sql, path)?;
+            entry.iter().try_for_each(|entry| listing::with_head(path, entry))?;
+            Ok(entry)
+        })
     }
 
     fn list(
@@ -120,7 +174,11 @@ impl Catalog for SqliteCatalog {
         after: Option<&StorePath>,
         limit: usize,
     ) -> Result<Vec<(StorePath, FileEntry)>> {
-        self.connections.read(|sql| listing::list(sql, directory, recursive, after, limit))
+        self.connections.read(|sql| {
+            let listed = listing::list(sql, directory, recursive, after, limit)?;
+            listed.iter().try_for_each(|(path, entry)| listing::with_head(path, entry))?;
+            Ok(listed)
+        })
     }
 
     fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
@@ -135,8 +193,21 @@ impl Catalog for SqliteCatalog {
         self.write(|writing| writing.journaled(sequences))
     }
 
-    fn replay(&self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()> {
-        self.write(|writing| writing.replay(containers, records))
+    fn integrity(&self) -> Result<Vec<String>> {
+        self.connections.read(soundness::integrity)
+    }
+
+    fn view(&self) -> Result<Box<dyn CatalogView + '_>> {
+        Ok(Box::new(SqliteView::new(self.connections.view()?, self.connections.path())))
+    }
+
+    fn replay(
+        &self,
+        containers: &[ContainerRecord],
+        records: &[JournalRecord],
+        last_sequence: u64,
+    ) -> Result<Vec<LeftOut>> {
+        self.write(|writing| writing.replay(containers, records, last_sequence))
     }
 
     fn join(&self, join: &Join) -> Result<PathSession> {
@@ -205,6 +276,18 @@ impl Catalog for SqliteCatalog {
         self.write(|writing| writing.deleted(containers))
     }
 
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()> {
+        self.write(|writing| writing.lose(lost))
+    }
+
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        self.connections.read_once(damage::lost)
+    }
+
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()> {
+        self.write(|writing| writing.heal(session, epoch, healed))
+    }
+
     fn statistics(&self) -> Result<Statistics> {
         self.connections.read(collection::statistics)
     }
@@ -249,5 +332,94 @@ mod tests {
             let path = scratch.path().join(format!("catalog-{}", made.get()));
             Arc::new(SqliteCatalog::open(&path, true).unwrap().with_clock(clock))
         });
+    }
+
+    fn of_store(folder: &Path, name: &str, store: u8) -> SqliteCatalog {
+        let catalog = SqliteCatalog::open(&folder.join(name), true).unwrap();
+        let options = &mut std::fs::OpenOptions::new();
+        let mark = options.read(true).write(true).create(true).truncate(false).open(folder.join("mark")).unwrap();
+        catalog.with_mark(Some(mark), StoreId([store; 16]))
+    }
+
+    fn make(catalog: &SqliteCatalog, path: &str) {
+        let session = catalog.begin(Purpose::Write, 1000).unwrap().id;
+        let attributes = format::Attributes { kind: format::FileKind::Directory, ..Default::default() };
+        let changes = vec![format::Change::Make { path: StorePath::new(path.as_bytes()).unwrap(), attributes }];
+        let commit = Commit { session, references: vec![], epoch: u64::MAX, changes, settles: vec![] };
+        catalog.commit(&commit).unwrap();
+        catalog.open_container(session).unwrap();
+    }
+
+    #[test]
+    fn a_catalog_older_than_the_mark_is_unsound() {
+        let scratch = tempfile::tempdir().unwrap();
+        let store = StoreId([1; 16]);
+        let (old, new) = (of_store(scratch.path(), "old", 1), of_store(scratch.path(), "new", 1));
+        make(&old, "a");
+        make(&new, "a");
+        assert_eq!(old.unsoundness(store).unwrap(), None, "as new as the mark");
+        make(&new, "b");
+        assert_eq!(new.unsoundness(store).unwrap(), None);
+        let why = old.unsoundness(store).unwrap().expect("it is behind");
+        assert!(why.contains("ends with transaction 1, the store's journal goes on to 2"), "{why}");
+    }
+
+    #[test]
+    fn a_catalog_of_another_store_is_unsound() {
+        let scratch = tempfile::tempdir().unwrap();
+        let catalog = of_store(scratch.path(), "catalog", 1);
+        assert_eq!(catalog.unsoundness(StoreId([1; 16])).unwrap(), None, "nobody's yet");
+        catalog.adopt(StoreId([1; 16])).unwrap();
+        assert_eq!(catalog.unsoundness(StoreId([1; 16])).unwrap(), None);
+        assert!(catalog.unsoundness(StoreId([2; 16])).unwrap().is_some());
+    }
+
+    #[test]
+    fn rows_that_something_else_changes_are_noticed() {
+        let scratch = tempfile::tempdir().unwrap();
+        let changes = [
+            "DELETE FROM names WHERE path = CAST('a' AS BLOB)",
+            "DELETE FROM files WHERE kind = 1",
+            "DELETE FROM containers",
+            "UPDATE containers SET state = 2",
+            "INSERT INTO versions VALUES (7, 7, 7, 7, 7, NULL, x'00')",
+            "DELETE FROM journal",
+            "UPDATE counters SET sequence = 0",
+            "UPDATE names SET file = 3 WHERE path = CAST('a' AS BLOB)",
+        ];
+        for (at, change) in changes.iter().enumerate() {
+            let name = format!("catalog-{at}");
+            let catalog = SqliteCatalog::open(&scratch.path().join(&name), true).unwrap();
+            make(&catalog, "a");
+            assert_eq!(catalog.unsoundness(StoreId([1; 16])).unwrap(), None);
+            rusqlite::Connection::open(scratch.path().join(&name)).unwrap().execute_batch(change).unwrap();
+            assert!(catalog.unsoundness(StoreId([1; 16])).unwrap().is_some(), "{change}");
+        }
+    }
+
+    #[test]
+    fn a_catalog_of_format_2_gets_its_guard_and_keeps_what_it_holds() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("catalog");
+        make(&SqliteCatalog::open(&path, true).unwrap(), "a");
+        // As format 2 was: without the columns and triggers of guard.sql.
+        let sql = rusqlite::Connection::open(&path).unwrap();
+        let triggers: Vec<String> = {
+            let mut found = sql.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").unwrap();
+            found.query_map([], |row| row.get(0)).unwrap().map(|name| name.unwrap()).collect()
+        };
+        assert!(!triggers.is_empty());
+        triggers.iter().for_each(|name| sql.execute_batch(&format!("DROP TRIGGER {name}")).unwrap());
+        for column in ["writing", "foreign_changes", "store"] {
+            sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
+        }
+        sql.execute_batch("DROP TABLE lost_segments; PRAGMA user_version = 2").unwrap();
+        drop(sql);
+        let catalog = SqliteCatalog::open(&path, false).unwrap();
+        assert!(catalog.entry(&StorePath::new(b"a").unwrap()).unwrap().is_some());
+        make(&catalog, "b");
+        assert_eq!(catalog.unsoundness(StoreId([1; 16])).unwrap(), None);
+        rusqlite::Connection::open(&path).unwrap().execute_batch("DELETE FROM containers").unwrap();
+        assert!(catalog.unsoundness(StoreId([1; 16])).unwrap().is_some());
     }
 }

@@ -48,7 +48,7 @@ pub fn report(error: &anyhow::Error, output: &Output) -> ExitCode {
     if error.is::<Closed>() {
         return ExitCode::from(PIPE_CLOSED);
     }
-    output.note(format_args!("{error:#}"));
+    output.note(explained(error));
     // What was to be printed before it still is; that it cannot be is not worth a second error.
     let _ = output.finish();
     ExitCode::from(code_of(error))
@@ -63,6 +63,19 @@ fn code_of(error: &anyhow::Error) -> u8 {
     }
 }
 
+/// The error and its causes in one line. Many errors tell their cause themselves, and it is not told twice.
+pub fn explained(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    let mut told = line.clone();
+    for cause in error.chain().skip(1).map(|cause| cause.to_string()) {
+        if !told.contains(&cause) {
+            line = format!("{line}: {cause}");
+        }
+        told = cause;
+    }
+    line
+}
+
 /// `--help` and `--version` as clap prints them; a mistake in one line.
 pub fn usage(error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
@@ -75,4 +88,18 @@ pub fn usage(error: clap::Error) -> ExitCode {
     let words: Vec<&str> = first.split_whitespace().collect();
     eprintln!("thalweg: {}; `--help` explains", shown::one_line(&words.join(" ")));
     ExitCode::from(USAGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_an_error_tells_itself_is_told_once() {
+        let source = std::io::Error::from_raw_os_error(17);
+        let error = anyhow::Error::from(store::Error::Io { path: "containers/01".into(), source });
+        assert_eq!(explained(&error), "containers/01: File exists (os error 17)");
+        let error = error.context("putting a");
+        assert_eq!(explained(&error), "putting a: containers/01: File exists (os error 17)");
+    }
 }

@@ -18,6 +18,7 @@ mod cli {
     mod secret;
     mod sessions;
     mod snapshot;
+    mod stale;
     mod trees;
     mod updates;
     mod versions;

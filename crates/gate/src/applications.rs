@@ -20,6 +20,7 @@ struct Table {
     known: HashMap<String, Rc<Application>>,
     rules: Vec<(Match, Rc<Application>)>,
     groups: HashMap<String, u32>,
+    anyone_sets_deadlines: bool,
 }
 
 pub struct Application {
@@ -38,6 +39,8 @@ pub struct Counters {
     pub down_bytes: Cell<u64>,
     /// Bytes of service counted against its share.
     pub charged_bytes: Cell<u64>,
+    /// What a GET mostly gets.
+    pub read_bytes: Cell<u64>,
     /// Operations begun.
     pub requests: Cell<u64>,
     /// Turns that are waited for now.
@@ -53,7 +56,17 @@ pub struct Counters {
     pub latencies: Histogram,
 }
 
+/// Objects that the mean of what a GET gets remembers.
+const REMEMBERED_READS: u64 = 8;
+
 impl Counters {
+    /// A GET got so many bytes.
+    pub fn note_read(&self, bytes: u64) {
+        let mean = self.read_bytes.get();
+        let kept = if mean == 0 { bytes } else { mean - mean / REMEMBERED_READS + bytes / REMEMBERED_READS };
+        self.read_bytes.set(kept);
+    }
+
     /// A turn was complete so long past its deadline; zero is in time.
     pub fn note_late(&self, by: Duration) {
         add(&self.late, u64::from(!by.is_zero()));
@@ -72,6 +85,7 @@ impl Applications {
     pub fn apply(&self, config: &Config) {
         let mut table = self.table.borrow_mut();
         table.groups = config.groups.iter().map(|group| (group.name.clone(), group.weight)).collect();
+        table.anyone_sets_deadlines = config.anyone_sets_deadlines;
         table.rules.clear();
         self.other.set(1, None, None);
         for entry in &config.applications {
@@ -105,6 +119,13 @@ impl Applications {
         all.push(self.other.clone());
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
+    }
+
+    /// Whether its requests may bring a deadline of their own, which lets them overtake others: those of applications
+    /// that the file lists, unless it says that anyone's may.
+    pub fn may_set_deadline(&self, application: &Rc<Application>) -> bool {
+        let table = self.table.borrow();
+        table.anyone_sets_deadlines || table.rules.iter().any(|(_, listed)| Rc::ptr_eq(listed, application))
     }
 
     pub fn group_weight(&self, group: &str) -> u32 {

@@ -5,6 +5,8 @@
 //! applications that had no stream for a minute are removed. The shares themselves live as long as somebody can use the
 //! server: a listener, or a connection that outlives its listener.
 
+mod leases;
+pub mod reserve;
 mod ticket;
 mod tree;
 mod turn;
@@ -13,12 +15,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use policy::fairness::{Next, Request, Scheduler, Settings, Time, scheduler};
+use policy::fairness::{Depth, Kind, Next, Request, Scheduler, Settings, Time, scheduler};
 use tokio::sync::Notify;
 
 use crate::applications::{Application, Applications};
 use crate::clock::Clock;
 use crate::rpc::Flows;
+use reserve::Reserve;
 use ticket::Tickets;
 use tree::Tree;
 pub use turn::{Stream, Turn, Waiting};
@@ -29,6 +32,9 @@ const SWEEP: Duration = Duration::from_secs(10);
 const PATIENCE_SERVICES: u64 = 4;
 const LEAST_PATIENCE: Duration = Duration::from_millis(20);
 const LONGEST_PATIENCE: Duration = Duration::from_millis(200);
+/// A request without progress loses its turn likewise, within these bounds.
+const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Services that the mean remembers.
 const REMEMBERED_SERVICES: u64 = 16;
 
@@ -43,6 +49,17 @@ pub struct Shares {
     changed: Rc<Notify>,
     /// The mean time from a turn's start to its completion, in nanoseconds.
     service_ns: Cell<u64>,
+    /// The mean time from a request's turn to its reply.
+    request_ns: Cell<u64>,
+    /// The last sign of progress with what is in service, and the longest usual time between two.
+    progress_at: Cell<Time>,
+    gap_ns: Cell<u64>,
+    /// Whether turns end when the server makes no progress with any: only objects wait for depth that others hold and
+    /// hold what others wait for.
+    has_objects: Cell<bool>,
+    /// What objects that are read and written hold until they are served.
+    pub reads: Reserve,
+    pub writes: Reserve,
 }
 
 struct State {
@@ -75,6 +92,12 @@ impl Shares {
             state: RefCell::new(state),
             changed: Rc::default(),
             service_ns: Cell::new(0),
+            request_ns: Cell::new(0),
+            progress_at: Cell::default(),
+            gap_ns: Cell::default(),
+            has_objects: Cell::default(),
+            reads: Reserve::default(),
+            writes: Reserve::default(),
         });
         tokio::task::spawn_local(dispatch_while_used(
             Rc::downgrade(&shares),
@@ -82,6 +105,7 @@ impl Shares {
             shares.clock.clone(),
         ));
         tokio::task::spawn_local(sweep_while_used(Rc::downgrade(&shares)));
+        tokio::task::spawn_local(leases::sweep_while_used(Rc::downgrade(&shares)));
         shares
     }
 
@@ -140,11 +164,35 @@ impl Shares {
         usual.clamp(LEAST_PATIENCE, LONGEST_PATIENCE)
     }
 
+    /// How long a request may see no progress before its turn is better given back.
+    pub fn request_timeout(&self) -> Duration {
+        let usual = Duration::from_nanos(self.request_ns.get().saturating_mul(PATIENCE_SERVICES));
+        usual.clamp(MIN_REQUEST_TIMEOUT, MAX_REQUEST_TIMEOUT)
+    }
+
     /// What a server took for what it was asked for: patience goes by the mean.
     pub fn note_service(&self, duration_ns: u64) {
-        let mean = self.service_ns.get();
-        let kept = mean - mean / REMEMBERED_SERVICES;
-        self.service_ns.set(kept + duration_ns / REMEMBERED_SERVICES);
+        note(&self.service_ns, duration_ns);
+    }
+
+    /// What a server took for a whole request, also for one whose turn was given back meanwhile.
+    pub fn note_request(&self, duration_ns: u64) {
+        note(&self.request_ns, duration_ns);
+    }
+
+    /// Objects pass to this server.
+    pub fn serve_objects(&self) {
+        self.has_objects.set(true);
+    }
+
+    /// Most bytes one request may be granted at once: more than the depth would have the server to itself.
+    pub fn max_grant(&self) -> u64 {
+        let settings = &self.state.borrow().settings;
+        match (settings.kind, settings.depth) {
+            (Kind::Deadline, Depth::Auto) => reserve::MIN_BYTES,
+            (_, Depth::Auto) => u64::MAX,
+            (_, Depth::Bytes(bytes)) => bytes.max(reserve::MIN_BYTES),
+        }
     }
 
     /// Lets begin whose turn it is.
@@ -154,12 +202,21 @@ impl Shares {
         let now = self.clock.now();
         loop {
             match scheduler.next(now) {
-                Next::Start { id, .. } => tickets.start(id, now),
+                Next::Start { id, .. } => {
+                    if tickets.start(id, now) == 1 {
+                        self.note_start(now);
+                    }
+                }
                 Next::Wait { until } => return Some(until),
                 Next::Nothing => return None,
             }
         }
     }
+}
+
+fn note(mean_ns: &Cell<u64>, duration_ns: u64) {
+    let mean = mean_ns.get();
+    mean_ns.set(mean - mean / REMEMBERED_SERVICES + duration_ns / REMEMBERED_SERVICES);
 }
 
 impl Drop for Shares {

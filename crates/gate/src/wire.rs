@@ -217,6 +217,14 @@ impl Wire {
         }
     }
 
+    /// Whether nothing waits for [`Wire::flush`].
+    pub fn is_flushed(&self) -> bool {
+        match self {
+            Wire::Plain { .. } => true,
+            Wire::Tls(tls) => !tls_wants_write(&tls.borrow()),
+        }
+    }
+
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = poll_fn(|context| Poll::Ready(self.write_now(context, bytes))).await?;
@@ -280,6 +288,13 @@ fn take(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<()> {
         left -= taken;
     }
     Ok(())
+}
+
+fn tls_wants_write(tls: &TlsStream<TcpStream>) -> bool {
+    match tls {
+        TlsStream::Client(tls) => tls.get_ref().1.wants_write(),
+        TlsStream::Server(tls) => tls.get_ref().1.wants_write(),
+    }
 }
 
 fn poll_bytes(tls: &RefCell<Box<TlsStream<TcpStream>>>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

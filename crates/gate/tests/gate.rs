@@ -9,8 +9,12 @@ mod applications;
 mod crowds;
 #[path = "gate/endings.rs"]
 mod endings;
+#[path = "gate/limits.rs"]
+mod limits;
 #[path = "gate/passing.rs"]
 mod passing;
+#[path = "gate/releases.rs"]
+mod releases;
 #[path = "gate/reload.rs"]
 mod reload;
 #[path = "gate/rpc.rs"]

@@ -26,7 +26,7 @@ fn open_remote(remote: Remote, access: Access) -> Result<Arc<Repository>> {
     let settings = remote.welcome().clone();
     let catalog: Arc<dyn Catalog> = Arc::new(RemoteCatalog::new(remote.clone()));
     let lease = match access {
-        Access::Read => Lease::begin_reading(catalog.clone())?,
+        Access::Read | Access::Inspect => Lease::begin_reading(catalog.clone())?,
         Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
     };
     Ok(Arc::new(Repository::new(settings, Arc::new(RemoteStore::new(remote)), catalog, None, lease)))

@@ -1,13 +1,13 @@
 //! Making and opening a store in a directory: settings, containers, table and catalog in their places.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
-use format::{ContainerId, SessionId, Settings};
+use format::{ContainerId, Fingerprint, LostSegment, Place, SessionId, Settings};
 use store::files::{Directory, Files, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
@@ -21,12 +21,18 @@ pub enum Access {
     /// Nothing is written, not even a lease where that fails.
     Read,
     Write,
+    /// As `Read`, to verify it: a catalog that does not go with the store is opened all the same.
+    Inspect,
     /// As `Write`, to make room: on a full disk the store's reserve is used until the repository is dropped.
     Remove,
 }
 
 const SETTINGS_FILE: &str = "store.toml";
 pub(crate) const CATALOG_FILE: &str = "catalog.sqlite";
+/// How far the store's catalog has ever counted; beside the containers, wherever the catalog is.
+const MARK_FILE: &str = "journal.mark";
+/// Container numbers above the catalog's last that are looked for.
+const NUMBERS_LOOKED_FOR: u64 = 8;
 
 /// Makes a store at `path`, a directory that is missing or empty.
 pub fn create(path: &Path, settings: &Settings) -> Result<()> {
@@ -38,7 +44,9 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
         permissions.take_over(path).map_err(io)?;
     }
     permissions.create_folders(path, path).map_err(io)?;
-    make_catalog(path, settings)?;
+    let state = state_folder(path, settings);
+    permissions.create_folders(&state, &state).map_err(|source| Error::io(state.display(), source))?;
+    new_catalog(path, settings, &state.join(CATALOG_FILE))?;
     Reserve::create(path, settings);
     write_settings(path, settings).map_err(io)
 }
@@ -49,17 +57,6 @@ fn check_empty(path: &Path) -> Result<()> {
     }
     let why = if path.join(SETTINGS_FILE).exists() { "there is a store already" } else { "the directory is not empty" };
     Err(Error::Refused { path: path.display().to_string(), why: why.into() })
-}
-
-/// An empty catalog; SQLite gives the files beside it the same mode and owner.
-fn make_catalog(path: &Path, settings: &Settings) -> Result<()> {
-    let (state, permissions) = (state_folder(path, settings), Permissions::of(settings));
-    permissions.create_folders(&state, &state).map_err(|source| Error::io(state.display(), source))?;
-    let file = state.join(CATALOG_FILE);
-    let made = permissions.create_file(&file, OpenOptions::new().write(true).create(true).truncate(false));
-    made.map_err(|source| Error::io(file.display(), source))?;
-    SqliteCatalog::open(&file, true)?;
-    Ok(())
 }
 
 /// Written last and whole: a directory with `store.toml` is a store.
@@ -96,9 +93,18 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
 pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let settings = read_settings(path)?;
     let reserve = (access == Access::Remove).then(|| Reserve::take(path, &settings));
-    let catalog: Arc<dyn Catalog> = Arc::new(open_catalog(path, &settings, access)?);
+    let catalog = open_catalog(path, &settings, access)?;
+    let unsound = unsoundness(path, &settings, &catalog)?;
+    if let (Some(why), Access::Read | Access::Write | Access::Remove) = (&unsound, access) {
+        return Err(does_not_fit(&catalog_file(path, &settings), why));
+    }
+    if matches!(access, Access::Write | Access::Remove) {
+        catalog.adopt(settings.id)?;
+    }
+    let catalog: Arc<dyn Catalog> = Arc::new(catalog);
     let lease = match access {
-        Access::Read => Lease::begin_reading(catalog.clone())?,
+        Access::Inspect if unsound.is_some() => Lease::unrecorded(catalog.clone()),
+        Access::Read | Access::Inspect => Lease::begin_reading(catalog.clone())?,
         Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
     };
     let (session, epoch, is_leased) = (lease.session(), lease.epoch_cell(), lease.is_recorded());
@@ -106,27 +112,79 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let permissions = Permissions::of(&settings);
     let files: Arc<dyn Files> = Arc::new(Directory::new(path, permissions));
     let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
-    let options = Options { merges_table: access != Access::Read, ..Options::default() };
+    let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
-    Ok(Repository::new(settings, local.clone(), catalog, Some(local), lease).with_reserve(reserve))
+    let repository = Repository::new(settings, local.clone(), catalog, Some(local), lease).with_reserve(reserve);
+    Ok(Repository { unsound, ..repository })
 }
 
-fn open_catalog(path: &Path, settings: &Settings, access: Access) -> Result<SqliteCatalog> {
-    let file = state_folder(path, settings).join(CATALOG_FILE);
+fn does_not_fit(file: &Path, why: &str) -> Error {
+    let why = format!(
+        "this catalog does not go with its store: {why}; nothing was changed; stop what uses the store, then \
+         `thalweg verify --rebuild-catalog` makes the catalog again from the containers"
+    );
+    Error::Refused { path: file.display().to_string(), why }
+}
+
+/// Why nothing may be written by this catalog, if there is a reason.
+pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCatalog) -> Result<Option<String>> {
+    if let Some(why) = catalog.unsoundness(settings.id)? {
+        return Ok(Some(why));
+    }
+    let last = catalog.last_container()?;
+    let numbers = (1..=NUMBERS_LOOKED_FOR).map(|more| ContainerId(last.0 + more));
+    let unknown = numbers.filter(|number| path.join(store::container_file_name(*number)).exists()).last();
+    // A container is registered before it has a file: one that was made in between is known by now.
+    let Some(unknown) = unknown else { return Ok(None) };
+    Ok((unknown > catalog.last_container()?)
+        .then(|| format!("it does not know container {unknown}, so it is older than its containers")))
+}
+
+/// An empty catalog of the store at `path`, in `file`; SQLite gives the files beside it the same mode and owner.
+pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Result<SqliteCatalog> {
+    let options = &mut OpenOptions::new();
+    let made = Permissions::of(settings).create_file(file, options.write(true).create(true).truncate(false));
+    made.map_err(|source| Error::io(file.display(), source))?;
+    let catalog = SqliteCatalog::open(file, true)?.with_mark(open_mark(path, settings, Access::Write), settings.id);
+    catalog.adopt(settings.id)?;
+    Ok(catalog)
+}
+
+/// The store's mark; made by writers when it is missing, and none where that cannot be, or it may not be read.
+fn open_mark(path: &Path, settings: &Settings, access: Access) -> Option<File> {
+    let path = path.join(MARK_FILE);
+    let options = || OpenOptions::new().read(true).write(true).clone();
+    let opened = options().open(&path).or_else(|_| File::open(&path));
+    match access {
+        Access::Read | Access::Inspect => opened.ok(),
+        Access::Write | Access::Remove => {
+            opened.or_else(|_| Permissions::of(settings).create_file(&path, options().create(true))).ok()
+        }
+    }
+}
+
+pub(crate) fn catalog_file(path: &Path, settings: &Settings) -> PathBuf {
+    state_folder(path, settings).join(CATALOG_FILE)
+}
+
+pub(crate) fn open_catalog(path: &Path, settings: &Settings, access: Access) -> Result<SqliteCatalog> {
+    let file = catalog_file(path, settings);
     if !file.exists() {
         let why = "the catalog is missing; `thalweg verify --rebuild-catalog` makes it again from the containers";
         return Err(Error::Refused { path: file.display().to_string(), why: why.into() });
     }
-    match access {
-        Access::Read => Ok(SqliteCatalog::open_for_reading(&file)?),
-        Access::Write | Access::Remove => Ok(SqliteCatalog::open(&file, false)?),
-    }
+    let catalog = match access {
+        Access::Read | Access::Inspect => SqliteCatalog::open_for_reading(&file)?,
+        Access::Write | Access::Remove => SqliteCatalog::open(&file, false)?,
+    };
+    Ok(catalog.with_mark(open_mark(path, settings, access), settings.id))
 }
 
-/// Puts a damaged or missing catalog aside and makes an empty one, to be filled again.
-pub(crate) fn fresh_catalog(path: &Path, settings: &Settings) -> Result<()> {
-    let file = state_folder(path, settings).join(CATALOG_FILE);
-    for suffix in ["", "-wal", "-shm"] {
+/// Puts the catalog in `fresh` in the place of the damaged or missing one, which stays beside it as `*.old`.
+pub(crate) fn replace_catalog(path: &Path, settings: &Settings, fresh: &Path) -> Result<()> {
+    let file = catalog_file(path, settings);
+    // The log first: a catalog without its log is whole, a log without its catalog is another's.
+    for suffix in ["-wal", "-shm", ""] {
         let old = PathBuf::from(format!("{}{suffix}", file.display()));
         let aside = PathBuf::from(format!("{}{suffix}.old", file.display()));
         match std::fs::rename(&old, &aside) {
@@ -135,7 +193,10 @@ pub(crate) fn fresh_catalog(path: &Path, settings: &Settings) -> Result<()> {
             Err(source) => return Err(Error::io(old.display(), source)),
         }
     }
-    make_catalog(path, settings)
+    let state = state_folder(path, settings);
+    std::fs::rename(fresh, &file).map_err(|source| Error::io(file.display(), source))?;
+    let synced = std::fs::File::open(&state).and_then(|folder| folder.sync_all());
+    synced.map_err(|source| Error::io(state.display(), source))
 }
 
 /// A store's way to the catalog.
@@ -177,6 +238,18 @@ impl Registrar for CatalogRegistrar {
             return Err(store::Error::Unavailable { peer: format!("container {container}"), why: why.into() });
         }
         self.catalog.files_of(container).map_err(as_store_error)
+    }
+
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {
+        self.catalog.lose(lost).map_err(as_store_error)
+    }
+
+    fn lost(&self) -> store::Result<Vec<LostSegment>> {
+        self.catalog.lost().map_err(as_store_error)
+    }
+
+    fn heal(&self, healed: &[(LostSegment, Place)]) -> store::Result<()> {
+        self.catalog.heal(self.session, self.epoch(), healed).map_err(as_store_error)
     }
 }
 

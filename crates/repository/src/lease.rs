@@ -79,12 +79,17 @@ impl Lease {
     pub fn begin_reading(catalog: Arc<dyn Catalog>) -> Result<Self> {
         match Self::begin(catalog.clone(), Purpose::Read) {
             Err(Error::Catalog(catalog::Error::Full { .. } | catalog::Error::Io { .. })) => {
-                let lease = Self::unattended(catalog, Session { id: NO_SESSION, epoch: 0 });
-                lease.state.awaited().stopped = true;
-                Ok(lease)
+                Ok(Self::unrecorded(catalog))
             }
             begun => begun,
         }
+    }
+
+    /// A lease that the catalog does not know, for reading a catalog that nothing may be written to.
+    pub(crate) fn unrecorded(catalog: Arc<dyn Catalog>) -> Self {
+        let lease = Self::unattended(catalog, Session { id: NO_SESSION, epoch: 0 });
+        lease.state.awaited().stopped = true;
+        lease
     }
 
     /// Whether the catalog knows this session, so that nothing it may read is deleted.

@@ -8,6 +8,7 @@ mod admission;
 mod blocks;
 mod collect;
 mod commit;
+mod comparison;
 mod draft;
 mod engines;
 mod error;
@@ -20,8 +21,10 @@ mod marks;
 mod pack;
 mod read;
 mod rebuild;
+mod repair;
 mod repository;
 mod reserve;
+mod scan;
 mod session;
 mod statistics;
 mod tree;
@@ -36,6 +39,7 @@ pub use list::list;
 pub use pack::{Packed, Packer};
 pub use read::{FileReader, Piece};
 pub use rebuild::{Rebuilt, rebuild_catalog};
+pub use repair::{KnownDamage, LostRange, Repaired, repair};
 pub use repository::Repository;
 pub use session::{
     Arrival, Budget, Clock, DurableUpTo, Published, Seat, SeatOptions, Source, publish, recover, unfinished,

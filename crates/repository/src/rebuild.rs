@@ -1,50 +1,93 @@
 //! Rebuilding: the catalog from the journal that containers keep.
+//!
+//! Everything that can be read is kept; what cannot is named: by container and byte, and by path where later records
+//! or the old catalog still tell of it.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use catalog::{Catalog, ContainerRecord, ContainerState, SqliteCatalog};
-use format::{BlockKind, ContainerId, JournalRecord, Settings};
+use catalog::{Catalog, CatalogView};
+use format::{ContainerId, Settings};
 use store::files::{Directory, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
-use crate::engines::{fresh_catalog, read_settings, state_folder};
+use crate::comparison::compare;
+use crate::engines::{Access, catalog_file, new_catalog, open_catalog, read_settings, replace_catalog, state_folder};
+use crate::scan::Scan;
+use crate::verify::Damage;
 use crate::{Error, Result};
 
 /// What was found again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rebuilt {
     pub containers: u64,
     /// Transactions replayed.
     pub transactions: u64,
-    /// Containers that could not be read, or not wholly; what they held of the journal is missing.
-    pub damaged: u64,
+    /// What could not be read, and the paths that are known to have lost something with it.
+    pub damages: Vec<Damage>,
 }
 
 /// Makes the catalog of the store at `path` again. The old one is kept beside it as `catalog.sqlite.old`.
 /// No other process may use the store meanwhile.
 pub fn rebuild_catalog(path: &Path) -> Result<Rebuilt> {
     let settings = read_settings(path)?;
-    let local = offline_store(path, &settings)?;
-    let mut rebuilt = Rebuilt::default();
-    let mut journal: BTreeMap<u64, JournalRecord> = BTreeMap::new();
-    let mut records: BTreeMap<ContainerId, ContainerRecord> = BTreeMap::new();
-    for physical in local.containers_on_disk()? {
-        match read_container(&local, &settings, physical, &mut journal) {
-            Ok(found) => {
-                rebuilt.containers += 1;
-                note(&mut records, found);
-            }
-            Err(_) => rebuilt.damaged += 1,
+    let state = state_folder(path, &settings);
+    let made = Permissions::of(&settings).create_folders(&state, &state);
+    made.map_err(|source| Error::io(state.display(), source))?;
+    let mut scan = Scan::of(&offline_store(path, &settings)?, settings.fingerprint)?;
+    let mut damages = std::mem::take(&mut scan.damages);
+    let old = look_at_old_catalog(path, &settings, &mut scan, &mut damages);
+    let records: Vec<_> = scan.records.values().cloned().collect();
+    let containers: Vec<_> = scan.containers.values().copied().collect();
+
+    let fresh = catalog_file(path, &settings).with_extension("sqlite.new");
+    remove_catalog(&fresh)?;
+    let catalog = new_catalog(path, &settings, &fresh)?;
+    let last_sequence = catalog.marked().max(old.unwrap_or(0));
+    let left_out = catalog.replay(&containers, &records, last_sequence)?;
+    // Closed, so that its log is moved into the file.
+    drop(catalog);
+    replace_catalog(path, &settings, &fresh)?;
+
+    damages.extend(left_out.into_iter().map(|left| Damage::Catalog { path: Some(left.path), why: left.why }));
+    Ok(Rebuilt { containers: scan.readable, transactions: records.len() as u64, damages })
+}
+
+fn remove_catalog(file: &Path) -> Result<()> {
+    for suffix in ["", "-wal", "-shm"] {
+        let name = format!("{}{suffix}", file.display());
+        match std::fs::remove_file(&name) {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => return Err(Error::io(name, source)),
+            _ => {}
         }
     }
-    let journal: Vec<_> = journal.into_values().collect();
-    rebuilt.transactions = journal.len() as u64;
-    fresh_catalog(path, &settings)?;
-    let catalog = SqliteCatalog::open(&state_folder(path, &settings).join(crate::engines::CATALOG_FILE), false)?;
-    catalog.replay(&records.into_values().collect::<Vec<_>>(), &journal)?;
-    Ok(rebuilt)
+    Ok(())
+}
+
+/// What the catalog that is to be replaced still tells: transactions that no container keeps yet, and names whose
+/// records are lost. Returns its last sequence. A catalog that cannot be read tells nothing.
+fn look_at_old_catalog(path: &Path, settings: &Settings, scan: &mut Scan, damages: &mut Vec<Damage>) -> Option<u64> {
+    let old = open_catalog(path, settings, Access::Inspect).ok()?;
+    // An older copy tells what was so once; another store's, or one that something else changed, tells nothing.
+    if old.has_foreign_content(settings.id).ok()? {
+        return None;
+    }
+    let view = old.view().ok()?;
+    let sequence = view.sequence().ok()?;
+    scan.add_outbox(view.unjournaled().ok()?);
+    // Damage in the old catalog ends the comparison, and what it had told by then is told.
+    let _ = name_what_is_lost(&*view, sequence, scan, damages);
+    Some(sequence)
+}
+
+fn name_what_is_lost(view: &dyn CatalogView, sequence: u64, scan: &Scan, damages: &mut Vec<Damage>) -> Result<()> {
+    let (replayed, _) = scan.replayed(sequence)?;
+    let journal = replayed.view()?;
+    compare(view, &*journal, &mut |difference| {
+        if difference.is_lost_in_journal {
+            damages.push(Damage::Catalog { path: Some(difference.path), why: difference.why });
+        }
+    })
 }
 
 /// A store nobody writes to and that has no catalog: for looking at its files.
@@ -59,54 +102,6 @@ fn offline_store(path: &Path, settings: &Settings) -> Result<LocalStore> {
         Arc::new(NoCatalog),
         Options { background: false, ..Options::default() },
     )?)
-}
-
-/// The file's own record, and one for each other number its segments bear.
-struct Found {
-    own: ContainerRecord,
-    bears: Vec<ContainerId>,
-}
-
-fn read_container(
-    local: &LocalStore,
-    settings: &Settings,
-    physical: ContainerId,
-    journal: &mut BTreeMap<u64, JournalRecord>,
-) -> Result<Found> {
-    let index = local.index(physical)?;
-    let mut bears: Vec<_> = index.places().map(|(place, _)| place.container).collect();
-    bears.dedup();
-    bears.sort();
-    bears.dedup();
-    local.visit_blocks(physical, Some(BlockKind::Journal), &mut |placed| {
-        let raw =
-            segment::decode_verified(&placed.block, settings.fingerprint).map_err(|error| damaged(physical, error))?;
-        for (_, bytes) in segment::segments(&placed.block, &raw) {
-            let record = JournalRecord::decode(bytes)?;
-            journal.insert(record.sequence, record);
-        }
-        Ok(())
-    })?;
-    let (stored_bytes, segments) = (index.end_offset(), index.segments().len() as u64);
-    let own = ContainerRecord { id: physical, state: ContainerState::Live, physical, stored_bytes, segments };
-    Ok(Found { own, bears })
-}
-
-fn damaged(container: ContainerId, error: segment::Error) -> store::Error {
-    store::Error::Corrupt { path: format!("container {container}"), offset: 0, why: error.to_string() }
-}
-
-/// A number whose own file is still there lies in that file; otherwise in the newest that bears it.
-fn note(records: &mut BTreeMap<ContainerId, ContainerRecord>, found: Found) {
-    let physical = found.own.id;
-    for id in found.bears.into_iter().filter(|id| *id != physical) {
-        let moved = ContainerRecord { id, physical, stored_bytes: 0, segments: 0, state: ContainerState::Live };
-        let record = records.entry(id).or_insert(moved);
-        if record.physical != id {
-            record.physical = physical;
-        }
-    }
-    records.insert(physical, found.own);
 }
 
 /// Stands in while there is no catalog: everything readable counts, nothing can be written.

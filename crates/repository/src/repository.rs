@@ -19,6 +19,8 @@ pub struct Repository {
     pub(crate) local: Option<Arc<LocalStore>>,
     pub(crate) lease: Lease,
     pub(crate) cache: BlockCache,
+    /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
+    pub(crate) unsound: Option<String>,
     /// Given up while the repository makes room. Last: it is filled again when the lease has ended.
     pub(crate) reserve: Option<Reserve>,
 }
@@ -32,7 +34,16 @@ impl Repository {
         local: Option<Arc<LocalStore>>,
         lease: Lease,
     ) -> Self {
-        Repository { settings, store, catalog, local, lease, cache: BlockCache::default(), reserve: None }
+        Repository {
+            settings,
+            store,
+            catalog,
+            local,
+            lease,
+            cache: BlockCache::default(),
+            unsound: None,
+            reserve: None,
+        }
     }
 
     pub(crate) fn with_reserve(self, reserve: Option<Reserve>) -> Self {

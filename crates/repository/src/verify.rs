@@ -1,14 +1,19 @@
-//! Verification: every container against its checksums, every kept version against its segments.
+//! Verification: every container against its checksums, the catalog against the journal, every kept version against
+//! its segments.
 
 use catalog::ContainerState;
 use format::{ContainerId, StorePath};
 use store::LocalStore;
 
+use crate::comparison::compare;
+use crate::scan::Scan;
 use crate::tree::collect_runs;
 use crate::{Repository, Result};
 
 /// Paths listed from the catalog at a time.
 const LISTED_AT_ONCE: usize = 4096;
+/// Differences between catalog and journal that are named; more are counted.
+const MAX_NAMED_DIFFERENCES: usize = 10_000;
 
 /// Something that is not as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +24,8 @@ pub enum Damage {
     Missing { container: ContainerId },
     /// A version that cannot be read whole; the others can.
     Version { path: StorePath, version: u64, why: String },
+    /// The catalog is not what the journal in the containers makes it: at a path, or as a whole.
+    Catalog { path: Option<StorePath>, why: String },
 }
 
 /// What a verification saw.
@@ -38,9 +45,49 @@ pub struct Verified {
 pub fn verify(repository: &Repository, data: bool, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
     let local = repository.local_store("verify")?;
     let mut verified = Verified::default();
-    check_containers(repository, local, &mut verified, progress)?;
-    check_versions(repository, data, &mut verified, progress)?;
+    let whole = |why| Damage::Catalog { path: None, why };
+    verified.damages.extend(repository.unsound.clone().map(whole));
+    note_catalog_damage(&mut verified, |verified| {
+        verified.damages.extend(repository.catalog.integrity()?.into_iter().map(whole));
+        Ok(())
+    })?;
+    note_catalog_damage(&mut verified, |verified| compare_with_journal(repository, local, verified))?;
+    note_catalog_damage(&mut verified, |verified| check_containers(repository, local, verified, progress))?;
+    note_catalog_damage(&mut verified, |verified| check_versions(repository, data, verified, progress))?;
     Ok(verified)
+}
+
+/// Goes on with the next check when the catalog is too damaged for this one.
+fn note_catalog_damage(verified: &mut Verified, check: impl FnOnce(&mut Verified) -> Result<()>) -> Result<()> {
+    match check(verified) {
+        Err(crate::Error::Catalog(catalog::Error::Corrupt { why, .. })) => {
+            verified.damages.push(Damage::Catalog { path: None, why });
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &mut Verified) -> Result<()> {
+    // The view first: what is journaled after it was taken is not compared, unless nobody may write by this catalog.
+    let view = repository.catalog.view()?;
+    let mut scan = Scan::of(local, repository.settings.fingerprint)?;
+    scan.add_outbox(view.unjournaled()?);
+    let last = if repository.unsound.is_some() { u64::MAX } else { view.sequence()? };
+    let (replayed, _) = scan.replayed(last)?;
+    let journal = catalog::Catalog::view(&replayed)?;
+    let mut differences = 0_usize;
+    compare(&*view, &*journal, &mut |difference| {
+        differences += 1;
+        if differences <= MAX_NAMED_DIFFERENCES {
+            verified.damages.push(Damage::Catalog { path: Some(difference.path), why: difference.why });
+        }
+    })?;
+    if differences > MAX_NAMED_DIFFERENCES {
+        let why = format!("{} more differences from the journal", differences - MAX_NAMED_DIFFERENCES);
+        verified.damages.push(Damage::Catalog { path: None, why });
+    }
+    Ok(())
 }
 
 fn check_containers(
@@ -63,6 +110,10 @@ fn check_containers(
                 // Its writer died before it had a footer: a torn end is no damage, what versions need is checked below.
                 let was_sealed = report.sealed || record.segments > 0;
                 let lost_segments = report.lost_segments;
+                if record.segments > 0 && !report.sealed && report.damages.is_empty() {
+                    let (offset, why) = (report.stored_bytes, "its footer cannot be read; its parts can".to_owned());
+                    verified.damages.push(Damage::Container { container: record.id, offset, why, lost_segments });
+                }
                 verified.damages.extend(report.damages.into_iter().filter(|_| was_sealed).map(|damage| {
                     Damage::Container { container: record.id, offset: damage.offset, why: damage.why, lost_segments }
                 }));

@@ -4,6 +4,8 @@ extern crate thalweg_repository as repository;
 
 #[path = "repository/commits.rs"]
 mod commits;
+#[path = "repository/damage.rs"]
+mod damage;
 #[path = "repository/drafts.rs"]
 mod drafts;
 #[path = "repository/files.rs"]
@@ -12,6 +14,8 @@ mod files;
 mod fixture;
 #[path = "repository/histories.rs"]
 mod histories;
+#[path = "repository/rebuilding.rs"]
+mod rebuilding;
 #[path = "repository/seat_histories.rs"]
 mod seat_histories;
 #[path = "repository/seats.rs"]

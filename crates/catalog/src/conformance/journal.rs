@@ -10,6 +10,9 @@ promises!(
     replay_gives_the_numbers_of_the_journal,
     replay_wants_an_empty_catalog,
     replayed_numbers_are_not_given_again,
+    a_replayed_catalog_counts_on_above_the_last_known_transaction,
+    changes_to_names_that_no_record_makes_are_told,
+    a_view_stays_as_it_was_while_others_commit,
     a_journal_with_gaps_is_replayed_as_far_as_it_goes,
     impossible_numbers_are_damage,
 );
@@ -40,7 +43,7 @@ fn a_replayed_catalog_is_the_same(stand: &Stand) {
     stand.write(&["b"]);
     stand.apply(Change::Forget { path: path("c"), versions: vec![1] });
     let copy = stand.empty();
-    copy.replay(&[], &stand.catalog.unjournaled(99).unwrap()).unwrap();
+    copy.replay(&[], &stand.catalog.unjournaled(99).unwrap(), 0).unwrap();
     let all = |catalog: &dyn Catalog| catalog.list(&StorePath::root(), true, None, 99).unwrap();
     assert_eq!(all(copy.as_ref()), all(stand.catalog.as_ref()));
     assert_eq!(copy.versions(&path("c")).unwrap(), stand.catalog.versions(&path("c")).unwrap());
@@ -55,7 +58,7 @@ fn record(sequence: u64, numbers: Vec<(u64, u64)>, changes: Vec<Change>) -> Jour
 fn replay_gives_the_numbers_of_the_journal(stand: &Stand) {
     let Change::Write { path: a, attributes, version, .. } = written("a", 1) else { unreachable!() };
     let based = Change::Write { path: a, attributes, version, base: Some(Some(12)) };
-    stand.catalog.replay(&[], &[record(8, vec![(31, 13)], vec![based])]).unwrap();
+    stand.catalog.replay(&[], &[record(8, vec![(31, 13)], vec![based])], 0).unwrap();
     let entry = stand.catalog.entry(&path("a")).unwrap().unwrap();
     assert_eq!((entry.file, entry.links), (FileId(31), 1));
     assert_eq!(entry.head.map(|head| (head.number, head.committed_ns)), Some((13, 5)));
@@ -63,7 +66,7 @@ fn replay_gives_the_numbers_of_the_journal(stand: &Stand) {
 
 fn replay_wants_an_empty_catalog(stand: &Stand) {
     stand.write(&["a"]);
-    assert_refused!(stand.catalog.replay(&[], &[]), Error::Refused { .. });
+    assert_refused!(stand.catalog.replay(&[], &[], 0), Error::Refused { .. });
 }
 
 fn replayed_numbers_are_not_given_again(stand: &Stand) {
@@ -80,7 +83,7 @@ fn replayed_numbers_are_not_given_again(stand: &Stand) {
     if let Change::Write { version, .. } = &mut lost {
         version.root = root(20, 0);
     }
-    stand.catalog.replay(&[live, open], &[record(8, vec![(31, 13)], vec![lost])]).unwrap();
+    stand.catalog.replay(&[live, open], &[record(8, vec![(31, 13)], vec![lost])], 0).unwrap();
     let found = stand.catalog.containers().unwrap();
     assert_eq!(found, [live, ContainerRecord { state: ContainerState::Live, ..open }]);
     let session = stand.catalog.begin(Purpose::Write, LEASE_MS).unwrap().id;
@@ -90,13 +93,46 @@ fn replayed_numbers_are_not_given_again(stand: &Stand) {
     assert_eq!((next.sequence, next.numbers), (9, vec![(FileId(32), 1), (FileId(31), 14)]));
 }
 
+fn a_replayed_catalog_counts_on_above_the_last_known_transaction(stand: &Stand) {
+    stand.catalog.replay(&[], &[record(8, vec![(1, 1)], vec![written("a", 1)])], 70).unwrap();
+    let session = stand.catalog.begin(Purpose::Write, LEASE_MS).unwrap().id;
+    assert_eq!(stand.commit_with(session, vec![], vec![written("b", 1)]).unwrap().sequence, 71);
+}
+
+fn changes_to_names_that_no_record_makes_are_told(stand: &Stand) {
+    let records = [record(3, vec![], vec![renamed("lost", "found"), removed("also lost", false)])];
+    let left_out = stand.catalog.replay(&[], &records, 0).unwrap();
+    assert_eq!(left_out.iter().map(|left| left.path.clone()).collect::<Vec<_>>(), [path("lost")]);
+}
+
+fn a_view_stays_as_it_was_while_others_commit(stand: &Stand) {
+    let first = stand.write(&["a"]);
+    let view = stand.catalog.view().unwrap();
+    stand.write(&["a", "b"]);
+    assert_eq!(view.sequence().unwrap(), first.sequence);
+    assert_eq!(view.unjournaled().unwrap().len(), 1);
+    let listed = view.list(None, 9).unwrap();
+    assert_eq!(listed.iter().map(|(path, _)| path.clone()).collect::<Vec<_>>(), [path("a")]);
+    assert_eq!(view.list(Some(&path("a")), 9).unwrap(), []);
+    assert_eq!(view.versions(&path("a")).unwrap().len(), 1);
+}
+
 fn a_journal_with_gaps_is_replayed_as_far_as_it_goes(stand: &Stand) {
     let records = [
         record(2, vec![(4, 3)], vec![removed("gone", false), written("a", 3)]),
         // In the gap, `a` was renamed to `b` and another `a` written.
         record(5, vec![(4, 4), (9, 2)], vec![written("b", 4), written("a", 2)]),
     ];
-    stand.catalog.replay(&[], &records).unwrap();
+    let left_out = stand.catalog.replay(&[], &records, 0).unwrap();
+    let told: Vec<_> = left_out.iter().map(|left| (left.sequence, left.path.clone(), left.why.as_str())).collect();
+    let skipped = |sequence, text, why| (sequence, path(text), why);
+    assert_eq!(
+        told,
+        [
+            skipped(2, "a", "the records of its versions 1 to 2 are missing"),
+            skipped(5, "a", "the record of its version 1 is missing")
+        ]
+    );
     let file = |text| stand.catalog.entry(&path(text)).unwrap().unwrap().file;
     assert_eq!((file("b"), file("a")), (FileId(4), FileId(9)));
     let numbers: Vec<_> = stand.catalog.versions(&path("b")).unwrap().iter().map(|version| version.number).collect();
@@ -105,8 +141,8 @@ fn a_journal_with_gaps_is_replayed_as_far_as_it_goes(stand: &Stand) {
 
 fn impossible_numbers_are_damage(stand: &Stand) {
     let absurd = record(2, vec![(u64::MAX, 1)], vec![written("a", 1)]);
-    assert_refused!(stand.catalog.replay(&[], &[absurd]), Error::Corrupt { .. });
+    assert_refused!(stand.catalog.replay(&[], &[absurd], 0), Error::Corrupt { .. });
     let unnumbered = record(2, vec![], vec![written("a", 1)]);
-    assert_refused!(stand.catalog.replay(&[], &[unnumbered]), Error::Corrupt { .. });
+    assert_refused!(stand.catalog.replay(&[], &[unnumbered], 0), Error::Corrupt { .. });
     assert!(stand.names().is_empty());
 }

@@ -5,7 +5,7 @@ use format::{Change, JournalRecord};
 use super::State;
 use super::containers::Container;
 use crate::reasons::{CATALOG_NOT_EMPTY, refused};
-use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, Result, rebuild};
+use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, Result, rebuild};
 
 impl State {
     pub fn commit(&mut self, commit: &Commit) -> Result<Committed> {
@@ -39,30 +39,41 @@ impl State {
         Ok(Committed { sequence, numbers })
     }
 
-    pub fn replay(&mut self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Result<()> {
+    pub fn replay(
+        &mut self,
+        containers: &[ContainerRecord],
+        records: &[JournalRecord],
+        last_sequence: u64,
+    ) -> Result<Vec<LeftOut>> {
         if self.counters.sequence > 0 || self.counters.container > 0 {
             return refused(&Default::default(), CATALOG_NOT_EMPTY);
         }
         let mut counters = self.counters;
         rebuild::raise(&mut counters, containers, records)
             .map_err(|why| Error::Corrupt { path: "memory".to_owned(), why })?;
+        counters.sequence = counters.sequence.max(last_sequence);
         self.counters = counters;
         for found in containers {
             // Who had it open is gone with the old catalog.
             let state = if found.state == ContainerState::Open { ContainerState::Live } else { found.state };
             self.containers.insert(found.id, Container::new(ContainerRecord { state, ..*found }, None));
         }
-        records.iter().for_each(|record| self.replay_record(record));
-        Ok(())
+        let mut left_out = Vec::new();
+        records.iter().for_each(|record| self.replay_record(record, &mut left_out));
+        Ok(left_out)
     }
 
     /// What a gap in the journal makes impossible is left out: the rest is still worth having.
-    fn replay_record(&mut self, record: &JournalRecord) {
+    fn replay_record(&mut self, record: &JournalRecord, left_out: &mut Vec<LeftOut>) {
         let mut numbers = record.numbers.iter().copied();
         for change in &record.changes {
             let number = matches!(change, Change::Write { .. }).then(|| numbers.next()).flatten();
+            let known = number.map_or(0, |(file, _)| self.tree.last_version(file));
             let counters = &mut self.counters;
-            let _ = self.tree.attempt(|tree| tree.apply(change, record.committed_ns, number, counters));
+            match self.tree.attempt(|tree| tree.apply(change, record.committed_ns, number, counters)) {
+                Err(refusal) => left_out.extend(rebuild::left_out(record, change, &refusal)),
+                Ok(_) => left_out.extend(rebuild::skipped_versions(record, change, number, known)),
+            }
         }
     }
 }

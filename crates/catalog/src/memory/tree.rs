@@ -12,6 +12,7 @@ use crate::reasons::*;
 use crate::subtree::{MAX_PATH_BYTES, bounds, child_end, successor};
 use crate::{Error, FileEntry, Result, Statistics, Version};
 
+#[derive(Clone)]
 pub(super) struct Tree {
     names: BTreeMap<Vec<u8>, FileId>,
     files: BTreeMap<FileId, File>,
@@ -40,6 +41,7 @@ impl File {
 }
 
 /// What to put back.
+#[derive(Clone)]
 enum Undo {
     Name(Vec<u8>, Option<FileId>),
     File(FileId, Option<File>),
@@ -99,6 +101,11 @@ impl Tree {
             Change::Forget { path, versions } => self.forget(path, versions)?,
         }
         Ok(None)
+    }
+
+    /// The number of the newest version a file has or had; 0 for a file that is not there.
+    pub fn last_version(&self, id: FileId) -> u64 {
+        self.files.get(&id).map_or(0, |file| file.last_version)
     }
 
     fn check_write(&self, path: &StorePath, attributes: &Attributes, base: Option<Option<u64>>) -> Result<()> {

@@ -7,7 +7,7 @@ use super::failure::{Attempt, Failure};
 use super::statement::{all, at_most, run};
 use super::writing::Writing;
 use crate::reasons::{CATALOG_NOT_EMPTY, refused};
-use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, rebuild};
+use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, rebuild};
 
 impl Writing<'_> {
     pub fn commit(&mut self, commit: &Commit) -> Attempt<Committed> {
@@ -39,28 +39,43 @@ impl Writing<'_> {
         Ok(())
     }
 
-    pub fn replay(&mut self, containers: &[ContainerRecord], records: &[JournalRecord]) -> Attempt<()> {
+    pub fn replay(
+        &mut self,
+        containers: &[ContainerRecord],
+        records: &[JournalRecord],
+        last_sequence: u64,
+    ) -> Attempt<Vec<LeftOut>> {
         if self.counters.sequence > 0 || self.counters.container > 0 {
             return Ok(refused(&StorePath::root(), CATALOG_NOT_EMPTY)?);
         }
         let path = || self.sql.path().unwrap_or_default().to_owned();
         rebuild::raise(&mut self.counters, containers, records).map_err(|why| Error::Corrupt { path: path(), why })?;
+        self.counters.sequence = self.counters.sequence.max(last_sequence);
         for found in containers {
             // Who had it open is gone with the old catalog.
             let state = if found.state == ContainerState::Open { ContainerState::Live } else { found.state };
             self.insert_container(&ContainerRecord { state, ..*found }, None)?;
         }
-        records.iter().try_for_each(|record| self.replay_record(record))
+        let mut left_out = Vec::new();
+        records.iter().try_for_each(|record| self.replay_record(record, &mut left_out))?;
+        Ok(left_out)
     }
 
     /// What a gap in the journal makes impossible is left out: the rest is still worth having.
-    fn replay_record(&mut self, record: &JournalRecord) -> Attempt<()> {
+    fn replay_record(&mut self, record: &JournalRecord, left_out: &mut Vec<LeftOut>) -> Attempt<()> {
         let mut numbers = record.numbers.iter().copied();
         for change in &record.changes {
             let number = matches!(change, Change::Write { .. }).then(|| numbers.next()).flatten();
+            let known = match number {
+                Some((file, _)) => self.last_version(file)?,
+                None => 0,
+            };
             match self.apply(change, record.committed_ns, number) {
-                Err(Failure::Answer(Error::NotFound { .. } | Error::Refused { .. })) => {}
-                other => drop(other?),
+                Err(Failure::Answer(refusal @ (Error::NotFound { .. } | Error::Refused { .. }))) => {
+                    left_out.extend(rebuild::left_out(record, change, &refusal));
+                }
+                Err(other) => return Err(other),
+                Ok(_) => left_out.extend(rebuild::skipped_versions(record, change, number, known)),
             }
         }
         Ok(())

@@ -81,8 +81,8 @@ impl Connections {
         Connections { path: path.to_owned(), writer: writer.map(Mutex::new), readers: Mutex::new(Vec::new()) }
     }
 
-    /// One transaction that may write: all of `body` or nothing of it.
-    pub fn write<T>(&self, clocks: &Clocks, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
+    /// One transaction that may write: all of `body` or nothing of it. Also returns the sequence if it was raised.
+    pub fn write<T>(&self, clocks: &Clocks, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<(T, Option<u64>)> {
         let Some(writer) = &self.writer else {
             let why = "it can only be read here".to_owned();
             return Err(Error::Io { path: self.path.display().to_string(), why });
@@ -94,9 +94,9 @@ impl Connections {
             // The clocks are read when it is our turn: leases must not outlive the wait.
             let mut writing = Writing::new(&transaction, (clocks.date)(), (clocks.lease)())?;
             let value = body(&mut writing)?;
-            writing.finish()?;
+            let raised = writing.finish()?;
             transaction.commit()?;
-            Ok(value)
+            Ok((value, raised))
         };
         attempt().map_err(|failure: Failure| failure.explain(&self.path))
     }
@@ -124,6 +124,21 @@ impl Connections {
             Ok(value)
         };
         patiently(attempt).map_err(|failure| failure.explain(&self.path))
+    }
+
+    /// A connection of its own that sees the catalog as it is at this moment, until it is dropped.
+    pub fn view(&self) -> Result<Connection> {
+        let attempt = || {
+            let connection = self.new_reader()?.connection;
+            // A transaction begins to see with its first read.
+            connection.execute_batch("BEGIN; SELECT sequence FROM counters;")?;
+            Ok(connection)
+        };
+        patiently(attempt).map_err(|failure| failure.explain(&self.path))
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     fn take_reader(&self) -> Attempt<Reader> {

@@ -20,6 +20,15 @@ macro_rules! select_entries {
     };
 }
 
+/// Refuses entries of regular files that lack the version they should have: reading them would give no bytes.
+pub(super) fn with_head(path: &StorePath, entry: &FileEntry) -> Attempt<()> {
+    if entry.attributes.kind == FileKind::Regular && entry.head.is_none() {
+        let why = format!("the newest version of {path} is not there");
+        return Err(format::Error::Corrupt { what: "versions", why }.into());
+    }
+    Ok(())
+}
+
 pub(super) fn entry(sql: &Connection, path: &StorePath) -> Attempt<Option<FileEntry>> {
     first(sql, select_entries!("path = ?1"), [path.as_bytes()], read_entry)
 }

@@ -58,6 +58,11 @@ impl Writing<'_> {
         Ok(None)
     }
 
+    /// The number of the newest version a file has or had; 0 for a file that is not there.
+    pub fn last_version(&self, file: FileId) -> Attempt<u64> {
+        Ok(load(self.sql, file)?.map_or(0, |found| found.last_version))
+    }
+
     fn check_write(
         &mut self,
         path: &StorePath,

@@ -11,8 +11,8 @@ use super::writing::store_counters;
 use crate::Error;
 use crate::counters::{Counters, ROOT};
 
-/// The format of `schema.sql`, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 2;
+/// The format of `schema.sql` and `guard.sql`, kept in `user_version`.
+const SCHEMA_FORMAT: u16 = 4;
 /// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
 const SINCE_FORMAT_2: &str = "
     CREATE TABLE left_files (
@@ -22,6 +22,18 @@ const SINCE_FORMAT_2: &str = "
         PRIMARY KEY (container, physical)
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX left_files_by_file ON left_files (physical);";
+/// The format that has `guard.sql`: see there.
+const GUARDED_FORMAT: u16 = 3;
+/// Format 4 has segments that are known to be lost.
+const SINCE_FORMAT_4: &str = "
+    CREATE TABLE lost_segments (
+        container      INTEGER NOT NULL,
+        ordinal        INTEGER NOT NULL,
+        fingerprint    BLOB NOT NULL,
+        copy_container INTEGER,
+        copy_ordinal   INTEGER,
+        PRIMARY KEY (container, ordinal)
+    ) STRICT, WITHOUT ROWID;";
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
@@ -42,18 +54,34 @@ pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Att
     Ok(transaction.commit()?)
 }
 
+/// An older catalog gets what it lacks.
 fn upgrade(connection: &Connection) -> Attempt<()> {
-    let format = |sql: &Connection| sql.pragma_query_value(None, "user_version", |row| row.get::<_, u16>(0));
     if format(connection)? == SCHEMA_FORMAT {
         return Ok(());
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     // Another process may have been first.
-    if format(&transaction)? < SCHEMA_FORMAT {
+    let found = format(&transaction)?;
+    if found < 2 {
         transaction.execute_batch(SINCE_FORMAT_2)?;
-        transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     }
+    if found < GUARDED_FORMAT {
+        transaction.execute_batch(include_str!("guard.sql"))?;
+    }
+    if found < 4 {
+        transaction.execute_batch(SINCE_FORMAT_4)?;
+    }
+    transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     Ok(transaction.commit()?)
+}
+
+fn format(connection: &Connection) -> Attempt<u16> {
+    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
+
+/// Whether the catalog has the columns and triggers of `guard.sql`.
+pub(super) fn is_guarded(connection: &Connection) -> Attempt<bool> {
+    Ok(format(connection)? >= GUARDED_FORMAT)
 }
 
 fn is_filled(connection: &Connection, path: &Path) -> Attempt<bool> {
@@ -82,6 +110,7 @@ fn fill(connection: &Connection) -> Attempt<()> {
     let params = (ROOT.0 as i64, attributes.kind as u8, attributes.encode());
     run(connection, "INSERT INTO files (id, kind, links, attributes) VALUES (?1, ?2, 1, ?3)", params)?;
     run(connection, "INSERT INTO names VALUES (x'', ?1)", [ROOT.0 as i64])?;
+    connection.execute_batch(include_str!("guard.sql"))?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     Ok(connection.pragma_update(None, "user_version", SCHEMA_FORMAT)?)
 }

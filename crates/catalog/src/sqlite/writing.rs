@@ -22,16 +22,20 @@ pub(super) struct Writing<'a> {
 
 impl<'a> Writing<'a> {
     pub fn new(sql: &'a Connection, now_ns: i64, lease_now: i64) -> Attempt<Self> {
+        // The guard's triggers count what is changed without this: see guard.sql.
+        run(sql, "UPDATE counters SET writing = 1", [])?;
         let counters = load_counters(sql)?;
         Ok(Writing { sql, now_ns, lease_now, counters, counters_before: counters, known_directory: None })
     }
 
-    /// To be called before the transaction is committed.
-    pub fn finish(self) -> Attempt<()> {
-        if self.counters == self.counters_before {
-            return Ok(());
+    /// To be called before the transaction is committed. Returns the sequence if the transaction raised it.
+    pub fn finish(self) -> Attempt<Option<u64>> {
+        if self.counters != self.counters_before {
+            store_counters(self.sql, &self.counters)?;
         }
-        store_counters(self.sql, &self.counters)
+        run(self.sql, "UPDATE counters SET writing = 0", [])?;
+        let Counters { sequence, .. } = self.counters;
+        Ok((sequence > self.counters_before.sequence).then_some(sequence))
     }
 }
 

@@ -46,13 +46,25 @@ fn a_newer_catalog_is_refused() {
     assert!(matches!(refusal(&file, true), Error::TooNew { found: 999, .. }));
 }
 
+/// As formats 1 and 2 were: without the columns and triggers of guard.sql.
+fn undo_guard(sql: &rusqlite::Connection) {
+    let mut found = sql.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").unwrap();
+    let triggers: Vec<String> = found.query_map([], |row| row.get(0)).unwrap().map(|name| name.unwrap()).collect();
+    assert!(!triggers.is_empty());
+    triggers.iter().for_each(|name| sql.execute_batch(&format!("DROP TRIGGER {name}")).unwrap());
+    for column in ["writing", "foreign_changes", "store"] {
+        sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
+    }
+}
+
 #[test]
 fn a_catalog_of_format_1_is_brought_up_to_date() {
     let directory = scratch();
     let file = directory.path().join("catalog");
     drop(opened(&file));
     let sql = rusqlite::Connection::open(&file).unwrap();
-    sql.execute_batch("DROP TABLE left_files; PRAGMA user_version = 1").unwrap();
+    undo_guard(&sql);
+    sql.execute_batch("DROP TABLE left_files; DROP TABLE lost_segments; PRAGMA user_version = 1").unwrap();
     drop(sql);
     assert!(opened(&file).files_of(format::ContainerId(1)).unwrap().is_empty());
 }

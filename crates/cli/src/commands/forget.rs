@@ -60,6 +60,16 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     output.document(&json!({ "versions": versions, "files": forgotten }))
 }
 
+/// The path whose change the catalog refuses, because something else is there than was listed, or nothing.
+fn refused_path(error: &anyhow::Error) -> Option<&StorePath> {
+    match error.downcast_ref()? {
+        repository::Error::Catalog(catalog::Error::NotFound { path } | catalog::Error::Refused { path, .. }) => {
+            Some(path)
+        }
+        _ => None,
+    }
+}
+
 struct Forgetting<'a> {
     repository: &'a Repository,
     /// A file with several names is looked at once.
@@ -73,7 +83,12 @@ impl Forgetting<'_> {
         if entry.attributes.kind != FileKind::Directory {
             return self.forget(vec![(path.clone(), entry.clone())], keep);
         }
-        list(self.repository.catalog(), path, true, |entries| self.forget(entries, keep))
+        let catalog = self.repository.catalog();
+        match list(catalog, path, true, |entries| self.forget(entries, keep)) {
+            // Removed meanwhile: nothing in it is left to forget.
+            Err(error) if refused_path(&error) == Some(path) && catalog.entry(path)?.is_none() => Ok(()),
+            listed => listed,
+        }
     }
 
     fn forget(&mut self, entries: Vec<(StorePath, FileEntry)>, keep: &Retention) -> anyhow::Result<()> {
@@ -83,13 +98,36 @@ impl Forgetting<'_> {
             if !self.seen.insert(entry.file) {
                 continue;
             }
-            let dropped = keep.dropped(&self.repository.catalog().versions(&path)?, now_ns);
+            let versions = match self.repository.catalog().versions(&path) {
+                // Removed since it was listed.
+                Err(catalog::Error::NotFound { .. }) => continue,
+                other => other?,
+            };
+            let dropped = keep.dropped(&versions, now_ns);
             if !dropped.is_empty() {
-                self.note(&path, &dropped);
-                changes.push(Change::Forget { path, versions: dropped });
+                changes.push((path, dropped));
             }
         }
-        changes.chunks(BATCH).try_for_each(|changes| commit_names(self.repository, changes.to_vec()))
+        changes.chunks(BATCH).try_for_each(|changes| self.commit(changes.to_vec()))
+    }
+
+    /// Commits without the files that were removed, or written under their names again, since they were listed.
+    fn commit(&mut self, mut forgotten: Vec<(StorePath, Vec<u64>)>) -> anyhow::Result<()> {
+        while !forgotten.is_empty() {
+            let changes = forgotten.iter().cloned().map(|(path, versions)| Change::Forget { path, versions });
+            let Err(error) = commit_names(self.repository, changes.collect()) else {
+                forgotten.iter().for_each(|(path, versions)| self.note(path, versions));
+                return Ok(());
+            };
+            let before = forgotten.len();
+            if let Some(gone) = refused_path(&error) {
+                forgotten.retain(|(path, _)| path != gone);
+            }
+            if forgotten.len() == before {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     fn note(&mut self, path: &StorePath, dropped: &[u64]) {

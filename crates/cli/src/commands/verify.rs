@@ -36,7 +36,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let store = store_of_argument(arguments.store.as_deref())?;
     let path = directory(&store, "verify")?;
     let rebuilt = if arguments.rebuild_catalog { Some(rebuild_catalog(path)?) } else { None };
-    let access = if arguments.rebuild_table { Access::Write } else { Access::Read };
+    let access = if arguments.rebuild_table { Access::Write } else { Access::Inspect };
     let repository = repository::open(path, access)?;
     if arguments.rebuild_table {
         repository.rebuild_table()?;
@@ -45,19 +45,20 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let verified = verify(&repository, arguments.data, &mut |bytes| progress.add(bytes))?;
     progress.finish();
     repository.close()?;
-    verified.damages.iter().for_each(|damage| output.note(damage_line(damage)));
+    let lost = rebuilt.iter().flat_map(|rebuilt| &rebuilt.damages).filter(|damage| !verified.damages.contains(damage));
+    lost.chain(&verified.damages).for_each(|damage| output.note(damage_line(damage)));
     output.document(&Value::Object(fields(&verified, rebuilt.as_ref())))?;
     lines(&verified, rebuilt.as_ref()).into_iter().try_for_each(|line| output.summary(line))?;
     judge(&store, &verified, rebuilt.as_ref())
 }
 
 fn judge(store: &StoreAddress, verified: &Verified, rebuilt: Option<&Rebuilt>) -> anyhow::Result<()> {
-    let damages = verified.damages.len() as u64;
-    let unreadable = rebuilt.map_or(0, |rebuilt| rebuilt.damaged);
-    if damages + unreadable == 0 {
+    let lost = rebuilt.iter().flat_map(|rebuilt| &rebuilt.damages).filter(|damage| !verified.damages.contains(damage));
+    let damages = verified.damages.len() + lost.count();
+    if damages == 0 {
         return Ok(());
     }
-    let found = shown::count(damages.max(unreadable), "damage");
+    let found = shown::count(damages as u64, "damage");
     Err(Incomplete(format!("{store}: {found} found; everything not named above can be read")).into())
 }
 
@@ -70,6 +71,10 @@ fn damage_line(damage: &Damage) -> String {
         Damage::Missing { container } => format!("container {container} is missing"),
         Damage::Version { path, version, why } => {
             format!("{} version {version} cannot be read whole: {why}", shown::path(path))
+        }
+        Damage::Catalog { path: Some(path), why } => format!("{}: {why}", shown::path(path)),
+        Damage::Catalog { path: None, why } => {
+            format!("the catalog is damaged: {why}; `--rebuild-catalog` makes it again from the containers")
         }
     }
 }
@@ -86,6 +91,11 @@ fn damage_fields(damage: &Damage) -> Value {
             fields.insert("why".into(), why.clone().into());
             Value::Object(fields)
         }
+        Damage::Catalog { path, why } => {
+            let mut fields = path.as_ref().map(|path| shown::path_fields(path.as_bytes())).unwrap_or_default();
+            fields.insert("why".into(), why.clone().into());
+            Value::Object(fields)
+        }
     }
 }
 
@@ -97,8 +107,9 @@ fn fields(verified: &Verified, rebuilt: Option<&Rebuilt>) -> Map<String, Value> 
     fields.insert("versions".into(), verified.versions.into());
     fields.insert("data_bytes".into(), verified.data_bytes.into());
     fields.insert("damages".into(), verified.damages.iter().map(damage_fields).collect());
-    if let Some(Rebuilt { containers, transactions, damaged }) = rebuilt {
-        let rebuilt = json!({ "containers": containers, "transactions": transactions, "damaged": damaged });
+    if let Some(Rebuilt { containers, transactions, damages }) = rebuilt {
+        let damages: Vec<_> = damages.iter().map(damage_fields).collect();
+        let rebuilt = json!({ "containers": containers, "transactions": transactions, "damages": damages });
         fields.insert("rebuilt_catalog".into(), rebuilt);
     }
     fields

@@ -70,12 +70,15 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     environment.apply(&mut command)?;
     let status = command.status().with_context(|| arguments.command[0].to_string_lossy().into_owned())?;
     let left = leftovers::of_job(&environment.nodes, &environment.job, secret.as_ref());
-    if let Some(own) = own {
-        own.stop()?;
-    }
+    let stopped = own.map_or(Ok(()), |own| own.stop());
     // Exiting below runs no destructors.
     drop(job_secret);
     let left = left?;
+    match stopped {
+        // All that the job wrote is committed: how its node ended costs nothing.
+        Err(error) if left.is_empty() => output.note(format_args!("{error:#}; all files of the job are committed")),
+        stopped => stopped?,
+    }
     leftovers::report(&left, output);
     match status.code() {
         Some(0) if left.is_empty() => Ok(()),

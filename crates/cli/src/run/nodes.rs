@@ -12,6 +12,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 
+use crate::failure::explained;
+
 /// A node that keeps dying is not restarted for ever.
 const MOST_RESTARTS: usize = 100;
 
@@ -71,8 +73,8 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     match said.as_ref().and_then(|said| said["listening"].as_str()) {
         Some(address) => Ok((child, address.to_owned())),
         None => {
-            let _ = child.wait();
-            bail!("the node for {} could not start; its message stands above", store.to_string_lossy())
+            let status = child.wait().context("waiting for the node")?;
+            bail!("the node for {} ended with {status} before it listened", store.to_string_lossy())
         }
     }
 }
@@ -98,7 +100,7 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, start: impl Fn() -> anyhow
         eprintln!("thalweg run: the node died ({status}); starting it again");
         match start() {
             Ok((again, _)) => *child = again,
-            Err(error) => eprintln!("thalweg run: {error:#}"),
+            Err(error) => eprintln!("thalweg run: {}", explained(&error)),
         }
     }
 }

@@ -62,6 +62,34 @@ fn recent_versions_are_kept_by_their_age() {
 }
 
 #[test]
+fn forgetting_goes_on_while_files_are_removed_and_made_again() {
+    let store = Store::new();
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|threads| {
+        let remover = threads.spawn(|| {
+            for round in 0..12 {
+                for name in ["d/a", "d/b"] {
+                    fs::write(store.path("f"), format!("{name} {round}")).unwrap();
+                    store.put(&store.path("f"), name);
+                    fs::write(store.path("f"), format!("{name} {round} again")).unwrap();
+                    store.put(&store.path("f"), name);
+                }
+                store.at("rm", if round % 3 == 0 { "d" } else { "d/a" }, &["--recursive"]);
+            }
+            is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        while !is_over.load(std::sync::atomic::Ordering::Relaxed) && !remover.is_finished() {
+            for place in ["", "d", "d/a"] {
+                let done = run(&["forget".as_ref(), store.place(place).as_os_str(), "--keep=last=1".as_ref()]);
+                let is_missing = done.stderr.contains("no such file or directory in the store");
+                assert!(done.code == Some(0) || (!place.is_empty() && is_missing), "{place}: {done:?}");
+            }
+        }
+    });
+    store.verb("verify", &["--data"]);
+}
+
+#[test]
 fn ranges_are_slices() {
     let mut random = Random::fresh();
     let mut content = random.bytes(700_000);

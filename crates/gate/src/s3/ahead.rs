@@ -15,30 +15,21 @@ const TURNS: u64 = 2;
 pub(crate) struct Ahead {
     stream: Rc<Stream>,
     deadline: Option<Time>,
-    /// The operation's own turn, which the first slice has.
-    first: Option<Turn>,
     waiting: VecDeque<Waiting>,
 }
 
 impl Ahead {
-    pub fn new(stream: Rc<Stream>, first: Option<Turn>, deadline: Option<Time>) -> Self {
-        Ahead { stream, deadline, first, waiting: VecDeque::new() }
+    pub fn new(stream: Rc<Stream>, deadline: Option<Time>) -> Self {
+        Ahead { stream, deadline, waiting: VecDeque::new() }
     }
 
     /// The next slice's turn, when so many bytes are left.
     pub async fn next(&mut self, left: u64) -> Turn {
-        let wanted = left.div_ceil(SLICE as u64).min(TURNS);
-        while u64::from(self.first.is_some()) + (self.waiting.len() as u64) < wanted {
+        let wanted = left.div_ceil(SLICE as u64).clamp(1, TURNS);
+        while (self.waiting.len() as u64) < wanted {
             self.waiting.push_back(self.stream.slice(left.min(SLICE as u64), self.deadline));
         }
-        match (self.first.take(), self.waiting.pop_front()) {
-            (Some(first), waiting) => {
-                waiting.into_iter().for_each(|waiting| self.waiting.push_front(waiting));
-                first
-            }
-            (None, Some(waiting)) => waiting.await,
-            (None, None) => unreachable!("what is left wants a turn"),
-        }
+        self.waiting.pop_front().expect("it was filled").await
     }
 
     /// Nothing can be moved now: others shall have the turns.

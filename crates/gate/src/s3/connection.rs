@@ -3,7 +3,7 @@
 //! Whatever ends one side ends the other likewise: a half-close is passed on as one, a reset as a reset, and a body that
 //! was cut short never looks whole.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::IpAddr;
 use std::pin::{Pin, pin};
@@ -22,6 +22,8 @@ use crate::wire::Wire;
 const CLOSED_KEPT: Duration = Duration::from_secs(60);
 /// How long a client may take for what its server had sent before it reset the connection.
 const RESET_KEPT: Duration = Duration::from_secs(2);
+/// How long a peer may take for the end of a connection.
+const FINISH_TIMEOUT: Duration = Duration::from_secs(5);
 const RESET_LOOK: Duration = Duration::from_millis(5);
 const GONE_LOOK: Duration = Duration::from_millis(50);
 
@@ -32,6 +34,10 @@ pub(crate) struct Connection {
     pub address: IpAddr,
     pub drain: Drain,
     pub pending: Pending,
+    /// A body is being sent, of which more is to come.
+    pub is_sending: Cell<bool>,
+    /// An answer is passing.
+    pub is_answering: Cell<bool>,
     stream: RefCell<Option<Rc<Stream>>>,
 }
 
@@ -54,8 +60,19 @@ enum Ending {
 
 impl Connection {
     pub fn new(door: Rc<Door>, client: Wire, server: Wire, address: IpAddr) -> Self {
+        door.shares.serve_objects();
         let (drain, pending) = (Drain::new(), Pending::default());
-        Connection { door, client, server, address, drain, pending, stream: RefCell::default() }
+        Connection {
+            door,
+            client,
+            server,
+            address,
+            drain,
+            pending,
+            is_sending: Cell::default(),
+            is_answering: Cell::default(),
+            stream: RefCell::default(),
+        }
     }
 
     pub fn shares(&self) -> &Rc<Shares> {
@@ -86,16 +103,23 @@ impl Connection {
                 () = drain => unreachable!("it runs as long as it is asked to"),
             }
         };
+        self.pending.close();
+        self.drain.close();
         match ending {
             Ending::Closed => {
-                self.client.finish().await;
-                self.server.finish().await;
+                self.finish(&self.client).await;
+                self.finish(&self.server).await;
             }
             Ending::Reset => {
                 self.server.reset();
                 self.client.reset();
             }
         }
+    }
+
+    /// With TLS there may be more to say than the other side takes.
+    async fn finish(&self, wire: &Wire) {
+        let _ = tokio::time::timeout(FINISH_TIMEOUT, wire.finish()).await;
     }
 
     async fn pump(&self) -> Ending {
@@ -110,7 +134,7 @@ impl Connection {
     async fn after_requests(&self, end: End, responses: Pin<&mut impl Future<Output = End>>) -> Ending {
         match end {
             End::Clean => {
-                self.server.finish().await;
+                self.finish(&self.server).await;
                 match responses.await {
                     End::Clean | End::Cut => Ending::Closed,
                     End::Broken(broken) => self.broken(broken).await,
@@ -131,7 +155,7 @@ impl Connection {
         if let End::Broken(broken) = end {
             return self.broken(broken).await;
         }
-        self.client.finish().await;
+        self.finish(&self.client).await;
         let end = tokio::select! {
             end = requests => Some(end),
             () = tokio::time::sleep(CLOSED_KEPT) => Some(End::Clean),

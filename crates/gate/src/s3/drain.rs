@@ -13,6 +13,7 @@ use std::time::Duration;
 use policy::fairness::Time;
 use tokio::sync::Notify;
 
+use crate::shares::reserve::Progress;
 use crate::shares::{Shares, Turn};
 use crate::socket::SLICE;
 use crate::wire::Wire;
@@ -36,6 +37,8 @@ pub(crate) struct Drain {
     pace_ns: Cell<f64>,
     asked_at: Cell<Time>,
     progress_at: Cell<Time>,
+    /// Of the request whose reply is waited for.
+    progress: Cell<Progress>,
     is_stalled: Cell<bool>,
     window_bytes: Cell<u64>,
     /// Somebody waits in `room`.
@@ -48,7 +51,8 @@ struct Slice {
     /// It is gone when so many bytes are acknowledged.
     end: u64,
     bytes: u64,
-    turn: Turn,
+    /// None where the request's grant stands for it.
+    turn: Option<Turn>,
 }
 
 impl Drain {
@@ -60,6 +64,7 @@ impl Drain {
             pace_ns: Cell::new(1.0),
             asked_at: Cell::default(),
             progress_at: Cell::default(),
+            progress: Cell::default(),
             is_stalled: Cell::default(),
             window_bytes: Cell::new(FIRST_BYTES),
             is_awaited: Cell::default(),
@@ -68,17 +73,44 @@ impl Drain {
         }
     }
 
-    /// These bytes have been written in this turn.
-    pub fn sent(&self, bytes: u64, turn: Turn, server: &Wire, shares: &Shares) {
+    /// These bytes have been written, in this turn or with the request's grant.
+    pub fn sent(&self, bytes: u64, turn: Option<Turn>, server: &Wire, shares: &Shares) {
         let now = shares.clock().now();
         if self.slices.borrow().is_empty() {
             self.progress_at.set(now);
             self.asked_at.set(now);
         }
+        self.resume(now);
         self.written.set(self.written.get() + bytes);
         self.slices.borrow_mut().push_back(Slice { end: self.written.get(), bytes, turn });
         self.ask(server, now);
         self.more.notify_one();
+    }
+
+    /// What has been sent so far is served, as far as this turn goes, when it is acknowledged.
+    pub fn sent_before(&self, (turn, bytes): (Turn, u64)) {
+        self.slices.borrow_mut().push_back(Slice { end: self.written.get(), bytes, turn: Some(turn) });
+        self.complete(self.acknowledged.get());
+        self.more.notify_one();
+    }
+
+    /// A server that has all it was sent has nothing to do: time until now is not its own.
+    fn resume(&self, now: Time) {
+        if self.under_way() == 0 {
+            self.with_progress(|progress| progress.resume(now));
+        }
+    }
+
+    pub fn with_progress<T>(&self, act: impl FnOnce(&mut Progress) -> T) -> T {
+        let mut progress = self.progress.get();
+        let done = act(&mut progress);
+        self.progress.set(progress);
+        done
+    }
+
+    /// Ends all turns: nothing more will be acknowledged that anybody looks at.
+    pub fn close(&self) {
+        self.give_back();
     }
 
     /// These bytes have been written without a turn of their own.
@@ -104,7 +136,7 @@ impl Drain {
         self.under_way() >= most
     }
 
-    fn under_way(&self) -> u64 {
+    pub fn under_way(&self) -> u64 {
         self.written.get() - self.acknowledged.get()
     }
 
@@ -124,7 +156,7 @@ impl Drain {
             }
             wait_ns = (wait_ns * 2).min(LONGEST_NS);
             let waited = Duration::from_nanos(now.since(self.progress_at.get()));
-            if waited > shares.patience() && !self.slices.borrow().is_empty() {
+            if waited > shares.patience() && self.slices.borrow().iter().any(|slice| slice.turn.is_some()) {
                 self.give_back();
             }
         }
@@ -157,6 +189,7 @@ impl Drain {
         self.pace_ns.set((self.pace_ns.get() * 3.0 + pace_ns) / 4.0);
         self.asked_at.set(now);
         self.progress_at.set(now);
+        self.with_progress(|progress| progress.note(now));
         if self.under_way() == 0 {
             self.is_stalled.set(false);
         }
@@ -169,14 +202,16 @@ impl Drain {
         let mut slices = self.slices.borrow_mut();
         while slices.front().is_some_and(|slice| slice.end <= acknowledged) {
             let slice = slices.pop_front().expect("it was there");
-            slice.turn.complete(slice.bytes);
+            slice.turn.into_iter().for_each(|turn| turn.complete(slice.bytes));
         }
     }
 
     /// The turns end; what they were for is paid, since the server will get it.
     fn give_back(&self) {
         let slices = std::mem::take(&mut *self.slices.borrow_mut());
-        slices.into_iter().for_each(|slice| slice.turn.give_back(slice.bytes));
+        for Slice { bytes, turn, .. } in slices {
+            turn.into_iter().for_each(|turn| turn.give_back(bytes));
+        }
         self.is_stalled.set(true);
         self.window_bytes.set(FIRST_BYTES);
     }

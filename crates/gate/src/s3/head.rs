@@ -58,6 +58,10 @@ impl Request<'_> {
 }
 
 impl Response {
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
     /// 100 Continue and its like: the answer proper is still to come.
     pub fn is_interim(&self) -> bool {
         (100..200).contains(&self.status) && self.status != 101

@@ -44,6 +44,13 @@ pub(crate) fn deadline_of(request: &Request<'_>) -> Option<Duration> {
     (1..=DAY_MS).contains(&milliseconds).then(|| Duration::from_millis(milliseconds))
 }
 
+/// How many bytes `bytes=FIRST-LAST` asks for; other ranges do not say.
+pub(crate) fn range_of(value: &str) -> Option<u64> {
+    let (first, last) = value.trim().strip_prefix("bytes=")?.split_once('-')?;
+    let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
+    last.checked_sub(first)?.checked_add(1)
+}
+
 /// Path and query, of `/path?query` and of `http://host/path?query`.
 fn split_target(target: &str) -> (&str, &str) {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
@@ -164,6 +171,21 @@ mod tests {
             ("GET /b/k HTTP/1.1\r\nHost: éx", "b", "k"),
         ] {
             assert_eq!(told(head, suffix), some("", bucket, object), "{head}");
+        }
+    }
+
+    #[test]
+    fn a_range_says_how_many_bytes_it_asks_for() {
+        for (value, bytes) in [
+            ("bytes=0-99", Some(100)),
+            (" bytes=5-5", Some(1)),
+            ("bytes=0-18446744073709551615", None),
+            ("bytes=9-5", None),
+            ("bytes=5-", None),
+            ("bytes=-5", None),
+            ("bytes=0-1,4-5", None),
+        ] {
+            assert_eq!(range_of(value), bytes, "{value}");
         }
     }
 

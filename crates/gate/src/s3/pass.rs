@@ -31,11 +31,9 @@ pub(crate) enum Broken {
     Writing,
 }
 
-/// Moves at most `most` bytes of the body. Returns at once.
+/// Moves at most `most` bytes of the body. Returns at once; with TLS, what was accepted is still to be flushed.
 pub(crate) async fn pass(from: &Wire, to: &Wire, body: &mut Body, most: usize) -> Result<Moved, Broken> {
-    let moved = poll_fn(|context| Poll::Ready(pass_now(context, from, to, body, most))).await?;
-    to.flush().await.map_err(|_| Broken::Writing)?;
-    Ok(moved)
+    poll_fn(|context| Poll::Ready(pass_now(context, from, to, body, most))).await
 }
 
 fn pass_now(context: &mut Context<'_>, from: &Wire, to: &Wire, body: &mut Body, most: usize) -> Result<Moved, Broken> {

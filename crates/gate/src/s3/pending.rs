@@ -7,8 +7,9 @@ use std::rc::Rc;
 use policy::fairness::Time;
 use tokio::sync::Notify;
 
+use crate::s3::grant::Grant;
 use crate::s3::head::Method;
-use crate::shares::{Stream, Turn};
+use crate::shares::Stream;
 
 /// A client that sends more requests ahead waits.
 const MOST: usize = 64;
@@ -18,6 +19,8 @@ pub(crate) struct Pending {
     requests: RefCell<VecDeque<Asked>>,
     /// The server has changed protocols: nothing is HTTP any more.
     is_tunnel: Cell<bool>,
+    /// Nothing will be answered any more.
+    is_closed: Cell<bool>,
     added: Notify,
     answered: Notify,
 }
@@ -25,8 +28,12 @@ pub(crate) struct Pending {
 pub(crate) struct Asked {
     pub method: Method,
     pub stream: Rc<Stream>,
-    /// The operation's turn, while the server works on it.
-    pub turn: Option<Turn>,
+    /// While the server works on it.
+    pub grant: Option<Grant>,
+    /// Bytes of its body, if that is more than passes with the head.
+    pub upload: Option<u64>,
+    /// It began when all before it were answered.
+    pub is_alone: bool,
     /// The request's own, for all of its answer.
     pub deadline: Option<Time>,
     pub began: Time,
@@ -35,15 +42,20 @@ pub(crate) struct Asked {
 impl Pending {
     /// Returns when there is room for another.
     pub async fn room(&self) {
-        while self.requests.borrow().len() >= MOST {
+        while self.requests.borrow().len() >= MOST && !self.is_closed.get() {
             self.answered.notified().await;
         }
     }
 
-    /// Only the request that is next to be answered keeps its turn: those behind it would hold what its answer needs.
+    pub fn is_empty(&self) -> bool {
+        self.requests.borrow().is_empty()
+    }
+
+    /// Only the request that is next to be answered keeps its grant: those behind it would hold what its answer needs.
     pub fn push(&self, mut asked: Asked) {
-        if !self.requests.borrow().is_empty() {
-            asked.turn.take().into_iter().for_each(|turn| turn.give_back(0));
+        asked.is_alone = self.is_empty();
+        if !asked.is_alone || self.is_closed.get() {
+            asked.grant.take().into_iter().for_each(Grant::release);
         }
         self.requests.borrow_mut().push_back(asked);
         self.added.notify_one();
@@ -58,14 +70,53 @@ impl Pending {
         self.requests.borrow().front().map(|asked| asked.method)
     }
 
-    pub fn holds_turn(&self) -> bool {
-        self.requests.borrow().front().is_some_and(|asked| asked.turn.is_some())
+    fn with_grant<T>(&self, act: impl FnOnce(&mut Option<Grant>) -> T) -> Option<T> {
+        self.requests.borrow_mut().front_mut().map(|asked| act(&mut asked.grant))
     }
 
-    /// The server works on something else, or sleeps: others shall have the turn. The operation is paid.
-    pub fn give_turn_back(&self) {
-        let turn = self.requests.borrow_mut().front_mut().and_then(|asked| asked.turn.take());
-        turn.into_iter().for_each(|turn| turn.give_back(0));
+    pub fn holds_grant(&self) -> bool {
+        self.with_grant(|grant| grant.as_ref().is_some_and(Grant::counts)).unwrap_or(false)
+    }
+
+    /// Bytes of the body being sent that may pass with the grant.
+    pub fn allowance(&self) -> u64 {
+        self.with_grant(|grant| grant.as_ref().map_or(0, Grant::left)).unwrap_or(0)
+    }
+
+    pub fn moved(&self, bytes: u64) {
+        self.with_grant(|grant| grant.iter_mut().for_each(|grant| grant.moved(bytes)));
+    }
+
+    /// The server makes progress: the grant stays.
+    pub fn progress(&self) {
+        self.with_grant(|grant| grant.iter().for_each(Grant::progress));
+    }
+
+    /// The client does something else, or nothing more will be answered.
+    pub fn release(&self) {
+        self.with_grant(Option::take).flatten().into_iter().for_each(Grant::release);
+    }
+
+    /// The server does nothing with the request for now.
+    pub fn forgo_depth(&self) {
+        self.with_grant(|grant| grant.iter_mut().for_each(Grant::forgo_depth));
+    }
+
+    /// Takes the grant of which all has passed, if it is still there.
+    pub fn take_grant(&self) -> Option<Grant> {
+        self.with_grant(Option::take).flatten()
+    }
+
+    /// The end of the body that was sent last is outstanding until the reply, if that has not come.
+    pub fn hold(&self, grant: Grant) {
+        let mut requests = self.requests.borrow_mut();
+        match requests.front_mut() {
+            Some(asked) if asked.upload.is_some() && asked.is_alone && !self.is_closed.get() => {
+                asked.grant = Some(grant);
+                self.added.notify_one();
+            }
+            _ => grant.release(),
+        }
     }
 
     /// The first, whose answer has come. `is_tunnel`: what follows is not HTTP.
@@ -78,9 +129,16 @@ impl Pending {
         asked
     }
 
+    /// No answer will come any more: nothing of it is held, now or later.
+    pub fn close(&self) {
+        self.is_closed.set(true);
+        self.release();
+        self.answered.notify_one();
+    }
+
     /// Returns when all are answered: whether the protocol has changed.
     pub async fn changes_protocol(&self) -> bool {
-        while !self.requests.borrow().is_empty() {
+        while !self.requests.borrow().is_empty() && !self.is_closed.get() {
             self.answered.notified().await;
         }
         self.is_tunnel.get()

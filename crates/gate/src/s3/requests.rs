@@ -1,6 +1,6 @@
 //! From the client to the server: heads at the application's turn, bodies slice by slice.
 
-use std::time::Duration;
+use std::rc::Rc;
 
 use policy::fairness::Time;
 
@@ -8,27 +8,28 @@ use crate::applications::add;
 use crate::config::Facts;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
+use crate::s3::grant::Grant;
 use crate::s3::head::{self, Found, Method};
-use crate::s3::identity::{deadline_of, with_facts};
-use crate::s3::pass::{Broken, Stopped, pass};
+use crate::s3::identity::{deadline_of, range_of, with_facts};
+use crate::s3::limits::{HEAD_TIMEOUT, IDLE_TIMEOUT};
+use crate::s3::pass::{Broken, pass};
 use crate::s3::pending::Asked;
 use crate::shares::Stream;
 use crate::socket::SLICE;
 use crate::wire::Seen;
-use std::rc::Rc;
 
 /// A body that is not longer passes with the operation's turn, whose cost it is about.
 pub(crate) const SMALL_BODY: u64 = 4096;
-/// The last slice of a body may be a little longer than the others.
-const LONGEST_SLICE: u64 = SLICE as u64 * 5 / 4;
-/// How long the rest of a slice is waited for.
-const GATHERING: Duration = Duration::from_millis(10);
 
 /// What a head says, without its bytes.
 struct Understood {
     method: Method,
     body: Body,
     may_change_protocol: bool,
+    /// The client sends its body when it is told to.
+    expects_continue: bool,
+    /// Bytes that it asks for, if it says so.
+    range_bytes: Option<u64>,
     stream: Rc<Stream>,
     /// Its own, not the application's.
     deadline: Option<Time>,
@@ -66,8 +67,10 @@ impl Connection {
     async fn next_request(&self, head: &mut Vec<u8>) -> std::io::Result<Next> {
         head.clear();
         head.shrink_to(head::KEPT);
+        self.next_begins().await?;
+        let end = tokio::time::Instant::now() + HEAD_TIMEOUT;
         loop {
-            self.client.holds(1).await?;
+            tokio::time::timeout_at(end, self.client.holds(1)).await??;
             let seen = self.client.look(head::LOOKED_AT, |bytes| {
                 head::gather(head, bytes, |bytes| head::request(bytes, |request| self.understand(request)))
             });
@@ -80,34 +83,60 @@ impl Connection {
         }
     }
 
+    /// Waits for a first byte. A client may be silent while it is answered, not while nobody owes it anything.
+    async fn next_begins(&self) -> std::io::Result<()> {
+        loop {
+            match tokio::time::timeout(IDLE_TIMEOUT, self.client.holds(1)).await {
+                Ok(done) => return done,
+                Err(_) if self.pending.is_empty() && !self.is_answering.get() => {
+                    return Err(std::io::ErrorKind::TimedOut.into());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
     fn understand(&self, request: &head::Request<'_>) -> Understood {
         let host_suffix = self.door.listen.host_suffix.as_deref();
         let stream = with_facts(request, self.address, host_suffix, |facts: &Facts<'_>| self.stream_of(facts));
         let head::Request { method, body, may_change_protocol, .. } = *request;
-        let deadline = deadline_of(request).map(|within| self.shares().clock().after(within));
-        Understood { method, body, may_change_protocol, stream, deadline }
+        let may_hurry = self.door.gate.applications.may_set_deadline(stream.application());
+        let deadline = deadline_of(request).filter(|_| may_hurry).map(|within| self.shares().clock().after(within));
+        let expects_continue = request.header("expect").is_some();
+        let range_bytes = request.header("range").and_then(range_of);
+        Understood { method, body, may_change_protocol, expects_continue, range_bytes, stream, deadline }
     }
 
     /// Passes one request on. `Some`: it was the last.
     async fn request(&self, head: &[u8], request: Understood) -> Option<End> {
-        let Understood { method, mut body, may_change_protocol, stream, deadline } = request;
+        let Understood { method, mut body, may_change_protocol, expects_continue, range_bytes, stream, deadline } =
+            request;
         let began = self.shares().clock().now();
         self.pending.room().await;
         let small = body.promised().filter(|promised| *promised <= SMALL_BODY);
-        // What a GET will cost is not known before its answer: a slice is assumed, and given back.
-        let expected = if method == Method::Get { SLICE as u64 } else { small.unwrap_or(0) };
-        let mut turn = Some(stream.turn(expected, deadline).await);
-        let operation = turn.take_if(|_| small.is_some());
-        self.pending.push(Asked { method, stream: stream.clone(), turn: operation, deadline, began });
+        let plan = self.plan_upload(body.promised());
+        let bytes = match (method, small) {
+            // What is sent ahead of answers gets its turns when those before it are answered.
+            _ if !self.pending.is_empty() => small.unwrap_or(0),
+            // What a GET will cost is not known before its answer: what they mostly cost is assumed.
+            (Method::Get, _) => self.expected_read(range_bytes, &stream),
+            (_, Some(small)) => small,
+            (_, None) => plan.bytes,
+        };
+        let turn = stream.turn(bytes, deadline).await;
+        let grant = Some(Grant::new(turn, bytes));
+        let upload = small.is_none().then(|| body.promised().unwrap_or(0));
+        self.begin_progress();
+        let asked = Asked { method, stream: stream.clone(), grant, upload, is_alone: false, deadline, began };
+        self.pending.push(asked);
         let is_followed = small.is_some_and(|small| small > 0 && self.client.has(small as usize));
         if let Err(end) = self.write_freely(head, is_followed).await {
             return Some(end);
         }
-        turn.into_iter().for_each(|turn| turn.give_back(0));
         let passed = if small.is_some() {
             self.small_body(&mut body, &stream).await
         } else {
-            self.body(&mut body, &stream, deadline).await
+            self.upload(&mut body, &stream, deadline, (plan, expects_continue)).await
         };
         if let Err(end) = passed {
             return Some(end);
@@ -116,6 +145,12 @@ impl Connection {
             return Some(self.tunnel(&stream).await);
         }
         None
+    }
+
+    fn expected_read(&self, range_bytes: Option<u64>, stream: &Stream) -> u64 {
+        let shares = self.shares();
+        let usual = stream.application().counters.read_bytes.get().max(SLICE as u64);
+        shares.reads.bytes(range_bytes.unwrap_or(usual)).min(shares.max_grant())
     }
 
     /// Passes on what is no request, and all that follows it.
@@ -128,7 +163,8 @@ impl Connection {
     }
 
     async fn tunnel(&self, stream: &Rc<Stream>) -> End {
-        match self.body(&mut Body::Rest, stream, None).await {
+        self.server.tell(true);
+        match self.slices(&mut Body::Rest, stream, None).await {
             Ok(()) | Err(End::Cut) => End::Clean,
             Err(end) => end,
         }
@@ -149,55 +185,10 @@ impl Connection {
             self.client.holds(1).await.map_err(|_| End::Broken(Broken::Reading))?;
             let moved = pass(&self.client, &self.server, body, SLICE).await.map_err(End::Broken)?;
             self.drain.sent_freely(moved.bytes);
+            self.pending.moved(moved.bytes);
             add(&stream.application().counters.up_bytes, moved.bytes);
             self.after(moved.stopped).await?;
         }
         Ok(())
-    }
-
-    async fn body(&self, body: &mut Body, stream: &Rc<Stream>, deadline: Option<Time>) -> Result<(), End> {
-        self.server.tell(true);
-        let passed = self.slices(body, stream, deadline).await;
-        self.server.tell(false);
-        passed
-    }
-
-    async fn slices(&self, body: &mut Body, stream: &Rc<Stream>, deadline: Option<Time>) -> Result<(), End> {
-        let whole = self.server.whole_slice();
-        while !body.is_over() {
-            // A small rest goes along.
-            let rest = body.promised().filter(|left| *left <= LONGEST_SLICE);
-            let slice = rest.map_or(whole, |rest| rest as usize);
-            // Of bodies whose length is not known, whatever has come is passed on.
-            let wanted = body.promised().map_or(1, |_| slice);
-            self.arrived(wanted).await.map_err(|_| End::Broken(Broken::Reading))?;
-            self.drain.room(&self.server, self.shares()).await;
-            let turn = stream.slice(slice as u64, deadline).await;
-            let moved = pass(&self.client, &self.server, body, slice).await.map_err(End::Broken)?;
-            if moved.bytes > 0 {
-                self.drain.sent(moved.bytes, turn, &self.server, self.shares());
-                add(&stream.application().counters.up_bytes, moved.bytes);
-            } else {
-                drop(turn);
-            }
-            self.after(moved.stopped).await?;
-        }
-        Ok(())
-    }
-
-    /// Returns when a slice has arrived, or a part of one some time ago, or the end.
-    async fn arrived(&self, wanted: usize) -> std::io::Result<()> {
-        while !self.client.gathers(wanted, GATHERING, self.shares().clock()).await? {
-            self.client.holds(1).await?;
-        }
-        Ok(())
-    }
-
-    async fn after(&self, stopped: Stopped) -> Result<(), End> {
-        match stopped {
-            Stopped::Done | Stopped::Dry => Ok(()),
-            Stopped::Ended => Err(End::Cut),
-            Stopped::Blocked => self.server.accepts().await.map_err(|_| End::Broken(Broken::Writing)),
-        }
     }
 }

@@ -1,25 +1,25 @@
-//! From the server to the client: a turn is taken before a slice is read, and complete when it has been read.
+//! From the server to the client: answers and their heads, in the order of their requests.
 //!
-//! A client that takes no more asks for no turn; a server that sends nothing for a while loses its turn and asks again
-//! when it does.
+//! What a request was granted counts until its answer comes; a server that does not answer for a while loses it.
 
+use std::future::Future;
 use std::io;
+use std::pin::pin;
 use std::time::Duration;
 
-use policy::fairness::Time;
-
-use crate::applications::add;
-use crate::s3::ahead::Ahead;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
-use crate::s3::head::{self, Found, Response};
-use crate::s3::pass::{Broken, Moved, Stopped, pass};
+use crate::s3::download::Download;
+use crate::s3::grant::Grant;
+use crate::s3::head::{self, Found, Method, Response};
+use crate::s3::pass::{Broken, Stopped};
 use crate::s3::pending::Asked;
 use crate::s3::requests::SMALL_BODY;
-use crate::shares::{Stream, Turn};
+use crate::s3::upload::CLIENT_TIMEOUT;
+use crate::shares::Stream;
+use crate::shares::reserve::Progress;
 use crate::socket::SLICE;
 use crate::wire::Seen;
-use std::rc::Rc;
 
 /// How long the head of a short answer is kept for its body.
 const TOGETHER: Duration = Duration::from_millis(2);
@@ -33,25 +33,33 @@ enum Next {
 
 impl Connection {
     pub(super) async fn responses(&self) -> End {
+        let end = self.answers().await;
+        self.pending.close();
+        end
+    }
+
+    async fn answers(&self) -> End {
         let mut head = Vec::new();
         loop {
             let next = match self.next_response(&mut head).await {
                 Ok(next) => next,
                 Err(_) => return End::Broken(Broken::Reading),
             };
-            let written = match &next {
-                Next::Head(response) if self.is_followed(response).await => self.client.write_ahead(&head).await,
-                _ => self.client.write_all(&head).await,
-            };
-            if written.is_err() {
+            let is_followed = matches!(&next, Next::Head(response) if self.is_followed(response).await);
+            if self.write_head(&head, is_followed).await.is_err() {
                 return End::Broken(Broken::Writing);
             }
             let passed = match next {
                 Next::Head(response) if response.is_interim() => Ok(()),
-                Next::Head(response) => self.response(response).await,
+                Next::Head(response) => {
+                    self.is_answering.set(true);
+                    let passed = self.response(response).await;
+                    self.is_answering.set(false);
+                    passed
+                }
                 Next::Strange => {
                     let stream = self.last_stream();
-                    self.response_body(&mut Body::Rest, &stream, None, None).await
+                    self.download(&mut Body::Rest, Download { stream, grant: None, deadline: None }).await
                 }
                 Next::End if head.is_empty() => return End::Clean,
                 Next::End => return End::Cut,
@@ -62,11 +70,32 @@ impl Connection {
         }
     }
 
+    /// A client that does not take its answer holds no grant.
+    async fn write_head(&self, head: &[u8], is_followed: bool) -> io::Result<()> {
+        let written = async {
+            match is_followed {
+                true => self.client.write_ahead(head).await,
+                false => self.client.write_all(head).await,
+            }
+        };
+        self.or_release_after(written, CLIENT_TIMEOUT).await
+    }
+
+    async fn or_release_after<T>(&self, act: impl Future<Output = T>, timeout: Duration) -> T {
+        let mut act = pin!(act);
+        tokio::select! {
+            biased;
+            done = &mut act => return done,
+            () = self.shares().clock().sleep_about(timeout) => self.pending.release(),
+        }
+        act.await
+    }
+
     /// Whether a first slice of the body has come and has its turn. If it is all of the body it is waited for: the
     /// client can do little with its head alone.
     async fn is_followed(&self, response: &Response) -> bool {
         let promised = response.body.promised().unwrap_or(0);
-        if promised == 0 || !self.pending.holds_turn() {
+        if promised == 0 || !self.pending.holds_grant() {
             return false;
         }
         let first = promised.min(SLICE as u64) as usize;
@@ -96,38 +125,76 @@ impl Connection {
         }
     }
 
-    /// Returns when the server has sent something. An operation that it does not answer for a while loses its turn.
+    /// Returns when the server has sent something. A request that it makes no progress with for a while loses what it
+    /// was granted.
     async fn answer_begins(&self) -> io::Result<()> {
         loop {
             tokio::select! {
                 biased;
                 holds = self.server.holds(1) => return holds,
                 () = self.pending.added() => {}
-                () = self.patience_ends(), if self.pending.holds_turn() => self.pending.give_turn_back(),
+                () = self.stands_still(), if self.pending.holds_grant() => self.pending.forgo_depth(),
             }
         }
     }
 
-    async fn patience_ends(&self) {
-        self.shares().clock().sleep_about(self.shares().patience()).await;
+    /// Returns when the server has made no progress with the request for too long.
+    async fn stands_still(&self) {
+        let clock = self.shares().clock();
+        loop {
+            let last = self.drain.with_progress(|progress| progress.last());
+            let stood = Duration::from_nanos(clock.now().since(last));
+            let Some(left) = self.shares().request_timeout().checked_sub(stood).filter(|left| !left.is_zero()) else {
+                return;
+            };
+            clock.sleep_about(left).await;
+            if self.is_sending.get() && self.drain.under_way() == 0 {
+                // It is not the server that is waited for.
+                self.drain.with_progress(|progress| progress.resume(clock.now()));
+            }
+            if self.drain.with_progress(|progress| progress.last()) > last {
+                self.pending.progress();
+            }
+        }
+    }
+
+    pub(super) fn begin_progress(&self) {
+        let now = self.shares().clock().now();
+        self.drain.with_progress(|progress| *progress = Progress::begin(now));
     }
 
     async fn response(&self, response: Response) -> Result<(), End> {
         let is_tunnel = response.status == 101 || response.body == Body::Rest;
         let Some(asked) = self.pending.answer(response.status == 101) else { return Ok(()) };
-        let Asked { stream, turn, deadline, began, .. } = asked;
-        if turn.is_none() {
-            // Given back too early, perhaps: a server may need its time for everything.
-            self.shares().note_service(self.shares().clock().now().since(began));
+        let Asked { method, stream, grant, upload, is_alone, deadline, began } = asked;
+        let now = self.shares().clock().now();
+        self.shares().note_request(now.since(began));
+        let mut grant = grant;
+        if let Some(length) = upload {
+            grant.take().into_iter().for_each(Grant::complete);
+            if is_alone && response.is_success() {
+                let progress = self.drain.with_progress(|progress| *progress);
+                self.shares().writes.note(length, &progress, now);
+            }
         }
         let mut body = response.body;
-        let passed = if body.promised().is_some_and(|promised| promised <= SMALL_BODY) {
-            self.small_response(&mut body, &stream, turn).await
+        let length = body.promised();
+        let is_read = method == Method::Get && response.is_success();
+        if let Some(length) = length.filter(|_| is_read) {
+            stream.application().counters.note_read(length);
+        }
+        self.drain.with_progress(|progress| progress.note(now));
+        let passed = if length.is_some_and(|length| length <= SMALL_BODY) {
+            self.small_response(&mut body, &stream, grant).await
         } else {
-            self.response_body(&mut body, &stream, turn, deadline).await
+            self.download(&mut body, Download { stream: stream.clone(), grant, deadline }).await
         };
-        let counters = &stream.application().counters;
-        counters.latencies.note(Duration::from_nanos(self.shares().clock().now().since(began)));
+        let now = self.shares().clock().now();
+        if let Some(length) = length.filter(|_| is_read && is_alone && passed.is_ok()) {
+            let progress = self.drain.with_progress(|progress| *progress);
+            self.shares().reads.note(length, &progress, now);
+        }
+        stream.application().counters.latencies.note(Duration::from_nanos(now.since(began)));
         match passed {
             // Closing is how such a body ends.
             Err(End::Cut) if is_tunnel => Err(End::Clean),
@@ -135,60 +202,27 @@ impl Connection {
         }
     }
 
-    async fn small_response(&self, body: &mut Body, stream: &Stream, turn: Option<Turn>) -> Result<(), End> {
-        let mut served = 0;
+    async fn small_response(&self, body: &mut Body, stream: &Stream, grant: Option<Grant>) -> Result<(), End> {
+        let mut grant = grant;
         while !body.is_over() {
+            if grant.is_some() && !self.more_in_time().await? {
+                grant.take().into_iter().for_each(Grant::release);
+            }
             self.server.holds(1).await.map_err(|_| End::Broken(Broken::Reading))?;
             let moved = self.pass_down(body, stream, SLICE).await?;
-            served += moved.bytes;
-            self.after_reading(moved.stopped).await?;
-        }
-        turn.into_iter().for_each(|turn| turn.complete(served));
-        Ok(())
-    }
-
-    async fn response_body(
-        &self,
-        body: &mut Body,
-        stream: &Rc<Stream>,
-        turn: Option<Turn>,
-        deadline: Option<Time>,
-    ) -> Result<(), End> {
-        let mut ahead = Ahead::new(stream.clone(), turn, deadline);
-        while !body.is_over() {
-            let left = body.promised().unwrap_or(u64::MAX);
-            let slice = usize::try_from(left).unwrap_or(SLICE).min(SLICE);
-            // Of bodies whose length is not known, whatever has come is passed on.
-            let wanted = body.promised().map_or(1, |_| slice);
-            let turn = ahead.next(left).await;
-            let gathered = self.server.gathers(wanted, self.shares().patience(), self.shares().clock()).await;
-            if !gathered.map_err(|_| End::Broken(Broken::Reading))? {
-                turn.give_back(0);
-                ahead.give_back();
-                self.server.holds(1).await.map_err(|_| End::Broken(Broken::Reading))?;
-                continue;
-            }
-            let moved = self.pass_down(body, stream, slice).await?;
-            turn.complete(moved.bytes);
-            if moved.stopped == Stopped::Blocked {
-                ahead.give_back();
+            grant.iter_mut().for_each(|grant| grant.moved(moved.bytes));
+            if body.is_over() || moved.stopped == Stopped::Blocked {
+                grant.take().into_iter().for_each(Grant::complete);
             }
             self.after_reading(moved.stopped).await?;
         }
+        grant.into_iter().for_each(Grant::complete);
         Ok(())
     }
 
-    async fn pass_down(&self, body: &mut Body, stream: &Stream, most: usize) -> Result<Moved, End> {
-        let moved = pass(&self.server, &self.client, body, most).await.map_err(End::Broken)?;
-        add(&stream.application().counters.down_bytes, moved.bytes);
-        Ok(moved)
-    }
-
-    async fn after_reading(&self, stopped: Stopped) -> Result<(), End> {
-        match stopped {
-            Stopped::Done | Stopped::Dry => Ok(()),
-            Stopped::Ended => Err(End::Cut),
-            Stopped::Blocked => self.client.accepts().await.map_err(|_| End::Broken(Broken::Writing)),
-        }
+    /// Whether the server sends more, or ends, before it has stood still for too long.
+    async fn more_in_time(&self) -> Result<bool, End> {
+        let more = self.server.gathers(1, self.shares().request_timeout(), self.shares().clock());
+        more.await.map_err(|_| End::Broken(Broken::Reading))
     }
 }

@@ -12,6 +12,9 @@ pub(super) struct Tickets {
     tickets: Vec<Option<Ticket>>,
     free: Vec<usize>,
     queued: u64,
+    /// Those that wait, and those in service.
+    waiting: usize,
+    started: usize,
 }
 
 struct Ticket {
@@ -23,14 +26,29 @@ struct Ticket {
     state: TicketState,
 }
 
+/// What a ticket was when it was taken out.
+pub(super) enum Removed {
+    Queued,
+    Started,
+    Expired,
+}
+
 enum TicketState {
     Queued(Option<Waker>),
-    Started(Time),
+    Started {
+        at: Time,
+        progress_at: Time,
+    },
+    /// Started, and ended without its holder.
+    Expired {
+        at: Time,
+    },
 }
 
 impl Tickets {
     pub fn queue(&mut self, stream: Rc<StreamKey>, cost_bytes: u64, deadline: Option<Time>) -> u64 {
         self.queued += 1;
+        self.waiting += 1;
         let state = TicketState::Queued(None);
         let ticket = Ticket { stream, cost_bytes, deadline, number: self.queued, state };
         let at = self.free.pop().unwrap_or_else(|| {
@@ -46,17 +64,26 @@ impl Tickets {
         self.tickets[at].as_mut().expect("who holds a number has its ticket")
     }
 
-    pub fn start(&mut self, id: u64, now: Time) {
-        let before = std::mem::replace(&mut self.ticket(id).state, TicketState::Started(now));
+    /// Those that wait, and those in service.
+    pub fn counts(&self) -> (usize, usize) {
+        (self.waiting, self.started)
+    }
+
+    /// How many are in service then.
+    pub fn start(&mut self, id: u64, now: Time) -> usize {
+        self.waiting -= 1;
+        self.started += 1;
+        let before = std::mem::replace(&mut self.ticket(id).state, TicketState::Started { at: now, progress_at: now });
         if let TicketState::Queued(Some(waker)) = before {
             waker.wake();
         }
+        self.started
     }
 
     /// Ready with the time of its start.
     pub fn poll_started(&mut self, id: u64, context: &Context<'_>) -> Poll<Time> {
         match &mut self.ticket(id).state {
-            TicketState::Started(at) => Poll::Ready(*at),
+            TicketState::Started { at, .. } | TicketState::Expired { at } => Poll::Ready(*at),
             TicketState::Queued(waker) => {
                 *waker = Some(context.waker().clone());
                 Poll::Pending
@@ -64,12 +91,44 @@ impl Tickets {
         }
     }
 
-    /// Whether it had been started.
-    pub fn remove(&mut self, id: u64) -> bool {
+    /// The server makes progress with it.
+    pub fn progress(&mut self, id: u64, now: Time) {
+        if let TicketState::Started { progress_at, .. } = &mut self.ticket(id).state {
+            *progress_at = now;
+        }
+    }
+
+    /// Ends those in service whose last progress is too old, and tells their numbers, streams and costs.
+    pub fn expire(&mut self, is_too_old: impl Fn(Time) -> bool) -> Vec<(u64, Rc<StreamKey>, u64)> {
+        let mut expired = Vec::new();
+        for (id, ticket) in (0_u64..).zip(&mut self.tickets) {
+            let Some(ticket) = ticket else { continue };
+            if let TicketState::Started { at, progress_at } = ticket.state
+                && is_too_old(progress_at)
+            {
+                ticket.state = TicketState::Expired { at };
+                self.started -= 1;
+                expired.push((id, ticket.stream.clone(), ticket.cost_bytes));
+            }
+        }
+        expired
+    }
+
+    pub fn remove(&mut self, id: u64) -> Removed {
         let at = usize::try_from(id).expect("an index became the number");
         let ticket = self.tickets[at].take().expect("who holds a number has its ticket");
         self.free.push(at);
-        matches!(ticket.state, TicketState::Started(_))
+        match ticket.state {
+            TicketState::Queued(_) => {
+                self.waiting -= 1;
+                Removed::Queued
+            }
+            TicketState::Started { .. } => {
+                self.started -= 1;
+                Removed::Started
+            }
+            TicketState::Expired { .. } => Removed::Expired,
+        }
     }
 
     /// Hands over all that are not started, in the order they came.

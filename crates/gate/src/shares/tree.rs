@@ -78,6 +78,10 @@ impl Tree {
         flow
     }
 
+    pub fn application(&self, key: &StreamKey) -> &Application {
+        &self.nodes.get(&key.place).expect("a stream keeps its node").application
+    }
+
     pub fn set_weights(&self, scheduler: &mut dyn Scheduler) {
         for (name, flow) in &self.groups {
             scheduler.set_weight(*flow, self.applications.group_weight(name));

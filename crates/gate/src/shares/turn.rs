@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use policy::fairness::{Request, Time};
 
+use super::ticket::Removed;
 use super::{Shares, State};
 use crate::applications::{Application, add, take};
 
@@ -95,19 +96,24 @@ impl Ticket {
         let now = shares.clock.now();
         let mut state = shares.state.borrow_mut();
         let State { scheduler, tree, tickets, .. } = &mut *state;
-        let was_started = tickets.remove(self.id);
-        if was_started {
-            let charged_bytes = served_bytes.min(self.cost_bytes);
-            tree.charge(&self.stream.key.place.0, charged_bytes);
-            add(&self.stream.application.counters.charged_bytes, charged_bytes);
-        }
-        let flow = tree.stream_flow(scheduler.as_mut(), &self.stream.key);
-        match was_started {
-            true => {
-                let late_ns = scheduler.complete(flow, self.id, served_bytes, now);
-                self.stream.application.counters.note_late(Duration::from_nanos(late_ns));
+        match tickets.remove(self.id) {
+            Removed::Expired => {}
+            Removed::Queued => {
+                let flow = tree.stream_flow(scheduler.as_mut(), &self.stream.key);
+                scheduler.withdraw(flow, self.id, now);
             }
-            false => _ = scheduler.withdraw(flow, self.id, now),
+            Removed::Started => {
+                let charged_bytes = served_bytes.min(self.cost_bytes);
+                tree.charge(&self.stream.key.place.0, charged_bytes);
+                let counters = &self.stream.application.counters;
+                add(&counters.charged_bytes, charged_bytes);
+                let flow = tree.stream_flow(scheduler.as_mut(), &self.stream.key);
+                let late_ns = scheduler.complete(flow, self.id, served_bytes, now);
+                counters.note_late(Duration::from_nanos(late_ns));
+                if served_bytes > 0 {
+                    shares.note_progress(now);
+                }
+            }
         }
         drop(state);
         shares.changed.notify_one();
@@ -160,6 +166,19 @@ impl Turn {
         let shares = &self.ticket.stream.shares;
         shares.note_service(shares.clock.now().since(self.started));
         self.end(served_bytes);
+    }
+
+    /// A whole request was served with it.
+    pub fn complete_request(self, served_bytes: u64) {
+        self.end(served_bytes);
+    }
+
+    /// The server makes progress with what it was given: the turn stays.
+    pub fn progress(&self) {
+        let shares = &self.ticket.stream.shares;
+        let now = shares.clock.now();
+        shares.state.borrow_mut().tickets.progress(self.ticket.id, now);
+        shares.note_progress(now);
     }
 
     /// The server does nothing with what it was given: others shall have the turn. It is paid as far as it is said to

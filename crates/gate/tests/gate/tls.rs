@@ -14,7 +14,7 @@ use crate::fixture::{Gate, content, server};
 const OBJECT: usize = 3 << 20;
 
 /// A certificate that vouches for itself, for `localhost`.
-fn make_certificate(folder: &Path) {
+pub fn make_certificate(folder: &Path) {
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
         .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
@@ -26,7 +26,7 @@ fn make_certificate(folder: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-fn server_config(folder: &Path) -> Arc<ServerConfig> {
+pub fn server_config(folder: &Path) -> Arc<ServerConfig> {
     let chain = vec![CertificateDer::from_pem_file(folder.join("certificate.pem")).expect("a certificate")];
     let key = PrivateKeyDer::from_pem_file(folder.join("key.pem")).expect("a key");
     let builder = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
@@ -34,7 +34,7 @@ fn server_config(folder: &Path) -> Arc<ServerConfig> {
     Arc::new(builder.with_single_cert(chain, key).expect("they belong together"))
 }
 
-fn client_config(folder: &Path) -> Arc<ClientConfig> {
+pub fn client_config(folder: &Path) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(folder.join("certificate.pem")).expect("a certificate")).expect("added");
     let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));

@@ -226,7 +226,7 @@ impl Anticipating {
 
     fn start(&mut self, application: u32, cell: u32, virtual_length: f64, now: Time) -> Next {
         let started = self.queues.start(cell, now);
-        self.depth.started(started.cost_bytes);
+        self.depth.started(started.cost_bytes, now);
         let before = self.virtual_time();
         let account = &mut self.accounts[application as usize];
         account.tag += virtual_length;

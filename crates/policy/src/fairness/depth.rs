@@ -156,7 +156,12 @@ impl DepthControl {
         self.measure.full += 1;
     }
 
-    pub fn started(&mut self, cost_bytes: u64) {
+    pub fn started(&mut self, cost_bytes: u64, now: Time) {
+        if !self.is_new && cost_bytes >= 2 * self.largest_bytes {
+            // Requests of another kind: what was enough for the smaller ones says nothing of them.
+            self.is_new = true;
+            self.begin(Phase::Base, now);
+        }
         self.largest_bytes = self.largest_bytes.max(cost_bytes);
         if self.is_new && !self.fixed {
             self.bytes = self.bytes.max(2 * self.largest_bytes).min(MOST_BYTES);
@@ -212,7 +217,7 @@ impl DepthControl {
         let settle_ns = if self.full_rate == 0.0 { SETTLE_UPWARD_NS } else { settle_ns };
         self.phase = phase;
         self.measure = Measure::new(now, settle_ns);
-        self.largest_bytes -= self.largest_bytes / 64;
+        self.largest_bytes -= self.largest_bytes / 8;
     }
 
     fn end(&mut self, rate: f64, now: Time) {

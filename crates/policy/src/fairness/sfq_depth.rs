@@ -87,7 +87,7 @@ impl Discipline for SfqDepth {
         }
         let virtual_length = head.cost_bytes as f64 * self.queues.virtual_per_byte(application);
         let started = self.queues.start(cell, now);
-        self.depth.started(started.cost_bytes);
+        self.depth.started(started.cost_bytes, now);
         self.tags.start(virtual_length, self.queues.queued(application) > 0);
         started.started()
     }

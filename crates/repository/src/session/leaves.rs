@@ -60,6 +60,11 @@ impl<V> Leaves<V> {
         is_alone.then_some((&mut leaf.entries, at))
     }
 
+    /// Where the leaf ends that has what begins at `at`.
+    pub fn leaf_end(&mut self, at: u64) -> u64 {
+        self.leaf_mut(at).1.until
+    }
+
     /// Must follow when entries were inserted otherwise, from `start` on.
     pub fn split_if_full(&mut self, start: u64) {
         let (_, leaf) = self.leaf_mut(start);

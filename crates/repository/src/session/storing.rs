@@ -50,7 +50,8 @@ impl WriteSession {
         works
     }
 
-    /// What has come of segments that are not whole and is not stored yet. It stays in memory too, for the rest to come.
+    /// What has come of segments that are not whole and is not stored yet. It stays in memory too, for the rest to
+    /// come.
     pub fn take_fragments(&mut self) -> Vec<Work> {
         self.takes += 1;
         let staged = self.buffers.iter().filter(|(_, buffer)| !buffer.is_due && buffer.staged_bytes > 0);

@@ -1,4 +1,5 @@
-//! The state of one seat, without locks, I/O or a clock: events come in as calls, what is to be done goes out as values.
+//! The state of one seat, without locks, I/O or a clock: events come in as calls, and what is to be done goes out as
+//! values.
 //!
 //! Every piece is stamped when it first arrives, and [`ContentMap`] keeps the newest content of every byte. What is
 //! staged is stored by [`super::storing`], and becomes durable by [`super::settling`]. What came over the wire is
@@ -152,11 +153,15 @@ impl WriteSession {
         let sender = Sender { source: arrival.source, sequence: arrival.sequence, stamp };
         let (mut rest, mut at) = (extents, 0);
         while !rest.is_empty() {
-            let (group, further) = rest.split_at(self.group(rest));
-            if group.len() < 2 || !self.stage_group(group, &payload, at, sender) {
-                self.stage_each(group, &payload, at, sender);
+            let taken = match self.group(rest) {
+                1 => 0,
+                count => self.stage_group(&rest[..count], &payload, at, sender),
+            };
+            if taken == 0 {
+                self.stage(rest[0].0..rest[0].0 + rest[0].1, &payload, at, sender);
             }
-            at += group.iter().map(|(_, bytes)| *bytes as usize).sum::<usize>();
+            let (done, further) = rest.split_at(taken.max(1));
+            at += done.iter().map(|(_, bytes)| *bytes as usize).sum::<usize>();
             rest = further;
         }
         self.sources.received(arrival.source, arrival.sequence, stamp);
@@ -349,10 +354,12 @@ impl WriteSession {
         1 + extents.windows(2).take_while(goes_on).count()
     }
 
-    /// Takes small pieces of one segment in together, when nothing lies there yet. Else does nothing, and says so.
-    fn stage_group(&mut self, group: &[(u64, u64)], payload: &[u8], mut at: usize, sender: Sender) -> bool {
-        if !self.map.lay_free(group, &Extent::new(Content::Staged, sender.stamp, self.takes)) {
-            return false;
+    /// Takes small pieces of one segment in together, as far as nothing lies there yet. Returns how many.
+    fn stage_group(&mut self, group: &[(u64, u64)], payload: &[u8], mut at: usize, sender: Sender) -> usize {
+        let count = self.map.lay_free(group, &Extent::new(Content::Staged, sender.stamp, self.takes));
+        let group = &group[..count];
+        if count == 0 {
+            return 0;
         }
         let (index, segment_bytes) = (group[0].0 / self.segment_bytes(), self.options.segment_bytes as usize);
         let generation = self.generation;
@@ -366,14 +373,7 @@ impl WriteSession {
         }
         self.filled(index, total, sender);
         self.grow_to(group.last().map_or(0, |(offset, bytes)| offset + bytes));
-        true
-    }
-
-    fn stage_each(&mut self, group: &[(u64, u64)], payload: &Arc<Vec<u8>>, mut at: usize, sender: Sender) {
-        for (offset, bytes) in group {
-            self.stage(*offset..offset + bytes, payload, at, sender);
-            at += *bytes as usize;
-        }
+        count
     }
 
     /// Takes bytes in, where nothing newer lies.

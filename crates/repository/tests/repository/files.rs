@@ -7,7 +7,7 @@ use store::Claimant;
 use crate::fixture::{CLAIMANT, Random, World, content, path, with_seeds};
 
 /// Stores files in one commit.
-fn put(repository: &Repository, files: &[(&str, &[u8])]) {
+pub fn put(repository: &Repository, files: &[(&str, &[u8])]) {
     let mut packer = Packer::new(repository, Claimant(99));
     for (name, bytes) in files {
         packer.begin();

@@ -29,6 +29,21 @@ pub fn read_index(file: &dyn File, store: StoreId, container: ContainerId) -> Re
         let why = format!("this is container {} of store {}", header.container, header.store);
         return damaged(file, 0, why);
     }
+    read_parts(file, container, length)
+}
+
+/// What a container's parts say whose own header is damaged; none when its header can be read, or it has none. Each
+/// part bears the container's number and a checksum, so that nothing of another container is taken for this one's.
+pub fn read_index_past_header(file: &dyn File, container: ContainerId) -> Result<Option<ContainerIndex>> {
+    let length = file.length()?;
+    if length < CONTAINER_HEADER_BYTES as u64 || ContainerHeader::decode(&file.read(0, CONTAINER_HEADER_BYTES)?).is_ok()
+    {
+        return Ok(None);
+    }
+    read_parts(file, container, length).map(Some)
+}
+
+fn read_parts(file: &dyn File, container: ContainerId, length: u64) -> Result<ContainerIndex> {
     let mut index = ContainerIndex::new(container, CONTAINER_HEADER_BYTES as u64);
     match find_footer(file, container, length)? {
         Some(parts) => read_listed(file, &mut index, &parts, length)?,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use format::{BlockKind, ContainerId, TableEntry};
+use format::{BlockKind, CONTAINER_HEADER_BYTES, ContainerId, TableEntry};
 
 use super::LocalStore;
 use crate::container::{self, ContainerIndex, Damage, file_name, number_of, read_blocks};
@@ -21,6 +21,13 @@ pub struct Report {
     pub stored_bytes: u64,
     /// It has its footer.
     pub sealed: bool,
+}
+
+/// What can be read of a container that may be damaged.
+pub struct Salvaged {
+    pub index: ContainerIndex,
+    /// What is wrong with the container's own header, which nothing but [`LocalStore::visit_readable`] passes over.
+    pub header_damage: Option<Damage>,
 }
 
 impl LocalStore {
@@ -53,6 +60,35 @@ impl LocalStore {
             read_blocks(&*file, vec![index.describe(spot)])?.into_iter().try_for_each(&mut *visit)?;
         }
         Ok(())
+    }
+
+    /// Shows each block of one kind and where it lies in the file; one that cannot be read ends nothing, nor does a
+    /// damaged header of the container. Returns what the file says. A file that ends within its header holds
+    /// nothing, and says so: its writer died before its first part.
+    pub fn visit_readable(
+        &self,
+        physical: ContainerId,
+        kind: BlockKind,
+        visit: &mut dyn FnMut(u64, Result<PlacedBlock>),
+    ) -> Result<Salvaged> {
+        let file = self.shared.files.open(&file_name(physical))?;
+        if file.length()? < CONTAINER_HEADER_BYTES as u64 {
+            let index = ContainerIndex::new(physical, CONTAINER_HEADER_BYTES as u64);
+            return Ok(Salvaged { index, header_damage: None });
+        }
+        let (index, header_damage) = match container::read_index(&*file, self.shared.store, physical) {
+            Ok(index) => (index, None),
+            Err(Error::Corrupt { path, offset, why }) => match container::read_index_past_header(&*file, physical)? {
+                Some(index) => (index, Some(Damage { offset, why })),
+                None => return Err(Error::Corrupt { path, offset, why }),
+            },
+            Err(error) => return Err(error),
+        };
+        for spot in index.blocks().iter().filter(|spot| spot.header.kind == kind) {
+            let read = read_blocks(&*file, vec![index.describe(spot)]);
+            visit(spot.file_offset, read.map(|mut blocks| blocks.remove(0)));
+        }
+        Ok(Salvaged { index, header_damage })
     }
 
     /// Reads all of a container and compares every checksum. Damage is in the report; an error is the disk's.

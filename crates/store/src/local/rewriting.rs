@@ -2,6 +2,7 @@
 
 use format::{CONTAINER_HEADER_BYTES, ContainerId};
 
+use super::writing::explain_existing;
 use super::{LocalStore, Shared};
 use crate::container::{ContainerIndex, PartBuilder, file_name, footer};
 use crate::files::File;
@@ -17,7 +18,7 @@ impl LocalStore {
         let shared = &*self.shared;
         let physical = shared.registrar.open()?;
         let name = file_name(physical);
-        let file = shared.files.create(&name)?;
+        let file = shared.files.create(&name).map_err(explain_existing)?;
         let written = shared.fill(physical, &*file, blocks).and_then(|facts| {
             shared.files.sync_folder(&name)?;
             shared.registrar.sealed(physical, facts).map(|()| facts)

@@ -3,6 +3,7 @@
 //! has no room stays queued and is written once there is: nothing of it is lost, and the store goes on.
 
 use std::collections::VecDeque;
+use std::io::ErrorKind;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -158,6 +159,7 @@ impl Shared {
             writing.cut(self);
         }
         self.resolve(block, run);
+        self.note_put(block, run);
         let (due, crowded) = (!writing.queue.is_empty(), writing.retired.len() > RETIRED_CONTAINERS);
         drop(writing);
         if due {
@@ -239,7 +241,7 @@ impl Shared {
     fn begin_container(&self) -> Result<OpenContainer> {
         let id = self.registrar.open()?;
         let name = file_name(id);
-        let file = self.files.create(&name)?;
+        let file = self.files.create(&name).map_err(explain_existing)?;
         let buffer = Vec::with_capacity(self.options.part_bytes + OVERHANG_BYTES);
         Ok(OpenContainer {
             id,
@@ -264,6 +266,18 @@ impl Shared {
         self.counts.segments_put.fetch_add(run.count as u64, Ordering::Relaxed);
         self.counts.stored_bytes.fetch_add(block.payload.len() as u64, Ordering::Relaxed);
         self.counts.duplicates_stored.fetch_add(known as u64, Ordering::Relaxed);
+    }
+}
+
+/// A number that the catalog gives for the first time has no file yet.
+pub fn explain_existing(error: Error) -> Error {
+    match error {
+        Error::Io { path, source } if source.kind() == ErrorKind::AlreadyExists => {
+            let why = "it is there already, although the catalog has just given its number: the catalog is older than \
+                       its containers; `thalweg verify --rebuild-catalog` makes it again";
+            Error::Io { path, source: std::io::Error::new(ErrorKind::AlreadyExists, why) }
+        }
+        other => other,
     }
 }
 

@@ -3,10 +3,10 @@
 //! What only the node itself does (numbering containers, checkpoints, collection, rebuilding) is not offered here.
 
 use catalog::{
-    Catalog, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, PathSession, Purpose, Result,
-    Session, Snapshot, Statistics, Version,
+    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut, PathSession,
+    Purpose, Result, Session, Snapshot, Statistics, Version,
 };
-use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use super::Remote;
 use super::failures::catalog_error;
@@ -131,6 +131,18 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("looking up containers")
     }
 
+    fn lose(&self, _: &[(Place, Fingerprint)]) -> Result<()> {
+        self.elsewhere("recording damage")
+    }
+
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        self.elsewhere("listing damage")
+    }
+
+    fn heal(&self, _: SessionId, _: u64, _: &[(LostSegment, Place)]) -> Result<()> {
+        self.elsewhere("recording repairs")
+    }
+
     fn files_of(&self, _: ContainerId) -> Result<Vec<ContainerId>> {
         self.elsewhere("looking up containers")
     }
@@ -147,7 +159,15 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("keeping the journal")
     }
 
-    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord]) -> Result<()> {
+    fn integrity(&self) -> Result<Vec<String>> {
+        self.elsewhere("verifying the catalog")
+    }
+
+    fn view(&self) -> Result<Box<dyn CatalogView + '_>> {
+        self.elsewhere("comparing the catalog with its journal")
+    }
+
+    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: u64) -> Result<Vec<LeftOut>> {
         self.elsewhere("rebuilding the catalog")
     }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use serde_json::Value;
 
+use crate::failure::explained;
 use crate::output::Output;
 use crate::shown;
 
@@ -45,7 +46,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         }
         match &status {
             Ok(status) => show(status, if is_drawn { rows_that_fit() } else { usize::MAX }, output)?,
-            Err(error) => output.note(format_args!("{error:#}")),
+            Err(error) => output.note(explained(&error)),
         }
         output.finish()?;
         std::thread::sleep(PERIOD);

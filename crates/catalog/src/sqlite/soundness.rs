@@ -1,0 +1,64 @@
+//! Whether this catalog goes with its store: none older than the journal, none of another store, none that something
+//! else has changed. All but `integrity` costs a few look-ups.
+
+use format::StoreId;
+use rusqlite::Connection;
+
+use super::failure::Attempt;
+use super::schema::is_guarded;
+use super::statement::{all, first, number, run};
+use super::writing::{Writing, load_counters};
+
+/// Problems of the file that are told at most.
+const MAX_PROBLEMS: i64 = 20;
+
+pub(super) fn adopt(writing: &mut Writing, store: StoreId) -> Attempt<()> {
+    run(writing.sql, "UPDATE counters SET store = ?1", [store.0])?;
+    Ok(())
+}
+
+pub(super) fn has_owner(sql: &Connection) -> Attempt<bool> {
+    let owner = first(sql, "SELECT store IS NOT NULL FROM counters", [], |row| Ok(row.get::<_, bool>(0)?))?;
+    Ok(owner.unwrap_or(false))
+}
+
+/// Why what it holds is not what this store's catalogs wrote, if so.
+pub(super) fn foreign_content(sql: &Connection, store: StoreId) -> Attempt<Option<String>> {
+    if !is_guarded(sql)? {
+        return Ok(None);
+    }
+    let guard = first(sql, "SELECT store, foreign_changes FROM counters", [], |row| {
+        Ok((row.get::<_, Option<Vec<u8>>>(0)?, number(row, 1)?))
+    })?;
+    let (owner, foreign_changes) = guard.unwrap_or_default();
+    if owner.is_some_and(|owner| owner != store.0) {
+        return Ok(Some("it is the catalog of another store".to_owned()));
+    }
+    Ok((foreign_changes > 0)
+        .then(|| format!("{foreign_changes} of its rows were changed by something other than thalweg")))
+}
+
+/// `marked` is the store's mark as it was before this is asked.
+pub(super) fn unsoundness(sql: &Connection, store: StoreId, marked: u64) -> Attempt<Option<String>> {
+    if let Some(why) = foreign_content(sql, store)? {
+        return Ok(Some(why));
+    }
+    let counters = load_counters(sql)?;
+    if counters.sequence < marked {
+        let known = counters.sequence;
+        return Ok(Some(format!(
+            "it is an older copy: it ends with transaction {known}, the store's journal goes on to {marked}"
+        )));
+    }
+    let last = first(sql, "SELECT id FROM containers ORDER BY id DESC LIMIT 1", [], |row| number(row, 0))?;
+    if last.is_some_and(|last| last > counters.container) {
+        return Ok(Some("it lists containers that it has not numbered".to_owned()));
+    }
+    Ok(None)
+}
+
+pub(super) fn integrity(sql: &Connection) -> Attempt<Vec<String>> {
+    let text = format!("PRAGMA integrity_check({MAX_PROBLEMS})");
+    let found = all(sql, &text, [], |row| Ok(row.get::<_, String>(0)?))?;
+    Ok(found.into_iter().filter(|line| line != "ok").collect())
+}

@@ -1,0 +1,208 @@
+//! A catalog that does not go with its containers: an older copy, another store's, one that something else changed,
+//! a damaged one. It is noticed, nothing is written by it, and it is made again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::random::Random;
+use super::runner::{Run, Store, command, run};
+
+const CATALOG: [&str; 3] = ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"];
+
+fn with_files(names: &[&str]) -> Store {
+    let store = Store::new();
+    names.iter().for_each(|name| drop(put(&store, name).expect(0)));
+    store
+}
+
+/// Puts a file of that name, with content of its own.
+fn put(store: &Store, name: &str) -> Run {
+    let file = store.path(name);
+    let mut random = Random::new(name.bytes().map(u64::from).sum());
+    fs::write(&file, random.bytes(60_000)).unwrap();
+    run(&["put".as_ref(), file.as_os_str(), &store.place(name)])
+}
+
+/// Copies the catalog's files that are there, and takes away those that are not.
+fn copy_catalog(from: &Path, to: &Path, names: &[&str]) {
+    fs::create_dir_all(to).unwrap();
+    for name in names {
+        match fs::copy(from.join(name), to.join(name)) {
+            Ok(_) => {}
+            Err(_) => drop(fs::remove_file(to.join(name))),
+        }
+    }
+}
+
+/// Every way to change the store, and to collect it, is refused, and says what to do; nothing is lost by it.
+#[track_caller]
+fn refuses_and_is_made_again(store: &Store, why: &str, names: &str) {
+    for refused in [
+        put(store, "c"),
+        run(&["rm".as_ref(), store.place("a").as_os_str()]),
+        store.try_verb("collect", &[]),
+        run(&["ls".as_ref(), store.place("").as_os_str()]),
+        run(&["get".as_ref(), store.place("a").as_os_str(), "-".as_ref()]),
+    ] {
+        let refused = refused.expect(1);
+        assert!(refused.stderr.contains(why), "{}", refused.stderr);
+        assert!(refused.stderr.contains("thalweg verify --rebuild-catalog"), "{}", refused.stderr);
+        assert!(refused.stdout.is_empty());
+    }
+    let found = store.try_verb("verify", &["--data"]).expect(3);
+    assert!(found.stderr.contains(why), "{}", found.stderr);
+    store.verb("verify", &["--rebuild-catalog", "--data"]);
+    assert_eq!(store.at("ls", "", &[]).text(), names);
+    for name in names.lines() {
+        assert_eq!(store.read(name), fs::read(store.path(name)).unwrap());
+    }
+    put(store, "c").expect(0);
+    store.verb("collect", &[]);
+    store.verb("verify", &["--data"]);
+}
+
+#[test]
+fn an_older_copy_of_the_catalog_is_refused_and_verify_names_what_it_lacks() {
+    let store = with_files(&["a"]);
+    let old = store.path("old");
+    copy_catalog(&store.directory(), &old, &CATALOG);
+    put(&store, "b").expect(0);
+    copy_catalog(&old, &store.directory(), &CATALOG);
+    let found = store.try_verb("verify", &[]).expect(3);
+    assert!(found.stderr.contains("b: the catalog does not have it, the journal in the containers does"), "{found:?}");
+    refuses_and_is_made_again(&store, "it is an older copy", "a\nb\n");
+}
+
+#[test]
+fn an_older_catalog_is_noticed_without_the_mark_by_its_containers() {
+    let store = with_files(&["a"]);
+    let old = store.path("old");
+    copy_catalog(&store.directory(), &old, &CATALOG);
+    put(&store, "b").expect(0);
+    copy_catalog(&old, &store.directory(), &CATALOG);
+    fs::remove_file(store.directory().join("journal.mark")).unwrap();
+    refuses_and_is_made_again(&store, "it does not know container", "a\nb\n");
+}
+
+#[test]
+fn a_catalog_that_was_copied_while_a_node_wrote_is_an_older_copy_too() {
+    let store = with_files(&["a"]);
+    let reader = rusqlite::Connection::open(store.directory().join(CATALOG[0])).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM names;").unwrap();
+    // The reader keeps the log from being moved into the file: file and log are copied together.
+    put(&store, "x").expect(0);
+    let old = store.path("old");
+    copy_catalog(&store.directory(), &old, &CATALOG);
+    assert!(old.join(CATALOG[1]).metadata().unwrap().len() > 0);
+    put(&store, "b").expect(0);
+    drop(reader);
+    copy_catalog(&old, &store.directory(), &CATALOG);
+    refuses_and_is_made_again(&store, "it is an older copy", "a\nb\nx\n");
+}
+
+#[test]
+fn the_catalog_of_another_store_is_refused() {
+    let (store, other) = (with_files(&["a"]), with_files(&["a", "x", "y"]));
+    copy_catalog(&other.directory(), &store.directory(), &CATALOG);
+    refuses_and_is_made_again(&store, "it is the catalog of another store", "a\n");
+}
+
+#[test]
+fn rows_deleted_by_hand_are_noticed_and_lose_nothing() {
+    for table in ["versions", "containers", "names", "files"] {
+        let store = with_files(&["a", "b"]);
+        let catalog = rusqlite::Connection::open(store.directory().join(CATALOG[0])).unwrap();
+        let rows = if table == "names" { "length(path) > 0" } else { "id < 4611686018427387904" };
+        catalog.execute_batch(&format!("DELETE FROM {table} WHERE {rows}")).unwrap();
+        drop(catalog);
+        refuses_and_is_made_again(&store, "changed by something other than thalweg", "a\nb\n");
+    }
+}
+
+#[test]
+fn a_zeroed_page_of_the_catalog_is_found_and_the_catalog_made_again() {
+    let store = with_files(&["a", "b", "a name to be found"]);
+    let file = store.directory().join(CATALOG[0]);
+    let mut bytes = fs::read(&file).unwrap();
+    let at = bytes.windows(18).position(|window| window == b"a name to be found").unwrap();
+    let page = at / 4096 * 4096;
+    bytes[page..page + 4096].fill(0);
+    fs::write(&file, bytes).unwrap();
+    let found = store.try_verb("verify", &[]).expect(3);
+    assert!(found.stderr.contains("the catalog is damaged"), "{}", found.stderr);
+    store.verb("verify", &["--rebuild-catalog", "--data"]);
+    assert_eq!(store.at("ls", "", &[]).text(), "a\na name to be found\nb\n");
+}
+
+#[test]
+fn a_flipped_footer_is_found_and_costs_nothing() {
+    let store = with_files(&["a"]);
+    let container = store.containers().into_iter().max_by_key(|path| path.metadata().unwrap().len()).unwrap();
+    let mut bytes = fs::read(&container).unwrap();
+    let at = bytes.len() - 20;
+    bytes[at] ^= 1;
+    fs::write(&container, bytes).unwrap();
+    let found = store.try_verb("verify", &["--data"]).expect(3);
+    assert!(found.stderr.contains("its footer cannot be read"), "{}", found.stderr);
+    assert_eq!(store.read("a"), fs::read(store.path("a")).unwrap());
+}
+
+#[test]
+fn numbers_of_empty_containers_are_not_given_again_after_a_rebuild() {
+    let store = with_files(&["a"]);
+    let empty = |number: u64| container_path(&store.directory(), number);
+    for number in [7, 12] {
+        fs::create_dir_all(empty(number).parent().unwrap()).unwrap();
+        fs::write(empty(number), b"").unwrap();
+    }
+    store.verb("verify", &["--rebuild-catalog", "--data"]);
+    put(&store, "b").expect(0);
+    assert_eq!(empty(12).metadata().unwrap().len(), 0);
+    assert!(empty(13).metadata().unwrap().len() > 0, "the next number is the next container's");
+    store.verb("verify", &["--data"]);
+}
+
+fn container_path(directory: &Path, number: u64) -> PathBuf {
+    directory.join(format!("containers/{:02x}/{number:016x}.twc", number & 0xff))
+}
+
+#[test]
+fn many_processes_never_take_their_catalog_for_an_old_copy() {
+    let store = with_files(&["a"]);
+    let names = ["b", "c", "d", "e"];
+    std::thread::scope(|threads| {
+        for name in names {
+            let store = &store;
+            threads.spawn(move || {
+                for count in 0..6 {
+                    put(store, &format!("{name}{count}")).expect(0);
+                    run(&["ls".as_ref(), store.place("").as_os_str()]).expect(0);
+                }
+            });
+        }
+        threads.spawn(|| (0..4).for_each(|_| drop(store.verb("verify", &[]))));
+    });
+    store.verb("verify", &["--data"]);
+    assert_eq!(store.at("ls", "", &[]).text().lines().count(), 25);
+}
+
+#[test]
+fn writers_killed_at_any_moment_leave_no_false_alarm() {
+    let mut random = Random::fresh();
+    let store = with_files(&["a"]);
+    for round in 0..25 {
+        let name = format!("k{round}");
+        fs::write(store.path(&name), random.bytes(30_000)).unwrap();
+        let arguments = ["put".into(), store.path(&name).into_os_string(), store.place(&name)];
+        let mut child = command(&arguments).stderr(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(random.below(60_000)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        run(&["ls".as_ref(), store.place("").as_os_str()]).expect(0);
+    }
+    store.verb("verify", &["--data"]);
+    let listed = store.at("ls", "", &[]).text();
+    store.verb("verify", &["--rebuild-catalog", "--data"]);
+    assert_eq!(store.at("ls", "", &[]).text(), listed, "what a killed writer committed is kept as well");
+    put(&store, "z").expect(0);
+}

@@ -1,0 +1,131 @@
+//! The journal and the containers as the store's files tell of them, without a catalog: what a rebuild makes the
+//! catalog from, and what verification compares it with. Damage costs what lies in it, and is named.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use catalog::{ContainerRecord, ContainerState, LeftOut, MemoryCatalog};
+use format::{BlockKind, ContainerId, FingerprintKind, JournalRecord};
+use store::{LocalStore, PlacedBlock};
+
+use crate::verify::Damage;
+use crate::{Error, Result};
+
+/// What was found in the container files.
+#[derive(Default)]
+pub(crate) struct Scan {
+    /// By sequence.
+    pub records: BTreeMap<u64, JournalRecord>,
+    /// Every number that a file bears in its name or for its segments, also those of files that cannot be read.
+    pub containers: BTreeMap<ContainerId, ContainerRecord>,
+    /// Files that could be read.
+    pub readable: u64,
+    pub damages: Vec<Damage>,
+}
+
+impl Scan {
+    /// Reads the journal of every container file; files that collection writes meanwhile are read as well.
+    pub fn of(local: &LocalStore, fingerprint: FingerprintKind) -> Result<Self> {
+        let mut scan = Scan::default();
+        let mut seen = BTreeSet::new();
+        loop {
+            let new: Vec<_> = local.containers_on_disk()?.into_iter().filter(|number| seen.insert(*number)).collect();
+            if new.is_empty() {
+                return Ok(scan);
+            }
+            new.into_iter().try_for_each(|physical| scan.read_container(local, fingerprint, physical))?;
+        }
+    }
+
+    fn read_container(
+        &mut self,
+        local: &LocalStore,
+        fingerprint: FingerprintKind,
+        physical: ContainerId,
+    ) -> Result<()> {
+        let salvaged = local.visit_readable(physical, BlockKind::Journal, &mut |offset, read| match read {
+            Ok(placed) => self.read_block(fingerprint, physical, offset, &placed),
+            Err(error) => self.note(physical, offset, format!("records of the journal are lost: {}", cause(error))),
+        });
+        match salvaged {
+            Ok(salvaged) => {
+                let index = salvaged.index;
+                let damages = salvaged.header_damage.iter().chain(index.damages());
+                self.damages.extend(damages.map(|damage| Damage::Container {
+                    container: physical,
+                    offset: damage.offset,
+                    why: damage.why.clone(),
+                    lost_segments: index.lost_segments(),
+                }));
+                let mut bears: Vec<_> = index.places().map(|(place, _)| place.container).collect();
+                bears.dedup();
+                // Verification takes a container with segments for one that had its footer.
+                let (stored_bytes, segments) =
+                    if index.is_sealed() { (index.end_offset(), index.segments().len() as u64) } else { (0, 0) };
+                self.readable += 1;
+                self.register(physical, stored_bytes, segments, bears);
+            }
+            // Collection deleted it since: what it held lies in a newer file.
+            Err(store::Error::NotFound { .. }) => {}
+            Err(store::Error::Corrupt { offset, why, .. }) => {
+                self.note(physical, offset, why);
+                self.register(physical, 0, 0, Vec::new());
+            }
+            Err(other) => return Err(other.into()),
+        }
+        Ok(())
+    }
+
+    fn read_block(&mut self, fingerprint: FingerprintKind, container: ContainerId, offset: u64, placed: &PlacedBlock) {
+        let raw = match segment::decode_verified(&placed.block, fingerprint) {
+            Ok(raw) => raw,
+            Err(error) => return self.note(container, offset, format!("records of the journal are lost: {error}")),
+        };
+        for (_, bytes) in segment::segments(&placed.block, &raw) {
+            let read = JournalRecord::decode(bytes).map_err(|error| error.to_string());
+            match read.and_then(|record| catalog::impossible(&record).map_or(Ok(record), Err)) {
+                Ok(record) => drop(self.records.entry(record.sequence).or_insert(record)),
+                Err(why) => self.note(container, offset, format!("a record of the journal makes no sense: {why}")),
+            }
+        }
+    }
+
+    fn note(&mut self, container: ContainerId, offset: u64, why: String) {
+        self.damages.push(Damage::Container { container, offset, why, lost_segments: 0 });
+    }
+
+    /// A number whose own file is still there lies in that file; otherwise in the newest that bears it.
+    fn register(&mut self, physical: ContainerId, stored_bytes: u64, segments: u64, bears: Vec<ContainerId>) {
+        let own = ContainerRecord { id: physical, state: ContainerState::Live, physical, stored_bytes, segments };
+        for id in bears.into_iter().filter(|id| *id != physical) {
+            let moved = ContainerRecord { id, stored_bytes: 0, segments: 0, ..own };
+            let record = self.containers.entry(id).or_insert(moved);
+            if record.physical != id {
+                record.physical = record.physical.max(physical);
+            }
+        }
+        self.containers.insert(physical, own);
+    }
+
+    /// Adds what a catalog has committed and no container keeps yet.
+    pub fn add_outbox(&mut self, records: Vec<JournalRecord>) {
+        for record in records.into_iter().filter(|record| catalog::impossible(record).is_none()) {
+            self.records.entry(record.sequence).or_insert(record);
+        }
+    }
+
+    /// The names and versions that the records up to `sequence` make, and what they cannot make.
+    pub fn replayed(&self, sequence: u64) -> Result<(MemoryCatalog, Vec<LeftOut>)> {
+        let records: Vec<_> = self.records.range(..=sequence).map(|(_, record)| record.clone()).collect();
+        let replayed = MemoryCatalog::new();
+        let left_out = catalog::Catalog::replay(&replayed, &[], &records, 0)?;
+        Ok((replayed, left_out))
+    }
+}
+
+/// The reason alone: the place is told beside it.
+fn cause(error: store::Error) -> String {
+    match error {
+        store::Error::Corrupt { why, .. } => why,
+        other => Error::from(other).to_string(),
+    }
+}

@@ -1,0 +1,152 @@
+//! A catalog made again from containers that are damaged: what can be read is kept, what cannot is named.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use format::{BlockKind, Change, ContainerId, Settings, StoreId, StorePath};
+use repository::{Access, Damage, Rebuilt, open, read_settings, rebuild_catalog, verify};
+use store::files::{Directory, Permissions};
+use store::{CountingRegistrar, LocalStore, Options};
+
+use crate::files::put;
+use crate::fixture::{CLAIMANT, content, path};
+
+/// A store in a directory, with the files `f0` to `f5`, each in a commit of its own, all in one container.
+fn six_commits(folder: &Path) -> PathBuf {
+    let directory = folder.join("store");
+    repository::create(&directory, &Settings::new(StoreId([3; 16]))).unwrap();
+    let repository = open(&directory, Access::Write).unwrap();
+    for file in 0..6 {
+        put(&repository, &[(&format!("f{file}"), &[file; 5000])]);
+    }
+    repository.close().unwrap();
+    directory
+}
+
+/// The container's file and where its journal blocks lie in it, one a commit.
+fn journal(directory: &Path) -> (PathBuf, Vec<u64>) {
+    let files = Arc::new(Directory::new(directory, Permissions::default()));
+    let registrar = Arc::new(CountingRegistrar::default());
+    let options = Options { background: false, ..Options::default() };
+    let settings = read_settings(directory).unwrap();
+    let local = LocalStore::open(files.clone(), files, &settings, registrar, options).unwrap();
+    let mut offsets = Vec::new();
+    local.visit_readable(ContainerId(1), BlockKind::Journal, &mut |offset, _| offsets.push(offset)).unwrap();
+    (directory.join(store::container_file_name(ContainerId(1))), offsets)
+}
+
+fn flip(file: &Path, offset: u64) {
+    let mut bytes = fs::read(file).unwrap();
+    bytes[offset as usize] ^= 1;
+    fs::write(file, bytes).unwrap();
+}
+
+fn forget_catalog(directory: &Path) {
+    for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
+        let _ = fs::remove_file(directory.join(name));
+    }
+}
+
+fn names(directory: &Path) -> Vec<StorePath> {
+    let repository = open(directory, Access::Read).unwrap();
+    let listed = repository.catalog().list(&StorePath::root(), true, None, 99).unwrap();
+    listed.into_iter().map(|(path, _)| path).collect()
+}
+
+fn paths(rebuilt: &Rebuilt) -> Vec<StorePath> {
+    let path = |damage: &Damage| match damage {
+        Damage::Catalog { path, .. } => path.clone(),
+        _ => None,
+    };
+    rebuilt.damages.iter().filter_map(path).collect()
+}
+
+#[test]
+fn a_flipped_bit_in_a_journal_block_costs_its_records_alone() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = six_commits(scratch.path());
+    let (file, offsets) = journal(&directory);
+    assert_eq!(offsets.len(), 6);
+    flip(&file, offsets[2]);
+    forget_catalog(&directory);
+    let rebuilt = rebuild_catalog(&directory).unwrap();
+    assert_eq!(rebuilt.transactions, 5);
+    let at = |damage: &Damage| matches!(damage, Damage::Container { container: ContainerId(1), offset, .. } if *offset == offsets[2]);
+    assert!(rebuilt.damages.iter().any(at), "{:?}", rebuilt.damages);
+    assert_eq!(names(&directory), ["f0", "f1", "f3", "f4", "f5"].map(path));
+    let repository = open(&directory, Access::Write).unwrap();
+    assert_eq!(content(&repository, "f5"), [5; 5000]);
+    put(&repository, &[("f2", &[2; 5000])]);
+    assert_eq!(content(&repository, "f2"), [2; 5000]);
+}
+
+#[test]
+fn the_old_catalog_names_what_the_journal_has_lost() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = six_commits(scratch.path());
+    let (file, offsets) = journal(&directory);
+    flip(&file, offsets[4]);
+    let repository = open(&directory, Access::Inspect).unwrap();
+    let found = verify(&repository, false, &mut |_| {}).unwrap();
+    let is_named = |damage: &Damage| matches!(damage, Damage::Catalog { path: Some(lost), .. } if *lost == path("f4"));
+    assert!(found.damages.iter().any(is_named), "verify names it while the catalog still has it: {:?}", found.damages);
+    drop(repository);
+    assert_eq!(paths(&rebuild_catalog(&directory).unwrap()), [path("f4")]);
+    assert_eq!(names(&directory).len(), 5);
+}
+
+#[test]
+fn later_records_prove_and_name_what_an_earlier_one_held() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = six_commits(scratch.path());
+    let repository = open(&directory, Access::Write).unwrap();
+    put(&repository, &[("f1", &[9; 5000])]);
+    let changes = vec![Change::Rename { from: path("f3"), to: path("g") }];
+    repository.commit(CLAIMANT, changes, Default::default(), Vec::new()).unwrap();
+    repository.close().unwrap();
+    drop(repository);
+    let (file, offsets) = journal(&directory);
+    flip(&file, offsets[1]);
+    flip(&file, offsets[3]);
+    forget_catalog(&directory);
+    let rebuilt = rebuild_catalog(&directory).unwrap();
+    assert_eq!(paths(&rebuilt), ["f1", "f3"].map(path), "{:?}", rebuilt.damages);
+    let repository = open(&directory, Access::Read).unwrap();
+    assert_eq!(content(&repository, "f1"), [9; 5000]);
+    assert_eq!(repository.catalog().versions(&path("f1")).unwrap().len(), 1);
+}
+
+#[test]
+fn a_container_with_a_damaged_header_keeps_its_journal() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = six_commits(scratch.path());
+    let (file, _) = journal(&directory);
+    flip(&file, 30);
+    forget_catalog(&directory);
+    let rebuilt = rebuild_catalog(&directory).unwrap();
+    assert_eq!((rebuilt.transactions, rebuilt.damages.len()), (6, 1), "{:?}", rebuilt.damages);
+    assert_eq!(names(&directory).len(), 6);
+    let repository = open(&directory, Access::Inspect).unwrap();
+    assert!(!verify(&repository, false, &mut |_| {}).unwrap().damages.is_empty());
+}
+
+#[test]
+fn what_no_container_keeps_yet_is_taken_over_from_the_old_catalog() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = six_commits(scratch.path());
+    let repository = open(&directory, Access::Write).unwrap();
+    // As a crash leaves it between the transaction and the journal.
+    let commit = catalog::Commit {
+        session: repository.lease().session(),
+        references: vec![],
+        epoch: u64::MAX,
+        changes: vec![Change::Rename { from: path("f0"), to: path("h") }],
+        settles: vec![],
+    };
+    repository.catalog().commit(&commit).unwrap();
+    drop(repository);
+    let rebuilt = rebuild_catalog(&directory).unwrap();
+    assert_eq!((rebuilt.transactions, rebuilt.damages), (7, vec![]));
+    assert_eq!(names(&directory), ["f1", "f2", "f3", "f4", "f5", "h"].map(path));
+}
