@@ -17,9 +17,9 @@ impl Secrets {
         Secrets { default, by_address: Mutex::default() }
     }
 
-    /// These nodes have this secret, and these authorities vouch for them; what is not given is the process's.
+    /// An alias's nodes have this secret, or none: the process's own may be that of a single job's node. These
+    /// authorities vouch for them, or else the process's.
     pub fn learn(&self, nodes: &[String], secret: Option<Secret>, tls: Option<TlsClient>) {
-        let secret = secret.or_else(|| self.default.secret.clone());
         let tls = tls.or_else(|| self.default.tls.clone());
         let credentials = Credentials { secret, tls };
         let mut known = self.by_address.lock().expect("inserting into a map does not panic");
