@@ -1,6 +1,8 @@
 //! The trait every catalog offers, and what it speaks of.
 
-use format::{Attributes, Change, ContainerId, FileId, JournalRecord, Root, SessionId, StorePath, VersionRecord};
+use format::{
+    Attributes, Change, ContainerId, FileId, JournalRecord, Root, SessionId, StorePath, VersionId, VersionRecord,
+};
 
 /// Why a catalog refused or failed, by what the caller does about it.
 #[derive(Debug, thiserror::Error)]
@@ -15,7 +17,7 @@ pub enum Error {
     NotLive { containers: Vec<ContainerId> },
     /// The path's head is no longer the version the commit was based on: rebase and commit again.
     #[error("{path}: another writer committed first")]
-    HeadMoved { path: StorePath, head: Option<u64> },
+    HeadMoved { path: StorePath, head: Option<VersionId> },
     /// The session's lease ran out: nothing it wrote was committed.
     #[error("session {session} holds no lease any more; its work was not committed")]
     LeaseLost { session: SessionId },
@@ -118,6 +120,13 @@ pub struct FileEntry {
     pub head: Option<Version>,
     /// How many names the file has.
     pub links: u64,
+}
+
+impl FileEntry {
+    /// Which version a change of the file is to be based on.
+    pub fn head_id(&self) -> Option<VersionId> {
+        self.head.as_ref().map(|head| VersionId { file: self.file, number: head.number })
+    }
 }
 
 /// A live or interrupted session of one path.

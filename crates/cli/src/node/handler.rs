@@ -8,7 +8,7 @@ use catalog::{Catalog, Commit};
 use format::{Block, BlockHeader, SegmentEntry, SessionId};
 use repository::{Arrival, Source};
 use store::{Claimant, SegmentStore};
-use transfer::message::{Extent, Failure, FailureKind, PlacedHeader, Reply, Request, StoreStatistics};
+use transfer::message::{Extent, Failure, FailureKind, MAX_LISTED, PlacedHeader, Reply, Request, StoreStatistics};
 use transfer::{Handler, Hello, Outbox, Replier};
 
 use super::offers::Offers;
@@ -74,6 +74,7 @@ impl Handler for Connection {
         match request {
             // What takes long must not hold up the pieces behind it on the same stream.
             Request::Settle { session, seat, epoch } => self.settle(session, seat, epoch, replier),
+            Request::SetSize { session, seat, size } => self.set_size(session, seat, size, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
             Request::Lock { session } => self.node.locks.lock(session, self.claimant.0, replier),
             Request::Offer { session, seat, sequence, stamp, epoch: _, extents, fingerprints } => {
@@ -175,7 +176,7 @@ impl Connection {
             }
             Request::Entry { path } => plain(Reply::Entry { entry: self.catalog().entry(&path)? }),
             Request::List { directory, recursive, after, limit } => {
-                let limit = (limit as usize).min(MOST_LISTED);
+                let limit = (limit as usize).min(MAX_LISTED);
                 plain(Reply::List { entries: self.catalog().list(&directory, recursive, after.as_ref(), limit)? })
             }
             Request::Versions { path } => plain(Reply::Versions { versions: self.catalog().versions(&path)? }),
@@ -212,10 +213,6 @@ impl Connection {
             }
             Request::Size { session, seat } => {
                 plain(Reply::Size { size: self.slot(session, seat)?.seat.size().map_err(failure::of)? })
-            }
-            Request::SetSize { session, seat, size } => {
-                self.slot(session, seat)?.seat.set_size(size).map_err(failure::of)?;
-                done()
             }
             Request::Press { session, seat } => {
                 let slot = self.slot(session, seat)?;
@@ -320,9 +317,6 @@ impl Connection {
         })
     }
 }
-
-/// Entries of a listing in one frame.
-const MOST_LISTED: usize = 4096;
 
 fn plain(reply: Reply) -> Answer {
     Ok((reply, Vec::new()))
