@@ -87,7 +87,5 @@ static int access_later(const struct access *access, MPI_Request *request) {
 
 WRAP_DIRECTION(read, READING, void *, int, )
 WRAP_DIRECTION(write, WRITING, const void *, int, )
-#if MPI_VERSION >= 4
 WRAP_DIRECTION(read, READING, void *, MPI_Count, _c)
 WRAP_DIRECTION(write, WRITING, const void *, MPI_Count, _c)
-#endif

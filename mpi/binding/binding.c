@@ -4,12 +4,16 @@
  */
 #include "real.h"
 
+#include "errors.h"
 #include "finalize.h"
 
 struct real real;
 
 #define FILL_REAL(name) real.name = (__typeof__(PMPI_##name) *)real_function(#name);
-static void begin(any_function (*real_function)(const char *name)) { WRAPPED_NAMES(FILL_REAL) }
+static void begin(any_function (*real_function)(const char *name), any_function (*handler_function)(uint64_t handler)) {
+    WRAPPED_NAMES(FILL_REAL)
+    function_of_handler = handler_function;
+}
 
 #define WRAPPER_ENTRY(name) {#name, (any_function)door_##name},
 static const struct wrapper wrappers[] = {WRAPPED_NAMES(WRAPPER_ENTRY)};

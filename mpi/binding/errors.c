@@ -13,6 +13,7 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -107,6 +108,14 @@ static MPI_Errhandler handler_of(MPI_File handle) {
     return handler;
 }
 
+any_function (*function_of_handler)(uint64_t handler);
+
+static MPI_File_errhandler_function *function_in_c(MPI_Errhandler handler) {
+    uint64_t value = 0;
+    memcpy(&value, &handler, sizeof handler);
+    return (MPI_File_errhandler_function *)function_of_handler(value);
+}
+
 /* The default handler, called through a handle that has just inherited it: Open MPI refuses to call MPI_FILE_NULL's. */
 static void call_default_handler(int code) {
     MPI_File any;
@@ -115,14 +124,29 @@ static void call_default_handler(int code) {
     real.File_close(&any);
 }
 
+/* Predefined handlers, which never return, and those of Fortran, whose function only MPI can call. */
+static void call_through_mpi(MPI_File handle, int code) {
+    if (handle == MPI_FILE_NULL) call_default_handler(code);
+    else PMPI_File_call_errhandler(handle, code);
+}
+
+static bool is_fatal(MPI_Errhandler handler) {
+#ifdef MPI_ERRORS_ABORT
+    if (handler == MPI_ERRORS_ABORT) return true;
+#endif
+    return handler == MPI_ERRORS_ARE_FATAL;
+}
+
+/* A handler may set the code to what the failed call is to return. */
 int raise_on(MPI_File handle, int error_class) {
     if (error_class == MPI_SUCCESS) return MPI_SUCCESS;
     MPI_Errhandler handler = handler_of(handle);
-    if (handler == MPI_ERRORS_RETURN) return code_for(error_class);
     int code = code_for(error_class);
-    if (handler == MPI_ERRORS_ARE_FATAL) fprintf(stderr, "thalweg: %s\n", thread_sentence);
-    if (handle == MPI_FILE_NULL) call_default_handler(code);
-    else PMPI_File_call_errhandler(handle, code);
-    if (handler != MPI_ERRHANDLER_NULL && handler != MPI_ERRORS_ARE_FATAL) PMPI_Errhandler_free(&handler);
+    if (handler == MPI_ERRORS_RETURN) return code;
+    if (is_fatal(handler)) fprintf(stderr, "thalweg: %s\n", thread_sentence);
+    MPI_File_errhandler_function *function = function_in_c(handler);
+    if (function) function(&handle, &code);
+    else call_through_mpi(handle, code);
+    if (handler != MPI_ERRHANDLER_NULL && !is_fatal(handler)) PMPI_Errhandler_free(&handler);
     return code;
 }

@@ -8,6 +8,8 @@
 #ifndef THALWEG_ERRORS_H
 #define THALWEG_ERRORS_H
 
+#include "../door/binding.h"
+
 #include <mpi.h>
 
 #define SENTENCE_BYTES MPI_MAX_ERROR_STRING
@@ -24,8 +26,11 @@ int fail_as_mpi(int code);
 /* The thread's last sentence, to be copied or overwritten; SENTENCE_BYTES long. */
 char *sentence(void);
 
+/* The door's: what the program gave to MPI_File_create_errhandler. */
+extern any_function (*function_of_handler)(uint64_t handler);
+
 /* Turns a class into a code with its sentence and calls the handler of the file (MPI_FILE_NULL: the default one).
- * MPI_SUCCESS passes through. */
+ * Returns the code as the handler leaves it. MPI_SUCCESS passes through. */
 int raise_on(MPI_File handle, int error_class);
 
 #endif

@@ -37,8 +37,35 @@ static bool make_room(struct layout *layout) {
     return true;
 }
 
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* What is appended begins with a run at `first`, ends with one at `last`, and no byte of it lies at `end` or after. */
+static void note_order(struct layout *layout, int64_t first, int64_t last, int64_t end) {
+    bool is_first = layout->part_count == 0;
+    layout->goes_back |= !is_first && first < layout->last_run;
+    layout->overlaps |= !is_first && first < layout->end;
+    if (is_first) layout->first_run = first;
+    layout->last_run = last;
+    layout->end = is_first ? end : larger(layout->end, end);
+}
+
+static void note_order_of_copies(struct layout *layout, const struct part *part) {
+    const struct layout *child = part->child;
+    int64_t last_copy = part->displacement + (int64_t)(part->count - 1) * part->stride;
+    layout->goes_back |= child->goes_back;
+    layout->overlaps |= child->overlaps;
+    if (part->count > 1) {
+        layout->goes_back |= child->first_run + part->stride < child->last_run;
+        layout->overlaps |= child->first_run + part->stride < child->end;
+    }
+    note_order(layout, part->displacement + child->first_run, last_copy + child->last_run,
+               larger(part->displacement, last_copy) + child->end);
+}
+
 static void append_part(struct layout *layout, struct part part, uint64_t bytes) {
     if (!make_room(layout)) return;
+    if (part.child) note_order_of_copies(layout, &part);
+    else note_order(layout, part.displacement, part.displacement, part.displacement + (int64_t)part.count);
     part.bytes_before = layout->bytes;
     layout->parts[layout->part_count++] = part;
     layout->bytes += bytes;
@@ -48,6 +75,7 @@ void append_bytes(struct layout *layout, int64_t displacement, uint64_t bytes) {
     if (bytes == 0) return;
     struct part *last = layout->part_count ? &layout->parts[layout->part_count - 1] : NULL;
     if (last && !last->child && last->displacement + (int64_t)last->count == displacement) {
+        note_order(layout, displacement, last->displacement, displacement + (int64_t)bytes);
         last->count += bytes;
         layout->bytes += bytes;
         return;

@@ -31,6 +31,11 @@ struct layout {
     int depth;      /* 1 when no part has a child */
     int references; /* changed atomically */
     bool out_of_memory;
+    /* How the runs of bytes in a row follow each other, without the gaps between them. */
+    int64_t first_run, last_run; /* where they begin; meaningless without parts */
+    int64_t end;                 /* past the furthest byte */
+    bool goes_back;              /* some run begins before the run it follows */
+    bool overlaps;               /* some run begins before an earlier one ends */
 };
 
 /* An empty layout with one reference; NULL when memory is out. */

@@ -10,23 +10,20 @@
 #include "hints.h"
 #include "null_handle.h"
 #include "open_file.h"
+#include "prefix.h"
 #include "real.h"
+#include "system_hints.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PREFIX "SD:"
-#define PREFIX_BYTES 3
-#define TICKET_BYTES 4096
-
 struct ticket {
     int error_class;
-    size_t bytes;
-    char body[TICKET_BYTES];
+    int hints_failed; /* on this rank alone */
+    size_t bytes, hint_bytes;
+    char body[MAX_TICKET_BYTES];
 };
-
-static bool is_ours(const char *name) { return name && strncmp(name, PREFIX, PREFIX_BYTES) == 0; }
 
 static int check_amode(int amode) {
     int directions = !!(amode & MPI_MODE_RDONLY) + !!(amode & MPI_MODE_WRONLY) + !!(amode & MPI_MODE_RDWR);
@@ -60,14 +57,25 @@ static int prepare(struct open_file *file, const char *name, MPI_Info info) {
     return failed;
 }
 
+/* Rank 0 has read them, and the ticket's broadcast said how many bytes they are: no hints cost no communication. */
+static int share_system_hints(struct open_file *file, char *text, size_t bytes) {
+    if (bytes == 0) return MPI_SUCCESS;
+    int failed = fail_as_mpi(PMPI_Bcast(text, (int)bytes, MPI_CHAR, 0, file->comm));
+    text[bytes] = '\0';
+    return failed ? failed : add_system_hints(file->info, text);
+}
+
 static int share_ticket(struct open_file *file, struct ticket *ticket) {
+    char hints[MAX_SYSTEM_HINT_BYTES + 1];
     if (file->rank == 0) {
-        int code = thalweg_open(file->name, store_flags(file->amode), ticket->body, TICKET_BYTES, &ticket->bytes);
+        ticket->hint_bytes = read_system_hints(hints);
+        int code = thalweg_open(file->name, store_flags(file->amode), ticket->body, MAX_TICKET_BYTES, &ticket->bytes);
         ticket->error_class = fail_as_store(code, "cannot open", file->name);
     }
     int failed = fail_as_mpi(PMPI_Bcast(ticket, sizeof *ticket, MPI_BYTE, 0, file->comm));
     if (failed) return failed;
     if (ticket->error_class) PMPI_Bcast(sentence(), SENTENCE_BYTES, MPI_CHAR, 0, file->comm);
+    else ticket->hints_failed = share_system_hints(file, hints, ticket->hint_bytes);
     return ticket->error_class;
 }
 
@@ -79,6 +87,7 @@ static int seek_to_end(struct open_file *file) {
 }
 
 static int attach(struct open_file *file, const struct ticket *ticket) {
+    if (ticket->hints_failed) return ticket->hints_failed;
     int code = thalweg_attach(ticket->body, ticket->bytes, store_flags(file->amode), &file->stored);
     if (code) {
         file->stored = NULL;

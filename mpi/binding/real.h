@@ -10,15 +10,9 @@
 
 #include "../door/binding.h"
 #include "../door/names.h"
+#include "large_counts.h"
 
 #include <mpi.h>
-
-/* The large-count forms (MPI_File_read_c …) came with MPI 4.0. */
-#if MPI_VERSION >= 4
-#define WRAPPED_NAMES(X) FILE_NAMES(X) REQUEST_NAMES(X) OTHER_NAMES(X) FILE_COUNT_NAMES(X)
-#else
-#define WRAPPED_NAMES(X) FILE_NAMES(X) REQUEST_NAMES(X) OTHER_NAMES(X)
-#endif
 
 #define REAL_FIELD(name) __typeof__(PMPI_##name) *name;
 struct real {

@@ -47,7 +47,5 @@ REFUSE_END(read, void *)
 REFUSE_END(write, const void *)
 REFUSE(File_seek_shared, (MPI_File handle, MPI_Offset offset, int whence), (handle, offset, whence))
 REFUSE(File_get_position_shared, (MPI_File handle, MPI_Offset *offset), (handle, offset))
-#if MPI_VERSION >= 4
 REFUSE_ACCESS(read, void *, MPI_Count, _c)
 REFUSE_ACCESS(write, const void *, MPI_Count, _c)
-#endif

@@ -1,6 +1,6 @@
 /* view.c — see view.h.
  *
- * MPI demands that a filetype's displacements never decrease, so the place of a data byte grows with its number: the
+ * MPI demands that a filetype's displacements never decrease, and so do we; thus the place of a data byte grows with its number: the
  * end of the file is found in the view by bisection, whatever the filetype's form.
  *
  * SPDX-License-Identifier: Apache-2.0
@@ -37,14 +37,34 @@ static int check_types(const struct view *view) {
     return MPI_SUCCESS;
 }
 
-static int take_types(struct view *view, MPI_Datatype etype, MPI_Datatype filetype) {
-    MPI_Count etype_bytes = 0;
+/* What MPI asks of an etype or filetype. MPI_ERR_IO is the class that ROMIO gives. */
+static int check_order(const struct layout *layout, const char *what, bool may_write) {
+    if (layout->part_count == 0) return MPI_SUCCESS;
+    if (layout->first_run < 0) return fail(MPI_ERR_IO, "the view's %s has a negative displacement", what);
+    if (layout->goes_back) return fail(MPI_ERR_IO, "the view's %s has displacements that decrease", what);
+    if (layout->overlaps && may_write)
+        return fail(MPI_ERR_IO, "the view's %s overlaps itself, which only a file opened with MPI_MODE_RDONLY allows",
+                    what);
+    return MPI_SUCCESS;
+}
+
+static int check_etype(struct view *view, MPI_Datatype etype, bool may_write) {
+    struct shape shape;
+    int failed = flatten(etype, &shape);
+    if (failed) return failed;
+    view->etype_bytes = shape.layout->bytes;
+    failed = check_order(shape.layout, "etype", may_write);
+    release_layout(shape.layout);
+    return failed;
+}
+
+static int take_types(struct view *view, MPI_Datatype etype, MPI_Datatype filetype, bool may_write) {
     if (etype == MPI_DATATYPE_NULL) return fail(MPI_ERR_TYPE, "the view's etype is MPI_DATATYPE_NULL");
-    int failed = fail_as_mpi(PMPI_Type_size_x(etype, &etype_bytes));
+    int failed = check_etype(view, etype, may_write);
     if (!failed) failed = flatten(filetype, &view->shape);
     if (failed) return failed;
-    view->etype_bytes = (uint64_t)etype_bytes;
     failed = check_types(view);
+    if (!failed) failed = check_order(view->shape.layout, "filetype", may_write);
     if (!failed) failed = copy_type(etype, &view->etype);
     if (!failed) failed = copy_type(filetype, &view->filetype);
     if (failed) free_view(view);
@@ -52,7 +72,7 @@ static int take_types(struct view *view, MPI_Datatype etype, MPI_Datatype filety
 }
 
 int make_view(struct view *view, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
-              const char *data_representation) {
+              const char *data_representation, bool may_write) {
     *view = (struct view){.displacement = displacement, .etype = MPI_DATATYPE_NULL, .filetype = MPI_DATATYPE_NULL};
     if (displacement == MPI_DISPLACEMENT_CURRENT)
         return fail(MPI_ERR_ARG, "MPI_DISPLACEMENT_CURRENT is for files opened with MPI_MODE_SEQUENTIAL");
@@ -61,10 +81,10 @@ int make_view(struct view *view, MPI_Offset displacement, MPI_Datatype etype, MP
     int failed = check_representation(data_representation);
     if (failed) return failed;
     snprintf(view->data_representation, sizeof view->data_representation, "%s", data_representation);
-    return take_types(view, etype, filetype);
+    return take_types(view, etype, filetype, may_write);
 }
 
-int make_byte_view(struct view *view) { return make_view(view, 0, MPI_BYTE, MPI_BYTE, "native"); }
+int make_byte_view(struct view *view) { return make_view(view, 0, MPI_BYTE, MPI_BYTE, "native", true); }
 
 void free_view(struct view *view) {
     free_type(&view->etype);

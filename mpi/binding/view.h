@@ -17,9 +17,10 @@ struct view {
     char data_representation[MPI_MAX_DATAREP_STRING];
 };
 
-/* Checks the arguments and makes a view of them; returns an MPI error class. */
+/* Checks the arguments and makes a view of them; returns an MPI error class. Where the file may be written
+ * (`may_write`), no byte of the view's types may lie under another. */
 int make_view(struct view *view, MPI_Offset displacement, MPI_Datatype etype, MPI_Datatype filetype,
-              const char *data_representation);
+              const char *data_representation, bool may_write);
 /* The view every file begins with: bytes. */
 int make_byte_view(struct view *view);
 void free_view(struct view *view);

@@ -15,7 +15,7 @@ int door_File_set_view(MPI_File handle, MPI_Offset displacement, MPI_Datatype et
     struct open_file *file = find_file(handle);
     if (!file) return real.File_set_view(handle, displacement, etype, filetype, data_representation, info);
     struct view view;
-    int mine = make_view(&view, displacement, etype, filetype, data_representation);
+    int mine = make_view(&view, displacement, etype, filetype, data_representation, may_write(file));
     int failed = agree(file->comm, mine ? mine : merge_hints(file->info, info));
     if (failed) {
         if (!mine) free_view(&view);
@@ -53,7 +53,6 @@ int door_File_get_type_extent(MPI_File handle, MPI_Datatype type, MPI_Aint *exte
     return raise_on(handle, failed);
 }
 
-#if MPI_VERSION >= 4
 int door_File_get_type_extent_c(MPI_File handle, MPI_Datatype type, MPI_Count *extent) {
     if (!find_file(handle)) return real.File_get_type_extent_c(handle, type, extent);
     int64_t whole;
@@ -61,7 +60,6 @@ int door_File_get_type_extent_c(MPI_File handle, MPI_Datatype type, MPI_Count *e
     *extent = whole;
     return raise_on(handle, failed);
 }
-#endif
 
 static int end_of_file(struct open_file *file, int64_t *etypes) {
     uint64_t bytes = 0;

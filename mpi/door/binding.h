@@ -9,9 +9,10 @@
 #define THALWEG_DOOR_BINDING_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #define BINDING_SYMBOL "thalweg_binding"
-#define BINDING_VERSION 1
+#define BINDING_VERSION 2
 
 typedef void (*any_function)(void);
 
@@ -22,8 +23,9 @@ struct wrapper {
 
 struct binding {
     int version; /* BINDING_VERSION of its build */
-    /* Takes the real functions; called once, before any wrapper. */
-    void (*begin)(any_function (*real_function)(const char *name));
+    /* Called once, before any wrapper: takes the real functions, and how to find what the program gave to
+     * MPI_File_create_errhandler for an error handler's handle (NULL: a predefined handler, or not one of C). */
+    void (*begin)(any_function (*real_function)(const char *name), any_function (*handler_function)(uint64_t handler));
     const struct wrapper *wrappers;
     size_t wrapper_count;
     const int *exit_code; /* not 0 when the process must not end as if all were well */

@@ -8,6 +8,8 @@
  */
 #define _GNU_SOURCE
 #include "binding.h"
+#include "error_handlers.h"
+#include "large_counts.h"
 #include "loaded_mpi.h"
 #include "names.h"
 
@@ -54,6 +56,12 @@ static bool path_beside_this_library(const char *name, char *path, size_t capaci
     return snprintf(path, capacity, "%.*s/%s", folder_bytes, folder, name) < (int)capacity;
 }
 
+/* The MPI's own function, or what serves the name where the MPI has none; NULL where nothing can. */
+static any_function real_function(const char *name) {
+    any_function function = function_of_mpi(name);
+    return function ? function : large_count_by_plain_form(name);
+}
+
 static const struct binding *load_binding(void) {
     char path[PATH_MAX];
     const char *name = mpi_is_open_mpi() ? "libthalweg_openmpi.so" : "libthalweg_mpich.so";
@@ -77,7 +85,7 @@ static void put_wrappers_in(void) {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     pthread_mutex_lock(&lock);
     if (!binding && (binding = load_binding())) {
-        binding->begin(function_of_mpi);
+        binding->begin(real_function, function_of_error_handler);
         for (size_t at = 0; at < binding->wrapper_count; at++)
             fill_slot(binding->wrappers[at].name, binding->wrappers[at].function);
     }
@@ -107,7 +115,8 @@ static int delete_by_name(const char *name, uintptr_t info) {
 static any_function first_function(int slot) {
     if (slot == slot_File_open) return (any_function)open_by_name;
     if (slot == slot_File_delete) return (any_function)delete_by_name;
-    any_function real = function_of_mpi(slot_names[slot]);
+    if (slot == slot_File_create_errhandler) return (any_function)create_error_handler;
+    any_function real = real_function(slot_names[slot]);
     return real ? real : absent_function;
 }
 

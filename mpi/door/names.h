@@ -1,8 +1,8 @@
 /* names.h — every MPI function the door stands in front of, without its MPI_ or PMPI_.
  *
  * Shared by the trampolines (assembler), the door and the bindings, so that the three cannot disagree. Functions that
- * work on a real MPI_File as it is (error handlers, c2f, f2c) are absent on purpose: the handle of a file of ours is a
- * real one. MPI_Cancel is absent too: MPI hands it to the request's own cancel function.
+ * work on a real MPI_File as it is (set and get error handlers, c2f, f2c) are absent on purpose: the handle of a file of
+ * ours is a real one. MPI_Cancel is absent too: MPI hands it to the request's own cancel function.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -27,16 +27,20 @@
     X(File_write_all_begin) X(File_write_all_end) X(File_write_at_all_begin) X(File_write_at_all_end) \
     X(File_read_ordered_begin) X(File_read_ordered_end) X(File_write_ordered_begin) X(File_write_ordered_end)
 
-#define FILE_COUNT_NAMES(X) \
-    X(File_get_type_extent_c) \
-    X(File_read_c) X(File_read_all_c) X(File_read_at_c) X(File_read_at_all_c) \
-    X(File_write_c) X(File_write_all_c) X(File_write_at_c) X(File_write_at_all_c) \
-    X(File_iread_c) X(File_iread_all_c) X(File_iread_at_c) X(File_iread_at_all_c) \
-    X(File_iwrite_c) X(File_iwrite_all_c) X(File_iwrite_at_c) X(File_iwrite_at_all_c) \
-    X(File_read_shared_c) X(File_write_shared_c) X(File_iread_shared_c) X(File_iwrite_shared_c) \
-    X(File_read_ordered_c) X(File_write_ordered_c) \
-    X(File_read_all_begin_c) X(File_read_at_all_begin_c) X(File_write_all_begin_c) X(File_write_at_all_begin_c) \
-    X(File_read_ordered_begin_c) X(File_write_ordered_begin_c)
+/* The large-count forms of MPI 4.0: Y(X, plain form, which argument is the count). */
+#define FILE_COUNT_FORMS(Y, X) \
+    Y(X, File_read, 2) Y(X, File_read_all, 2) Y(X, File_read_at, 3) Y(X, File_read_at_all, 3) \
+    Y(X, File_write, 2) Y(X, File_write_all, 2) Y(X, File_write_at, 3) Y(X, File_write_at_all, 3) \
+    Y(X, File_iread, 2) Y(X, File_iread_all, 2) Y(X, File_iread_at, 3) Y(X, File_iread_at_all, 3) \
+    Y(X, File_iwrite, 2) Y(X, File_iwrite_all, 2) Y(X, File_iwrite_at, 3) Y(X, File_iwrite_at_all, 3) \
+    Y(X, File_read_shared, 2) Y(X, File_write_shared, 2) Y(X, File_iread_shared, 2) Y(X, File_iwrite_shared, 2) \
+    Y(X, File_read_ordered, 2) Y(X, File_write_ordered, 2) \
+    Y(X, File_read_all_begin, 2) Y(X, File_read_at_all_begin, 3) \
+    Y(X, File_write_all_begin, 2) Y(X, File_write_at_all_begin, 3) \
+    Y(X, File_read_ordered_begin, 2) Y(X, File_write_ordered_begin, 2)
+
+#define COUNT_NAME(X, plain, place) X(plain##_c)
+#define FILE_COUNT_NAMES(X) X(File_get_type_extent_c) FILE_COUNT_FORMS(COUNT_NAME, X)
 
 #define REQUEST_NAMES(X) \
     X(Wait) X(Waitall) X(Waitany) X(Waitsome) \
@@ -45,6 +49,9 @@
 
 #define OTHER_NAMES(X) X(Error_string) X(Finalize)
 
-#define SLOTS_NAMED(X) FILE_NAMES(X) REQUEST_NAMES(X) OTHER_NAMES(X) FILE_COUNT_NAMES(X)
+/* The bindings wrap these; the door answers the rest itself. */
+#define WRAPPED_NAMES(X) FILE_NAMES(X) REQUEST_NAMES(X) OTHER_NAMES(X) FILE_COUNT_NAMES(X)
+
+#define SLOTS_NAMED(X) WRAPPED_NAMES(X) X(File_create_errhandler)
 
 #endif

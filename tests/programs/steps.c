@@ -3,7 +3,7 @@
  *     steps FILE JOURNAL STEPS [PAUSE_MS [STAY_MS]]
  *
  * Journal lines, by rank 0: `started N` before any rank writes of step N, `synced N` when the sync of all has returned,
- * `closed` when the close has. Then it stays for a while.
+ * `closed` when the close has. A sync or close that fails is not noted, and ends the steps. Then it stays for a while.
  */
 #include "check.h"
 #include "steps.h"
@@ -63,15 +63,19 @@ int main(int argc, char **argv) {
         MPI_Barrier(MPI_COMM_WORLD);
         write_area(file, step, mine);
         write_slab(file, step);
-        OK(MPI_File_sync(file));
-        MPI_Barrier(MPI_COMM_WORLD);
+        int synced = MPI_File_sync(file);
+        CHECK(synced == MPI_SUCCESS, "sync: %s", text_of(synced));
+        /* What a sync that failed left is not promised to anybody. */
+        MPI_Allreduce(MPI_IN_PLACE, &synced, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
+        if (synced != MPI_SUCCESS) break;
         note("synced", step);
         pause_ms(between_ms);
     }
     note("closing", 0);
-    OK(MPI_File_close(&file));
+    code = MPI_File_close(&file);
+    CHECK(code == MPI_SUCCESS, "close: %s", text_of(code));
     MPI_Barrier(MPI_COMM_WORLD);
-    note("closed", 0);
+    if (code == MPI_SUCCESS) note("closed", 0);
     if (argc > 5) pause_ms(atol(argv[5]));
     MPI_Type_free(&record);
     MPI_Type_free(&mine);

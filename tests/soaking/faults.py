@@ -1,5 +1,6 @@
 """Kills, freezes and a full disk, at random moments."""
 
+import os
 import signal
 import time
 
@@ -11,6 +12,15 @@ SHORT_FREEZE_SECONDS = 12
 # Longer than leases last, shorter than clients wait for a node.
 LONG_FREEZE_SECONDS = 38
 FULL_SECONDS = 8
+START_SECONDS = 3
+
+
+def is_up(pid):
+    """Whether a node has had time to start: one that dies before it listens fails its job, as it should."""
+    try:
+        return time.time() - os.stat(f"/proc/{pid}").st_ctime > START_SECONDS
+    except OSError:
+        return False
 
 
 class Killer(Actor):
@@ -19,9 +29,11 @@ class Killer(Actor):
     def act(self):
         self.rest(3)
         if self.dice.random() < 0.5:
-            nodes = [pid for pid, words in self.scene.processes().items() if processes.is_node(words)]
+            nodes = [pid for pid, words in self.scene.processes().items() if processes.is_node(words) and is_up(pid)]
             if nodes:
-                processes.kill(self.dice.choice(nodes))
+                killed = self.dice.choice(nodes)
+                self.scene.say(f"killing node {killed}")
+                processes.kill(killed)
         else:
             self.kill_command()
 
@@ -30,6 +42,7 @@ class Killer(Actor):
         process = actor.process
         if process and actor is not self:
             actor.disturbed = True
+            self.scene.say(f"killing {process.pid} of {actor.name}")
             processes.kill(process.pid)
 
 
@@ -45,8 +58,10 @@ class Freezer(Actor):
         if is_long:
             for actor in self.soak.actors:
                 actor.disturbed = True
+        seconds = LONG_FREEZE_SECONDS if is_long else self.dice.uniform(0.1, SHORT_FREEZE_SECONDS)
+        self.scene.say(f"freezing {frozen} for {seconds:.1f} s")
         if processes.kill(frozen, signal.SIGSTOP):
-            time.sleep(LONG_FREEZE_SECONDS if is_long else self.dice.uniform(0.1, SHORT_FREEZE_SECONDS))
+            time.sleep(seconds)
             processes.kill(frozen, signal.SIGCONT)
 
     def choose(self):
@@ -59,6 +74,7 @@ class Filler(Actor):
 
     def act(self):
         self.rest(40)
+        self.scene.say("the disk is full")
         self.soak.disk.fill()
         try:
             time.sleep(self.dice.uniform(1, FULL_SECONDS))

@@ -43,13 +43,17 @@ class Jobs(Actor):
         for path, steps in self.unfinished:
             journal = steps.journal()
             if journal.synced:
+                self.scene.say(f"{path}: {journal}; sessions {self.store.sessions()}")
                 self.recover(path)
                 destination = self.store.get(path, f"{path}.got")
                 steps.check_content(destination, journal.synced, journal.started)
 
     def recover(self, path):
+        """Until there is nothing to recover: committed by the job itself, or now by us."""
         end = time.monotonic() + INTERRUPTED_SECONDS
-        while path not in self.store.listing():
-            if self.command("recover", self.store.at(path)).code != 0:
-                self.demand(time.monotonic() < end, f"{path} was synced and cannot be recovered")
-                time.sleep(2)
+        while True:
+            ended = self.command("recover", self.store.at(path))
+            if ended.code == 0 or "nothing to recover" in ended.text:
+                return
+            self.demand(time.monotonic() < end, f"{path} was synced and cannot be recovered: {ended}")
+            time.sleep(2)

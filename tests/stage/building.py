@@ -50,5 +50,5 @@ def door_programs():
     return sorted(source.stem for source in sources if source.suffix in (".c", ".f90") and source.stem not in APART)
 
 
-# They are about the door without a store.
-APART = {"untouched", "lone_door"}
+# They are about the door without a store, or about an option.
+APART = {"untouched", "lone_door", "inquire"}

@@ -1,7 +1,8 @@
 //! The trait every catalog offers, and what it speaks of.
 
 use format::{
-    Attributes, Change, ContainerId, FileId, JournalRecord, Root, SessionId, StorePath, VersionId, VersionRecord,
+    Attributes, Change, ContainerId, FileId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId,
+    StorePath, VersionId, VersionRecord,
 };
 
 /// Why a catalog refused or failed, by what the caller does about it.
@@ -380,6 +381,18 @@ pub trait Catalog: Send + Sync {
     /// Their files are deleted; the condemned numbers they bore are gone. A file that bears an open or live
     /// number is left as it is.
     fn deleted(&self, containers: &[ContainerId]) -> Result<()>;
+
+    // Damage.
+
+    /// Records segments that could not be read. What is recorded already stays as it is.
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()>;
+
+    /// All that were recorded, healed or not, by place.
+    fn lost(&self) -> Result<Vec<LostSegment>>;
+
+    /// Records where lost segments are found from now on, and that their copies are referred to. Refused with
+    /// [`Error::NotLive`] as a commit is, with `epoch` as in [`Commit::epoch`].
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()>;
 
     fn statistics(&self) -> Result<Statistics>;
 }

@@ -5,6 +5,7 @@
 
 mod commits;
 mod containers;
+mod damage;
 mod path_sessions;
 mod sessions;
 mod tree;
@@ -12,7 +13,7 @@ mod tree;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use crate::clock::{Clock, system_clock};
 use crate::counters::Counters;
@@ -36,6 +37,7 @@ struct State {
     sessions: BTreeMap<SessionId, Lease>,
     containers: BTreeMap<ContainerId, Container>,
     tree: Tree,
+    lost: BTreeMap<(ContainerId, u32), LostSegment>,
     /// Transactions no container keeps yet, by sequence.
     journal: BTreeMap<u64, JournalRecord>,
     path_sessions: BTreeMap<SessionId, OpenPath>,
@@ -57,6 +59,7 @@ impl MemoryCatalog {
             counters: Counters::new(),
             sessions: BTreeMap::new(),
             containers: BTreeMap::new(),
+            lost: BTreeMap::new(),
             tree: Tree::new(),
             journal: BTreeMap::new(),
             path_sessions: BTreeMap::new(),
@@ -116,6 +119,19 @@ impl Catalog for MemoryCatalog {
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>> {
         Ok(self.state().containers.get(&container).map(|found| found.record))
+    }
+
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()> {
+        self.state().lose(lost);
+        Ok(())
+    }
+
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        Ok(self.state().lost.values().copied().collect())
+    }
+
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()> {
+        self.state().heal(session, epoch, healed)
     }
 
     fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {

@@ -7,6 +7,7 @@ mod collection;
 mod commits;
 mod connections;
 mod containers;
+mod damage;
 mod failure;
 mod listing;
 mod mark;
@@ -23,7 +24,7 @@ mod writing;
 use std::fs::File;
 use std::path::Path;
 
-use format::{ContainerId, JournalRecord, Root, SessionId, StoreId, StorePath};
+use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StoreId, StorePath};
 
 use crate::clock::{Clock, lease_time, system_clock};
 use crate::*;
@@ -275,6 +276,18 @@ impl Catalog for SqliteCatalog {
         self.write(|writing| writing.deleted(containers))
     }
 
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()> {
+        self.write(|writing| writing.lose(lost))
+    }
+
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        self.connections.read_once(damage::lost)
+    }
+
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()> {
+        self.write(|writing| writing.heal(session, epoch, healed))
+    }
+
     fn statistics(&self) -> Result<Statistics> {
         self.connections.read(collection::statistics)
     }
@@ -400,7 +413,7 @@ mod tests {
         for column in ["writing", "foreign_changes", "store"] {
             sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
         }
-        sql.pragma_update(None, "user_version", 2).unwrap();
+        sql.execute_batch("DROP TABLE lost_segments; PRAGMA user_version = 2").unwrap();
         drop(sql);
         let catalog = SqliteCatalog::open(&path, false).unwrap();
         assert!(catalog.entry(&StorePath::new(b"a").unwrap()).unwrap().is_some());

@@ -62,6 +62,16 @@ number! {
     SessionId
 }
 
+/// A segment that could not be read at the place that manifests name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostSegment {
+    pub place: Place,
+    /// All zeros when the container's index was lost too.
+    pub fingerprint: Fingerprint,
+    /// Where the same content was stored again, or was found.
+    pub copy: Option<Place>,
+}
+
 /// One segment: a container and the segment's ordinal in it. Neither ever changes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Place {

@@ -20,6 +20,7 @@ struct Table {
     known: HashMap<String, Rc<Application>>,
     rules: Vec<(Match, Rc<Application>)>,
     groups: HashMap<String, u32>,
+    anyone_sets_deadlines: bool,
 }
 
 pub struct Application {
@@ -84,6 +85,7 @@ impl Applications {
     pub fn apply(&self, config: &Config) {
         let mut table = self.table.borrow_mut();
         table.groups = config.groups.iter().map(|group| (group.name.clone(), group.weight)).collect();
+        table.anyone_sets_deadlines = config.anyone_sets_deadlines;
         table.rules.clear();
         self.other.set(1, None, None);
         for entry in &config.applications {
@@ -117,6 +119,13 @@ impl Applications {
         all.push(self.other.clone());
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
+    }
+
+    /// Whether its requests may bring a deadline of their own, which lets them overtake others: those of applications
+    /// that the file lists, unless it says that anyone's may.
+    pub fn may_set_deadline(&self, application: &Rc<Application>) -> bool {
+        let table = self.table.borrow();
+        table.anyone_sets_deadlines || table.rules.iter().any(|(_, listed)| Rc::ptr_eq(listed, application))
     }
 
     pub fn group_weight(&self, group: &str) -> u32 {

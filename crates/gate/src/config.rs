@@ -45,6 +45,8 @@ pub struct Config {
     pub operation_bytes: u64,
     /// What RPC calls may hold while they wait for their turns, all together.
     pub call_memory_bytes: usize,
+    /// Whether requests of applications that the file does not list may bring a deadline of their own.
+    pub anyone_sets_deadlines: bool,
     pub listens: Vec<Listen>,
     /// In the order of the file: the first whose rule holds takes the request.
     pub applications: Vec<ApplicationEntry>,
@@ -133,6 +135,7 @@ impl Config {
             settings: read_settings(&mut top)?,
             operation_bytes: read_operation_cost(&mut top)?,
             call_memory_bytes: read_call_memory(&mut top)?,
+            anyone_sets_deadlines: read_deadline_header(&mut top)?,
             listens: read_listens(&mut top, path)?,
             applications: read_applications(&mut top, &groups)?,
             groups,
@@ -170,6 +173,16 @@ fn read_operation_cost(top: &mut Section<'_>) -> Result<u64> {
     let Some(text) = top.string_or_integer("operation_cost")? else { return Ok(OPERATION_BYTES) };
     let bytes = bytes::parse(&text).filter(|bytes| *bytes <= LARGEST_DEPTH_BYTES);
     bytes.ok_or_else(|| top.mistake("operation_cost", "an amount like \"4 KiB\" is needed"))
+}
+
+fn read_deadline_header(top: &mut Section<'_>) -> Result<bool> {
+    match top.string("deadline_header")? {
+        None | Some("listed") => Ok(false),
+        Some("anyone") => Ok(true),
+        Some(other) => {
+            Err(top.mistake("deadline_header", format_args!("`{other}` is neither \"listed\" nor \"anyone\"")))
+        }
+    }
 }
 
 fn read_call_memory(top: &mut Section<'_>) -> Result<usize> {

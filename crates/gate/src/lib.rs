@@ -12,6 +12,7 @@ mod error;
 pub mod exchange;
 mod gate;
 mod listener;
+mod log;
 mod metrics;
 mod open_files;
 mod reload;

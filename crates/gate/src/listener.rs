@@ -10,8 +10,9 @@ use tokio::task::{JoinHandle, spawn_local};
 use crate::config::{Listen, Protocol};
 use crate::error::{Error, Result};
 use crate::gate::Gate;
+use crate::log::Rarely;
 use crate::rpc;
-use crate::s3;
+use crate::s3::{self, Connections};
 use crate::shares::Shares;
 use crate::tls::Ends;
 
@@ -33,6 +34,8 @@ pub(crate) struct Door {
     pub listen: Listen,
     pub ends: Ends,
     pub shares: Rc<Shares>,
+    pub connections: Connections,
+    pub complaints: Rarely,
 }
 
 impl Listener {
@@ -55,7 +58,14 @@ impl Listener {
     /// Serves clients that come from now on so.
     pub fn serve(&mut self, gate: &Rc<Gate>, listen: &Listen, ends: Ends, shares: Rc<Shares>) {
         self.stop();
-        let door = Rc::new(Door { gate: gate.clone(), listen: listen.clone(), ends, shares });
+        let door = Rc::new(Door {
+            gate: gate.clone(),
+            listen: listen.clone(),
+            ends,
+            shares,
+            connections: Connections::default(),
+            complaints: Rarely::default(),
+        });
         self.accepting = Some(spawn_local(accept_for_ever(self.socket.clone(), door)));
     }
 

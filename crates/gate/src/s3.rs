@@ -13,6 +13,7 @@ mod drain;
 mod grant;
 pub mod head;
 mod identity;
+mod limits;
 mod pass;
 mod pending;
 mod requests;
@@ -30,17 +31,31 @@ use crate::listener::Door;
 use crate::socket;
 use crate::wire::Wire;
 use connection::Connection;
+pub(crate) use limits::Connections;
+use limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
 
 /// A peer that has not agreed on TLS by then is gone.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// Serves one client until it or the server ends.
 pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, peer: SocketAddr) {
+    let Some(_admitted) = door.connections.admit() else {
+        let to = &door.listen.address;
+        return door.complaints.say(&format_args!("{peer} to {to}: closed: too many connections"));
+    };
     let Ok(client) = with_client(door, client).await else { return };
+    // A client that asks for nothing costs the server no connection.
+    if tokio::time::timeout(IDLE_TIMEOUT, client.holds(1)).await.is_err() {
+        return;
+    }
     match with_server(door).await {
         Ok(server) => Connection::new(door.clone(), client, server, peer.ip()).run().await,
         // The nearest to being refused that is left: the client has a connection already.
-        Err(_) => client.reset(),
+        Err(error) => {
+            let server = &door.listen.upstream;
+            door.complaints.say(&format_args!("{server} cannot be reached: {error}; its clients are reset"));
+            client.reset();
+        }
     }
 }
 
@@ -53,7 +68,7 @@ async fn with_client(door: &Door, client: TcpStream) -> io::Result<Wire> {
 }
 
 async fn with_server(door: &Door) -> io::Result<Wire> {
-    let server = socket::connect(&door.listen.upstream).await?;
+    let server = tokio::time::timeout(CONNECT_TIMEOUT, socket::connect(&door.listen.upstream)).await??;
     match &door.ends.server {
         Some((connector, name)) => {
             let agreed = tokio::time::timeout(HANDSHAKE, connector.connect(name.clone(), server)).await?;

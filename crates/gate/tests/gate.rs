@@ -9,6 +9,8 @@ mod applications;
 mod crowds;
 #[path = "gate/endings.rs"]
 mod endings;
+#[path = "gate/limits.rs"]
+mod limits;
 #[path = "gate/passing.rs"]
 mod passing;
 #[path = "gate/releases.rs"]

@@ -121,8 +121,12 @@ fn collect_file(
 ) -> Result<()> {
     let index = match local.index(file.physical) {
         Ok(index) => index,
-        // A container that was registered but never got its first byte: its writer died.
-        Err(store::Error::NotFound { .. }) => return condemn(repository, snapshot, file, collected),
+        // It was registered but never got its first byte, since its writer died, or nothing in it is needed. A file
+        // that is needed and missing may come back: from a disk that was not mounted, from a copy.
+        Err(store::Error::NotFound { .. }) => {
+            let needed = file.logical.iter().any(|logical| !marks.runs(*logical).is_empty());
+            return if needed { Ok(()) } else { condemn(repository, snapshot, file, collected) };
+        }
         // Damage is verify's to report; nothing of it is thrown away here.
         Err(store::Error::Corrupt { .. }) => return Ok(()),
         Err(other) => return Err(other.into()),
@@ -131,7 +135,11 @@ fn collect_file(
     if alive == 0 {
         condemn(repository, snapshot, file, collected)
     } else if (all - alive) * 100 >= all * DEAD_PERCENT && index.damages().is_empty() {
-        rewrite(repository, local, snapshot, marks, file, &index, collected)
+        match rewrite(repository, local, snapshot, marks, file, &index, collected) {
+            // Damage is verify's to report, here too.
+            Err(Error::Store(store::Error::Corrupt { .. })) => Ok(()),
+            other => other,
+        }
     } else {
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
-use format::{ContainerId, SessionId, Settings};
+use format::{ContainerId, Fingerprint, LostSegment, Place, SessionId, Settings};
 use store::files::{Directory, Files, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
@@ -240,6 +240,18 @@ impl Registrar for CatalogRegistrar {
             return Err(store::Error::Unavailable { peer: format!("container {container}"), why: why.into() });
         }
         self.catalog.files_of(container).map_err(as_store_error)
+    }
+
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {
+        self.catalog.lose(lost).map_err(as_store_error)
+    }
+
+    fn lost(&self) -> store::Result<Vec<LostSegment>> {
+        self.catalog.lost().map_err(as_store_error)
+    }
+
+    fn heal(&self, healed: &[(LostSegment, Place)]) -> store::Result<()> {
+        self.catalog.heal(self.session, self.epoch(), healed).map_err(as_store_error)
     }
 }
 

@@ -22,6 +22,7 @@ mod marks;
 mod pack;
 mod read;
 mod rebuild;
+mod repair;
 mod repository;
 mod reserve;
 mod scan;
@@ -39,6 +40,7 @@ pub use list::list;
 pub use pack::{Packed, Packer};
 pub use read::{FileReader, Piece};
 pub use rebuild::{Rebuilt, rebuild_catalog};
+pub use repair::{KnownDamage, LostRange, Repaired, repair};
 pub use repository::Repository;
 pub use session::{
     Arrival, Budget, Clock, DurableUpTo, Published, Seat, SeatOptions, Source, publish, recover, unfinished,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use format::{ContainerId, Root, Run, StorePath};
+use format::{ContainerId, LostSegment, Place, Root, Run, StorePath};
 
 use crate::list::list;
 use crate::tree::collect_runs;
@@ -26,13 +26,31 @@ impl Marks {
         let mut after = 0;
         loop {
             let roots = repository.catalog.roots(after, ROOTS_AT_ONCE)?;
-            let Some((last, _)) = roots.last() else { return Ok(marks) };
+            let Some((last, _)) = roots.last() else { break };
             after = *last;
             for (_, root) in &roots {
                 collect_runs(repository, root, &mut |run| marks.mark(run))
                     .map_err(|error| named(repository, root, error))?;
             }
         }
+        marks.follow_copies(&repository.catalog.lost()?);
+        Ok(marks)
+    }
+
+    /// A copy lives as long as the lost segment it stands in for is needed; copies may have been lost in turn.
+    fn follow_copies(&mut self, lost: &[LostSegment]) {
+        loop {
+            let needed = lost.iter().filter(|lost| self.holds(lost.place)).filter_map(|lost| lost.copy);
+            let unmarked: Vec<Place> = needed.filter(|copy| !self.holds(*copy)).collect();
+            if unmarked.is_empty() {
+                return;
+            }
+            unmarked.into_iter().for_each(|copy| self.mark(Run::single(copy)));
+        }
+    }
+
+    fn holds(&self, place: Place) -> bool {
+        self.is_marked(place.container, place.ordinal)
     }
 
     pub fn mark(&mut self, run: Run) {

@@ -4,6 +4,8 @@ extern crate thalweg_repository as repository;
 
 #[path = "repository/commits.rs"]
 mod commits;
+#[path = "repository/damage.rs"]
+mod damage;
 #[path = "repository/drafts.rs"]
 mod drafts;
 #[path = "repository/files.rs"]

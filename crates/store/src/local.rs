@@ -8,6 +8,7 @@
 
 mod claims;
 mod containers;
+mod damage;
 mod durability;
 mod inspection;
 mod lookup;
@@ -31,6 +32,7 @@ use crate::table::Table;
 use crate::{Answer, Claimant, Error, PlacedBlock, Registrar, Result, SegmentStore};
 use claims::Claims;
 use containers::Containers;
+use damage::Damage;
 use durability::Rounds;
 use upkeep::Upkeep;
 use writing::Writing;
@@ -106,6 +108,7 @@ struct Shared {
     claims: Mutex<Claims>,
     /// A claim was resolved or given up.
     resolved: Condvar,
+    damage: Damage,
     failure: OnceLock<String>,
     counts: Counts,
 }
@@ -155,6 +158,7 @@ impl LocalStore {
             round_over: Condvar::new(),
             claims: Mutex::default(),
             resolved: Condvar::new(),
+            damage: Damage::default(),
             failure: OnceLock::new(),
             counts: Counts::default(),
         });
@@ -243,7 +247,10 @@ impl SegmentStore for LocalStore {
     }
 
     fn make_durable(&self) -> Result<()> {
-        self.shared.make_durable()
+        let found = self.shared.damage.take_found();
+        self.shared.make_durable()?;
+        self.shared.record_healed(&found);
+        Ok(())
     }
 }
 

@@ -1,6 +1,6 @@
 //! The trait every segment store offers, and the one it asks of the catalog.
 
-use format::{Block, ContainerId, Fingerprint, Label, Place, Run, SegmentEntry};
+use format::{Block, ContainerId, Fingerprint, Label, LostSegment, Place, Run, SegmentEntry};
 
 /// What a store says of a segment it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +58,13 @@ pub enum Error {
     /// A write failed earlier: what was written since the last success may be lost, so nothing more is taken.
     #[error("the store stopped taking data after an earlier failure: {why}")]
     Poisoned { why: String },
+}
+
+impl Error {
+    /// Whether stored bytes are missing or not what they were.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Error::NotFound { .. } | Error::Corrupt { .. })
+    }
 }
 
 pub type Result<T> = std::result::Result<T, Error>;
@@ -119,4 +126,19 @@ pub trait Registrar: Send + Sync {
     /// it has left, newest first. Collection leaves dead segments behind when it rewrites a file, and the old one stays
     /// for those who were told of them: their sessions are older.
     fn locate(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
+
+    /// Records segments that could not be read.
+    fn lose(&self, _lost: &[(Place, Fingerprint)]) -> Result<()> {
+        Ok(())
+    }
+
+    /// All segments that were recorded as lost, healed or not.
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        Ok(Vec::new())
+    }
+
+    /// Records where durable copies of lost segments lie.
+    fn heal(&self, _healed: &[(LostSegment, Place)]) -> Result<()> {
+        Ok(())
+    }
 }

@@ -103,12 +103,51 @@ static void handling(const char *name) {
     handled = 0;
     CHECK(open_as(file_name("nowhere"), MPI_MODE_RDONLY, &file) != MPI_SUCCESS, "opened a missing file");
     CHECK(handled == 1 && class_of(handled_code) == MPI_ERR_NO_SUCH_FILE, "handled %d times", handled);
+    CHECK(handled_file == MPI_FILE_NULL, "not on MPI_FILE_NULL");
     OK(open_as(name, MPI_MODE_RDONLY, &file));
     CHECK(MPI_File_write(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE) != MPI_SUCCESS, "wrote");
     CHECK(handled == 2, "the file did not inherit the handler: %d", handled);
     OK(MPI_File_close(&file));
     OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
     OK(MPI_Errhandler_free(&counting));
+}
+
+/* A handler of MPI_FILE_NULL is called once for each failed open and delete, on MPI_FILE_NULL, and what it makes of the
+ * code is what the call returns. */
+static void forgive_error(MPI_File *file, int *code, ...) {
+    handled++;
+    handled_code = *code;
+    handled_file = *file;
+    *code = MPI_SUCCESS;
+}
+
+static void forgiving(const char *name, const char *missing) {
+    MPI_Errhandler forgiving;
+    MPI_File file;
+    MPI_Request request;
+    int value = 0;
+    OK(MPI_File_create_errhandler(forgive_error, &forgiving));
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, forgiving));
+    handled = 0;
+    OK(open_as(missing, MPI_MODE_RDWR, &file));
+    CHECK(handled == 1 && class_of(handled_code) == MPI_ERR_NO_SUCH_FILE, "handled %d times", handled);
+    CHECK(handled_file == MPI_FILE_NULL && file == MPI_FILE_NULL, "not on MPI_FILE_NULL");
+    OK(open_as(missing, MPI_MODE_RDWR | MPI_MODE_RDONLY, &file));
+    CHECK(handled == 2 && class_of(handled_code) == MPI_ERR_AMODE, "handled %d times", handled);
+    OK(MPI_File_delete(missing, MPI_INFO_NULL));
+    CHECK(handled == 3 && class_of(handled_code) == MPI_ERR_NO_SUCH_FILE, "handled %d times", handled);
+    OK(open_as(name, MPI_MODE_RDONLY, &file));
+    OK(MPI_File_set_errhandler(MPI_FILE_NULL, MPI_ERRORS_RETURN));
+    /* The file keeps what it inherited, also after the program has freed it. */
+    OK(MPI_Errhandler_free(&forgiving));
+    OK(MPI_File_write(file, &value, 1, MPI_INT, MPI_STATUS_IGNORE));
+    OK(MPI_File_iwrite(file, &value, 1, MPI_INT, &request));
+    OK(MPI_File_seek(file, -5, MPI_SEEK_SET));
+    OK(MPI_File_set_view(file, -5, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL));
+    CHECK(handled == 7 && handled_file == file, "handled %d times", handled);
+    OK(MPI_File_close(&file));
+    CHECK(open_as(missing, MPI_MODE_RDONLY, &file) != MPI_SUCCESS, "opened a missing file");
+    CHECK(handled == 7, "handled %d times", handled);
 }
 
 /* The same failure for ever does not use up MPI's error codes. */
@@ -194,6 +233,7 @@ int main(int argc, char **argv) {
     opening(name);
     accessing(name);
     handling(name);
+    forgiving(name, file_name("nowhere"));
     if (getenv("THALWEG_STAND_IN_DIR")) failing(name);
     repeating();
     return finish();

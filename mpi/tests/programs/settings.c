@@ -32,6 +32,50 @@ static void hints(const char *name) {
     OK(MPI_File_close(&file));
 }
 
+static void expect_hint(MPI_File file, const char *key, const char *wanted) {
+    MPI_Info found;
+    char value[MPI_MAX_INFO_VAL + 1] = "";
+    int flag = 0;
+    OK(MPI_File_get_info(file, &found));
+    OK(MPI_Info_get(found, key, MPI_MAX_INFO_VAL, value, &flag));
+    CHECK(wanted ? flag && strcmp(value, wanted) == 0 : !flag, "hint %s is %s", key, flag ? value : "not there");
+    MPI_Info_free(&found);
+}
+
+/* The file that ROMIO_HINTS names, ours or a plain one, goes before what the program says; only rank 0 needs to see it.
+ * Views bring hints too. */
+static void system_hints(const char *name, const char *hint_file) {
+    static const char lines[] = "# for all files\nromio_cb_read enable\n\nind_rd_buffer_size   49\nnot a hint\nalone\n";
+    MPI_Info info;
+    MPI_File file = open_new(MPI_COMM_WORLD, hint_file);
+    if (rank == 0) OK(MPI_File_write_at(file, 0, lines, (int)strlen(lines), MPI_CHAR, MPI_STATUS_IGNORE));
+    OK(MPI_File_close(&file));
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Info_create(&info);
+    MPI_Info_set(info, "romio_cb_read", "disable");
+    MPI_Info_set(info, "cb_nodes", "3");
+    remove_file(MPI_COMM_WORLD, name);
+    if (rank == 0) setenv("ROMIO_HINTS", hint_file, 1);
+    OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_CREATE | MPI_MODE_RDWR, info, &file));
+    unsetenv("ROMIO_HINTS");
+    expect_hint(file, "romio_cb_read", "enable");
+    expect_hint(file, "ind_rd_buffer_size", "49");
+    expect_hint(file, "cb_nodes", "3");
+    expect_hint(file, "not", NULL);
+    expect_hint(file, "alone", NULL);
+    MPI_Info_set(info, "cb_nodes", "5");
+    OK(MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", info));
+    expect_hint(file, "cb_nodes", "5");
+    MPI_Info_free(&info);
+    OK(MPI_File_close(&file));
+    /* One that is not there, or is no text of hints, is no error. */
+    if (rank == 0) setenv("ROMIO_HINTS", rank % 2 ? "/nowhere/at/all" : "/usr/bin/env", 1);
+    OK(MPI_File_open(MPI_COMM_WORLD, name, MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+    unsetenv("ROMIO_HINTS");
+    expect_hint(file, "cb_nodes", NULL);
+    OK(MPI_File_close(&file));
+}
+
 static void group_and_mode(const char *name) {
     MPI_Comm reversed;
     MPI_Group group, wanted;
@@ -117,6 +161,8 @@ static void beside_real_files(const char *name, const char *plain) {
 int main(int argc, char **argv) {
     begin(&argc, &argv);
     hints(file_name("hints"));
+    system_hints(file_name("hinted"), file_name("romio-hints"));
+    if (plain_folder) system_hints(file_name("hinted"), plain_name("romio-hints"));
     group_and_mode(file_name("group"));
     views(file_name("view"));
     many_files();

@@ -12,14 +12,16 @@ import itertools
 import os
 import tempfile
 
+from thalweg.diffusion.private_folder import make_private
+
 
 class Berth:
     """Taken until it is left, or its process ends."""
 
     def __init__(self, base: str) -> None:
-        os.makedirs(base, mode=0o700, exist_ok=True)
+        make_private(base)
         for number in itertools.count():
-            lock = os.open(os.path.join(base, f"{number}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            lock = os.open(os.path.join(base, f"{number}.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -27,6 +29,7 @@ class Berth:
                 continue
             self._lock = lock
             self.folder = os.path.join(base, str(number))
+            make_private(self.folder)
             return
 
     def leave(self) -> None:

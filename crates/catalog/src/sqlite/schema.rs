@@ -12,7 +12,7 @@ use crate::Error;
 use crate::counters::{Counters, ROOT};
 
 /// The format of `schema.sql` and `guard.sql`, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 3;
+const SCHEMA_FORMAT: u16 = 4;
 /// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
 const SINCE_FORMAT_2: &str = "
     CREATE TABLE left_files (
@@ -24,6 +24,16 @@ const SINCE_FORMAT_2: &str = "
     CREATE INDEX left_files_by_file ON left_files (physical);";
 /// The format that has `guard.sql`: see there.
 const GUARDED_FORMAT: u16 = 3;
+/// Format 4 has segments that are known to be lost.
+const SINCE_FORMAT_4: &str = "
+    CREATE TABLE lost_segments (
+        container      INTEGER NOT NULL,
+        ordinal        INTEGER NOT NULL,
+        fingerprint    BLOB NOT NULL,
+        copy_container INTEGER,
+        copy_ordinal   INTEGER,
+        PRIMARY KEY (container, ordinal)
+    ) STRICT, WITHOUT ROWID;";
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
@@ -57,6 +67,9 @@ fn upgrade(connection: &Connection) -> Attempt<()> {
     }
     if found < GUARDED_FORMAT {
         transaction.execute_batch(include_str!("guard.sql"))?;
+    }
+    if found < 4 {
+        transaction.execute_batch(SINCE_FORMAT_4)?;
     }
     transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     Ok(transaction.commit()?)

@@ -1,4 +1,4 @@
--- The catalog's tables, format 3 (`PRAGMA user_version`) with guard.sql. Unsigned numbers of 64 bits are kept as SQLite's
+-- The catalog's tables, format 4 (`PRAGMA user_version`) with guard.sql. Unsigned numbers of 64 bits are kept as SQLite's
 -- signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
 
 -- The last number given of each kind: see counters.rs.
@@ -47,6 +47,16 @@ CREATE TABLE left_files (
     PRIMARY KEY (container, physical)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX left_files_by_file ON left_files (physical);
+
+-- Segments that could not be read at the place that manifests name.
+CREATE TABLE lost_segments (
+    container      INTEGER NOT NULL,
+    ordinal        INTEGER NOT NULL,
+    fingerprint    BLOB NOT NULL, -- all zeros when the container's index was lost too
+    copy_container INTEGER,       -- where the same content was stored again
+    copy_ordinal   INTEGER,
+    PRIMARY KEY (container, ordinal)
+) STRICT, WITHOUT ROWID;
 
 -- Every name by its whole path: what lies below a directory is a range of keys (see subtree.rs).
 CREATE TABLE names (

@@ -64,7 +64,7 @@ fn a_catalog_of_format_1_is_brought_up_to_date() {
     drop(opened(&file));
     let sql = rusqlite::Connection::open(&file).unwrap();
     undo_guard(&sql);
-    sql.execute_batch("DROP TABLE left_files; PRAGMA user_version = 1").unwrap();
+    sql.execute_batch("DROP TABLE left_files; DROP TABLE lost_segments; PRAGMA user_version = 1").unwrap();
     drop(sql);
     assert!(opened(&file).files_of(format::ContainerId(1)).unwrap().is_empty());
 }

@@ -9,6 +9,7 @@ pub mod ls;
 pub mod mv;
 pub mod put;
 pub mod recover;
+pub mod repair;
 pub mod rm;
 pub mod secret;
 pub mod sessions;

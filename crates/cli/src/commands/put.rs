@@ -35,6 +35,9 @@ pub struct Arguments {
     /// One commit at the end: everything appears at once, or nothing
     #[arg(long)]
     atomic: bool,
+    /// Read every file again, also those that are as they were when put last
+    #[arg(long)]
+    force: bool,
 }
 
 /// How often a put begins again because its node was started again.
@@ -116,7 +119,12 @@ fn run(
         }
     }
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
-    let options = Options { atomic: arguments.atomic, workers, avoid: own_directories(repository, &to.store) };
+    let options = Options {
+        atomic: arguments.atomic,
+        force: arguments.force,
+        workers,
+        avoid: own_directories(repository, &to.store),
+    };
     put(repository, sources, &options, output)
 }
 

@@ -27,7 +27,7 @@ use self::links::Links;
 use self::queue::Queue;
 pub use self::sources::{Source, plan};
 use self::walk::Walk;
-use self::worker::Worker;
+use self::worker::{Again, Worker};
 use crate::output::Output;
 
 /// Units of work between the walk and the workers, and results between them and the commits.
@@ -36,6 +36,8 @@ const QUEUED_UNITS: usize = 64;
 pub struct Options {
     /// One commit at the end instead of one every few seconds.
     pub atomic: bool,
+    /// Read files again even when they are as they were.
+    pub force: bool,
     /// Threads that read and reduce.
     pub workers: usize,
     /// Device and inode of directories not to descend into: the store itself.
@@ -53,12 +55,17 @@ pub fn put(
     let queue = Queue::new(QUEUED_UNITS, options.workers);
     let (outcomes_in, outcomes_out) = sync_channel(QUEUED_UNITS);
     let links = Links::default();
+    let again = match repository.known_damage()? {
+        _ if options.force => Again::All,
+        Some(damage) => Again::Damaged(damage),
+        None => Again::Nothing,
+    };
     let done = AtomicBool::new(false);
     let summary = std::thread::scope(|scope| {
         for number in 1..=options.workers as u64 {
             let (place, outcomes) = (queue.place(), outcomes_in.clone());
-            let (links, progress) = (&links, progress.clone());
-            scope.spawn(move || Worker::new(repository, Claimant(number), links, outcomes, progress).run(place));
+            let (again, links, progress) = (&again, &links, progress.clone());
+            scope.spawn(move || Worker::new(repository, Claimant(number), again, links, outcomes, progress).run(place));
         }
         if progress.is_shown() {
             let (sources, done, progress) = (sources.clone(), &done, &progress);

@@ -7,8 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::mpsc::SyncSender;
 
+use catalog::FileEntry;
 use format::{Attributes, Change, FileKind, Root, StorePath, VersionRecord};
-use repository::{Packed, Packer, Repository};
+use repository::{KnownDamage, Packed, Packer, Repository};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use store::Claimant;
@@ -30,6 +31,8 @@ const OPEN_FILE: OFlags =
 
 pub struct Worker<'a> {
     packer: Packer<'a, Tag>,
+    repository: &'a Repository,
+    again: &'a Again,
     links: &'a Links,
     outcomes: SyncSender<Vec<Outcome>>,
     progress: Progress,
@@ -49,6 +52,14 @@ struct Tag {
     bytes: u64,
 }
 
+/// What is read again although it is as it was.
+pub enum Again {
+    Nothing,
+    /// Files whose newest version is known to be damaged.
+    Damaged(KnownDamage),
+    All,
+}
+
 /// The store failed, or nobody listens any more.
 enum Stop {
     Failed(repository::Error),
@@ -65,13 +76,24 @@ impl<'a> Worker<'a> {
     pub fn new(
         repository: &'a Repository,
         claimant: Claimant,
+        again: &'a Again,
         links: &'a Links,
         outcomes: SyncSender<Vec<Outcome>>,
         progress: Progress,
     ) -> Self {
         let buffer = vec![0; content::READ_BYTES];
         let packer = Packer::new(repository, claimant);
-        Worker { packer, links, outcomes, progress, buffer, told: Vec::new(), unit_bytes: 0 }
+        Worker { packer, repository, again, links, outcomes, progress, buffer, told: Vec::new(), unit_bytes: 0 }
+    }
+
+    /// Whether a file is read although it is as it was when it was put.
+    fn reads_again(&self, known: &FileEntry) -> bool {
+        let Some(head) = &known.head else { return false };
+        match self.again {
+            Again::All => true,
+            Again::Damaged(damage) => damage.affects(self.repository, &head.record.root),
+            Again::Nothing => false,
+        }
     }
 
     /// Works until nothing more can come, or the run is over.
@@ -142,7 +164,7 @@ impl<'a> Worker<'a> {
             return Ok(());
         }
         match &name.known {
-            Some(known) if observed::is_as_put(&stat, known) => {
+            Some(known) if observed::is_as_put(&stat, known) && !self.reads_again(known) => {
                 let bytes = if is_symlink { 0 } else { stat.st_size as u64 };
                 self.progress.add(bytes);
                 self.told.push(Outcome::Unchanged { bytes });

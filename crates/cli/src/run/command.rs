@@ -39,6 +39,10 @@ pub struct Arguments {
     /// The secret of the nodes (default: $THALWEG_SECRET_FILE); a node of the job's own has a new one by itself
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
+    /// Lets stat, access and unlink answer for names that begin with SD:, for programs that look for a file before they
+    /// open it with MPI
+    #[arg(long)]
+    posix_names: bool,
     /// The program
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
@@ -63,6 +67,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         secret_file,
         reduce: &arguments.reduce,
         ack: &arguments.ack,
+        posix_names: arguments.posix_names,
         application: arguments.application.clone().unwrap_or_else(|| application::of_command(&arguments.command)),
     };
     let mut command = Command::new(&arguments.command[0]);

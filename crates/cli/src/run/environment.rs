@@ -1,6 +1,6 @@
 //! What the job's processes find in their environment: the door, the nodes, and how to use them.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,14 +13,21 @@ pub(super) struct Environment<'a> {
     pub reduce: &'a str,
     pub ack: &'a str,
     pub application: String,
+    /// Whether `stat`, `access` and `unlink` know names that begin with `SD:`.
+    pub posix_names: bool,
 }
 
 const DOOR: &str = "libthalweg_door.so";
+const POSIX_NAMES: &str = "libthalweg_posix.so";
 
 impl Environment<'_> {
     /// Sets it all for a command and whatever it starts. The door is harmless in processes that are no MPI program.
     pub fn apply(&self, command: &mut Command) -> anyhow::Result<()> {
-        command.env("LD_PRELOAD", preload(&find_door()?));
+        let mut libraries = vec![find_library(DOOR)?];
+        if self.posix_names {
+            libraries.push(find_library(POSIX_NAMES)?);
+        }
+        command.env("LD_PRELOAD", preload(&libraries));
         command.env("THALWEG_NODES", self.nodes.join(","));
         command.env("THALWEG_JOB", &self.job);
         command.env("THALWEG_REDUCE", self.reduce);
@@ -33,21 +40,18 @@ impl Environment<'_> {
     }
 }
 
-/// The door, before whatever is preloaded already.
-fn preload(door: &Path) -> OsString {
-    let mut list = door.as_os_str().to_owned();
-    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
-        list.push(":");
-        list.push(others);
-    }
-    list
+/// Our libraries, before whatever is preloaded already.
+fn preload(libraries: &[PathBuf]) -> OsString {
+    let mut list: Vec<OsString> = libraries.iter().map(|library| library.as_os_str().to_owned()).collect();
+    list.extend(std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()));
+    list.join(OsStr::new(":"))
 }
 
 /// Beside the command, where `make build` leaves it, or in the library folder of an installation.
-fn find_door() -> anyhow::Result<PathBuf> {
+fn find_library(name: &str) -> anyhow::Result<PathBuf> {
     let command = std::env::current_exe().context("finding the folder of this command")?;
     let folder = command.parent().unwrap_or(Path::new("/"));
     let folders = [folder.to_owned(), folder.join("../lib/thalweg")];
-    let found = folders.iter().map(|folder| folder.join(DOOR)).find(|path| path.exists());
-    found.with_context(|| format!("{DOOR} is not beside {}: run `make build`", command.display()))
+    let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.exists());
+    found.with_context(|| format!("{name} is not beside {}: run `make build`", command.display()))
 }

@@ -73,8 +73,8 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     match said.as_ref().and_then(|said| said["listening"].as_str()) {
         Some(address) => Ok((child, address.to_owned())),
         None => {
-            let _ = child.wait();
-            bail!("the node for {} could not start; its message stands above", store.to_string_lossy())
+            let status = child.wait().context("waiting for the node")?;
+            bail!("the node for {} ended with {status} before it listened", store.to_string_lossy())
         }
     }
 }

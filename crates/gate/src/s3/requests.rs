@@ -11,6 +11,7 @@ use crate::s3::connection::{Connection, End};
 use crate::s3::grant::Grant;
 use crate::s3::head::{self, Found, Method};
 use crate::s3::identity::{deadline_of, range_of, with_facts};
+use crate::s3::limits::{HEAD_TIMEOUT, IDLE_TIMEOUT};
 use crate::s3::pass::{Broken, pass};
 use crate::s3::pending::Asked;
 use crate::shares::Stream;
@@ -66,8 +67,10 @@ impl Connection {
     async fn next_request(&self, head: &mut Vec<u8>) -> std::io::Result<Next> {
         head.clear();
         head.shrink_to(head::KEPT);
+        self.next_begins().await?;
+        let end = tokio::time::Instant::now() + HEAD_TIMEOUT;
         loop {
-            self.client.holds(1).await?;
+            tokio::time::timeout_at(end, self.client.holds(1)).await??;
             let seen = self.client.look(head::LOOKED_AT, |bytes| {
                 head::gather(head, bytes, |bytes| head::request(bytes, |request| self.understand(request)))
             });
@@ -80,11 +83,25 @@ impl Connection {
         }
     }
 
+    /// Waits for a first byte. A client may be silent while it is answered, not while nobody owes it anything.
+    async fn next_begins(&self) -> std::io::Result<()> {
+        loop {
+            match tokio::time::timeout(IDLE_TIMEOUT, self.client.holds(1)).await {
+                Ok(done) => return done,
+                Err(_) if self.pending.is_empty() && !self.is_answering.get() => {
+                    return Err(std::io::ErrorKind::TimedOut.into());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+
     fn understand(&self, request: &head::Request<'_>) -> Understood {
         let host_suffix = self.door.listen.host_suffix.as_deref();
         let stream = with_facts(request, self.address, host_suffix, |facts: &Facts<'_>| self.stream_of(facts));
         let head::Request { method, body, may_change_protocol, .. } = *request;
-        let deadline = deadline_of(request).map(|within| self.shares().clock().after(within));
+        let may_hurry = self.door.gate.applications.may_set_deadline(stream.application());
+        let deadline = deadline_of(request).filter(|_| may_hurry).map(|within| self.shares().clock().after(within));
         let expects_continue = request.header("expect").is_some();
         let range_bytes = request.header("range").and_then(range_of);
         Understood { method, body, may_change_protocol, expects_continue, range_bytes, stream, deadline }

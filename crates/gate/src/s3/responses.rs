@@ -51,7 +51,12 @@ impl Connection {
             }
             let passed = match next {
                 Next::Head(response) if response.is_interim() => Ok(()),
-                Next::Head(response) => self.response(response).await,
+                Next::Head(response) => {
+                    self.is_answering.set(true);
+                    let passed = self.response(response).await;
+                    self.is_answering.set(false);
+                    passed
+                }
                 Next::Strange => {
                     let stream = self.last_stream();
                     self.download(&mut Body::Rest, Download { stream, grant: None, deadline: None }).await

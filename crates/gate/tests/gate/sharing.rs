@@ -208,7 +208,8 @@ fn a_request_with_a_deadline_of_its_own_overtakes_those_without() {
     let server = paced(Disk::new(40e6));
     let gate = Gate::with_file(&format!(
         "depth = \"128 KiB\"\nscheduler = \"deadline\"\n[[listen]]\nprotocol = \"s3\"\n\
-         address = \"127.0.0.1:0\"\nupstream = \"{server}\"\n"
+         address = \"127.0.0.1:0\"\nupstream = \"{server}\"\n\
+         [[application]]\nname = \"listed\"\n"
     ));
     let stop = Arc::new(AtomicBool::new(false));
     let moved = Arc::new(AtomicU64::new(0));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerState, Join, MemoryCatalog, PathSession, Purpose};
-use format::{ContainerId, SessionId, Settings, StoreId, StorePath};
+use format::{ContainerId, Fingerprint, LostSegment, Place, SessionId, Settings, StoreId, StorePath};
 use repository::{Budget, Lease, Repository, Seat};
 use store::files::Memory;
 use store::{Claimant, ContainerFacts, LocalStore, Options, Registrar};
@@ -110,6 +110,20 @@ impl Registrar for Registered {
 
     fn locate(&self, container: ContainerId) -> store::Result<Vec<ContainerId>> {
         Ok(self.catalog.files_of(container).unwrap())
+    }
+
+    fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {
+        self.catalog.lose(lost).unwrap();
+        Ok(())
+    }
+
+    fn lost(&self) -> store::Result<Vec<LostSegment>> {
+        Ok(self.catalog.lost().unwrap())
+    }
+
+    fn heal(&self, healed: &[(LostSegment, Place)]) -> store::Result<()> {
+        self.catalog.heal(self.session, self.epoch(), healed).unwrap();
+        Ok(())
     }
 }
 

@@ -24,13 +24,32 @@ pub struct Containers {
     cache: Mutex<Cache>,
 }
 
+/// Where duplicates of a logical container may be looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Referable {
+    /// In this container's file.
+    In(ContainerId),
+    /// The catalog names a file that is not there.
+    Missing,
+    /// Nowhere: it was condemned, or there is none.
+    No,
+}
+
+/// Whether a container's index says what the table did.
+pub enum Confirmed {
+    Yes(Arc<ContainerIndex>),
+    No,
+    /// The index, or the part that would tell, cannot be read.
+    Unreadable,
+}
+
 struct Cache {
     indexes: Lru<ContainerId, Arc<ContainerIndex>>,
     descriptors: Lru<ContainerId, Arc<dyn File>>,
     /// Logical containers whose segments lie in another's file.
     moved: HashMap<ContainerId, ContainerId>,
     /// Where duplicates may be looked for, when that was asked, and in which epoch.
-    referable: HashMap<ContainerId, (Option<ContainerId>, Instant, u64)>,
+    referable: HashMap<ContainerId, (Referable, Instant, u64)>,
     /// Counts how often `referable` was emptied: what was asked before is not entered after.
     emptied: u64,
     /// Most recent first.
@@ -119,25 +138,24 @@ impl Containers {
     }
 
     /// Whether the index of that file confirms that the segment lies at the place, and for good.
-    pub fn confirm(
-        &self,
-        physical: ContainerId,
-        place: Place,
-        fingerprint: &Fingerprint,
-    ) -> Option<Arc<ContainerIndex>> {
-        // Damage or a file that is gone only means that the hint was of no use.
-        let (index, ranges) = self.index_with(physical, Run::single(place)).ok()?;
-        let segment = ranges[0].start;
-        if index.segments()[segment as usize].fingerprint != *fingerprint {
-            return None;
+    pub fn confirm(&self, physical: ContainerId, place: Place, fingerprint: &Fingerprint) -> Confirmed {
+        if self.index(physical).is_err() {
+            return Confirmed::Unreadable;
         }
-        index.known_durable(segment);
-        Some(index)
+        match self.index_with(physical, Run::single(place)) {
+            Ok((index, ranges)) if index.segments()[ranges[0].start as usize].fingerprint == *fingerprint => {
+                index.known_durable(ranges[0].start);
+                Confirmed::Yes(index)
+            }
+            Err(Error::Corrupt { .. }) => Confirmed::Unreadable,
+            // The hint was of no use.
+            _ => Confirmed::No,
+        }
     }
 
     /// The file in which segments of this logical container may be found to refer to; an answer is believed for a
     /// moment, within one epoch.
-    pub fn referable(&self, logical: ContainerId) -> Result<Option<ContainerId>> {
+    pub fn referable(&self, logical: ContainerId) -> Result<Referable> {
         let epoch = self.registrar.epoch();
         let (emptied, asked_at) = {
             let cache = lock(&self.cache);
@@ -148,7 +166,17 @@ impl Containers {
                 _ => (cache.emptied, Instant::now()),
             }
         };
-        let physical = self.registrar.referable(logical)?;
+        let physical = match self.registrar.referable(logical)? {
+            None => Referable::No,
+            // One look a second for each container that is asked for.
+            Some(physical) => match self.files.exists(&file_name(physical)) {
+                Ok(false) => {
+                    self.forget(physical);
+                    Referable::Missing
+                }
+                _ => Referable::In(physical),
+            },
+        };
         let mut cache = lock(&self.cache);
         if cache.emptied == emptied {
             cache.referable.insert(logical, (physical, asked_at, epoch));

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use format::{Fingerprint, Place};
 
 use super::Shared;
-use super::containers::bring_forward;
+use super::containers::{Confirmed, Referable, bring_forward};
+use super::damage::Lost;
 use crate::guard::{lock, wait_timeout};
 use crate::{Answer, Claimant, Result};
 
@@ -53,6 +54,7 @@ impl Shared {
             }
         }
         let answers: Vec<Answer> = answers.into_iter().flatten().collect();
+        self.note_answers(fingerprints, &answers);
         let found = answers.iter().filter(|answer| matches!(answer, Answer::Have(_))).count();
         self.counts.duplicates_found.fetch_add(found as u64, Ordering::Relaxed);
         Ok(answers)
@@ -80,7 +82,7 @@ impl Shared {
     fn forget_unreferable_newest(&self) -> Result<()> {
         let newest = lock(&self.claims).newest_containers();
         for container in newest {
-            if self.containers.referable(container)? != Some(container) {
+            if self.containers.referable(container)? != Referable::In(container) {
                 lock(&self.claims).forget(container);
             }
         }
@@ -110,7 +112,8 @@ impl Shared {
 
     /// Where each segment lies in a container, if the table knows one that may be referred to.
     fn stored<'a>(&self, fingerprints: impl Iterator<Item = &'a Fingerprint>) -> Result<Vec<Option<Place>>> {
-        let mut search = Search { shared: self, runs: self.table.runs(), recent: self.containers.recent() };
+        let (runs, recent, lost) = (self.table.runs(), self.containers.recent(), self.lost()?);
+        let mut search = Search { shared: self, runs, recent, lost };
         let before = search.recent.first().map(|index| index.container());
         let places = fingerprints.map(|fingerprint| search.find(fingerprint)).collect::<Result<Vec<_>>>()?;
         if let Some(last) = search.recent.first().filter(|index| Some(index.container()) != before) {
@@ -125,6 +128,7 @@ struct Search<'a> {
     shared: &'a Shared,
     runs: crate::table::Runs,
     recent: Vec<std::sync::Arc<crate::container::ContainerIndex>>,
+    lost: std::sync::Arc<Lost>,
 }
 
 impl Search<'_> {
@@ -132,14 +136,36 @@ impl Search<'_> {
         if let Some(place) = self.find_recent(fingerprint)? {
             return Ok(Some(place));
         }
+        let mut found = None;
         for place in self.runs.candidates(fingerprint) {
-            let Some(physical) = self.shared.containers.referable(place.container)? else { continue };
-            if let Some(index) = self.shared.containers.confirm(physical, place, fingerprint) {
-                bring_forward(&mut self.recent, index);
-                return Ok(Some(place));
+            let confirmed = match self.shared.containers.referable(place.container)? {
+                Referable::In(physical) => self.shared.containers.confirm(physical, place, fingerprint),
+                Referable::Missing => Confirmed::Unreadable,
+                Referable::No => Confirmed::No,
+            };
+            match confirmed {
+                Confirmed::No => {}
+                Confirmed::Unreadable => self.seek(fingerprint, place),
+                Confirmed::Yes(_) if self.lost.contains_key(&place) => self.seek(fingerprint, place),
+                Confirmed::Yes(index) => {
+                    bring_forward(&mut self.recent, index);
+                    found.get_or_insert(place);
+                }
+            }
+            // Where something is lost, all places count: what is found in one heals the others.
+            if found.is_some() && self.lost.is_empty() {
+                break;
             }
         }
-        Ok(None)
+        Ok(found)
+    }
+
+    /// The place is lost, or cannot be looked at: its content is wanted, unless a copy stands in already.
+    fn seek(&self, fingerprint: &Fingerprint, place: Place) {
+        let copy = self.lost.get(&place).and_then(|lost| lost.copy);
+        if copy.is_none_or(|copy| self.lost.contains_key(&copy)) {
+            self.shared.damage.seek(fingerprint, place);
+        }
     }
 
     fn find_recent(&mut self, fingerprint: &Fingerprint) -> Result<Option<Place>> {
@@ -150,7 +176,8 @@ impl Search<'_> {
                 continue;
             };
             let place = index.place_of(segment);
-            if self.shared.containers.referable(place.container)? == Some(index.container()) {
+            let referable = self.shared.containers.referable(place.container)?;
+            if referable == Referable::In(index.container()) && !self.lost.contains_key(&place) {
                 self.recent[..=at].rotate_right(1);
                 return Ok(Some(place));
             }

@@ -22,6 +22,21 @@ struct Found {
 
 impl Shared {
     pub fn get(&self, run: Run) -> Result<Vec<PlacedBlock>> {
+        match self.get_as_stored(run) {
+            Err(error) if error.is_damage() => self.get_around_damage(run, error),
+            other => other,
+        }
+    }
+
+    pub fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
+        match self.entries_as_stored(run) {
+            Err(error) if error.is_damage() => self.entries_around_damage(run, error),
+            other => other,
+        }
+    }
+
+    /// Without copies of what is lost.
+    pub fn get_as_stored(&self, run: Run) -> Result<Vec<PlacedBlock>> {
         if run.count == 0 {
             return Ok(Vec::new());
         }
@@ -34,7 +49,7 @@ impl Shared {
         }
     }
 
-    pub fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
+    pub fn entries_as_stored(&self, run: Run) -> Result<Vec<SegmentEntry>> {
         if run.count == 0 {
             return Ok(Vec::new());
         }

@@ -159,6 +159,7 @@ impl Shared {
             writing.cut(self);
         }
         self.resolve(block, run);
+        self.note_put(block, run);
         let (due, crowded) = (!writing.queue.is_empty(), writing.retired.len() > RETIRED_CONTAINERS);
         drop(writing);
         if due {

@@ -6,7 +6,7 @@ use catalog::{
     Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut, PathSession,
     Purpose, Result, Session, Snapshot, Statistics, Version,
 };
-use format::{ContainerId, JournalRecord, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use super::Remote;
 use super::failures::catalog_error;
@@ -127,6 +127,18 @@ impl Catalog for RemoteCatalog {
 
     fn container(&self, _: ContainerId) -> Result<Option<ContainerRecord>> {
         self.elsewhere("looking up containers")
+    }
+
+    fn lose(&self, _: &[(Place, Fingerprint)]) -> Result<()> {
+        self.elsewhere("recording damage")
+    }
+
+    fn lost(&self) -> Result<Vec<LostSegment>> {
+        self.elsewhere("listing damage")
+    }
+
+    fn heal(&self, _: SessionId, _: u64, _: &[(LostSegment, Place)]) -> Result<()> {
+        self.elsewhere("recording repairs")
     }
 
     fn files_of(&self, _: ContainerId) -> Result<Vec<ContainerId>> {

@@ -1,0 +1,58 @@
+//! `thalweg repair`: lets copies stand in for what is lost, and names what stays lost.
+
+use std::ffi::OsString;
+
+use repository::{Access, LostRange, repair};
+use serde_json::{Value, json};
+
+use crate::failure::Incomplete;
+use crate::opening::directory;
+use crate::output::Output;
+use crate::place::store_of_argument;
+use crate::shown;
+
+/// Find copies of what is lost, and name what stays lost
+#[derive(clap::Args)]
+#[command(
+    after_help = "Reads all content of all versions. Exits with 3 when something is lost, and names path, version and\n\
+                        bytes; putting the same content again heals it, under any name.\n\n\
+                        Example: thalweg repair /scratch/st"
+)]
+pub struct Arguments {
+    /// The store's directory (default: $THALWEG_STORE)
+    store: Option<OsString>,
+}
+
+pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
+    let store = store_of_argument(arguments.store.as_deref())?;
+    let repository = repository::open(directory(&store, "repair")?, Access::Write)?;
+    let repaired = repair(&repository)?;
+    repository.close()?;
+    repaired.lost.iter().for_each(|lost| output.note(line(lost)));
+    output.document(&json!({
+        "versions": repaired.versions,
+        "healed_segments": repaired.healed_segments,
+        "lost": repaired.lost.iter().map(fields).collect::<Vec<_>>(),
+    }))?;
+    let healed = shown::count(repaired.healed_segments, "segment");
+    output.summary(format!("read {} versions; copies stand in for {healed}", repaired.versions))?;
+    if repaired.lost.is_empty() {
+        return Ok(());
+    }
+    let lost = shown::count(repaired.lost.len() as u64, "range");
+    Err(Incomplete(format!("{store}: {lost} lost; put the same files again to heal them")).into())
+}
+
+fn line(lost: &LostRange) -> String {
+    let LostRange { path, version, range, why } = lost;
+    format!("{} version {version}: bytes {} to {} are lost: {why}", shown::path(path), range.start, range.end)
+}
+
+fn fields(lost: &LostRange) -> Value {
+    let mut fields = shown::path_fields(lost.path.as_bytes());
+    fields.insert("version".into(), lost.version.into());
+    fields.insert("start".into(), lost.range.start.into());
+    fields.insert("end".into(), lost.range.end.into());
+    fields.insert("why".into(), lost.why.clone().into());
+    Value::Object(fields)
+}

@@ -1,0 +1,179 @@
+//! Repair: what is lost, what stands in for it, and which versions are affected.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use catalog::{ContainerState, Version};
+use format::{ContainerId, Entry, EntryKind, Fingerprint, Place, Root, Run, StorePath};
+use store::Claimant;
+
+use crate::tree::{collect_runs, entries_in};
+use crate::{Error, Repository, Result};
+
+/// Paths listed from the catalog at a time.
+const LISTED_AT_ONCE: usize = 4096;
+/// Lost segments looked for at a time.
+const SOUGHT_AT_ONCE: usize = 1024;
+/// Who looks for copies; puts nothing.
+const REPAIRER: Claimant = Claimant(u64::MAX - 1);
+const UNNAMED: Fingerprint = Fingerprint([0; 32]);
+
+/// Bytes of a version that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LostRange {
+    pub path: StorePath,
+    pub version: u64,
+    pub range: Range<u64>,
+    pub why: String,
+}
+
+/// What a repair found and did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Repaired {
+    pub versions: u64,
+    /// Lost segments for which a copy stands in, from this repair or before it.
+    pub healed_segments: u64,
+    pub lost: Vec<LostRange>,
+}
+
+/// Reads all versions, lets copies of segments stand in for those that are lost, and says what stays lost. The store
+/// must be on this machine.
+pub fn repair(repository: &Repository) -> Result<Repaired> {
+    repository.local_store("repair")?;
+    let found = read_all(repository)?;
+    let repaired = if found.lost.is_empty() { found } else { read_again(repository)? };
+    let lost = repository.catalog.lost()?;
+    let healed_segments = lost.iter().filter(|lost| lost.copy.is_some()).count() as u64;
+    Ok(Repaired { healed_segments, ..repaired })
+}
+
+/// The first reading has recorded what is lost.
+fn read_again(repository: &Repository) -> Result<Repaired> {
+    let lost = repository.catalog.lost()?;
+    let wanted = lost.iter().filter(|lost| lost.copy.is_none() && lost.fingerprint != UNNAMED);
+    let wanted: Vec<_> = wanted.map(|lost| lost.fingerprint).collect();
+    for some in wanted.chunks(SOUGHT_AT_ONCE) {
+        let sought = repository.store.lacking(REPAIRER, some);
+        repository.store.release(REPAIRER);
+        sought?;
+    }
+    repository.store.make_durable()?;
+    read_all(repository)
+}
+
+fn read_all(repository: &Repository) -> Result<Repaired> {
+    let (mut repaired, mut after) = (Repaired::default(), None);
+    loop {
+        let listed = repository.catalog.list(&StorePath::root(), true, after.as_ref(), LISTED_AT_ONCE)?;
+        let Some((last, _)) = listed.last() else { return Ok(repaired) };
+        after = Some(last.clone());
+        for (path, _) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
+            for version in repository.catalog.versions(path)? {
+                repaired.versions += 1;
+                read_version(repository, path, &version, &mut repaired.lost)?;
+            }
+        }
+    }
+}
+
+fn read_version(repository: &Repository, path: &StorePath, version: &Version, lost: &mut Vec<LostRange>) -> Result<()> {
+    let record = &version.record;
+    let mut lose = |range: Range<u64>, why: String| match lost.last_mut() {
+        Some(last) if last.path == *path && last.version == version.number && last.range.end == range.start => {
+            last.range.end = range.end
+        }
+        _ => lost.push(LostRange { path: path.clone(), version: version.number, range, why }),
+    };
+    let walked = entries_in(repository, &record.root, 0..record.size, &mut |offset, entry| {
+        read_entry(repository, offset, entry, &mut lose)
+    });
+    match walked {
+        // Which bytes a page of the manifest names is lost with it.
+        Err(error) if is_damage(&error) => lose(0..record.size, error.to_string()),
+        other => other?,
+    }
+    Ok(())
+}
+
+fn read_entry(
+    repository: &Repository,
+    offset: u64,
+    entry: Entry,
+    lose: &mut dyn FnMut(Range<u64>, String),
+) -> Result<()> {
+    let whole = 0..entry.length;
+    match repository.entry_pieces(entry, whole.clone(), &mut |_| Ok(())) {
+        Err(error) if is_damage(&error) => {}
+        other => return other,
+    }
+    for part in parts(repository, &entry).unwrap_or_else(|_| vec![whole]) {
+        match repository.entry_pieces(entry, part.clone(), &mut |_| Ok(())) {
+            Err(error) if is_damage(&error) => lose(offset + part.start..offset + part.end, error.to_string()),
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of an entry that each of its segments holds.
+fn parts(repository: &Repository, entry: &Entry) -> Result<Vec<Range<u64>>> {
+    let EntryKind::Data { run, skip, digest } = entry.kind else { return Ok(Vec::new()) };
+    let mut end = 0;
+    let segments = repository.checked_entries(run, &digest)?.into_iter().map(|segment| {
+        let start = end;
+        end += u64::from(segment.bytes);
+        let within = |at: u64| at.saturating_sub(u64::from(skip)).min(entry.length);
+        within(start)..within(end)
+    });
+    Ok(segments.filter(|part| !part.is_empty()).collect())
+}
+
+fn is_damage(error: &Error) -> bool {
+    match error {
+        Error::Store(error) => error.is_damage(),
+        Error::Segment(_) | Error::Format(_) => true,
+        _ => false,
+    }
+}
+
+/// What is known to be damaged, for those who would skip what they have stored before.
+pub struct KnownDamage {
+    /// Segments without a copy.
+    lost: HashSet<Place>,
+    healed: HashSet<Place>,
+    /// Numbers whose segments lie in a file that is not there.
+    missing: HashSet<ContainerId>,
+}
+
+impl Repository {
+    /// None when nothing is known to be damaged. Of a store over the network nothing is known.
+    pub fn known_damage(&self) -> Result<Option<KnownDamage>> {
+        let Some(local) = &self.local else { return Ok(None) };
+        let (healed, lost): (Vec<_>, Vec<_>) = self.catalog.lost()?.into_iter().partition(|lost| lost.copy.is_some());
+        let files: HashSet<_> = local.containers_on_disk()?.into_iter().collect();
+        let records = self.catalog.containers()?.into_iter();
+        let missing: HashSet<_> = records
+            .filter(|record| record.state == ContainerState::Live && !files.contains(&record.physical))
+            .map(|record| record.id)
+            .collect();
+        if lost.is_empty() && missing.is_empty() {
+            return Ok(None);
+        }
+        let places = |lost: Vec<format::LostSegment>| lost.into_iter().map(|lost| lost.place).collect();
+        Ok(Some(KnownDamage { lost: places(lost), healed: places(healed), missing }))
+    }
+}
+
+impl KnownDamage {
+    /// Whether the file cannot be read whole, as far as that is known.
+    pub fn affects(&self, repository: &Repository, root: &Root) -> bool {
+        let mut affected = false;
+        let walked = collect_runs(repository, root, &mut |run| affected |= self.affects_run(run));
+        affected || walked.is_err()
+    }
+
+    fn affects_run(&self, run: Run) -> bool {
+        let is_missing = self.missing.contains(&run.container);
+        run.places().any(|place| self.lost.contains(&place) || (is_missing && !self.healed.contains(&place)))
+    }
+}

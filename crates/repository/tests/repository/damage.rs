@@ -1,0 +1,154 @@
+//! What is damaged or gone answers for nothing, and the same content stored again heals what referred to it.
+
+use std::sync::Arc;
+
+use catalog::Catalog;
+use format::{Attributes, BlockKind, Change, ContainerId};
+use repository::{FileWriter, Named, Placing, Repository, collect, repair, verify};
+use store::Claimant;
+use store::files::Files;
+
+use crate::fixture::{CLAIMANT, Random, World, content, path};
+
+fn put(process: &Arc<Repository>, name: &str, bytes: &[u8]) {
+    let mut writer = FileWriter::new(process.clone(), Claimant(1 << 60));
+    writer.write(bytes).unwrap();
+    let draft = writer.finish().unwrap();
+    let named = Named { path: path(name), attributes: Attributes::default(), placing: Placing::Replace, draft };
+    process.name(CLAIMANT, &[named]).unwrap();
+}
+
+fn reads(process: &Arc<Repository>, name: &str, version: usize, plain: &[u8]) -> bool {
+    let record = &process.catalog().versions(&path(name)).unwrap()[version].record;
+    let mut bytes = vec![0xee; plain.len()];
+    let read = process.reader(&record.root, record.size).read_at(0, &mut bytes);
+    assert!(read.is_err() || bytes == plain, "wrong bytes were read");
+    read.is_ok()
+}
+
+fn forget_old(process: &Arc<Repository>, name: &str) {
+    let old: Vec<u64> =
+        process.catalog().versions(&path(name)).unwrap().iter().rev().skip(1).map(|v| v.number).collect();
+    let change = Change::Forget { path: path(name), versions: old };
+    process.commit(CLAIMANT, vec![change], Default::default(), Vec::new()).unwrap();
+}
+
+/// A world with one file, put by a process that is gone.
+fn world_with(plain: &[u8]) -> World {
+    let world = World::new();
+    let process = world.process();
+    put(&process, "a", plain);
+    process.close().unwrap();
+    world
+}
+
+fn file_of(container: u64) -> String {
+    format!("containers/{container:02x}/{container:016x}.twc")
+}
+
+/// Changes one byte of the first data block of a container.
+fn flip(world: &World, container: u64) {
+    let mut first = None;
+    let process = world.process();
+    let local =
+        store::MemoryStore::over(world.files.clone(), &world.settings, Arc::new(store::CountingRegistrar::new()));
+    let visit = &mut |placed: store::PlacedBlock| {
+        first.get_or_insert(placed.block.payload);
+        Ok(())
+    };
+    local.unwrap().visit_blocks(ContainerId(container), Some(BlockKind::Data), visit).unwrap();
+    process.close().unwrap();
+    let file = world.files.open(&file_of(container)).unwrap();
+    let bytes = file.read(0, file.length().unwrap() as usize).unwrap();
+    let payload = first.unwrap();
+    let at = bytes.windows(64).position(|window| *window == payload[..64]).unwrap();
+    file.write_at(at as u64 + 7, &[&[bytes[at + 7] ^ 1]]).unwrap();
+}
+
+#[test]
+fn content_that_is_put_again_heals_a_damaged_block() {
+    let plain = Random(1).bytes_of(300_000);
+    let world = world_with(&plain);
+    flip(&world, 1);
+    assert!(!reads(&world.process(), "a", 0, &plain));
+    assert!(!world.catalog.lost().unwrap().is_empty(), "what was found is recorded");
+    // Another process, later: the damaged segments are no duplicates.
+    let process = world.process();
+    put(&process, "b", &plain);
+    assert!(reads(&process, "b", 0, &plain));
+    for process in [process, world.process()] {
+        assert!(reads(&process, "a", 0, &plain), "the old version reads again");
+    }
+    assert!(world.catalog.lost().unwrap().iter().all(|lost| lost.copy.is_some()));
+}
+
+#[test]
+fn content_that_is_put_again_heals_a_missing_container() {
+    let plain = Random(2).bytes_of(300_000);
+    let world = world_with(&plain);
+    let process = world.process();
+    world.files.remove(&file_of(1)).unwrap();
+    assert!(!reads(&process, "a", 0, &plain));
+    // At the same name: the process looks before it skips.
+    put(&process, "a", &plain);
+    assert!(reads(&process, "a", 0, &plain) && reads(&process, "a", 1, &plain));
+    assert!(reads(&world.process(), "a", 0, &plain));
+}
+
+#[test]
+fn copies_live_as_long_as_what_they_stand_in_for() {
+    let plain = Random(3).bytes_of(300_000);
+    let world = world_with(&plain);
+    flip(&world, 1);
+    assert!(!reads(&world.process(), "a", 0, &plain));
+    let process = world.process();
+    put(&process, "b", &plain);
+    put(&process, "b", b"something else");
+    forget_old(&process, "b");
+    process.close().unwrap();
+    for _ in 0..3 {
+        let collector = world.process();
+        collect(&collector).unwrap();
+        collector.close().unwrap();
+        assert!(reads(&world.process(), "a", 0, &plain));
+    }
+    assert_eq!(content(&world.process(), "b"), b"something else");
+}
+
+#[test]
+fn collection_leaves_what_is_needed_and_missing() {
+    let plain = Random(4).bytes_of(300_000);
+    let world = world_with(&plain);
+    let file = world.files.open(&file_of(1)).unwrap();
+    let bytes = file.read(0, file.length().unwrap() as usize).unwrap();
+    world.files.remove(&file_of(1)).unwrap();
+    for _ in 0..2 {
+        let collector = world.process();
+        collect(&collector).unwrap();
+        collector.close().unwrap();
+    }
+    // The disk is mounted again.
+    world.files.create(&file_of(1)).unwrap().write_at(0, &[&bytes]).unwrap();
+    assert!(reads(&world.process(), "a", 0, &plain));
+    assert_eq!(verify(&world.process(), true, &mut |_| {}).unwrap().damages, []);
+}
+
+#[test]
+fn repair_names_what_is_lost_and_is_content_when_it_is_healed() {
+    let plain = Random(5).bytes_of(300_000);
+    let world = world_with(&plain);
+    assert!(repair(&world.process()).unwrap().lost.is_empty());
+    assert!(world.process().known_damage().unwrap().is_none());
+    flip(&world, 1);
+    let process = world.process();
+    let repaired = repair(&process).unwrap();
+    let [lost] = &repaired.lost[..] else { panic!("{:?}", repaired.lost) };
+    assert_eq!((&lost.path, lost.version, lost.range.start), (&path("a"), 1, 0));
+    assert!(lost.range.end < 300_000, "only the block that is damaged: {:?}", lost.range);
+    let root = process.catalog().entry(&path("a")).unwrap().unwrap().head.unwrap().record.root;
+    assert!(process.known_damage().unwrap().unwrap().affects(&process, &root));
+    put(&world.process(), "c", &plain);
+    let repaired = repair(&world.process()).unwrap();
+    assert!(repaired.lost.is_empty() && repaired.healed_segments > 0, "{repaired:?}");
+    assert!(process.known_damage().unwrap().is_none());
+}

@@ -1,0 +1,71 @@
+/* error_handlers.c — see error_handlers.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0
+ */
+#define _GNU_SOURCE
+#include "error_handlers.h"
+
+#include "loaded_mpi.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int create_function(any_function function, void *handler);
+
+struct remembered {
+    uint64_t handler;
+    any_function function; /* NULL: not one of C */
+    struct remembered *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct remembered *first;
+
+/* MPI's libraries for Fortran and C++ create handlers through C and mark them afterwards: their functions take other
+ * arguments. */
+static bool is_language_binding(const void *caller) {
+    Dl_info info;
+    if (!dladdr(caller, &info) || !info.dli_fname) return false;
+    const char *slash = strrchr(info.dli_fname, '/');
+    return strncmp(slash ? slash + 1 : info.dli_fname, "libmpi", strlen("libmpi")) == 0;
+}
+
+static struct remembered *find(uint64_t handler) {
+    struct remembered *at = first;
+    while (at && at->handler != handler) at = at->next;
+    return at;
+}
+
+/* A handle that MPI gives again belongs to the new handler: nothing uses the old one any more. */
+static void remember(uint64_t handler, any_function function) {
+    pthread_mutex_lock(&lock);
+    struct remembered *entry = find(handler);
+    if (!entry && (entry = calloc(1, sizeof *entry))) {
+        entry->handler = handler;
+        entry->next = first;
+        first = entry;
+    }
+    if (entry) entry->function = function;
+    pthread_mutex_unlock(&lock);
+}
+
+int create_error_handler(any_function function, void *handler) {
+    bool is_c = !is_language_binding(__builtin_return_address(0));
+    int code = ((create_function *)function_of_mpi("File_create_errhandler"))(function, handler);
+    if (code != 0) return code;
+    uint64_t value = 0;
+    memcpy(&value, handler, mpi_is_open_mpi() ? sizeof(void *) : sizeof(int));
+    remember(value, is_c ? function : NULL);
+    return code;
+}
+
+any_function function_of_error_handler(uint64_t handler) {
+    pthread_mutex_lock(&lock);
+    struct remembered *entry = find(handler);
+    any_function function = entry ? entry->function : NULL;
+    pthread_mutex_unlock(&lock);
+    return function;
+}
