@@ -129,7 +129,11 @@ fn a_commit_is_never_laid_over_a_file_that_had_the_name_before() {
     expected.chunks_mut(SEGMENT_BYTES as usize).skip(1).step_by(2).for_each(|segment| segment.fill(2));
     let found = content(&node, "out");
     let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
-    assert_eq!((found.len(), differs), (expected.len(), None), "what the new file holds, and the session's pieces over it");
+    assert_eq!(
+        (found.len(), differs),
+        (expected.len(), None),
+        "what the new file holds, and the session's pieces over it"
+    );
 }
 
 #[test]
