@@ -1,6 +1,7 @@
 """Collection beside everything else: containers are rewritten again and again, and nobody loses anything by it."""
 
 import random
+import shutil
 import threading
 import time
 
@@ -53,6 +54,8 @@ class Owner:
             chosen = (self.dice.choice(PIECES) for _ in range(self.dice.randint(1, 20)))
             (self.folder / f"f{name}").write_bytes(b"".join(chosen))
         self.store.command("put", "--quiet", self.folder, self.store.at(self.name))
+        # Into a folder that is there, `get` would put a folder.
+        shutil.rmtree(self.local.scene.folder / f"fetched-{self.name}", ignore_errors=True)
         fetched = self.store.get(self.name, f"fetched-{self.name}")
         for path in self.folder.iterdir():
             check((fetched / path.name).read_bytes() == path.read_bytes(), f"{self.name}/{path.name} differs")

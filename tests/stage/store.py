@@ -69,12 +69,12 @@ class Store:
 
 
 class Node:
-    """A `thalweg node` on a port of its own choice."""
+    """A `thalweg node` on a port of its own choice. `start` runs its command, here or in another network."""
 
-    def __init__(self, scene, folder, options=(), listen="127.0.0.1:0", **settings):
+    def __init__(self, scene, folder, options=(), listen="127.0.0.1:0", start=None, **settings):
         self.scene = scene
         command = [THALWEG, "node", folder, "--listen", listen, "--json", *options]
-        self.process = scene.start(command, stdout=subprocess.PIPE, **settings)
+        self.process = (start or scene.start)(command, stdout=subprocess.PIPE, **settings)
         line = self.process.stdout.readline()
         if not line:
             raise Failure(f"the node for {folder} did not start")

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::output::{Closed, Output};
+use crate::output::{Closed, Output, say};
 use crate::shown;
 
 const FAILED: u8 = 1;
@@ -86,7 +86,7 @@ pub fn usage(error: clap::Error) -> ExitCode {
     let text = text.strip_prefix("error: ").unwrap_or(&text);
     let (first, _) = text.split_once("\n\n").unwrap_or((text, ""));
     let words: Vec<&str> = first.split_whitespace().collect();
-    eprintln!("thalweg: {}; `--help` explains", shown::one_line(&words.join(" ")));
+    say(format_args!("thalweg: {}; `--help` explains", shown::one_line(&words.join(" "))));
     ExitCode::from(USAGE)
 }
 

@@ -32,6 +32,12 @@ impl Display for Closed {
 
 impl std::error::Error for Closed {}
 
+/// A line on standard error. One that cannot be written, to a full disk or a closed pipe, must not end the work that it
+/// is about.
+pub fn say(line: impl Display) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
 impl Output {
     pub fn new(json: bool, quiet: bool) -> Self {
         let stdout = Mutex::new(BufWriter::new(std::io::stdout()));
@@ -76,7 +82,7 @@ impl Output {
     /// A line on standard error, above the progress bar.
     pub fn note(&self, text: impl Display) {
         let line = shown::one_line(&text.to_string());
-        self.bars.suspend(|| eprintln!("thalweg: {line}"));
+        self.bars.suspend(|| say(format_args!("thalweg: {line}")));
     }
 
     /// A progress bar on a terminal; elsewhere nothing.

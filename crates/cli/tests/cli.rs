@@ -7,6 +7,7 @@ mod cli {
     mod faltering;
     mod hostile;
     mod interruption;
+    mod logging;
     mod mistakes;
     mod names;
     mod node;

@@ -49,8 +49,8 @@ impl Gate {
         };
         let applications = Rc::new(Applications::new(config));
         let exchanging = Exchanging::new()?;
-        let metrics = Metrics::new(applications.clone(), exchanging.link().clone());
         let call_memory = Budget::new(config.call_memory_bytes);
+        let metrics = Metrics::new(applications.clone(), exchanging.link().clone(), call_memory.clone());
         let gate = Gate { clock, applications, exchanging, metrics, call_memory, state: RefCell::new(state) };
         let gate = Rc::new(gate);
         let (bound, door) = (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);

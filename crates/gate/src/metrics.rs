@@ -25,12 +25,13 @@ use tokio::time::MissedTickBehavior;
 pub use histogram::Histogram;
 use process::Process;
 use server::{FindPage, Page};
-use status::{ApplicationStatus, Distribution, ExchangeStatus, ServerStatus, Status, share_out};
+use status::{ApplicationStatus, CallMemoryStatus, Distribution, ExchangeStatus, ServerStatus, Status, share_out};
 use window::{Reading, Window};
 
 use crate::applications::{Application, Applications};
 use crate::error::{Error, Result};
 use crate::exchange::Link;
+use crate::rpc::Budget;
 use crate::shares::Shares;
 
 const GLANCE: Duration = Duration::from_millis(100);
@@ -44,6 +45,7 @@ pub(crate) struct Metrics {
     began: Instant,
     applications: Rc<Applications>,
     link: Rc<Link>,
+    call_memory: Rc<Budget>,
     shares: RefCell<Vec<Weak<Shares>>>,
     live: RefCell<Window>,
     minute: RefCell<Window>,
@@ -72,11 +74,12 @@ pub(crate) enum Door {
 }
 
 impl Metrics {
-    pub fn new(applications: Rc<Applications>, link: Rc<Link>) -> Rc<Self> {
+    pub fn new(applications: Rc<Applications>, link: Rc<Link>, call_memory: Rc<Budget>) -> Rc<Self> {
         Rc::new(Metrics {
             began: Instant::now(),
             applications,
             link,
+            call_memory,
             shares: RefCell::default(),
             live: RefCell::new(Window::new(LIVE_MARKS)),
             minute: RefCell::new(Window::new(1)),
@@ -187,6 +190,7 @@ impl Metrics {
             process: Process::now(),
             applications,
             servers,
+            call_memory: call_memory_status(&self.call_memory),
             exchange: ExchangeStatus { live_peers: self.link.live_peers(), traffic: self.link.traffic() },
         }
     }
@@ -222,4 +226,12 @@ fn distribution(histogram: &Histogram) -> Distribution {
 fn server_status(shares: &Shares) -> ServerStatus {
     let (depth_bytes, in_flight_bytes) = shares.depth_bytes();
     ServerStatus { name: shares.server().into(), depth_bytes, in_flight_bytes }
+}
+
+fn call_memory_status(budget: &Budget) -> CallMemoryStatus {
+    CallMemoryStatus {
+        limit_bytes: budget.limit_bytes(),
+        used_bytes: budget.used_bytes(),
+        connections: budget.connections(),
+    }
 }

@@ -7,12 +7,15 @@
 mod budget;
 pub mod call;
 mod connection;
+mod flows;
 pub mod gluster;
+mod held;
 mod in_service;
 mod intake;
 pub mod nfs;
 pub mod operation;
 mod outbound;
+mod pace;
 pub mod record;
 mod replies;
 mod server_side;
@@ -23,21 +26,28 @@ mod xdr;
 use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::net::{TcpStream, lookup_host};
+use tokio::time::timeout;
 
 use crate::listener::Door;
 use crate::socket;
 
 pub(crate) use budget::Budget;
+use budget::Window;
 use connection::{Connection, Ending, Result};
+pub use flows::Flows;
 use streams::Streams;
+
+/// A server that does not take a connection for so long is taken for down.
+const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves one client to its end; says in one line why, if that was no proper one.
 pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, address: SocketAddr) {
     match connect_and_serve(door, client, address).await {
         // Clients and servers come and go.
-        Ok(()) => {}
+        Ok(()) | Err(Ending::Idle | Ending::Unreached) => {}
         Err(Ending::Broken(error)) if is_a_peer_gone(&error) => {}
         Err(ending) => eprintln!("thalweg gate: {address} to {}: closed: {ending}", door.listen.upstream),
     }
@@ -45,15 +55,39 @@ pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, address: SocketAdd
 
 async fn connect_and_serve(door: &Rc<Door>, client: TcpStream, address: SocketAddr) -> Result<()> {
     socket::prepare(&client)?;
-    let server = match connect(&door.listen.upstream, address).await {
-        Ok(server) => server,
-        Err(error) => {
-            // The client sees what it would see of a server that is not there.
-            client.set_zero_linger()?;
-            return Err(error.into());
-        }
+    let budget = &door.gate.call_memory;
+    let Some(window) = Window::open(budget) else {
+        client.set_zero_linger()?;
+        return Err(Ending::TooMany { open: budget.connections() });
     };
-    Connection::serve(door.clone(), Streams::new(door.clone(), address.ip()), client, server).await
+    let Some(server) = dial(door, address).await else {
+        // The client sees what it would see of a server that is not there.
+        client.set_zero_linger()?;
+        return Err(Ending::Unreached);
+    };
+    Connection::serve(door.clone(), window, Streams::new(door.clone(), address.ip()), client, server).await
+}
+
+/// Connects to the server; says once when it is down, and once when it is there again.
+async fn dial(door: &Door, client: SocketAddr) -> Option<TcpStream> {
+    let upstream = &door.listen.upstream;
+    let dialled = timeout(DIAL_TIMEOUT, connect(upstream, client)).await;
+    let dialled = dialled.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()));
+    let was_down = door.shares.flows.is_down.replace(dialled.is_err());
+    match dialled {
+        Ok(server) => {
+            if was_down {
+                eprintln!("thalweg gate: {upstream} is reached again");
+            }
+            Some(server)
+        }
+        Err(error) => {
+            if !was_down {
+                eprintln!("thalweg gate: {upstream} is not reached: {error}; its clients are reset until it is");
+            }
+            None
+        }
+    }
 }
 
 async fn connect(server: &str, client: SocketAddr) -> io::Result<TcpStream> {

@@ -20,6 +20,7 @@ use tokio::sync::Notify;
 
 use crate::applications::{Application, Applications};
 use crate::clock::Clock;
+use crate::rpc::Flows;
 use reserve::Reserve;
 use ticket::Tickets;
 use tree::Tree;
@@ -39,6 +40,8 @@ const REMEMBERED_SERVICES: u64 = 16;
 
 pub struct Shares {
     server: String,
+    /// Calls without answer there, where calls pass.
+    pub flows: Flows,
     clock: Rc<Clock>,
     operation_bytes: Cell<u64>,
     state: RefCell<State>,
@@ -83,6 +86,7 @@ impl Shares {
         };
         let shares = Rc::new(Shares {
             server: server.to_owned(),
+            flows: Flows::default(),
             clock,
             operation_bytes: Cell::new(operation_bytes),
             state: RefCell::new(state),

@@ -27,7 +27,8 @@ const UNSENT_BYTES: u32 = 256 << 10;
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_PROBES: u32 = 4;
-/// The state of the kernel's that is no connection (include/net/tcp_states.h).
+/// States of the kernel's (include/net/tcp_states.h): of a connection that is open both ways, and of none.
+const TCP_ESTABLISHED: u8 = 1;
 const TCP_CLOSE: u8 = 7;
 
 /// Connects to `host:port` with queues of the gate's size.
@@ -109,13 +110,22 @@ pub(crate) fn wake_at(stream: &TcpStream, bytes: usize) -> io::Result<()> {
 
 /// Whether the kernel has forgotten the connection: both sides closed it, or one reset it.
 pub(crate) fn is_closed(stream: &TcpStream) -> bool {
+    state(stream) == Some(TCP_CLOSE)
+}
+
+/// Whether the other end has said that no more comes from it, or is gone.
+pub(crate) fn has_ended(stream: &TcpStream) -> bool {
+    state(stream).is_some_and(|state| state != TCP_ESTABLISHED)
+}
+
+fn state(stream: &TcpStream) -> Option<u8> {
     // SAFETY: tcp_info is plain numbers, for which zeros are values.
     let mut info: libc::tcp_info = unsafe { std::mem::zeroed() };
     let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
     let place = (&raw mut info).cast();
     // SAFETY: the kernel writes at most `length` bytes to `place`, which has so many.
     let status = unsafe { libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut length) };
-    status == 0 && info.tcpi_state == TCP_CLOSE
+    (status == 0).then_some(info.tcpi_state)
 }
 
 /// A closed connection has nothing on its way.

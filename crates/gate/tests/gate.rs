@@ -19,6 +19,8 @@ mod releases;
 mod reload;
 #[path = "gate/rpc.rs"]
 mod rpc;
+#[path = "gate/rpc_limits.rs"]
+mod rpc_limits;
 #[path = "gate/sharing.rs"]
 mod sharing;
 #[path = "gate/tls.rs"]

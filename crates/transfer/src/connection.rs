@@ -6,6 +6,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use format::{FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
@@ -13,6 +14,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg, sockopt};
 
 use crate::resolve::{self, Resolution};
+use crate::tls::{TlsClient, TlsRefusal, TlsServer, TlsStream};
 use crate::{CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, Result, SILENCE_TIMEOUT};
 
 /// Addresses of one name that are tried.
@@ -44,6 +46,8 @@ pub struct Frame {
 pub struct Connection {
     stream: TcpStream,
     peer: String,
+    /// Since the handshake, where both ends use TLS.
+    tls: OnceLock<TlsStream>,
 }
 
 impl Connection {
@@ -72,10 +76,35 @@ impl Connection {
     }
 
     fn over(stream: TcpStream, peer: String, patience: Option<Duration>) -> Result<Self> {
-        let connection = Connection { stream, peer };
+        let connection = Connection { stream, peer, tls: OnceLock::new() };
         let set = connection.set_options(patience);
         set.map_err(|error| connection.broken("setting up the connection", error))?;
         Ok(connection)
+    }
+
+    /// Shakes hands as a client: all that follows is encrypted, and goes to a node that the authorities vouch for.
+    pub fn begin_tls(&self, client: &TlsClient, timeout: Duration) -> Result<()> {
+        self.shake_hands(client.stream(&self.peer)?, Instant::now() + timeout)
+    }
+
+    /// Shakes hands as a node.
+    pub(crate) fn accept_tls(&self, server: &TlsServer, deadline: Instant) -> Result<()> {
+        self.shake_hands(server.stream()?, deadline)
+    }
+
+    fn shake_hands(&self, tls: TlsStream, deadline: Instant) -> Result<()> {
+        const WHAT: &str = "shaking hands for TLS";
+        let receive = |into: &mut [u8]| self.receive_before(deadline, into);
+        let shaken = tls.shake_hands(receive, |bytes| self.put_raw(&[IoSlice::new(bytes)], SendFlags::NOSIGNAL));
+        if let Err(error) = shaken {
+            return Err(match TlsRefusal::of(&error) {
+                Some(refusal) => Error::Refused(format!("{}: {refusal}", self.peer)),
+                None => self.broken(WHAT, error),
+            });
+        }
+        self.stream.set_read_timeout(None).map_err(|error| self.broken(WHAT, error))?;
+        assert!(self.tls.set(tls).is_ok(), "hands are shaken once");
+        Ok(())
     }
 
     fn set_options(&self, patience: Option<Duration>) -> io::Result<()> {
@@ -138,17 +167,30 @@ impl Connection {
     }
 
     fn read_before(&self, deadline: Instant, into: &mut [u8]) -> Result<usize> {
+        let read = match self.tls.get() {
+            Some(tls) => tls.read(into, |room| self.receive_before(deadline, room)),
+            None => self.receive_before(deadline, into),
+        };
+        read.map_err(|error| self.broken("waiting for a greeting", error))
+    }
+
+    /// Bytes as the socket has them, however slowly they drip.
+    fn receive_before(&self, deadline: Instant, into: &mut [u8]) -> io::Result<usize> {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        self.set_receive_timeout(Some(left))?;
+        self.stream.set_read_timeout(Some(left))?;
         loop {
             match (&self.stream).read(into) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.broken("waiting for a greeting", error)),
-                Ok(_) if Instant::now() >= deadline => {
-                    return Err(self.broken("waiting for a greeting", ErrorKind::TimedOut.into()));
-                }
-                Ok(count) => return Ok(count),
+                Ok(_) if Instant::now() >= deadline => return Err(ErrorKind::TimedOut.into()),
+                read => return read,
             }
+        }
+    }
+
+    fn read(&self, into: &mut [u8]) -> io::Result<usize> {
+        match self.tls.get() {
+            Some(tls) => tls.read(into, |room| (&self.stream).read(room)),
+            None => (&self.stream).read(into),
         }
     }
 
@@ -195,15 +237,14 @@ impl Connection {
         let mut left = &mut pieces[..];
         IoSlice::advance_slices(&mut left, 0);
         let mut moved = Instant::now();
-        while !left.is_empty() {
+        while !left.is_empty() || !self.flush_some().map_err(|error| self.broken("sending", error))? {
             let sent = self.put_some(left).map_err(|error| self.broken("sending", error))?;
             if sent > 0 {
                 IoSlice::advance_slices(&mut left, sent);
                 moved = Instant::now();
                 continue;
             }
-            let ready = self.wait_ready(PollFlags::IN | PollFlags::OUT, SEND_POLL);
-            if ready.map_err(|error| self.broken("sending", error))?.contains(PollFlags::IN) {
+            if self.wait_ready_or_heard().map_err(|error| self.broken("sending", error))? {
                 let Some(frame) = self.receive()? else {
                     return Err(self.broken("sending", ErrorKind::UnexpectedEof.into()));
                 };
@@ -216,13 +257,47 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes that the socket took now.
+    /// Bytes that were taken now.
     fn put_some(&self, pieces: &[IoSlice]) -> io::Result<usize> {
-        let (now, flags) = (&pieces[..pieces.len().min(MAX_PIECES)], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
-        match sendmsg(&self.stream, now, &mut SendAncillaryBuffer::default(), flags) {
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
-            sent => Ok(sent?),
+        match self.tls.get() {
+            Some(tls) => tls.write(pieces, |bytes| self.put_raw_now(&[IoSlice::new(bytes)])),
+            None => self.put_raw_now(pieces),
         }
+    }
+
+    /// Whether everything that was taken has gone to the socket; sends what it takes now.
+    fn flush_some(&self) -> io::Result<bool> {
+        self.tls.get().map_or(Ok(true), |tls| tls.flush(|bytes| self.put_raw_now(&[IoSlice::new(bytes)])))
+    }
+
+    fn put_raw_now(&self, pieces: &[IoSlice]) -> io::Result<usize> {
+        match self.put_raw(pieces, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(0),
+            sent => sent,
+        }
+    }
+
+    /// `sendmsg` rather than `writev`: the process may be a program of others' in which SIGPIPE is deadly.
+    fn put_raw(&self, pieces: &[IoSlice], flags: SendFlags) -> io::Result<usize> {
+        let now = &pieces[..pieces.len().min(MAX_PIECES)];
+        Ok(sendmsg(&self.stream, now, &mut SendAncillaryBuffer::default(), flags)?)
+    }
+
+    /// Waits until the socket takes more or something has arrived; true for the latter.
+    fn wait_ready_or_heard(&self) -> io::Result<bool> {
+        let Some(tls) = self.tls.get() else {
+            return Ok(self.wait_ready(PollFlags::IN | PollFlags::OUT, SEND_POLL)?.contains(PollFlags::IN));
+        };
+        if tls.is_readable(|room| self.receive_now(room))? {
+            return Ok(true);
+        }
+        self.wait_ready(PollFlags::IN | PollFlags::OUT, SEND_POLL)?;
+        tls.is_readable(|room| self.receive_now(room))
+    }
+
+    /// What the socket has, without waiting.
+    fn receive_now(&self, into: &mut [u8]) -> io::Result<usize> {
+        Ok(recv(&self.stream, into, RecvFlags::DONTWAIT)?.0)
     }
 
     /// Whether a short message can be sent without waiting.
@@ -240,17 +315,20 @@ impl Connection {
         }
     }
 
-    /// `sendmsg` rather than `writev`: the process may be a program of others' in which SIGPIPE is deadly.
     fn put_all(&self, mut pieces: &mut [IoSlice]) -> io::Result<()> {
         // Skips empty pieces, so that a count of zero below means that nothing could be sent.
         IoSlice::advance_slices(&mut pieces, 0);
         while !pieces.is_empty() {
-            let now = &pieces[..pieces.len().min(MAX_PIECES)];
-            match sendmsg(&self.stream, now, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+            let send = |pieces: &[IoSlice]| self.put_raw(pieces, SendFlags::NOSIGNAL);
+            let put = match self.tls.get() {
+                Some(tls) => tls.write(pieces, |bytes| send(&[IoSlice::new(bytes)])),
+                None => send(pieces),
+            };
+            match put {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => IoSlice::advance_slices(&mut pieces, count),
-                Err(rustix::io::Errno::INTR) => continue,
-                Err(error) => return Err(error.into()),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
             }
         }
         Ok(())
@@ -263,7 +341,7 @@ impl Connection {
         let mut header = [0; FRAME_HEADER_BYTES];
         let mut held = 0;
         while held < header.len() {
-            match (&self.stream).read(&mut header[held..]) {
+            match self.read(&mut header[held..]) {
                 Ok(0) if held == 0 => return Ok(None),
                 Ok(0) => return Err(self.cut_short(WHAT, held, header.len())),
                 Ok(count) => held += count,
@@ -277,7 +355,10 @@ impl Connection {
 
     fn take(&self, count: usize, what: &str) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count);
-        let taken = (&self.stream).take(count as u64).read_to_end(&mut bytes);
+        let taken = match self.tls.get() {
+            Some(_) => Decrypted(self).take(count as u64).read_to_end(&mut bytes),
+            None => (&self.stream).take(count as u64).read_to_end(&mut bytes),
+        };
         taken.map_err(|error| self.broken(&format!("waiting for {what}"), error))?;
         if bytes.len() < count {
             return Err(self.cut_short(what, bytes.len(), count));
@@ -287,6 +368,9 @@ impl Connection {
 
     /// Whether the connection stands and nothing waits to be received. Does not wait.
     pub fn is_quiet(&self) -> bool {
+        if let Some(tls) = self.tls.get() {
+            return matches!(tls.is_readable(|room| self.receive_now(room)), Ok(false));
+        }
         let peeked = recv(&self.stream, &mut [0u8; 1][..], RecvFlags::PEEK | RecvFlags::DONTWAIT);
         matches!(peeked, Err(rustix::io::Errno::AGAIN))
     }
@@ -310,6 +394,10 @@ impl Connection {
     /// Ends the connection so that the peer gets what was sent last, even while it is still sending itself: closing
     /// with unread bytes at hand would make its kernel drop ours.
     pub fn close_gently(&self) {
+        if let Some(tls) = self.tls.get() {
+            tls.close();
+            let _ = tls.flush(|bytes| self.put_raw_now(&[IoSlice::new(bytes)]));
+        }
         let _ = self.stream.shutdown(Shutdown::Write);
         if self.set_receive_timeout(Some(LINGER)).is_ok() {
             let _ = io::copy(&mut (&self.stream).take(LINGER_BYTES), &mut io::sink());
@@ -332,6 +420,15 @@ impl Connection {
 
     fn damaged(&self, source: format::Error) -> Error {
         Error::Protocol { peer: self.peer.clone(), source }
+    }
+}
+
+/// What arrives at a connection that uses TLS.
+struct Decrypted<'a>(&'a Connection);
+
+impl Read for Decrypted<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read(into)
     }
 }
 

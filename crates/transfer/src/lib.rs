@@ -13,6 +13,7 @@ mod secret_file;
 mod server;
 mod service;
 mod signals;
+mod tls;
 
 use std::time::Duration;
 
@@ -31,3 +32,4 @@ pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, store_
 pub use secret_file::{SECRET_FILE_VARIABLE, create_secret, read_secret, secret_of_environment};
 pub use server::Server;
 pub use service::{Handler, Hello, Outbox, Replier, Service};
+pub use tls::{Credentials, TLS_CA_VARIABLE, TlsClient, TlsServer};

@@ -42,8 +42,6 @@ struct Shared {
     address: SocketAddr,
     service: Arc<dyn Service>,
     stopping: AtomicBool,
-    /// Whether a failure to accept has been reported: thousands of equal lines help nobody.
-    complained: AtomicBool,
     guests: AtomicU64,
     pulse: Pulse,
     max_connections: AtomicUsize,
@@ -67,7 +65,6 @@ impl Server {
             address,
             service,
             stopping: AtomicBool::new(false),
-            complained: AtomicBool::new(false),
             guests: AtomicU64::new(0),
             pulse: Pulse::default(),
             max_connections: AtomicUsize::new(usize::MAX),
@@ -106,7 +103,7 @@ impl Server {
                 Err(error) if is_the_peers_doing(&error) => continue,
                 Err(_) if self.shared.stopping.load(Ordering::SeqCst) => break,
                 Err(error) => {
-                    self.complain(&error);
+                    tracing::error!(peer = %self.shared.address, "cannot take more connections now: {error}");
                     thread::sleep(rest);
                     rest = (rest * 2).min(LONGEST_REST);
                 }
@@ -143,6 +140,7 @@ impl Server {
             return Ok(());
         }
         open.insert(number, connection.clone());
+        tracing::info!(peer = %peer, "connection accepted; {} are open", open.len());
         if self.shared.stopping.load(Ordering::SeqCst) {
             connection.shut_receiving();
         }
@@ -159,19 +157,17 @@ impl Server {
             "the node serves {max_connections} connections and takes no more now; close some, use fewer streams \
              (THALWEG_STREAMS), or start it with a higher limit of open files (ulimit -n)"
         );
+        tracing::warn!(peer = connection.peer(), "connection refused: {text}");
         let reply = Reply::Failed { failure: Failure::new(FailureKind::Unavailable, text) };
-        // Best effort: the client may be gone.
+        // Best effort: the client may be gone. One that uses TLS would take plain words for a node without it.
+        if self.shared.service.tls().is_some() {
+            return connection.shut();
+        }
         let _ = connection.send(reply.kind(), 0, &reply.encode(), &[]);
         let mut refused = self.shared.refused();
         refused.push_back((Instant::now(), connection));
         let excess = refused.len().saturating_sub(MAX_REFUSED);
         refused.drain(..excess).for_each(|(_, connection)| connection.shut());
-    }
-
-    fn complain(&self, error: &io::Error) {
-        if !self.shared.complained.swap(true, Ordering::Relaxed) {
-            eprintln!("thalweg node: {}: cannot take more connections now: {error}", self.shared.address);
-        }
     }
 
     fn wait_for_guests(&self) {

@@ -12,6 +12,7 @@ use format::Secret;
 use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::outgoing::Outgoing;
+use crate::tls::TlsServer;
 use crate::{Error, Result};
 
 /// How a client introduced itself.
@@ -30,6 +31,11 @@ pub struct Hello {
 pub trait Service: Send + Sync + 'static {
     /// What a client must prove before it is welcome; none admits everybody.
     fn secret(&self) -> Option<&Secret> {
+        None
+    }
+
+    /// The certificate with which the node speaks TLS; none serves clients that do not.
+    fn tls(&self) -> Option<&TlsServer> {
         None
     }
 
@@ -100,8 +106,8 @@ impl Outbox {
         self.outgoing.wait_for_answers(timeout)
     }
 
-    /// Nothing more is sent: the connection is over.
-    pub(crate) fn end(&self) {
+    /// Ends the connection; its reader notices.
+    pub fn end(&self) {
         self.outgoing.end();
     }
 }
@@ -127,8 +133,23 @@ impl Replier {
         }
     }
 
+    /// Logs refusals and failures; that a name is missing, or a node is busy, is nobody's fault.
     pub fn fail(self, failure: impl Into<Failure>) {
-        self.reply(Reply::Failed { failure: failure.into() });
+        let failure = failure.into();
+        let (peer, text) = (self.outbox.peer(), &failure.text);
+        match failure.kind {
+            FailureKind::Refused => tracing::warn!(peer, "request refused: {text}"),
+            FailureKind::Corrupt | FailureKind::Full | FailureKind::Io | FailureKind::LeaseLost => {
+                tracing::warn!(peer, "request failed: {text}");
+            }
+            _ => tracing::debug!(peer, "request failed: {text}"),
+        }
+        self.reply(Reply::Failed { failure });
+    }
+
+    /// The request's number, the same when the client sends it again after a break.
+    pub fn request(&self) -> u64 {
+        self.request
     }
 
     /// For unasked messages that belong to the request.

@@ -23,6 +23,8 @@ mod secret;
 mod server;
 #[path = "wire/speed.rs"]
 mod speed;
+#[path = "wire/tls.rs"]
+mod tls;
 
 #[global_allocator]
 static ALLOCATOR: mutation::Measured = mutation::Measured;

@@ -23,7 +23,7 @@ pub fn decide(settings: &Settings) -> Reduction {
     if settings.reduction != Reduction::Auto {
         return settings.reduction;
     }
-    let link = settings.nodes.first().and_then(|node| Link::measure(node, settings.secret.as_ref()).ok());
+    let link = settings.nodes.first().and_then(|node| Link::measure(node, &settings.credentials).ok());
     match link.map(|link| choose(Choice::Auto, &conditions(&link, settings.nodes.len()))) {
         Some(End::Client) => Reduction::Client,
         Some(End::Node) | None => Reduction::Node,

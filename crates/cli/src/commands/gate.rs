@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::output::Output;
+use crate::output::{Output, say};
 
 /// Stand before unmodified data servers and share them between applications by weight
 #[derive(clap::Args)]
@@ -52,5 +52,5 @@ fn serve(config: &Path, check: bool, output: &Output) -> anyhow::Result<()> {
 /// On standard error: standard output may be closed, and who starts a gate in a test waits for this line.
 fn announce(addresses: &[SocketAddr]) {
     let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
-    eprintln!("thalweg gate: listening on {}", addresses.join(", "));
+    say(format_args!("thalweg gate: listening on {}", addresses.join(", ")));
 }

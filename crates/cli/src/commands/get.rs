@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -176,11 +177,26 @@ fn wanted(place: Place, entry: FileEntry, to: &Path, into: bool) -> anyhow::Resu
     let name = if into { Some(std::ffi::OsStr::from_bytes(place.path.name())) } else { to.file_name() };
     let name = name.with_context(|| format!("{}: not a name a file can have", shown::local(to)))?;
     let there = if into { to.join(name) } else { to.to_owned() };
+    if let Some(what) = special(&there) {
+        misuse!("{}: is {what}, which get does not replace; `-` writes to standard output", shown::local(&there));
+    }
     if entry.attributes.kind != FileKind::Directory && there.is_dir() && !there.is_symlink() {
         bail!("{}: is a directory, and {place} is not", shown::local(&there));
     }
     let to = name.into();
     Ok(Wanted { path: place.path, entry, to })
+}
+
+/// What stands there, if a file must not take its place: replacing `/dev/null` would harm the whole machine.
+fn special(path: &Path) -> Option<&'static str> {
+    let kind = path.metadata().ok()?.file_type();
+    if kind.is_char_device() || kind.is_block_device() {
+        return Some("a device");
+    }
+    if kind.is_fifo() {
+        return Some("a pipe");
+    }
+    kind.is_socket().then_some("a socket")
 }
 
 fn parent(path: &Path) -> &Path {

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use format::Attributes;
-use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
 use super::attributes::{self, Withheld};
@@ -87,6 +87,7 @@ impl<'a> Draft<'a> {
             let link = |name: &str| link_anonymous(&self.file, &self.directory.opened, name);
             self.name = Some(with_new_name(link)?.0);
         }
+        refuse_special(&self.directory.opened, name)?;
         let draft = self.name.as_deref().expect("it was named above");
         rustix::fs::renameat(&self.directory.opened, draft, &self.directory.opened, name)?;
         self.name = None;
@@ -131,8 +132,21 @@ pub fn link(from: (&OwnedFd, &CStr), to: (&OwnedFd, &CStr)) -> Result<()> {
     }
 }
 
+/// A device, a pipe or a socket in a tree is not replaced by a file.
+fn refuse_special(directory: &OwnedFd, name: &CStr) -> Result<()> {
+    let found = match rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        Err(Errno::NOENT) => return Ok(()),
+        found => found?,
+    };
+    match FileType::from_raw_mode(found.st_mode) {
+        FileType::RegularFile | FileType::Symlink | FileType::Directory => Ok(()),
+        _ => Err(Errno::EXIST),
+    }
+}
+
 fn replace(directory: &OwnedFd, draft: String, name: &CStr) -> Result<()> {
-    let renamed = rustix::fs::renameat(directory, &draft, directory, name);
+    let renamed =
+        refuse_special(directory, name).and_then(|()| rustix::fs::renameat(directory, &draft, directory, name));
     if renamed.is_err() {
         let _ = rustix::fs::unlinkat(directory, &draft, AtFlags::empty());
     }

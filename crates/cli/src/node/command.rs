@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use format::Secret;
 use repository::Access;
-use transfer::{Server, read_secret, secret_of_environment};
+use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
 use super::signals::Signals;
-use super::{Node, NodeOptions, NodeService, open_files, panics, restart};
+use super::{Node, NodeOptions, NodeService, log, open_files, panics, restart};
 use crate::output::Output;
 use ::place::random_bytes;
 
@@ -40,6 +40,13 @@ pub struct Arguments {
     /// $THALWEG_SECRET_FILE
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
+    /// The node's certificate (PEM, with those between it and its authority): clients must use TLS, and know the
+    /// authority (THALWEG_TLS_CA). Read when the node starts
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
     /// Serve addresses that other machines reach without a secret: whoever reaches the port reads, writes and removes
     #[arg(long, conflicts_with = "secret_file")]
     insecure: bool,
@@ -47,6 +54,10 @@ pub struct Arguments {
     /// any, nothing is shared)
     #[arg(long = "share", value_name = "NAME=WEIGHT", value_parser = weight)]
     shares: Vec<(String, u32)>,
+    /// What is logged on standard error: error, warn, info (also connections) or debug (also failed requests). Default:
+    /// $THALWEG_LOG, or warn
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<String>,
     /// The node's process begins anew: see restart.rs
     #[arg(long, hide = true)]
     begin_anew: bool,
@@ -66,14 +77,16 @@ const LEAST_STAGING_BYTES: u64 = 256 << 20;
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     // Before any thread is there, so that all of them leave the signals to this one.
     let signals = Signals::block();
+    log::start(arguments.log.as_deref())?;
     panics::end_the_process();
     let max_connections = open_files::raise_limit();
     let secret = arguments.secret()?;
+    let tls = arguments.tls()?;
     let repository = Arc::new(arguments.retry(|| repository::open(&arguments.store, Access::Write))?);
     let node = Node::new(repository.clone(), random_number()?, arguments.options());
     let threads = node.start().context("starting the node's threads")?;
     let is_open = secret.is_none();
-    let service = Arc::new(NodeService { node: node.clone(), secret });
+    let service = Arc::new(NodeService { node: node.clone(), secret, tls });
     let server = arguments.retry(|| Server::bind(&arguments.listen, service.clone()))?;
     drop(service);
     server.limit_connections(max_connections);
@@ -89,12 +102,14 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let watch = watch.context("starting the node's threads")?;
     let accepting = server.spawn();
     signals.wait();
+    tracing::info!(peer = %address, "the node was asked to stop");
     node.let_all_pass();
     server.stop();
     let _ = accepting.join();
     let settled = node.stop();
     threads.into_iter().chain([watch]).for_each(|thread| drop(thread.join()));
     drop(node);
+    log::flush();
     settled.and_then(|()| repository.close())?;
     Ok(())
 }
@@ -119,6 +134,11 @@ impl Arguments {
         }
     }
 
+    fn tls(&self) -> anyhow::Result<Option<TlsServer>> {
+        let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else { return Ok(None) };
+        Ok(Some(TlsServer::load(certificate, key)?))
+    }
+
     /// Without a secret only programs of this machine may reach the node, unless the user insists.
     fn check_openness(&self, address: SocketAddr, is_open: bool, output: &Output) -> anyhow::Result<()> {
         if !is_open || address.ip().to_canonical().is_loopback() {
@@ -134,6 +154,7 @@ impl Arguments {
         output.note(format_args!("{address} is open: whoever reaches it can read, write and remove (--insecure)"));
         Ok(())
     }
+
     fn options(&self) -> NodeOptions {
         let staging_bytes = self.staging_mib.map_or_else(default_staging_bytes, |mib| mib << 20);
         let cores = std::thread::available_parallelism().map_or(2, usize::from);

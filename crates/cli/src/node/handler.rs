@@ -11,6 +11,8 @@ use store::{Claimant, SegmentStore};
 use transfer::message::{Extent, Failure, FailureKind, MAX_LISTED, PlacedHeader, Reply, Request, StoreStatistics};
 use transfer::{Handler, Hello, Outbox, Replier};
 
+use super::clients::RequestId;
+use super::locks::{Activity, Owner};
 use super::offers::Offers;
 use super::seats::{Slot, User};
 use super::shares::Member;
@@ -28,6 +30,10 @@ pub(super) struct Connection {
     /// This connection's own number: it claims segments and holds locks under it.
     pub claimant: Claimant,
     pub offers: Arc<Offers>,
+    /// The request at hand.
+    pub request: RequestId,
+    /// Whether the client goes on sending.
+    activity: Arc<Activity>,
     /// The seats it attached to, each with how often it did and did not detach.
     attached: HashMap<(SessionId, u32), (Arc<Slot>, usize)>,
 }
@@ -42,7 +48,8 @@ impl Connection {
         let member = node.shares.join(&hello.application);
         let offers = Offers::new(&node, claimant);
         let (job, owed_bytes, attached) = (hello.job, 0, HashMap::new());
-        Connection { node, source, job, member, owed_bytes, outbox, claimant, offers, attached }
+        let (request, activity) = ((source.stream, 0), Arc::default());
+        Connection { node, source, job, member, owed_bytes, outbox, claimant, offers, request, activity, attached }
     }
 
     fn store(&self) -> &dyn SegmentStore {
@@ -71,12 +78,33 @@ impl Connection {
 
 impl Handler for Connection {
     fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
+        self.request.1 = replier.request();
+        self.activity.begin();
+        self.take(request, payload, replier);
+        self.activity.end();
+    }
+
+    fn closed(&mut self) {
+        self.offers.end();
+        self.node.locks.forget(self.claimant.0);
+        // The client may come back; the keeper frees seats that stay without users.
+        self.attached.drain().for_each(|(_, (slot, _))| slot.drop_user(self.claimant.0));
+        self.node.clients.disconnected(self.source.client);
+    }
+}
+
+impl Connection {
+    fn take(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
         match request {
             // What takes long must not hold up the pieces behind it on the same stream.
             Request::Settle { session, seat, epoch } => self.settle(session, seat, epoch, replier),
             Request::SetSize { session, seat, size } => self.set_size(session, seat, size, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
-            Request::Lock { session } => self.node.locks.lock(session, self.claimant.0, replier),
+            Request::Lock { session } => {
+                let owner =
+                    Owner { connection: self.claimant.0, outbox: self.outbox.clone(), activity: self.activity.clone() };
+                self.node.locks.lock(session, owner, replier);
+            }
             Request::Offer { session, seat, sequence, stamp, epoch: _, extents, fingerprints } => {
                 let arrival = Arrival { source: self.source, sequence, stamp };
                 self.pay_before_offers();
@@ -98,16 +126,6 @@ impl Handler for Connection {
         }
     }
 
-    fn closed(&mut self) {
-        self.offers.end();
-        self.node.locks.forget(self.claimant.0);
-        // The client may come back; the keeper frees seats that stay without users.
-        self.attached.drain().for_each(|(_, (slot, _))| slot.drop_user(self.claimant.0));
-        self.node.clients.disconnected(self.source.client);
-    }
-}
-
-impl Connection {
     fn answer(&mut self, request: Request, payload: Vec<u8>) -> Answer {
         match request {
             Request::Write { session, seat, sequence, stamp, epoch: _, extents } => {

@@ -9,7 +9,7 @@ use super::clients::GRACE;
 use super::names;
 use super::seats::Slot;
 
-const TICK: Duration = Duration::from_millis(50);
+pub(super) const TICK: Duration = Duration::from_millis(50);
 /// What was received is made durable within this time, so that its senders may forget it.
 const SETTLE_AFTER: Duration = Duration::from_secs(1);
 /// Under pressure it goes faster, but every settle costs a flush of the disk.
@@ -28,6 +28,7 @@ pub(super) fn keep(node: &Arc<Node>) {
         std::thread::sleep(TICK);
         node.seats.all().iter().for_each(|slot| node.settle_when_due(slot));
         names::go_on(&node.waits, node.names.expire(Instant::now()), None);
+        node.locks.end_silent_holders();
     }
 }
 
@@ -78,7 +79,7 @@ impl Node {
             if slot.idle_for().is_some_and(|idle| idle > GRACE)
                 && let Err(error) = self.free(&slot)
             {
-                eprintln!("thalweg node: settling for clients that are gone: {error}");
+                tracing::warn!("storing what clients that are gone had sent: {error}");
             }
         }
         for handles in self.clients.take_dead() {

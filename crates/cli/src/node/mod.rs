@@ -11,6 +11,7 @@ mod failure;
 mod handler;
 mod keeper;
 mod locks;
+mod log;
 mod names;
 mod offer;
 mod offer_budget;
@@ -35,7 +36,7 @@ use format::Secret;
 use repository::{Budget, Repository};
 use store::Claimant;
 use transfer::message::{Failure, Reply};
-use transfer::{Handler, Hello, Outbox, Service};
+use transfer::{Handler, Hello, Outbox, Service, TlsServer};
 
 use clients::Clients;
 use handler::Connection;
@@ -179,11 +180,16 @@ impl Node {
 pub struct NodeService {
     pub node: Arc<Node>,
     pub secret: Option<Secret>,
+    pub tls: Option<TlsServer>,
 }
 
 impl Service for NodeService {
     fn secret(&self) -> Option<&Secret> {
         self.secret.as_ref()
+    }
+
+    fn tls(&self) -> Option<&TlsServer> {
+        self.tls.as_ref()
     }
 
     fn connect(&self, hello: Hello, outbox: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {

@@ -1,12 +1,15 @@
 //! A broken invariant ends the process at once: a thread that is missing, or a lock that nobody can take any more, would
 //! make it a node that answers some and hangs others. Whoever supervises it starts it again.
 
+use super::log;
+
 /// From now on a panic of any thread prints what it has to say and aborts the process.
 pub(super) fn end_the_process() {
     let report = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         report(panic);
-        eprintln!("thalweg node: internal error; the node ends, so that it can be started again");
+        tracing::error!("internal error; the node ends, so that it can be started again");
+        log::flush();
         std::process::abort();
     }));
 }
@@ -25,6 +28,7 @@ mod tests {
     #[test]
     fn a_panic_of_any_thread_ends_the_process() {
         if std::env::var_os(VARIABLE).is_some() {
+            log::start(None).unwrap();
             end_the_process();
             let _ = std::thread::spawn(|| panic!("an invariant is broken, on purpose")).join();
             std::thread::sleep(Duration::from_secs(20));

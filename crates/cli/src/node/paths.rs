@@ -23,13 +23,25 @@ const MAX_PROBES: usize = 64;
 
 impl Connection {
     pub fn open_path(
-        &mut self,
+        &self,
         path: StorePath,
         flags: u32,
         job: String,
         nodes: Vec<String>,
         stripe_bytes: u64,
     ) -> Result<Reply, Failure> {
+        let open = || self.open_new(path, flags, job, nodes, stripe_bytes);
+        self.node.clients.open_once(self.source.client, self.request, open)
+    }
+
+    fn open_new(
+        &self,
+        path: StorePath,
+        flags: u32,
+        job: String,
+        nodes: Vec<String>,
+        stripe_bytes: u64,
+    ) -> Result<(Reply, SessionId), Failure> {
         if nodes.is_empty()
             || stripe_bytes < MPI_SEGMENT_BYTES as u64
             || !stripe_bytes.is_multiple_of(MPI_SEGMENT_BYTES as u64)
@@ -55,8 +67,8 @@ impl Connection {
             catalog.leave(session.id)?;
             return Err(Failure::new(FailureKind::Exists, format!("{path}: was just created by someone else")));
         }
-        self.node.clients.add_handle(self.source.client, session.id);
-        Ok(Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES })
+        let id = session.id;
+        Ok((Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES }, id))
     }
 
     /// The path's live session, or a new one. A session whose nodes are all gone has nobody left who could commit it:
@@ -136,7 +148,7 @@ impl Connection {
     }
 
     pub fn leave(&mut self, session: SessionId) -> Result<(), Failure> {
-        if self.node.clients.take_handle(self.source.client, session) {
+        if self.node.clients.take_handle(self.source.client, self.request, session) {
             self.node.repository.catalog().leave(session)?;
         }
         Ok(())

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Node;
+use super::{Node, log};
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Between the failure and the new beginning: clients are sent why their files failed, and a store that keeps failing is
@@ -27,12 +27,14 @@ pub(super) fn watch(node: &Arc<Node>, address: SocketAddr) {
     while !node.is_stopping() {
         std::thread::sleep(CHECK_INTERVAL);
         let Some(why) = node.repository.must_be_opened_anew() else { continue };
-        eprintln!("thalweg node: {address}: the node begins anew, and clients send again what was not durable: {why}");
+        tracing::error!(peer = %address, "the node begins anew, and clients send again what was not durable: {why}");
         node.report_failures();
         std::thread::sleep(FAREWELL);
+        log::flush();
         if !node.is_stopping() {
             let error = begin_anew(address);
-            eprintln!("thalweg node: {address}: could not begin anew, and ends: {error}");
+            tracing::error!(peer = %address, "could not begin anew, and ends: {error}");
+            log::flush();
             std::process::abort();
         }
     }

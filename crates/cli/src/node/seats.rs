@@ -166,6 +166,7 @@ impl Slot {
         if self.failure_sent.swap(true, Ordering::AcqRel) {
             return false;
         }
+        tracing::warn!("storing what was received for a file failed, and its writers are sent why: {error}");
         let options = self.seat.options();
         let failed =
             Reply::SeatFailed { session: options.session, seat: options.seat, failure: super::failure::of(error) };

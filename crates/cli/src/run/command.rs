@@ -57,6 +57,11 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         (None, None) => of_environment(),
     };
     let secret = secret_file.as_deref().map(transfer::read_secret).transpose()?;
+    let mut credentials = transfer::Credentials { secret, ..transfer::Credentials::default() };
+    if !is_own {
+        // A node of the job's own is on this machine, behind a secret of the job's own.
+        credentials.tls = transfer::Credentials::of_environment()?.tls;
+    }
     let own = match &secret_file {
         Some(file) if is_own => Some(OwnNode::start(&arguments.store()?, file)?),
         _ => None,
@@ -73,8 +78,11 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let mut command = Command::new(&arguments.command[0]);
     command.args(&arguments.command[1..]);
     environment.apply(&mut command)?;
+    if is_own {
+        command.env_remove(transfer::TLS_CA_VARIABLE);
+    }
     let status = command.status().with_context(|| arguments.command[0].to_string_lossy().into_owned())?;
-    let left = leftovers::of_job(&environment.nodes, &environment.job, secret.as_ref());
+    let left = leftovers::of_job(&environment.nodes, &environment.job, &credentials);
     let stopped = own.map_or(Ok(()), |own| own.stop());
     // Exiting below runs no destructors.
     drop(job_secret);

@@ -1,34 +1,57 @@
 //! What a job left behind: sessions that were never committed.
 
-use std::time::Duration;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use catalog::{Catalog, PathSession};
-use format::Secret;
-use transfer::{Remote, RemoteCatalog};
+use transfer::{Credentials, Remote, RemoteCatalog};
 
 use crate::output::Output;
 
 /// A node that was killed at the job's end is being started again.
-const ATTEMPTS: u32 = 8;
+const RESTART_TIMEOUT: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
+/// Nodes that are asked side by side.
+const MAX_ASKED: usize = 64;
 
-/// The job's sessions that are not ended, asked of the first node that answers.
-pub(super) fn of_job(nodes: &[String], job: &str, secret: Option<&Secret>) -> anyhow::Result<Vec<PathSession>> {
-    let mut failure = None;
-    for attempt in 0..ATTEMPTS {
-        for node in nodes {
-            match sessions(node, secret) {
-                Ok(sessions) => return Ok(sessions.into_iter().filter(|session| session.job == job).collect()),
-                Err(error) => failure = Some(error),
-            }
-        }
-        std::thread::sleep(PAUSE * attempt);
+type Answer = anyhow::Result<Vec<PathSession>>;
+
+/// The job's sessions that are not ended, as the first node says that answers. All are asked side by side: the silent ones
+/// cost their time once.
+pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> Answer {
+    let (sender, answers) = mpsc::channel();
+    for node in nodes.iter().take(MAX_ASKED).cloned() {
+        let (sender, credentials) = (sender.clone(), credentials.clone());
+        let ask = move || {
+            // Nobody listens where another node was quicker.
+            let _ = sender.send(ask_until_restarted(&node, &credentials));
+        };
+        std::thread::Builder::new().name("leftovers".into()).spawn(ask).context("starting a thread")?;
     }
-    Err(failure.unwrap_or_else(|| anyhow::anyhow!("no node was named")).context("looking for what the job left open"))
+    drop(sender);
+    let mut failure = anyhow::anyhow!("no node was named");
+    for answer in answers {
+        match answer {
+            Ok(sessions) => return Ok(sessions.into_iter().filter(|session| session.job == job).collect()),
+            Err(error) => failure = error,
+        }
+    }
+    Err(failure.context("looking for what the job left open"))
 }
 
-fn sessions(node: &str, secret: Option<&Secret>) -> anyhow::Result<Vec<PathSession>> {
-    let remote = Remote::connect_with(secret.cloned(), node, std::process::id() as u64, "", "")?;
+fn ask_until_restarted(node: &str, credentials: &Credentials) -> Answer {
+    let begun = Instant::now();
+    loop {
+        match sessions(node, credentials) {
+            Err(_) if begun.elapsed() < RESTART_TIMEOUT => std::thread::sleep(PAUSE),
+            answer => return answer,
+        }
+    }
+}
+
+fn sessions(node: &str, credentials: &Credentials) -> Answer {
+    let remote = Remote::connect_with(credentials.clone(), node, std::process::id() as u64, "", "")?;
     Ok(RemoteCatalog::new(remote).path_sessions()?)
 }
 

@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use crate::failure::explained;
+use crate::output::say;
 
 /// A node that keeps dying is not restarted for ever.
 const MOST_RESTARTS: usize = 100;
@@ -97,10 +98,10 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, start: impl Fn() -> anyhow
             return;
         }
         restarts += 1;
-        eprintln!("thalweg run: the node died ({status}); starting it again");
+        say(format_args!("thalweg run: the node died ({status}); starting it again"));
         match start() {
             Ok((again, _)) => *child = again,
-            Err(error) => eprintln!("thalweg run: {}", explained(&error)),
+            Err(error) => say(format_args!("thalweg run: {}", explained(&error))),
         }
     }
 }

@@ -138,3 +138,16 @@ fn the_default_store_comes_from_the_environment() {
     let listed = command(&["ls", "::"]).env("THALWEG_STORE", store.directory()).output().unwrap();
     assert_eq!(listed.stdout, b"file\n");
 }
+
+#[test]
+fn a_standard_error_that_is_full_ends_no_work() {
+    let store = Store::new();
+    fs::write(store.path("a"), "x").unwrap();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let sources = [store.path("a").into_os_string(), "/proc/self/mem".into(), store.place("t/")];
+    let put = command(&[&["put".into()], &sources[..]].concat()).stderr(full()).status().unwrap();
+    assert_eq!(put.code(), Some(3));
+    assert_eq!(store.at("ls", "t", &[]).text(), "a\n");
+    let ls = command(&["ls".into(), store.place("nothing")]).stderr(full()).status().unwrap();
+    assert_eq!(ls.code(), Some(1));
+}

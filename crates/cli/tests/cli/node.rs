@@ -20,13 +20,13 @@ impl Node {
 
     /// With options, which may name another address.
     pub fn with(store: &Store, options: &[&str]) -> Self {
-        Self::start(store, options, |_| ())
+        Self::prepared(store, options, |_| ())
     }
 
     /// A node that may have so many files open, and no more.
     pub fn with_open_files(store: &Store, most: u64) -> Self {
         let limit = libc::rlimit { rlim_cur: most, rlim_max: most };
-        Self::start(store, &[], |command| {
+        Self::prepared(store, &[], |command| {
             let set = move || match unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) } {
                 0 => Ok(()),
                 _ => Err(std::io::Error::last_os_error()),
@@ -36,7 +36,8 @@ impl Node {
         })
     }
 
-    fn start(store: &Store, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
+    /// The command is changed before it starts.
+    pub fn prepared(store: &Store, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Self {
         let mut arguments = vec!["node".into(), store.directory().into_os_string()];
         if !options.contains(&"--listen") {
             arguments.extend(["--listen", "127.0.0.1:0"].map(OsString::from));

@@ -81,6 +81,28 @@ fn the_users_own_way_to_the_destination_may_lead_through_links() {
 }
 
 #[test]
+fn devices_pipes_and_sockets_are_not_replaced() {
+    let store = with_tree();
+    let pipe = store.path("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+    let socket = std::os::unix::net::UnixListener::bind(store.path("socket")).unwrap();
+    symlink(&pipe, store.path("to-pipe")).unwrap();
+    assert!(made.success());
+    for name in ["pipe", "socket", "to-pipe"] {
+        let refused = get(&store, "tree/other", &store.path(name), &[], 2);
+        assert!(refused.stderr.contains("does not replace"), "{}", refused.stderr);
+        assert!(!store.path(name).is_file());
+    }
+    drop(socket);
+    // Within a tree, too.
+    fs::create_dir_all(store.path("copy/tree")).unwrap();
+    std::process::Command::new("mkfifo").arg(store.path("copy/tree/other")).status().unwrap();
+    let done = get(&store, "tree", &store.path("copy"), &[], 3);
+    assert!(done.stderr.contains("other"), "{}", done.stderr);
+    assert!(!store.path("copy/tree/other").is_file() && store.path("copy/tree/sub/deep/file").is_file());
+}
+
+#[test]
 fn setuid_bits_come_back_only_when_asked_for() {
     let store = Store::new();
     let source = store.path("tool");

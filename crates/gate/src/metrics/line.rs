@@ -60,7 +60,8 @@ mod tests {
     fn status(applications: Vec<ApplicationStatus>) -> Status {
         let exchange = ExchangeStatus { live_peers: 0, traffic: Default::default() };
         let (up, window_s) = (Duration::ZERO, 60.0);
-        Status { up, window_s, process: Default::default(), applications, servers: Vec::new(), exchange }
+        let (process, call_memory, servers) = Default::default();
+        Status { up, window_s, process, applications, servers, call_memory, exchange }
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub fn page(status: &Status) -> String {
     page.present(status);
     page.distributions(status);
     page.servers(status);
+    page.call_memory(status);
     page.exchange(status);
     page.process(status);
     page.0
@@ -117,6 +118,16 @@ impl Page {
         }
     }
 
+    fn call_memory(&mut self, status: &Status) {
+        let memory = &status.call_memory;
+        self.family("call_memory_limit_bytes", "gauge", "Most bytes that calls and replies of NFS and GlusterFS hold.");
+        self.sample("call_memory_limit_bytes", &[], memory.limit_bytes);
+        self.family("call_memory_bytes", "gauge", "Bytes that calls and replies of NFS and GlusterFS hold.");
+        self.sample("call_memory_bytes", &[], memory.used_bytes);
+        self.family("call_connections", "gauge", "Connections of NFS and GlusterFS clients.");
+        self.sample("call_connections", &[], memory.connections);
+    }
+
     fn exchange(&mut self, status: &Status) {
         let traffic = &status.exchange.traffic;
         self.family("exchange_live_peers", "gauge", "Other gates heard of within a second.");
@@ -179,6 +190,7 @@ mod tests {
             process: Default::default(),
             applications: vec![climate, application("a \"b\" \\ c\nd", 1)],
             servers: vec![ServerStatus { name: "127.0.0.1:9000".into(), depth_bytes: 1, in_flight_bytes: 0 }],
+            call_memory: Default::default(),
             exchange: ExchangeStatus { live_peers: 1, traffic: Default::default() },
         }
     }

@@ -17,6 +17,7 @@ pub struct Status {
     pub process: Process,
     pub applications: Vec<ApplicationStatus>,
     pub servers: Vec<ServerStatus>,
+    pub call_memory: CallMemoryStatus,
     pub exchange: ExchangeStatus,
 }
 
@@ -53,6 +54,14 @@ pub struct ServerStatus {
     pub name: Rc<str>,
     pub depth_bytes: u64,
     pub in_flight_bytes: u64,
+}
+
+/// What calls and replies of NFS and GlusterFS hold.
+#[derive(Default)]
+pub struct CallMemoryStatus {
+    pub limit_bytes: usize,
+    pub used_bytes: usize,
+    pub connections: usize,
 }
 
 pub struct ExchangeStatus {
@@ -136,6 +145,11 @@ impl Status {
             "resident_bytes": self.process.resident_bytes,
             "applications": self.applications.iter().map(ApplicationStatus::to_json).collect::<Vec<_>>(),
             "servers": servers.collect::<Vec<_>>(),
+            "call_memory": {
+                "limit_bytes": self.call_memory.limit_bytes,
+                "used_bytes": self.call_memory.used_bytes,
+                "connections": self.call_memory.connections,
+            },
             "exchange": {
                 "live_peers": self.exchange.live_peers,
                 "packets_sent": sent,

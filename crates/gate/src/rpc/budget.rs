@@ -1,27 +1,49 @@
-//! The memory that calls may hold while they wait: one budget for all connections, and a window for each.
+//! The memory that calls and replies may hold: one budget for all connections, divided by application and connection.
 //!
-//! A connection may hold as much as is still free (the dynamic thresholds of Choudhury and Hahne, 1998): a few busy ones
-//! use nearly all of it, many share it evenly, and one that comes later finds room. Without that, the writes of one
-//! application would keep those of another from even being queued. Buffers are used again without being cleared.
+//! An application may hold twice what is still free, and each of its connections what that leaves (the dynamic
+//! thresholds of Choudhury and Hahne, 1998): a few busy ones use nearly all, many share it evenly, and one that comes
+//! later finds room. Whoever holds most is not read from first. Memory is reserved as bytes arrive, so records under
+//! way could fill an application's part and all wait for each other: then one of them at a time may use the quarter
+//! that nobody else gets. Replies never wait here, since they are what frees the memory.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use tokio::sync::Notify;
 
-/// What one connection may hold at most (bytes), unless a single call is longer.
-pub const WINDOW_BYTES: usize = 16 << 20;
-/// Shorter calls are not counted; [`super::connection::MAX_QUEUED_CALLS`] bounds them.
-pub const COUNTED_FROM_BYTES: usize = 4 << 10;
-/// What is kept of buffers not in use (bytes).
-const KEPT_BYTES: usize = 4 << 20;
+use super::held::{CHUNK_BYTES, Held};
+
+/// What one connection may hold at most (bytes).
+pub const MAX_WINDOW_BYTES: usize = 16 << 20;
+/// What a call costs besides its bytes: its entries in queues and tables, and the task that waits for its turn.
+pub const CALL_BYTES: usize = 1 << 10;
+/// What a connection costs by itself: a buffer for short calls, the rest of a reply, tables.
+pub const CONNECTION_BYTES: usize = 16 << 10;
+/// What is kept of chunks not in use.
+const MAX_SPARE_CHUNKS: usize = 64;
+/// An application may hold so many times what is free.
+const THRESHOLD: usize = 2;
+const MIN_COMPLETION_BYTES: usize = 2 << 20;
 
 pub struct Budget {
     limit_bytes: Cell<usize>,
     used_bytes: Cell<usize>,
+    connections: Cell<usize>,
+    /// The record that may use what is kept back for completing one.
+    completing: Cell<Option<u64>>,
+    records: Cell<u64>,
+    parts: RefCell<HashMap<Rc<str>, Rc<Part>>>,
     released: Notify,
     spare: RefCell<Vec<Vec<u8>>>,
-    spare_bytes: Cell<usize>,
+}
+
+/// What one application holds.
+#[derive(Default)]
+pub struct Part {
+    held_bytes: Cell<usize>,
+    /// Of that, calls that have come whole: they leave by themselves.
+    whole_bytes: Cell<usize>,
 }
 
 impl Budget {
@@ -29,9 +51,12 @@ impl Budget {
         Rc::new(Budget {
             limit_bytes: Cell::new(limit_bytes),
             used_bytes: Cell::new(0),
+            connections: Cell::new(0),
+            completing: Cell::new(None),
+            records: Cell::new(0),
+            parts: RefCell::default(),
             released: Notify::new(),
             spare: RefCell::default(),
-            spare_bytes: Cell::new(0),
         })
     }
 
@@ -41,33 +66,97 @@ impl Budget {
         self.released.notify_waiters();
     }
 
-    #[cfg(test)]
+    pub fn limit_bytes(&self) -> usize {
+        self.limit_bytes.get()
+    }
+
     pub fn used_bytes(&self) -> usize {
         self.used_bytes.get()
     }
 
-    fn has_room(&self, held_bytes: usize, bytes: usize) -> bool {
-        let free_bytes = self.limit_bytes.get().saturating_sub(self.used_bytes.get());
-        bytes <= free_bytes && (held_bytes == 0 || held_bytes + bytes <= free_bytes.min(WINDOW_BYTES))
+    pub fn connections(&self) -> usize {
+        self.connections.get()
     }
 
-    /// A buffer of at least this length whose first bytes are not cleared.
-    fn buffer(&self, bytes: usize) -> Vec<u8> {
-        let mut spare = self.spare.borrow_mut();
-        match spare.iter().position(|buffer| buffer.len() >= bytes && buffer.len() / 2 <= bytes) {
-            Some(at) => {
-                let buffer = spare.swap_remove(at);
-                self.spare_bytes.set(self.spare_bytes.get() - buffer.len());
-                buffer
-            }
-            None => vec![0; bytes],
+    /// As many as may be open: what they cost by themselves is as much as the budget again.
+    pub fn max_connections(&self) -> usize {
+        self.limit_bytes.get() / CONNECTION_BYTES
+    }
+
+    /// The longest record that can be held: a longer one might wait for ever beside others.
+    pub fn max_record_bytes(&self) -> usize {
+        self.limit_bytes.get() / 2
+    }
+
+    /// What an application holds, by its name.
+    pub fn part(&self, application: &Rc<str>) -> Rc<Part> {
+        self.parts.borrow_mut().entry(application.clone()).or_default().clone()
+    }
+
+    /// Room for what may be used besides by the record that completes.
+    fn completion_bytes(&self) -> usize {
+        let limit_bytes = self.limit_bytes.get();
+        (limit_bytes / 4).max(MIN_COMPLETION_BYTES).min(limit_bytes / 2)
+    }
+
+    fn has_room(&self, window: &Window, part: &Part, bytes: usize) -> bool {
+        let ordinary_bytes = self.limit_bytes.get() - self.completion_bytes();
+        let Some(free_bytes) = ordinary_bytes.checked_sub(self.used_bytes.get() + bytes) else { return false };
+        let part_bytes = THRESHOLD * free_bytes;
+        let Some(left_bytes) = part_bytes.checked_sub(part.held_bytes.get() + bytes) else { return false };
+        let held_bytes = window.held_bytes.get();
+        held_bytes == 0 || held_bytes + bytes <= left_bytes.min(MAX_WINDOW_BYTES)
+    }
+
+    /// Whether this record, of which more is to come, may go on although there is no room: when nothing else of its
+    /// application leaves by itself, and no other record does so now.
+    fn may_complete(&self, part: &Part, record: u64, bytes: usize) -> bool {
+        let is_first = self.completing.get().is_none_or(|completing| completing == record);
+        is_first && part.whole_bytes.get() == 0 && self.used_bytes.get() + bytes <= self.limit_bytes.get()
+    }
+
+    fn charge(&self, window: &Window, part: &Part, bytes: usize) {
+        self.used_bytes.set(self.used_bytes.get() + bytes);
+        part.held_bytes.set(part.held_bytes.get() + bytes);
+        window.held_bytes.set(window.held_bytes.get() + bytes);
+    }
+
+    pub(super) fn release(&self, window: &Window, part: &Part, bytes: usize) {
+        self.used_bytes.set(self.used_bytes.get() - bytes);
+        part.held_bytes.set(part.held_bytes.get() - bytes);
+        window.held_bytes.set(window.held_bytes.get() - bytes);
+        self.released.notify_waiters();
+    }
+
+    /// The record is whole: it leaves by itself.
+    pub(super) fn completed(&self, part: &Part, record: u64, bytes: usize) {
+        part.whole_bytes.set(part.whole_bytes.get() + bytes);
+        self.ended(record);
+    }
+
+    /// A record that was whole has left.
+    pub(super) fn left(&self, part: &Part, bytes: usize) {
+        part.whole_bytes.set(part.whole_bytes.get() - bytes);
+    }
+
+    /// No more comes of this record.
+    pub(super) fn ended(&self, record: u64) {
+        if self.completing.get() == Some(record) {
+            self.completing.set(None);
+            self.released.notify_waiters();
         }
     }
 
-    fn keep(&self, buffer: Vec<u8>) {
-        if self.spare_bytes.get() + buffer.len() <= KEPT_BYTES {
-            self.spare_bytes.set(self.spare_bytes.get() + buffer.len());
-            self.spare.borrow_mut().push(buffer);
+    /// Memory whose first bytes are not cleared.
+    pub(super) fn chunk(&self, bytes: usize) -> Vec<u8> {
+        let spare = if bytes == CHUNK_BYTES { self.spare.borrow_mut().pop() } else { None };
+        spare.unwrap_or_else(|| vec![0; bytes])
+    }
+
+    pub(super) fn keep(&self, chunk: Vec<u8>) {
+        let mut spare = self.spare.borrow_mut();
+        if chunk.len() == CHUNK_BYTES && spare.len() < MAX_SPARE_CHUNKS {
+            spare.push(chunk);
         }
     }
 }
@@ -79,129 +168,177 @@ pub struct Window {
 }
 
 impl Window {
-    pub fn new(budget: Rc<Budget>) -> Rc<Self> {
-        Rc::new(Window { budget, held_bytes: Cell::new(0) })
+    /// None when there are as many connections as may be.
+    pub fn open(budget: &Rc<Budget>) -> Option<Rc<Self>> {
+        if budget.connections.get() >= budget.max_connections() {
+            return None;
+        }
+        budget.connections.set(budget.connections.get() + 1);
+        Some(Rc::new(Window { budget: budget.clone(), held_bytes: Cell::new(0) }))
     }
 
-    /// The most that one call can ever hold (bytes).
-    pub fn limit_bytes(&self) -> usize {
-        self.budget.limit_bytes.get()
+    pub fn budget(&self) -> &Rc<Budget> {
+        &self.budget
     }
 
-    /// Room for a long call: waits until there is some. Never comes when the call is longer than the whole budget.
-    pub async fn hold(self: &Rc<Self>, bytes: usize) -> Held {
+    /// A record that begins to come; it holds nothing yet.
+    pub fn begin(self: &Rc<Self>, part: &Rc<Part>) -> Held {
+        let number = self.budget.records.get() + 1;
+        self.budget.records.set(number);
+        Held::new(self.clone(), part.clone(), number)
+    }
+
+    /// Waits until a record under way may hold so much more.
+    pub(super) async fn reserve(&self, part: &Part, record: u64, bytes: usize) {
+        let budget = &self.budget;
         loop {
-            let released = self.budget.released.notified();
-            if self.budget.has_room(self.held_bytes.get(), bytes) {
-                self.held_bytes.set(self.held_bytes.get() + bytes);
-                self.budget.used_bytes.set(self.budget.used_bytes.get() + bytes);
-                let buffer = self.budget.buffer(bytes);
-                return Held { buffer, bytes, counted_bytes: bytes, window: Some(self.clone()) };
+            let released = budget.released.notified();
+            if budget.has_room(self, part, bytes) {
+                return budget.charge(self, part, bytes);
+            }
+            if budget.may_complete(part, record, bytes) {
+                budget.completing.set(Some(record));
+                return budget.charge(self, part, bytes);
             }
             released.await;
         }
     }
-}
 
-/// The bytes of one call, on their way from the client to the server. Gives its room back when dropped.
-pub struct Held {
-    buffer: Vec<u8>,
-    bytes: usize,
-    counted_bytes: usize,
-    window: Option<Rc<Window>>,
-}
-
-impl Held {
-    /// A short call, which is not counted.
-    pub fn short(bytes: &[u8]) -> Self {
-        Held { buffer: bytes.to_vec(), bytes: bytes.len(), counted_bytes: 0, window: None }
-    }
-
-    pub fn bytes(&self) -> &[u8] {
-        &self.buffer[..self.bytes]
-    }
-
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut self.buffer[..self.bytes]
-    }
-
-    /// Keeps only so many of its bytes; its room stays as it was.
-    pub fn shorten(&mut self, bytes: usize) {
-        self.bytes = self.bytes.min(bytes);
+    /// Room for a piece of a reply, or none at once: replies do not wait.
+    pub fn reply_room(self: &Rc<Self>, part: &Rc<Part>, bytes: usize) -> Option<ReplyRoom> {
+        if !self.budget.has_room(self, part, bytes) {
+            return None;
+        }
+        self.budget.charge(self, part, bytes);
+        Some(ReplyRoom { window: self.clone(), part: part.clone(), bytes })
     }
 }
 
-impl Drop for Held {
+impl Drop for Window {
     fn drop(&mut self) {
-        let Some(window) = self.window.take() else { return };
-        let budget = &window.budget;
-        window.held_bytes.set(window.held_bytes.get() - self.counted_bytes);
-        budget.used_bytes.set(budget.used_bytes.get() - self.counted_bytes);
-        budget.keep(std::mem::take(&mut self.buffer));
-        budget.released.notify_waiters();
+        self.budget.connections.set(self.budget.connections.get() - 1);
+    }
+}
+
+/// What is held of a reply that the client does not take. Gives its room back when dropped.
+pub struct ReplyRoom {
+    window: Rc<Window>,
+    part: Rc<Part>,
+    bytes: usize,
+}
+
+impl Drop for ReplyRoom {
+    fn drop(&mut self) {
+        self.window.budget.release(&self.window, &self.part, self.bytes);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::task::Poll;
+    use std::task::{Context, Poll, Waker};
 
     use super::*;
 
-    /// What holding gives without waiting.
-    fn hold(window: &Rc<Window>, bytes: usize) -> Option<Held> {
-        let mut holding = Box::pin(window.hold(bytes));
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        match holding.as_mut().poll(&mut context) {
-            Poll::Ready(held) => Some(held),
-            Poll::Pending => None,
+    const MIB: usize = 1 << 20;
+
+    struct Client {
+        window: Rc<Window>,
+        part: Rc<Part>,
+    }
+
+    impl Client {
+        fn of(budget: &Rc<Budget>, application: &str) -> Self {
+            Client { window: Window::open(budget).unwrap(), part: budget.part(&application.into()) }
+        }
+
+        /// As much of a record as is given without waiting.
+        fn hold(&self, bytes: usize) -> Held {
+            let mut record = self.window.begin(&self.part);
+            grow(&mut record, bytes);
+            record
+        }
+
+        fn whole(&self, bytes: usize) -> Option<Held> {
+            let mut record = self.window.begin(&self.part);
+            grow(&mut record, bytes).then(|| {
+                record.finish();
+                record
+            })
         }
     }
 
+    fn grow(record: &mut Held, bytes: usize) -> bool {
+        let mut context = Context::from_waker(Waker::noop());
+        while record.room_bytes() + record.bytes() < bytes {
+            let left_bytes = bytes - record.bytes() - record.room_bytes();
+            let Poll::Ready(()) = Box::pin(record.reserve(left_bytes.min(CHUNK_BYTES))).as_mut().poll(&mut context)
+            else {
+                return false;
+            };
+        }
+        record.filled(bytes - record.bytes());
+        true
+    }
+
     #[test]
-    fn a_latecomer_finds_room_beside_one_that_takes_all_it_can() {
-        let budget = Budget::new(8 << 20);
-        let (greedy, late) = (Window::new(budget.clone()), Window::new(budget.clone()));
-        let all: Vec<Held> = std::iter::from_fn(|| hold(&greedy, 1 << 20)).collect();
-        assert_eq!(all.len(), 4, "half of the budget, and the other half is free");
-        assert!(hold(&late, 1 << 20).is_some());
-        drop(all);
+    fn an_application_that_takes_all_it_can_leaves_room_to_others() {
+        let budget = Budget::new(64 * MIB);
+        let greedy: Vec<Client> = (0..200).map(|_| Client::of(&budget, "greedy")).collect();
+        let all: Vec<Held> = (0..100).flat_map(|_| &greedy).filter_map(|client| client.whole(256 << 10)).collect();
+        let held_bytes = budget.part(&"greedy".into()).held_bytes.get();
+        assert!((24 * MIB..=32 * MIB).contains(&held_bytes), "{held_bytes}");
+        let late = Client::of(&budget, "late");
+        let taken: Vec<Held> = (0..8).map_while(|_| late.whole(MIB)).collect();
+        assert_eq!(taken.len(), 8);
+        drop((all, taken));
         assert_eq!(budget.used_bytes(), 0);
     }
 
     #[test]
-    fn a_window_holds_so_much_and_one_longer_call_alone() {
-        let window = Window::new(Budget::new(64 << 20));
-        let long = hold(&window, WINDOW_BYTES + 1).unwrap();
-        assert!(hold(&window, COUNTED_FROM_BYTES).is_none());
-        drop(long);
-        let all: Vec<Held> = std::iter::from_fn(|| hold(&window, 1 << 20)).collect();
-        assert_eq!(all.len(), WINDOW_BYTES >> 20);
+    fn a_connection_holds_its_window_and_a_later_one_of_the_same_application_finds_room() {
+        let budget = Budget::new(64 * MIB);
+        let (first, late) = (Client::of(&budget, "one"), Client::of(&budget, "one"));
+        let all: Vec<Held> = (0..100).map_while(|_| first.whole(MIB)).collect();
+        assert!((12..=16).contains(&all.len()), "{}", all.len());
+        assert!(late.whole(MIB).is_some());
     }
 
     #[test]
-    fn the_budget_is_never_passed_and_a_release_wakes_who_waits() {
-        let budget = Budget::new(3 << 20);
-        let windows: Vec<_> = (0..4).map(|_| Window::new(budget.clone())).collect();
-        let mut held: Vec<Option<Held>> = windows.iter().map(|window| hold(window, 1 << 20)).collect();
-        assert!(held[2].is_some() && held[3].is_none());
-        let mut waiting = Box::pin(windows[3].hold(1 << 20));
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(waiting.as_mut().poll(&mut context).is_pending());
-        held[0] = None;
-        assert!(waiting.as_mut().poll(&mut context).is_ready());
+    fn records_under_way_that_fill_their_part_come_to_their_end_one_by_one() {
+        let budget = Budget::new(8 * MIB);
+        let clients: Vec<Client> = (0..100).map(|_| Client::of(&budget, "one")).collect();
+        let mut records: Vec<Held> = clients.iter().map(|client| client.hold(64 << 10)).collect();
+        let others = Client::of(&budget, "other");
+        assert!(others.whole(256 << 10).is_some(), "another application has its part");
+        let mut rounds = 0;
+        while !records.is_empty() {
+            records.retain_mut(|record| {
+                let is_whole = grow(record, MIB);
+                if is_whole {
+                    record.finish();
+                }
+                !is_whole
+            });
+            rounds += 1;
+            assert!(rounds <= 200, "{} of 100 wait for each other", records.len());
+            assert!(budget.used_bytes() <= 8 * MIB);
+        }
     }
 
     #[test]
-    fn buffers_are_used_again_and_few_are_kept() {
-        let budget = Budget::new(64 << 20);
-        let window = Window::new(budget.clone());
-        let mut held = hold(&window, 1 << 20).unwrap();
-        held.bytes_mut().fill(7);
-        let place = held.bytes().as_ptr();
-        drop(held);
-        assert_eq!(hold(&window, (1 << 20) - 9).unwrap().bytes().as_ptr(), place);
-        drop((0..8).map(|_| hold(&window, 1 << 20).unwrap()).collect::<Vec<_>>());
-        assert!(budget.spare_bytes.get() <= KEPT_BYTES);
+    fn chunks_are_used_again_and_few_are_kept() {
+        let budget = Budget::new(64 * MIB);
+        let client = Client::of(&budget, "one");
+        drop(client.whole(8 * MIB).unwrap());
+        assert_eq!(budget.spare.borrow().len(), MAX_SPARE_CHUNKS);
+    }
+
+    #[test]
+    fn connections_are_as_many_as_their_own_memory_allows() {
+        let budget = Budget::new(4 * MIB);
+        let all: Vec<_> = std::iter::from_fn(|| Window::open(&budget)).collect();
+        assert_eq!(all.len(), 256);
+        drop(all);
+        assert_eq!(budget.connections(), 0);
     }
 }

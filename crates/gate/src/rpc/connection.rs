@@ -13,29 +13,40 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::config::Protocol;
 use crate::listener::Door;
+use crate::socket;
 
-use super::budget::{Held, Window};
+use super::budget::{Part, Window};
 use super::call::{Call, Caller};
+use super::flows::Flow;
+use super::held::Held;
 use super::in_service::{InService, Serving};
-use super::intake::Intake;
+use super::intake::{Intake, Owner};
 use super::operation::Operation;
 use super::outbound::{Flushed, Outbound};
-use super::record::{self, Malformed};
+use super::record::{self, Malformed, Passed};
 use super::replies::Replies;
-use super::streams::Streams;
+use super::streams::{Queue, Streams};
 use super::write_order::WriteOrder;
 
-/// A client with so many calls waiting is not read from until some have left.
+/// A client with so many calls waiting or without answer is not read from until some have left.
 pub const MAX_QUEUED_CALLS: usize = 1024;
 /// A peer that takes nothing for so long, though there is something for it, stalls: its turns go to others.
 const STALL: Duration = Duration::from_millis(100);
+/// A client that has ended and a server that takes nothing: so long the server is waited for.
+const GONE_TIMEOUT: Duration = Duration::from_secs(10);
+const GONE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a client is listened to after its server has ended: closing with its bytes unread would take from it what
 /// the server said last.
 const LINGER: Duration = Duration::from_secs(2);
-const SWEEP: Duration = Duration::from_secs(5);
+/// A client that connects has something to say, and says it within this time.
+const FIRST_CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// NFS clients connect again when they need to, and Linux's server ends idle connections after this time too. Clients of
+/// GlusterFS keep locks by their connections: those end only with the client.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60);
 /// What stands before the data of a call at most (bytes).
 const HEAD_BYTES: u64 = 2 << 10;
 /// As much of a call in several fragments as is looked at (bytes); a handshake is the longest.
@@ -49,10 +60,18 @@ pub enum Ending {
     #[error("the {from} sent {why}")]
     Malformed { from: &'static str, why: Malformed },
     #[error(
-        "a call of {bytes} bytes is above the memory for waiting calls ({limit_bytes}): \
+        "a call of {bytes} bytes is above half of the memory for waiting calls ({limit_bytes} bytes): \
          raise `call_memory`, or lower `max_transfer`"
     )]
     TooLong { bytes: usize, limit_bytes: usize },
+    #[error("a call came too slowly: more than 30 s, and below 64 KiB/s")]
+    TooSlow,
+    #[error("the server is not reached")]
+    Unreached,
+    #[error("the client was idle")]
+    Idle,
+    #[error("{open} connections are open, as many as `call_memory` allows: raise it, or close some")]
+    TooMany { open: usize },
 }
 
 pub type Result<T> = std::result::Result<T, Ending>;
@@ -65,13 +84,18 @@ pub struct Connection {
     /// Calls whose replies are to be changed.
     pub(super) to_change: RefCell<Vec<u32>>,
     streams: RefCell<Streams>,
-    window: Rc<Window>,
+    pub(super) window: Rc<Window>,
     outbound: RefCell<Outbound>,
     to_send: Notify,
     writes: RefCell<WriteOrder<Held>>,
     /// Calls that wait for their turns.
     queued: Cell<usize>,
     left_queue: Notify,
+    /// A call was sent: it may be late some time.
+    has_sent: Notify,
+    /// When something passed last.
+    pub(super) moved: Cell<Instant>,
+    has_called: Cell<bool>,
     client_ended: Cell<bool>,
     /// Directions in which nothing moves.
     stalls: Cell<u32>,
@@ -81,9 +105,15 @@ pub struct Connection {
 impl Connection {
     /// Serves the client until it and the server have ended. Whatever is queued or in service when it breaks is dropped,
     /// which withdraws the one and gives back the other.
-    pub async fn serve(door: Rc<Door>, streams: Streams, client: TcpStream, server: TcpStream) -> Result<()> {
+    pub async fn serve(
+        door: Rc<Door>,
+        window: Rc<Window>,
+        streams: Streams,
+        client: TcpStream,
+        server: TcpStream,
+    ) -> Result<()> {
         let connection = Rc::new(Connection {
-            window: Window::new(door.gate.call_memory.clone()),
+            window,
             door,
             client,
             server,
@@ -95,6 +125,9 @@ impl Connection {
             writes: RefCell::new(WriteOrder::new()),
             queued: Cell::new(0),
             left_queue: Notify::new(),
+            has_sent: Notify::new(),
+            moved: Cell::new(Instant::now()),
+            has_called: Cell::new(false),
             client_ended: Cell::new(false),
             stalls: Cell::new(0),
             moves_again: Notify::new(),
@@ -125,22 +158,28 @@ impl Connection {
         std::future::pending().await
     }
 
-    /// Forgets calls that nobody answers.
+    /// Ends the turns of calls that are late, and forgets those that hang.
     async fn sweep<T>(&self) -> T {
-        let mut ticks = interval(SWEEP);
         loop {
-            let now = ticks.tick().await;
-            self.in_service.borrow_mut().give_up(now);
+            let due = self.in_service.borrow().next_due();
+            match due {
+                None => self.has_sent.notified().await,
+                Some(due) => sleep_until(due).await,
+            }
+            self.in_service.borrow_mut().sweep(Instant::now());
+            self.left_queue.notify_one();
         }
     }
 
     async fn receive_calls(self: &Rc<Self>) -> Result<()> {
-        let mut intake = Intake::new();
+        let mut intake = Intake::new(&self.client, &self.window);
         let mut waiting = JoinSet::new();
-        while let Some(record) = intake.next(&self.client, &self.window).await? {
+        while let Some(record) = intake.next(self).await? {
+            self.moved.set(Instant::now());
+            self.has_called.set(true);
             self.take(record, &mut waiting);
             while waiting.try_join_next().is_some() {}
-            while self.queued.get() >= MAX_QUEUED_CALLS {
+            while self.calls() >= MAX_QUEUED_CALLS {
                 self.left_queue.notified().await;
             }
         }
@@ -161,7 +200,7 @@ impl Connection {
             }
             Operation::Write { bytes } => {
                 // A call that brings more than it says is charged for what it brings.
-                let brought_bytes = record.bytes().len() as u64;
+                let brought_bytes = record.bytes() as u64;
                 let cost_bytes = bytes.clamp(brought_bytes.saturating_sub(HEAD_BYTES), brought_bytes);
                 let write = Some(self.writes.borrow_mut().queued());
                 self.queue(Queued { xid, cost_bytes, expected_bytes: None, write }, caller, record, waiting);
@@ -188,28 +227,69 @@ impl Connection {
 
     fn queue(self: &Rc<Self>, call: Queued, caller: Caller, record: Held, waiting: &mut JoinSet<()>) {
         self.queued.set(self.queued.get() + 1);
-        let stream = self.streams.borrow_mut().of(caller);
+        let Queue { stream, flow } = self.streams.borrow_mut().of(caller);
         let came = Instant::now();
         let mut in_queue = stream.turn(call.cost_bytes, None);
+        let wait = flow.wait();
         let connection = self.clone();
         waiting.spawn_local(async move {
             let mut turn = in_queue.await;
-            while connection.stalls.get() > 0 {
+            loop {
+                let (moves_again, eased) = (connection.moves_again.notified(), flow.eased().notified());
                 // Given back: nothing would come of it now.
-                drop(turn);
-                connection.moves_again.notified().await;
+                if connection.stalls.get() > 0 {
+                    drop(turn);
+                    moves_again.await;
+                } else if !connection.may_send(&flow, call.cost_bytes) {
+                    drop(turn);
+                    eased.await;
+                } else {
+                    break;
+                }
                 in_queue = stream.turn(call.cost_bytes, None);
                 turn = in_queue.await;
             }
+            drop(wait);
             connection.queued.set(connection.queued.get() - 1);
             connection.left_queue.notify_one();
             let Queued { xid, cost_bytes, expected_bytes, write } = call;
-            let serving = Serving { xid, turn, expected_bytes, cost_bytes, came, sent: Instant::now() };
+            let mut serving = Serving {
+                xid,
+                application: stream.application().clone(),
+                turn: Some(turn),
+                unanswered: flow.sent(cost_bytes),
+                expected_bytes,
+                cost_bytes,
+                came,
+                sent: Instant::now(),
+            };
+            if flow.hangs() {
+                serving.end_turn();
+                serving.unanswered.note_late();
+            }
             connection.in_service.borrow_mut().sent(serving);
+            connection.has_sent.notify_one();
             connection.send(record);
             let followers = write.map(|number| connection.writes.borrow_mut().sent(number));
             followers.into_iter().flatten().for_each(|record| connection.send(record));
         });
+    }
+
+    /// Calls that wait, or are without answer.
+    fn calls(&self) -> usize {
+        self.queued.get() + self.in_service.borrow().len()
+    }
+
+    /// Whether the application has room for such a call at a server that does not answer it.
+    fn may_send(&self, flow: &Flow, cost_bytes: u64) -> bool {
+        let Door { shares, gate, .. } = &*self.door;
+        shares.flows.may_send(flow, cost_bytes, shares.depth_bytes().0, |group| gate.applications.group_weight(group))
+    }
+
+    /// A reply was read whole.
+    pub(super) fn answered(&self, reply: Passed) {
+        self.in_service.borrow_mut().answered(reply);
+        self.left_queue.notify_one();
     }
 
     fn send(&self, record: Held) {
@@ -237,7 +317,7 @@ impl Connection {
             Err(_elapsed) => {
                 self.stalls.set(self.stalls.get() + 1);
                 self.in_service.borrow_mut().release_all();
-                let moved = moves.await;
+                let moved = self.until_it_moves_or_the_client_is_gone(moves).await;
                 self.stalls.set(self.stalls.get() - 1);
                 self.moves_again.notify_waiters();
                 moved?;
@@ -245,10 +325,44 @@ impl Connection {
         }
         Ok(())
     }
+
+    /// What a client that is gone has sent is not kept for a server that takes nothing.
+    async fn until_it_moves_or_the_client_is_gone(
+        &self,
+        mut moves: impl Future<Output = io::Result<()>> + Unpin,
+    ) -> io::Result<()> {
+        let mut gone = Duration::ZERO;
+        while gone < GONE_TIMEOUT {
+            match timeout(GONE_INTERVAL, &mut moves).await {
+                Ok(moved) => return moved,
+                Err(_elapsed) if socket::has_ended(&self.client) => gone += GONE_INTERVAL,
+                Err(_elapsed) => {}
+            }
+        }
+        Err(io::ErrorKind::ConnectionAborted.into())
+    }
+}
+
+impl Owner for Rc<Connection> {
+    fn part(&self, beginning: &[u8]) -> Rc<Part> {
+        let message = record::message(beginning, MESSAGE_BYTES);
+        let caller = Call::decode(&message).map(|call| call.caller).unwrap_or_default();
+        let application = self.streams.borrow().application(caller);
+        self.window.budget().part(application.name())
+    }
+
+    fn idle_timeout(&self) -> Option<Duration> {
+        let limit = match (self.has_called.get(), self.door.listen.protocol) {
+            (false, _) => FIRST_CALL_TIMEOUT,
+            (true, Protocol::Nfs) if self.calls() == 0 => IDLE_TIMEOUT,
+            _ => return None,
+        };
+        Some(limit.saturating_sub(self.moved.get().elapsed()))
+    }
 }
 
 fn understood(record: &Held) -> Option<(u32, Caller, Operation)> {
-    let message = record::message(record.bytes(), MESSAGE_BYTES);
+    let message = record::message(record.head(), MESSAGE_BYTES);
     let call = Call::decode(&message)?;
     Some((call.xid, call.caller, Operation::of(&call)))
 }

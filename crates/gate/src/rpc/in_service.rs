@@ -5,23 +5,42 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::applications::add;
+use crate::applications::{Application, add};
 use crate::shares::Turn;
 
+use super::flows::Unanswered;
 use super::record::Passed;
 
-/// A server that has not answered for so long has lost the call, or is not serving anybody.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// A call that is not answered for so long gives up its turn: others do not wait for it.
+pub const LATE_TIMEOUT: Duration = Duration::from_secs(1);
+/// One that is not answered for so long no longer counts against its application. Its reply still passes.
+pub const HUNG_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub struct Serving {
     pub xid: u32,
-    pub turn: Turn,
+    pub application: std::rc::Rc<Application>,
+    /// Until the call is late.
+    pub turn: Option<Turn>,
+    pub unanswered: Unanswered,
     /// What the reply is to bring (bytes); none for a write, which is served whole by any reply.
     pub expected_bytes: Option<u64>,
     pub cost_bytes: u64,
     /// When the call came, and when it was sent on.
     pub came: Instant,
     pub sent: Instant,
+}
+
+impl Serving {
+    /// Ends its turn, charged in full, since the server will serve it some time.
+    pub fn end_turn(&mut self) {
+        if let Some(turn) = self.turn.take() {
+            turn.give_back(self.cost_bytes);
+        }
+    }
+
+    fn due(&self) -> Instant {
+        self.sent + if self.turn.is_some() { LATE_TIMEOUT } else { HUNG_TIMEOUT }
+    }
 }
 
 /// In the order they were sent: replies mostly come in that order, and of calls with the same xid (sent again by an
@@ -32,29 +51,34 @@ pub struct InService {
 }
 
 impl InService {
+    pub fn len(&self) -> usize {
+        self.calls.len()
+    }
+
     pub fn sent(&mut self, call: Serving) {
         self.calls.push_back(call);
     }
 
-    /// A reply was read whole. One to no call of ours belongs to a call that passed unscheduled.
+    /// A reply was read whole. One to no call of ours belongs to a call that passed unscheduled, or was given up.
     pub fn answered(&mut self, reply: Passed) {
         let Some(xid) = reply.xid.filter(|_| reply.is_reply) else { return };
         let Some(at) = self.calls.iter().position(|call| call.xid == xid) else { return };
         let call = self.calls.remove(at).expect("the position was just found");
-        let counters = &call.turn.stream().application().counters;
+        let counters = &call.application.counters;
         let served = call.expected_bytes.map_or(call.cost_bytes, |expected| expected.min(reply.bytes as u64));
         let moved = if call.expected_bytes.is_some() { &counters.down_bytes } else { &counters.up_bytes };
         add(moved, served);
         counters.latencies.note(call.came.elapsed());
-        call.turn.complete(served);
+        call.unanswered.note_answer();
+        if let Some(turn) = call.turn {
+            turn.complete(served);
+        }
     }
 
     /// The client or the server has stopped taking what the other sends. Others must not wait for these: their turns
-    /// end here, charged in full, since the server will serve them when things move again.
+    /// end here.
     pub fn release_all(&mut self) {
-        for call in self.calls.drain(..) {
-            call.turn.complete(call.cost_bytes);
-        }
+        self.calls.drain(..).for_each(|mut call| call.end_turn());
     }
 
     /// Gives back all turns: there is nobody left to answer.
@@ -62,10 +86,23 @@ impl InService {
         self.calls.clear();
     }
 
-    /// Gives back the turns of calls that are not going to be answered, and says how many there were.
-    pub fn give_up(&mut self, now: Instant) -> usize {
-        let before = self.calls.len();
-        self.calls.retain(|call| now.duration_since(call.sent) < PATIENCE);
-        before - self.calls.len()
+    /// When the next call is late or given up, if none is answered.
+    pub fn next_due(&self) -> Option<Instant> {
+        self.calls.iter().map(Serving::due).min()
+    }
+
+    /// Ends the turns of calls that are late, and gives up those that hang.
+    pub fn sweep(&mut self, now: Instant) {
+        self.calls.retain_mut(|call| {
+            if call.due() > now {
+                return true;
+            }
+            let is_late = call.turn.is_some();
+            if is_late {
+                call.end_turn();
+                call.unanswered.note_late();
+            }
+            is_late
+        });
     }
 }

@@ -1,142 +1,204 @@
 //! Takes whole calls from a client's stream.
 //!
 //! Short ones come many to a system call, through a small buffer; a long one is read straight into the memory it waits
-//! in, once there is room for it. What is not read stays in the client's socket: that is how a client is held back.
+//! in, which is reserved as its bytes arrive. What is not read stays in the client's socket: that is how a client is
+//! held back. The beginning of a call says which application pays for it.
 
-use std::io::{self, ErrorKind, IoSliceMut};
+use std::io::{ErrorKind, IoSliceMut};
 use std::rc::Rc;
+use std::time::Duration;
 
 use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
 
 use crate::socket;
 
-use super::budget::{COUNTED_FROM_BYTES, Held, Window};
+use super::budget::{Part, Window};
 use super::connection::{Ending, Result};
-use super::record::{self, Extent, Malformed};
+use super::held::{CHUNK_BYTES, Held};
+use super::pace::{Pace, RECORD_TIMEOUT};
+use super::record::{self, Extent, Malformed, Passing};
 
 const BUFFER_BYTES: usize = 8 << 10;
+/// As much of a long call is read before its application is asked for: credentials stand at its beginning.
+const HEAD_BYTES: usize = 2 << 10;
 /// Waiting for the rest of a call at once pays above this, and is kept below what a socket surely holds (bytes).
 const LEAST_WAITED_BYTES: usize = 16 << 10;
 const MOST_WAITED_BYTES: usize = 256 << 10;
-/// The room for a long call in several fragments, whose length shows only at its end (bytes).
-const FRAGMENTED_BYTES: usize = 2 << 20;
-const FRAGMENTED_TOO_LONG: Malformed = Malformed("a record of several fragments above 2 MiB");
 
-pub struct Intake {
+/// What an intake asks of its connection.
+pub trait Owner {
+    /// Who pays for the call that begins so.
+    fn part(&self, beginning: &[u8]) -> Rc<Part>;
+    /// How long may be waited for the next call now; none if that is no question yet.
+    fn idle_timeout(&self) -> Option<Duration>;
+}
+
+pub struct Intake<'a> {
+    client: &'a TcpStream,
+    window: &'a Rc<Window>,
     buffer: Vec<u8>,
     /// What was read and not taken yet.
     start: usize,
     end: usize,
+    pace: Pace,
 }
 
-impl Intake {
-    pub fn new() -> Self {
-        Intake { buffer: vec![0; BUFFER_BYTES], start: 0, end: 0 }
+impl<'a> Intake<'a> {
+    pub fn new(client: &'a TcpStream, window: &'a Rc<Window>) -> Self {
+        Intake { client, window, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, pace: Pace::default() }
     }
 
     /// The next call, or none when the client has ended; one that it has not finished by then is dropped.
-    pub async fn next(&mut self, client: &TcpStream, window: &Rc<Window>) -> Result<Option<Held>> {
+    pub async fn next(&mut self, owner: &impl Owner) -> Result<Option<Held>> {
+        self.pace = Pace::default();
         loop {
             let waiting = &self.buffer[self.start..self.end];
-            match record::extent(waiting).map_err(|why| Ending::Malformed { from: "client", why })? {
+            match record::extent(waiting).map_err(malformed)? {
                 Extent::Whole(bytes) if bytes <= waiting.len() => {
-                    return Ok(Some(self.take_short(bytes, window).await?));
+                    return Ok(Some(self.take_short(bytes, owner).await?));
                 }
-                Extent::Whole(bytes) if bytes > BUFFER_BYTES => {
-                    return self.take_long(bytes, bytes, client, window).await;
+                Extent::Whole(bytes) | Extent::MoreThan(bytes)
+                    if bytes > BUFFER_BYTES && waiting.len() >= HEAD_BYTES =>
+                {
+                    return self.take_long(bytes, owner).await;
                 }
-                Extent::MoreThan(bytes) if bytes > BUFFER_BYTES => {
-                    return self.take_long(bytes, FRAGMENTED_BYTES, client, window).await;
-                }
-                _ if !self.read_more(client).await? => return Ok(None),
+                _ if !self.read_more(owner).await? => return Ok(None),
                 _ => {}
             }
         }
     }
 
-    async fn take_short(&mut self, bytes: usize, window: &Rc<Window>) -> Result<Held> {
-        let record = if bytes < COUNTED_FROM_BYTES {
-            Held::short(&self.buffer[self.start..][..bytes])
-        } else {
-            let mut held = room(window, bytes).await?;
-            held.bytes_mut().copy_from_slice(&self.buffer[self.start..][..bytes]);
-            held
-        };
+    async fn take_short(&mut self, bytes: usize, owner: &impl Owner) -> Result<Held> {
+        self.check_length(bytes)?;
+        let call = &self.buffer[self.start..][..bytes];
+        let mut held = self.window.begin(&owner.part(call));
+        held.reserve(bytes).await;
+        held.copy(call);
+        held.finish();
         self.start += bytes;
-        Ok(record)
+        Ok(held)
     }
 
-    /// `needed` bytes surely belong to the call, and it has at most `most`.
-    async fn take_long(
-        &mut self,
-        mut needed: usize,
-        most: usize,
-        client: &TcpStream,
-        window: &Rc<Window>,
-    ) -> Result<Option<Held>> {
-        let mut held = room(window, most).await?;
-        let mut filled = self.end - self.start;
-        held.bytes_mut()[..filled].copy_from_slice(&self.buffer[self.start..self.end]);
+    /// `needed` bytes surely belong to the call, more than have come.
+    async fn take_long(&mut self, mut needed: usize, owner: &impl Owner) -> Result<Option<Held>> {
+        self.check_length(needed)?;
+        let begun = &self.buffer[self.start..self.end];
+        let mut held = self.window.begin(&owner.part(begun));
+        held.reserve(needed.min(CHUNK_BYTES)).await;
+        held.copy(begun);
+        let mut passing = Passing::default();
+        passing.follow(begun, |_| ()).map_err(malformed)?;
         (self.start, self.end) = (0, 0);
-        loop {
-            if needed > most {
-                return Err(Ending::Malformed { from: "client", why: FRAGMENTED_TOO_LONG });
-            }
-            let mut is_first = true;
-            while filled < needed {
-                // What has come is taken at once; then one wake-up for the rest, not one for each segment of it.
-                let is_waited_for = !is_first && needed - filled > LEAST_WAITED_BYTES;
-                is_first = false;
-                if is_waited_for {
-                    socket::wake_at(client, (needed - filled).min(MOST_WAITED_BYTES))?;
-                }
-                // The next call mostly follows: what has come of it is read along when it surely is the next.
-                let beyond = if needed == most { BUFFER_BYTES } else { 0 };
-                let rest = &mut held.bytes_mut()[filled..needed];
-                let rest_bytes = rest.len();
-                let count = read(client, &mut [rest, &mut self.buffer[..beyond]].map(IoSliceMut::new)).await?;
-                if count == 0 {
-                    return Ok(None);
-                }
-                if is_waited_for {
-                    socket::wake_at(client, 1)?;
-                }
-                filled += count.min(rest_bytes);
-                self.end = count.saturating_sub(rest_bytes);
-            }
-            match record::extent(&held.bytes()[..filled]).map_err(|why| Ending::Malformed { from: "client", why })? {
-                Extent::Whole(bytes) if bytes == filled => {
-                    held.shorten(bytes);
-                    return Ok(Some(held));
-                }
-                Extent::Whole(bytes) | Extent::MoreThan(bytes) => needed = bytes,
+        while !passing.at_boundary() {
+            needed = held.bytes() + passing.needed_bytes();
+            self.check_length(needed)?;
+            if !self.read_rest(&mut held, needed, &mut passing).await? {
+                return Ok(None);
             }
         }
+        held.finish();
+        Ok(Some(held))
     }
 
-    async fn read_more(&mut self, client: &TcpStream) -> Result<bool> {
+    /// Reads until there are so many bytes of the call, all of which surely belong to it.
+    async fn read_rest(&mut self, held: &mut Held, needed: usize, passing: &mut Passing) -> Result<bool> {
+        let mut is_first = true;
+        while held.bytes() < needed {
+            let left = needed - held.bytes();
+            // What has come is taken at once; then one wake-up for the rest, not one for each segment of it.
+            let is_waited_for = !is_first && left > LEAST_WAITED_BYTES;
+            is_first = false;
+            if is_waited_for {
+                socket::wake_at(self.client, left.min(MOST_WAITED_BYTES))?;
+            }
+            let timeout = self.pace.left(held.bytes());
+            until_readable(self.client, timeout, &mut self.pace).await?;
+            let arrived = socket::available(self.client).clamp(1, left);
+            while held.room_bytes() < arrived.min(MOST_WAITED_BYTES) {
+                held.reserve(left - held.room_bytes()).await;
+            }
+            let taken = held.room_bytes().min(left);
+            // The next call mostly follows: what has come of it is read along when it surely is the next.
+            let beyond = if taken == left && passing.is_last(left) { BUFFER_BYTES } else { 0 };
+            let from = held.bytes();
+            let mut room = held.room(taken);
+            room.push(IoSliceMut::new(&mut self.buffer[..beyond]));
+            let read = self.client.try_read_vectored(&mut room);
+            drop(room);
+            if is_waited_for {
+                socket::wake_at(self.client, 1)?;
+            }
+            match read {
+                Ok(0) => return Ok(false),
+                Ok(count) => {
+                    held.filled(count.min(taken));
+                    self.end = count.saturating_sub(taken);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error.into()),
+            }
+            for piece in held.pieces(from) {
+                passing.follow(piece, |_| ()).map_err(malformed)?;
+            }
+        }
+        Ok(true)
+    }
+
+    async fn read_more(&mut self, owner: &impl Owner) -> Result<bool> {
         self.buffer.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
-        let count = read(client, &mut [IoSliceMut::new(&mut self.buffer[self.end..])]).await?;
-        self.end += count;
-        Ok(count > 0)
-    }
-}
-
-async fn room(window: &Rc<Window>, bytes: usize) -> Result<Held> {
-    let limit_bytes = window.limit_bytes();
-    if bytes > limit_bytes {
-        return Err(Ending::TooLong { bytes, limit_bytes });
-    }
-    Ok(window.hold(bytes).await)
-}
-
-async fn read(client: &TcpStream, into: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-    loop {
-        client.readable().await?;
-        match client.try_read_vectored(into) {
-            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            done => return done,
+        loop {
+            match self.end {
+                0 => self.until_next(owner).await?,
+                begun => until_readable(self.client, self.pace.left(begun), &mut self.pace).await?,
+            }
+            match self.client.try_read(&mut self.buffer[self.end..]) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => {
+                    let count = read?;
+                    self.end += count;
+                    return Ok(count > 0);
+                }
+            }
         }
     }
+
+    /// Waits for a call to begin.
+    async fn until_next(&self, owner: &impl Owner) -> Result<()> {
+        loop {
+            // Asked again: what is under way may have ended meanwhile.
+            let idle = owner.idle_timeout();
+            match timeout(idle.unwrap_or(RECORD_TIMEOUT), self.client.readable()).await {
+                Ok(readable) => return Ok(readable?),
+                Err(_elapsed) if idle.is_some_and(|_| owner.idle_timeout().is_some_and(|left| left.is_zero())) => {
+                    return Err(Ending::Idle);
+                }
+                Err(_elapsed) => {}
+            }
+        }
+    }
+
+    fn check_length(&self, bytes: usize) -> Result<()> {
+        let limit_bytes = self.window.budget().max_record_bytes();
+        if bytes > limit_bytes {
+            return Err(Ending::TooLong { bytes, limit_bytes });
+        }
+        Ok(())
+    }
+}
+
+/// Waits for more of a record, no longer than the record may take.
+async fn until_readable(client: &TcpStream, left: Duration, pace: &mut Pace) -> Result<()> {
+    let began = Instant::now();
+    let readable = timeout(left, client.readable()).await;
+    pace.waited_since(began);
+    match readable {
+        Ok(readable) => Ok(readable?),
+        Err(_elapsed) => Err(Ending::TooSlow),
+    }
+}
+
+fn malformed(why: Malformed) -> Ending {
+    Ending::Malformed { from: "client", why }
 }

@@ -5,9 +5,9 @@ use std::io::{self, ErrorKind, IoSlice};
 
 use tokio::net::TcpStream;
 
-use super::budget::Held;
+use super::held::Held;
 
-/// The most records that one system call takes.
+/// The most pieces of records that one system call takes.
 const MAX_PIECES: usize = 64;
 
 #[derive(Default)]
@@ -32,11 +32,9 @@ impl Outbound {
     pub fn flush(&mut self, server: &TcpStream) -> io::Result<Flushed> {
         while !self.records.is_empty() {
             let mut pieces = [IoSlice::new(&[]); MAX_PIECES];
-            let count = self.records.len().min(MAX_PIECES);
-            for (piece, record) in pieces.iter_mut().zip(&self.records) {
-                *piece = IoSlice::new(record.bytes());
-            }
-            pieces[0].advance(self.sent_bytes);
+            let slices = self.records.iter().enumerate();
+            let slices = slices.flat_map(|(at, record)| record.slices(if at == 0 { self.sent_bytes } else { 0 }));
+            let count = pieces.iter_mut().zip(slices).map(|(piece, slice)| *piece = slice).count();
             match server.try_write_vectored(&pieces[..count]) {
                 Ok(sent) => self.advance(sent),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Flushed::Blocked),
@@ -49,9 +47,9 @@ impl Outbound {
     fn advance(&mut self, sent: usize) {
         self.sent_bytes += sent;
         while let Some(first) = self.records.front()
-            && self.sent_bytes >= first.bytes().len()
+            && self.sent_bytes >= first.bytes()
         {
-            self.sent_bytes -= first.bytes().len();
+            self.sent_bytes -= first.bytes();
             self.records.pop_front();
         }
     }

@@ -122,6 +122,20 @@ impl Passing {
         (self.in_fragment && self.last).then_some(self.left)
     }
 
+    /// Bytes that surely belong to the record that is passing.
+    pub fn needed_bytes(&self) -> usize {
+        match (self.in_fragment, self.last) {
+            (true, true) => self.left,
+            (true, false) => self.left + MARKER_BYTES,
+            (false, _) => MARKER_BYTES - self.marker_bytes,
+        }
+    }
+
+    /// Whether the record surely ends with the next so many bytes.
+    pub fn is_last(&self, bytes: usize) -> bool {
+        self.left_bytes() == Some(bytes)
+    }
+
     /// Follows the next bytes of the stream; `ended` is called for every record that ends in them.
     pub fn follow(&mut self, mut bytes: &[u8], mut ended: impl FnMut(Passed)) -> Result<(), Malformed> {
         while !bytes.is_empty() {

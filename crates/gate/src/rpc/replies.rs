@@ -5,15 +5,22 @@
 
 use std::cell::RefCell;
 use std::io::{self, ErrorKind};
+use std::rc::Rc;
 
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
+use super::budget::{Part, ReplyRoom};
 use super::connection::{Connection, Ending, Result, shut_sending};
 use super::nfs;
 use super::record::{self, Extent, Malformed, Passing};
 
 /// What is read at once (bytes).
 const READ_BYTES: usize = 64 << 10;
+/// What is read where there is no memory for what the client may not take; connections have so much for themselves.
+const LEAST_READ_BYTES: usize = 4 << 10;
+/// What pays for replies that wait for their clients.
+const REPLIES: &str = "replies";
 /// A reply that is to be changed is short; longer records pass as they are (bytes).
 const CHANGED_BYTES: usize = 1 << 10;
 
@@ -24,6 +31,7 @@ thread_local! {
 
 pub struct Replies<'a> {
     connection: &'a Connection,
+    part: Rc<Part>,
     passing: Passing,
     /// The beginning of a record that may have to be changed.
     begun: Vec<u8>,
@@ -33,14 +41,15 @@ pub struct Replies<'a> {
 enum Step {
     Passed,
     /// The client took not all of it.
-    Left(Vec<u8>),
+    Left(Vec<u8>, Option<ReplyRoom>),
     NothingYet,
     Ended,
 }
 
 impl<'a> Replies<'a> {
     pub fn new(connection: &'a Connection) -> Self {
-        Replies { connection, passing: Passing::default(), begun: Vec::new() }
+        let part = connection.window.budget().part(&REPLIES.into());
+        Replies { connection, part, passing: Passing::default(), begun: Vec::new() }
     }
 
     /// Passes replies until the server has ended.
@@ -48,7 +57,7 @@ impl<'a> Replies<'a> {
         loop {
             self.connection.server.readable().await?;
             match BUFFER.with_borrow_mut(|buffer| self.step(buffer))? {
-                Step::Left(bytes) => self.give(&bytes).await?,
+                Step::Left(bytes, _room) => self.give(&bytes).await?,
                 Step::Passed | Step::NothingYet => {}
                 Step::Ended => break,
             }
@@ -59,7 +68,9 @@ impl<'a> Replies<'a> {
 
     fn step(&mut self, buffer: &mut [u8]) -> Result<Step> {
         let begun = self.begun.len();
-        let filled = match self.connection.server.try_read(&mut buffer[begun..]) {
+        let room = self.connection.window.reply_room(&self.part, READ_BYTES);
+        let most = if room.is_some() { READ_BYTES } else { LEAST_READ_BYTES };
+        let filled = match self.connection.server.try_read(&mut buffer[begun..most]) {
             Ok(0) => return Ok(Step::Ended),
             Ok(count) => begun + count,
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Step::NothingYet),
@@ -70,11 +81,10 @@ impl<'a> Replies<'a> {
         self.begun.clear();
         self.begun.extend_from_slice(&buffer[ready..filled]);
         let bytes = &buffer[..ready];
-        self.passing
-            .follow(bytes, |passed| self.connection.in_service.borrow_mut().answered(passed))
-            .map_err(malformed)?;
+        self.passing.follow(bytes, |passed| self.connection.answered(passed)).map_err(malformed)?;
+        self.connection.moved.set(Instant::now());
         let given = try_give(&self.connection.client, bytes)?;
-        Ok(if given == bytes.len() { Step::Passed } else { Step::Left(bytes[given..].to_vec()) })
+        Ok(if given == bytes.len() { Step::Passed } else { Step::Left(bytes[given..].to_vec(), room) })
     }
 
     /// Changes the expected replies among the bytes. Says how many may pass: not the beginning of what may be one.

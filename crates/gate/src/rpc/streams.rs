@@ -6,17 +6,26 @@
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use crate::applications::Application;
 use crate::config::Facts;
 use crate::listener::Door;
 use crate::shares::Stream;
 
 use super::call::Caller;
+use super::flows::Flow;
 
 pub struct Streams {
     door: Rc<Door>,
     client: IpAddr,
     volume: Option<String>,
-    open: Vec<Rc<Stream>>,
+    open: Vec<Queue>,
+}
+
+/// Where calls of one application wait.
+#[derive(Clone)]
+pub struct Queue {
+    pub stream: Rc<Stream>,
+    pub flow: Rc<Flow>,
 }
 
 impl Streams {
@@ -29,7 +38,8 @@ impl Streams {
         self.volume = Some(volume);
     }
 
-    pub fn of(&mut self, caller: Caller) -> Rc<Stream> {
+    /// Whose call it is, by the rules as they are now.
+    pub fn application(&self, caller: Caller) -> Rc<Application> {
         let facts = Facts {
             client: Some(self.client),
             uid: caller.uid,
@@ -38,12 +48,17 @@ impl Streams {
             volume: self.volume.as_deref(),
             ..Facts::default()
         };
-        let application = self.door.gate.applications.of(&facts);
-        if let Some(open) = self.open.iter().find(|open| Rc::ptr_eq(open.application(), &application)) {
+        self.door.gate.applications.of(&facts)
+    }
+
+    pub fn of(&mut self, caller: Caller) -> Queue {
+        let application = self.application(caller);
+        if let Some(open) = self.open.iter().find(|open| Rc::ptr_eq(open.stream.application(), &application)) {
             return open.clone();
         }
-        let stream = self.door.shares.stream(&application);
-        self.open.push(stream.clone());
-        stream
+        let shares = &self.door.shares;
+        let queue = Queue { stream: shares.stream(&application), flow: shares.flows.of(&application) };
+        self.open.push(queue.clone());
+        queue
     }
 }

@@ -21,6 +21,10 @@ use crate::socket::SLICE;
 const LONGEST_SLICE: u64 = SLICE as u64 * 5 / 4;
 /// How long the rest of a slice is waited for.
 const GATHERING: Duration = Duration::from_millis(10);
+/// What is granted is paid, so it need not come in whole slices. Waiting for one would cost much: a sender holds back
+/// what does not fit a whole segment into our window, which opens when we take what has come.
+const GRANTED_PIECE: usize = SLICE / 4;
+const GATHERING_GRANTED: Duration = Duration::from_millis(1);
 /// A client that keeps the gate waiting for so long holds no grant; each slice that comes earns it some time again.
 pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_millis(200);
 const CREDIT: Duration = Duration::from_millis(20);
@@ -74,9 +78,9 @@ impl Connection {
                 return Ok(());
             }
             let slice = self.slice_of(body, allowance);
-            let wanted = body.promised().map_or(1, |_| slice);
+            let wanted = body.promised().map_or(1, |_| slice.min(GRANTED_PIECE));
             let began = clock.now();
-            let arrived = self.client.gathers(wanted, left.min(GATHERING), clock).await;
+            let arrived = self.client.gathers(wanted, left.min(GATHERING_GRANTED), clock).await;
             left = left.saturating_sub(Duration::from_nanos(clock.now().since(began)));
             if !arrived.map_err(|_| End::Broken(Broken::Reading))? {
                 if !left.is_zero() {

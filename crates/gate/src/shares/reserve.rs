@@ -13,7 +13,7 @@ use policy::fairness::Time;
 /// A slice, which a server holds in any case.
 pub const MIN_BYTES: u64 = 64 << 10;
 /// Objects up to this length are granted whole.
-pub const MAX_BYTES: u64 = 8 << 20;
+pub const MAX_BYTES: u64 = 32 << 20;
 /// One object says little, so more is believed of it.
 const MARGIN: f64 = 1.25;
 /// A server that holds back less is one that works on what it reads, after so many objects in a row; after each

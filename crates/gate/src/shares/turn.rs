@@ -161,10 +161,6 @@ pub struct Turn {
 }
 
 impl Turn {
-    pub fn stream(&self) -> &Rc<Stream> {
-        &self.ticket.stream
-    }
-
     /// So much of the bytes asked for has been served; what an operation costs besides is added.
     pub fn complete(self, served_bytes: u64) {
         let shares = &self.ticket.stream.shares;

@@ -7,10 +7,10 @@ use std::time::{Duration, Instant};
 use super::fixture::{Gate, PATIENCE};
 
 pub const READ: u32 = 6;
-const WRITE: u32 = 7;
+pub const WRITE: u32 = 7;
 const FSINFO: u32 = 19;
-const COMMIT: u32 = 21;
-const NULL: u32 = 0;
+pub const COMMIT: u32 = 21;
+pub const NULL: u32 = 0;
 /// In which nothing comes that is not going to come.
 const MOMENT: Duration = Duration::from_millis(300);
 
@@ -119,7 +119,7 @@ fn is_silent(stream: &TcpStream) -> bool {
     matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
-fn has_ended(stream: &mut TcpStream) -> bool {
+pub fn has_ended(stream: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {
         Ok(_) => rest.is_empty(),

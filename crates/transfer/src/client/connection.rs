@@ -23,6 +23,7 @@ use super::stream::{Addressee, Next, Reach, Stream};
 use crate::challenge::Challenge;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::resolve::{Resolution, Resolved, Unresolved};
+use crate::tls::TlsRefusal;
 use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
@@ -59,6 +60,7 @@ pub(super) struct Connection {
     heard: Instant,
     advanced: Instant,
     watched: Instant,
+    said_alive: Instant,
     progress: u64,
     /// Something waits for a moment rather than for the socket.
     later: bool,
@@ -123,6 +125,7 @@ impl Connection {
             heard: Instant::now(),
             advanced: Instant::now(),
             watched: Instant::now(),
+            said_alive: Instant::now(),
             progress: 0,
             later: false,
         }
@@ -179,6 +182,7 @@ impl Connection {
             (self.heard, self.advanced) = (self.heard.max(now), self.advanced.max(now));
         }
         self.watched = now;
+        self.say_alive(around, now);
         if !self.stream.is_busy() {
             (self.heard, self.advanced) = (self.heard.max(now), now);
             return;
@@ -191,20 +195,33 @@ impl Connection {
         self.lose_patience_with_living(around, now);
     }
 
+    /// While the process holds a file's lock for which others may wait, nodes must be able to tell whether it still runs.
+    fn say_alive(&mut self, around: &Surroundings, now: Instant) {
+        if self.must_say_alive(around) && now >= self.said_alive + ALIVE_INTERVAL {
+            self.said_alive = now;
+            self.outgoing.push(frame::head(&Request::Measure {}, self.stream.number(), &[]), Bulk::None);
+        }
+    }
+
+    /// The first stream speaks for the process: locks are held over it.
+    fn must_say_alive(&self, around: &Surroundings) -> bool {
+        self.stream.index == 0 && around.streams.holds_lock()
+    }
+
     fn lose_patience_with_living(&mut self, around: &Surroundings, now: Instant) {
-        let patience = around.patience.max(ALIVE_INTERVAL * 3);
+        let least = ALIVE_INTERVAL * 3;
+        let patience = around.patience.max(least);
         let is_silent = now >= self.heard + ALIVE_INTERVAL * 2;
         let what = if is_silent { "has sent nothing" } else { "lives and has got nothing done" };
+        let waited = now.saturating_duration_since(self.advanced).as_secs();
         let stuck = || Error::Unavailable {
             peer: self.stream.address.clone(),
-            why: format!("the node {what} for {} s; see its messages", patience.as_secs_f32()),
+            why: format!("the node {what} for {waited} s; see its messages"),
         };
-        let is_stuck = now >= self.advanced + patience;
-        if is_stuck {
-            for ask in self.stream.take_asks(|ask| ask.has_waited(patience, now)) {
-                (ask.completion)(Err(stuck()));
-            }
+        for ask in self.stream.take_asks(|ask| ask.is_stuck(self.advanced, least, now)) {
+            (ask.completion)(Err(stuck()));
         }
+        let is_stuck = now >= self.advanced + patience;
         for (lane, has_asked) in self.stream.asking_lanes() {
             let waits = lane.is_awaited(has_asked, &around.window);
             if !waits || now < self.advanced + WATCH_INTERVAL * 2 {
@@ -232,7 +249,11 @@ impl Connection {
             Phase::Idle | Phase::Waiting { .. } | Phase::Resolving(_) => None,
             Phase::Connecting(socket) => Some((socket.as_fd(), PollFlags::OUT)),
             Phase::Greeting(socket, ..) | Phase::Ready(socket, _) => {
-                let out = if self.outgoing.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
+                let out = if self.outgoing.is_empty() && !socket.wants_to_send() {
+                    PollFlags::empty()
+                } else {
+                    PollFlags::OUT
+                };
                 Some((socket.as_fd(), PollFlags::IN | out))
             }
         }
@@ -243,9 +264,9 @@ impl Connection {
         self.later || !matches!(self.phase, Phase::Idle | Phase::Ready(..))
     }
 
-    /// Whether the node owes something, so that its silence is noticed.
-    pub fn is_watched(&self) -> bool {
-        matches!(self.phase, Phase::Ready(..)) && self.stream.is_busy()
+    /// Whether the node owes something, so that its silence is noticed, or must not take this process's for death.
+    pub fn is_watched(&self, around: &Surroundings) -> bool {
+        matches!(self.phase, Phase::Ready(..)) && (self.stream.is_busy() || self.must_say_alive(around))
     }
 
     /// The socket has news.
@@ -284,7 +305,14 @@ impl Connection {
                 return self.broke(Broken::ForGood(unavailable), around, now);
             }
         };
-        match Socket::connect(&found[self.attempt % found.len()]) {
+        let tls = match around.secrets.of(&self.stream.address).tls {
+            None => None,
+            Some(tls) => match tls.stream(&self.stream.address) {
+                Ok(tls) => Some(tls),
+                Err(error) => return self.broke(Broken::ForGood(error), around, now),
+            },
+        };
+        match Socket::connect(&found[self.attempt % found.len()], tls) {
             Ok(socket) => self.phase = Phase::Connecting(socket),
             Err(error) => self.broke(error.into(), around, now),
         }
@@ -299,7 +327,7 @@ impl Connection {
         let number = self.stream.number();
         let (job, application) = (around.job.clone(), around.application.clone());
         let hello = Request::Hello { client: around.client, stream: self.stream.index, job, application };
-        let secret = around.secrets.of(&self.stream.address);
+        let secret = around.secrets.of(&self.stream.address).secret;
         let challenge = Challenge::new(&self.stream.address, secret, &hello);
         self.outgoing.push(frame::head(&hello, number, &[]), Bulk::None);
         self.outgoing.send(&socket)?;
@@ -406,9 +434,11 @@ impl Connection {
 
     fn receive(&mut self, around: &Surroundings, now: Instant) -> Result<(), Broken> {
         let mut turn_bytes = 0;
-        while turn_bytes < TURN_BYTES {
+        loop {
             let (Phase::Greeting(socket, ..) | Phase::Ready(socket, _)) = &self.phase else { return Ok(()) };
-            let Some(bytes) = socket.receive(self.incoming.room())? else { return Ok(()) };
+            // At the end of its turn it takes only what the socket does not hold any more.
+            let received = socket.receive(self.incoming.room(), turn_bytes < TURN_BYTES);
+            let Some(bytes) = received.map_err(|error| self.unreadable(&error))? else { return Ok(()) };
             self.incoming.filled(bytes);
             self.heard = now;
             turn_bytes += bytes;
@@ -416,7 +446,13 @@ impl Connection {
                 self.take(arrived, around, now)?;
             }
         }
-        Ok(())
+    }
+
+    fn unreadable(&self, error: &std::io::Error) -> Broken {
+        match TlsRefusal::of(error) {
+            Some(refusal) => Broken::ForGood(Error::Refused(format!("{}: {refusal}", self.stream.address))),
+            None => Broken::ForNow(error.to_string()),
+        }
     }
 
     fn take(&mut self, arrived: Arrived, around: &Surroundings, now: Instant) -> Result<(), Broken> {
@@ -429,6 +465,10 @@ impl Connection {
             if std::mem::replace(&mut self.progress, progress) != progress {
                 self.advanced = now;
             }
+            return Ok(());
+        }
+        // The answer to a message of life says no more than the node's own.
+        if matches!(reply, Reply::Measured { .. }) {
             return Ok(());
         }
         self.advanced = now;

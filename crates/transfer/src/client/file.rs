@@ -13,6 +13,7 @@ use super::piece::{self, Cursor, Piece};
 use super::process::Process;
 use super::session::Session;
 use super::settings::Acknowledge;
+use super::stream::HeldLock;
 use super::ticket::Ticket;
 use super::{READ, WRITE};
 use crate::message::{Reply, Request};
@@ -29,8 +30,7 @@ pub(super) struct Handle {
     /// Operations that are not copied or asked for yet.
     started: Mutex<VecDeque<Arc<Started>>>,
     unfinished: Arc<Unfinished>,
-    /// The connection (counted) over which the lock is held.
-    locked_over: Mutex<Option<u64>>,
+    held_lock: Mutex<Option<HeldLock>>,
 }
 
 impl File {
@@ -42,7 +42,7 @@ impl File {
             session: process.join(ticket)?,
             started: Mutex::default(),
             unfinished: Arc::default(),
-            locked_over: Mutex::default(),
+            held_lock: Mutex::default(),
         })))
     }
 
@@ -139,21 +139,21 @@ impl File {
     /// Waits for the file's lock.
     pub fn lock(&self) -> Result<()> {
         let home = self.0.session.home();
-        let over = wait_for(|done: Done<u64>| {
-            let lane = home.clone();
+        let held = wait_for(|done: Done<HeldLock>| {
+            let (lane, streams) = (home.clone(), self.0.process.streams.clone());
             let request = Request::Lock { session: self.0.session.id };
-            home.ask(request, Box::new(move |answer| done(answer.map(|_| lane.attachments()))));
+            home.ask(request, Box::new(move |answer| done(answer.map(|_| streams.hold_lock(lane.attachments())))));
         })?;
-        *self.0.locked_over.lock().expect("noting the lock does not panic") = Some(over);
+        *self.0.held_lock.lock().expect("noting the lock does not panic") = Some(held);
         Ok(())
     }
 
     /// Gives the lock back; fails when it was lost with its connection meanwhile.
     pub fn unlock(&self) -> Result<()> {
         let home = self.0.session.home();
-        let over = self.0.locked_over.lock().expect("noting the lock does not panic").take();
-        let Some(over) = over else { return Err(Error::Refused(format!("{}: the lock is not held", self.0.name))) };
-        if over != home.attachments() {
+        let held = self.0.held_lock.lock().expect("noting the lock does not panic").take();
+        let Some(held) = held else { return Err(Error::Refused(format!("{}: the lock is not held", self.0.name))) };
+        if held.over != home.attachments() {
             return Err(Error::Unavailable {
                 peer: self.0.name.clone(),
                 why: "the connection that held the file's lock broke; another process may have had it meanwhile".into(),

@@ -47,11 +47,12 @@ pub use settings::{Acknowledge, Reduction, Settings};
 pub use ticket::{TICKET_BYTES, Ticket};
 
 use crate::message::{Reply, Request};
-use crate::{Error, read_secret};
+use crate::{Error, TlsClient, read_secret};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 use lane::REACH_TIMEOUT;
 use process::Process;
+use stream::Stream;
 
 /// Open flags, as in `thalweg.h`.
 pub const READ: u32 = 1;
@@ -81,7 +82,7 @@ impl Client {
         }
         let found = names::resolve(name, &self.settings.nodes)?;
         check_addresses(&found.nodes)?;
-        self.learn_secret(name, &found.nodes)?;
+        self.learn_credentials(name, &found.nodes)?;
         let request = Request::OpenPath {
             path: found.path,
             flags,
@@ -101,7 +102,7 @@ impl Client {
 
     /// Uses the session; returns when its nodes have let this process in.
     pub fn attach(&self, ticket: &Ticket, flags: u32) -> Result<File> {
-        self.learn_secret(&ticket.name, &ticket.session.nodes)?;
+        self.learn_credentials(&ticket.name, &ticket.session.nodes)?;
         File::attach(&self.process()?, ticket, flags)
     }
 
@@ -109,7 +110,7 @@ impl Client {
     pub fn delete(&self, name: &[u8]) -> Result<(), OpenError> {
         let found = names::resolve(name, &self.settings.nodes)?;
         check_addresses(&found.nodes)?;
-        self.learn_secret(name, &found.nodes)?;
+        self.learn_credentials(name, &found.nodes)?;
         // A commit that still goes on in the background would make the name again.
         self.process()?.background.wait();
         self.ask_any(&found.nodes, &Request::Delete { path: found.path })?;
@@ -123,38 +124,50 @@ impl Client {
     }
 
     /// Asks the first of the nodes that can be reached. All are tried at once, so that those out of reach cost three
-    /// seconds together. Where none is, they may be starting: each gets its part of the patience.
+    /// seconds together. Each that is asked gets its part of the patience, so that those that are reached and answer
+    /// nothing cost one timeout together. Nodes that were not reached come last: they may be starting.
     fn ask_any(&self, nodes: &[String], request: &Request) -> Result<Reply> {
         let process = self.process()?;
         let begun = Instant::now();
-        let mut patience = self.settings.patience;
+        let streams: Vec<_> = nodes.iter().map(|node| process.streams.get(node, 0)).collect();
+        let is_reached = |stream: &Stream| nodes.len() == 1 || stream.is_reached_by(begun + REACH_TIMEOUT * 4 / 3);
         if nodes.len() > 1 {
-            let streams: Vec<_> = nodes.iter().map(|node| process.streams.get(node, 0)).collect();
             streams.iter().for_each(|stream| stream.try_reach());
-            for (node, stream) in nodes.iter().zip(&streams) {
-                if begun.elapsed() < patience && stream.is_reached_by(begun + REACH_TIMEOUT * 4 / 3) {
-                    match process.ask_node_and_wait(node, request.clone(), patience) {
-                        Err(Error::Unavailable { .. }) => continue,
-                        answer => return answer.map(|answer| answer.reply),
-                    }
+        }
+        let mut left = nodes.len();
+        let mut ask = |node: &str| {
+            let patience = self.settings.patience.saturating_sub(begun.elapsed()) / left as u32;
+            left -= 1;
+            process.ask_node_and_wait(node, request.clone(), patience).map(|answer| answer.reply)
+        };
+        let mut unreached = Vec::new();
+        let mut failure = None;
+        for (node, stream) in nodes.iter().zip(&streams) {
+            if !is_reached(stream) {
+                unreached.push(node);
+            } else if begun.elapsed() < self.settings.patience {
+                match ask(node) {
+                    Err(error @ Error::Unavailable { .. }) => failure = Some(error),
+                    answer => return answer,
                 }
             }
-            patience = patience.saturating_sub(begun.elapsed()) / nodes.len() as u32;
         }
-        let mut answer = process.ask_node_and_wait(&nodes[0], request.clone(), patience);
-        for node in &nodes[1..] {
-            if !matches!(answer, Err(Error::Unavailable { .. })) {
-                break;
+        for node in unreached {
+            match ask(node) {
+                Err(error @ Error::Unavailable { .. }) => failure = Some(error),
+                answer => return answer,
             }
-            answer = process.ask_node_and_wait(node, request.clone(), patience);
         }
-        answer.map(|answer| answer.reply)
+        Err(failure.expect("a name has nodes, and the first was asked"))
     }
 
-    /// Remembers the secret that the name's alias has for its nodes, if it has one.
-    fn learn_secret(&self, name: &[u8], nodes: &[String]) -> Result<()> {
-        if let Some(file) = names::secret_file(name) {
-            self.process()?.secrets.learn(nodes, &read_secret(&file)?);
+    /// Remembers the secret and the authorities that the name's alias has for its nodes, if it has any.
+    fn learn_credentials(&self, name: &[u8], nodes: &[String]) -> Result<()> {
+        let (secret_file, tls_ca) = names::credential_files(name);
+        if secret_file.is_some() || tls_ca.is_some() {
+            let secret = secret_file.as_deref().map(read_secret).transpose()?;
+            let tls = tls_ca.as_deref().map(TlsClient::load).transpose()?;
+            self.process()?.secrets.learn(nodes, secret, tls);
         }
         Ok(())
     }

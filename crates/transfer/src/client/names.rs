@@ -23,6 +23,7 @@ pub(super) struct Resolved {
 struct Alias {
     nodes: Vec<String>,
     secret_file: Option<PathBuf>,
+    tls_ca: Option<PathBuf>,
 }
 
 /// `default_nodes` serve names without an alias.
@@ -42,10 +43,10 @@ pub(super) fn resolve(name: &[u8], default_nodes: &[String]) -> Result<Resolved,
     Ok(Resolved { path, nodes })
 }
 
-/// The secret file that the name's alias has for its nodes, if it has an alias and that one.
-pub(super) fn secret_file(name: &[u8]) -> Option<PathBuf> {
-    let (alias, _) = split(name).ok()?;
-    find_alias(alias?).ok()?.secret_file
+/// The files with secret and authorities that the name's alias has for its nodes, if it has an alias and those.
+pub(super) fn credential_files(name: &[u8]) -> (Option<PathBuf>, Option<PathBuf>) {
+    let Ok((Some(alias), _)) = split(name) else { return (None, None) };
+    find_alias(alias).map_or((None, None), |alias| (alias.secret_file, alias.tls_ca))
 }
 
 /// Homes differ between paths, so that no node keeps the sizes and commits of all of them; but the steps of a series,
@@ -88,7 +89,7 @@ fn find_alias(alias: &str) -> Result<Alias, OpenError> {
     let variable = format!("THALWEG_ALIAS_{}", alias.to_ascii_uppercase().replace('-', "_"));
     let from_variable = addresses(&std::env::var(&variable).unwrap_or_default());
     if !from_variable.is_empty() {
-        return Ok(Alias { nodes: from_variable, secret_file: None });
+        return Ok(Alias { nodes: from_variable, ..Alias::default() });
     }
     let unknown = |file: &str| {
         OpenError::Configuration(format!(
@@ -122,14 +123,11 @@ fn alias_in(text: &str, alias: &str) -> Result<Alias, String> {
     let nodes = nodes
         .and_then(|nodes| nodes.iter().map(text).collect())
         .ok_or_else(|| format!("[alias.{alias}] needs `nodes`, a list of \"HOST:PORT\""))?;
-    let secret_file = match entry.get("secret_file") {
-        None => None,
-        Some(value) => {
-            let path = text(value).ok_or_else(|| format!("[alias.{alias}]: `secret_file` is the path of a file"))?;
-            Some(PathBuf::from(path))
-        }
+    let file = |key: &str| {
+        let refuse = || format!("[alias.{alias}]: `{key}` is the path of a file");
+        entry.get(key).map(|value| text(value).map(PathBuf::from).ok_or_else(refuse)).transpose()
     };
-    Ok(Alias { nodes, secret_file })
+    Ok(Alias { nodes, secret_file: file("secret_file")?, tls_ca: file("tls_ca")? })
 }
 
 #[cfg(test)]

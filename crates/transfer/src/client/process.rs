@@ -53,7 +53,7 @@ impl Process {
         let streams = Arc::new(Streams::new(threads.clone()));
         let window = Arc::new(Window::new(settings.window_bytes, threads[0].waker.clone()));
         let reduces_here = settings.reduction == Reduction::Client && reducer.is_some();
-        let secrets = Arc::new(Secrets::new(settings.secret.clone()));
+        let secrets = Arc::new(Secrets::new(settings.credentials.clone()));
         let around = Arc::new(Surroundings {
             secrets: secrets.clone(),
             client: random_number()?,

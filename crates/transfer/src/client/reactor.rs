@@ -99,7 +99,7 @@ fn drive(thread: &Thread, around: &Surroundings, copy_on: impl Fn() -> bool) {
         connections.extend(adopted.into_iter().map(Connection::new));
         let now = Instant::now();
         connections.iter_mut().for_each(|connection| connection.step(around, now));
-        let planned = timeout(&connections, is_copying);
+        let planned = timeout(around, &connections, is_copying);
         let news = sleep(thread, &connections, planned);
         thread.waker.awake();
         // A process that was stopped for a while has not waited for its nodes meanwhile.
@@ -145,14 +145,14 @@ fn sleep(thread: &Thread, connections: &[Connection], planned: Option<Duration>)
     News::Of((0..of.len()).filter(has_news).map(|index| of[index]).collect())
 }
 
-fn timeout(connections: &[Connection], is_copying: bool) -> Option<Duration> {
+fn timeout(around: &Surroundings, connections: &[Connection], is_copying: bool) -> Option<Duration> {
     if connections.iter().any(|connection| !connection.stream.unsealed().is_empty()) {
         return Some(IDLE);
     }
     if is_copying || connections.iter().any(Connection::is_unsettled) {
         return Some(UNSETTLED);
     }
-    connections.iter().any(Connection::is_watched).then_some(WATCHED)
+    connections.iter().any(|connection| connection.is_watched(around)).then_some(WATCHED)
 }
 
 fn seal_idle_frames(connection: &Connection) {

@@ -1,28 +1,33 @@
-//! Which secret belongs to which node: one for the process, and others for aliases that name their own.
+//! Which secret and authorities belong to which node: those of the process, and others for aliases that name their own.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use format::Secret;
 
+use crate::{Credentials, TlsClient};
+
 pub(super) struct Secrets {
-    default: Option<Secret>,
-    by_address: Mutex<HashMap<String, Secret>>,
+    default: Credentials,
+    by_address: Mutex<HashMap<String, Credentials>>,
 }
 
 impl Secrets {
-    pub fn new(default: Option<Secret>) -> Self {
+    pub fn new(default: Credentials) -> Self {
         Secrets { default, by_address: Mutex::default() }
     }
 
-    /// These nodes have this secret.
-    pub fn learn(&self, nodes: &[String], secret: &Secret) {
+    /// These nodes have this secret, and these authorities vouch for them; what is not given is the process's.
+    pub fn learn(&self, nodes: &[String], secret: Option<Secret>, tls: Option<TlsClient>) {
+        let secret = secret.or_else(|| self.default.secret.clone());
+        let tls = tls.or_else(|| self.default.tls.clone());
+        let credentials = Credentials { secret, tls };
         let mut known = self.by_address.lock().expect("inserting into a map does not panic");
-        known.extend(nodes.iter().map(|node| (node.clone(), secret.clone())));
+        known.extend(nodes.iter().map(|node| (node.clone(), credentials.clone())));
     }
 
-    pub fn of(&self, address: &str) -> Option<Secret> {
+    pub fn of(&self, address: &str) -> Credentials {
         let known = self.by_address.lock().expect("looking into a map does not panic");
-        known.get(address).or(self.default.as_ref()).cloned()
+        known.get(address).unwrap_or(&self.default).clone()
     }
 }

@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use format::Secret;
-
 use super::OpenError;
-use crate::secret_of_environment;
+use crate::Credentials;
 
 /// Where segments are cut out and named (rule 9 of the design).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +40,7 @@ pub struct Settings {
     pub reduction: Reduction,
     pub acknowledge: Acknowledge,
     /// What nodes must prove to have, and ask for: those of `nodes`, and those of aliases that name no other.
-    pub secret: Option<Secret>,
+    pub credentials: Credentials,
 }
 
 const STRIPE_UNIT_BYTES: u64 = 64 << 10;
@@ -61,7 +59,7 @@ impl Default for Settings {
             application: String::new(),
             reduction: Reduction::Node,
             acknowledge: Acknowledge::Durable,
-            secret: None,
+            credentials: Credentials::default(),
         }
     }
 }
@@ -94,7 +92,7 @@ impl Settings {
                 "received" => Acknowledge::Received,
                 other => return refuse("THALWEG_ACK", other, "received or durable"),
             },
-            secret: secret_of_environment().map_err(|error| OpenError::Configuration(error.to_string()))?,
+            credentials: Credentials::of_environment().map_err(|error| OpenError::Configuration(error.to_string()))?,
         })
     }
 }

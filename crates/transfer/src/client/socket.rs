@@ -7,15 +7,20 @@ use std::time::Duration;
 
 use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, sockopt};
 
+use crate::tls::TlsStream;
+
 /// An idle connection is probed by the kernel. Whether one that is in use still stands is told by the node's messages of
 /// life alone: a kernel that may not send, because the node holds its clients back, would call that silence.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 
-pub(super) struct Socket(OwnedFd);
+pub(super) struct Socket {
+    fd: OwnedFd,
+    tls: Option<TlsStream>,
+}
 
 impl Socket {
     /// Begins to connect; the socket becomes writable when that is decided.
-    pub fn connect(peer: &SocketAddr) -> io::Result<Self> {
+    pub fn connect(peer: &SocketAddr, tls: Option<TlsStream>) -> io::Result<Self> {
         let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
@@ -24,37 +29,62 @@ impl Socket {
         sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&socket, Duration::from_secs(2))?;
         match net::connect(&socket, peer) {
-            Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(Socket(socket)),
+            Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(Socket { fd: socket, tls }),
             Err(error) => Err(error.into()),
         }
     }
 
     /// After it became writable: whether the connection stands.
     pub fn connected(&self) -> io::Result<()> {
-        sockopt::socket_error(&self.0)?.map_err(io::Error::from)
+        sockopt::socket_error(&self.fd)?.map_err(io::Error::from)
     }
 
-    /// Bytes sent, 0 when the socket takes no more for now.
+    /// Bytes taken, 0 when it takes no more for now.
     pub fn send(&self, buffers: &[IoSlice]) -> io::Result<usize> {
+        match &self.tls {
+            Some(tls) => tls.write(buffers, |bytes| self.send_raw(&[IoSlice::new(bytes)])),
+            None => self.send_raw(buffers),
+        }
+    }
+
+    /// Whether something that was taken waits for the socket.
+    pub fn wants_to_send(&self) -> bool {
+        self.tls.as_ref().is_some_and(TlsStream::wants_to_send)
+    }
+
+    fn send_raw(&self, buffers: &[IoSlice]) -> io::Result<usize> {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        match net::sendmsg(&self.0, buffers, &mut Default::default(), flags) {
+        match net::sendmsg(&self.fd, buffers, &mut Default::default(), flags) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(0),
             sent => Ok(sent?),
         }
     }
 
-    /// Bytes received, `None` when there are none for now. A closed connection is an error.
-    pub fn receive(&self, room: &mut [u8]) -> io::Result<Option<usize>> {
-        match net::recv(&self.0, room, RecvFlags::DONTWAIT) {
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(None),
-            Ok((0, _)) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the node closed the connection")),
-            received => Ok(Some(received?.0)),
+    /// Bytes received, `None` when there are none for now. A closed connection is an error. Without `from_socket` only
+    /// what the socket does not hold any more.
+    pub fn receive(&self, room: &mut [u8], from_socket: bool) -> io::Result<Option<usize>> {
+        let receive = |room: &mut [u8]| match from_socket {
+            true => Ok(net::recv(&self.fd, room, RecvFlags::DONTWAIT)?.0),
+            false => Err(io::ErrorKind::WouldBlock.into()),
+        };
+        let received = match &self.tls {
+            Some(tls) => tls.read(room, receive),
+            None => receive(room),
+        };
+        // What a handshake answers is written on the way.
+        if let Some(tls) = &self.tls {
+            tls.flush(|bytes| self.send_raw(&[IoSlice::new(bytes)]))?;
+        }
+        match received {
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(None),
+            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the node closed the connection")),
+            received => received.map(Some),
         }
     }
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }

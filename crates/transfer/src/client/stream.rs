@@ -5,6 +5,7 @@
 //! builder, route, stream, progress.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -23,11 +24,25 @@ const READS_IN_FLIGHT: usize = 8;
 pub(super) struct Streams {
     threads: Vec<Arc<Thread>>,
     known: Mutex<HashMap<(String, u32), Arc<Stream>>>,
+    held_locks: AtomicUsize,
+}
+
+/// A file's lock while this process holds it: meanwhile nodes hear that the process lives.
+pub(super) struct HeldLock {
+    /// The connection (counted) over which it is held.
+    pub over: u64,
+    streams: Arc<Streams>,
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        self.streams.held_locks.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Streams {
     pub fn new(threads: Vec<Arc<Thread>>) -> Self {
-        Streams { threads, known: Mutex::default() }
+        Streams { threads, known: Mutex::default(), held_locks: AtomicUsize::new(0) }
     }
 
     /// The stream, made known to its thread if new. Connects when it is given something to do.
@@ -46,6 +61,16 @@ impl Streams {
             stream
         });
         stream.clone()
+    }
+
+    /// A file's lock was got over this connection.
+    pub fn hold_lock(self: &Arc<Self>, over: u64) -> HeldLock {
+        self.held_locks.fetch_add(1, Ordering::SeqCst);
+        HeldLock { over, streams: self.clone() }
+    }
+
+    pub fn holds_lock(&self) -> bool {
+        self.held_locks.load(Ordering::SeqCst) > 0
     }
 
     /// Whether this stream to the node, or the first, is known to find nobody.
@@ -121,9 +146,10 @@ impl Ask {
         now >= self.born.max(since) + self.patience
     }
 
-    /// Whether it has waited so long.
-    pub fn has_waited(&self, time: Duration, now: Instant) -> bool {
-        now >= self.born + time
+    /// Whether it has waited longer than it may, but at least `least`, for a node that lives and did something last at
+    /// `advanced`.
+    pub fn is_stuck(&self, advanced: Instant, least: Duration, now: Instant) -> bool {
+        now >= self.born.max(advanced) + self.patience.max(least)
     }
 
     fn is_read(&self) -> bool {

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use format::{Secret, Settings};
+use format::Settings;
 
 use crate::challenge::Challenge;
 use crate::connection::{Connection, Frame};
 use crate::message::{FailureKind, Reply, Request};
-use crate::{Error, Result, SILENCE_TIMEOUT};
+use crate::{Credentials, Error, Result, SILENCE_TIMEOUT};
 
 /// A node that lives but gets nothing done for so long has failed.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(120);
@@ -24,18 +24,21 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// `secret` is what the node must prove to have, and asks for in turn.
-    pub fn open(address: &str, hello: Request, secret: Option<&Secret>) -> Result<Self> {
-        Self::open_within(SILENCE_TIMEOUT, address, hello, secret)
+    /// With TLS and a secret, if there are credentials for them: the node must have its part of each.
+    pub fn open(address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
+        Self::open_within(SILENCE_TIMEOUT, address, hello, credentials)
     }
 
-    fn open_within(patience: Duration, address: &str, hello: Request, secret: Option<&Secret>) -> Result<Self> {
+    fn open_within(patience: Duration, address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
         let connection = Connection::open(address)?;
+        if let Some(tls) = &credentials.tls {
+            connection.begin_tls(tls, patience).map_err(before_welcome)?;
+        }
         connection.set_receive_timeout(Some(patience))?;
         let settings = Settings::new(Default::default());
         let Request::Hello { stream, .. } = hello else { panic!("a lane begins with Hello") };
         let mut lane = Lane { connection, stream, holder: 0, settings, requests: 0, broken: false };
-        let challenge = Challenge::new(address, secret.cloned(), &hello);
+        let challenge = Challenge::new(address, credentials.secret.clone(), &hello);
         let (settings, holder) = lane.greet(&hello, challenge).map_err(before_welcome)?;
         lane.connection.set_receive_timeout(Some(SILENCE_TIMEOUT))?;
         let damaged = |source| Error::Protocol { peer: address.to_owned(), source };
@@ -192,7 +195,9 @@ mod tests {
         let hello = Request::Hello { client: 1, stream: 2, job: String::new(), application: String::new() };
         std::thread::scope(|scope| {
             scope.spawn(move || serve(listener.accept().unwrap().0));
-            Lane::open_within(Duration::from_millis(200), &address, hello, None).err().expect("this is no node")
+            Lane::open_within(Duration::from_millis(200), &address, hello, &Credentials::default())
+                .err()
+                .expect("this is no node")
         })
     }
 

@@ -3,12 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use format::Secret;
-
 use super::lane::Lane;
-use crate::Result;
 use crate::message::{Reply, Request};
 use crate::random::random_number;
+use crate::{Credentials, Result};
 
 /// An exchange that lasted this much longer than an empty one tells the rate.
 const LONG_ENOUGH: Duration = Duration::from_millis(20);
@@ -26,10 +24,10 @@ pub struct Link {
 
 impl Link {
     /// Sends zeros to the node at `address`; takes some tens of milliseconds, and on a slow link as long as 64 KiB take.
-    pub fn measure(address: &str, secret: Option<&Secret>) -> Result<Link> {
+    pub fn measure(address: &str, credentials: &Credentials) -> Result<Link> {
         let (job, application) = (String::new(), String::new());
         let hello = Request::Hello { client: random_number()?, stream: 0, job, application };
-        let mut lane = Lane::open(address, hello, secret)?;
+        let mut lane = Lane::open(address, hello, credentials)?;
         let empty = exchange(&mut lane, &[])?.0;
         let zeros = vec![0; MOST_BYTES];
         let mut bytes = FIRST_BYTES;

@@ -16,12 +16,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use format::{Secret, Settings};
+use format::Settings;
 
 use self::lane::Lane;
 use self::patience::Patience;
 use crate::message::{Reply, Request, StoreStatistics};
-use crate::{Error, Result, secret_of_environment};
+use crate::{Credentials, Error, Result};
 
 pub use self::catalog::RemoteCatalog;
 pub use self::failures::{catalog_error, store_error};
@@ -46,7 +46,7 @@ struct Shared {
     client: u64,
     job: String,
     application: String,
-    secret: Option<Secret>,
+    credentials: Credentials,
     settings: Settings,
     holder: u64,
     streams: AtomicU32,
@@ -62,28 +62,30 @@ struct Pool {
 
 impl Remote {
     /// Makes the first connection, without trying twice. `client` is the process's random number; `application` is who
-    /// uses the node's bandwidth, empty for nobody in particular. Proves the secret that the environment names.
+    /// uses the node's bandwidth, empty for nobody in particular. Uses the secret and the
+    /// authorities that the environment names.
     pub fn connect(address: &str, client: u64, job: &str, application: &str) -> Result<Self> {
-        Self::connect_with(secret_of_environment()?, address, client, job, application)
+        Self::connect_with(Credentials::of_environment()?, address, client, job, application)
     }
 
-    /// [`Remote::connect`], with this secret or none.
+    /// [`Remote::connect`], with these credentials.
     pub fn connect_with(
-        secret: Option<Secret>,
+        credentials: impl Into<Credentials>,
         address: &str,
         client: u64,
         job: &str,
         application: &str,
     ) -> Result<Self> {
+        let credentials = credentials.into();
         let (job, application) = (job.to_owned(), application.to_owned());
         let hello = Request::Hello { client, stream: FIRST_STREAM, job: job.clone(), application: application.clone() };
-        let lane = Lane::open(address, hello, secret.as_ref())?;
+        let lane = Lane::open(address, hello, &credentials)?;
         let shared = Shared {
             address: address.to_owned(),
             client,
             job,
             application,
-            secret,
+            credentials,
             settings: lane.settings.clone(),
             holder: lane.holder,
             streams: AtomicU32::new(FIRST_STREAM + 1),
@@ -187,7 +189,7 @@ impl Remote {
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
         let (client, job, application) = (shared.client, shared.job.clone(), shared.application.clone());
         let hello = Request::Hello { client, stream, job, application };
-        let lane = Lane::open(&shared.address, hello, shared.secret.as_ref())?;
+        let lane = Lane::open(&shared.address, hello, &shared.credentials)?;
         if lane.settings != shared.settings {
             return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
         }

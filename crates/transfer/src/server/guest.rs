@@ -42,11 +42,16 @@ pub(super) fn serve(
         Ok(None) => Ok(()),
         Err(failure) => Err(failure),
     };
+    match &end {
+        Ok(()) => tracing::info!(peer = %peer, "connection ended"),
+        Err(failure) if failure.kind == FailureKind::Unavailable => tracing::info!(peer = %peer, "{}", failure.text),
+        Err(failure) => tracing::warn!(peer = %peer, "{}", failure.text),
+    }
     if stopping.load(Ordering::SeqCst) {
         outbox.wait_for_answers(ANSWER_PATIENCE);
     }
     if let Err(farewell) = end {
-        // Best effort: the client may be gone.
+        // Best effort: the client may be gone, or wait for TLS and not understand.
         let _ = outbox.push(&Reply::Failed { failure: farewell }, &[]);
         connection.close_gently();
     }
@@ -64,6 +69,9 @@ fn greet(
     outbox: &Outbox,
 ) -> Result<Option<Box<dyn Handler>>, Farewell> {
     let deadline = Instant::now() + HELLO_TIMEOUT;
+    if let Some(tls) = service.tls() {
+        connection.accept_tls(tls, deadline).map_err(farewell)?;
+    }
     let Some(frame) = connection.receive_greeting(deadline).map_err(farewell)? else { return Ok(None) };
     let body = frame.body.clone();
     let (request, _, number) = decode(connection, frame)?;
@@ -103,9 +111,11 @@ fn challenge(
     let Some(frame) = connection.receive_greeting(deadline).map_err(farewell)? else { return Ok(false) };
     let (request, _, number) = decode(connection, frame)?;
     let Request::Prove { nonce: of_client, proof } = request else {
+        tracing::warn!(peer = connection.peer(), "authentication failed: the client proved no secret");
         return Err(refused(connection, "this node serves only clients that prove its secret"));
     };
     if !secret.proves(&proof, Role::Client, &of_node, &of_client, hello) {
+        tracing::warn!(peer = connection.peer(), "authentication failed: the client has another secret than the node");
         return Err(refused(connection, "the client has another secret than the node"));
     }
     let proof = secret.proof(Role::Node, &of_node, &of_client, hello);
@@ -155,6 +165,8 @@ fn farewell(error: Error) -> Farewell {
     let kind = match error {
         Error::Protocol { source: format::Error::OtherProtocol { .. }, .. } => FailureKind::TooNew,
         Error::Protocol { .. } => FailureKind::Corrupt,
+        // It speaks no TLS, so that it understands this answer.
+        Error::Refused(_) => FailureKind::Refused,
         _ => FailureKind::Unavailable,
     };
     Failure::new(kind, format!("the node closed the connection: {error}"))

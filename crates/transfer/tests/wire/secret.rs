@@ -56,7 +56,7 @@ fn open(address: &str, secret: Option<Secret>) -> OpenError {
     let settings = Settings {
         nodes: vec![address.to_owned()],
         patience: Duration::from_secs(3600),
-        secret,
+        credentials: secret.into(),
         ..Settings::default()
     };
     Client::new(settings, None).open(b"/a", WRITE | CREATE).expect_err("nothing is there")

@@ -64,6 +64,8 @@ pub struct Behaviour {
     /// Names spelt out in offers.
     pub offered_names: AtomicU64,
     pub presses: AtomicU64,
+    /// Messages of life of a client that holds a lock.
+    pub heard_alive: AtomicU64,
     pub leaves: AtomicU64,
     pub detaches: AtomicU64,
     /// Frames that arrived again although this node had told their client that they are durable.
@@ -372,6 +374,10 @@ impl Node {
             Request::Leave { .. } => {
                 self.does.leaves.fetch_add(1, Ordering::SeqCst);
                 done(Reply::Done {})
+            }
+            Request::Measure {} => {
+                self.does.heard_alive.fetch_add(1, Ordering::SeqCst);
+                done(Reply::Measured { workers: 1 })
             }
             Request::Unlock { session } => {
                 alive.locks.remove(&session);

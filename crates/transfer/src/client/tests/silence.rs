@@ -100,6 +100,35 @@ fn a_node_that_works_is_waited_for_however_long_it_holds_its_client_back() {
 }
 
 #[test]
+fn opening_with_several_nodes_that_live_and_are_stuck_takes_one_timeout() {
+    let (_world, nodes) = nodes(3);
+    nodes.iter().for_each(|node| node.does.stuck.store(true, Ordering::SeqCst));
+    let client = Client::new(with_patience(&nodes, 6), None);
+    let begun = Instant::now();
+    let error = client.open(b"/stuck", WRITE | CREATE).unwrap_err();
+    assert!(error.to_string().contains("got nothing done"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    nodes.iter().for_each(|node| node.does.stuck.store(false, Ordering::SeqCst));
+}
+
+#[test]
+fn a_process_that_holds_a_lock_says_that_it_lives() {
+    let (_world, nodes) = nodes(1);
+    let client = Client::new(with_patience(&nodes, 60), None);
+    let file = open(&client, READ | WRITE);
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(nodes[0].does.heard_alive.load(Ordering::SeqCst), 0, "nobody waits for an idle process");
+    file.lock().unwrap();
+    std::thread::sleep(Duration::from_secs(7));
+    file.unlock().unwrap();
+    let heard = nodes[0].does.heard_alive.load(Ordering::SeqCst);
+    assert!((2..=4).contains(&heard), "{heard} times");
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(nodes[0].does.heard_alive.load(Ordering::SeqCst), heard);
+    file.detach(true).unwrap();
+}
+
+#[test]
 fn opening_passes_over_addresses_that_do_not_answer() {
     let (_world, nodes) = nodes(1);
     let holes: Vec<BlackHole> = (0..3).map(|_| BlackHole::new()).collect();

@@ -1,0 +1,155 @@
+//! What each application has at one server without an answer.
+//!
+//! A call that is not answered for a second gives up its turn, so that its bytes no longer keep others waiting. But it
+//! may still be served: until it is answered or given up, its application has no more without answer than its part of
+//! the depth. So an application whose calls hang takes nobody's part, and one whose server is slow keeps its own.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+
+use tokio::sync::Notify;
+
+use crate::applications::Application;
+
+/// Of one server; `is_down` says that it was not reached when it was last tried.
+#[derive(Default)]
+pub struct Flows {
+    open: RefCell<Vec<Weak<Flow>>>,
+    pub is_down: Cell<bool>,
+}
+
+/// One application at this server.
+pub struct Flow {
+    application: Rc<Application>,
+    /// Calls that wait, and bytes that were sent.
+    waiting: Cell<usize>,
+    unanswered_bytes: Cell<u64>,
+    /// Calls without answer that have given up their turns.
+    late: Cell<usize>,
+    /// Nothing was answered since a call was late.
+    hangs: Cell<bool>,
+    eased: Notify,
+}
+
+impl Flows {
+    pub fn of(&self, application: &Rc<Application>) -> Rc<Flow> {
+        let mut open = self.open.borrow_mut();
+        open.retain(|flow| flow.strong_count() > 0);
+        let known = open.iter().filter_map(Weak::upgrade).find(|flow| Rc::ptr_eq(&flow.application, application));
+        known.unwrap_or_else(|| {
+            let flow = Rc::new(Flow {
+                application: application.clone(),
+                waiting: Cell::new(0),
+                unanswered_bytes: Cell::new(0),
+                late: Cell::new(0),
+                hangs: Cell::new(false),
+                eased: Notify::new(),
+            });
+            open.push(Rc::downgrade(&flow));
+            flow
+        })
+    }
+
+    /// The application's part of this depth, by the weights of those that want some now.
+    fn part_bytes(&self, of: &Flow, depth_bytes: u64, group_weight: impl Fn(&str) -> u32) -> u64 {
+        let mut top_weight = 0;
+        let mut beside_weight = 0;
+        let mut groups: Vec<Rc<str>> = Vec::new();
+        let group = of.application.group();
+        for flow in self.open.borrow().iter().filter_map(Weak::upgrade) {
+            if flow.waiting.get() == 0 && flow.unanswered_bytes.get() == 0 && !std::ptr::eq(&*flow, of) {
+                continue;
+            }
+            let weight = u64::from(flow.application.weight());
+            let its_group = flow.application.group();
+            if its_group.is_some() && its_group == group {
+                beside_weight += weight;
+            }
+            match its_group {
+                None => top_weight += weight,
+                Some(name) if groups.contains(&name) => {}
+                Some(name) => {
+                    top_weight += u64::from(group_weight(&name));
+                    groups.push(name);
+                }
+            }
+        }
+        let own = f64::from(of.application.weight());
+        let part = match group {
+            None => own / top_weight as f64,
+            Some(name) => f64::from(group_weight(&name)) / top_weight as f64 * own / beside_weight as f64,
+        };
+        (depth_bytes as f64 * part) as u64
+    }
+
+    /// Whether a call of this cost may be sent now.
+    pub fn may_send(&self, flow: &Flow, cost_bytes: u64, depth_bytes: u64, group_weight: impl Fn(&str) -> u32) -> bool {
+        let unanswered_bytes = flow.unanswered_bytes.get();
+        if !flow.is_late() || unanswered_bytes == 0 {
+            return true;
+        }
+        unanswered_bytes.saturating_add(cost_bytes) <= self.part_bytes(flow, depth_bytes, group_weight)
+    }
+}
+
+impl Flow {
+    /// Whether some of its calls are late, or all that were sent since: then its turns end when its calls are sent.
+    pub fn is_late(&self) -> bool {
+        self.late.get() > 0 || self.hangs.get()
+    }
+
+    pub fn hangs(&self) -> bool {
+        self.hangs.get()
+    }
+
+    pub fn eased(&self) -> &Notify {
+        &self.eased
+    }
+
+    /// A call waits until this is dropped.
+    pub fn wait(self: &Rc<Self>) -> Wait {
+        self.waiting.set(self.waiting.get() + 1);
+        Wait(self.clone())
+    }
+
+    /// A call was sent, and is without answer until this is dropped.
+    pub fn sent(self: &Rc<Self>, cost_bytes: u64) -> Unanswered {
+        self.unanswered_bytes.set(self.unanswered_bytes.get() + cost_bytes);
+        Unanswered { flow: self.clone(), cost_bytes, is_late: false }
+    }
+}
+
+pub struct Wait(Rc<Flow>);
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        self.0.waiting.set(self.0.waiting.get() - 1);
+    }
+}
+
+pub struct Unanswered {
+    flow: Rc<Flow>,
+    cost_bytes: u64,
+    is_late: bool,
+}
+
+impl Unanswered {
+    pub fn note_late(&mut self) {
+        if !std::mem::replace(&mut self.is_late, true) {
+            self.flow.late.set(self.flow.late.get() + 1);
+        }
+        self.flow.hangs.set(true);
+    }
+
+    pub fn note_answer(&self) {
+        self.flow.hangs.set(false);
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        self.flow.unanswered_bytes.set(self.flow.unanswered_bytes.get() - self.cost_bytes);
+        self.flow.late.set(self.flow.late.get() - usize::from(self.is_late));
+        self.flow.eased.notify_waiters();
+    }
+}

@@ -1,0 +1,330 @@
+//! TLS between a client and a node, from files: the node has a certificate and its key, the client the authorities that
+//! it believes. A process that names authorities speaks TLS with every node; nothing is negotiated, so that nobody
+//! between the two can talk them out of it.
+//!
+//! [`TlsStream`] knows no socket: it is given functions that receive and send, which may wait or not. One thread may
+//! read while another writes.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use format::Secret;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
+
+use crate::{Error, Result, secret_of_environment};
+
+/// Names the file with the authorities that this process believes.
+pub const TLS_CA_VARIABLE: &str = "THALWEG_TLS_CA";
+/// Received at a time (bytes).
+const INBOX_BYTES: usize = 64 << 10;
+/// First bytes of TLS records: alerts and handshakes.
+const FIRST_BYTES: [u8; 2] = [0x15, 0x16];
+
+/// What a client has to show to nodes, and asks of them.
+#[derive(Clone, Debug, Default)]
+pub struct Credentials {
+    pub secret: Option<Secret>,
+    pub tls: Option<TlsClient>,
+}
+
+impl Credentials {
+    /// What the variables `THALWEG_SECRET_FILE` and `THALWEG_TLS_CA` name.
+    pub fn of_environment() -> Result<Self> {
+        let named = std::env::var_os(TLS_CA_VARIABLE).filter(|path| !path.is_empty());
+        let tls = named.map(|path| TlsClient::load(&PathBuf::from(path))).transpose()?;
+        Ok(Credentials { secret: secret_of_environment()?, tls })
+    }
+}
+
+impl From<Option<Secret>> for Credentials {
+    fn from(secret: Option<Secret>) -> Self {
+        Credentials { secret, tls: None }
+    }
+}
+
+/// A client that speaks TLS, and nothing else.
+#[derive(Clone, Debug)]
+pub struct TlsClient {
+    config: Arc<ClientConfig>,
+    ca: PathBuf,
+}
+
+impl TlsClient {
+    /// Believes the authorities in this PEM file, and no others.
+    pub fn load(ca: &Path) -> Result<Self> {
+        let wrong = |why: String| Error::Refused(format!("{}: {why}", ca.display()));
+        let mut roots = RootCertStore::empty();
+        for certificate in read_certificates(ca)? {
+            roots.add(certificate).map_err(|error| wrong(format!("no usable authority: {error}")))?;
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| wrong(error.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(TlsClient { config: Arc::new(config), ca: ca.to_owned() })
+    }
+
+    /// A connection to `host:port`, whose certificate must be for the host as it is written there.
+    pub(crate) fn stream(&self, address: &str) -> Result<TlsStream> {
+        let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        let refuse = |why: String| Error::Refused(format!("{address}: {why}"));
+        let name = ServerName::try_from(host.to_owned());
+        let name = name.map_err(|_| refuse("no certificate can be for this host's name".into()))?;
+        let session = ClientConnection::new(self.config.clone(), name).map_err(|error| refuse(error.to_string()))?;
+        Ok(TlsStream::new(session.into(), Side::Client(self.ca.clone())))
+    }
+}
+
+/// A node's certificate and key.
+#[derive(Clone, Debug)]
+pub struct TlsServer {
+    config: Arc<ServerConfig>,
+}
+
+impl TlsServer {
+    pub fn load(certificate: &Path, key: &Path) -> Result<Self> {
+        let wrong = |path: &Path, why: String| Error::Refused(format!("{}: {why}", path.display()));
+        let chain = read_certificates(certificate)?;
+        let read = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, format!("no private key: {error}")))?;
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map(|builder| builder.with_no_client_auth())
+            .and_then(|builder| builder.with_single_cert(chain, read));
+        let does_not_go = |error| wrong(certificate, format!("does not go with {}: {error}", key.display()));
+        Ok(TlsServer { config: Arc::new(config.map_err(does_not_go)?) })
+    }
+
+    pub(crate) fn stream(&self) -> Result<TlsStream> {
+        let session = ServerConnection::new(self.config.clone());
+        let session = session.map_err(|error| Error::Refused(format!("TLS: {error}")))?;
+        Ok(TlsStream::new(session.into(), Side::Node))
+    }
+}
+
+fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
+    let wrong = |why: String| Error::Refused(format!("{}: {why}", path.display()));
+    let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>);
+    let found = found.map_err(|error| wrong(format!("no PEM certificates: {error}")))?;
+    if found.is_empty() { Err(wrong("holds no certificate".to_owned())) } else { Ok(found) }
+}
+
+/// One connection's encryption.
+pub(crate) struct TlsStream {
+    side: Side,
+    session: Mutex<rustls::Connection>,
+    /// What was received and is not decrypted.
+    inbox: Mutex<Inbox>,
+    /// What is encrypted and not sent, in its order.
+    outbox: Mutex<Vec<u8>>,
+}
+
+enum Side {
+    /// With the file of its authorities, for messages.
+    Client(PathBuf),
+    Node,
+}
+
+struct Inbox {
+    buffer: Vec<u8>,
+    begin: usize,
+    end: usize,
+    has_begun: bool,
+}
+
+/// Why a peer will not do, however often it is tried.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct TlsRefusal(String);
+
+impl TlsRefusal {
+    /// The refusal in an error of [`TlsStream`], if it is one.
+    pub fn of(error: &io::Error) -> Option<&TlsRefusal> {
+        error.get_ref()?.downcast_ref()
+    }
+}
+
+impl TlsStream {
+    fn new(session: rustls::Connection, side: Side) -> Self {
+        let inbox = Inbox { buffer: vec![0; INBOX_BYTES], begin: 0, end: 0, has_begun: false };
+        TlsStream { side, session: Mutex::new(session), inbox: Mutex::new(inbox), outbox: Mutex::default() }
+    }
+
+    /// Reads what arrived, 0 at its end. `receive` is called when more is needed; its error is handed on.
+    pub fn read(&self, into: &mut [u8], mut receive: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        let mut inbox = lock(&self.inbox);
+        loop {
+            if let Some(bytes) = self.decrypt(&mut inbox, into)? {
+                return Ok(bytes);
+            }
+            if self.receive(&mut inbox, &mut receive)? == 0 {
+                return Ok(0);
+            }
+        }
+    }
+
+    /// Goes on with the handshake until it is over. `send` and `receive` wait.
+    pub fn shake_hands(
+        &self,
+        mut receive: impl FnMut(&mut [u8]) -> io::Result<usize>,
+        mut send: impl FnMut(&[u8]) -> io::Result<usize>,
+    ) -> io::Result<()> {
+        let mut inbox = lock(&self.inbox);
+        loop {
+            while !self.flush(&mut send)? {}
+            if !lock(&self.session).is_handshaking() {
+                return Ok(());
+            }
+            if self.receive(&mut inbox, &mut receive)? == 0 {
+                return Err(ErrorKind::UnexpectedEof.into());
+            }
+            while inbox.begin < inbox.end {
+                if let Err(error) = self.process(&mut inbox) {
+                    // The alert that says why; the peer may be gone.
+                    let _ = self.flush(&mut send);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn receive(
+        &self,
+        inbox: &mut Inbox,
+        receive: &mut impl FnMut(&mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let bytes = receive(&mut inbox.buffer)?;
+        (inbox.begin, inbox.end) = (0, bytes);
+        if bytes > 0 && !std::mem::replace(&mut inbox.has_begun, true) && !FIRST_BYTES.contains(&inbox.buffer[0]) {
+            return Err(self.refuse(match &self.side {
+                Side::Client(ca) => format!(
+                    "the node does not use TLS, and this process was given authorities for it ({}); start the node with \
+                     --tls-cert and --tls-key, or unset {TLS_CA_VARIABLE}",
+                    ca.display()
+                ),
+                Side::Node => format!(
+                    "this node serves only clients that use TLS; set {TLS_CA_VARIABLE} to the file of the authority \
+                     that signed its certificate"
+                ),
+            }));
+        }
+        Ok(bytes)
+    }
+
+    /// What can be read without receiving more.
+    fn decrypt(&self, inbox: &mut Inbox, into: &mut [u8]) -> io::Result<Option<usize>> {
+        loop {
+            match lock(&self.session).reader().read(into) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                read => return read.map(Some),
+            }
+            if inbox.begin == inbox.end {
+                return Ok(None);
+            }
+            self.process(inbox)?;
+        }
+    }
+
+    fn process(&self, inbox: &mut Inbox) -> io::Result<()> {
+        let mut session = lock(&self.session);
+        let mut rest = &inbox.buffer[inbox.begin..inbox.end];
+        let bytes = session.read_tls(&mut rest)?;
+        inbox.begin += bytes;
+        session.process_new_packets().map(drop).map_err(|error| self.failed(error))
+    }
+
+    /// Encrypts some of the pieces and sends; returns how much of them it took, 0 when `send` takes nothing for now
+    /// (returns 0 itself).
+    pub fn write(&self, pieces: &[IoSlice], mut send: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<usize> {
+        if !self.flush(&mut send)? {
+            return Ok(0);
+        }
+        let bytes = lock(&self.session).writer().write_vectored(pieces)?;
+        self.flush(&mut send)?;
+        Ok(bytes)
+    }
+
+    /// Sends what is encrypted; false when `send` took not all of it.
+    pub fn flush(&self, mut send: impl FnMut(&[u8]) -> io::Result<usize>) -> io::Result<bool> {
+        let mut outbox = lock(&self.outbox);
+        loop {
+            if outbox.is_empty() {
+                let mut session = lock(&self.session);
+                while session.wants_write() {
+                    session.write_tls(&mut *outbox)?;
+                }
+            }
+            if outbox.is_empty() {
+                return Ok(true);
+            }
+            match send(&outbox)? {
+                0 => return Ok(false),
+                bytes => drop(outbox.drain(..bytes)),
+            }
+        }
+    }
+
+    /// Whether something is encrypted and not sent.
+    pub fn wants_to_send(&self) -> bool {
+        !lock(&self.outbox).is_empty() || lock(&self.session).wants_write()
+    }
+
+    /// Whether reading would not wait. Records that say nothing to the reader are taken on the way; `receive` does not
+    /// wait.
+    pub fn is_readable(&self, mut receive: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<bool> {
+        let mut inbox = lock(&self.inbox);
+        loop {
+            let state = lock(&self.session).process_new_packets().map_err(|error| self.failed(error))?;
+            if state.plaintext_bytes_to_read() > 0 || state.peer_has_closed() {
+                return Ok(true);
+            }
+            if inbox.begin < inbox.end {
+                self.process(&mut inbox)?;
+                continue;
+            }
+            match self.receive(&mut inbox, &mut receive) {
+                Ok(0) => return Ok(true),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Tells the peer that nothing more comes; it goes out with the next flush.
+    pub fn close(&self) {
+        lock(&self.session).send_close_notify();
+    }
+
+    fn failed(&self, error: rustls::Error) -> io::Error {
+        let rustls::Error::InvalidCertificate(of_certificate) = &error else {
+            return io::Error::new(ErrorKind::InvalidData, format!("TLS: {error}"));
+        };
+        use CertificateError::*;
+        let Side::Client(ca) = &self.side else { return self.refuse(format!("TLS: {error}")) };
+        let ca = ca.display();
+        self.refuse(match of_certificate {
+            UnknownIssuer | BadSignature => format!("the node's certificate is not signed by an authority in {ca}"),
+            NotValidForName | NotValidForNameContext { .. } => {
+                format!("the node's certificate is for another name ({error})")
+            }
+            Expired | ExpiredContext { .. } => format!("the node's certificate has expired ({error})"),
+            _ => format!("the node's certificate is refused ({error}; authorities: {ca})"),
+        })
+    }
+
+    fn refuse(&self, why: String) -> io::Error {
+        io::Error::new(ErrorKind::InvalidData, TlsRefusal(why))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
