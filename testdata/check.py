@@ -214,7 +214,11 @@ def root(fields):
 
 def attributes(fields):
     kind, mode = fields.u8(), fields.u32()
-    fields.take(4 + 4 + 8 + 8 + 8)
+    fields.take(4 + 4)
+    for _ in range(2):
+        fields.i64()
+        assert fields.u32() < 10**9
+    fields.u64()
     target = fields.bytes()
     extended = fields.list(lambda: (fields.bytes(), fields.bytes()))
     assert kind <= 2 and extended == sorted(extended) and (kind == 2) == (target != b"")
@@ -229,7 +233,7 @@ def change(fields):
     kind = fields.u8()
     fields.path()
     if kind == 0:
-        attributes(fields), version_record(fields), fields.option(lambda: fields.option(fields.u64))
+        attributes(fields), version_record(fields), fields.option(lambda: fields.option(lambda: fields.take(8 + 8)))
     elif kind in (1, 5):
         attributes(fields)
     elif kind in (2, 4):
@@ -238,7 +242,7 @@ def change(fields):
         fields.bool()
     else:
         assert kind == 6
-        fields.list(fields.u64)
+        fields.u64(), fields.list(fields.u64)
     return "write make link remove rename attributes forget".split()[kind]
 
 
@@ -326,7 +330,7 @@ def checkpoints(fields):
 
 def failed(fields):
     kind, text, path = fields.u16(), fields.text(), fields.option(fields.path)
-    containers, head = fields.list(fields.u64), fields.option(fields.u64)
+    containers, head = fields.list(fields.u64), fields.option(lambda: (fields.u64(), fields.u64()))
     return f"kind {kind}, {text!r}, path {path}, {len(containers)} containers, head {head}"
 
 
@@ -369,7 +373,7 @@ def frames():
     for path in sorted((FOLDER / "frames").iterdir()):
         data = path.read_bytes()
         magic, protocol, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
-        assert magic == b"TWGF" and protocol == 2 and zero == 0 and len(data) == 32 + body + payload, path
+        assert magic == b"TWGF" and protocol == 3 and zero == 0 and len(data) == 32 + body + payload, path
         unasked = kind in (0x8004, 0x8006, 0x8047, 0x8049)
         assert path.name.startswith(f"{kind:04x}-") and (request == 0) == unasked, path
         if kind in BODIES:

@@ -69,8 +69,8 @@ impl Entry {
     }
 
     #[getter]
-    fn modified_ns(&self) -> i64 {
-        self.entry.attributes.times.modified_ns
+    fn modified_ns(&self) -> i128 {
+        self.entry.attributes.times.modified.as_ns()
     }
 
     #[getter]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::store::Claimant;
-use format::{Attributes, Change, FileKind, FileTimes, Settings, StoreId, StorePath};
+use format::{Attributes, Change, FileKind, FileTime, FileTimes, Settings, StoreId, StorePath};
 use place::{StoreAddress, open_store};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -34,7 +34,7 @@ pub struct Hold {
 type Owner = (u32, u32, u32, i64);
 
 fn attributes(kind: FileKind, (mode, uid, gid, modified_ns): Owner) -> Attributes {
-    let times = FileTimes { modified_ns, changed_ns: 0 };
+    let times = FileTimes { modified: FileTime::from_ns(modified_ns), changed: FileTime::default() };
     Attributes { kind, mode, uid, gid, times, ..Attributes::default() }
 }
 

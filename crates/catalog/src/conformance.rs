@@ -15,7 +15,9 @@ mod sessions;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use format::{Attributes, Change, ContainerId, FileKind, Place, Root, SessionId, StorePath, VersionRecord};
+use format::{
+    Attributes, Change, ContainerId, FileId, FileKind, Place, Root, SessionId, StorePath, VersionId, VersionRecord,
+};
 
 use crate::{Catalog, Clock, Commit, Committed, Purpose, Result};
 
@@ -98,6 +100,10 @@ impl<'a> Stand<'a> {
 
     fn exists(&self, text: &str) -> bool {
         self.catalog.entry(&path(text)).unwrap().is_some()
+    }
+
+    fn file(&self, text: &str) -> FileId {
+        self.catalog.entry(&path(text)).unwrap().unwrap().file
     }
 
     fn sealed_container(&self) -> ContainerId {

@@ -2,7 +2,7 @@
 
 use format::{
     Attributes, Change, ContainerId, FileId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId,
-    StorePath, VersionRecord,
+    StorePath, VersionId, VersionRecord,
 };
 
 /// Why a catalog refused or failed, by what the caller does about it.
@@ -18,7 +18,7 @@ pub enum Error {
     NotLive { containers: Vec<ContainerId> },
     /// The path's head is no longer the version the commit was based on: rebase and commit again.
     #[error("{path}: another writer committed first")]
-    HeadMoved { path: StorePath, head: Option<u64> },
+    HeadMoved { path: StorePath, head: Option<VersionId> },
     /// The session's lease ran out: nothing it wrote was committed.
     #[error("session {session} holds no lease any more; its work was not committed")]
     LeaseLost { session: SessionId },
@@ -121,6 +121,13 @@ pub struct FileEntry {
     pub head: Option<Version>,
     /// How many names the file has.
     pub links: u64,
+}
+
+impl FileEntry {
+    /// Which version a change of the file is to be based on.
+    pub fn head_id(&self) -> Option<VersionId> {
+        self.head.as_ref().map(|head| VersionId { file: self.file, number: head.number })
+    }
 }
 
 /// A live or interrupted session of one path.

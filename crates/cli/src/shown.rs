@@ -9,7 +9,7 @@ use std::path::Path;
 use ::place::escape_bytes;
 pub use ::place::escaped;
 use catalog::{FileEntry, PathSession};
-use format::{Attributes, FileKind, StorePath};
+use format::{Attributes, FileKind, FileTime, StorePath};
 use serde_json::{Map, Value, json};
 
 /// A message with nothing in it that would break the line or steer the terminal.
@@ -77,11 +77,25 @@ pub fn ratio(a: u64, b: u64) -> f64 {
 
 /// `2026-11-21 02:10:07Z`, in UTC.
 pub fn time(since_1970_ns: i64) -> String {
-    let seconds = since_1970_ns.div_euclid(1_000_000_000);
+    file_time(FileTime::from_ns(since_1970_ns))
+}
+
+pub fn file_time(time: FileTime) -> String {
+    let (date, time_of_day) = date_and_time(time.seconds);
+    format!("{date} {time_of_day}Z")
+}
+
+/// `2026-11-21T02:10:07.000000001Z`, in UTC.
+fn exact_time(time: FileTime) -> String {
+    let (date, time_of_day) = date_and_time(time.seconds);
+    format!("{date}T{time_of_day}.{:09}Z", time.nanoseconds)
+}
+
+fn date_and_time(seconds: i64) -> (String, String) {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     let (year, month, day) = civil(days);
     let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
+    (format!("{year:04}-{month:02}-{day:02}"), format!("{hour:02}:{minute:02}:{second:02}"))
 }
 
 /// Year, month and day of a day since 1970, by eras of 400 years that begin in March.
@@ -134,7 +148,11 @@ pub fn entry_fields(path: &StorePath, entry: &FileEntry) -> Map<String, Value> {
     fields.insert("mode".into(), format!("{:04o}", attributes.mode).into());
     fields.insert("uid".into(), attributes.uid.into());
     fields.insert("gid".into(), attributes.gid.into());
-    fields.insert("modified_ns".into(), attributes.times.modified_ns.into());
+    let modified = attributes.times.modified;
+    fields.insert("modified".into(), exact_time(modified).into());
+    // A number of 64 bits ends in the year 2554; what is beyond is null, and not another time.
+    let modified_ns = serde_json::Number::from_i128(modified.as_ns());
+    fields.insert("modified_ns".into(), modified_ns.map_or(Value::Null, Value::Number));
     fields.insert("links".into(), entry.links.into());
     if let Some(head) = &entry.head {
         fields.insert("size".into(), head.record.size.into());
@@ -181,6 +199,10 @@ mod tests {
         assert_eq!(time(0), "1970-01-01 00:00:00Z");
         assert_eq!(time(951_782_400_000_000_000), "2000-02-29 00:00:00Z");
         assert_eq!(time(-1), "1969-12-31 23:59:59Z");
+        let late = FileTime { seconds: 10_413_792_000, nanoseconds: 5 };
+        assert_eq!(exact_time(late), "2300-01-01T00:00:00.000000005Z");
+        assert!(file_time(FileTime { seconds: i64::MAX, nanoseconds: 0 }).starts_with("292277026596-12-04"));
+        assert!(file_time(FileTime { seconds: i64::MIN, nanoseconds: 0 }).starts_with("-292277022657-01-27"));
     }
 
     #[test]

@@ -11,12 +11,48 @@ pub enum FileKind {
     Symlink = 2,
 }
 
-/// Nanoseconds since 1970, as the file system reported them.
+/// A moment of a file's, as file systems have it: 64 bits of nanoseconds would end in the year 2262, and ext4 and XFS
+/// know later times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct FileTime {
+    /// Since 1970, rounded down: negative before.
+    pub seconds: i64,
+    /// On top of the seconds; below 10⁹.
+    pub nanoseconds: u32,
+}
+
+impl FileTime {
+    const SECOND_NS: i64 = 1_000_000_000;
+
+    pub fn from_ns(since_1970_ns: i64) -> Self {
+        let (seconds, rest) = (since_1970_ns.div_euclid(Self::SECOND_NS), since_1970_ns.rem_euclid(Self::SECOND_NS));
+        FileTime { seconds, nanoseconds: rest as u32 }
+    }
+
+    /// Nanoseconds since 1970.
+    pub fn as_ns(&self) -> i128 {
+        self.seconds as i128 * Self::SECOND_NS as i128 + self.nanoseconds as i128
+    }
+
+    fn write(&self, to: &mut Writer) {
+        to.i64(self.seconds).u32(self.nanoseconds);
+    }
+
+    fn read(from: &mut Reader) -> Result<Self> {
+        let time = FileTime { seconds: from.i64()?, nanoseconds: from.u32()? };
+        match time.nanoseconds as i64 {
+            0..Self::SECOND_NS => Ok(time),
+            more => corrupt("attributes", format!("a time has {more} nanoseconds beside its seconds")),
+        }
+    }
+}
+
+/// As the file system reported them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FileTimes {
-    pub modified_ns: i64,
-    /// Only compared, to tell whether a file changed since it was last put.
-    pub changed_ns: i64,
+    pub modified: FileTime,
+    /// Only compared, to tell whether a file changed since it was last put; 1970 where that cannot be told.
+    pub changed: FileTime,
 }
 
 /// A file's attributes. ACLs are extended attributes (`system.posix_acl_*`), as Linux has them.
@@ -39,7 +75,9 @@ pub struct Attributes {
 impl Attributes {
     pub fn write(&self, to: &mut Writer) {
         to.u8(self.kind as u8).u32(self.mode).u32(self.uid).u32(self.gid);
-        to.i64(self.times.modified_ns).i64(self.times.changed_ns).u64(self.inode).blob(&self.target);
+        self.times.modified.write(to);
+        self.times.changed.write(to);
+        to.u64(self.inode).blob(&self.target);
         to.list(&self.extended, |to, (name, value)| {
             to.blob(name).blob(value);
         });
@@ -53,7 +91,7 @@ impl Attributes {
             other => return corrupt("attributes", format!("unknown file kind {other}")),
         };
         let (mode, uid, gid) = (from.u32()?, from.u32()?, from.u32()?);
-        let times = FileTimes { modified_ns: from.i64()?, changed_ns: from.i64()? };
+        let times = FileTimes { modified: FileTime::read(from)?, changed: FileTime::read(from)? };
         let (inode, target) = (from.u64()?, from.blob()?.to_vec());
         let extended = from.list(8, |from| Ok((from.blob()?.to_vec(), from.blob()?.to_vec())))?;
         Ok(Attributes { kind, mode, uid, gid, times, inode, target, extended })
@@ -70,5 +108,31 @@ impl Attributes {
         let attributes = Attributes::read(&mut from)?;
         from.end()?;
         Ok(attributes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_before_1970_and_after_2262_come_back() {
+        let moments = [i64::MIN, -11_644_473_600, -1, 0, 10_413_792_000, 253_402_300_800, i64::MAX];
+        for (seconds, nanoseconds) in moments.into_iter().flat_map(|seconds| [(seconds, 0), (seconds, 999_999_999)]) {
+            let modified = FileTime { seconds, nanoseconds };
+            let changed = FileTime { seconds: -seconds.max(-5), nanoseconds };
+            let attributes = Attributes { times: FileTimes { modified, changed }, ..Attributes::default() };
+            assert_eq!(Attributes::decode(&attributes.encode()).unwrap(), attributes);
+            assert_eq!(modified.as_ns(), seconds as i128 * 1_000_000_000 + nanoseconds as i128);
+        }
+        assert_eq!(FileTime::from_ns(-1), FileTime { seconds: -1, nanoseconds: 999_999_999 });
+    }
+
+    #[test]
+    fn a_second_of_too_many_nanoseconds_is_refused() {
+        let modified = FileTime { seconds: 1, nanoseconds: 1_000_000_000 };
+        let times = FileTimes { modified, changed: FileTime::default() };
+        let attributes = Attributes { times, ..Attributes::default() };
+        assert!(Attributes::decode(&attributes.encode()).is_err());
     }
 }

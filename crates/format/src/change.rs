@@ -3,6 +3,24 @@
 use crate::FORMAT_VERSION;
 use crate::{Attributes, FileId, Reader, Result, Root, SessionId, StorePath, Writer, check_version, corrupt};
 
+/// Which version of which file. Numbers count within a file, and a file that is made again under the same name counts
+/// from 1 again, so that a number alone does not tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionId {
+    pub file: FileId,
+    pub number: u64,
+}
+
+impl VersionId {
+    pub fn write(&self, to: &mut Writer) {
+        to.u64(self.file.0).u64(self.number);
+    }
+
+    pub fn read(from: &mut Reader) -> Result<Self> {
+        Ok(VersionId { file: FileId(from.u64()?), number: from.u64()? })
+    }
+}
+
 /// One version of a file's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionRecord {
@@ -35,7 +53,7 @@ pub enum Change {
         path: StorePath,
         attributes: Attributes,
         version: VersionRecord,
-        base: Option<Option<u64>>,
+        base: Option<Option<VersionId>>,
     },
     /// A directory or symlink, made or replaced.
     Make {
@@ -61,9 +79,11 @@ pub enum Change {
         path: StorePath,
         attributes: Attributes,
     },
-    /// Drops these versions of the file at `path`; the head cannot be dropped.
+    /// Drops these versions of the file at `path`; the head cannot be dropped. Refused when the path leads to another
+    /// file than `file` by then.
     Forget {
         path: StorePath,
+        file: FileId,
         versions: Vec<u64>,
     },
 }
@@ -75,9 +95,7 @@ impl Change {
                 attributes.write(to.u8(0).blob(path.as_bytes()));
                 version.write(to);
                 to.option(base.as_ref(), |to, base| {
-                    to.option(base.as_ref(), |to, number| {
-                        to.u64(*number);
-                    });
+                    to.option(base.as_ref(), |to, version| version.write(to));
                 });
             }
             Change::Make { path, attributes } => attributes.write(to.u8(1).blob(path.as_bytes())),
@@ -91,8 +109,8 @@ impl Change {
                 to.u8(4).blob(from.as_bytes()).blob(target.as_bytes());
             }
             Change::Attributes { path, attributes } => attributes.write(to.u8(5).blob(path.as_bytes())),
-            Change::Forget { path, versions } => {
-                to.u8(6).blob(path.as_bytes()).list(versions, |to, number| {
+            Change::Forget { path, file, versions } => {
+                to.u8(6).blob(path.as_bytes()).u64(file.0).list(versions, |to, number| {
                     to.u64(*number);
                 });
             }
@@ -107,14 +125,14 @@ impl Change {
                 path,
                 attributes: Attributes::read(from)?,
                 version: VersionRecord::read(from)?,
-                base: from.option(|from| from.option(|from| from.u64()))?,
+                base: from.option(|from| from.option(VersionId::read))?,
             },
             1 => Change::Make { path, attributes: Attributes::read(from)? },
             2 => Change::Link { path, target: StorePath::new(from.blob()?)? },
             3 => Change::Remove { path, recursive: from.bool()? },
             4 => Change::Rename { from: path, to: StorePath::new(from.blob()?)? },
             5 => Change::Attributes { path, attributes: Attributes::read(from)? },
-            6 => Change::Forget { path, versions: from.list(8, |from| from.u64())? },
+            6 => Change::Forget { path, file: FileId(from.u64()?), versions: from.list(8, |from| from.u64())? },
             other => return corrupt("catalog change", format!("unknown kind {other}")),
         })
     }
@@ -181,13 +199,18 @@ mod tests {
             session: SessionId(4),
             numbers: vec![(FileId(1), 2)],
             changes: vec![
-                Change::Write { path: path("a"), attributes: attributes.clone(), version, base: Some(Some(3)) },
+                Change::Write {
+                    path: path("a"),
+                    attributes: attributes.clone(),
+                    version,
+                    base: Some(Some(VersionId { file: FileId(1), number: 3 })),
+                },
                 Change::Make { path: path("d"), attributes: attributes.clone() },
                 Change::Link { path: path("b"), target: path("a") },
                 Change::Remove { path: path("d"), recursive: true },
                 Change::Rename { from: path("a"), to: path("c") },
                 Change::Attributes { path: path("c"), attributes },
-                Change::Forget { path: path("c"), versions: vec![1, 2] },
+                Change::Forget { path: path("c"), file: FileId(1), versions: vec![1, 2] },
             ],
         };
         let bytes = record.encode();

@@ -16,9 +16,9 @@ mod secret;
 mod settings;
 mod table;
 
-pub use attributes::{Attributes, FileKind, FileTimes};
+pub use attributes::{Attributes, FileKind, FileTime, FileTimes};
 pub use bytes::{Reader, Writer};
-pub use change::{Change, JournalRecord, VersionRecord};
+pub use change::{Change, JournalRecord, VersionId, VersionRecord};
 pub use container::{
     BLOCK_HEADER_BYTES, Block, BlockHeader, BlockKind, CONTAINER_HEADER_BYTES, CONTAINER_MAGIC, CodecId,
     ContainerHeader, LABEL_BYTES, Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, PartEntry, PartHeader,

@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use format::{
-    Attributes, Change, ChunkerKind, CodecChoice, ContainerId, Entry, EntryKind, FileId, FileKind, FileTimes,
+    Attributes, Change, ChunkerKind, CodecChoice, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime, FileTimes,
     Fingerprint, FingerprintKind, JournalRecord, Page, Place, Root, Run, SessionId, Settings, StoreId, StorePath,
-    VersionRecord, page_digest, run_digest,
+    VersionId, VersionRecord, page_digest, run_digest,
 };
 
 #[path = "../../../fuzz/src/layouts.rs"]
@@ -84,7 +84,10 @@ fn attributes() -> Attributes {
         mode: 0o640,
         uid: 1000,
         gid: 100,
-        times: FileTimes { modified_ns: 1_700_000_000_123_456_789, changed_ns: -1 },
+        times: FileTimes {
+            modified: FileTime { seconds: 10_413_792_000, nanoseconds: 123_456_789 },
+            changed: FileTime::from_ns(-1),
+        },
         inode: 4711,
         target: Vec::new(),
         extended: vec![(b"user.a".to_vec(), b"1".to_vec()), (b"user.b".to_vec(), vec![0, 0xff])],
@@ -108,14 +111,14 @@ fn record() -> JournalRecord {
         numbers: vec![(FileId(5), 1), (FileId(6), 3), (FileId(7), 1)],
         changes: vec![
             written("run1/out.dat", large, None),
-            written("run1/small", small.clone(), Some(Some(2))),
+            written("run1/small", small.clone(), Some(Some(VersionId { file: FileId(6), number: 2 }))),
             written("run1/new", small, Some(None)),
             Change::Make { path: path("run1/link"), attributes: link_attributes() },
             Change::Link { path: path("run1/twin"), target: path("run1/out.dat") },
             Change::Remove { path: path("old"), recursive: true },
             Change::Rename { from: path("run1/a"), to: path("run2/b") },
             Change::Attributes { path: path("run1/small"), attributes: attributes() },
-            Change::Forget { path: path("run1/small"), versions: vec![1, 2] },
+            Change::Forget { path: path("run1/small"), file: FileId(6), versions: vec![1, 2] },
         ],
     }
 }
@@ -168,7 +171,7 @@ fn golden_files_read_as_the_values_they_were_made_of() {
 const FOUND: [&str; 12] = [
     "store.toml: format 0, store 00112233445566778899aabbccddeeff",
     "container.twc: container 1, 3 parts and a footer, 5 blocks, 10 segments",
-    "torn.twc: container 1, 2 parts and no footer, 3 blocks, 7 segments, then 1657 bytes that are no whole part",
+    "torn.twc: container 1, 2 parts and no footer, 3 blocks, 7 segments, then 1713 bytes that are no whole part",
     "moved.twc: container 2, 3 parts and a footer, 3 blocks, 5 segments",
     "labels (1, 2..4) (1, 7..9) (1, 9..10)",
     "page-leaf.bin: level 0, 4294980646 bytes: data 1:0+2 zero data 1:2+5 skip 100 hole",

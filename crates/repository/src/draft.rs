@@ -111,6 +111,7 @@ impl Repository {
         let (path, attributes) = (path.clone(), attributes.clone());
         let known = if *placing == Placing::Append { self.catalog.entry(&path)? } else { None };
         references.extend(&draft.references);
+        let base = known.as_ref().and_then(FileEntry::head_id);
         let Some(FileEntry { attributes: kept, head: Some(head), .. }) = known else {
             let base = (*placing != Placing::Replace).then_some(None);
             return Ok(Change::Write { path, attributes, version: draft.record.clone(), base });
@@ -121,7 +122,7 @@ impl Repository {
         references.extend(self.references_of(&built.root)?);
         let version = VersionRecord { root: built.root, size: built.length, content: None };
         let attributes = Attributes { times: attributes.times, ..kept };
-        Ok(Change::Write { path, attributes, version, base: Some(Some(head.number)) })
+        Ok(Change::Write { path, attributes, version, base: Some(base) })
     }
 
     fn references_of(&self, root: &Root) -> Result<BTreeSet<ContainerId>> {

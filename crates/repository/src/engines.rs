@@ -11,6 +11,7 @@ use format::{ContainerId, Fingerprint, LostSegment, Place, SessionId, Settings};
 use store::files::{Directory, Files, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
+use crate::catalog_lock::CatalogLock;
 use crate::lease::Lease;
 use crate::reserve::Reserve;
 use crate::{Error, Repository, Result};
@@ -93,6 +94,7 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
 pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let settings = read_settings(path)?;
     let reserve = (access == Access::Remove).then(|| Reserve::take(path, &settings));
+    let catalog_lock = CatalogLock::share(path, &settings, access)?;
     let catalog = open_catalog(path, &settings, access)?;
     let unsound = unsoundness(path, &settings, &catalog)?;
     if let (Some(why), Access::Read | Access::Write | Access::Remove) = (&unsound, access) {
@@ -115,7 +117,7 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
     let repository = Repository::new(settings, local.clone(), catalog, Some(local), lease).with_reserve(reserve);
-    Ok(Repository { unsound, ..repository })
+    Ok(Repository { unsound, catalog_lock, ..repository })
 }
 
 fn does_not_fit(file: &Path, why: &str) -> Error {

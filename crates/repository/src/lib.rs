@@ -6,6 +6,7 @@
 
 mod admission;
 mod blocks;
+mod catalog_lock;
 mod collect;
 mod commit;
 mod comparison;

@@ -11,6 +11,7 @@ use format::{ContainerId, Settings};
 use store::files::{Directory, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
+use crate::catalog_lock::CatalogLock;
 use crate::comparison::compare;
 use crate::engines::{Access, catalog_file, new_catalog, open_catalog, read_settings, replace_catalog, state_folder};
 use crate::scan::Scan;
@@ -28,12 +29,13 @@ pub struct Rebuilt {
 }
 
 /// Makes the catalog of the store at `path` again. The old one is kept beside it as `catalog.sqlite.old`.
-/// No other process may use the store meanwhile.
+/// Refused while another process uses the store.
 pub fn rebuild_catalog(path: &Path) -> Result<Rebuilt> {
     let settings = read_settings(path)?;
     let state = state_folder(path, &settings);
     let made = Permissions::of(&settings).create_folders(&state, &state);
     made.map_err(|source| Error::io(state.display(), source))?;
+    let _alone = CatalogLock::take_alone(path, &settings)?;
     let mut scan = Scan::of(&offline_store(path, &settings)?, settings.fingerprint)?;
     let mut damages = std::mem::take(&mut scan.damages);
     let old = look_at_old_catalog(path, &settings, &mut scan, &mut damages);

@@ -7,6 +7,7 @@ use format::Settings;
 use store::{LocalStore, SegmentStore};
 
 use crate::blocks::BlockCache;
+use crate::catalog_lock::CatalogLock;
 use crate::lease::Lease;
 use crate::reserve::Reserve;
 
@@ -21,6 +22,8 @@ pub struct Repository {
     pub(crate) cache: BlockCache,
     /// Why nothing may be written by this catalog; only in a store that was opened to be inspected.
     pub(crate) unsound: Option<String>,
+    /// Keeps the catalog from being replaced. Behind the lease, which ends in the catalog.
+    pub(crate) catalog_lock: Option<CatalogLock>,
     /// Given up while the repository makes room. Last: it is filled again when the lease has ended.
     pub(crate) reserve: Option<Reserve>,
 }
@@ -42,6 +45,7 @@ impl Repository {
             lease,
             cache: BlockCache::default(),
             unsound: None,
+            catalog_lock: None,
             reserve: None,
         }
     }
@@ -80,6 +84,9 @@ impl Repository {
             local.close()?;
         }
         self.lease.end();
+        if let Some(lock) = &self.catalog_lock {
+            lock.release();
+        }
         Ok(())
     }
 }

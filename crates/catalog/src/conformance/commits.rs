@@ -10,9 +10,11 @@ promises!(
     a_moved_container_is_not_referred_to_by_older_sessions,
     a_base_that_is_no_longer_the_head_is_refused,
     a_base_of_none_wants_a_new_file,
+    a_base_of_a_file_that_was_made_again_is_refused,
     versions_count_from_one_and_are_dated,
     forgotten_versions_are_gone_and_their_numbers_not_given_again,
     the_newest_version_cannot_be_forgotten,
+    versions_of_a_file_that_was_made_again_are_not_forgotten,
     a_name_that_came_back_is_a_new_file,
     the_numbers_of_a_commit_are_those_of_its_writes_in_order,
 );
@@ -71,22 +73,44 @@ fn a_moved_container_is_not_referred_to_by_older_sessions(stand: &Stand) {
     assert_eq!((record.state, record.physical), (ContainerState::Live, physical));
 }
 
-fn based(text: &str, base: Option<u64>) -> Change {
+fn based(text: &str, base: Option<VersionId>) -> Change {
     let attributes = attributes(FileKind::Regular, 0o644);
     Change::Write { path: path(text), attributes, version: version(1), base: Some(base) }
 }
 
 fn a_base_that_is_no_longer_the_head_is_refused(stand: &Stand) {
-    stand.write(&["a"]);
-    stand.apply(based("a", Some(1)));
-    assert_refused!(stand.commit(vec![based("a", Some(1))]), Error::HeadMoved { head: Some(2), .. });
-    assert_refused!(stand.commit(vec![based("b", Some(1))]), Error::HeadMoved { head: None, .. });
+    let (file, number) = stand.write(&["a"]).numbers[0];
+    let first = Some(VersionId { file, number });
+    stand.apply(based("a", first));
+    let second = VersionId { file, number: 2 };
+    assert_refused!(stand.commit(vec![based("a", first)]), Error::HeadMoved { head: Some(found), .. } if found == second);
+    assert_refused!(stand.commit(vec![based("b", first)]), Error::HeadMoved { head: None, .. });
     assert_eq!(stand.catalog.versions(&path("a")).unwrap().len(), 2);
 }
 
 fn a_base_of_none_wants_a_new_file(stand: &Stand) {
     stand.apply(based("a", None));
-    assert_refused!(stand.commit(vec![based("a", None)]), Error::HeadMoved { head: Some(1), .. });
+    assert_refused!(
+        stand.commit(vec![based("a", None)]),
+        Error::HeadMoved { head: Some(VersionId { number: 1, .. }), .. }
+    );
+}
+
+fn a_base_of_a_file_that_was_made_again_is_refused(stand: &Stand) {
+    let (file, number) = stand.write(&["a"]).numbers[0];
+    stand.apply(removed("a", false));
+    let (again, same_number) = stand.write(&["a"]).numbers[0];
+    assert_eq!(number, same_number);
+    let refused = stand.commit(vec![based("a", Some(VersionId { file, number }))]);
+    assert_refused!(refused, Error::HeadMoved { head: Some(found), .. } if found == VersionId { file: again, number });
+    stand.apply(based("a", Some(VersionId { file: again, number })));
+    // A file of the same number by renaming is another one too.
+    stand.write(&["b"]);
+    stand.apply(removed("a", false));
+    stand.apply(written("b", 2));
+    stand.apply(renamed("b", "a"));
+    let refused = stand.commit(vec![based("a", Some(VersionId { file: again, number: 2 }))]);
+    assert_refused!(refused, Error::HeadMoved { .. });
 }
 
 fn versions_count_from_one_and_are_dated(stand: &Stand) {
@@ -105,7 +129,7 @@ fn versions_count_from_one_and_are_dated(stand: &Stand) {
 
 fn forgotten_versions_are_gone_and_their_numbers_not_given_again(stand: &Stand) {
     stand.commit((1..=4).map(|size| written("a", size)).collect()).unwrap();
-    stand.apply(Change::Forget { path: path("a"), versions: vec![1, 3, 77] });
+    stand.apply(Change::Forget { path: path("a"), file: stand.file("a"), versions: vec![1, 3, 77] });
     let numbers = || -> Vec<u64> { stand.catalog.versions(&path("a")).unwrap().iter().map(|v| v.number).collect() };
     assert_eq!(numbers(), [2, 4]);
     assert_eq!(stand.apply(written("a", 5)).numbers[0].1, 5);
@@ -114,8 +138,19 @@ fn forgotten_versions_are_gone_and_their_numbers_not_given_again(stand: &Stand) 
 
 fn the_newest_version_cannot_be_forgotten(stand: &Stand) {
     stand.commit(vec![written("a", 1), written("a", 2)]).unwrap();
-    let refused = stand.commit(vec![Change::Forget { path: path("a"), versions: vec![1, 2] }]);
+    let refused = stand.commit(vec![Change::Forget { path: path("a"), file: stand.file("a"), versions: vec![1, 2] }]);
     assert_refused!(refused, Error::Refused { .. });
+    assert_eq!(stand.catalog.versions(&path("a")).unwrap().len(), 2);
+}
+
+fn versions_of_a_file_that_was_made_again_are_not_forgotten(stand: &Stand) {
+    stand.commit(vec![written("a", 1), written("a", 2)]).unwrap();
+    let file = stand.file("a");
+    stand.apply(removed("a", false));
+    let forget = || Change::Forget { path: path("a"), file, versions: vec![1] };
+    assert_refused!(stand.commit(vec![forget()]), Error::NotFound { .. });
+    stand.commit(vec![written("a", 3), written("a", 4)]).unwrap();
+    assert_refused!(stand.commit(vec![forget()]), Error::Refused { .. });
     assert_eq!(stand.catalog.versions(&path("a")).unwrap().len(), 2);
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{ContainerRecord, ContainerState, Error};
-use format::{FileId, JournalRecord};
+use format::JournalRecord;
 
 promises!(
     every_commit_waits_to_be_journaled,
@@ -41,7 +41,7 @@ fn a_replayed_catalog_is_the_same(stand: &Stand) {
     stand.pass_ms(1);
     stand.commit(vec![written("d/a", 2), linked("c", "d/a"), renamed("d", "e/f"), removed("b", false)]).unwrap();
     stand.write(&["b"]);
-    stand.apply(Change::Forget { path: path("c"), versions: vec![1] });
+    stand.apply(Change::Forget { path: path("c"), file: stand.file("c"), versions: vec![1] });
     let copy = stand.empty();
     copy.replay(&[], &stand.catalog.unjournaled(99).unwrap(), 0).unwrap();
     let all = |catalog: &dyn Catalog| catalog.list(&StorePath::root(), true, None, 99).unwrap();
@@ -57,7 +57,8 @@ fn record(sequence: u64, numbers: Vec<(u64, u64)>, changes: Vec<Change>) -> Jour
 
 fn replay_gives_the_numbers_of_the_journal(stand: &Stand) {
     let Change::Write { path: a, attributes, version, .. } = written("a", 1) else { unreachable!() };
-    let based = Change::Write { path: a, attributes, version, base: Some(Some(12)) };
+    let based =
+        Change::Write { path: a, attributes, version, base: Some(Some(VersionId { file: FileId(77), number: 12 })) };
     stand.catalog.replay(&[], &[record(8, vec![(31, 13)], vec![based])], 0).unwrap();
     let entry = stand.catalog.entry(&path("a")).unwrap().unwrap();
     assert_eq!((entry.file, entry.links), (FileId(31), 1));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Error;
+use format::{FileTime, FileTimes};
 
 promises!(
     the_root_is_a_directory_from_the_beginning,
@@ -232,7 +233,7 @@ fn attributes_come_back_whole(stand: &Stand) {
         mode: 0o4755,
         uid: u32::MAX,
         gid: 7,
-        times: format::FileTimes { modified_ns: -1, changed_ns: i64::MAX },
+        times: FileTimes { modified: FileTime::from_ns(-1), changed: FileTime { seconds: i64::MAX, nanoseconds: 1 } },
         inode: u64::MAX,
         target: vec![],
         extended: vec![(b"user.x".to_vec(), vec![0, 255])],

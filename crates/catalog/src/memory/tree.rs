@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use format::{Attributes, Change, FileId, FileKind, Root, StorePath, VersionRecord};
+use format::{Attributes, Change, FileId, FileKind, Root, StorePath, VersionId, VersionRecord};
 
 use crate::counters::{Counters, ROOT};
 use crate::reasons::*;
@@ -98,7 +98,7 @@ impl Tree {
             Change::Remove { path, recursive } => self.remove(path, *recursive)?,
             Change::Rename { from, to } => self.rename(from, to, counters)?,
             Change::Attributes { path, attributes } => self.set_attributes(path, attributes)?,
-            Change::Forget { path, versions } => self.forget(path, versions)?,
+            Change::Forget { path, file, versions } => self.forget(path, *file, versions)?,
         }
         Ok(None)
     }
@@ -108,14 +108,14 @@ impl Tree {
         self.files.get(&id).map_or(0, |file| file.last_version)
     }
 
-    fn check_write(&self, path: &StorePath, attributes: &Attributes, base: Option<Option<u64>>) -> Result<()> {
+    fn check_write(&self, path: &StorePath, attributes: &Attributes, base: Option<Option<VersionId>>) -> Result<()> {
         if attributes.kind != FileKind::Regular {
             return refused(path, WRITE_IS_REGULAR);
         }
         if self.kind(path) == Some(FileKind::Directory) {
             return refused(path, IS_DIRECTORY);
         }
-        let head = self.find(path).and_then(|(_, file)| file.head()).map(|version| version.number);
+        let head = self.entry(path).and_then(|entry| entry.head_id());
         match base {
             Some(base) if base != head => Err(Error::HeadMoved { path: path.clone(), head }),
             _ => Ok(()),
@@ -224,8 +224,11 @@ impl Tree {
         Ok(())
     }
 
-    fn forget(&mut self, path: &StorePath, versions: &[u64]) -> Result<()> {
+    fn forget(&mut self, path: &StorePath, expected: FileId, versions: &[u64]) -> Result<()> {
         let (id, file) = self.find(path).ok_or_else(|| not_found(path))?;
+        if id != expected {
+            return refused(path, IS_ANOTHER_FILE);
+        }
         if file.head().is_some_and(|head| versions.contains(&head.number)) {
             return refused(path, HEAD_STAYS);
         }

@@ -3,7 +3,7 @@
 //! Every change checks all that can refuse it before it alters a row: in replay a refused change is left out
 //! while the transaction goes on.
 
-use format::{Attributes, Change, FileId, FileKind, StorePath, VersionRecord};
+use format::{Attributes, Change, FileId, FileKind, StorePath, VersionId, VersionRecord};
 use rusqlite::Connection;
 
 use super::failure::Attempt;
@@ -23,8 +23,8 @@ struct Found {
 
 impl Found {
     /// The newest version can never be forgotten: the last number given is its own.
-    fn head(&self) -> Option<u64> {
-        (self.kind == FileKind::Regular).then_some(self.last_version)
+    fn head(&self) -> Option<VersionId> {
+        (self.kind == FileKind::Regular).then_some(VersionId { file: self.file, number: self.last_version })
     }
 }
 
@@ -53,7 +53,7 @@ impl Writing<'_> {
             Change::Remove { path, recursive } => self.remove(path, *recursive)?,
             Change::Rename { from, to } => self.rename(from, to)?,
             Change::Attributes { path, attributes } => self.set_attributes(path, attributes)?,
-            Change::Forget { path, versions } => self.forget(path, versions)?,
+            Change::Forget { path, file, versions } => self.forget(path, *file, versions)?,
         }
         Ok(None)
     }
@@ -67,7 +67,7 @@ impl Writing<'_> {
         &mut self,
         path: &StorePath,
         attributes: &Attributes,
-        base: Option<Option<u64>>,
+        base: Option<Option<VersionId>>,
     ) -> Attempt<Option<Found>> {
         if attributes.kind != FileKind::Regular {
             return Ok(refused(path, WRITE_IS_REGULAR)?);
@@ -255,9 +255,12 @@ impl Writing<'_> {
         Ok(())
     }
 
-    fn forget(&mut self, path: &StorePath, versions: &[u64]) -> Attempt<()> {
+    fn forget(&mut self, path: &StorePath, file: FileId, versions: &[u64]) -> Attempt<()> {
         let found = find(self.sql, path)?.ok_or_else(|| not_found(path))?;
-        if found.head().is_some_and(|head| versions.contains(&head)) {
+        if found.file != file {
+            return Ok(refused(path, IS_ANOTHER_FILE)?);
+        }
+        if found.head().is_some_and(|head| versions.contains(&head.number)) {
             return Ok(refused(path, HEAD_STAYS)?);
         }
         for version in versions {

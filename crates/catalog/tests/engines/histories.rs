@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::catalog::{Catalog, Checkpoint, Commit, Join, MemoryCatalog, Purpose, Snapshot, SqliteCatalog};
 use crate::{opened, path, scratch};
-use format::{Attributes, Change, ContainerId, FileKind, Place, Root, SessionId, StorePath, VersionRecord};
+use format::{
+    Attributes, Change, ContainerId, FileId, FileKind, Place, Root, SessionId, StorePath, VersionId, VersionRecord,
+};
 
 /// xorshift64*.
 struct Random(u64);
@@ -57,6 +59,15 @@ impl Random {
         SessionId(if self.chance(80) { 1 } else { 1 + self.below(12) })
     }
 
+    /// Versioned files get odd or even numbers, as the counters have it; most of the first dozen exist.
+    fn file(&mut self) -> FileId {
+        FileId(1 + self.below(12))
+    }
+
+    fn version_id(&mut self) -> VersionId {
+        VersionId { file: self.file(), number: 1 + self.below(3) }
+    }
+
     fn change(&mut self) -> Change {
         use FileKind::{Directory, Regular, Symlink};
         let path = self.path();
@@ -64,7 +75,7 @@ impl Random {
             0..=9 => {
                 let size = self.below(1 << 40);
                 let version = VersionRecord { root: self.root(), size, content: None };
-                let base = self.chance(10).then(|| self.chance(70).then(|| 1 + self.below(3)));
+                let base = self.chance(10).then(|| self.chance(70).then(|| self.version_id()));
                 let mut attributes = self.attributes([Regular; 3]);
                 if self.chance(3) {
                     attributes.kind = Directory;
@@ -77,7 +88,7 @@ impl Random {
             18..=19 => Change::Remove { path, recursive: self.chance(70) },
             20..=21 => Change::Rename { from: path, to: self.path() },
             22 => Change::Attributes { path, attributes: self.attributes([Regular, Directory, Symlink]) },
-            _ => Change::Forget { path, versions: self.some(2, |random| 1 + random.below(4)) },
+            _ => Change::Forget { path, file: self.file(), versions: self.some(2, |random| 1 + random.below(4)) },
         }
     }
 

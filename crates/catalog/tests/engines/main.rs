@@ -6,7 +6,7 @@ mod measures;
 mod sharing;
 
 use catalog::{Catalog, Commit, Committed, Purpose, Result, SqliteCatalog};
-use format::{Attributes, Change, Root, SessionId, StorePath, VersionRecord};
+use format::{Attributes, Change, Root, SessionId, StorePath, VersionId, VersionRecord};
 use thalweg_catalog as catalog;
 
 /// Memory where there is some: these tests are about what happens, not about a disk's patience.
@@ -20,7 +20,7 @@ fn path(text: &str) -> StorePath {
     StorePath::new(text.as_bytes()).unwrap()
 }
 
-fn written(text: &str, size: u64, base: Option<Option<u64>>) -> Change {
+fn written(text: &str, size: u64, base: Option<Option<VersionId>>) -> Change {
     let version = VersionRecord { root: Root::Inline(vec![5; 96]), size, content: Some([3; 32]) };
     Change::Write { path: path(text), attributes: Attributes { mode: 0o644, ..Default::default() }, version, base }
 }

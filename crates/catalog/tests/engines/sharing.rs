@@ -126,9 +126,10 @@ fn count_up(catalog: &dyn Catalog, times: usize) {
     let session = writer(catalog);
     let mut done = 0;
     while done < times {
-        let head = catalog.entry(&path("counter")).unwrap().and_then(|entry| entry.head);
-        let (number, size) = (head.as_ref().map(|head| head.number), head.map_or(0, |head| head.record.size));
-        match commit(catalog, session, vec![written("counter", size + 1, Some(number))]) {
+        let entry = catalog.entry(&path("counter")).unwrap();
+        let base = entry.as_ref().and_then(|entry| entry.head_id());
+        let size = entry.and_then(|entry| entry.head).map_or(0, |head| head.record.size);
+        match commit(catalog, session, vec![written("counter", size + 1, Some(base))]) {
             Ok(_) => done += 1,
             Err(Error::HeadMoved { .. }) => {}
             Err(other) => panic!("{other}"),

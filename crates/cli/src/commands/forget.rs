@@ -105,23 +105,24 @@ impl Forgetting<'_> {
             };
             let dropped = keep.dropped(&versions, now_ns);
             if !dropped.is_empty() {
-                changes.push((path, dropped));
+                changes.push((path, entry.file, dropped));
             }
         }
         changes.chunks(BATCH).try_for_each(|changes| self.commit(changes.to_vec()))
     }
 
     /// Commits without the files that were removed, or written under their names again, since they were listed.
-    fn commit(&mut self, mut forgotten: Vec<(StorePath, Vec<u64>)>) -> anyhow::Result<()> {
+    fn commit(&mut self, mut forgotten: Vec<(StorePath, FileId, Vec<u64>)>) -> anyhow::Result<()> {
         while !forgotten.is_empty() {
-            let changes = forgotten.iter().cloned().map(|(path, versions)| Change::Forget { path, versions });
+            let changes = forgotten.iter().cloned();
+            let changes = changes.map(|(path, file, versions)| Change::Forget { path, file, versions });
             let Err(error) = commit_names(self.repository, changes.collect()) else {
-                forgotten.iter().for_each(|(path, versions)| self.note(path, versions));
+                forgotten.iter().for_each(|(path, _, versions)| self.note(path, versions));
                 return Ok(());
             };
             let before = forgotten.len();
             if let Some(gone) = refused_path(&error) {
-                forgotten.retain(|(path, _)| path != gone);
+                forgotten.retain(|(path, ..)| path != gone);
             }
             if forgotten.len() == before {
                 return Err(error);

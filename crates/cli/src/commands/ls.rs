@@ -93,7 +93,7 @@ impl Listing<'_> {
         if self.arguments.long {
             let attributes = &entry.attributes;
             let size = entry.head.as_ref().map_or(0, |head| head.record.size);
-            let time = shown::time(attributes.times.modified_ns);
+            let time = shown::file_time(attributes.times.modified);
             line =
                 format!("{} {:>5} {:>5} {size:>12} {time} ", shown::mode(attributes), attributes.uid, attributes.gid);
         }

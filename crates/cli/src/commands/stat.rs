@@ -125,7 +125,7 @@ fn entry_lines(entry: &FileEntry) -> Vec<String> {
         format!("     kind  {}, {}", shown::kind(attributes.kind), shown::count(entry.links, "name")),
         format!("     mode  {:04o} {}", attributes.mode, shown::mode(attributes)),
         format!("    owner  {}:{}", attributes.uid, attributes.gid),
-        format!(" modified  {}", shown::time(attributes.times.modified_ns)),
+        format!(" modified  {}", shown::file_time(attributes.times.modified)),
     ];
     if attributes.kind == FileKind::Symlink {
         lines.push(format!("   target  {}", shown::escaped(&attributes.target)));

@@ -131,12 +131,9 @@ fn set_extended(attributes: &Attributes, withheld: Withheld, set: impl Fn(&[u8],
 
 /// The access time stays as it is: it is not kept.
 fn timestamps(attributes: &Attributes) -> Timestamps {
-    let modified_ns = attributes.times.modified_ns;
+    let modified = attributes.times.modified;
     Timestamps {
         last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
-        last_modification: Timespec {
-            tv_sec: modified_ns.div_euclid(1_000_000_000) as _,
-            tv_nsec: modified_ns.rem_euclid(1_000_000_000) as _,
-        },
+        last_modification: Timespec { tv_sec: modified.seconds as _, tv_nsec: modified.nanoseconds as _ },
     }
 }

@@ -8,7 +8,7 @@ use catalog::{Catalog, Commit};
 use format::{Block, BlockHeader, SegmentEntry, SessionId};
 use repository::{Arrival, Source};
 use store::{Claimant, SegmentStore};
-use transfer::message::{Extent, Failure, FailureKind, PlacedHeader, Reply, Request, StoreStatistics};
+use transfer::message::{Extent, Failure, FailureKind, MAX_LISTED, PlacedHeader, Reply, Request, StoreStatistics};
 use transfer::{Handler, Hello, Outbox, Replier};
 
 use super::clients::RequestId;
@@ -98,6 +98,7 @@ impl Connection {
         match request {
             // What takes long must not hold up the pieces behind it on the same stream.
             Request::Settle { session, seat, epoch } => self.settle(session, seat, epoch, replier),
+            Request::SetSize { session, seat, size } => self.set_size(session, seat, size, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
             Request::Lock { session } => {
                 let owner =
@@ -193,7 +194,7 @@ impl Connection {
             }
             Request::Entry { path } => plain(Reply::Entry { entry: self.catalog().entry(&path)? }),
             Request::List { directory, recursive, after, limit } => {
-                let limit = (limit as usize).min(MOST_LISTED);
+                let limit = (limit as usize).min(MAX_LISTED);
                 plain(Reply::List { entries: self.catalog().list(&directory, recursive, after.as_ref(), limit)? })
             }
             Request::Versions { path } => plain(Reply::Versions { versions: self.catalog().versions(&path)? }),
@@ -230,10 +231,6 @@ impl Connection {
             }
             Request::Size { session, seat } => {
                 plain(Reply::Size { size: self.slot(session, seat)?.seat.size().map_err(failure::of)? })
-            }
-            Request::SetSize { session, seat, size } => {
-                self.slot(session, seat)?.seat.set_size(size).map_err(failure::of)?;
-                done()
             }
             Request::Press { session, seat } => {
                 let slot = self.slot(session, seat)?;
@@ -338,9 +335,6 @@ impl Connection {
         })
     }
 }
-
-/// Entries of a listing in one frame.
-const MOST_LISTED: usize = 4096;
 
 fn plain(reply: Reply) -> Answer {
     Ok((reply, Vec::new()))

@@ -119,6 +119,25 @@ impl Connection {
         }
     }
 
+    /// Takes effect at once, for what comes behind it on the stream, and is answered when it is durable: clients do not
+    /// keep a size as they keep what they wrote, to send it again to a node that died.
+    pub fn set_size(&mut self, session: SessionId, seat: u32, size: u64, replier: Replier) {
+        let slot = self.slot(session, seat).and_then(|slot| {
+            slot.seat.set_size(size).map_err(failure::of)?;
+            Ok(slot)
+        });
+        match slot {
+            Err(failure) => replier.fail(failure),
+            Ok(slot) => {
+                let node = self.node.clone();
+                self.node.settles.answer(replier, move || {
+                    node.settle(&slot, false, None).map_err(failure::of)?;
+                    Ok(Reply::Done {})
+                });
+            }
+        }
+    }
+
     pub fn commit_path(&mut self, session: SessionId, replier: Replier) {
         let node = self.node.clone();
         self.node.commits.answer(replier, move || {

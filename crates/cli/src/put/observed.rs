@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use catalog::FileEntry;
-use format::{Attributes, FileKind, FileTimes};
+use format::{Attributes, FileKind, FileTime, FileTimes};
 use rustix::buffer::spare_capacity;
 use rustix::fs::{FileType, Stat};
 use rustix::io::{Errno, Result};
@@ -14,7 +14,7 @@ use crate::clock::now_ns;
 
 /// A file changed this recently (ns) may change again without its times moving on: clocks of file systems tick
 /// in milliseconds. Its change time is not kept, so that it is read again next time.
-const TICK_NS: i64 = 20_000_000;
+const TICK_NS: i128 = 20_000_000;
 
 pub fn kind(stat: &Stat) -> Option<FileKind> {
     match FileType::from_raw_mode(stat.st_mode) {
@@ -38,13 +38,14 @@ pub fn special(file_type: FileType) -> Option<&'static str> {
 
 pub fn attributes(stat: &Stat, kind: FileKind, extended: Vec<(Vec<u8>, Vec<u8>)>) -> Attributes {
     let times = times(stat);
-    let changed_ns = if now_ns().saturating_sub(times.changed_ns) < TICK_NS { 0 } else { times.changed_ns };
+    let is_fresh = now_ns() as i128 - times.changed.as_ns() < TICK_NS;
+    let changed = if is_fresh { FileTime::default() } else { times.changed };
     Attributes {
         kind,
         mode: stat.st_mode & 0o7777,
         uid: stat.st_uid,
         gid: stat.st_gid,
-        times: FileTimes { changed_ns, ..times },
+        times: FileTimes { changed, ..times },
         inode: stat.st_ino,
         target: Vec::new(),
         extended,
@@ -54,18 +55,16 @@ pub fn attributes(stat: &Stat, kind: FileKind, extended: Vec<(Vec<u8>, Vec<u8>)>
 /// Of standard input, which has none of its own.
 pub fn of_stream() -> Attributes {
     let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let times = FileTimes { modified_ns: now_ns(), changed_ns: 0 };
+    let times = FileTimes { modified: FileTime::from_ns(now_ns()), changed: FileTime::default() };
     Attributes { mode: 0o644, uid, gid, times, ..Attributes::default() }
 }
 
 fn times(stat: &Stat) -> FileTimes {
-    let modified_ns = nanoseconds(stat.st_mtime, stat.st_mtime_nsec as i64);
-    FileTimes { modified_ns, changed_ns: nanoseconds(stat.st_ctime, stat.st_ctime_nsec as i64) }
-}
-
-/// Times beyond the year 2262 do not fit and become the last that does.
-fn nanoseconds(seconds: i64, rest: i64) -> i64 {
-    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+    let time = |seconds, nanoseconds| FileTime { seconds, nanoseconds };
+    FileTimes {
+        modified: time(stat.st_mtime, stat.st_mtime_nsec as u32),
+        changed: time(stat.st_ctime, stat.st_ctime_nsec as u32),
+    }
 }
 
 /// Whether a file is the one that was put: same kind, size, times and inode.

@@ -268,3 +268,22 @@ fn a_crowd_of_connections_is_refused_and_writers_go_on() {
         assert!(Instant::now() < deadline, "the crowd is gone, and nobody is let in");
     }
 }
+
+#[test]
+fn a_cut_that_was_answered_outlives_its_node() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut client = Client::new(&node, 1);
+    let session = client.open(&node, "out").id;
+    client.write(session, SEGMENT_BYTES as usize);
+    client.settle(session, 1);
+    for size in [100, 5 * SEGMENT_BYTES as u64, 200] {
+        let cut = client.obtain(Request::SetSize { session, seat: 0, size });
+        assert_eq!(cut, Reply::Done {});
+    }
+    drop((client, node));
+    let node = Node::of(&store);
+    let mut client = Client::new(&node, 2);
+    let attached = client.obtain(Request::Attach { session, seat: 0 });
+    assert!(matches!(attached, Reply::Attached { size: 200, .. }), "{attached:?}");
+}

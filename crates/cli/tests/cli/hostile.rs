@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use catalog::Purpose;
 use format::{
-    Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, Fingerprint, Page, Place, Root, Run,
+    Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FileId, Fingerprint, Page, Place, Root, Run,
     SessionId, StorePath, VersionRecord, page_digest,
 };
 use segment::{BlockBuilder, fingerprint, names_digest};
@@ -274,7 +274,11 @@ impl Attacker {
             0 => Change::Remove { path, recursive: self.random.below(2) == 0 },
             1 => Change::Rename { from: path, to: self.path() },
             2 => Change::Link { path, target: self.path() },
-            3 => Change::Forget { path, versions: vec![number(&mut self.random)] },
+            3 => Change::Forget {
+                path,
+                file: FileId(number(&mut self.random)),
+                versions: vec![number(&mut self.random)],
+            },
             4 => Change::Make { path, attributes },
             5 => Change::Attributes { path, attributes },
             _ => {

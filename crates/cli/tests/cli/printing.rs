@@ -49,6 +49,7 @@ fn documents_have_the_promised_keys() {
             "mode",
             "uid",
             "gid",
+            "modified",
             "modified_ns",
             "links",
             "size",

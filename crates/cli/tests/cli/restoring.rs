@@ -1,7 +1,7 @@
 //! A restore stays in its destination, whatever lies there and whatever the store says, and leaves nothing half-done.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::time::Duration;
 
@@ -167,4 +167,43 @@ fn drafts(folder: &Path) -> Vec<String> {
         }
     }
     found
+}
+
+/// On a disk: file systems in memory know these times too, but programs keep files on disks.
+#[test]
+fn times_before_1970_and_after_2262_are_kept() {
+    let folder = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
+    let store = Store::new();
+    for (name, seconds, nanoseconds) in [("late", 10_413_792_000, 123_456_789), ("early", -1_000_000_000, 5)] {
+        let file = folder.path().join(name);
+        fs::write(&file, name).unwrap();
+        let modified = rustix::fs::Timespec { tv_sec: seconds, tv_nsec: nanoseconds };
+        let times = rustix::fs::Timestamps { last_access: modified, last_modification: modified };
+        rustix::fs::utimensat(rustix::fs::CWD, &file, &times, rustix::fs::AtFlags::empty()).unwrap();
+        let kept = |path: &Path| fs::metadata(path).map(|found| (found.mtime(), found.mtime_nsec())).unwrap();
+        if kept(&file) != (seconds, nanoseconds) {
+            eprintln!("the file system below /var/tmp does not know this time");
+            continue;
+        }
+        // A file that has just changed is read again next time.
+        std::thread::sleep(Duration::from_millis(50));
+        store.put(&file, name);
+        assert_eq!(store.put_json(&file, name)["unchanged"], 1, "{name} is as it was put");
+        let back = folder.path().join("back");
+        store.get(name, &back);
+        assert_eq!(kept(&back), (seconds, nanoseconds), "{name}");
+        fs::remove_file(back).unwrap();
+        let shown = store.at("stat", name, &["--json"]).json();
+        let said = shown["modified"].as_str().unwrap();
+        assert!(
+            said.starts_with(if seconds < 0 {
+                "1938-04-24T22:13:20.000000005Z"
+            } else {
+                "2300-01-01T00:00:00.123456789Z"
+            }),
+            "{said}"
+        );
+        let expected = seconds as i128 * 1_000_000_000 + nanoseconds as i128;
+        assert_eq!(shown["modified_ns"].to_string(), expected.to_string());
+    }
 }

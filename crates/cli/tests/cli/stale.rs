@@ -3,7 +3,10 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
 
+use super::node::Node;
 use super::random::Random;
 use super::runner::{Run, Store, command, run};
 
@@ -205,4 +208,41 @@ fn writers_killed_at_any_moment_leave_no_false_alarm() {
     store.verb("verify", &["--rebuild-catalog", "--data"]);
     assert_eq!(store.at("ls", "", &[]).text(), listed, "what a killed writer committed is kept as well");
     put(&store, "z").expect(0);
+}
+
+#[test]
+fn a_catalog_is_not_rebuilt_while_a_node_uses_the_store() {
+    let store = with_files(&["a"]);
+    let node = Node::of(&store);
+    let refused = store.try_verb("verify", &["--rebuild-catalog"]).expect(1);
+    let said = &refused.stderr;
+    assert!(said.contains("the store is in use by process") && said.contains(" node "), "{said}");
+    put(&store, "b").expect(0);
+    assert!(!store.directory().join("catalog.sqlite.old").exists(), "nothing was replaced");
+    drop(node);
+    store.verb("verify", &["--rebuild-catalog"]);
+    assert_eq!(store.at("ls", "", &[]).text(), "a\nb\n");
+}
+
+#[test]
+fn a_rebuild_that_is_killed_midway_loses_nothing() {
+    let names: Vec<String> = (0..8).map(|number| format!("f{number}")).collect();
+    let store = with_files(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let all: String = names.iter().map(|name| format!("{name}\n")).collect();
+    let directory = store.directory();
+    for delay in (0..40).step_by(2) {
+        let arguments = ["verify".as_ref(), directory.as_os_str(), "--rebuild-catalog".as_ref()];
+        let mut rebuild = command(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(delay));
+        let _ = rebuild.kill();
+        rebuild.wait().unwrap();
+        let listed = run(&["ls".as_ref(), store.place("").as_os_str()]);
+        match listed.code {
+            Some(0) => assert_eq!(listed.text(), all, "after {delay} ms"),
+            _ => assert!(listed.stderr.contains("--rebuild-catalog"), "after {delay} ms: {}", listed.stderr),
+        }
+    }
+    store.verb("verify", &["--rebuild-catalog"]);
+    assert_eq!(store.at("ls", "", &[]).text(), all);
+    store.verb("verify", &["--data"]);
 }

@@ -1,7 +1,7 @@
 //! From checkpoints to a version: what a session wrote is laid over the path's head as it is at that moment.
 
-use catalog::{Checkpoint, PathSession};
-use format::{Attributes, Change, EntryKind, FileTimes, Root, SessionId, StorePath, VersionRecord};
+use catalog::{Checkpoint, FileEntry, PathSession};
+use format::{Attributes, Change, EntryKind, FileTime, FileTimes, Root, SessionId, StorePath, VersionRecord};
 use store::Claimant;
 
 use crate::tree::{Built, Extents, splice};
@@ -105,7 +105,7 @@ fn commit_over_head(
         path: session.path.clone(),
         attributes,
         version: VersionRecord { root: built.root, size, content: None },
-        base: Some(head.map(|head| head.number)),
+        base: Some(entry.as_ref().and_then(FileEntry::head_id)),
     };
     let committed = repository.commit_since(epoch, claimant, vec![change], built.references, settles(checkpoints))?;
     Ok(Published { path: session.path.clone(), version: committed.numbers[0].1, size })
@@ -121,7 +121,7 @@ fn final_size(base: Option<(&Root, u64)>, seats: usize, checkpoints: &[Checkpoin
 
 fn attributes(old: Option<&Attributes>, now_ns: i64) -> Attributes {
     let mut attributes = old.cloned().unwrap_or(Attributes { mode: 0o644, ..Attributes::default() });
-    attributes.times = FileTimes { modified_ns: now_ns, changed_ns: 0 };
+    attributes.times = FileTimes { modified: FileTime::from_ns(now_ns), changed: FileTime::default() };
     attributes
 }
 

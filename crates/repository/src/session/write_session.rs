@@ -26,6 +26,8 @@ const MAX_SEQUENCE: u64 = 1 << 48;
 const MAX_OPEN_OFFERS: usize = 1 << 14;
 /// A stamp is the number of the seat's taking, and in these lower bits the number of the arrival.
 const ARRIVAL_BITS: u32 = 40;
+/// Stamps are counts, and stay below this as all counts of the protocol do: about four million takings of a seat.
+const STAMP_BITS: u32 = 62;
 /// What is charged for each extent of staged bytes, besides the segments' buffers (bytes).
 const EXTENT_BYTES: u64 = 96;
 
@@ -105,8 +107,8 @@ pub(super) enum ReadFrom {
 impl WriteSession {
     /// `number` is that of the seat's taking: every later one has a higher, so its stamps are above those given before.
     pub fn new(options: SeatOptions, number: u64) -> Result<Self> {
-        if number >> (64 - ARRIVAL_BITS) != 0 {
-            let why = format!("session {}: seat {} was taken too often", options.session, options.seat);
+        if number >> (STAMP_BITS - ARRIVAL_BITS) != 0 {
+            let why = format!("session {}: seat {} was taken or checkpointed too often", options.session, options.seat);
             return Err(Error::Failed(format!("{why}; commit the session and open the file again")));
         }
         let first_stamp = number << ARRIVAL_BITS;

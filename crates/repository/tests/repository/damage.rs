@@ -29,7 +29,8 @@ fn reads(process: &Arc<Repository>, name: &str, version: usize, plain: &[u8]) ->
 fn forget_old(process: &Arc<Repository>, name: &str) {
     let old: Vec<u64> =
         process.catalog().versions(&path(name)).unwrap().iter().rev().skip(1).map(|v| v.number).collect();
-    let change = Change::Forget { path: path(name), versions: old };
+    let file = process.catalog().entry(&path(name)).unwrap().unwrap().file;
+    let change = Change::Forget { path: path(name), file, versions: old };
     process.commit(CLAIMANT, vec![change], Default::default(), Vec::new()).unwrap();
 }
 

@@ -27,10 +27,15 @@ impl World {
 
     /// One process's view of the store.
     pub fn process(&self) -> Arc<Repository> {
+        self.process_that(Box::new(|| ()))
+    }
+
+    /// A process in which this happens before it opens a container, in the middle of whatever makes it open one.
+    pub fn process_that(&self, before_opening: Box<dyn Fn() + Send + Sync>) -> Arc<Repository> {
         let catalog: Arc<dyn Catalog> = self.catalog.clone();
         let session = catalog.begin(Purpose::Write, 1_000_000).unwrap();
         let epoch = Arc::new(AtomicU64::new(session.epoch));
-        let registrar = Arc::new(Registered { catalog: catalog.clone(), session: session.id, epoch });
+        let registrar = Arc::new(Registered { catalog: catalog.clone(), session: session.id, epoch, before_opening });
         let options =
             Options { background: false, container_bytes: 256 << 10, part_bytes: 32 << 10, ..Options::default() };
         let local =
@@ -79,10 +84,12 @@ struct Registered {
     session: SessionId,
     /// Nothing is remembered for longer than a call (`background: false`), so any number will do.
     epoch: Arc<AtomicU64>,
+    before_opening: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Registrar for Registered {
     fn open(&self) -> store::Result<ContainerId> {
+        (self.before_opening)();
         Ok(self.catalog.open_container(self.session).unwrap())
     }
 

@@ -246,10 +246,12 @@ impl History {
     }
 
     fn forget_old(&mut self, name: &'static str) {
-        let versions = self.nodes[0].catalog().versions(&path(name)).unwrap_or_default();
+        let catalog = self.nodes[0].catalog();
+        let Some(entry) = catalog.entry(&path(name)).unwrap() else { return };
+        let versions = catalog.versions(&path(name)).unwrap();
         let old: Vec<u64> = versions.iter().rev().skip(1).map(|version| version.number).collect();
         if !old.is_empty() {
-            let change = Change::Forget { path: path(name), versions: old };
+            let change = Change::Forget { path: path(name), file: entry.file, versions: old };
             self.nodes[0].commit(CLAIMANT, vec![change], Default::default(), Vec::new()).unwrap();
         }
     }

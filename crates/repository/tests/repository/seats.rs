@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use catalog::Catalog;
-use format::SegmentEntry;
+use catalog::{Catalog, Checkpoint};
+use format::{Entry, EntryKind, Page, Root, SegmentEntry};
 use repository::{Arrival, Budget, Seat, Source, publish};
 
 use crate::fixture::{CLAIMANT, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, seat};
@@ -241,4 +241,36 @@ fn a_seat_that_failed_answers_every_call_with_its_error_and_frees_its_memory() {
     assert_eq!(lost(seat.durable_up_to(arrival(1).source).unwrap_err()), why);
     assert_eq!(lost(seat.settle(CLAIMANT, false, None).unwrap_err()), why);
     assert_eq!((budget.used_bytes(), seat.has_unsettled(), seat.unsettled_bytes()), (0, false, 0));
+}
+
+#[test]
+fn a_seat_whose_stamps_would_outgrow_the_protocol_is_refused() {
+    const LAST: u64 = (1 << 22) - 1;
+    let world = World::new();
+    let node = world.process();
+    let session = world.join("out", 1).id;
+    let take = |holder| Seat::take(node.clone(), Arc::new(Budget::new(1 << 30)), session, 0, holder, SEGMENT_BYTES);
+    drop(take(1).unwrap());
+    let root = Root::Inline(Page { level: 0, entries: vec![Entry { length: 10, kind: EntryKind::Hole }] }.encode());
+    let mut checkpoint = Checkpoint {
+        session,
+        seat: 0,
+        holder: 1,
+        number: LAST - 2,
+        epoch: 0,
+        root,
+        size: 10,
+        resized: false,
+        frontier: Vec::new(),
+        stamps: Vec::new(),
+    };
+    let record = |checkpoint: &Checkpoint| world.catalog.checkpoint(node.lease().session(), checkpoint, &[], u64::MAX);
+    record(&checkpoint).unwrap();
+    let last = take(2).unwrap();
+    let stamp = last.write(arrival(1), &[(0, 4)], vec![1; 4]).unwrap();
+    assert!((LAST << 40..1 << 62).contains(&stamp), "{stamp:#x}");
+    (checkpoint.holder, checkpoint.number) = (2, LAST);
+    record(&checkpoint).unwrap();
+    let refused = take(3).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("too often") && refused.contains("commit the session"), "{refused}");
 }

@@ -1,8 +1,12 @@
 //! Sessions of paths: pieces in, checkpoints, versions out.
 
-use repository::{Arrival, DurableUpTo, Source, publish};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::fixture::{CLAIMANT, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, seat, with_seeds};
+use format::{Attributes, Change};
+use repository::{Arrival, DurableUpTo, FileWriter, Named, Placing, Repository, Source, publish};
+
+use crate::fixture::{CLAIMANT, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, path, seat, with_seeds};
 
 fn arrival(sequence: u64) -> Arrival {
     Arrival { source: Source { client: 1, stream: 0 }, sequence, stamp: 0 }
@@ -80,6 +84,56 @@ fn a_second_session_changes_only_what_it_writes() {
         .collect();
     assert_eq!(bytes, expected);
     assert_eq!(node.catalog().versions(&crate::fixture::path("out")).unwrap().len(), 3);
+}
+
+/// Every other segment of a file, so that its manifest is too long to stand in the catalog.
+const SCATTERED: u64 = 400;
+
+fn write_scattered(world: &World, node: &Arc<Repository>, first: u64, byte: u8) -> catalog::PathSession {
+    let session = world.join("out", 1);
+    let seat = seat(node, session.id, 0, 1);
+    for piece in 0..SCATTERED {
+        let (at, count) = ((first + piece * 2) * SEGMENT_BYTES as u64, SEGMENT_BYTES as u64);
+        seat.write(arrival(piece + 1), &[(at, count)], vec![byte; count as usize]).unwrap();
+    }
+    seat.settle(CLAIMANT, true, None).unwrap();
+    session
+}
+
+#[test]
+fn a_commit_is_never_laid_over_a_file_that_had_the_name_before() {
+    let world = World::new();
+    let node = world.process();
+    let first = write_scattered(&world, &node, 0, 1);
+    assert_eq!(publish(&node, CLAIMANT, first.id, 5).unwrap().version, 1);
+    node.catalog().leave(first.id).unwrap();
+    let second = write_scattered(&world, &node, 1, 2);
+    // While the second is laid over version 1, the file is removed, and another made that has a version 1 too.
+    let (other, happened) = (node.clone(), Arc::new(AtomicBool::new(false)));
+    let once = happened.clone();
+    let committer = world.process_that(Box::new(move || {
+        if !once.swap(true, Ordering::SeqCst) {
+            let remove = Change::Remove { path: path("out"), recursive: false };
+            other.commit(CLAIMANT, vec![remove], Default::default(), Vec::new()).unwrap();
+            let mut writer = FileWriter::new(other.clone(), CLAIMANT);
+            writer.write(&[9; 5000]).unwrap();
+            let (attributes, placing) = (Attributes::default(), Placing::Create);
+            let draft = writer.finish().unwrap();
+            other.name(CLAIMANT, &[Named { path: path("out"), attributes, placing, draft }]).unwrap();
+        }
+    }));
+    assert_eq!(publish(&committer, CLAIMANT, second.id, 6).unwrap().version, 2);
+    assert!(happened.load(Ordering::SeqCst), "nothing came in between");
+    let mut expected = vec![0; 2 * SCATTERED as usize * SEGMENT_BYTES as usize];
+    expected[..5000].fill(9);
+    expected.chunks_mut(SEGMENT_BYTES as usize).skip(1).step_by(2).for_each(|segment| segment.fill(2));
+    let found = content(&node, "out");
+    let differs = found.iter().zip(&expected).position(|(found, expected)| found != expected);
+    assert_eq!(
+        (found.len(), differs),
+        (expected.len(), None),
+        "what the new file holds, and the session's pieces over it"
+    );
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What a node answers instead of a result.
 
-use format::{ContainerId, Reader, Result, StorePath, Writer};
+use format::{ContainerId, Reader, Result, StorePath, VersionId, Writer};
 
 use super::Field;
 
@@ -41,7 +41,7 @@ pub struct Failure {
     /// The path in the store it is about, where there is one.
     pub path: Option<StorePath>,
     pub containers: Vec<ContainerId>,
-    pub head: Option<u64>,
+    pub head: Option<VersionId>,
 }
 
 impl Failure {

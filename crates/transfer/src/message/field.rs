@@ -3,7 +3,7 @@
 use catalog::{Checkpoint, Committed, FileEntry, PathSession, Purpose, Session, Version};
 use format::{
     Attributes, BlockHeader, Change, ContainerId, FileId, Fingerprint, Label, Place, Reader, Result, Root, Run,
-    SegmentEntry, SessionId, StorePath, VersionRecord, Writer,
+    SegmentEntry, SessionId, StorePath, VersionId, VersionRecord, Writer,
 };
 use store::Answer;
 
@@ -55,7 +55,7 @@ macro_rules! own {
 }
 
 own! {
-    Place, 12; Run, 16; Label, 16; BlockHeader, 64; SegmentEntry, 36; Root, 5; Attributes, 45; VersionRecord, 14; Change, 5;
+    Place, 12; Run, 16; Label, 16; BlockHeader, 64; SegmentEntry, 36; Root, 5; Attributes, 53; VersionRecord, 14; VersionId, 16; Change, 5;
 }
 
 macro_rules! record {

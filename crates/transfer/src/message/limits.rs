@@ -21,6 +21,8 @@ pub const MAX_STRIPE_BYTES: u64 = 1 << 40;
 pub const MAX_FINGERPRINTS: usize = 1 << 20;
 /// Extents of one message.
 pub const MAX_EXTENTS: usize = 1 << 20;
+/// Entries of one listing, whatever was asked for: a longer one is put together from several requests.
+pub const MAX_LISTED: usize = 4096;
 const MESSAGE: &str = "message";
 
 pub(super) fn check_request(request: &Request) -> Result<()> {

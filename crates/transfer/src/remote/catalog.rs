@@ -10,13 +10,11 @@ use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, 
 
 use super::Remote;
 use super::failures::catalog_error;
-use crate::message::{Reply, Request};
+use crate::message::{MAX_LISTED, Reply, Request};
 
-/// Entries asked for in one request; longer lists are put together from several.
-const LIST_LIMIT: usize = 16_384;
 const NO_SESSION: SessionId = SessionId(0);
 
-/// Each call is one transaction, but lists of more than 16 384 entries, which take several.
+/// Each call is one transaction, but lists of more than [`MAX_LISTED`] entries, which take several.
 pub struct RemoteCatalog {
     remote: Remote,
 }
@@ -90,7 +88,7 @@ impl Catalog for RemoteCatalog {
     ) -> Result<Vec<(StorePath, FileEntry)>> {
         let mut entries: Vec<(StorePath, FileEntry)> = Vec::new();
         while entries.len() < limit {
-            let ask = LIST_LIMIT.min(limit - entries.len());
+            let ask = MAX_LISTED.min(limit - entries.len());
             let after = entries.last().map(|(path, _)| path).or(after).cloned();
             let request = Request::List { directory: directory.clone(), recursive, after, limit: ask as u32 };
             let more = self.ask(NO_SESSION, request, pick!(List, entries))?;

@@ -139,7 +139,7 @@ fn lasting(why: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use format::ContainerId;
+    use format::{ContainerId, FileId, VersionId};
 
     use super::*;
 
@@ -180,7 +180,7 @@ mod tests {
             catalog::Error::NotFound { path: path.clone() },
             catalog::Error::Refused { path: path.clone(), why: "is a directory" },
             catalog::Error::NotLive { containers: vec![ContainerId(3), ContainerId(9)] },
-            catalog::Error::HeadMoved { path: path.clone(), head: Some(8) },
+            catalog::Error::HeadMoved { path: path.clone(), head: Some(VersionId { file: FileId(3), number: 8 }) },
             catalog::Error::HeadMoved { path, head: None },
             catalog::Error::LeaseLost { session },
             catalog::Error::Full { path: "/st/catalog".into() },

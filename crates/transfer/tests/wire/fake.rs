@@ -9,9 +9,9 @@ use catalog::FileEntry;
 use format::{
     Block, BlockHeader, ContainerId, FileId, Fingerprint, Label, Place, Run, SegmentEntry, SessionId, Settings,
 };
-use format::{StoreId, StorePath};
+use format::{StoreId, StorePath, VersionId};
 use store::Answer;
-use transfer::message::{Failure, FailureKind, PlacedHeader, Reply, Request};
+use transfer::message::{Failure, FailureKind, MAX_LISTED, PlacedHeader, Reply, Request};
 use transfer::{Handler, Hello, Outbox, Replier, Server, Service};
 
 /// The one container of the fake store.
@@ -112,12 +112,15 @@ impl Handler for Seat {
             Request::List { after, limit, .. } => {
                 let names = self.fake.names.lock().unwrap();
                 let beyond = names.iter().filter(|(path, _)| after.as_ref().is_none_or(|after| *path > after));
-                let entries = beyond.take(limit as usize).map(|(path, entry)| (path.clone(), entry.clone())).collect();
+                // As the node does.
+                let limit = (limit as usize).min(MAX_LISTED);
+                let entries = beyond.take(limit).map(|(path, entry)| (path.clone(), entry.clone())).collect();
                 replier.reply(Reply::List { entries });
             }
             Request::Commit { session, changes, .. } => match changes.first() {
                 Some(change) => {
-                    replier.fail(catalog::Error::HeadMoved { path: change.path().clone(), head: Some(session.0) })
+                    let head = Some(VersionId { file: FileId(2), number: session.0 });
+                    replier.fail(catalog::Error::HeadMoved { path: change.path().clone(), head })
                 }
                 None => replier.fail(catalog::Error::NotLive { containers: vec![CONTAINER] }),
             },

@@ -2,8 +2,9 @@
 
 use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Version};
 use format::{
-    Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, Entry, EntryKind, FileId, FileKind, FileTimes,
-    Fingerprint, Label, Page, Place, Root, Run, SegmentEntry, SessionId, StorePath, VersionRecord,
+    Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime,
+    FileTimes, Fingerprint, Label, Page, Place, Root, Run, SegmentEntry, SessionId, StorePath, VersionId,
+    VersionRecord,
 };
 use store::Answer;
 use transfer::message::{
@@ -144,13 +145,17 @@ impl Random {
         }
     }
 
+    fn time(&mut self) -> FileTime {
+        FileTime { seconds: self.u64() as i64, nanoseconds: self.below(1_000_000_000) as u32 }
+    }
+
     fn attributes(&mut self) -> Attributes {
         Attributes {
             kind: [FileKind::Regular, FileKind::Directory, FileKind::Symlink][self.below(3) as usize],
             mode: self.u32(),
             uid: self.u32(),
             gid: self.u32(),
-            times: FileTimes { modified_ns: self.u64() as i64, changed_ns: self.u64() as i64 },
+            times: FileTimes { modified: self.time(), changed: self.time() },
             inode: self.u64(),
             target: self.bytes(9),
             extended: self.list(|random| (random.bytes(5), random.bytes(9))),
@@ -174,6 +179,10 @@ impl Random {
         }
     }
 
+    fn version_id(&mut self) -> VersionId {
+        VersionId { file: FileId(self.u64()), number: self.u64() }
+    }
+
     fn change(&mut self) -> Change {
         let path = self.path();
         match self.below(7) {
@@ -181,14 +190,14 @@ impl Random {
                 path,
                 attributes: self.attributes(),
                 version: self.record(),
-                base: self.option(|random| random.option(Self::u64)),
+                base: self.option(|random| random.option(Self::version_id)),
             },
             1 => Change::Make { path, attributes: self.attributes() },
             2 => Change::Link { path, target: self.path() },
             3 => Change::Remove { path, recursive: self.bool() },
             4 => Change::Rename { from: path, to: self.path() },
             5 => Change::Attributes { path, attributes: self.attributes() },
-            _ => Change::Forget { path, versions: self.list(Self::u64) },
+            _ => Change::Forget { path, file: FileId(self.u64()), versions: self.list(Self::u64) },
         }
     }
 
@@ -249,7 +258,7 @@ impl Random {
             text: self.text(),
             path: self.option(Self::path),
             containers: self.list(Self::container),
-            head: self.option(Self::u64),
+            head: self.option(Self::version_id),
         }
     }
 

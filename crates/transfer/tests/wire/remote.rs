@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use catalog::{Catalog, Commit, Purpose};
-use format::{Change, ContainerId, Fingerprint, Run, SessionId, StorePath};
+use format::{Change, ContainerId, Fingerprint, Run, SessionId, StorePath, VersionId};
 use store::{Answer, Claimant, SegmentStore};
 use transfer::message::{Reply, Request};
 use transfer::{Connection, Error, Remote, RemoteCatalog, RemoteStore, Server};
@@ -134,7 +134,9 @@ fn catalog_calls_and_errors_cross_the_wire() {
     assert!(matches!(not_live, catalog::Error::NotLive { containers } if containers == [ContainerId(7)]));
     commit.changes.push(Change::Remove { path: path("a/b"), recursive: false });
     let moved = catalog.commit(&commit).unwrap_err();
-    assert!(matches!(moved, catalog::Error::HeadMoved { path: at, head: Some(8) } if at == path("a/b")));
+    assert!(
+        matches!(moved, catalog::Error::HeadMoved { path: at, head: Some(VersionId { number: 8, .. }) } if at == path("a/b"))
+    );
     let elsewhere = catalog.open_container(session.id).unwrap_err();
     assert!(matches!(elsewhere, catalog::Error::Unavailable { .. }) && elsewhere.to_string().contains("own machine"));
     let odd = catalog.path_sessions().unwrap_err();
