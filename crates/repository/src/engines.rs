@@ -135,7 +135,7 @@ pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCata
     }
     let last = catalog.last_container()?;
     let numbers = (1..=NUMBERS_LOOKED_FOR).map(|more| ContainerId(last.0 + more));
-    let unknown = numbers.filter(|number| path.join(store::container_file_name(*number)).exists()).last();
+    let unknown = numbers.rev().find(|number| path.join(store::container_file_name(*number)).exists());
     // A container is registered before it has a file: one that was made in between is known by now.
     let Some(unknown) = unknown else { return Ok(None) };
     Ok((unknown > catalog.last_container()?)

@@ -303,12 +303,13 @@ impl ContentMap {
         self.put(at, right);
     }
 
-    /// Joins neighbours of the range that go on with each other's content; `alike` says whether it matters which of
-    /// them is which. The higher stamp stands for both.
-    pub fn join(&mut self, range: Range<u64>, alike: impl Fn(&Extent, &Extent) -> bool) {
+    /// Joins neighbours of the range that go on with each other's content; `alike` says whether it does not matter
+    /// which of them is which, the first of which begins where its first argument says. The higher stamp stands for
+    /// both.
+    pub fn join(&mut self, range: Range<u64>, alike: impl Fn(u64, &Extent, &Extent) -> bool) {
         let staged_extents = &mut self.staged_extents;
         self.extents.join(range, |(start, left), (next, right)| {
-            let is_one = left.end == next && left.continues_in(next - start, right) && alike(left, right);
+            let is_one = left.end == next && left.continues_in(next - start, right) && alike(start, left, right);
             if is_one {
                 (left.end, left.stamp, left.takes) =
                     (right.end, left.stamp.max(right.stamp), left.takes.max(right.takes));
@@ -388,7 +389,7 @@ mod tests {
         assert_eq!((change.laid, change.covered.len()), (vec![0..10, 20..30], 0));
         assert_eq!(found(&map), [(0, 10, 3), (10, 20, 5), (20, 30, 3)]);
         let change = lay(&mut map, 5..15, 6);
-        assert_eq!(change.laid, [5..15]);
+        assert!(change.laid.into_iter().eq([5..15]));
         assert_eq!(change.covered.iter().map(|covered| covered.range.clone()).collect::<Vec<_>>(), [5..10, 10..15]);
         assert_eq!(found(&map), [(0, 5, 3), (5, 15, 6), (15, 20, 5), (20, 30, 3)]);
     }
@@ -399,7 +400,7 @@ mod tests {
         lay(&mut map, 2..6, 9);
         assert_eq!(lay(&mut map, 0..10, 4).laid, [0..2, 6..10]);
         assert_eq!(lay(&mut map, 1..3, 3).laid, []);
-        assert_eq!(lay(&mut map, 5..7, 9).laid, [5..7]);
+        assert!(lay(&mut map, 5..7, 9).laid.into_iter().eq([5..7]));
         assert_eq!(found(&map), [(0, 2, 4), (2, 7, 9), (7, 10, 4)]);
     }
 

@@ -159,15 +159,72 @@ impl WriteSession {
         }
     }
 
-    /// Joins what lies in the range and at its ends into as few extents as there can be. Of a segment that is being
-    /// stored, what came before that and after it stay apart.
+    /// Joins what lies in the range and at its ends into as few extents as there can be. What was taken out for storing
+    /// and what came after that stay apart: `takes` of a joined extent would tell a lie of one of them. Within the
+    /// segment `index` it is known which is which.
     pub(super) fn join(&mut self, range: Range<u64>, index: Option<u64>) {
+        let segment = index.map_or(0..0, |index| self.range_of(index));
         let taken = index.and_then(|index| self.buffers.get(index)).map_or(0, |buffer| buffer.taken);
         let mut map = std::mem::take(&mut self.map);
-        let is_alike = |one: &Extent, other: &Extent| {
-            self.are_alike(one.stamp, other.stamp) && (one.takes < taken) == (other.takes < taken)
+        let same_takes = |start: u64, one: &Extent, other: &Extent| {
+            let is_within = segment.start <= start && other.end <= segment.end;
+            one.takes == other.takes || (is_within && (one.takes < taken) == (other.takes < taken))
+        };
+        let is_alike = |start: u64, one: &Extent, other: &Extent| {
+            self.are_alike(one.stamp, other.stamp) && (!one.is_buffered || same_takes(start, one, other))
         };
         map.join(range.start.saturating_sub(1)..range.end + 1, is_alike);
         self.map = map;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use format::{ContainerId, Fingerprint, Place, SessionId};
+
+    use super::super::sources::Source;
+    use super::super::{Arrival, SeatOptions};
+    use super::*;
+
+    const SEGMENT_BYTES: u32 = 1024;
+
+    fn session() -> WriteSession {
+        let session = SessionId(1);
+        let segment_bytes = SEGMENT_BYTES;
+        let options = SeatOptions { session, seat: 0, holder: 1, segment_bytes, stripe_bytes: 1 << 16, seats: 1 };
+        WriteSession::new(options, 1).unwrap()
+    }
+
+    /// The segment comes in two halves.
+    fn write_halves(session: &mut WriteSession, index: u64, sequence: u64) {
+        let half = SEGMENT_BYTES as u64 / 2;
+        for part in 0..2 {
+            let source = Source { client: 7, stream: part as u32 };
+            let extents = [(index * SEGMENT_BYTES as u64 + part * half, half)];
+            session.write(Arrival { source, sequence, stamp: 0 }, &extents, vec![3; half as usize]).unwrap();
+        }
+    }
+
+    fn stored_whole(session: &mut WriteSession, works: Vec<Work>) {
+        let place = Place { container: ContainerId(1), ordinal: 0 };
+        let fingerprint = Fingerprint([0; 32]);
+        let segment = Some(Arc::new(StoredSegment { place, fingerprint, bytes: SEGMENT_BYTES }));
+        let stored = works.iter().map(|_| segment.clone()).collect();
+        session.stored(works, stored, 1);
+    }
+
+    #[test]
+    fn what_is_being_stored_leaves_memory_though_its_neighbour_came_meanwhile() {
+        let mut session = session();
+        write_halves(&mut session, 0, 1);
+        let first = session.take_work(8);
+        assert_eq!(first.len(), 1);
+        write_halves(&mut session, 1, 2);
+        stored_whole(&mut session, first);
+        assert_eq!(session.staged_bytes, SEGMENT_BYTES as u64);
+        let second = session.take_work(8);
+        stored_whole(&mut session, second);
+        assert_eq!(session.staged_bytes, 0);
+        assert!(session.take_fragments().is_empty());
     }
 }
