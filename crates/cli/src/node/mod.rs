@@ -7,6 +7,7 @@
 
 mod clients;
 pub mod command;
+mod damage;
 mod failure;
 mod handler;
 mod keeper;
@@ -39,6 +40,7 @@ use transfer::message::{Failure, Reply};
 use transfer::{Handler, Hello, Outbox, Service, TlsServer};
 
 use clients::Clients;
+use damage::DamageView;
 use handler::Connection;
 use locks::Locks;
 use names::Names;
@@ -82,6 +84,7 @@ pub struct Node {
     locks: Locks,
     shares: Arc<Shares>,
     names: Names,
+    damage: DamageView,
     offer_budget: Arc<OfferBudget>,
     settles: Arc<WorkQueue>,
     commits: Arc<WorkQueue>,
@@ -103,6 +106,7 @@ impl Node {
             budget: Arc::new(Budget::new(options.staging_bytes)),
             shares: Shares::new(options.weights.clone()),
             names: Names::new(options.names_bytes),
+            damage: DamageView::default(),
             offer_budget: OfferBudget::for_node(),
             settles: WorkQueue::new("settle"),
             commits: WorkQueue::new("commit"),
