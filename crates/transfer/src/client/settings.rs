@@ -41,6 +41,8 @@ pub struct Settings {
     pub acknowledge: Acknowledge,
     /// What nodes must prove to have, and ask for: those of `nodes`, and those of aliases that name no other.
     pub credentials: Credentials,
+    /// These instead for those of `nodes`, where they are a job's own.
+    pub job_credentials: Option<Credentials>,
 }
 
 const STRIPE_UNIT_BYTES: u64 = 64 << 10;
@@ -60,6 +62,7 @@ impl Default for Settings {
             reduction: Reduction::Node,
             acknowledge: Acknowledge::Durable,
             credentials: Credentials::default(),
+            job_credentials: None,
         }
     }
 }
@@ -93,6 +96,7 @@ impl Settings {
                 other => return refuse("THALWEG_ACK", other, "received or durable"),
             },
             credentials: Credentials::of_environment().map_err(|error| OpenError::Configuration(error.to_string()))?,
+            job_credentials: Credentials::of_job().map_err(|error| OpenError::Configuration(error.to_string()))?,
         })
     }
 }
