@@ -15,6 +15,8 @@ use crate::{Error, Result};
 
 /// Names the secret file of the nodes that have none of their own.
 pub const SECRET_FILE_VARIABLE: &str = "THALWEG_SECRET_FILE";
+/// Names the secret of the nodes in `THALWEG_NODES` where `thalweg run` started them for this job alone.
+pub const JOB_SECRET_FILE_VARIABLE: &str = "THALWEG_JOB_SECRET_FILE";
 /// More is no secret of ours, and is not read.
 const MAX_FILE_BYTES: u64 = 4096;
 const READABLE_BY_GROUP: u32 = 0o040;
@@ -47,7 +49,16 @@ pub fn read_secret(path: &Path) -> Result<Secret> {
 
 /// The secret that the environment names; none when it names none.
 pub fn secret_of_environment() -> Result<Option<Secret>> {
-    let named = std::env::var_os(SECRET_FILE_VARIABLE).filter(|path| !path.is_empty());
+    secret_named_by(SECRET_FILE_VARIABLE)
+}
+
+/// The secret of the job's own nodes; none when it has no nodes of its own.
+pub(crate) fn secret_of_job() -> Result<Option<Secret>> {
+    secret_named_by(JOB_SECRET_FILE_VARIABLE)
+}
+
+fn secret_named_by(variable: &str) -> Result<Option<Secret>> {
+    let named = std::env::var_os(variable).filter(|path| !path.is_empty());
     named.map(|path| read_secret(&PathBuf::from(path))).transpose()
 }
 

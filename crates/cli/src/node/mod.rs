@@ -93,6 +93,8 @@ pub struct Node {
     /// Counts work that clients wait for.
     progress: AtomicU64,
     stopping: AtomicBool,
+    /// Somebody asked the node to stop, which takes a while.
+    asked_to_stop: AtomicBool,
     /// Rung when a seat has work, or the node stops.
     bell: Condvar,
     rung: Mutex<bool>,
@@ -118,6 +120,7 @@ impl Node {
             claimants: AtomicU64::new(1),
             progress: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            asked_to_stop: AtomicBool::new(false),
             bell: Condvar::new(),
             rung: Mutex::new(false),
         })
@@ -145,9 +148,14 @@ impl Node {
         Ok(threads)
     }
 
-    /// Nobody waits for a turn any more.
-    pub fn let_all_pass(&self) {
+    /// The node will be stopped: it does not begin anew any more, and nobody waits for a turn.
+    pub fn prepare_to_stop(&self) {
+        self.asked_to_stop.store(true, Ordering::SeqCst);
         self.shares.open();
+    }
+
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
+        self.asked_to_stop.load(Ordering::SeqCst)
     }
 
     /// Makes everything received durable and ends the workers.
@@ -202,6 +210,11 @@ impl Service for NodeService {
         let welcome = Reply::Welcome { settings, holder: node.holder };
         node.clients.connected(hello.client, node.repository.lease().epoch());
         Ok((welcome, Box::new(Connection::new(node, hello, outbox))))
+    }
+
+    /// What fails because the node has lost its lease is for the process that begins anew in its place.
+    fn may_send(&self, failure: &Failure) -> bool {
+        !self.node.repository.lease().explains(&failure.text)
     }
 
     fn progress(&self) -> u64 {
