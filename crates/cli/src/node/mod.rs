@@ -5,6 +5,8 @@
 //! that died, and one steward that makes syncs while applications share. All decisions about data are the
 //! repository's; here is only who calls it when.
 
+mod begun_sessions;
+mod blocks;
 mod clients;
 pub mod command;
 mod failure;
@@ -38,6 +40,7 @@ use store::Claimant;
 use transfer::message::{Failure, Reply};
 use transfer::{Handler, Hello, Outbox, Service, TlsServer};
 
+use begun_sessions::BegunSessions;
 use clients::Clients;
 use handler::Connection;
 use locks::Locks;
@@ -79,6 +82,7 @@ pub struct Node {
     budget: Arc<Budget>,
     seats: Seats,
     clients: Clients,
+    begun_sessions: BegunSessions,
     locks: Locks,
     shares: Arc<Shares>,
     names: Names,
@@ -112,6 +116,7 @@ impl Node {
             options,
             seats: Seats::default(),
             clients: Clients::default(),
+            begun_sessions: BegunSessions::default(),
             locks: Locks::default(),
             claimants: AtomicU64::new(1),
             progress: AtomicU64::new(0),
