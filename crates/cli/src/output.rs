@@ -20,6 +20,9 @@ pub struct Output {
     bars: MultiProgress,
 }
 
+/// What a store, a node or a file system says may be of any length; a path may be escaped.
+const MAX_NOTE_BYTES: usize = 64 << 10;
+
 /// Nobody reads standard output any more.
 #[derive(Debug)]
 pub struct Closed;
@@ -82,7 +85,12 @@ impl Output {
 
     /// A line on standard error, above the progress bar.
     pub fn note(&self, text: impl Display) {
-        let line = shown::one_line(&text.to_string());
+        let mut line = shown::one_line(&text.to_string());
+        if line.len() > MAX_NOTE_BYTES {
+            let end = (0..=MAX_NOTE_BYTES).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+            line.truncate(end);
+            line.push_str(" …");
+        }
         self.bars.suspend(|| say(format_args!("thalweg: {line}")));
     }
 

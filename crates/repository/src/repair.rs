@@ -146,7 +146,8 @@ pub struct KnownDamage {
 }
 
 impl Repository {
-    /// None when nothing is known to be damaged. Of a store over the network nothing is known.
+    /// None when nothing is known to be damaged. Of a store over the network nothing is known
+    /// here: its node has the files that are damaged look as if they had changed.
     pub fn known_damage(&self) -> Result<Option<KnownDamage>> {
         let Some(local) = &self.local else { return Ok(None) };
         let (healed, lost): (Vec<_>, Vec<_>) = self.catalog.lost()?.into_iter().partition(|lost| lost.copy.is_some());

@@ -40,7 +40,7 @@ pub fn decide(settings: &Settings) -> Reduction {
 /// What resolving, connecting and the node itself take is not known beforehand: a thread waits for them, and is left
 /// alone with that after the timeout.
 fn measure_within(timeout: Duration, settings: &Settings) -> Option<Link> {
-    let (node, credentials) = (settings.nodes.first()?.clone(), settings.credentials.clone());
+    let (node, credentials) = (settings.nodes.first()?.clone(), settings.credentials_of_nodes().clone());
     let (measured, link) = mpsc::channel();
     let measure = move || {
         // Nobody listens after the timeout.

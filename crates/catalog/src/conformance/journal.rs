@@ -15,6 +15,7 @@ promises!(
     a_view_stays_as_it_was_while_others_commit,
     a_journal_with_gaps_is_replayed_as_far_as_it_goes,
     impossible_numbers_are_damage,
+    records_of_another_catalog_are_unknown,
 );
 
 fn every_commit_waits_to_be_journaled(stand: &Stand) {
@@ -146,4 +147,23 @@ fn impossible_numbers_are_damage(stand: &Stand) {
     let unnumbered = record(2, vec![], vec![written("a", 1)]);
     assert_refused!(stand.catalog.replay(&[], &[unnumbered], 0), Error::Corrupt { .. });
     assert!(stand.names().is_empty());
+}
+
+fn records_of_another_catalog_are_unknown(stand: &Stand) {
+    let told = |record: &JournalRecord| (record.sequence, JournalRecord::checksum_of(&record.encode()));
+    let first = stand.write(&["a"]);
+    let other = stand.empty();
+    other.replay(&[], &stand.catalog.unjournaled(9).unwrap(), 0).unwrap();
+    stand.catalog.journaled(&[first.sequence]).unwrap();
+    stand.write(&["b"]);
+    let own: Vec<_> = stand.catalog.unjournaled(9).unwrap().iter().map(told).collect();
+    assert_eq!(stand.catalog.unknown_records(&own).unwrap(), []);
+    assert_eq!(other.unknown_records(&own).unwrap(), [2], "of a later transaction");
+    let session = other.begin(Purpose::Write, LEASE_MS).unwrap().id;
+    let changes = vec![written("c", 1)];
+    let commit = Commit { session, references: vec![], epoch: u64::MAX, changes, settles: vec![] };
+    assert_eq!(other.commit(&commit).unwrap().sequence, 2);
+    assert_eq!(other.unknown_records(&own).unwrap(), [2], "another transaction has its sequence");
+    let all: Vec<_> = other.unjournaled(9).unwrap().iter().map(told).collect();
+    assert_eq!((other.unknown_records(&all).unwrap(), stand.catalog.unknown_records(&all).unwrap()), (vec![], vec![2]));
 }

@@ -26,16 +26,15 @@ impl State {
         let sequence = self.counters.next_sequence();
         self.mark_referred(&commit.references, sequence);
         commit.settles.iter().for_each(|(session, seat, number)| self.settle(*session, *seat, *number));
-        self.journal.insert(
+        let record = JournalRecord {
             sequence,
-            JournalRecord {
-                sequence,
-                committed_ns: now_ns,
-                session: commit.session,
-                numbers: numbers.clone(),
-                changes: commit.changes.clone(),
-            },
-        );
+            committed_ns: now_ns,
+            session: commit.session,
+            numbers: numbers.clone(),
+            changes: commit.changes.clone(),
+        };
+        self.journal_checksums.insert(sequence, JournalRecord::checksum_of(&record.encode()));
+        self.journal.insert(sequence, record);
         Ok(Committed { sequence, numbers })
     }
 
@@ -58,6 +57,8 @@ impl State {
             let state = if found.state == ContainerState::Open { ContainerState::Live } else { found.state };
             self.containers.insert(found.id, Container::new(ContainerRecord { state, ..*found }, None));
         }
+        let checksum = |record: &JournalRecord| (record.sequence, JournalRecord::checksum_of(&record.encode()));
+        self.journal_checksums.extend(records.iter().map(checksum));
         let mut left_out = Vec::new();
         records.iter().for_each(|record| self.replay_record(record, &mut left_out));
         Ok(left_out)

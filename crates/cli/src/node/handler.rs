@@ -193,10 +193,16 @@ impl Connection {
                 let commit = Commit { session, references, epoch, changes, settles };
                 plain(Reply::Committed { committed: self.commit(commit)? })
             }
-            Request::Entry { path } => plain(Reply::Entry { entry: self.catalog().entry(&path)? }),
+            Request::Entry { path } => {
+                let mut entry = self.catalog().entry(&path)?;
+                self.node.damage.mark(&self.node.repository, entry.iter_mut());
+                plain(Reply::Entry { entry })
+            }
             Request::List { directory, recursive, after, limit } => {
                 let limit = (limit as usize).min(MAX_LISTED);
-                plain(Reply::List { entries: self.catalog().list(&directory, recursive, after.as_ref(), limit)? })
+                let mut entries = self.catalog().list(&directory, recursive, after.as_ref(), limit)?;
+                self.node.damage.mark(&self.node.repository, entries.iter_mut().map(|(_, entry)| entry));
+                plain(Reply::List { entries })
             }
             Request::Versions { path } => plain(Reply::Versions { versions: self.catalog().versions(&path)? }),
             Request::PathSessions {} => plain(Reply::PathSessions { sessions: self.catalog().path_sessions()? }),

@@ -9,6 +9,7 @@ mod begun_sessions;
 mod blocks;
 mod clients;
 pub mod command;
+mod damage;
 mod failure;
 mod handler;
 mod keeper;
@@ -42,6 +43,7 @@ use transfer::{Handler, Hello, Outbox, Service, TlsServer};
 
 use begun_sessions::BegunSessions;
 use clients::Clients;
+use damage::DamageView;
 use handler::Connection;
 use locks::Locks;
 use names::Names;
@@ -86,6 +88,7 @@ pub struct Node {
     locks: Locks,
     shares: Arc<Shares>,
     names: Names,
+    damage: DamageView,
     offer_budget: Arc<OfferBudget>,
     settles: Arc<WorkQueue>,
     commits: Arc<WorkQueue>,
@@ -109,6 +112,7 @@ impl Node {
             budget: Arc::new(Budget::new(options.staging_bytes)),
             shares: Shares::new(options.weights.clone()),
             names: Names::new(options.names_bytes),
+            damage: DamageView::default(),
             offer_budget: OfferBudget::for_node(),
             settles: WorkQueue::new("settle"),
             commits: WorkQueue::new("commit"),

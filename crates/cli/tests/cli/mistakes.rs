@@ -27,6 +27,7 @@ fn every_mistake_gets_one_line() {
         (&["init", "thalweg://h:1"], 2, "on the node's own machine"),
         (&["init", "!", "--segment-bytes", "5"], 2, "segment_bytes"),
         (&["init", "!", "--codec", "zip"], 2, "codec"),
+        (&["init", "!", "--shared", "4294967295"], 2, "no group"),
         (&["init", "s3://bucket"], 2, "not s3://"),
         (&["verify", "thalweg://h:1"], 2, "on the node's own machine"),
         (&["collect", "thalweg://h:1"], 2, "on the node's own machine"),

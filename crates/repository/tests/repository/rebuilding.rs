@@ -70,7 +70,7 @@ fn a_flipped_bit_in_a_journal_block_costs_its_records_alone() {
     assert_eq!(offsets.len(), 6);
     flip(&file, offsets[2]);
     forget_catalog(&directory);
-    let rebuilt = rebuild_catalog(&directory).unwrap();
+    let rebuilt = rebuild_catalog(&directory, false).unwrap();
     assert_eq!(rebuilt.transactions, 5);
     let at = |damage: &Damage| matches!(damage, Damage::Container { container: ContainerId(1), offset, .. } if *offset == offsets[2]);
     assert!(rebuilt.damages.iter().any(at), "{:?}", rebuilt.damages);
@@ -92,7 +92,11 @@ fn the_old_catalog_names_what_the_journal_has_lost() {
     let is_named = |damage: &Damage| matches!(damage, Damage::Catalog { path: Some(lost), .. } if *lost == path("f4"));
     assert!(found.damages.iter().any(is_named), "verify names it while the catalog still has it: {:?}", found.damages);
     drop(repository);
-    assert_eq!(paths(&rebuild_catalog(&directory).unwrap()), [path("f4")]);
+    let refused = rebuild_catalog(&directory, false).unwrap_err().to_string();
+    assert!(refused.contains("(f4)") && refused.contains("--force"), "{refused}");
+    assert_eq!(names(&directory).len(), 6, "the catalog is as it was");
+    assert!(!directory.join("catalog.sqlite.new").exists() && !directory.join("catalog.sqlite.old").exists());
+    assert_eq!(paths(&rebuild_catalog(&directory, true).unwrap()), [path("f4")]);
     assert_eq!(names(&directory).len(), 5);
 }
 
@@ -110,7 +114,7 @@ fn later_records_prove_and_name_what_an_earlier_one_held() {
     flip(&file, offsets[1]);
     flip(&file, offsets[3]);
     forget_catalog(&directory);
-    let rebuilt = rebuild_catalog(&directory).unwrap();
+    let rebuilt = rebuild_catalog(&directory, false).unwrap();
     assert_eq!(paths(&rebuilt), ["f1", "f3"].map(path), "{:?}", rebuilt.damages);
     let repository = open(&directory, Access::Read).unwrap();
     assert_eq!(content(&repository, "f1"), [9; 5000]);
@@ -124,7 +128,7 @@ fn a_container_with_a_damaged_header_keeps_its_journal() {
     let (file, _) = journal(&directory);
     flip(&file, 30);
     forget_catalog(&directory);
-    let rebuilt = rebuild_catalog(&directory).unwrap();
+    let rebuilt = rebuild_catalog(&directory, false).unwrap();
     assert_eq!((rebuilt.transactions, rebuilt.damages.len()), (6, 1), "{:?}", rebuilt.damages);
     assert_eq!(names(&directory).len(), 6);
     let repository = open(&directory, Access::Inspect).unwrap();
@@ -146,7 +150,29 @@ fn what_no_container_keeps_yet_is_taken_over_from_the_old_catalog() {
     };
     repository.catalog().commit(&commit).unwrap();
     drop(repository);
-    let rebuilt = rebuild_catalog(&directory).unwrap();
+    let rebuilt = rebuild_catalog(&directory, false).unwrap();
     assert_eq!((rebuilt.transactions, rebuilt.damages), (7, vec![]));
-    assert_eq!(names(&directory), ["f1", "f2", "f3", "f4", "f5", "h"].map(path));
+    let repository = open(&directory, Access::Write).unwrap();
+    assert_eq!(verify(&repository, true, &mut |_| {}).unwrap().damages, [], "it waits for a container again");
+    put(&repository, &[("i", b"now one keeps it")]);
+    repository.close().unwrap();
+    drop(repository);
+    forget_catalog(&directory);
+    assert_eq!(rebuild_catalog(&directory, false).unwrap().damages, []);
+    assert_eq!(names(&directory), ["f1", "f2", "f3", "f4", "f5", "h", "i"].map(path));
+}
+
+#[test]
+fn a_rebuild_that_fails_leaves_no_draft_of_a_catalog() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = six_commits(scratch.path());
+    // In the way of the old catalog, which cannot be put aside.
+    fs::create_dir(directory.join("catalog.sqlite.old")).unwrap();
+    fs::write(directory.join("catalog.sqlite.old/file"), b"").unwrap();
+    rebuild_catalog(&directory, false).unwrap_err();
+    let drafts = fs::read_dir(&directory)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("sqlite.new"));
+    assert_eq!(drafts.count(), 0);
+    assert_eq!(names(&directory).len(), 6);
 }

@@ -68,6 +68,11 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// What is shown to the nodes of `nodes`.
+    pub fn credentials_of_nodes(&self) -> &Credentials {
+        self.job_credentials.as_ref().unwrap_or(&self.credentials)
+    }
+
     /// Refuses a variable that is set to something it cannot mean.
     pub fn from_environment() -> Result<Self, OpenError> {
         let default = Settings::default();
