@@ -11,7 +11,7 @@ use indicatif::MultiProgress;
 use serde_json::Value;
 
 use crate::progress::Progress;
-use crate::shown;
+use crate::{shown, streams};
 
 pub struct Output {
     json: bool,
@@ -61,7 +61,8 @@ impl Output {
 
     /// A last word on what was done; not with `--json` or `--quiet`.
     pub fn summary(&self, text: impl Display) -> anyhow::Result<()> {
-        if self.quiet { Ok(()) } else { self.line(text) }
+        // What it tells of is done, whoever hears of it.
+        if self.quiet || !streams::can_write_output() { Ok(()) } else { self.line(text) }
     }
 
     /// The result with `--json`.
@@ -101,15 +102,23 @@ impl Output {
 
     /// Everything printed so far is out.
     pub fn finish(&self) -> anyhow::Result<()> {
-        self.write(|stdout| stdout.flush())
+        let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
+        stdout.flush().map_err(unwritten)
     }
 
     fn write(&self, body: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> anyhow::Result<()> {
+        if !streams::can_write_output() {
+            anyhow::bail!("standard output is not open for writing, and the result goes there");
+        }
         let mut stdout: MutexGuard<_> = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
-        body(&mut stdout).map_err(|error| match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Closed.into(),
-            _ => anyhow::Error::new(error).context("standard output"),
-        })
+        body(&mut stdout).map_err(unwritten)
+    }
+}
+
+fn unwritten(error: std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Closed.into(),
+        _ => anyhow::Error::new(error).context("standard output"),
     }
 }
 

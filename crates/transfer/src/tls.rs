@@ -14,7 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
-use crate::secret_file::{secret_of_environment, secret_of_job};
+use crate::secret_file::{read_private, secret_of_environment, secret_of_job};
 use crate::{Error, Result};
 
 /// Names the file with the authorities that this process believes.
@@ -98,6 +98,9 @@ impl TlsClient {
     }
 }
 
+/// Of a file with a private key.
+const MAX_KEY_BYTES: u64 = 1 << 20;
+
 /// A node's certificate and key.
 #[derive(Clone, Debug)]
 pub struct TlsServer {
@@ -108,7 +111,9 @@ impl TlsServer {
     pub fn load(certificate: &Path, key: &Path) -> Result<Self> {
         let wrong = |path: &Path, why: String| Error::Refused(format!("{}: {why}", path.display()));
         let chain = read_certificates(certificate)?;
-        let read = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, format!("no private key: {error}")))?;
+        let text = read_private(key, "private key", "--tls-key names it", MAX_KEY_BYTES)?;
+        let read = PrivateKeyDer::from_pem_slice(text.as_bytes());
+        let read = read.map_err(|error| wrong(key, format!("no private key: {error}")))?;
         let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map(|builder| builder.with_no_client_auth())

@@ -71,6 +71,7 @@ impl Connection {
     pub fn attach(&mut self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
         let user = User { connection: self.claimant.0, source: self.source, outbox: self.outbox.clone() };
         let slot = self.node.attach(session, seat, user).map_err(failure::of)?;
+        self.node.clients.attached(self.source.client, session);
         self.attached.entry((session, seat)).or_insert_with(|| (slot.clone(), 0)).1 += 1;
         Ok(slot)
     }
@@ -160,7 +161,7 @@ impl Connection {
                 self.store().release(claimant);
                 done()
             }
-            Request::Get { run } => Ok(blocks(self.store().get(run)?)),
+            Request::Get { run } => Ok(blocks(super::blocks::of_run(self.store(), run)?)),
             Request::Entries { run } => plain(Reply::Entries { entries: self.store().entries(run)? }),
             Request::MakeDurable {} => {
                 self.store().make_durable()?;

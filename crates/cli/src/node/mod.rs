@@ -5,6 +5,8 @@
 //! that died, and one steward that makes syncs while applications share. All decisions about data are the
 //! repository's; here is only who calls it when.
 
+mod begun_sessions;
+mod blocks;
 mod clients;
 pub mod command;
 mod damage;
@@ -39,6 +41,7 @@ use store::Claimant;
 use transfer::message::{Failure, Reply};
 use transfer::{Handler, Hello, Outbox, Service, TlsServer};
 
+use begun_sessions::BegunSessions;
 use clients::Clients;
 use damage::DamageView;
 use handler::Connection;
@@ -81,6 +84,7 @@ pub struct Node {
     budget: Arc<Budget>,
     seats: Seats,
     clients: Clients,
+    begun_sessions: BegunSessions,
     locks: Locks,
     shares: Arc<Shares>,
     names: Names,
@@ -116,6 +120,7 @@ impl Node {
             options,
             seats: Seats::default(),
             clients: Clients::default(),
+            begun_sessions: BegunSessions::default(),
             locks: Locks::default(),
             claimants: AtomicU64::new(1),
             progress: AtomicU64::new(0),
