@@ -8,7 +8,8 @@
 #   make bench         the comparisons of bench/, short; longer ones are described in bench/README.md
 #   make bench-gate    the gate's measurements: an hour and more, as root (bench/README.md)
 #   make bench-diffusion  data diffusion beside Dask and Ray: about twenty minutes (bench/README.md)
-#   make soak          everything at once against one store for SOAK_MINUTES (default 5), as root
+#   make soak          hostile frames for a live node, then everything at once against one store, for SOAK_MINUTES
+#                      (default 5), as root
 #   make fuzz          each decoder for FUZZ_SECONDS (default 20)
 #   make install-deps  the Debian packages for all of these
 
@@ -80,6 +81,7 @@ bench-diffusion:
 
 soak: build
 	@./install test
+	THALWEG_FUZZ_SECONDS=$$((60 * $(SOAK_MINUTES) / 5)) cargo test --release -p thalweg-cli --test cli hostile::
 	tests/soak --minutes $(SOAK_MINUTES) $(SOAK)
 
 # cargo-fuzz asks for a nightly compiler; RUSTC_BOOTSTRAP gives the stable one what it needs. Where cargo-fuzz is missing it

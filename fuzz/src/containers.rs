@@ -40,8 +40,8 @@ fn read(store: &LocalStore, container: ContainerId) {
     let Ok(index) = store.index(container) else { return };
     assert_eq!(report.expect("what can be opened can be checked").sealed, index.is_sealed());
     for (place, entry) in index.places() {
-        // Labels that overlap, which no store writes, may hide places of each other.
-        let _ = index.segment_at(place).map(|found| index.place_of(found));
+        let found = index.segment_at(place).expect("a place of the index is in it");
+        assert_eq!(index.place_of(found), place, "and there once");
         let _ = index.find(&entry.fingerprint).expect("a fingerprint of the index is in it");
         let _ = store.get(Run { container: place.container, first: place.ordinal, count: 2 });
         let _ = store.entries(Run::single(place));

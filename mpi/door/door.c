@@ -14,6 +14,7 @@
 #include "names.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define SLOT_OF(name) slot_##name,
@@ -135,10 +137,17 @@ __attribute__((visibility("hidden"))) any_function thalweg_resolve(int slot) {
     return atomic_load(&thalweg_slots[slot]);
 }
 
+/* Launchers end all ranks as soon as one has ended with a failure, and MPI says only of rank 0 that it returns from
+ * MPI_Finalize. Ranks return from it nearly at once: this long the others have for what they do after it. */
+#define OTHERS_TIMEOUT_SECONDS 2
+
 /* Runs after the program's own exit handlers and destructors. MPI is finalized by then, so that all that is left is
  * what stdio still holds. */
 __attribute__((destructor)) static void end_with_failure(void) {
     if (!binding || *binding->exit_code == 0) return;
     fflush(NULL);
+    struct timespec left = {.tv_sec = OTHERS_TIMEOUT_SECONDS};
+    while (nanosleep(&left, &left) && errno == EINTR) {
+    }
     _exit(*binding->exit_code);
 }

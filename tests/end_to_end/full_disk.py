@@ -103,3 +103,26 @@ def what_makes_room_can_be_repeated_on_a_full_disk(scene, kind):
     store.command("rm", store.at("gone"))
     store.command("collect", store.folder)
     store.verify()
+
+
+@test(each=KINDS)
+def collect_says_what_a_full_disk_keeps_it_from_freeing(scene, kind):
+    """The living part of one container fits into no reserve; others give it not enough room."""
+    store = small_disk(scene, kind)
+    for name, gone, kept in (("large", 6, 20), ("a", 1, 1), ("b", 1, 1)):
+        folder = scene.new_folder(name)
+        (folder / "gone").write_bytes(scene.dice.randbytes(gone << 20))
+        (folder / "kept").write_bytes(scene.dice.randbytes(kept << 20))
+        store.command("put", folder, store.at(name))
+        store.command("rm", store.at(f"{name}/gone"))
+    fill_to_the_last_byte(scene)
+    collected = store.told("collect", store.folder, code=3)
+    check(collected["rewritten"] == 2 and collected["short_of_room"] == 1, collected)
+    check(collected["freed_bytes"] >= 3 << 20 and 5 << 20 < collected["not_freed_bytes"] < 7 << 20, collected)
+    store.verify()
+    (scene.folder / "disk" / "filler").unlink()
+    check(store.told("collect", store.folder)["short_of_room"] == 0, "there is room now")
+    store.verify()
+    for name in ("a", "b", "large"):
+        kept = store.get(f"{name}/kept", f"fetched-{name}").read_bytes()
+        check(kept == (scene.folder / name / "kept").read_bytes(), name)

@@ -28,6 +28,11 @@ pub enum Error {
     #[error("the catalog at {path} is of format {found}, newer than this program knows; use a newer thalweg")]
     TooNew { path: String, found: u16 },
     #[error(
+        "the catalog at {path} was made by an older thalweg, whose formats this one does not read; get the files with \
+         that one, and put them into a new store"
+    )]
+    TooOld { path: String },
+    #[error(
         "the catalog at {path} is damaged: {why}; `thalweg verify --rebuild-catalog` makes it again from the containers"
     )]
     Corrupt { path: String, why: String },
@@ -298,6 +303,15 @@ pub trait Catalog: Send + Sync {
 
     /// A container keeps these now, durably.
     fn journaled(&self, sequences: &[u64]) -> Result<()>;
+
+    /// Those of these records, each told by sequence and [`JournalRecord::checksum_of`], that this catalog did not write.
+    /// A record is in a container only after its transaction: one that is not known here says that the catalog is an
+    /// older copy, or that two catalogs of the store went on apart.
+    fn unknown_records(&self, records: &[(u64, u64)]) -> Result<Vec<u64>>;
+
+    /// Has the journal state again what is at these paths now, in transactions that change nothing here: its records of
+    /// them are lost. Paths where nothing is are left out.
+    fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()>;
 
     /// What the engine itself finds wrong with what it keeps: reads all of it.
     fn integrity(&self) -> Result<Vec<String>>;

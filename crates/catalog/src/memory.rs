@@ -40,6 +40,8 @@ struct State {
     lost: BTreeMap<(ContainerId, u32), LostSegment>,
     /// Transactions no container keeps yet, by sequence.
     journal: BTreeMap<u64, JournalRecord>,
+    /// Of every record this catalog wrote or was made from, by sequence.
+    journal_checksums: BTreeMap<u64, u64>,
     path_sessions: BTreeMap<SessionId, OpenPath>,
     /// Checkpoints ever recorded: the last one's cursor in `roots`.
     checkpoints: u64,
@@ -62,6 +64,7 @@ impl MemoryCatalog {
             lost: BTreeMap::new(),
             tree: Tree::new(),
             journal: BTreeMap::new(),
+            journal_checksums: BTreeMap::new(),
             path_sessions: BTreeMap::new(),
             checkpoints: 0,
         };
@@ -174,6 +177,16 @@ impl Catalog for MemoryCatalog {
         let mut state = self.state();
         sequences.iter().for_each(|sequence| drop(state.journal.remove(sequence)));
         Ok(())
+    }
+
+    fn unknown_records(&self, records: &[(u64, u64)]) -> Result<Vec<u64>> {
+        let state = self.state();
+        let unknown = |(sequence, checksum): &&(u64, u64)| state.journal_checksums.get(sequence) != Some(checksum);
+        Ok(records.iter().filter(unknown).map(|(sequence, _)| *sequence).collect())
+    }
+
+    fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()> {
+        self.state().restate(session, paths)
     }
 
     fn integrity(&self) -> Result<Vec<String>> {

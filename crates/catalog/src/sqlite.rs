@@ -95,14 +95,35 @@ impl SqliteCatalog {
         self.connections.read(|sql| soundness::unsoundness(sql, store, marked))
     }
 
-    /// Whether it is another store's, or was changed by something else.
-    pub fn has_foreign_content(&self, store: StoreId) -> Result<bool> {
-        self.connections.read(|sql| Ok(soundness::foreign_content(sql, store)?.is_some()))
+    /// Whether it is another store's.
+    pub fn is_of_another_store(&self, store: StoreId) -> Result<bool> {
+        self.connections.read(|sql| soundness::is_of_another_store(sql, store))
+    }
+
+    /// Whether something other than this program changed it.
+    pub fn was_changed_by_others(&self) -> Result<bool> {
+        self.connections.read(|sql| Ok(soundness::foreign_changes(sql)? > 0))
     }
 
     /// The number of the last container that was registered.
     pub fn last_container(&self) -> Result<ContainerId> {
         self.connections.read_once(|sql| Ok(ContainerId(writing::load_counters(sql)?.container)))
+    }
+
+    /// Counts these records, by sequence and checksum, among its own, although it was not made from them: they are no
+    /// sign of another catalog.
+    pub fn know_records(&self, records: &[(u64, u64)]) -> Result<()> {
+        self.write(|writing| records.iter().try_for_each(|(sequence, sum)| writing.know_record(*sequence, *sum)))
+    }
+
+    /// Has records that it was made from kept by a container, as if they had just been committed.
+    pub fn journal_later(&self, records: &[JournalRecord]) -> Result<()> {
+        self.write(|writing| records.iter().try_for_each(|record| writing.add_to_journal(record)))
+    }
+
+    /// Containers that a session has open, newest first.
+    pub fn open_containers(&self, limit: usize) -> Result<Vec<ContainerId>> {
+        self.connections.read_once(|sql| containers::open_containers(sql, limit))
     }
 
     fn write<T>(&self, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
@@ -191,6 +212,14 @@ impl Catalog for SqliteCatalog {
 
     fn journaled(&self, sequences: &[u64]) -> Result<()> {
         self.write(|writing| writing.journaled(sequences))
+    }
+
+    fn unknown_records(&self, records: &[(u64, u64)]) -> Result<Vec<u64>> {
+        self.connections.read(|sql| commits::unknown_records(sql, records))
+    }
+
+    fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()> {
+        self.write(|writing| writing.restate(session, paths))
     }
 
     fn integrity(&self) -> Result<Vec<String>> {
@@ -410,14 +439,16 @@ mod tests {
         };
         assert!(!triggers.is_empty());
         triggers.iter().for_each(|name| sql.execute_batch(&format!("DROP TRIGGER {name}")).unwrap());
-        for column in ["writing", "foreign_changes", "store"] {
+        for column in ["writing", "foreign_changes", "store", "unchecked_sequence"] {
             sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
         }
-        sql.execute_batch("DROP TABLE lost_segments; PRAGMA user_version = 2").unwrap();
+        sql.execute_batch("DROP TABLE lost_segments; DROP TABLE journal_checksums; PRAGMA user_version = 2").unwrap();
         drop(sql);
         let catalog = SqliteCatalog::open(&path, false).unwrap();
         assert!(catalog.entry(&StorePath::new(b"a").unwrap()).unwrap().is_some());
         make(&catalog, "b");
+        // Nothing was noted of the first record, which is believed; of the second and those to come it is known.
+        assert_eq!(catalog.unknown_records(&[(1, 77), (2, 77), (3, 77)]).unwrap(), [2, 3]);
         assert_eq!(catalog.unsoundness(StoreId([1; 16])).unwrap(), None);
         rusqlite::Connection::open(&path).unwrap().execute_batch("DELETE FROM containers").unwrap();
         assert!(catalog.unsoundness(StoreId([1; 16])).unwrap().is_some());

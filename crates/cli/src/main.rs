@@ -16,6 +16,7 @@ mod put;
 mod retention;
 mod run;
 mod shown;
+mod streams;
 
 use std::process::ExitCode;
 

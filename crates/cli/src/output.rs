@@ -11,7 +11,7 @@ use indicatif::MultiProgress;
 use serde_json::Value;
 
 use crate::progress::Progress;
-use crate::shown;
+use crate::{shown, streams};
 
 pub struct Output {
     json: bool,
@@ -19,6 +19,9 @@ pub struct Output {
     stdout: Mutex<BufWriter<Stdout>>,
     bars: MultiProgress,
 }
+
+/// What a store, a node or a file system says may be of any length; a path may be escaped.
+const MAX_NOTE_BYTES: usize = 64 << 10;
 
 /// Nobody reads standard output any more.
 #[derive(Debug)]
@@ -58,7 +61,8 @@ impl Output {
 
     /// A last word on what was done; not with `--json` or `--quiet`.
     pub fn summary(&self, text: impl Display) -> anyhow::Result<()> {
-        if self.quiet { Ok(()) } else { self.line(text) }
+        // What it tells of is done, whoever hears of it.
+        if self.quiet || !streams::can_write_output() { Ok(()) } else { self.line(text) }
     }
 
     /// The result with `--json`.
@@ -81,7 +85,12 @@ impl Output {
 
     /// A line on standard error, above the progress bar.
     pub fn note(&self, text: impl Display) {
-        let line = shown::one_line(&text.to_string());
+        let mut line = shown::one_line(&text.to_string());
+        if line.len() > MAX_NOTE_BYTES {
+            let end = (0..=MAX_NOTE_BYTES).rev().find(|at| line.is_char_boundary(*at)).unwrap_or(0);
+            line.truncate(end);
+            line.push_str(" …");
+        }
         self.bars.suspend(|| say(format_args!("thalweg: {line}")));
     }
 
@@ -93,15 +102,23 @@ impl Output {
 
     /// Everything printed so far is out.
     pub fn finish(&self) -> anyhow::Result<()> {
-        self.write(|stdout| stdout.flush())
+        let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
+        stdout.flush().map_err(unwritten)
     }
 
     fn write(&self, body: impl FnOnce(&mut BufWriter<Stdout>) -> std::io::Result<()>) -> anyhow::Result<()> {
+        if !streams::can_write_output() {
+            anyhow::bail!("standard output is not open for writing, and the result goes there");
+        }
         let mut stdout: MutexGuard<_> = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
-        body(&mut stdout).map_err(|error| match error.kind() {
-            std::io::ErrorKind::BrokenPipe => Closed.into(),
-            _ => anyhow::Error::new(error).context("standard output"),
-        })
+        body(&mut stdout).map_err(unwritten)
+    }
+}
+
+fn unwritten(error: std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        std::io::ErrorKind::BrokenPipe => Closed.into(),
+        _ => anyhow::Error::new(error).context("standard output"),
     }
 }
 

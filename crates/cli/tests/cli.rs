@@ -2,6 +2,7 @@
 
 mod cli {
     mod architecture;
+    mod bounds;
     mod broken;
     mod deletion;
     mod faltering;
@@ -20,6 +21,7 @@ mod cli {
     mod sessions;
     mod snapshot;
     mod stale;
+    mod streams;
     mod trees;
     mod updates;
     mod versions;

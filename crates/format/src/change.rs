@@ -1,7 +1,7 @@
 //! Changes to the catalog: what a commit asks for, and how containers keep a journal of it.
 
 use crate::FORMAT_VERSION;
-use crate::{Attributes, FileId, Reader, Result, Root, SessionId, StorePath, Writer, check_version, corrupt};
+use crate::{Attributes, FileId, Reader, Result, Root, SessionId, StorePath, Writer, check_version, checksum, corrupt};
 
 /// Which version of which file. Numbers count within a file, and a file that is made again under the same name counts
 /// from 1 again, so that a number alone does not tell them apart.
@@ -169,6 +169,11 @@ impl JournalRecord {
         });
         to.list(&self.changes, |to, change| change.write(to));
         to.finish()
+    }
+
+    /// What tells a record from another of the same sequence; `encoded` is the whole record.
+    pub fn checksum_of(encoded: &[u8]) -> u64 {
+        checksum(encoded)
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {

@@ -29,7 +29,7 @@ pub use id::{ContainerId, FileId, Fingerprint, LostSegment, Place, SessionId, St
 pub use manifest::{ENTRY_BYTES, Entry, EntryKind, PAGE_HEADER_BYTES, Page, Root, Run, page_digest, run_digest};
 pub use path::StorePath;
 pub use secret::{Nonce, Role, SECRET_BYTES, Secret};
-pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, Settings};
+pub use settings::{ChunkerKind, CodecChoice, FingerprintKind, MAX_SETTINGS_BYTES, Settings};
 pub use table::{TABLE_ENTRY_BYTES, TABLE_HEADER_BYTES, TABLE_PREFIX_BYTES, TableEntry, TableHeader};
 
 /// The version this crate writes. Readers accept it and everything older.

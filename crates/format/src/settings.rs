@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, FORMAT_VERSION, MAX_SEGMENT_BYTES, Result, StoreId, check_version, corrupt};
 
+/// Far above what settings need: a text that is longer is none.
+pub const MAX_SETTINGS_BYTES: usize = 64 << 10;
+
 /// How files given to `put` are cut. MPI writes are always cut at fixed offsets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -171,6 +174,10 @@ impl Settings {
         if self.chunker == ChunkerKind::Cdc && !self.segment_bytes.is_power_of_two() {
             return corrupt("settings", format!("segment_bytes {} must be a power of two for cdc", self.segment_bytes));
         }
+        // To the system this number means "leave the group as it is".
+        if self.shared_gid == Some(u32::MAX) {
+            return corrupt("settings", format!("{} is no group", u32::MAX));
+        }
         Ok(())
     }
 
@@ -192,6 +199,9 @@ impl Settings {
     /// Reads `store.toml`; the version is judged before anything else, since a newer file may have other fields.
     pub fn from_text(text: &str) -> Result<Self> {
         let what = "store.toml";
+        if text.len() > MAX_SETTINGS_BYTES {
+            return corrupt(what, format!("it has {} bytes, and {MAX_SETTINGS_BYTES} are the most", text.len()));
+        }
         let refuse = |why: toml::de::Error| Error::Corrupt { what, why: why.message().to_owned() };
         let table: toml::Table = text.parse().map_err(refuse)?;
         let format = table.get("format").and_then(|value| value.as_integer());

@@ -10,6 +10,7 @@ use catalog::{ContainerRecord, ContainerState, Snapshot};
 use format::{Block, BlockKind, ContainerId, Label};
 use store::{BlockPlan, ContainerIndex, LocalStore, PlacedBlock};
 
+use crate::divergence::{check_block, check_containers};
 use crate::marks::Marks;
 use crate::{Error, Repository, Result};
 
@@ -28,8 +29,9 @@ pub struct Collected {
     pub freed_bytes: u64,
     /// Files that wait until older sessions end.
     pub waiting: u64,
-    /// Files that there was no room to rewrite.
+    /// Files that there was no room to rewrite, and what that would free, nearly.
     pub short_of_room: u64,
+    pub not_freed_bytes: u64,
 }
 
 /// A container file and the logical numbers whose segments lie in it.
@@ -44,49 +46,71 @@ pub fn collect(repository: &Repository) -> Result<Collected> {
     let mut collected = Collected::default();
     // Our own container would be one more file that is not looked at.
     local.close()?;
+    check_containers(repository, local)?;
     repository.lease.refresh_now()?;
     let snapshot = repository.catalog.snapshot()?;
     let marks = Marks::of_catalog(repository)?;
     delete(repository, local, &mut collected)?;
-    let mut files = live_files(repository)?;
-    loop {
-        let (freed_bytes, wanted) = (collected.freed_bytes, files.len());
-        files = collect_files(repository, local, snapshot, &marks, files, &mut collected)?;
-        // Whatever this process learned before is of older epochs; and it must not hold its own condemnations back.
-        repository.lease.refresh_now()?;
-        delete(repository, local, &mut collected)?;
-        collected.short_of_room = files.len() as u64;
-        // What was deleted may have made the room that some lacked.
-        if files.is_empty() || files.len() == wanted || collected.freed_bytes == freed_bytes {
-            return Ok(collected);
-        }
+    let mut rewrites = Vec::new();
+    for file in live_files(repository)? {
+        rewrites.extend(condemn_or_choose(repository, local, snapshot, &marks, file, &mut collected)?);
     }
+    delete_older(repository, local, &mut collected)?;
+    // What needs the least room frees the most of it, for the others.
+    rewrites.sort_by_key(|rewrite| rewrite.living_bytes);
+    for chosen in rewrites {
+        rewrite_or_leave(repository, local, snapshot, &marks, &chosen, &mut collected)?;
+    }
+    delete_older(repository, local, &mut collected)?;
+    Ok(collected)
 }
 
-/// Returns the files that there was no room to rewrite.
-fn collect_files(
+/// A file of which enough is dead.
+struct Rewrite {
+    file: FileOf,
+    /// What is to be kept, before encoding.
+    living_bytes: u64,
+    /// What rewriting would free, nearly.
+    dead_stored_bytes: u64,
+}
+
+/// As `delete`, once whatever this process learned before is of older epochs: it must not hold its own condemnations back.
+fn delete_older(repository: &Repository, local: &LocalStore, collected: &mut Collected) -> Result<()> {
+    repository.lease.refresh_now()?;
+    delete(repository, local, collected)
+}
+
+/// Where there is no room, that of files which were rewritten before is made use of; a file for which that does not do is
+/// left and counted.
+fn rewrite_or_leave(
     repository: &Repository,
     local: &LocalStore,
     snapshot: Snapshot,
     marks: &Marks,
-    files: Vec<FileOf>,
+    chosen: &Rewrite,
     collected: &mut Collected,
-) -> Result<Vec<FileOf>> {
-    let mut short_of_room = Vec::new();
-    for file in files {
+) -> Result<()> {
+    loop {
         if let Some(reserve) = &repository.reserve {
             reserve.hold_back();
         }
-        match collect_file(repository, local, snapshot, marks, &file, collected) {
+        let rewritten = rewrite(repository, local, snapshot, marks, &chosen.file, collected);
+        release(repository);
+        match rewritten {
             Err(error) if error.is_full() => {
-                release(repository);
-                short_of_room.push(file);
+                let freed_bytes = collected.freed_bytes;
+                delete_older(repository, local, collected)?;
+                if collected.freed_bytes == freed_bytes {
+                    collected.short_of_room += 1;
+                    collected.not_freed_bytes += chosen.dead_stored_bytes;
+                    return Ok(());
+                }
             }
-            other => other?,
+            // Damage is verify's to report, here too.
+            Err(Error::Store(store::Error::Corrupt { .. })) => return Ok(()),
+            other => return other,
         }
     }
-    release(repository);
-    Ok(short_of_room)
 }
 
 /// What was held back is for the catalog.
@@ -111,38 +135,41 @@ fn is_live(record: &ContainerRecord) -> bool {
     record.state == ContainerState::Live
 }
 
-fn collect_file(
+/// Condemns a file of which nothing is needed; returns one that is to be rewritten.
+fn condemn_or_choose(
     repository: &Repository,
     local: &LocalStore,
     snapshot: Snapshot,
     marks: &Marks,
-    file: &FileOf,
+    file: FileOf,
     collected: &mut Collected,
-) -> Result<()> {
+) -> Result<Option<Rewrite>> {
     let index = match local.index(file.physical) {
         Ok(index) => index,
         // It was registered but never got its first byte, since its writer died, or nothing in it is needed. A file
         // that is needed and missing may come back: from a disk that was not mounted, from a copy.
         Err(store::Error::NotFound { .. }) => {
-            let needed = file.logical.iter().any(|logical| !marks.runs(*logical).is_empty());
-            return if needed { Ok(()) } else { condemn(repository, snapshot, file, collected) };
+            if file.logical.iter().all(|logical| marks.runs(*logical).is_empty()) {
+                condemn(repository, snapshot, &file, collected)?;
+            }
+            return Ok(None);
         }
         // Damage is verify's to report; nothing of it is thrown away here.
-        Err(store::Error::Corrupt { .. }) => return Ok(()),
+        Err(store::Error::Corrupt { .. }) => return Ok(None),
         Err(other) => return Err(other.into()),
     };
+    // What is damaged may hold records of the journal.
+    if !index.damages().is_empty() {
+        return Ok(None);
+    }
     let (alive, all) = living_bytes(&index, marks, &file.logical);
     if alive == 0 {
-        condemn(repository, snapshot, file, collected)
-    } else if (all - alive) * 100 >= all * DEAD_PERCENT && index.damages().is_empty() {
-        match rewrite(repository, local, snapshot, marks, file, &index, collected) {
-            // Damage is verify's to report, here too.
-            Err(Error::Store(store::Error::Corrupt { .. })) => Ok(()),
-            other => other,
-        }
-    } else {
-        Ok(())
+        condemn(repository, snapshot, &file, collected)?;
+        return Ok(None);
     }
+    let dead = all - alive;
+    let dead_stored_bytes = (u128::from(index.end_offset()) * u128::from(dead) / u128::from(all)) as u64;
+    Ok((dead * 100 >= all * DEAD_PERCENT).then_some(Rewrite { file, living_bytes: alive, dead_stored_bytes }))
 }
 
 fn condemn(repository: &Repository, snapshot: Snapshot, file: &FileOf, collected: &mut Collected) -> Result<()> {
@@ -186,14 +213,17 @@ fn rewrite(
     snapshot: Snapshot,
     marks: &Marks,
     file: &FileOf,
-    index: &ContainerIndex,
     collected: &mut Collected,
 ) -> Result<()> {
+    let index = local.index(file.physical)?;
     let plans: Vec<_> = index.blocks().iter().map(|spot| index.describe(spot)).collect();
     let mut plans = plans.into_iter();
     let mut blocks = Vec::new();
     local.visit_blocks(file.physical, None, &mut |placed| {
         let plan = plans.next().expect("a plan for every block");
+        if plan.spot.header.kind == BlockKind::Journal {
+            check_block(repository, file.physical, &placed).map_err(as_store_error)?;
+        }
         let keep = |container, at| is_alive(&plan, marks, &file.logical, container, at);
         blocks.extend(living_part(repository, placed, &keep).map_err(as_store_error)?);
         Ok(())

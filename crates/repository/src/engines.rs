@@ -12,6 +12,7 @@ use store::files::{Directory, Files, Permissions};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
 use crate::catalog_lock::CatalogLock;
+use crate::divergence::newer_records;
 use crate::lease::Lease;
 use crate::reserve::Reserve;
 use crate::{Error, Repository, Result};
@@ -137,9 +138,12 @@ pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCata
     let numbers = (1..=NUMBERS_LOOKED_FOR).map(|more| ContainerId(last.0 + more));
     let unknown = numbers.rev().find(|number| path.join(store::container_file_name(*number)).exists());
     // A container is registered before it has a file: one that was made in between is known by now.
-    let Some(unknown) = unknown else { return Ok(None) };
-    Ok((unknown > catalog.last_container()?)
-        .then(|| format!("it does not know container {unknown}, so it is older than its containers")))
+    match unknown {
+        Some(unknown) if unknown > catalog.last_container()? => {
+            Ok(Some(format!("it does not know container {unknown}, so it is older than its containers")))
+        }
+        _ => newer_records(path, settings, catalog),
+    }
 }
 
 /// An empty catalog of the store at `path`, in `file`; SQLite gives the files beside it the same mode and owner.
@@ -182,23 +186,34 @@ pub(crate) fn open_catalog(path: &Path, settings: &Settings, access: Access) -> 
     Ok(catalog.with_mark(open_mark(path, settings, access), settings.id))
 }
 
-/// Puts the catalog in `fresh` in the place of the damaged or missing one, which stays beside it as `*.old`.
+/// Puts the catalog in `fresh` in the place of the damaged or missing one, which stays beside it as `*.old`. Whenever this
+/// is ended, there is one or the other, if there was one.
 pub(crate) fn replace_catalog(path: &Path, settings: &Settings, fresh: &Path) -> Result<()> {
     let file = catalog_file(path, settings);
+    let aside = |suffix: &str| PathBuf::from(format!("{}{suffix}.old", file.display()));
     // The log first: a catalog without its log is whole, a log without its catalog is another's.
-    for suffix in ["-wal", "-shm", ""] {
+    for suffix in ["-wal", "-shm"] {
         let old = PathBuf::from(format!("{}{suffix}", file.display()));
-        let aside = PathBuf::from(format!("{}{suffix}.old", file.display()));
-        match std::fs::rename(&old, &aside) {
-            Ok(()) => {}
-            Err(source) if source.kind() == std::io::ErrorKind::NotFound => {}
-            Err(source) => return Err(Error::io(old.display(), source)),
-        }
+        present(std::fs::rename(&old, aside(suffix))).map_err(|source| Error::io(old.display(), source))?;
+    }
+    let old = aside("");
+    present(std::fs::remove_file(&old)).map_err(|source| Error::io(old.display(), source))?;
+    // Where the file system knows no links, there is a moment without a catalog.
+    if present(std::fs::hard_link(&file, &old)).is_err() {
+        std::fs::rename(&file, &old).map_err(|source| Error::io(file.display(), source))?;
     }
     let state = state_folder(path, settings);
     std::fs::rename(fresh, &file).map_err(|source| Error::io(file.display(), source))?;
     let synced = std::fs::File::open(&state).and_then(|folder| folder.sync_all());
     synced.map_err(|source| Error::io(state.display(), source))
+}
+
+/// What was done to a file, which need not be there.
+fn present(done: std::io::Result<()>) -> std::io::Result<()> {
+    match done {
+        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
 }
 
 /// A store's way to the catalog.

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use catalog::{Catalog, Purpose, Session};
 use format::SessionId;
@@ -40,6 +40,8 @@ struct State {
     /// Set with the first hold; before it, the owner relies on everything.
     is_held_in_parts: AtomicBool,
     holds: AtomicUsize,
+    /// When the catalog was last asked, without saying that the session has ended.
+    checked: Mutex<Option<Instant>>,
     /// Locked while the epoch moves on: what begins meanwhile must not rely on the old one.
     moving: Mutex<()>,
 }
@@ -100,7 +102,9 @@ impl Lease {
     /// A lease that nobody renews, for one-thread histories on virtual clocks.
     pub fn unattended(catalog: Arc<dyn Catalog>, session: Session) -> Self {
         let epoch = Arc::new(AtomicU64::new(session.epoch));
-        Lease { session: session.id, epoch, catalog, state: Arc::default(), keeper: None }
+        let state = Arc::new(State::default());
+        *state.checked() = Some(Instant::now());
+        Lease { session: session.id, epoch, catalog, state, keeper: None }
     }
 
     /// The session's epoch. What rests on an answer of the store is committed with the epoch as it was *before*
@@ -142,6 +146,39 @@ impl Lease {
         self.state.is_lost.load(Ordering::SeqCst)
     }
 
+    /// Whether a failure with this text is one of the lease's own loss, or comes after that. Where the lease may have run
+    /// out since the catalog was last asked (the process stood still), it is asked now.
+    pub fn explains(&self, failure: &str) -> bool {
+        self.is_named_lost(failure);
+        if !self.is_lost() && self.is_doubtful() {
+            renew(&*self.catalog, self.session, &self.epoch, &self.state);
+        }
+        self.is_lost()
+    }
+
+    /// As [`Lease::explains`], without waiting; none when the catalog has to be asked first, which is then done in the
+    /// background.
+    pub fn explains_now(&self, failure: &str) -> Option<bool> {
+        self.is_named_lost(failure);
+        if !self.is_lost() && self.is_doubtful() {
+            self.renew_soon();
+            return None;
+        }
+        Some(self.is_lost())
+    }
+
+    /// Nothing says of a lease that it is lost but the catalog.
+    fn is_named_lost(&self, failure: &str) {
+        if failure.contains(&catalog::Error::LeaseLost { session: self.session }.to_string()) {
+            self.state.is_lost.store(true, Ordering::SeqCst);
+        }
+    }
+
+    fn is_doubtful(&self) -> bool {
+        let checked = *self.state.checked();
+        self.is_recorded() && checked.is_none_or(|checked| checked.elapsed() >= Duration::from_millis(LEASE_MS))
+    }
+
     /// Has the lease renewed now, in the background: something suggests that it is lost.
     pub fn renew_soon(&self) {
         self.state.awaited().renewal = true;
@@ -167,6 +204,10 @@ impl Drop for Lease {
 }
 
 impl State {
+    fn checked(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.checked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn awaited(&self) -> MutexGuard<'_, Awaited> {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -194,7 +235,12 @@ fn renew(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &S
     let refresh = state.refresh.swap(false, Ordering::Relaxed) || is_idle;
     // Whoever holds already is not in the way of others.
     let _moving = is_idle.then_some(moving);
-    match catalog.renew(session, LEASE_MS, refresh) {
+    let asked = Instant::now();
+    let renewed = catalog.renew(session, LEASE_MS, refresh);
+    if !matches!(renewed, Err(catalog::Error::LeaseLost { .. })) {
+        *state.checked() = Some(asked);
+    }
+    match renewed {
         Ok(renewed) => epoch.store(renewed.epoch, Ordering::SeqCst),
         Err(catalog::Error::LeaseLost { .. }) => state.is_lost.store(true, Ordering::SeqCst),
         // A catalog that cannot be reached now is asked again; if for too long, the lease is lost.
@@ -220,6 +266,24 @@ mod tests {
             assert!(std::time::Instant::now() < deadline);
             std::thread::sleep(Duration::from_millis(2));
         }
+    }
+
+    #[test]
+    fn a_failure_that_names_the_lease_or_comes_after_it_is_explained_by_its_loss() {
+        let catalog: Arc<dyn Catalog> = Arc::new(MemoryCatalog::default());
+        let begin = || Lease::unattended(catalog.clone(), catalog.begin(Purpose::Write, LEASE_MS).unwrap());
+        let (lease, other) = (begin(), begin());
+        let lost = |lease: &Lease| catalog::Error::LeaseLost { session: lease.session() }.to_string();
+        assert!(!lease.explains(&lost(&other)), "another's loss");
+        assert_eq!(lease.explains_now("the disk is full"), Some(false));
+        catalog.end(lease.session()).unwrap();
+        assert!(!lease.explains("something"), "it was renewed a moment ago, and cannot have run out");
+        *lease.state.checked() = None;
+        assert_eq!(lease.explains_now("something"), None, "the catalog is to be asked first");
+        assert!(lease.explains("something"), "asked now, the catalog says so");
+        assert_eq!(lease.explains_now("something"), Some(true));
+        assert!(other.explains(&format!("storing a segment: {}", lost(&other))));
+        assert!(other.is_lost());
     }
 
     #[test]

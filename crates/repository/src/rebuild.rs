@@ -4,19 +4,21 @@
 //! or the old catalog still tell of it.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use catalog::{Catalog, CatalogView};
-use format::{ContainerId, Settings};
-use store::files::{Directory, Permissions};
-use store::{ContainerFacts, LocalStore, Options, Registrar};
+use catalog::{Catalog, CatalogView, LeftOut};
+use format::{JournalRecord, Settings};
+use store::files::Permissions;
 
 use crate::catalog_lock::CatalogLock;
 use crate::comparison::compare;
 use crate::engines::{Access, catalog_file, new_catalog, open_catalog, read_settings, replace_catalog, state_folder};
+use crate::offline::offline_store;
 use crate::scan::Scan;
 use crate::verify::Damage;
 use crate::{Error, Result};
+
+/// Paths that a refusal names.
+const MAX_NAMED: usize = 5;
 
 /// What was found again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,30 +31,73 @@ pub struct Rebuilt {
 }
 
 /// Makes the catalog of the store at `path` again. The old one is kept beside it as `catalog.sqlite.old`.
-/// Refused while another process uses the store.
-pub fn rebuild_catalog(path: &Path) -> Result<Rebuilt> {
+/// Refused while another process uses the store, and, unless by `force`, when the new one would lack something that the
+/// old one has because the journal has lost it.
+pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
     let settings = read_settings(path)?;
     let state = state_folder(path, &settings);
     let made = Permissions::of(&settings).create_folders(&state, &state);
     made.map_err(|source| Error::io(state.display(), source))?;
     let _alone = CatalogLock::take_alone(path, &settings)?;
     let mut scan = Scan::of(&offline_store(path, &settings)?, settings.fingerprint)?;
-    let mut damages = std::mem::take(&mut scan.damages);
-    let old = look_at_old_catalog(path, &settings, &mut scan, &mut damages);
+    if let Err(error @ Error::Catalog(catalog::Error::TooOld { .. })) = open_catalog(path, &settings, Access::Inspect) {
+        return Err(error);
+    }
+    let mut lost = Vec::new();
+    let old = look_at_old_catalog(path, &settings, &mut scan, &mut lost);
+    if !lost.is_empty() && !force {
+        return Err(would_lose(path, &lost));
+    }
     let records: Vec<_> = scan.records.values().cloned().collect();
-    let containers: Vec<_> = scan.containers.values().copied().collect();
-
     let fresh = catalog_file(path, &settings).with_extension("sqlite.new");
-    remove_catalog(&fresh)?;
-    let catalog = new_catalog(path, &settings, &fresh)?;
-    let last_sequence = catalog.marked().max(old.unwrap_or(0));
-    let left_out = catalog.replay(&containers, &records, last_sequence)?;
-    // Closed, so that its log is moved into the file.
-    drop(catalog);
-    replace_catalog(path, &settings, &fresh)?;
-
-    damages.extend(left_out.into_iter().map(|left| Damage::Catalog { path: Some(left.path), why: left.why }));
+    let made = make_catalog(path, &settings, &fresh, &scan, &records, old.unwrap_or(0));
+    let left_out = made.and_then(|left_out| replace_catalog(path, &settings, &fresh).map(|()| left_out));
+    if left_out.is_err() {
+        // Best effort: the error that is told came first.
+        let _ = remove_catalog(&fresh);
+    }
+    let mut damages = scan.damages;
+    damages.extend(lost);
+    damages.extend(left_out?.into_iter().map(|left| Damage::Catalog { path: Some(left.path), why: left.why }));
     Ok(Rebuilt { containers: scan.readable, transactions: records.len() as u64, damages })
+}
+
+/// Makes the catalog in `fresh`, closed, so that its log is moved into the file. Returns what records do not make sense
+/// without others that are missing.
+fn make_catalog(
+    path: &Path,
+    settings: &Settings,
+    fresh: &Path,
+    scan: &Scan,
+    records: &[JournalRecord],
+    old_sequence: u64,
+) -> Result<Vec<LeftOut>> {
+    remove_catalog(fresh)?;
+    let containers: Vec<_> = scan.containers.values().copied().collect();
+    let catalog = new_catalog(path, settings, fresh)?;
+    let last_sequence = catalog.marked().max(old_sequence);
+    let left_out = catalog.replay(&containers, records, last_sequence)?;
+    catalog.know_records(&scan.passed_over)?;
+    let unkept = scan.unkept.iter().filter_map(|sequence| scan.records.get(sequence));
+    catalog.journal_later(&unkept.cloned().collect::<Vec<_>>())?;
+    Ok(left_out)
+}
+
+fn would_lose(path: &Path, lost: &[Damage]) -> Error {
+    let named = lost.iter().filter_map(|damage| match damage {
+        Damage::Catalog { path: Some(path), .. } => Some(path.to_string()),
+        _ => None,
+    });
+    let named: Vec<String> = named.take(MAX_NAMED).collect();
+    let more = if lost.len() > named.len() { ", …" } else { "" };
+    let why = format!(
+        "the journal in the containers is damaged, and a catalog made from it would lack {} that the present one has \
+         ({}{more}); nothing was changed; `thalweg repair` has the journal hold it again; `thalweg verify \
+         --rebuild-catalog --force` makes one without them, and keeps the present one as catalog.sqlite.old",
+        if lost.len() == 1 { "a name or version".to_owned() } else { format!("{} names or versions", lost.len()) },
+        named.join(", ")
+    );
+    Error::Refused { path: path.display().to_string(), why }
 }
 
 fn remove_catalog(file: &Path) -> Result<()> {
@@ -70,13 +115,15 @@ fn remove_catalog(file: &Path) -> Result<()> {
 /// records are lost. Returns its last sequence. A catalog that cannot be read tells nothing.
 fn look_at_old_catalog(path: &Path, settings: &Settings, scan: &mut Scan, damages: &mut Vec<Damage>) -> Option<u64> {
     let old = open_catalog(path, settings, Access::Inspect).ok()?;
-    // An older copy tells what was so once; another store's, or one that something else changed, tells nothing.
-    if old.has_foreign_content(settings.id).ok()? {
+    if old.is_of_another_store(settings.id).ok()? {
         return None;
     }
     let view = old.view().ok()?;
     let sequence = view.sequence().ok()?;
-    scan.add_outbox(view.unjournaled().ok()?);
+    // An older copy tells what was so once, and one that something else changed may still have names.
+    if !old.was_changed_by_others().ok()? {
+        scan.add_outbox(view.unjournaled().ok()?);
+    }
     // Damage in the old catalog ends the comparison, and what it had told by then is told.
     let _ = name_what_is_lost(&*view, sequence, scan, damages);
     Some(sequence)
@@ -90,45 +137,6 @@ fn name_what_is_lost(view: &dyn CatalogView, sequence: u64, scan: &Scan, damages
             damages.push(Damage::Catalog { path: Some(difference.path), why: difference.why });
         }
     })
-}
-
-/// A store nobody writes to and that has no catalog: for looking at its files.
-fn offline_store(path: &Path, settings: &Settings) -> Result<LocalStore> {
-    let permissions = Permissions::of(settings);
-    let files = Arc::new(Directory::new(path, permissions));
-    let state = Arc::new(Directory::new(state_folder(path, settings), permissions));
-    Ok(LocalStore::open(
-        files,
-        state,
-        settings,
-        Arc::new(NoCatalog),
-        Options { background: false, ..Options::default() },
-    )?)
-}
-
-/// Stands in while there is no catalog: everything readable counts, nothing can be written.
-struct NoCatalog;
-
-impl Registrar for NoCatalog {
-    fn open(&self) -> store::Result<ContainerId> {
-        Err(store::Error::Unavailable { peer: "the catalog".into(), why: "it is being rebuilt".into() })
-    }
-
-    fn sealed(&self, _: ContainerId, _: ContainerFacts) -> store::Result<()> {
-        Ok(())
-    }
-
-    fn referable(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
-        Ok(Some(container))
-    }
-
-    fn epoch(&self) -> u64 {
-        0
-    }
-
-    fn locate(&self, _: ContainerId) -> store::Result<Vec<ContainerId>> {
-        Ok(Vec::new())
-    }
 }
 
 impl crate::Repository {

@@ -1,10 +1,11 @@
 //! The journal and the containers as the store's files tell of them, without a catalog: what a rebuild makes the
 //! catalog from, and what verification compares it with. Damage costs what lies in it, and is named.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{ContainerRecord, ContainerState, LeftOut, MemoryCatalog};
-use format::{BlockKind, ContainerId, FingerprintKind, JournalRecord};
+use format::{BlockKind, Change, ContainerId, FingerprintKind, JournalRecord};
 use store::{LocalStore, PlacedBlock};
 
 use crate::verify::Damage;
@@ -20,6 +21,10 @@ pub(crate) struct Scan {
     /// Files that could be read.
     pub readable: u64,
     pub damages: Vec<Damage>,
+    /// Sequences of records that only a catalog's outbox has.
+    pub unkept: BTreeSet<u64>,
+    /// Sequence and checksum of records that do not count: they make no sense, or another has their sequence.
+    pub passed_over: Vec<(u64, u64)>,
 }
 
 impl Scan {
@@ -54,7 +59,7 @@ impl Scan {
                     container: physical,
                     offset: damage.offset,
                     why: damage.why.clone(),
-                    lost_segments: index.lost_segments(),
+                    lost_segments: damage.lost_segments,
                 }));
                 let mut bears: Vec<_> = index.places().map(|(place, _)| place.container).collect();
                 bears.dedup();
@@ -81,10 +86,33 @@ impl Scan {
             Err(error) => return self.note(container, offset, format!("records of the journal are lost: {error}")),
         };
         for (_, bytes) in segment::segments(&placed.block, &raw) {
-            let read = JournalRecord::decode(bytes).map_err(|error| error.to_string());
-            match read.and_then(|record| catalog::impossible(&record).map_or(Ok(record), Err)) {
-                Ok(record) => drop(self.records.entry(record.sequence).or_insert(record)),
-                Err(why) => self.note(container, offset, format!("a record of the journal makes no sense: {why}")),
+            let record = JournalRecord::decode(bytes);
+            let why = match &record {
+                Ok(record) => catalog::impossible(record),
+                Err(error) => Some(error.to_string()),
+            };
+            match (record, why) {
+                (Ok(record), None) => self.add(record),
+                (record, why) => {
+                    self.passed_over.extend(record.map(|record| (record.sequence, JournalRecord::checksum_of(bytes))));
+                    let why = why.unwrap_or_default();
+                    self.note(container, offset, format!("a record of the journal makes no sense: {why}"));
+                }
+            }
+        }
+    }
+
+    /// Two records of one sequence come of two catalogs that went on apart: the first one counts, and what the other did
+    /// is named.
+    fn add(&mut self, record: JournalRecord) {
+        match self.records.entry(record.sequence) {
+            Entry::Vacant(free) => drop(free.insert(record)),
+            Entry::Occupied(taken) if *taken.get() == record => {}
+            Entry::Occupied(_) => {
+                self.passed_over.push((record.sequence, JournalRecord::checksum_of(&record.encode())));
+                let why = format!("transaction {} is in the journal twice, and this change is lost", record.sequence);
+                let lost = |change: &Change| Damage::Catalog { path: Some(change.path().clone()), why: why.clone() };
+                self.damages.extend(record.changes.iter().map(lost));
             }
         }
     }
@@ -109,7 +137,10 @@ impl Scan {
     /// Adds what a catalog has committed and no container keeps yet.
     pub fn add_outbox(&mut self, records: Vec<JournalRecord>) {
         for record in records.into_iter().filter(|record| catalog::impossible(record).is_none()) {
-            self.records.entry(record.sequence).or_insert(record);
+            if !self.records.contains_key(&record.sequence) {
+                self.unkept.insert(record.sequence);
+            }
+            self.add(record);
         }
     }
 

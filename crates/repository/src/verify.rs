@@ -1,9 +1,9 @@
 //! Verification: every container against its checksums, the catalog against the journal, every kept version against
 //! its segments.
 
-use catalog::ContainerState;
-use format::{ContainerId, StorePath};
-use store::LocalStore;
+use catalog::{ContainerRecord, ContainerState};
+use format::{ContainerId, JournalRecord, StorePath};
+use store::{LocalStore, Report};
 
 use crate::comparison::compare;
 use crate::scan::Scan;
@@ -73,7 +73,8 @@ fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &
     let view = repository.catalog.view()?;
     let mut scan = Scan::of(local, repository.settings.fingerprint)?;
     scan.add_outbox(view.unjournaled()?);
-    let last = if repository.unsound.is_some() { u64::MAX } else { view.sequence()? };
+    let unknown = note_unknown_records(repository, &scan, verified)?;
+    let last = if repository.unsound.is_some() || unknown { u64::MAX } else { view.sequence()? };
     let (replayed, _) = scan.replayed(last)?;
     let journal = catalog::Catalog::view(&replayed)?;
     let mut differences = 0_usize;
@@ -88,6 +89,24 @@ fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &
         verified.damages.push(Damage::Catalog { path: None, why });
     }
     Ok(())
+}
+
+/// Whether the journal holds records that the catalog, as it is now, did not write.
+fn note_unknown_records(repository: &Repository, scan: &Scan, verified: &mut Verified) -> Result<bool> {
+    let records: Vec<_> = scan.records.values().map(|record| (record.sequence, checksum_of(record))).collect();
+    let unknown = repository.catalog.unknown_records(&records)?;
+    let Some(first) = unknown.first() else { return Ok(false) };
+    let why = format!(
+        "{} transactions of the journal are not its own, the first of them {first}: it is an older copy, or went on \
+         apart from the newest",
+        unknown.len()
+    );
+    verified.damages.push(Damage::Catalog { path: None, why });
+    Ok(true)
+}
+
+fn checksum_of(record: &JournalRecord) -> u64 {
+    JournalRecord::checksum_of(&record.encode())
 }
 
 fn check_containers(
@@ -109,14 +128,9 @@ fn check_containers(
                 progress(report.stored_bytes);
                 // Its writer died before it had a footer: a torn end is no damage, what versions need is checked below.
                 let was_sealed = report.sealed || record.segments > 0;
-                let lost_segments = report.lost_segments;
-                if record.segments > 0 && !report.sealed && report.damages.is_empty() {
-                    let (offset, why) = (report.stored_bytes, "its footer cannot be read; its parts can".to_owned());
-                    verified.damages.push(Damage::Container { container: record.id, offset, why, lost_segments });
+                if was_sealed {
+                    verified.damages.extend(damages_of(&record, report));
                 }
-                verified.damages.extend(report.damages.into_iter().filter(|_| was_sealed).map(|damage| {
-                    Damage::Container { container: record.id, offset: damage.offset, why: damage.why, lost_segments }
-                }));
             }
             // Registered, never written, its writer died: nothing was lost with it.
             Err(store::Error::NotFound { .. }) if record.segments == 0 => {}
@@ -127,6 +141,37 @@ fn check_containers(
         }
     }
     Ok(())
+}
+
+/// What is wrong with a container that had its footer once. The catalog knows how many segments it had.
+fn damages_of(record: &ContainerRecord, report: Report) -> Vec<Damage> {
+    let Report { mut damages, readable_segments, stored_bytes, understood_bytes, sealed } = report;
+    let known: u64 = readable_segments + damages.iter().map(|damage| damage.lost_segments).sum::<u64>();
+    let rest = record.segments.saturating_sub(known);
+    let no_footer = record.segments > 0 && !sealed;
+    match damages.last_mut() {
+        // Nothing can be read past a damaged header.
+        Some(header) if readable_segments == 0 && rest > 0 => header.lost_segments += rest,
+        _ if rest > 0 => {
+            let why = match stored_bytes < record.stored_bytes {
+                true => format!("the file ends at byte {stored_bytes}, and had {} bytes", record.stored_bytes),
+                false => "what follows cannot be read".to_owned(),
+            };
+            damages.push(store::Damage { offset: understood_bytes, why, lost_segments: rest });
+        }
+        None if no_footer => {
+            let why = "its footer cannot be read; its parts can".to_owned();
+            damages.push(store::Damage { offset: stored_bytes, why, lost_segments: 0 });
+        }
+        _ => {}
+    }
+    let named = |damage: store::Damage| Damage::Container {
+        container: record.id,
+        offset: damage.offset,
+        why: damage.why,
+        lost_segments: damage.lost_segments,
+    };
+    damages.into_iter().map(named).collect()
 }
 
 fn check_versions(

@@ -29,7 +29,9 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 pub use connection::{Connection, Frame};
 pub use error::{Error, Result};
 pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, store_error};
-pub use secret_file::{SECRET_FILE_VARIABLE, create_secret, read_secret, secret_of_environment};
+pub use secret_file::{
+    JOB_SECRET_FILE_VARIABLE, SECRET_FILE_VARIABLE, create_secret, read_secret, secret_of_environment,
+};
 pub use server::Server;
 pub use service::{Handler, Hello, Outbox, Replier, Service};
-pub use tls::{Credentials, TLS_CA_VARIABLE, TlsClient, TlsServer};
+pub use tls::{Credentials, TLS_CA_VARIABLE, TlsClient, TlsServer, serves_this_job};

@@ -1,4 +1,4 @@
-//! The file that holds the secret of a node and its clients.
+//! Files that nobody else may read: the secret of a node and its clients, and the key of a node's certificate.
 //!
 //! Only its owner may read it; one that belongs to root may also be read by its group, so that an administrator can
 //! give it to a project. Anything else is refused, at the node as at its clients.
@@ -15,6 +15,8 @@ use crate::{Error, Result};
 
 /// Names the secret file of the nodes that have none of their own.
 pub const SECRET_FILE_VARIABLE: &str = "THALWEG_SECRET_FILE";
+/// Names the secret of the nodes in `THALWEG_NODES` where `thalweg run` started them for this job alone.
+pub const JOB_SECRET_FILE_VARIABLE: &str = "THALWEG_JOB_SECRET_FILE";
 /// More is no secret of ours, and is not read.
 const MAX_FILE_BYTES: u64 = 4096;
 const READABLE_BY_GROUP: u32 = 0o040;
@@ -22,10 +24,20 @@ const OPEN_TO_OTHERS: u32 = 0o077;
 
 /// The secret in a file, which others must not be able to read.
 pub fn read_secret(path: &Path) -> Result<Secret> {
-    let refuse = |why: String| Error::Refused(format!("secret file {}: {why}", path.display()));
+    let text = read_private(path, "secret file", "make one with `thalweg secret FILE`", MAX_FILE_BYTES)?;
+    Secret::from_text(&text).map_err(|error| refusal(path, "secret file", &error.to_string()))
+}
+
+fn refusal(path: &Path, what: &str, why: &str) -> Error {
+    Error::Refused(format!("{what} {}: {why}", path.display()))
+}
+
+/// The content of a file (`what` it is) that others must not be able to read; at most so many bytes of it.
+pub(crate) fn read_private(path: &Path, what: &str, if_missing: &str, max_bytes: u64) -> Result<String> {
+    let refuse = |why: String| refusal(path, what, &why);
     // Without waiting, should it be a pipe.
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
-    let file = opened.map_err(|error| refuse(format!("{error}; make one with `thalweg secret FILE`")))?;
+    let file = opened.map_err(|error| refuse(format!("{error}; {if_missing}")))?;
     let found = file.metadata().map_err(|error| refuse(error.to_string()))?;
     if !found.is_file() {
         return Err(refuse("it is no regular file".into()));
@@ -41,13 +53,22 @@ pub fn read_secret(path: &Path) -> Result<Secret> {
         return Err(refuse(why));
     }
     let mut text = String::new();
-    file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(|error| refuse(error.to_string()))?;
-    Secret::from_text(&text).map_err(|error| refuse(error.to_string()))
+    file.take(max_bytes).read_to_string(&mut text).map_err(|error| refuse(error.to_string()))?;
+    Ok(text)
 }
 
 /// The secret that the environment names; none when it names none.
 pub fn secret_of_environment() -> Result<Option<Secret>> {
-    let named = std::env::var_os(SECRET_FILE_VARIABLE).filter(|path| !path.is_empty());
+    secret_named_by(SECRET_FILE_VARIABLE)
+}
+
+/// The secret of the job's own nodes; none when it has no nodes of its own.
+pub(crate) fn secret_of_job() -> Result<Option<Secret>> {
+    secret_named_by(JOB_SECRET_FILE_VARIABLE)
+}
+
+fn secret_named_by(variable: &str) -> Result<Option<Secret>> {
+    let named = std::env::var_os(variable).filter(|path| !path.is_empty());
     named.map(|path| read_secret(&PathBuf::from(path))).transpose()
 }
 

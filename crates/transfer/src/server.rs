@@ -1,21 +1,24 @@
 //! The node's end: accepts connections and gives each a thread that feeds its handler.
 //!
 //! Whatever one connection sends (garbage, half a frame) ends that connection only, and there are never more than
-//! [`Server::limit_connections`] says. Stopping lets requests at hand be answered.
+//! [`Server::limit_connections`] says. Stopping lets requests at hand be answered; suspending leaves the listener open
+//! for a successor.
 
+mod closing;
 mod guest;
 mod pulse;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
 
+use self::closing::Closing;
 use self::pulse::Pulse;
 use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply};
@@ -41,7 +44,7 @@ struct Shared {
     listener: TcpListener,
     address: SocketAddr,
     service: Arc<dyn Service>,
-    stopping: AtomicBool,
+    closing: Closing,
     guests: AtomicU64,
     pulse: Pulse,
     max_connections: AtomicUsize,
@@ -59,12 +62,19 @@ impl Server {
             why: format!("cannot listen there ({error}); choose another address"),
         };
         let listener = TcpListener::bind(address).map_err(unavailable)?;
-        let address = listener.local_addr().map_err(unavailable)?;
+        Self::listen_on(listener, service).map_err(unavailable)
+    }
+
+    /// Takes over a listener that another program bound.
+    pub fn listen_on(listener: TcpListener, service: Arc<dyn Service>) -> io::Result<Self> {
+        // Accepting waits for the listener and for the end of accepting at once.
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
         let shared = Shared {
             listener,
             address,
             service,
-            stopping: AtomicBool::new(false),
+            closing: Closing::new()?,
             guests: AtomicU64::new(0),
             pulse: Pulse::default(),
             max_connections: AtomicUsize::new(usize::MAX),
@@ -92,16 +102,19 @@ impl Server {
     /// Serves until [`Server::stop`]; returns when all connections have ended, at most 10 s after.
     pub fn run(&self) {
         let shared = self.shared.clone();
-        let pulse = move || shared.pulse.run(&shared.service, &shared.stopping);
+        let pulse = move || shared.pulse.run(&shared.service, &shared.closing);
         let spawned = thread::Builder::new().name("pulse".into()).spawn(pulse);
         spawned.expect("a program that just started can start a thread");
         let mut rest = FIRST_REST;
-        while !self.shared.stopping.load(Ordering::SeqCst) {
-            let admitted = self.shared.listener.accept().and_then(|(stream, peer)| self.admit(stream, peer));
-            match admitted {
+        while !self.shared.closing.takes_nothing() {
+            let waited = self.shared.closing.wait_for(&self.shared.listener);
+            if self.shared.closing.takes_nothing() {
+                break;
+            }
+            let accepted = waited.and_then(|()| self.shared.listener.accept());
+            match accepted.and_then(|(stream, peer)| self.admit(stream, peer)) {
                 Ok(()) => rest = FIRST_REST,
                 Err(error) if is_the_peers_doing(&error) => continue,
-                Err(_) if self.shared.stopping.load(Ordering::SeqCst) => break,
                 Err(error) => {
                     tracing::error!(peer = %self.shared.address, "cannot take more connections now: {error}");
                     thread::sleep(rest);
@@ -121,10 +134,27 @@ impl Server {
 
     /// Takes no more connections and no more requests; those at hand are still answered. Returns at once.
     pub fn stop(&self) {
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        // On Linux this makes a waiting accept return.
+        self.shared.closing.stop();
+        // Whoever connects from now on is refused, and does not wait for nobody.
         let _ = rustix::net::shutdown(&self.shared.listener, Shutdown::Both);
         self.shared.open().values().for_each(|connection| connection.shut_receiving());
+    }
+
+    /// Takes no more connections and no more requests. The listener stays open: connections that come wait there for the
+    /// program it is handed on to. Those that are open may still be sent something. Returns at once.
+    pub fn suspend(&self) {
+        self.shared.closing.suspend();
+    }
+
+    /// [`Server::suspend`], and ends all connections as a crash would: what has no answer gets none from here.
+    pub fn cut_off(&self) {
+        self.suspend();
+        self.shared.open().values().for_each(|connection| connection.shut());
+    }
+
+    /// To be handed on to the program that serves this address next.
+    pub fn listener(&self) -> &TcpListener {
+        &self.shared.listener
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
@@ -141,7 +171,7 @@ impl Server {
         }
         open.insert(number, connection.clone());
         tracing::info!(peer = %peer, "connection accepted; {} are open", open.len());
-        if self.shared.stopping.load(Ordering::SeqCst) {
+        if self.shared.closing.is_stopping() {
             connection.shut_receiving();
         }
         drop(open);
@@ -208,7 +238,7 @@ struct Place {
 impl Place {
     fn serve(self, connection: &Arc<Connection>, peer: SocketAddr) {
         let shared = &self.shared;
-        guest::serve((self.number, connection), peer, &shared.service, &shared.pulse, &shared.stopping);
+        guest::serve((self.number, connection), peer, &shared.service, &shared.pulse, &shared.closing);
     }
 }
 
@@ -223,5 +253,5 @@ impl Drop for Place {
 /// Errors of `accept` that concern only the connection that was to be accepted: nothing to rest for.
 fn is_the_peers_doing(error: &io::Error) -> bool {
     use io::ErrorKind::*;
-    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | WouldBlock)
 }

@@ -43,6 +43,12 @@ pub trait Service: Send + Sync + 'static {
     /// lives as long as the connection.
     fn connect(&self, hello: Hello, outbox: Outbox) -> std::result::Result<(Reply, Box<dyn Handler>), Failure>;
 
+    /// Whether a failure may be sent. A service that cannot go on, and is about to be replaced, withholds it: the
+    /// connection is ended instead, and the client asks the successor.
+    fn may_send(&self, _failure: &Failure) -> bool {
+        true
+    }
+
     /// A number that changes whenever some of the work is done that clients wait for: they give up a node that lives but
     /// gets nothing done.
     fn progress(&self) -> u64 {
@@ -68,12 +74,13 @@ pub trait Handler: Send {
 #[derive(Clone)]
 pub struct Outbox {
     outgoing: Arc<Outgoing>,
+    service: Arc<dyn Service>,
 }
 
 impl Outbox {
     /// To be called in the thread that reads the connection.
-    pub(crate) fn new(connection: Arc<Connection>) -> Self {
-        Outbox { outgoing: Outgoing::new(connection) }
+    pub(crate) fn new(connection: Arc<Connection>, service: Arc<dyn Service>) -> Self {
+        Outbox { outgoing: Outgoing::new(connection), service }
     }
 
     /// Says something unasked. An error means that the client will not get it; the connection is then being closed.
@@ -136,6 +143,9 @@ impl Replier {
     /// Logs refusals and failures; that a name is missing, or a node is busy, is nobody's fault.
     pub fn fail(self, failure: impl Into<Failure>) {
         let failure = failure.into();
+        if !self.outbox.service.may_send(&failure) {
+            return self.withhold();
+        }
         let (peer, text) = (self.outbox.peer(), &failure.text);
         match failure.kind {
             FailureKind::Refused => tracing::warn!(peer, "request refused: {text}"),
@@ -145,6 +155,12 @@ impl Replier {
             _ => tracing::debug!(peer, "request failed: {text}"),
         }
         self.reply(Reply::Failed { failure });
+    }
+
+    /// Answers nothing and ends the connection: the client connects again, and asks again.
+    pub fn withhold(mut self) {
+        self.answered = true;
+        self.outbox.end();
     }
 
     /// The request's number, the same when the client sends it again after a break.

@@ -14,7 +14,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
-use crate::{Error, Result, secret_of_environment};
+use crate::secret_file::{read_private, secret_of_environment, secret_of_job};
+use crate::{Error, Result};
 
 /// Names the file with the authorities that this process believes.
 pub const TLS_CA_VARIABLE: &str = "THALWEG_TLS_CA";
@@ -37,6 +38,23 @@ impl Credentials {
         let tls = named.map(|path| TlsClient::load(&PathBuf::from(path))).transpose()?;
         Ok(Credentials { secret: secret_of_environment()?, tls })
     }
+
+    /// What is for a job's own nodes: its secret, and no TLS, for they are on this machine. None without such nodes.
+    pub fn of_job() -> Result<Option<Self>> {
+        Ok(secret_of_job()?.map(|secret| Some(secret).into()))
+    }
+
+    /// What the environment says for the node at `address`.
+    pub fn of_environment_for(address: &str) -> Result<Self> {
+        let of_job = if serves_this_job(address) { Self::of_job()? } else { None };
+        of_job.map_or_else(Self::of_environment, Ok)
+    }
+}
+
+/// Whether it is one of the nodes that this process's job was given.
+pub fn serves_this_job(address: &str) -> bool {
+    let nodes = std::env::var("THALWEG_NODES").unwrap_or_default();
+    nodes.split(',').any(|node| node.trim() == address)
 }
 
 impl From<Option<Secret>> for Credentials {
@@ -80,6 +98,9 @@ impl TlsClient {
     }
 }
 
+/// Of a file with a private key.
+const MAX_KEY_BYTES: u64 = 1 << 20;
+
 /// A node's certificate and key.
 #[derive(Clone, Debug)]
 pub struct TlsServer {
@@ -90,7 +111,9 @@ impl TlsServer {
     pub fn load(certificate: &Path, key: &Path) -> Result<Self> {
         let wrong = |path: &Path, why: String| Error::Refused(format!("{}: {why}", path.display()));
         let chain = read_certificates(certificate)?;
-        let read = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, format!("no private key: {error}")))?;
+        let text = read_private(key, "private key", "--tls-key names it", MAX_KEY_BYTES)?;
+        let read = PrivateKeyDer::from_pem_slice(text.as_bytes());
+        let read = read.map_err(|error| wrong(key, format!("no private key: {error}")))?;
         let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map(|builder| builder.with_no_client_auth())

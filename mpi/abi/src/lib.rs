@@ -13,6 +13,7 @@ mod reduction;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use boundary::{Failure, OK, answer};
 use transfer::client::{Client, File, Operation, Piece, Reduction, Settings, Ticket};
@@ -24,10 +25,11 @@ fn client() -> Result<&'static Client, Failure> {
     if let Some(client) = CLIENT.get() {
         return Ok(client);
     }
+    let begun = Instant::now();
     let mut settings = Settings::from_environment()?;
     settings.reduction = reduction::decide(&settings);
     let reducer = (settings.reduction == Reduction::Client).then(|| Arc::new(reducer::SegmentReducer) as Arc<_>);
-    Ok(CLIENT.get_or_init(|| Client::new(settings, reducer)))
+    Ok(CLIENT.get_or_init(|| Client::new(settings, reducer).with_first_call_begun(begun)))
 }
 
 unsafe fn name<'a>(name: *const c_char) -> &'a [u8] {

@@ -3,7 +3,9 @@
 //! Link, node and this machine are measured, which costs some tens of milliseconds; what the data will be like is not
 //! known yet, so the model hears what simulations usually write (docs/models.md).
 
-use std::time::Instant;
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use format::Settings as StoreSettings;
 use policy::reduction::{Choice, Conditions, End, choose};
@@ -18,16 +20,34 @@ const ENCODED_SHARE: f64 = 0.8;
 const SAMPLE_BYTES: usize = 1 << 20;
 const SEGMENT_BYTES: usize = 8 << 10;
 
-/// What the settings ask for; `Auto` is decided here. A node that does not answer will be heard of when it is used.
+/// What measuring may take of the time that the first call has, and at most: a node that answers within it is asked, and
+/// one that does not will be heard of when it is used.
+const TIMEOUT_PART: u32 = 8;
+const MAX_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What the settings ask for; `Auto` is decided here.
 pub fn decide(settings: &Settings) -> Reduction {
     if settings.reduction != Reduction::Auto {
         return settings.reduction;
     }
-    let link = settings.nodes.first().and_then(|node| Link::measure(node, &settings.credentials).ok());
-    match link.map(|link| choose(Choice::Auto, &conditions(&link, settings.nodes.len()))) {
+    let timeout = (settings.patience / TIMEOUT_PART).min(MAX_TIMEOUT);
+    match measure_within(timeout, settings).map(|link| choose(Choice::Auto, &conditions(&link, settings.nodes.len()))) {
         Some(End::Client) => Reduction::Client,
         Some(End::Node) | None => Reduction::Node,
     }
+}
+
+/// What resolving, connecting and the node itself take is not known beforehand: a thread waits for them, and is left
+/// alone with that after the timeout.
+fn measure_within(timeout: Duration, settings: &Settings) -> Option<Link> {
+    let (node, credentials) = (settings.nodes.first()?.clone(), settings.credentials_of_nodes().clone());
+    let (measured, link) = mpsc::channel();
+    let measure = move || {
+        // Nobody listens after the timeout.
+        let _ = measured.send(Link::measure(&node, &credentials).ok());
+    };
+    thread::Builder::new().name("thalweg-link".into()).spawn(measure).ok()?;
+    link.recv_timeout(timeout).ok().flatten()
 }
 
 fn conditions(link: &Link, nodes: usize) -> Conditions {
@@ -90,6 +110,18 @@ mod tests {
         let settings =
             Settings { reduction: Reduction::Client, nodes: vec!["192.0.2.1:1".into()], ..Settings::default() };
         assert_eq!(decide(&settings), Reduction::Client);
+    }
+
+    #[test]
+    fn a_node_that_is_silent_is_measured_for_a_part_of_the_timeout() {
+        // Nothing accepts: the kernel takes the connection.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let nodes = vec![listener.local_addr().unwrap().to_string()];
+        let patience = Duration::from_secs(4);
+        let settings = Settings { reduction: Reduction::Auto, nodes, patience, ..Settings::default() };
+        let begun = Instant::now();
+        assert_eq!(decide(&settings), Reduction::Node);
+        assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
     }
 
     #[test]

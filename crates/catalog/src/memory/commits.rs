@@ -1,11 +1,11 @@
 //! Commits, and their replay from a journal.
 
-use format::{Change, JournalRecord};
+use format::{Change, JournalRecord, SessionId, StorePath};
 
 use super::State;
 use super::containers::Container;
 use crate::reasons::{CATALOG_NOT_EMPTY, refused};
-use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, Result, rebuild};
+use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, Result, rebuild, restate};
 
 impl State {
     pub fn commit(&mut self, commit: &Commit) -> Result<Committed> {
@@ -26,17 +26,32 @@ impl State {
         let sequence = self.counters.next_sequence();
         self.mark_referred(&commit.references, sequence);
         commit.settles.iter().for_each(|(session, seat, number)| self.settle(*session, *seat, *number));
-        self.journal.insert(
+        let record = JournalRecord {
             sequence,
-            JournalRecord {
-                sequence,
-                committed_ns: now_ns,
-                session: commit.session,
-                numbers: numbers.clone(),
-                changes: commit.changes.clone(),
-            },
-        );
+            committed_ns: now_ns,
+            session: commit.session,
+            numbers: numbers.clone(),
+            changes: commit.changes.clone(),
+        };
+        self.add_to_journal(record);
         Ok(Committed { sequence, numbers })
+    }
+
+    fn add_to_journal(&mut self, record: JournalRecord) {
+        self.journal_checksums.insert(record.sequence, JournalRecord::checksum_of(&record.encode()));
+        self.journal.insert(record.sequence, record);
+    }
+
+    pub fn restate(&mut self, session: SessionId, paths: &[StorePath]) -> Result<()> {
+        self.lease(session)?;
+        for path in paths {
+            let Some(entry) = self.tree.entry(path) else { continue };
+            let versions = self.tree.versions(path).unwrap_or_default();
+            let (now_ns, counters) = (self.now_ns, &mut self.counters);
+            let records = restate::records(path, &entry, &versions, session, now_ns, || counters.next_sequence());
+            records.into_iter().for_each(|record| self.add_to_journal(record));
+        }
+        Ok(())
     }
 
     pub fn replay(
@@ -58,6 +73,8 @@ impl State {
             let state = if found.state == ContainerState::Open { ContainerState::Live } else { found.state };
             self.containers.insert(found.id, Container::new(ContainerRecord { state, ..*found }, None));
         }
+        let checksum = |record: &JournalRecord| (record.sequence, JournalRecord::checksum_of(&record.encode()));
+        self.journal_checksums.extend(records.iter().map(checksum));
         let mut left_out = Vec::new();
         records.iter().for_each(|record| self.replay_record(record, &mut left_out));
         Ok(left_out)

@@ -1,13 +1,14 @@
 //! Commits, the journal they leave to be kept by containers, and its replay.
 
-use format::{Change, JournalRecord, StorePath};
+use format::{Change, JournalRecord, SessionId, StorePath};
 use rusqlite::Connection;
 
 use super::failure::{Attempt, Failure};
-use super::statement::{all, at_most, run};
+use super::listing;
+use super::statement::{all, at_most, first, number, run};
 use super::writing::Writing;
 use crate::reasons::{CATALOG_NOT_EMPTY, refused};
-use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, rebuild};
+use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, rebuild, restate};
 
 impl Writing<'_> {
     pub fn commit(&mut self, commit: &Commit) -> Attempt<Committed> {
@@ -28,8 +29,34 @@ impl Writing<'_> {
             numbers,
             changes: commit.changes.clone(),
         };
-        run(self.sql, "INSERT INTO journal VALUES (?1, ?2)", (sequence as i64, record.encode()))?;
+        self.add_to_journal(&record)?;
         Ok(Committed { sequence, numbers: record.numbers })
+    }
+
+    /// Until a container keeps it.
+    pub fn add_to_journal(&self, record: &JournalRecord) -> Attempt<()> {
+        let encoded = record.encode();
+        self.know_record(record.sequence, JournalRecord::checksum_of(&encoded))?;
+        run(self.sql, "INSERT INTO journal VALUES (?1, ?2)", (record.sequence as i64, encoded))?;
+        Ok(())
+    }
+
+    pub fn restate(&mut self, session: SessionId, paths: &[StorePath]) -> Attempt<()> {
+        self.leased_epoch(session)?;
+        for path in paths {
+            let Some(entry) = listing::entry(self.sql, path)? else { continue };
+            let versions = listing::versions(self.sql, path)?;
+            let (now_ns, counters) = (self.now_ns, &mut self.counters);
+            let records = restate::records(path, &entry, &versions, session, now_ns, || counters.next_sequence());
+            records.iter().try_for_each(|record| self.add_to_journal(record))?;
+        }
+        Ok(())
+    }
+
+    pub fn know_record(&self, sequence: u64, checksum: u64) -> Attempt<()> {
+        let text = "INSERT OR IGNORE INTO journal_checksums VALUES (?1, ?2)";
+        run(self.sql, text, (sequence as i64, checksum as i64))?;
+        Ok(())
     }
 
     pub fn journaled(&mut self, sequences: &[u64]) -> Attempt<()> {
@@ -56,6 +83,9 @@ impl Writing<'_> {
             let state = if found.state == ContainerState::Open { ContainerState::Live } else { found.state };
             self.insert_container(&ContainerRecord { state, ..*found }, None)?;
         }
+        let know =
+            |record: &JournalRecord| self.know_record(record.sequence, JournalRecord::checksum_of(&record.encode()));
+        records.iter().try_for_each(know)?;
         let mut left_out = Vec::new();
         records.iter().try_for_each(|record| self.replay_record(record, &mut left_out))?;
         Ok(left_out)
@@ -87,4 +117,17 @@ pub(super) fn unjournaled(sql: &Connection, limit: usize) -> Attempt<Vec<Journal
     all(sql, text, [at_most(limit)], |row| {
         Ok(JournalRecord::decode(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?)
     })
+}
+
+pub(super) fn unknown_records(sql: &Connection, records: &[(u64, u64)]) -> Attempt<Vec<u64>> {
+    let mut unknown = Vec::new();
+    let unchecked = "SELECT unchecked_sequence FROM counters";
+    let unchecked = first(sql, unchecked, [], |row| number(row, 0))?.unwrap_or(0);
+    let text = "SELECT 1 FROM journal_checksums WHERE sequence = ?1 AND checksum = ?2";
+    for (sequence, checksum) in records.iter().filter(|(sequence, _)| *sequence > unchecked) {
+        if first(sql, text, (*sequence as i64, *checksum as i64), |_| Ok(()))?.is_none() {
+            unknown.push(*sequence);
+        }
+    }
+    Ok(unknown)
 }

@@ -22,6 +22,8 @@ use crate::{Error, Result};
 const PATIENCE: Duration = Duration::from_secs(300);
 /// SQLite itself waits this long, in steps of up to 100 ms; we then ask again.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
+/// How often a reader that may not make the log's index meets a log that is just going, before that is an error.
+const MAX_LOGS_GONE: u32 = 100;
 /// Connections kept for reading; more are opened when needed and closed again.
 const KEPT_READERS: usize = 8;
 /// More than there are different statements here.
@@ -113,17 +115,27 @@ impl Connections {
 
     /// As `read`, for a body of one statement, which is a transaction by itself.
     pub fn read_once<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Result<T> {
-        let attempt = || {
-            let reader = self.take_reader()?;
-            let outcome = body(&reader.connection);
-            if reader.is_outdated(&self.path) {
-                return Err(Failure::ChangedMeanwhile);
+        let mut logs_gone = 0;
+        let attempt = || match self.try_read(&body) {
+            // The last writer took the log along between two steps of ours; the next reader finds that out first.
+            Err(failure) if self.writer.is_none() && failure.lacks_log() && logs_gone < MAX_LOGS_GONE => {
+                logs_gone += 1;
+                Err(Failure::ChangedMeanwhile)
             }
-            let value = outcome?;
-            self.give_back(reader);
-            Ok(value)
+            tried => tried,
         };
         patiently(attempt).map_err(|failure| failure.explain(&self.path))
+    }
+
+    fn try_read<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Attempt<T> {
+        let reader = self.take_reader()?;
+        let outcome = body(&reader.connection);
+        if reader.is_outdated(&self.path) {
+            return Err(Failure::ChangedMeanwhile);
+        }
+        let value = outcome?;
+        self.give_back(reader);
+        Ok(value)
     }
 
     /// A connection of its own that sees the catalog as it is at this moment, until it is dropped.

@@ -4,7 +4,7 @@ use format::{ContainerId, SessionId};
 use rusqlite::{Connection, Row};
 
 use super::failure::Attempt;
-use super::statement::{all, first, number, run};
+use super::statement::{all, at_most, first, number, run};
 use super::writing::Writing;
 use crate::{ContainerRecord, ContainerState, Error};
 
@@ -67,6 +67,11 @@ pub(super) fn none_or_not_live(mut containers: Vec<ContainerId>) -> Attempt<()> 
 pub(super) fn container(sql: &Connection, id: ContainerId) -> Attempt<Option<ContainerRecord>> {
     let text = "SELECT id, state, physical, stored_bytes, segments FROM containers WHERE id = ?1";
     first(sql, text, [id.0 as i64], read_container)
+}
+
+pub(super) fn open_containers(sql: &Connection, limit: usize) -> Attempt<Vec<ContainerId>> {
+    let text = "SELECT id FROM containers WHERE opener IS NOT NULL ORDER BY id DESC LIMIT ?1";
+    all(sql, text, [at_most(limit)], |row| Ok(ContainerId(number(row, 0)?)))
 }
 
 pub(super) fn files_of(sql: &Connection, id: ContainerId) -> Attempt<Vec<ContainerId>> {

@@ -51,6 +51,13 @@ impl Failure {
         matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
     }
 
+    /// The log or its index is not there, and may not be made: for who only reads, it may just have gone.
+    pub fn lacks_log(&self) -> bool {
+        use ErrorCode::{CannotOpen, ReadOnly};
+        let Failure::Sqlite(error) = self else { return false };
+        matches!(error.sqlite_error_code(), Some(CannotOpen | ReadOnly))
+    }
+
     pub fn explain(self, path: &Path) -> Error {
         let path = path.display().to_string();
         match self {

@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
+use format::Attributes;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::failure::Attempt;
 use super::names::implicit_directory;
-use super::statement::run;
+use super::statement::{first, run};
 use super::writing::store_counters;
 use crate::Error;
 use crate::counters::{Counters, ROOT};
 
-/// The format of `schema.sql` and `guard.sql`, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 4;
+/// The format of `schema.sql`, `guard.sql` and `journal_checksums.sql`, kept in `user_version`.
+const SCHEMA_FORMAT: u16 = 5;
 /// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
 const SINCE_FORMAT_2: &str = "
     CREATE TABLE left_files (
@@ -34,13 +35,15 @@ const SINCE_FORMAT_4: &str = "
         copy_ordinal   INTEGER,
         PRIMARY KEY (container, ordinal)
     ) STRICT, WITHOUT ROWID;";
+/// Format 5 has the checksums of journal records.
+const SINCE_FORMAT_5: &str = include_str!("journal_checksums.sql");
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
 /// Checks the file's format; an empty file is filled when `create`.
 pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Attempt<()> {
     if is_filled(connection, path)? {
-        return upgrade(connection);
+        return upgrade(connection, path);
     }
     let path_text = path.display().to_string();
     if !create {
@@ -55,9 +58,12 @@ pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Att
 }
 
 /// An older catalog gets what it lacks.
-fn upgrade(connection: &Connection) -> Attempt<()> {
+fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
     if format(connection)? == SCHEMA_FORMAT {
         return Ok(());
+    }
+    if has_older_layouts(connection)? {
+        return Err(Error::TooOld { path: path.display().to_string() }.into());
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     // Another process may have been first.
@@ -71,8 +77,19 @@ fn upgrade(connection: &Connection) -> Attempt<()> {
     if found < 4 {
         transaction.execute_batch(SINCE_FORMAT_4)?;
     }
+    if found < 5 {
+        transaction.execute_batch(SINCE_FORMAT_5)?;
+    }
     transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     Ok(transaction.commit()?)
+}
+
+/// Until format 5, layouts of what the tables hold changed without a number of their own. The root has attributes in every
+/// catalog, and those of other layouts have another length.
+fn has_older_layouts(connection: &Connection) -> Attempt<bool> {
+    let text = "SELECT attributes FROM files WHERE id = ?1";
+    let attributes = first(connection, text, [ROOT.0 as i64], |row| Ok(row.get::<_, Vec<u8>>(0)?))?;
+    Ok(attributes.is_some_and(|attributes| Attributes::decode(&attributes).is_err()))
 }
 
 fn format(connection: &Connection) -> Attempt<u16> {
@@ -111,6 +128,7 @@ fn fill(connection: &Connection) -> Attempt<()> {
     run(connection, "INSERT INTO files (id, kind, links, attributes) VALUES (?1, ?2, 1, ?3)", params)?;
     run(connection, "INSERT INTO names VALUES (x'', ?1)", [ROOT.0 as i64])?;
     connection.execute_batch(include_str!("guard.sql"))?;
+    connection.execute_batch(SINCE_FORMAT_5)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     Ok(connection.pragma_update(None, "user_version", SCHEMA_FORMAT)?)
 }

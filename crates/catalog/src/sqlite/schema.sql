@@ -1,4 +1,4 @@
--- The catalog's tables, format 4 (`PRAGMA user_version`) with guard.sql. Unsigned numbers of 64 bits are kept as SQLite's
+-- The catalog's tables, format 5 (`PRAGMA user_version`) with guard.sql and journal_checksums.sql. Unsigned numbers of 64 bits are kept as SQLite's
 -- signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
 
 -- The last number given of each kind: see counters.rs.

@@ -22,20 +22,28 @@ pub(super) fn has_owner(sql: &Connection) -> Attempt<bool> {
     Ok(owner.unwrap_or(false))
 }
 
+pub(super) fn is_of_another_store(sql: &Connection, store: StoreId) -> Attempt<bool> {
+    let owner = "SELECT store FROM counters WHERE store IS NOT NULL";
+    let owner = first(sql, owner, [], |row| Ok(row.get::<_, Vec<u8>>(0)?))?;
+    Ok(owner.is_some_and(|owner| owner != store.0))
+}
+
+/// Rows that were changed by hand, or by another program.
+pub(super) fn foreign_changes(sql: &Connection) -> Attempt<u64> {
+    let changes = first(sql, "SELECT foreign_changes FROM counters", [], |row| number(row, 0))?;
+    Ok(changes.unwrap_or(0))
+}
+
 /// Why what it holds is not what this store's catalogs wrote, if so.
-pub(super) fn foreign_content(sql: &Connection, store: StoreId) -> Attempt<Option<String>> {
+fn foreign_content(sql: &Connection, store: StoreId) -> Attempt<Option<String>> {
     if !is_guarded(sql)? {
         return Ok(None);
     }
-    let guard = first(sql, "SELECT store, foreign_changes FROM counters", [], |row| {
-        Ok((row.get::<_, Option<Vec<u8>>>(0)?, number(row, 1)?))
-    })?;
-    let (owner, foreign_changes) = guard.unwrap_or_default();
-    if owner.is_some_and(|owner| owner != store.0) {
+    if is_of_another_store(sql, store)? {
         return Ok(Some("it is the catalog of another store".to_owned()));
     }
-    Ok((foreign_changes > 0)
-        .then(|| format!("{foreign_changes} of its rows were changed by something other than thalweg")))
+    let changes = foreign_changes(sql)?;
+    Ok((changes > 0).then(|| format!("{changes} of its rows were changed by something other than thalweg")))
 }
 
 /// `marked` is the store's mark as it was before this is asked.

@@ -52,7 +52,8 @@ fn undo_guard(sql: &rusqlite::Connection) {
     let triggers: Vec<String> = found.query_map([], |row| row.get(0)).unwrap().map(|name| name.unwrap()).collect();
     assert!(!triggers.is_empty());
     triggers.iter().for_each(|name| sql.execute_batch(&format!("DROP TRIGGER {name}")).unwrap());
-    for column in ["writing", "foreign_changes", "store"] {
+    sql.execute_batch("DROP TABLE journal_checksums").unwrap();
+    for column in ["writing", "foreign_changes", "store", "unchecked_sequence"] {
         sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
     }
 }
@@ -67,6 +68,22 @@ fn a_catalog_of_format_1_is_brought_up_to_date() {
     sql.execute_batch("DROP TABLE left_files; DROP TABLE lost_segments; PRAGMA user_version = 1").unwrap();
     drop(sql);
     assert!(opened(&file).files_of(format::ContainerId(1)).unwrap().is_empty());
+}
+
+#[test]
+fn a_catalog_of_layouts_that_are_no_longer_read_is_too_old_and_not_damaged() {
+    let directory = scratch();
+    let file = directory.path().join("catalog");
+    drop(opened(&file));
+    let sql = rusqlite::Connection::open(&file).unwrap();
+    undo_guard(&sql);
+    // Times were numbers of nanoseconds: eight bytes less for two of them.
+    let older = "UPDATE files SET attributes = substr(attributes, 1, length(attributes) - 8); PRAGMA user_version = 4";
+    sql.execute_batch(older).unwrap();
+    drop(sql);
+    let refused = refusal(&file, false);
+    assert!(matches!(refused, Error::TooOld { .. }), "{refused}");
+    assert!(!refused.to_string().contains("rebuild"), "that would lose everything: {refused}");
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use repository::{Access, collect};
 use serde_json::json;
 
+use crate::failure::Incomplete;
 use crate::opening::directory;
 use crate::output::Output;
 use crate::place::store_of_argument;
@@ -12,7 +13,8 @@ use crate::shown;
 
 /// Free what no kept version needs, safely beside writers
 #[derive(clap::Args)]
-#[command(after_help = "Files that a running reader or writer may still need wait for the next collection.\n\n\
+#[command(after_help = "Files that a running reader or writer may still need wait for the next collection.\n\
+                        Exits with 3 when the disk is too full to rewrite what is partly dead.\n\n\
                         Example: thalweg collect /scratch/st")]
 pub struct Arguments {
     /// The store's directory (default: $THALWEG_STORE)
@@ -31,16 +33,22 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "freed_bytes": collected.freed_bytes,
         "waiting": collected.waiting,
         "short_of_room": collected.short_of_room,
+        "not_freed_bytes": collected.not_freed_bytes,
     }))?;
-    if collected.short_of_room > 0 {
-        let files = shown::count(collected.short_of_room, "container");
-        output.note(format_args!("the disk is too full to rewrite {files}; run it again when there is more room"));
-    }
     output.summary(format_args!(
         "freed {}: {} deleted, {} rewritten, {} waiting for older sessions to end",
         shown::size(collected.freed_bytes),
         shown::count(collected.deleted, "container"),
         collected.rewritten,
         collected.waiting
-    ))
+    ))?;
+    if collected.short_of_room == 0 {
+        return Ok(());
+    }
+    let files = shown::count(collected.short_of_room, "container");
+    let bytes = shown::size(collected.not_freed_bytes);
+    let why = format!(
+        "{store}: the disk is too full to rewrite {files}, which would free some {bytes}; make room, and run it again"
+    );
+    Err(Incomplete(why).into())
 }

@@ -103,6 +103,10 @@ impl Forgetting<'_> {
                 Err(catalog::Error::NotFound { .. }) => continue,
                 other => other?,
             };
+            // The path may lead to another file by now, whose versions have the same numbers.
+            if !versions.iter().any(|version| entry.head.as_ref() == Some(version)) {
+                continue;
+            }
             let dropped = keep.dropped(&versions, now_ns);
             if !dropped.is_empty() {
                 changes.push((path, entry.file, dropped));

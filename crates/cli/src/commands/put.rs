@@ -16,7 +16,7 @@ use crate::opening::open_store;
 use crate::output::Output;
 use crate::place::{Place, StoreAddress};
 use crate::put::{Options, Source, Summary, plan, put, put_stream};
-use crate::shown;
+use crate::{shown, streams};
 
 /// Store files, trees, or standard input
 #[derive(clap::Args)]
@@ -115,6 +115,9 @@ fn run(
     if let [source] = &sources[..] {
         refuse_onto_directory(repository, source, to)?;
         if source.from.as_os_str() == "-" {
+            if !streams::can_read_input() {
+                bail!("standard input is not open for reading; nothing was put");
+            }
             return put_stream(repository, std::io::stdin().lock(), source, output);
         }
     }

@@ -30,12 +30,15 @@ pub struct Arguments {
     /// First make the catalog again from the journal the containers keep
     #[arg(long)]
     rebuild_catalog: bool,
+    /// With --rebuild-catalog: also where the present catalog has names that a damaged journal has lost
+    #[arg(long, requires = "rebuild_catalog")]
+    force: bool,
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let store = store_of_argument(arguments.store.as_deref())?;
     let path = directory(&store, "verify")?;
-    let rebuilt = if arguments.rebuild_catalog { Some(rebuild_catalog(path)?) } else { None };
+    let rebuilt = if arguments.rebuild_catalog { Some(rebuild_catalog(path, arguments.force)?) } else { None };
     let access = if arguments.rebuild_table { Access::Write } else { Access::Inspect };
     let repository = repository::open(path, access)?;
     if arguments.rebuild_table {

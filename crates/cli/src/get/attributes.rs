@@ -8,7 +8,7 @@ use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
-use format::{Attributes, FileKind};
+use format::{Attributes, FileKind, FileTimes};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_OMIT, Uid, XattrFlags};
 use rustix::io::{Errno, Result};
 
@@ -129,11 +129,16 @@ fn set_extended(attributes: &Attributes, withheld: Withheld, set: impl Fn(&[u8],
     missing
 }
 
-/// The access time stays as it is: it is not kept.
+/// The access time stays as it is: it is not kept. So do the times of what nobody gave any: the root, and directories that
+/// were made because a file below them was.
 fn timestamps(attributes: &Attributes) -> Timestamps {
+    let as_it_is = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
+    if attributes.times == FileTimes::default() {
+        return Timestamps { last_access: as_it_is, last_modification: as_it_is };
+    }
     let modified = attributes.times.modified;
     Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_access: as_it_is,
         last_modification: Timespec { tv_sec: modified.seconds as _, tv_nsec: modified.nanoseconds as _ },
     }
 }

@@ -26,6 +26,8 @@ struct Client {
     connections: usize,
     /// One entry per handle.
     handles: Vec<SessionId>,
+    /// Sessions it uses here, latest last.
+    attached: VecDeque<SessionId>,
     /// Handles taken off: asking again after a break changes nothing.
     left: VecDeque<SessionId>,
     /// The latest openings, and their answers unless they are under way.
@@ -118,8 +120,21 @@ impl Clients {
         }
     }
 
-    /// Whether a handle of the client is to be taken off: one it holds, or one it got before this node was started
-    /// again, but none twice by the same request.
+    /// The client uses the session.
+    pub fn attached(&self, client: u64, session: SessionId) {
+        let mut clients = self.lock();
+        let attached = &mut clients.entry(client).or_default().attached;
+        if !attached.contains(&session) {
+            attached.push_back(session);
+        }
+        if attached.len() > MAX_LEFT {
+            attached.pop_front();
+        }
+    }
+
+    /// Whether a handle of the client is to be taken off: one it holds, or one that another process of its job, or it
+    /// itself before this node was started again, got for a session that it uses; but none twice by the same request,
+    /// and none of a session that it has nothing to do with.
     pub fn take_handle(&self, client: u64, request: RequestId, session: SessionId) -> bool {
         let mut clients = self.lock();
         let client = clients.entry(client).or_default();
@@ -128,7 +143,7 @@ impl Clients {
         }
         remember(&mut client.leavings, request);
         let found = client.handles.iter().position(|held| *held == session);
-        let fresh = !client.left.contains(&session);
+        let fresh = !client.left.contains(&session) && client.attached.contains(&session);
         if fresh {
             client.left.push_back(session);
         }
@@ -225,6 +240,15 @@ mod tests {
         assert!(!clients.take_handle(1, (0, 7), session(7)), "the same request");
         assert!(clients.take_handle(1, (0, 8), session(7)));
         assert!(!clients.take_handle(1, (0, 9), session(7)), "there is none");
+    }
+
+    #[test]
+    fn a_client_takes_off_handles_of_sessions_that_it_uses_and_of_no_others() {
+        let clients = Clients::default();
+        assert!(!clients.take_handle(2, (0, 1), session(7)), "it has nothing to do with it");
+        clients.attached(2, session(7));
+        assert!(clients.take_handle(2, (0, 2), session(7)), "its job's, or its own of before a restart");
+        assert!(!clients.take_handle(2, (0, 3), session(7)));
     }
 
     #[test]

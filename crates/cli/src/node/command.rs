@@ -58,13 +58,12 @@ pub struct Arguments {
     /// $THALWEG_LOG, or warn
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
-    /// The node's process begins anew: see restart.rs
-    #[arg(long, hide = true)]
-    begin_anew: bool,
+    /// The node's process begins anew, and listens on this socket: see restart.rs
+    #[arg(long, hide = true, value_name = "SOCKET", require_equals = true)]
+    begin_anew: Option<std::os::fd::RawFd>,
 }
 
-/// How long a node that begins anew tries to open its store and to listen where it did: the disk may be full, and the
-/// catalog in use.
+/// How long a node that begins anew tries to open its store: the disk may be full, and the catalog in use.
 const BEGIN_ANEW_TIMEOUT: Duration = Duration::from_secs(60);
 const BEGIN_ANEW_PAUSE: Duration = Duration::from_millis(200);
 
@@ -87,23 +86,22 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let threads = node.start().context("starting the node's threads")?;
     let is_open = secret.is_none();
     let service = Arc::new(NodeService { node: node.clone(), secret, tls });
-    let server = arguments.retry(|| Server::bind(&arguments.listen, service.clone()))?;
-    drop(service);
+    let server = arguments.server(service)?;
     server.limit_connections(max_connections);
     let address = server.local_address();
     arguments.check_openness(address, is_open, output)?;
     let announced = announce(output, &address.to_string());
-    if !arguments.begin_anew {
+    if arguments.begin_anew.is_none() {
         // Whoever started the node has read its address by now, and may have closed the pipe.
         announced?;
     }
-    let watched = node.clone();
-    let watch = std::thread::Builder::new().name("watch".into()).spawn(move || restart::watch(&watched, address));
+    let watched = (node.clone(), server.clone());
+    let watch = std::thread::Builder::new().name("watch".into()).spawn(move || restart::watch(&watched.0, &watched.1));
     let watch = watch.context("starting the node's threads")?;
     let accepting = server.spawn();
     signals.wait();
     tracing::info!(peer = %address, "the node was asked to stop");
-    node.let_all_pass();
+    node.prepare_to_stop();
     server.stop();
     let _ = accepting.join();
     let settled = node.stop();
@@ -117,13 +115,19 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 impl Arguments {
     /// Tries once; a node that begins anew, for a while.
     fn retry<T, E>(&self, attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
-        let deadline = Instant::now() + if self.begin_anew { BEGIN_ANEW_TIMEOUT } else { Duration::ZERO };
+        let deadline = Instant::now() + if self.begin_anew.is_some() { BEGIN_ANEW_TIMEOUT } else { Duration::ZERO };
         loop {
             match attempt() {
                 Err(_) if Instant::now() < deadline => std::thread::sleep(BEGIN_ANEW_PAUSE),
                 done => return done,
             }
         }
+    }
+
+    fn server(&self, service: Arc<NodeService>) -> anyhow::Result<Server> {
+        let Some(listener) = self.begin_anew else { return Ok(Server::bind(&self.listen, service)?) };
+        let server = restart::inherited(listener).and_then(|listener| Server::listen_on(listener, service));
+        server.context("listening on the socket of the node that begins anew")
     }
 
     fn secret(&self) -> anyhow::Result<Option<Secret>> {

@@ -71,6 +71,7 @@ impl Connection {
     pub fn attach(&mut self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
         let user = User { connection: self.claimant.0, source: self.source, outbox: self.outbox.clone() };
         let slot = self.node.attach(session, seat, user).map_err(failure::of)?;
+        self.node.clients.attached(self.source.client, session);
         self.attached.entry((session, seat)).or_insert_with(|| (slot.clone(), 0)).1 += 1;
         Ok(slot)
     }
@@ -160,7 +161,7 @@ impl Connection {
                 self.store().release(claimant);
                 done()
             }
-            Request::Get { run } => Ok(blocks(self.store().get(run)?)),
+            Request::Get { run } => Ok(blocks(super::blocks::of_run(self.store(), run)?)),
             Request::Entries { run } => plain(Reply::Entries { entries: self.store().entries(run)? }),
             Request::MakeDurable {} => {
                 self.store().make_durable()?;
@@ -192,10 +193,16 @@ impl Connection {
                 let commit = Commit { session, references, epoch, changes, settles };
                 plain(Reply::Committed { committed: self.commit(commit)? })
             }
-            Request::Entry { path } => plain(Reply::Entry { entry: self.catalog().entry(&path)? }),
+            Request::Entry { path } => {
+                let mut entry = self.catalog().entry(&path)?;
+                self.node.damage.mark(&self.node.repository, entry.iter_mut());
+                plain(Reply::Entry { entry })
+            }
             Request::List { directory, recursive, after, limit } => {
                 let limit = (limit as usize).min(MAX_LISTED);
-                plain(Reply::List { entries: self.catalog().list(&directory, recursive, after.as_ref(), limit)? })
+                let mut entries = self.catalog().list(&directory, recursive, after.as_ref(), limit)?;
+                self.node.damage.mark(&self.node.repository, entries.iter_mut().map(|(_, entry)| entry));
+                plain(Reply::List { entries })
             }
             Request::Versions { path } => plain(Reply::Versions { versions: self.catalog().versions(&path)? }),
             Request::PathSessions {} => plain(Reply::PathSessions { sessions: self.catalog().path_sessions()? }),

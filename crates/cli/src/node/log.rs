@@ -196,8 +196,10 @@ impl Said {
         let peer = if self.peer.is_empty() { NOBODY.get_or_init(|| "-".to_owned()) } else { &self.peer };
         let level = level.as_str().to_ascii_lowercase();
         let text = shown::one_line(&format!("{} {level} {peer} {}", shown::time(now_ns()), self.message));
-        let cut = text.floor_char_boundary(MAX_LINE_BYTES);
-        if cut < text.len() { format!("{}…", &text[..cut]) } else { text }
+        match text.char_indices().map(|(at, _)| at).take_while(|at| *at <= MAX_LINE_BYTES).last() {
+            Some(cut) if text.len() > MAX_LINE_BYTES => format!("{}…", &text[..cut]),
+            _ => text,
+        }
     }
 }
 

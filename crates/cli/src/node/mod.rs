@@ -5,8 +5,11 @@
 //! that died, and one steward that makes syncs while applications share. All decisions about data are the
 //! repository's; here is only who calls it when.
 
+mod begun_sessions;
+mod blocks;
 mod clients;
 pub mod command;
+mod damage;
 mod failure;
 mod handler;
 mod keeper;
@@ -38,7 +41,9 @@ use store::Claimant;
 use transfer::message::{Failure, Reply};
 use transfer::{Handler, Hello, Outbox, Service, TlsServer};
 
+use begun_sessions::BegunSessions;
 use clients::Clients;
+use damage::DamageView;
 use handler::Connection;
 use locks::Locks;
 use names::Names;
@@ -79,9 +84,11 @@ pub struct Node {
     budget: Arc<Budget>,
     seats: Seats,
     clients: Clients,
+    begun_sessions: BegunSessions,
     locks: Locks,
     shares: Arc<Shares>,
     names: Names,
+    damage: DamageView,
     offer_budget: Arc<OfferBudget>,
     settles: Arc<WorkQueue>,
     commits: Arc<WorkQueue>,
@@ -90,6 +97,8 @@ pub struct Node {
     /// Counts work that clients wait for.
     progress: AtomicU64,
     stopping: AtomicBool,
+    /// Somebody asked the node to stop, which takes a while.
+    asked_to_stop: AtomicBool,
     /// Rung when a seat has work, or the node stops.
     bell: Condvar,
     rung: Mutex<bool>,
@@ -103,6 +112,7 @@ impl Node {
             budget: Arc::new(Budget::new(options.staging_bytes)),
             shares: Shares::new(options.weights.clone()),
             names: Names::new(options.names_bytes),
+            damage: DamageView::default(),
             offer_budget: OfferBudget::for_node(),
             settles: WorkQueue::new("settle"),
             commits: WorkQueue::new("commit"),
@@ -110,10 +120,12 @@ impl Node {
             options,
             seats: Seats::default(),
             clients: Clients::default(),
+            begun_sessions: BegunSessions::default(),
             locks: Locks::default(),
             claimants: AtomicU64::new(1),
             progress: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
+            asked_to_stop: AtomicBool::new(false),
             bell: Condvar::new(),
             rung: Mutex::new(false),
         })
@@ -141,9 +153,14 @@ impl Node {
         Ok(threads)
     }
 
-    /// Nobody waits for a turn any more.
-    pub fn let_all_pass(&self) {
+    /// The node will be stopped: it does not begin anew any more, and nobody waits for a turn.
+    pub fn prepare_to_stop(&self) {
+        self.asked_to_stop.store(true, Ordering::SeqCst);
         self.shares.open();
+    }
+
+    pub(crate) fn is_asked_to_stop(&self) -> bool {
+        self.asked_to_stop.load(Ordering::SeqCst)
     }
 
     /// Makes everything received durable and ends the workers.
@@ -198,6 +215,11 @@ impl Service for NodeService {
         let welcome = Reply::Welcome { settings, holder: node.holder };
         node.clients.connected(hello.client, node.repository.lease().epoch());
         Ok((welcome, Box::new(Connection::new(node, hello, outbox))))
+    }
+
+    /// What fails because the node has lost its lease is for the process that begins anew in its place.
+    fn may_send(&self, failure: &Failure) -> bool {
+        !self.node.repository.lease().explains(&failure.text)
     }
 
     fn progress(&self) -> u64 {

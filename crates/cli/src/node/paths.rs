@@ -169,8 +169,8 @@ impl Connection {
 fn answers_within(nodes: &[String], timeout: Duration) -> bool {
     let deadline = Instant::now() + timeout;
     let (answer, answers) = std::sync::mpsc::channel();
-    for node in nodes.iter().take(MAX_PROBES).cloned() {
-        let answer = answer.clone();
+    for node in nodes.iter().take(MAX_PROBES) {
+        let (node, answer) = (node.clone(), answer.clone());
         let probe = move || {
             while Instant::now() < deadline {
                 if transfer::Connection::open(&node).is_ok() {

@@ -1,38 +1,52 @@
 //! A node that can no longer rely on its store begins anew, in the same process: it has lost its lease, or a write or a sync
 //! has failed.
 //!
-//! It runs its own program again (`execve`), with the address it has: whatever it held in memory is gone, as after a
-//! crash, and clients do what they do then: they connect again, and send again what was not durable. What they must
+//! It runs its own program again (`execve`), with the listening socket it has: whatever it held in memory is gone, as after
+//! a crash, and clients do what they do then: they connect again, and send again what was not durable. What they must
 //! not go on with (a session that a collection ended) they are refused. The process's number stays, so that
 //! its supervisor sees nothing of it.
+//!
+//! From the moment it is decided nothing is taken any more, neither connections nor requests, and no failure of the lost
+//! lease is answered: clients that connect wait in the listening socket for the new image.
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
+use std::net::TcpListener;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::io::{FdFlags, fcntl_setfd};
+use transfer::Server;
+
 use super::{Node, log};
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
-/// Between the failure and the new beginning: clients are sent why their files failed, and a store that keeps failing is
-/// not opened without pause.
+/// Between a failure of the store and the new beginning: clients are sent why their files failed, and a store that keeps
+/// failing is not opened without pause.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// Added to the arguments of a node that begins anew.
+/// Added to the arguments of a node that begins anew, with the number of its listening socket.
 const FLAG: &str = "--begin-anew";
 
 /// Looks after the node until it stops.
-pub(super) fn watch(node: &Arc<Node>, address: SocketAddr) {
+pub(super) fn watch(node: &Arc<Node>, server: &Server) {
+    let address = server.local_address();
     while !node.is_stopping() {
         std::thread::sleep(CHECK_INTERVAL);
-        let Some(why) = node.repository.must_be_opened_anew() else { continue };
+        let Some(why) = node.repository.must_be_opened_anew().filter(|_| !node.is_asked_to_stop()) else { continue };
         tracing::error!(peer = %address, "the node begins anew, and clients send again what was not durable: {why}");
-        node.report_failures();
-        std::thread::sleep(FAREWELL);
+        if node.repository.lease().is_lost() {
+            server.cut_off();
+        } else {
+            server.suspend();
+            node.report_failures();
+            std::thread::sleep(FAREWELL);
+            server.cut_off();
+        }
         log::flush();
-        if !node.is_stopping() {
-            let error = begin_anew(address);
+        if !node.is_asked_to_stop() {
+            let error = begin_anew(server.listener());
             tracing::error!(peer = %address, "could not begin anew, and ends: {error}");
             log::flush();
             std::process::abort();
@@ -41,7 +55,7 @@ pub(super) fn watch(node: &Arc<Node>, address: SocketAddr) {
 }
 
 /// Returns only when it fails.
-fn begin_anew(address: SocketAddr) -> std::io::Error {
+fn begin_anew(listener: &TcpListener) -> std::io::Error {
     // The file may have been replaced by a newer one meanwhile; then the link still leads to the old one.
     let program = std::env::current_exe().ok().filter(|program| program.exists());
     let program = program.unwrap_or_else(|| "/proc/self/exe".into());
@@ -50,22 +64,28 @@ fn begin_anew(address: SocketAddr) -> std::io::Error {
     if let Some(name) = given.next() {
         command.arg0(name);
     }
-    command.args(arguments(given, &address.to_string())).exec()
+    if let Err(error) = fcntl_setfd(listener, FdFlags::empty()) {
+        return error.into();
+    }
+    command.args(arguments(given, listener.as_raw_fd())).exec()
 }
 
-/// Those the node was started with, but for the address.
-fn arguments(given: impl Iterator<Item = OsString>, address: &str) -> Vec<OsString> {
-    let mut given = given.filter(|argument| argument != FLAG);
-    let mut kept = Vec::new();
-    while let Some(argument) = given.next() {
-        if argument == "--listen" {
-            given.next();
-        } else if !argument.as_encoded_bytes().starts_with(b"--listen=") {
-            kept.push(argument);
-        }
-    }
-    kept.extend(["--listen".into(), address.into(), FLAG.into()]);
-    kept
+/// The socket that the image before this one listened on.
+///
+/// # Errors
+/// The number is no listening socket of this process: only a node that begins anew gives it.
+pub(super) fn inherited(listener: RawFd) -> std::io::Result<TcpListener> {
+    rustix::net::sockopt::socket_acceptconn(unsafe { std::os::fd::BorrowedFd::borrow_raw(listener) })?;
+    // SAFETY: the image before this one left it open for nobody else.
+    let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(listener) });
+    fcntl_setfd(&listener, FdFlags::CLOEXEC)?;
+    Ok(listener)
+}
+
+/// Those the node was started with, and its listening socket.
+fn arguments(given: impl Iterator<Item = OsString>, listener: RawFd) -> Vec<OsString> {
+    let is_flag = |argument: &OsString| argument.as_encoded_bytes().starts_with(FLAG.as_bytes());
+    given.filter(|argument| !is_flag(argument)).chain([format!("{FLAG}={listener}").into()]).collect()
 }
 
 #[cfg(test)]
@@ -73,11 +93,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_begins_anew_with_its_arguments_and_the_address_it_has() {
-        for listen in [vec!["--listen", "host:0"], vec!["--listen=host:0"], vec![], vec!["--begin-anew"]] {
-            let given = ["--json", "node"].into_iter().chain(listen).chain(["/st", "--share", "a=1"]);
-            let found = arguments(given.map(OsString::from), "1.2.3.4:5");
-            let wanted = ["--json", "node", "/st", "--share", "a=1", "--listen", "1.2.3.4:5", "--begin-anew"];
+    fn a_node_begins_anew_with_its_arguments_and_its_listening_socket() {
+        for flag in [None, Some("--begin-anew=5")] {
+            let given = ["--json", "node"].into_iter().chain(flag).chain(["--listen=host:0", "/st", "--share", "a=1"]);
+            let found = arguments(given.map(OsString::from), 9);
+            let wanted = ["--json", "node", "--listen=host:0", "/st", "--share", "a=1", "--begin-anew=9"];
             assert_eq!(found, wanted.map(OsString::from));
         }
     }

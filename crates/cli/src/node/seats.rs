@@ -159,12 +159,11 @@ impl Slot {
         }
     }
 
-    /// Sends the seat's failure, if it has failed, to every connection that uses it: some wait for nothing but `Durable`.
-    /// Connections that attach later get it as their answer. Returns whether that is news.
-    fn announce_failure(&self) -> bool {
-        let Err(error) = self.seat.size() else { return false };
+    /// Sends the seat's failure to every connection that uses it: some wait for nothing but `Durable`.
+    /// Connections that attach later get it as their answer.
+    fn announce_failure(&self, error: repository::Error) {
         if self.failure_sent.swap(true, Ordering::AcqRel) {
-            return false;
+            return;
         }
         tracing::warn!("storing what was received for a file failed, and its writers are sent why: {error}");
         let options = self.seat.options();
@@ -174,7 +173,6 @@ impl Slot {
             // A client that is gone gets it when it attaches anew.
             let _ = outbox.push(&failed, &[]);
         }
-        true
     }
 
     /// A copy, so that nothing is sent while the lock is held.
@@ -234,9 +232,11 @@ impl Node {
 
     /// Sends the seat's failure, if it has one, to those who use it.
     pub(crate) fn report_failure(&self, slot: &Slot) {
-        if slot.announce_failure() {
-            // Perhaps it failed because the node's own lease is lost; then that is found out now.
-            self.repository.lease().renew_soon();
+        let Err(error) = slot.seat.size() else { return };
+        // Where the node's own lease is lost, the node begins anew and the clients ask it then. Where that is not known
+        // yet, the keeper comes back to the seat.
+        if self.repository.lease().explains_now(&error.to_string()) == Some(false) {
+            slot.announce_failure(error);
         }
     }
 

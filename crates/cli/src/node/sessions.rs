@@ -13,18 +13,25 @@ impl Connection {
     pub fn begin_session(&self, purpose: Purpose, lease_ms: u64) -> Result<Session, Failure> {
         // Sessions of paths are opened, with a path.
         let purpose = if purpose == Purpose::Path { Purpose::Write } else { purpose };
-        Ok(self.node.repository.catalog().begin_for(self.source.client, purpose, lease_ms)?)
+        let (begun, client) = (&self.node.begun_sessions, self.source.client);
+        begun.admit(client)?;
+        let session = self.node.repository.catalog().begin_for(client, purpose, lease_ms)?;
+        begun.lasts(session.id, client, lease_ms);
+        Ok(session)
     }
 
     pub fn renew_session(&self, session: SessionId, lease_ms: u64, refresh: bool) -> Result<Session, Failure> {
         self.check_owner(session)?;
-        Ok(self.node.repository.catalog().renew(session, lease_ms, refresh)?)
+        let renewed = self.node.repository.catalog().renew(session, lease_ms, refresh)?;
+        self.node.begun_sessions.lasts(session, self.source.client, lease_ms);
+        Ok(renewed)
     }
 
     /// Ending twice is no error.
     pub fn end_session(&self, session: SessionId) -> Result<(), Failure> {
         if self.check_owner(session)? {
             self.node.repository.catalog().end(session)?;
+            self.node.begun_sessions.ended(session);
         }
         Ok(())
     }

@@ -67,6 +67,10 @@ impl WorkQueue {
         if !self.run(job)
             && let Some(replier) = slot.lock().expect("no panic holds it").take()
         {
+            if self.lock().is_closed {
+                // The node is being stopped; the one that is started next answers.
+                return replier.withhold();
+            }
             let text = format!("the node has {MAX_QUEUED_JOBS} {}s waiting; try again later", self.name);
             replier.fail(Failure::new(FailureKind::Unavailable, text));
         }

@@ -28,7 +28,8 @@ pub fn plan(sources: &[OsString], to: &Place) -> anyhow::Result<Vec<Source>> {
 fn place_one(from: &Path, to: &Place, into: bool) -> anyhow::Result<Source> {
     if from.as_os_str() == "-" {
         if into {
-            misuse!("{to}: standard input needs a name of its own there, as in {to}NAME");
+            let slash = if to.path.is_root() { "" } else { "/" };
+            misuse!("{to}: standard input needs a name of its own there, as in {to}{slash}NAME");
         }
         return Ok(Source { from: from.to_owned(), target: to.path.clone() });
     }

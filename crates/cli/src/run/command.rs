@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::Context;
+use transfer::Credentials;
 
 use super::application;
 use super::environment::Environment;
@@ -53,14 +54,15 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let job_secret = if is_own && arguments.secret_file.is_none() { Some(JobSecret::create()?) } else { None };
     let secret_file = match (&arguments.secret_file, &job_secret) {
         (Some(file), _) => Some(secret::absolute(file)?),
-        (None, Some(made)) => Some(made.file()),
-        (None, None) => of_environment(),
+        (None, made) => made.as_ref().map(JobSecret::file),
     };
-    let secret = secret_file.as_deref().map(transfer::read_secret).transpose()?;
-    let mut credentials = transfer::Credentials { secret, ..transfer::Credentials::default() };
-    if !is_own {
-        // A node of the job's own is on this machine, behind a secret of the job's own.
-        credentials.tls = transfer::Credentials::of_environment()?.tls;
+    let mut credentials = match arguments.nodes.first() {
+        Some(node) => Credentials::of_environment_for(node)?,
+        // A node of the job's own is on this machine, and speaks no TLS.
+        None => Credentials::default(),
+    };
+    if let Some(file) = &secret_file {
+        credentials.secret = Some(transfer::read_secret(file)?);
     }
     let own = match &secret_file {
         Some(file) if is_own => Some(OwnNode::start(&arguments.store()?, file)?),
@@ -70,6 +72,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         nodes: own.as_ref().map_or_else(|| arguments.nodes.clone(), |own| vec![own.address().to_owned()]),
         job: format!("{:08x}-{}", seconds(), std::process::id()),
         secret_file,
+        is_own_node: is_own,
         reduce: &arguments.reduce,
         ack: &arguments.ack,
         posix_names: arguments.posix_names,
@@ -78,9 +81,6 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let mut command = Command::new(&arguments.command[0]);
     command.args(&arguments.command[1..]);
     environment.apply(&mut command)?;
-    if is_own {
-        command.env_remove(transfer::TLS_CA_VARIABLE);
-    }
     let status = command.status().with_context(|| arguments.command[0].to_string_lossy().into_owned())?;
     let left = leftovers::of_job(&environment.nodes, &environment.job, &credentials);
     let stopped = own.map_or(Ok(()), |own| own.stop());
@@ -106,10 +106,6 @@ impl Arguments {
         let named = self.store.clone().or_else(|| std::env::var_os("THALWEG_STORE"));
         named.context("no store: give --store STORE or --node ADDRESS, or set THALWEG_STORE")
     }
-}
-
-fn of_environment() -> Option<PathBuf> {
-    std::env::var_os(transfer::SECRET_FILE_VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from)
 }
 
 fn seconds() -> u64 {

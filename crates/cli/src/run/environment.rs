@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
+use transfer::{JOB_SECRET_FILE_VARIABLE, SECRET_FILE_VARIABLE, serves_this_job};
 
 pub(super) struct Environment<'a> {
     pub nodes: Vec<String>,
     pub job: String,
     pub secret_file: Option<PathBuf>,
+    /// The node was started for this job alone.
+    pub is_own_node: bool,
     pub reduce: &'a str,
     pub ack: &'a str,
     pub application: String,
@@ -33,10 +36,25 @@ impl Environment<'_> {
         command.env("THALWEG_REDUCE", self.reduce);
         command.env("THALWEG_ACK", self.ack);
         command.env("THALWEG_APPLICATION", &self.application);
-        if let Some(file) = &self.secret_file {
-            command.env(transfer::SECRET_FILE_VARIABLE, file);
-        }
+        self.apply_secret(command);
         Ok(())
+    }
+
+    /// The secret of a job's own node is not for the nodes of aliases, or of verbs that the job runs.
+    fn apply_secret(&self, command: &mut Command) {
+        match &self.secret_file {
+            Some(file) if self.is_own_node => {
+                command.env(JOB_SECRET_FILE_VARIABLE, file);
+            }
+            Some(file) => {
+                command.env_remove(JOB_SECRET_FILE_VARIABLE).env(SECRET_FILE_VARIABLE, file);
+            }
+            // A run within a job, on the job's nodes, has the job's secret.
+            None if self.nodes.iter().all(|node| serves_this_job(node)) => {}
+            None => {
+                command.env_remove(JOB_SECRET_FILE_VARIABLE);
+            }
+        }
     }
 }
 

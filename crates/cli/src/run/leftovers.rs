@@ -21,8 +21,8 @@ type Answer = anyhow::Result<Vec<PathSession>>;
 /// cost their time once.
 pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> Answer {
     let (sender, answers) = mpsc::channel();
-    for node in nodes.iter().take(MAX_ASKED).cloned() {
-        let (sender, credentials) = (sender.clone(), credentials.clone());
+    for node in nodes.iter().take(MAX_ASKED) {
+        let (node, sender, credentials) = (node.clone(), sender.clone(), credentials.clone());
         let ask = move || {
             // Nobody listens where another node was quicker.
             let _ = sender.send(ask_until_restarted(&node, &credentials));

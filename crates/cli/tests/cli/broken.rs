@@ -1,8 +1,9 @@
 //! Damage: it is found, named, kept from spreading, and what can be made again is made again.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use super::node::Node;
 use super::random::Random;
 use super::runner::{Store, run};
 use super::snapshot::{assert_same, snapshot};
@@ -46,6 +47,92 @@ fn a_flipped_byte_is_found_and_named_and_the_other_files_can_be_read() {
             fs::read(store.path("source").join(file)).unwrap()
         );
     }
+}
+
+/// A container that holds one of the files.
+fn container_of_a_file(store: &Store) -> PathBuf {
+    store.containers().into_iter().find(|path| path.metadata().unwrap().len() > 300_000).unwrap()
+}
+
+fn segments_of(store: &Store) -> u64 {
+    store.json("verify")["segments"].as_u64().unwrap()
+}
+
+/// Segments that verification calls lost, in its result and in what it prints.
+fn lost_segments(store: &Store) -> u64 {
+    let found = store.try_verb("verify", &["--json"]).expect(3);
+    let document = found.json();
+    let lost =
+        document["damages"].as_array().unwrap().iter().filter_map(|damage| damage["lost_segments"].as_u64()).sum();
+    let told = format!("{lost} segments lost");
+    assert!(found.stderr.contains(&told) && found.stderr.contains("t/a version 1"), "{told}: {}", found.stderr);
+    lost
+}
+
+#[test]
+fn a_container_that_ends_early_or_has_no_header_has_lost_all_that_cannot_be_read() {
+    for harm in [|bytes: &mut Vec<u8>| bytes.truncate(200_000), |bytes: &mut Vec<u8>| bytes[3] ^= 1] {
+        let store = with_tree();
+        let all = segments_of(&store);
+        let container = container_of_a_file(&store);
+        let mut bytes = fs::read(&container).unwrap();
+        harm(&mut bytes);
+        fs::write(&container, bytes).unwrap();
+        let lost = lost_segments(&store);
+        let left = store.try_verb("verify", &["--json"]).expect(3).json()["segments"].as_u64().unwrap();
+        assert_eq!(lost + left, all);
+    }
+}
+
+#[test]
+fn putting_the_same_files_again_repairs_what_was_found_damaged() {
+    let store = with_tree();
+    let source = store.path("source");
+    store.verb("repair", &[]);
+    flip(&container_of_a_file(&store), 150_000);
+    // Nobody has read it: nothing is known of it.
+    assert_eq!(store.put_json(&source, "t")["files"], 0);
+    let found = store.try_verb("repair", &["--json"]).expect(3);
+    assert!(found.stderr.contains("t/a version 1: bytes") && found.stderr.contains("put the same files"), "{found:?}");
+    assert_eq!(found.json()["lost"][0]["path"], "t/a");
+    assert_eq!(store.put_json(&source, "t")["files"], 1, "what is known to be damaged is read again");
+    let healed = store.verb("repair", &["--json"]).json();
+    assert!(healed["healed_segments"].as_u64().unwrap() > 0 && healed["lost"].as_array().unwrap().is_empty());
+    let place = store.place("t/a");
+    let first = ["get".as_ref(), place.as_os_str(), "-".as_ref(), "--version".as_ref(), "1".as_ref()];
+    assert_eq!(run(&first).expect(0).stdout, fs::read(source.join("a")).unwrap(), "the old version reads again");
+}
+
+#[test]
+fn a_put_through_a_node_reads_again_what_is_known_to_be_damaged() {
+    let store = with_tree();
+    let source = store.path("source");
+    let node = Node::of(&store);
+    let put = || {
+        let place = format!("thalweg://{}::t", node.address);
+        run(&["put".as_ref(), "--json".as_ref(), source.as_os_str(), place.as_ref()]).expect(0).json()["files"].clone()
+    };
+    assert_eq!(put(), 0);
+    flip(&container_of_a_file(&store), 150_000);
+    store.try_verb("verify", &["--data"]).expect(3);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(put(), 1);
+    store.verb("repair", &[]);
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    assert_eq!(put(), 0, "what was healed is as it was");
+}
+
+#[test]
+fn a_forced_put_reads_and_heals_all_files() {
+    let store = with_tree();
+    let source = store.path("source");
+    flip(&container_of_a_file(&store), 150_000);
+    store.try_verb("verify", &["--data"]).expect(3);
+    let place = store.place("t");
+    let forced = ["put".as_ref(), "--force".as_ref(), "--json".as_ref(), source.as_os_str(), &place];
+    assert_eq!(run(&forced).expect(0).json()["read_bytes"], 3 * 400_000);
+    store.verb("repair", &[]);
+    assert_eq!(store.read("t/a"), fs::read(source.join("a")).unwrap());
 }
 
 #[test]

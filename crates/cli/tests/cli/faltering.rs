@@ -275,7 +275,7 @@ fn a_cut_that_was_answered_outlives_its_node() {
     let node = Node::of(&store);
     let mut client = Client::new(&node, 1);
     let session = client.open(&node, "out").id;
-    client.write(session, SEGMENT_BYTES as usize);
+    client.write(session, SEGMENT_BYTES);
     client.settle(session, 1);
     for size in [100, 5 * SEGMENT_BYTES as u64, 200] {
         let cut = client.obtain(Request::SetSize { session, seat: 0, size });

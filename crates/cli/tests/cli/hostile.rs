@@ -406,7 +406,9 @@ impl Attacker {
                 let sender = sender;
                 while let Ok(Some(frame)) = connection.receive() {
                     answered.fetch_add(u64::from(frame.header.request != 0), Ordering::SeqCst);
-                    let _ = Reply::decode(frame.header.kind, &frame.body).map(|reply| sender.send(reply));
+                    if let Ok(reply) = Reply::decode(frame.header.kind, &frame.body) {
+                        let _ = sender.send(reply);
+                    }
                 }
                 is_over.store(true, Ordering::SeqCst);
             });

@@ -54,6 +54,13 @@ impl Node {
 }
 
 impl Node {
+    /// Ends it as `kill` does by itself, and waits until it has ended.
+    pub fn terminate(mut self) {
+        // SAFETY: the process is ours, and was not waited for.
+        unsafe { libc::kill(self.process.id() as i32, libc::SIGTERM) };
+        assert!(self.process.wait().unwrap().success());
+    }
+
     pub fn threads(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap().count()
     }

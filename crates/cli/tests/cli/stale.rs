@@ -103,6 +103,72 @@ fn a_catalog_that_was_copied_while_a_node_wrote_is_an_older_copy_too() {
     refuses_and_is_made_again(&store, "it is an older copy", "a\nb\nx\n");
 }
 
+/// Files `a` and `b` through a node into one container, and the catalog as it was before `b`, without a mark.
+fn with_a_catalog_that_a_node_left_behind(end: impl FnOnce(Node)) -> Store {
+    let store = Store::new();
+    let node = Node::of(&store);
+    put_through(&node, &store, "a");
+    let old = store.path("old");
+    copy_catalog(&store.directory(), &old, &CATALOG);
+    put_through(&node, &store, "b");
+    end(node);
+    copy_catalog(&old, &store.directory(), &CATALOG);
+    fs::remove_file(store.directory().join("journal.mark")).unwrap();
+    let of_content = store.containers().into_iter().filter(|path| path.metadata().unwrap().len() > 10_000);
+    assert_eq!(of_content.count(), 1, "the older catalog knows the container that has `b`");
+    store
+}
+
+fn put_through(node: &Node, store: &Store, name: &str) {
+    let mut random = Random::new(name.bytes().map(u64::from).sum());
+    fs::write(store.path(name), random.bytes(60_000)).unwrap();
+    let place = format!("thalweg://{}::{name}", node.address);
+    run(&["put".as_ref(), store.path(name).as_os_str(), place.as_ref()]).expect(0);
+}
+
+#[test]
+fn an_older_catalog_is_noticed_by_the_last_records_of_containers_that_a_killed_node_wrote() {
+    let store = with_a_catalog_that_a_node_left_behind(drop);
+    refuses_and_is_made_again(&store, "is not one of its own", "a\nb\n");
+}
+
+#[test]
+fn an_older_catalog_is_noticed_by_the_last_records_of_containers_that_were_sealed_since() {
+    let store = with_a_catalog_that_a_node_left_behind(Node::terminate);
+    refuses_and_is_made_again(&store, "is not one of its own", "a\nb\n");
+}
+
+#[test]
+fn collection_deletes_nothing_by_an_older_catalog_that_opening_takes_for_the_newest() {
+    let store = with_a_catalog_that_a_node_left_behind(drop);
+    let catalog = rusqlite::Connection::open(store.directory().join(CATALOG[0])).unwrap();
+    // As if the session had ended before the copy was made; what an older program does not notice, goes on.
+    let ended = "UPDATE counters SET writing = 1; UPDATE containers SET opener = NULL, state = 1;
+        UPDATE counters SET writing = 0;";
+    catalog.execute_batch(ended).unwrap();
+    drop(catalog);
+    run(&["rm".as_ref(), store.place("a").as_os_str()]).expect(0);
+    let before = store.containers();
+    let refused = store.try_verb("collect", &[]).expect(1);
+    assert!(
+        refused.stderr.contains("is not one of its own") && refused.stderr.contains("--rebuild-catalog"),
+        "{refused:?}"
+    );
+    assert_eq!(store.containers(), before);
+    let found = store.try_verb("verify", &[]).expect(3);
+    assert!(found.stderr.contains("are not its own"), "{found:?}");
+    assert!(found.stderr.contains("b: the catalog does not have it, the journal in the containers does"), "{found:?}");
+    // The removal has the number of a transaction that the older catalog did not know.
+    let rebuilt = store.try_verb("verify", &["--rebuild-catalog", "--data"]).expect(3);
+    assert!(rebuilt.stderr.contains("a: transaction 2 is in the journal twice"), "{rebuilt:?}");
+    for name in ["a", "b"] {
+        assert_eq!(store.read(name), fs::read(store.path(name)).unwrap());
+    }
+    store.verb("verify", &["--data"]);
+    store.verb("collect", &[]);
+    assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
+}
+
 #[test]
 fn the_catalog_of_another_store_is_refused() {
     let (store, other) = (with_files(&["a"]), with_files(&["a", "x", "y"]));
@@ -245,4 +311,37 @@ fn a_rebuild_that_is_killed_midway_loses_nothing() {
     store.verb("verify", &["--rebuild-catalog"]);
     assert_eq!(store.at("ls", "", &[]).text(), all);
     store.verb("verify", &["--data"]);
+}
+
+/// Changes a byte of the last block before the footer, which holds the records of the journal.
+fn damage_journal(container: &Path) {
+    let mut bytes = fs::read(container).unwrap();
+    let entry = bytes.len() - 32;
+    let footer = u64::from_le_bytes(bytes[entry..entry + 8].try_into().unwrap()) as usize;
+    bytes[footer - 1] ^= 1;
+    fs::write(container, bytes).unwrap();
+}
+
+#[test]
+fn a_rebuild_from_a_damaged_journal_does_not_lose_what_the_present_catalog_has() {
+    let store = with_files(&["a", "b"]);
+    damage_journal(store.containers().last().unwrap());
+    let found = store.try_verb("verify", &["--data"]).expect(3);
+    assert!(found.stderr.contains("b: the catalog has it, the journal in the containers does not"), "{found:?}");
+    let refused = store.try_verb("verify", &["--rebuild-catalog"]).expect(1);
+    assert!(refused.stderr.contains("would lack a name or version that the present one has (b)"), "{refused:?}");
+    assert!(refused.stderr.contains("--force"), "{refused:?}");
+    store.verb("collect", &[]);
+    assert_eq!(store.at("ls", "", &[]).text(), "a\nb\n");
+    assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
+    assert_eq!(store.verb("repair", &["--json"]).json()["journaled_paths"], 1);
+    store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
+    assert_eq!(store.at("ls", "", &[]).text(), "a\nb\n", "the journal has it again");
+    assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
+
+    damage_journal(store.containers().last().unwrap());
+    let forced = store.try_verb("verify", &["--rebuild-catalog", "--force"]).expect(3);
+    assert!(forced.stderr.contains("b: the catalog has it"), "{forced:?}");
+    assert_eq!(store.at("ls", "", &[]).text(), "a\n");
+    store.try_verb("verify", &["--force"]).expect(2);
 }

@@ -113,14 +113,15 @@ impl<V> Leaves<V> {
     }
 
     /// Hands pairs of neighbours in the range to `join`; when that takes the second into the first, it leaves. Leaves
-    /// that are nearly empty then become one; of neighbours in two full leaves there are few, and they stay apart.
+    /// that are nearly empty then become one.
     pub fn join(&mut self, range: Range<u64>, mut join: impl FnMut((u64, &mut V), (u64, &V)) -> bool) {
         let (mut last, _) = self.leaf_mut(range.start);
         let further: Vec<u64> = self.leaves.range(last..range.end.max(last)).skip(1).map(|(key, _)| *key).collect();
         self.join_in_leaf(last, &range, &mut join);
         for key in further {
-            let count = self.join_in_leaf(key, &range, &mut join);
-            if count + self.leaf_mut(last).1.entries.len() > MAX_ENTRIES / 2 {
+            self.join_in_leaf(key, &range, &mut join);
+            let count = self.join_ends(last, key, &range, &mut join);
+            if count > 0 && count + self.leaf_mut(last).1.entries.len() > MAX_ENTRIES / 2 {
                 last = key;
             } else if let Some(emptied) = self.leaves.remove(&key) {
                 let (_, leaf) = self.leaf_mut(last);
@@ -131,18 +132,30 @@ impl<V> Leaves<V> {
         }
     }
 
-    /// Returns how many entries the leaf has then.
-    fn join_in_leaf(
+    /// Joins the first entry of the leaf `key` to the last of the leaf before it, `before`. Returns how many the leaf
+    /// `key` has then.
+    fn join_ends(
         &mut self,
+        before: u64,
         key: u64,
         range: &Range<u64>,
         join: &mut impl FnMut((u64, &mut V), (u64, &V)) -> bool,
     ) -> usize {
+        let entries = &mut self.leaf_mut(key).1.entries;
+        if entries.first().is_some_and(|(start, _)| range.contains(start)) {
+            let (next, right) = entries.remove(0);
+            let left = self.leaf_mut(before).1.entries.last_mut();
+            if !left.is_some_and(|(last, left)| join((*last, left), (next, &right))) {
+                self.leaf_mut(key).1.entries.insert(0, (next, right));
+            }
+        }
+        self.leaf_mut(key).1.entries.len()
+    }
+
+    fn join_in_leaf(&mut self, key: u64, range: &Range<u64>, join: &mut impl FnMut((u64, &mut V), (u64, &V)) -> bool) {
         let (_, leaf) = self.leaf_mut(key);
-        leaf.entries.dedup_by(|(next, right), (last, left)| {
-            *next >= range.start && *next < range.end && join((*last, left), (*next, right))
-        });
-        leaf.entries.len()
+        leaf.entries
+            .dedup_by(|(next, right), (last, left)| range.contains(next) && join((*last, left), (*next, right)));
     }
 
     fn leaf_mut(&mut self, at: u64) -> (u64, &mut Leaf<V>) {
@@ -159,6 +172,25 @@ impl<V> Leaves<V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn neighbours_in_two_leaves_are_joined_too() {
+        for gap in [1, 7, 64, 1000] {
+            let mut leaves = Leaves::default();
+            (0..1000u64).for_each(|at| leaves.insert(at, at + 1));
+            leaves.join(0..1000, |(_, end), (next, right)| {
+                let is_one = next % gap != 0;
+                *end = if is_one { *right } else { *end };
+                is_one
+            });
+            let left: Vec<(u64, u64)> = leaves.range(0..1000).map(|(start, end)| (start, *end)).collect();
+            let expected: Vec<(u64, u64)> =
+                (0..1000).step_by(gap as usize).map(|start| (start, (start + gap).min(1000))).collect();
+            assert_eq!(left, expected);
+            leaves.leaves.iter().skip(1).for_each(|(_, leaf)| assert!(!leaf.entries.is_empty()));
+            assert_eq!((leaves.remove(0), leaves.get(gap)), (Some(gap), (gap < 1000).then_some(&(gap * 2).min(1000))));
+        }
+    }
 
     #[test]
     fn leaves_hold_what_a_map_holds() {

@@ -189,7 +189,7 @@ impl Stretch {
 }
 
 /// The same bytes as ranges in order that do not touch.
-fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+pub(super) fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();
     for range in ranges {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::buffers::Slice;
 use super::content_map::{Content, Extent, Listing, StoredSegment};
+use super::settling::joined;
 use super::write_session::WriteSession;
 
 /// Bytes of one segment to be stored.
@@ -70,7 +71,8 @@ impl WriteSession {
             parts.push(range.clone());
         } else {
             let staged = self.map.overlapping(range.clone()).filter(|(_, extent)| extent.is_staged());
-            parts.extend(staged.map(|(start, extent)| start.max(range.start)..extent.end.min(range.end)));
+            let staged = staged.map(|(start, extent)| start.max(range.start)..extent.end.min(range.end));
+            parts.extend(joined(staged.collect()));
         }
         let slice = |part: Range<u64>| {
             let within = (part.start - range.start) as usize..(part.end - range.start) as usize;
@@ -211,6 +213,18 @@ mod tests {
         let segment = Some(Arc::new(StoredSegment { place, fingerprint, bytes: SEGMENT_BYTES }));
         let stored = works.iter().map(|_| segment.clone()).collect();
         session.stored(works, stored, 1);
+    }
+
+    #[test]
+    fn pieces_that_touch_are_one_fragment_whoever_sent_them() {
+        let mut session = session();
+        for (sequence, offset) in [(1, 40), (2, 0), (3, 80), (4, 200)] {
+            let source = Source { client: sequence, stream: 0 };
+            session.write(Arrival { source, sequence, stamp: 0 }, &[(offset, 40)], vec![1; 40]).unwrap();
+        }
+        let works = session.take_fragments();
+        let pieces: Vec<_> = works[0].pieces.iter().map(|(range, _)| range.clone()).collect();
+        assert_eq!(pieces, [0..120, 200..240]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Damage {
     /// In the container's file.
     pub offset: u64,
     pub why: String,
+    /// Segments that cannot be read for it, as far as that is known.
+    pub lost_segments: u64,
 }
 
 /// The index of one part, as stored between its header and its data.
@@ -63,6 +65,11 @@ impl PartIndex {
         }) {
             return Some("a label is empty or beyond the limits");
         }
+        let mut sorted: Vec<&Label> = self.labels.iter().collect();
+        sorted.sort_by_key(|label| (label.container, label.first));
+        if sorted.windows(2).any(|pair| overlap(pair[0], pair[1])) {
+            return Some("two labels give the same place");
+        }
         for block in &self.blocks {
             let inside = &self.segments[segment..segment + block.segments as usize];
             if inside.is_empty() {
@@ -79,6 +86,11 @@ impl PartIndex {
         }
         (offset != self.header.data_bytes).then_some("the blocks do not fill the part")
     }
+}
+
+/// Whether some place is in both labels.
+fn overlap(one: &Label, other: &Label) -> bool {
+    one.container == other.container && one.first < other.first + other.count && other.first < one.first + one.count
 }
 
 /// A block and where it begins in the file.
@@ -131,7 +143,6 @@ pub struct ContainerIndex {
     segments: Vec<SegmentEntry>,
     slots: Slots,
     damages: Vec<Damage>,
-    lost_segments: u64,
     /// The first so many segments are known to survive power loss.
     durable_segments: AtomicU32,
 }
@@ -151,7 +162,6 @@ impl ContainerIndex {
             segments: Vec::new(),
             slots: Slots::default(),
             damages: Vec::new(),
-            lost_segments: 0,
             durable_segments: AtomicU32::new(0),
         }
     }
@@ -167,12 +177,29 @@ impl ContainerIndex {
         copy.segments = self.segments.clone();
         copy.slots.reserve(copy.segments.len(), &copy.segments);
         copy.damages = self.damages.clone();
-        copy.lost_segments = self.lost_segments;
         copy.durable_segments = AtomicU32::new(self.durable_segments());
         copy
     }
 
-    /// The part found at `offset`.
+    /// The part, if it can be one of this container, or why it cannot: each place is there once.
+    pub fn accept(&self, part: PartIndex) -> Result<PartIndex, String> {
+        let is_taken = |label: &Label| {
+            let key = |span: u32| {
+                let label = self.spans[span as usize].label;
+                (label.container, label.first)
+            };
+            // Spans do not overlap each other, so only those next to the label can overlap it.
+            let after = self.by_place.partition_point(|&span| key(span) <= (label.container, label.first));
+            let around = &self.by_place[after.saturating_sub(1)..self.by_place.len().min(after + 1)];
+            around.iter().any(|&span| overlap(&self.spans[span as usize].label, label))
+        };
+        match part.labels.iter().any(is_taken) {
+            true => Err("an earlier part of the container has one of its places".to_owned()),
+            false => Ok(part),
+        }
+    }
+
+    /// The part found at `offset`, which was accepted or is our own.
     pub fn add_part(&mut self, offset: u64, part: PartIndex) {
         let data_offset = offset + PART_HEADER_BYTES as u64 + part.header.index_bytes();
         let mut segment = self.segments.len() as u32;
@@ -221,8 +248,7 @@ impl ContainerIndex {
 
     /// A part is lost, but its length is known: what follows is still readable.
     pub fn lose_part(&mut self, part: &PartEntry, why: String) {
-        self.damages.push(Damage { offset: part.offset, why });
-        self.lost_segments += part.segments as u64;
+        self.damages.push(Damage { offset: part.offset, why, lost_segments: part.segments as u64 });
         self.next_part += 1;
         self.end_offset = part.offset + part.bytes;
     }
@@ -262,11 +288,6 @@ impl ContainerIndex {
 
     pub fn damages(&self) -> &[Damage] {
         &self.damages
-    }
-
-    /// Segments of the parts that are damaged.
-    pub fn lost_segments(&self) -> u64 {
-        self.lost_segments
     }
 
     /// Segments of the parts that are not damaged, in the order of the file.

@@ -19,6 +19,25 @@ const READ_BYTES: usize = 8 << 20;
 
 /// Everything the container's file says, checked.
 pub fn read_index(file: &dyn File, store: StoreId, container: ContainerId) -> Result<ContainerIndex> {
+    let length = check_header(file, store, container)?;
+    read_parts(file, container, length, Blocks::Compared)
+}
+
+/// As `read_index`, without reading the blocks of a file that has no footer: the last part may be torn.
+pub fn read_outline(file: &dyn File, store: StoreId, container: ContainerId) -> Result<ContainerIndex> {
+    let length = check_header(file, store, container)?;
+    read_parts(file, container, length, Blocks::Believed)
+}
+
+/// Whether the blocks of a file without a footer are read and compared with their checksums.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Blocks {
+    Compared,
+    Believed,
+}
+
+/// Returns the length of the file.
+fn check_header(file: &dyn File, store: StoreId, container: ContainerId) -> Result<u64> {
     let length = file.length()?;
     if length < CONTAINER_HEADER_BYTES as u64 {
         return damaged(file, 0, "the file is shorter than a container's header");
@@ -29,7 +48,7 @@ pub fn read_index(file: &dyn File, store: StoreId, container: ContainerId) -> Re
         let why = format!("this is container {} of store {}", header.container, header.store);
         return damaged(file, 0, why);
     }
-    read_parts(file, container, length)
+    Ok(length)
 }
 
 /// What a container's parts say whose own header is damaged; none when its header can be read, or it has none. Each
@@ -40,14 +59,14 @@ pub fn read_index_past_header(file: &dyn File, container: ContainerId) -> Result
     {
         return Ok(None);
     }
-    read_parts(file, container, length).map(Some)
+    read_parts(file, container, length, Blocks::Compared).map(Some)
 }
 
-fn read_parts(file: &dyn File, container: ContainerId, length: u64) -> Result<ContainerIndex> {
+fn read_parts(file: &dyn File, container: ContainerId, length: u64, blocks: Blocks) -> Result<ContainerIndex> {
     let mut index = ContainerIndex::new(container, CONTAINER_HEADER_BYTES as u64);
     match find_footer(file, container, length)? {
         Some(parts) => read_listed(file, &mut index, &parts, length)?,
-        None => walk(file, &mut index, length)?,
+        None => walk(file, &mut index, length, blocks)?,
     }
     Ok(index)
 }
@@ -59,7 +78,7 @@ pub fn refresh_index(file: &dyn File, index: &ContainerIndex) -> Result<Option<C
         return Ok(None);
     }
     let mut grown = index.copy();
-    walk(file, &mut grown, length)?;
+    walk(file, &mut grown, length, Blocks::Compared)?;
     Ok((grown.end_offset() > index.end_offset()).then_some(grown))
 }
 
@@ -107,7 +126,8 @@ fn listed_parts(header: &PartHeader, list: &[u8], footer_offset: u64) -> Option<
 
 fn read_listed(file: &dyn File, index: &mut ContainerIndex, parts: &[PartEntry], length: u64) -> Result<()> {
     for part in parts {
-        match read_part(file, index, part.offset, part.offset + part.bytes)? {
+        let found = read_part(file, index, part.offset, part.offset + part.bytes)?;
+        match found.and_then(|found| index.accept(found)) {
             Ok(found) if found.header.part_bytes() == part.bytes => {
                 index.add_part(part.offset, found);
             }
@@ -120,14 +140,14 @@ fn read_listed(file: &dyn File, index: &mut ContainerIndex, parts: &[PartEntry],
 }
 
 /// Adds the whole parts that follow the index' end. Damage counts only when something whole comes after it.
-fn walk(file: &dyn File, index: &mut ContainerIndex, length: u64) -> Result<()> {
+fn walk(file: &dyn File, index: &mut ContainerIndex, length: u64, blocks: Blocks) -> Result<()> {
     let mut damaged: Vec<(PartEntry, String)> = Vec::new();
     let mut offset = index.end_offset();
     while offset + PART_HEADER_BYTES as u64 <= length {
         let number = index.next_part() + damaged.len() as u32;
         let Some(header) = whole_header(file, index.container(), number, offset, length)? else { break };
         let (bytes, segments) = (header.part_bytes(), header.segments);
-        match read_whole_part(file, header, offset)? {
+        match read_whole_part(file, header, offset, blocks)?.and_then(|part| index.accept(part)) {
             Ok(part) => {
                 damaged.drain(..).for_each(|(lost, why)| index.lose_part(&lost, why));
                 index.add_part(offset, part);
@@ -155,13 +175,18 @@ fn whole_header(
 }
 
 /// The part with its blocks compared to their checksums, or what is wrong with it.
-fn read_whole_part(file: &dyn File, header: PartHeader, offset: u64) -> Result<std::result::Result<PartIndex, String>> {
+fn read_whole_part(
+    file: &dyn File,
+    header: PartHeader,
+    offset: u64,
+    blocks: Blocks,
+) -> Result<std::result::Result<PartIndex, String>> {
     let data_offset = offset + PART_HEADER_BYTES as u64 + header.index_bytes();
     let part = match read_part_index(file, header, offset)? {
         Ok(part) => part,
         Err(why) => return Ok(Err(why)),
     };
-    for block in &part.blocks {
+    for block in part.blocks.iter().filter(|_| blocks == Blocks::Compared) {
         let payload = file.read(data_offset + block.offset, block.stored_bytes as usize)?;
         if checksum(&payload) != block.checksum {
             return Ok(Err("a block does not match its checksum".into()));

@@ -7,9 +7,16 @@ use format::{ContainerId, Fingerprint, Place};
 use crate::container::ContainerIndex;
 use crate::{Answer, Claimant};
 
+/// Claims of one claimant, and of all, that are remembered (some 60 bytes each): those of 2 GiB and of 32 GiB in segments
+/// of 8 KiB. A segment beyond is to be sent by whoever asks, and may be stored twice.
+const MAX_OF_CLAIMANT: usize = 1 << 18;
+const MAX_CLAIMS: usize = 1 << 22;
+
 #[derive(Default)]
 pub struct Claims {
     claimed: HashMap<Fingerprint, Claimant>,
+    /// How many of `claimed` each holds.
+    held: HashMap<Claimant, usize>,
     /// Segments of containers that are not sealed, or not published.
     newest: HashMap<Fingerprint, Place>,
     /// How many of `newest` lie in each container.
@@ -28,7 +35,23 @@ impl Claims {
     }
 
     pub fn claim(&mut self, fingerprint: Fingerprint, claimant: Claimant) {
+        let held = self.held.get(&claimant).copied().unwrap_or(0);
+        if held >= MAX_OF_CLAIMANT || self.claimed.len() >= MAX_CLAIMS {
+            return;
+        }
+        self.drop_claim(&fingerprint);
         self.claimed.insert(fingerprint, claimant);
+        *self.held.entry(claimant).or_default() += 1;
+    }
+
+    fn drop_claim(&mut self, fingerprint: &Fingerprint) {
+        let Some(claimant) = self.claimed.remove(fingerprint) else { return };
+        if let Some(held) = self.held.get_mut(&claimant) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(&claimant);
+            }
+        }
     }
 
     pub fn is_claimed_by_other(&self, fingerprint: &Fingerprint, claimant: Claimant) -> bool {
@@ -41,7 +64,7 @@ impl Claims {
 
     /// The segment is stored: whoever claimed it need not put it. Returns whether it was known before.
     pub fn resolve(&mut self, fingerprint: Fingerprint, place: Place) -> bool {
-        self.claimed.remove(&fingerprint);
+        self.drop_claim(&fingerprint);
         let first = *self.newest.entry(fingerprint).or_insert_with(|| {
             *self.newest_by_container.entry(place.container).or_default() += 1;
             place
@@ -51,7 +74,7 @@ impl Claims {
 
     pub fn release_from_others(&mut self, fingerprint: &Fingerprint, claimant: Claimant) {
         if self.is_claimed_by_other(fingerprint, claimant) {
-            self.claimed.remove(fingerprint);
+            self.drop_claim(fingerprint);
         }
     }
 
@@ -61,7 +84,9 @@ impl Claims {
     }
 
     pub fn release(&mut self, claimant: Claimant) {
-        self.claimed.retain(|_, holder| *holder != claimant);
+        if self.held.remove(&claimant).is_some() {
+            self.claimed.retain(|_, holder| *holder != claimant);
+        }
     }
 
     /// These containers are sealed and their segments in the table.
@@ -94,5 +119,37 @@ impl Claims {
                 self.newest_by_container.remove(&container);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fingerprint(number: usize) -> Fingerprint {
+        let mut bytes = [0; 32];
+        bytes[..8].copy_from_slice(&(number as u64).to_le_bytes());
+        Fingerprint(bytes)
+    }
+
+    #[test]
+    fn a_claimant_is_remembered_up_to_a_bound_and_holds_up_nobody_beyond() {
+        let (greedy, other) = (Claimant(1), Claimant(2));
+        let mut claims = Claims::default();
+        (0..MAX_OF_CLAIMANT + 10).for_each(|number| claims.claim(fingerprint(number), greedy));
+        assert_eq!(claims.claimed.len(), MAX_OF_CLAIMANT);
+        assert!(claims.answer(&fingerprint(MAX_OF_CLAIMANT + 1)).is_none(), "whoever asks next may send it");
+        claims.claim(fingerprint(MAX_OF_CLAIMANT + 1), other);
+        assert!(claims.is_claimed_by(&fingerprint(MAX_OF_CLAIMANT + 1), other));
+        claims.resolve(fingerprint(0), Place::new(ContainerId(1), 0));
+        claims.release_from_others(&fingerprint(1), other);
+        claims.claim(fingerprint(MAX_OF_CLAIMANT + 2), greedy);
+        claims.claim(fingerprint(MAX_OF_CLAIMANT + 3), greedy);
+        claims.claim(fingerprint(MAX_OF_CLAIMANT + 4), greedy);
+        assert_eq!(claims.claimed.len(), MAX_OF_CLAIMANT + 1);
+        claims.release(greedy);
+        assert_eq!(claims.claimed.len(), 1);
+        claims.release(other);
+        assert!(claims.claimed.is_empty() && claims.held.is_empty());
     }
 }

@@ -11,14 +11,15 @@ use crate::{Error, PlacedBlock, Result, SegmentStore};
 /// What a container's file looks like when all of it is read.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Each says where in the file and what is wrong.
+    /// Each says where in the file and what is wrong; segments of a part whose index is lost count only when the footer
+    /// tells.
     pub damages: Vec<Damage>,
     /// Segments whose blocks match their checksums.
     pub readable_segments: u64,
-    /// Segments that are lost; those of a part whose index is lost count only when the footer tells.
-    pub lost_segments: u64,
     /// Length of the file.
     pub stored_bytes: u64,
+    /// So much of it, from its beginning, is parts; what follows is torn, or nothing.
+    pub understood_bytes: u64,
     /// It has its footer.
     pub sealed: bool,
 }
@@ -79,7 +80,7 @@ impl LocalStore {
         let (index, header_damage) = match container::read_index(&*file, self.shared.store, physical) {
             Ok(index) => (index, None),
             Err(Error::Corrupt { path, offset, why }) => match container::read_index_past_header(&*file, physical)? {
-                Some(index) => (index, Some(Damage { offset, why })),
+                Some(index) => (index, Some(Damage { offset, why, lost_segments: 0 })),
                 None => return Err(Error::Corrupt { path, offset, why }),
             },
             Err(error) => return Err(error),
@@ -91,6 +92,34 @@ impl LocalStore {
         Ok(Salvaged { index, header_damage })
     }
 
+    /// Shows the last `limit` blocks of one kind, newest first, as far as they can be read. A file that ends within its
+    /// header, or is not there, has none.
+    pub fn visit_newest(
+        &self,
+        physical: ContainerId,
+        kind: BlockKind,
+        limit: usize,
+        visit: &mut dyn FnMut(PlacedBlock),
+    ) -> Result<()> {
+        let file = match self.shared.files.open(&file_name(physical)) {
+            Err(Error::NotFound { .. }) => return Ok(()),
+            opened => opened?,
+        };
+        if file.length()? < CONTAINER_HEADER_BYTES as u64 {
+            return Ok(());
+        }
+        let index = container::read_outline(&*file, self.shared.store, physical)?;
+        let newest = index.blocks().iter().rev().filter(|spot| spot.header.kind == kind).take(limit);
+        for spot in newest {
+            match read_blocks(&*file, vec![index.describe(spot)]) {
+                Ok(blocks) => blocks.into_iter().for_each(&mut *visit),
+                Err(Error::Corrupt { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
     /// Reads all of a container and compares every checksum. Damage is in the report; an error is the disk's.
     pub fn check(&self, physical: ContainerId) -> Result<Report> {
         let file = self.shared.files.open(&file_name(physical))?;
@@ -98,20 +127,19 @@ impl LocalStore {
         let index = match container::read_index(&*file, self.shared.store, physical) {
             Ok(index) => index,
             Err(Error::Corrupt { offset, why, .. }) => {
-                report.damages.push(Damage { offset, why });
+                report.damages.push(Damage { offset, why, lost_segments: 0 });
                 return Ok(report);
             }
             Err(error) => return Err(error),
         };
         report.sealed = index.is_sealed();
         report.damages.extend_from_slice(index.damages());
-        report.lost_segments = index.lost_segments();
+        report.understood_bytes = index.end_offset();
         for spot in index.blocks() {
             match read_blocks(&*file, vec![index.describe(spot)]) {
                 Ok(_) => report.readable_segments += spot.header.segments as u64,
                 Err(Error::Corrupt { offset, why, .. }) => {
-                    report.lost_segments += spot.header.segments as u64;
-                    report.damages.push(Damage { offset, why });
+                    report.damages.push(Damage { offset, why, lost_segments: spot.header.segments as u64 });
                 }
                 Err(error) => return Err(error),
             }

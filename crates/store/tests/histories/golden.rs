@@ -247,8 +247,45 @@ fn a_block_without_segments_is_damage() {
     let mut forged = [header, &part[..block], &empty, &part[block..]].concat();
     forged[CONTAINER_HEADER_BYTES + 28] += 1;
     containers::seal(&mut forged);
-    let files = Arc::new(Memory::new());
-    files.create("containers/01/0000000000000001.twc").unwrap().write_at(0, &[&forged]).unwrap();
-    let index = open(&files).index(CONTAINER).unwrap();
+    let index = index_of(&forged);
     assert_eq!((index.parts().len(), index.damages().len()), (2, 1));
+}
+
+/// What a store finds in a container's file.
+fn index_of(container: &[u8]) -> Arc<ContainerIndex> {
+    let files = Arc::new(Memory::new());
+    files.create("containers/01/0000000000000001.twc").unwrap().write_at(0, &[container]).unwrap();
+    open(&files).index(CONTAINER).unwrap()
+}
+
+#[test]
+fn a_part_whose_labels_overlap_is_damage() {
+    // The first part as if its label were two, of which the second repeats the first place of the first.
+    let bytes = read("container.twc");
+    let (header, part) = bytes.split_at(CONTAINER_HEADER_BYTES);
+    let (head, rest) = part.split_at(PART_HEADER_BYTES);
+    let (label, rest) = rest.split_at(LABEL_BYTES);
+    let count = u32::from_le_bytes(label[12..].try_into().unwrap());
+    let counted = |count: u32| [&label[..12], &count.to_le_bytes()].concat();
+    let mut forged = [header, head, &counted(count - 1), &counted(1), rest].concat();
+    forged[CONTAINER_HEADER_BYTES + 24] += 1;
+    containers::seal(&mut forged);
+    let index = index_of(&forged);
+    assert_eq!((index.parts().len(), index.damages().len()), (2, 1));
+    containers::container(&forged);
+}
+
+#[test]
+fn a_part_with_places_of_an_earlier_part_is_damage() {
+    let mut bytes = read("container.twc");
+    let second = index_of(&bytes).parts()[1].offset as usize;
+    let label = second + PART_HEADER_BYTES;
+    let first = u32::from_le_bytes(bytes[label + 8..label + 12].try_into().unwrap());
+    bytes[label + 8..label + 12].copy_from_slice(&(first - 1).to_le_bytes());
+    containers::seal(&mut bytes);
+    for forged in [&bytes[..], &bytes[..bytes.len() - 1]] {
+        let index = index_of(forged);
+        assert_eq!((index.parts().len(), index.damages().len()), (2, 1), "with its footer and without");
+        containers::container(forged);
+    }
 }

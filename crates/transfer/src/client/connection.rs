@@ -59,6 +59,8 @@ pub(super) struct Connection {
     /// looked at.
     heard: Instant,
     advanced: Instant,
+    /// When something came of anything: of what was asked, or of what the node does for others.
+    worked: Instant,
     watched: Instant,
     said_alive: Instant,
     progress: u64,
@@ -124,6 +126,7 @@ impl Connection {
             begun: None,
             heard: Instant::now(),
             advanced: Instant::now(),
+            worked: Instant::now(),
             watched: Instant::now(),
             said_alive: Instant::now(),
             progress: 0,
@@ -210,7 +213,6 @@ impl Connection {
 
     fn lose_patience_with_living(&mut self, around: &Surroundings, now: Instant) {
         let least = ALIVE_INTERVAL * 3;
-        let patience = around.patience.max(least);
         let is_silent = now >= self.heard + ALIVE_INTERVAL * 2;
         let what = if is_silent { "has sent nothing" } else { "lives and has got nothing done" };
         let waited = now.saturating_duration_since(self.advanced).as_secs();
@@ -221,12 +223,9 @@ impl Connection {
         for ask in self.stream.take_asks(|ask| ask.is_stuck(self.advanced, least, now)) {
             (ask.completion)(Err(stuck()));
         }
-        let is_stuck = now >= self.advanced + patience;
+        let works = now < self.worked + WATCH_INTERVAL * 2;
         for (lane, has_asked) in self.stream.asking_lanes() {
-            let waits = lane.is_awaited(has_asked, &around.window);
-            if !waits || now < self.advanced + WATCH_INTERVAL * 2 {
-                lane.fine();
-            } else if matches!(lane.verdict(waits, false, now), Verdict::Fail) && is_stuck {
+            if lane.is_stuck(lane.is_awaited(has_asked, &around.window), works, least, now) {
                 lane.fate.fail(stuck());
             }
         }
@@ -237,6 +236,7 @@ impl Connection {
         let now = Instant::now();
         let shift = |instant: Instant| (instant + time).min(now);
         (self.heard, self.advanced, self.watched) = (shift(self.heard), shift(self.advanced), shift(self.watched));
+        self.worked = shift(self.worked);
         self.begun = self.begun.map(shift);
         self.trouble = self.trouble.take().map(|(since, why)| (shift(since), why));
         self.stream.stopped(time, now);
@@ -463,7 +463,7 @@ impl Connection {
         }
         if let Reply::Alive { progress } = reply {
             if std::mem::replace(&mut self.progress, progress) != progress {
-                self.advanced = now;
+                (self.advanced, self.worked) = (now, now);
             }
             return Ok(());
         }
@@ -471,7 +471,7 @@ impl Connection {
         if matches!(reply, Reply::Measured { .. }) {
             return Ok(());
         }
-        self.advanced = now;
+        (self.advanced, self.worked) = (now, now);
         if number == 0 {
             return self.told(reply, around, now);
         }
@@ -496,7 +496,7 @@ impl Connection {
                     lane.ask(ask.request, ask.completion);
                     return Ok(());
                 }
-                lane.inspect(|lane| lane.fine());
+                lane.inspect(|lane| lane.served());
                 self.fine();
                 (ask.completion)(match reply {
                     Reply::Failed { failure } => Err(Error::Failed(failure)),

@@ -23,6 +23,8 @@ use crate::{Error, Result};
 const GRACE_PART: u32 = 60;
 /// A seat whose node takes no connection when the file is opened is asked of the next node after this.
 pub(super) const REACH_TIMEOUT: Duration = Duration::from_secs(3);
+/// A node that says that it works, and does nothing of what is waited for, is believed for so many times the patience.
+pub(super) const BELIEVED_PATIENCES: u32 = 20;
 /// Between a lost seat and the next try elsewhere.
 const MOVE_PAUSE: Duration = Duration::from_millis(50);
 
@@ -68,6 +70,8 @@ struct Progress {
     ask_after: Option<Instant>,
     /// Since when something waits in vain, and when the lane tries the next node.
     trouble: Option<(Instant, Instant)>,
+    /// Since when something waits and nothing has come for this lane, whatever the node did for others.
+    unserved_since: Option<Instant>,
     /// As `Attached` said.
     epoch: u64,
 }
@@ -225,6 +229,7 @@ impl Lane {
         progress.kept = kept;
         let numbers = durable.into_iter().map(|(_, number)| number).collect();
         progress.unreceived.retain(|unreceived| *unreceived > sequence);
+        progress.unserved_since = None;
         drop(progress);
         self.changed.notify_all();
         numbers
@@ -275,7 +280,7 @@ impl Lane {
     pub fn received(&self, sequence: u64) {
         let mut progress = self.progress();
         progress.unreceived.remove(&sequence);
-        progress.trouble = None;
+        (progress.trouble, progress.unserved_since) = (None, None);
         drop(progress);
         self.changed.notify_all();
     }
@@ -298,8 +303,10 @@ impl Lane {
         self.changed.notify_all();
     }
 
-    pub fn fine(&self) {
-        self.progress().trouble = None;
+    /// Something that was asked for the lane is answered.
+    pub fn served(&self) {
+        let mut progress = self.progress();
+        (progress.trouble, progress.unserved_since) = (None, None);
     }
 
     pub fn has_other_nodes(&self) -> bool {
@@ -322,14 +329,7 @@ impl Lane {
             progress.trouble = None;
             return Verdict::Wait;
         }
-        // Where nothing is kept yet, another node is as good.
-        let is_new = progress.attachments == 0;
-        let move_after = match (is_new, is_out_of_reach) {
-            (true, true) => Duration::ZERO,
-            (true, false) => REACH_TIMEOUT.min(self.patience / 2),
-            (false, _) => self.patience / 2,
-        };
-        let (since, move_at) = *progress.trouble.get_or_insert((now, now + move_after));
+        let (since, move_at) = self.trouble(&mut progress, is_out_of_reach, now);
         if now >= since + self.patience {
             Verdict::Fail
         } else if now >= move_at && self.has_other_nodes() {
@@ -339,10 +339,39 @@ impl Lane {
         }
     }
 
+    fn trouble(&self, progress: &mut Progress, is_out_of_reach: bool, now: Instant) -> (Instant, Instant) {
+        // Where nothing is kept yet, another node is as good.
+        let is_new = progress.attachments == 0;
+        let move_after = match (is_new, is_out_of_reach) {
+            (true, true) => Duration::ZERO,
+            (true, false) => REACH_TIMEOUT.min(self.patience / 2),
+            (false, _) => self.patience / 2,
+        };
+        *progress.trouble.get_or_insert((now, now + move_after))
+    }
+
+    /// Called again and again while connected: whether a node that lives is given up. Its patience, but at least `least`,
+    /// goes on from one node to the next: one that has just been moved to has the rest of it, unless it works.
+    pub fn is_stuck(&self, waits: bool, works: bool, least: Duration, now: Instant) -> bool {
+        let mut progress = self.progress();
+        if !waits {
+            (progress.trouble, progress.unserved_since) = (None, None);
+            return false;
+        }
+        let unserved_since = *progress.unserved_since.get_or_insert(now);
+        let patience = self.patience.max(least);
+        if works {
+            progress.trouble = None;
+            return now >= unserved_since + patience * BELIEVED_PATIENCES;
+        }
+        now >= self.trouble(&mut progress, false, now).0 + patience
+    }
+
     /// The process was stopped for so long: nothing was waited for meanwhile.
     pub fn stopped(&self, time: Duration, now: Instant) {
         let mut progress = self.progress();
         progress.trouble = progress.trouble.map(|(since, move_at)| ((since + time).min(now), move_at + time));
+        progress.unserved_since = progress.unserved_since.map(|since| (since + time).min(now));
     }
 
     /// Goes over to the next node with everything that is kept; false when patience is over.

@@ -65,12 +65,20 @@ pub struct Client {
     settings: Settings,
     reducer: Option<Arc<dyn Reducer>>,
     process: Mutex<Option<Arc<Process>>>,
+    /// When the first call began, of whose timeout a part is used up.
+    begun: Mutex<Option<Instant>>,
 }
 
 impl Client {
     /// Without a `reducer` segments are reduced at the nodes, whatever the settings say.
     pub fn new(settings: Settings, reducer: Option<Arc<dyn Reducer>>) -> Self {
-        Client { settings, reducer, process: Mutex::new(None) }
+        Client { settings, reducer, process: Mutex::default(), begun: Mutex::default() }
+    }
+
+    /// The timeout of the first request counts from this moment: what came before it was for that request.
+    pub fn with_first_call_begun(self, begun: Instant) -> Self {
+        *self.begun.lock().expect("noting the time does not panic") = Some(begun);
+        self
     }
 
     /// Joins or begins the live session of a file. Every process that uses it attaches with the ticket; one that
@@ -128,7 +136,8 @@ impl Client {
     /// nothing cost one timeout together. Nodes that were not reached come last: they may be starting.
     fn ask_any(&self, nodes: &[String], request: &Request) -> Result<Reply> {
         let process = self.process()?;
-        let begun = Instant::now();
+        let first = self.begun.lock().expect("taking the time does not panic").take();
+        let begun = first.unwrap_or_else(Instant::now);
         let streams: Vec<_> = nodes.iter().map(|node| process.streams.get(node, 0)).collect();
         let is_reached = |stream: &Stream| nodes.len() == 1 || stream.is_reached_by(begun + REACH_TIMEOUT * 4 / 3);
         if nodes.len() > 1 {

@@ -54,6 +54,7 @@ impl Process {
         let window = Arc::new(Window::new(settings.window_bytes, threads[0].waker.clone()));
         let reduces_here = settings.reduction == Reduction::Client && reducer.is_some();
         let secrets = Arc::new(Secrets::new(settings.credentials.clone()));
+        secrets.know(&settings.nodes, settings.credentials_of_nodes());
         let around = Arc::new(Surroundings {
             secrets: secrets.clone(),
             client: random_number()?,

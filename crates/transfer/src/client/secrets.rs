@@ -17,11 +17,14 @@ impl Secrets {
         Secrets { default, by_address: Mutex::default() }
     }
 
-    /// An alias's nodes have this secret, or none: the process's own may be that of a single job's node. These
-    /// authorities vouch for them, or else the process's.
+    /// An alias's nodes have this secret and these authorities; what it does not name is the process's.
     pub fn learn(&self, nodes: &[String], secret: Option<Secret>, tls: Option<TlsClient>) {
-        let tls = tls.or_else(|| self.default.tls.clone());
-        let credentials = Credentials { secret, tls };
+        let Credentials { secret: default_secret, tls: default_tls } = self.default.clone();
+        self.know(nodes, &Credentials { secret: secret.or(default_secret), tls: tls.or(default_tls) });
+    }
+
+    /// These nodes have these credentials.
+    pub fn know(&self, nodes: &[String], credentials: &Credentials) {
         let mut known = self.by_address.lock().expect("inserting into a map does not panic");
         known.extend(nodes.iter().map(|node| (node.clone(), credentials.clone())));
     }

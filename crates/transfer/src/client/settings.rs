@@ -41,6 +41,8 @@ pub struct Settings {
     pub acknowledge: Acknowledge,
     /// What nodes must prove to have, and ask for: those of `nodes`, and those of aliases that name no other.
     pub credentials: Credentials,
+    /// These instead for those of `nodes`, where they are a job's own.
+    pub job_credentials: Option<Credentials>,
 }
 
 const STRIPE_UNIT_BYTES: u64 = 64 << 10;
@@ -60,11 +62,17 @@ impl Default for Settings {
             reduction: Reduction::Node,
             acknowledge: Acknowledge::Durable,
             credentials: Credentials::default(),
+            job_credentials: None,
         }
     }
 }
 
 impl Settings {
+    /// What is shown to the nodes of `nodes`.
+    pub fn credentials_of_nodes(&self) -> &Credentials {
+        self.job_credentials.as_ref().unwrap_or(&self.credentials)
+    }
+
     /// Refuses a variable that is set to something it cannot mean.
     pub fn from_environment() -> Result<Self, OpenError> {
         let default = Settings::default();
@@ -93,6 +101,7 @@ impl Settings {
                 other => return refuse("THALWEG_ACK", other, "received or durable"),
             },
             credentials: Credentials::of_environment().map_err(|error| OpenError::Configuration(error.to_string()))?,
+            job_credentials: Credentials::of_job().map_err(|error| OpenError::Configuration(error.to_string()))?,
         })
     }
 }

@@ -13,7 +13,7 @@ use format::SessionId;
 
 use super::frame::Frame;
 use super::handover::Completion;
-use super::lane::Lane;
+use super::lane::{BELIEVED_PATIENCES, Lane};
 use super::reactor::Thread;
 use crate::message::Request;
 
@@ -147,9 +147,10 @@ impl Ask {
     }
 
     /// Whether it has waited longer than it may, but at least `least`, for a node that lives and did something last at
-    /// `advanced`.
+    /// `advanced`; or much longer than that, whatever the node did.
     pub fn is_stuck(&self, advanced: Instant, least: Duration, now: Instant) -> bool {
-        now >= self.born.max(advanced) + self.patience.max(least)
+        let patience = self.patience.max(least);
+        now >= self.born.max(advanced) + patience || now >= self.born + patience * BELIEVED_PATIENCES
     }
 
     fn is_read(&self) -> bool {

@@ -50,6 +50,18 @@ impl Failure {
     }
 }
 
+/// A peer's sentence is shown to users as it is, however long: no honest one is longer.
+const MAX_TEXT_BYTES: usize = 8 << 10;
+
+fn shortened(mut text: String) -> String {
+    if text.len() > MAX_TEXT_BYTES {
+        let end = (0..=MAX_TEXT_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        text.truncate(end);
+        text.push_str(" …");
+    }
+    text
+}
+
 impl Field for Failure {
     const LEAST_BYTES: usize = 12;
 
@@ -65,10 +77,24 @@ impl Field for Failure {
         let kind = FailureKind::ALL.into_iter().find(|kind| *kind as u16 == number).unwrap_or(FailureKind::Io);
         Ok(Failure {
             kind,
-            text: from.text()?,
+            text: shortened(from.text()?),
             path: Field::read(from)?,
             containers: Field::read(from)?,
             head: Field::read(from)?,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_s_text_is_cut_at_a_length_that_can_be_shown() {
+        let mut to = Writer::new();
+        Failure::new(FailureKind::Io, "é".repeat(30 << 20)).write(&mut to);
+        let bytes = to.finish();
+        let read = Failure::read(&mut Reader::new("failure", &bytes)).unwrap();
+        assert!(read.text.len() <= MAX_TEXT_BYTES + 4 && read.text.ends_with("é …"), "{}", read.text.len());
     }
 }

@@ -84,15 +84,12 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
             piece(0, *sequence, *stamp)
         }
         Bytes { size } | Size { size } => at_most("size", *size, MAX_FILE_BYTES),
+        Welcome { settings, .. } => {
+            at_most("length of settings", settings.len() as u64, format::MAX_SETTINGS_BYTES as u64)
+        }
         SeatFailed { seat: number, .. } => seat(*number),
         Durable { seat: number, sequence, .. } => seat(*number).and(at_most("sequence", *sequence, MAX_COUNT)),
-        Alive { .. }
-        | Done {}
-        | Failed { .. }
-        | Welcome { .. }
-        | Measured { .. }
-        | Challenge { .. }
-        | Proved { .. } => Ok(()),
+        Alive { .. } | Done {} | Failed { .. } | Measured { .. } | Challenge { .. } | Proved { .. } => Ok(()),
         Entries { .. } | Committed { .. } | Statistics { .. } | Version { .. } => Ok(()),
     }
 }

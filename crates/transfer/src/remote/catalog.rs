@@ -157,6 +157,14 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("keeping the journal")
     }
 
+    fn unknown_records(&self, _: &[(u64, u64)]) -> Result<Vec<u64>> {
+        self.elsewhere("comparing the catalog with its journal")
+    }
+
+    fn restate(&self, _: SessionId, _: &[StorePath]) -> Result<()> {
+        self.elsewhere("repairing the journal")
+    }
+
     fn integrity(&self) -> Result<Vec<String>> {
         self.elsewhere("verifying the catalog")
     }

@@ -49,7 +49,7 @@ impl From<catalog::Error> for Failure {
             HeadMoved { path, head } => about(path, Failure { head, ..Failure::new(FailureKind::HeadMoved, text) }),
             LeaseLost { .. } => Failure::new(FailureKind::LeaseLost, text),
             SeatLost { .. } => Failure::new(FailureKind::SeatLost, text),
-            TooNew { .. } => Failure::new(FailureKind::TooNew, text),
+            TooNew { .. } | TooOld { .. } => Failure::new(FailureKind::TooNew, text),
             Corrupt { .. } => Failure::new(FailureKind::Corrupt, text),
             Full { .. } => Failure::new(FailureKind::Full, text),
             Io { .. } => Failure::new(FailureKind::Io, text),

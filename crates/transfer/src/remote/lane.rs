@@ -11,6 +11,8 @@ use crate::{Credentials, Error, Result, SILENCE_TIMEOUT};
 
 /// A node that lives but gets nothing done for so long has failed.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(120);
+/// Nor is one believed for longer that says that it works and does not answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(40 * 60);
 
 pub(super) struct Lane {
     connection: Connection,
@@ -141,12 +143,13 @@ impl Lane {
 struct Work<'a> {
     peer: &'a str,
     progress: u64,
+    begun: Instant,
     advanced: Instant,
 }
 
 impl<'a> Work<'a> {
     fn begin(peer: &'a str) -> Self {
-        Work { peer, progress: 0, advanced: Instant::now() }
+        Work { peer, progress: 0, begun: Instant::now(), advanced: Instant::now() }
     }
 
     /// Takes what the node says unasked; an error is the end of the request.
@@ -162,6 +165,12 @@ impl<'a> Work<'a> {
         if self.advanced.elapsed() > PROGRESS_TIMEOUT {
             let seconds = PROGRESS_TIMEOUT.as_secs();
             return unavailable(format!("the node lives and has got nothing done for {seconds} s; see its messages"));
+        }
+        if self.begun.elapsed() > ANSWER_TIMEOUT {
+            let minutes = ANSWER_TIMEOUT.as_secs() / 60;
+            return unavailable(format!(
+                "the node says that it works and has not answered for {minutes} min; see its messages"
+            ));
         }
         Ok(())
     }

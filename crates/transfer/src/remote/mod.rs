@@ -65,7 +65,7 @@ impl Remote {
     /// uses the node's bandwidth, empty for nobody in particular. Uses the secret and the
     /// authorities that the environment names.
     pub fn connect(address: &str, client: u64, job: &str, application: &str) -> Result<Self> {
-        Self::connect_with(Credentials::of_environment()?, address, client, job, application)
+        Self::connect_with(Credentials::of_environment_for(address)?, address, client, job, application)
     }
 
     /// [`Remote::connect`], with these credentials.

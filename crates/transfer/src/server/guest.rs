@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use format::{Role, Secret};
@@ -11,6 +10,7 @@ use crate::Error;
 use crate::connection::{Connection, Frame};
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::random::random_bytes;
+use crate::server::closing::Closing;
 use crate::server::pulse::Pulse;
 use crate::service::{Handler, Hello, Outbox, Service};
 
@@ -29,13 +29,14 @@ pub(super) fn serve(
     peer: SocketAddr,
     service: &Arc<dyn Service>,
     pulse: &Pulse,
-    stopping: &AtomicBool,
+    closing: &Closing,
 ) {
-    let outbox = Outbox::new(connection.clone());
+    let outbox = Outbox::new(connection.clone(), service.clone());
     let end = match greet(connection, peer, service, &outbox) {
         Ok(Some(mut handler)) => {
             pulse.add(number, outbox.clone());
-            let end = attend(connection, &outbox, handler.as_mut(), stopping);
+            let end = attend(connection, &outbox, handler.as_mut(), closing);
+            closing.wait_while_suspended();
             handler.closed();
             end
         }
@@ -47,7 +48,7 @@ pub(super) fn serve(
         Err(failure) if failure.kind == FailureKind::Unavailable => tracing::info!(peer = %peer, "{}", failure.text),
         Err(failure) => tracing::warn!(peer = %peer, "{}", failure.text),
     }
-    if stopping.load(Ordering::SeqCst) {
+    if closing.is_stopping() {
         outbox.wait_for_answers(ANSWER_PATIENCE);
     }
     if let Err(farewell) = end {
@@ -128,10 +129,12 @@ fn attend(
     connection: &Connection,
     outbox: &Outbox,
     handler: &mut dyn Handler,
-    stopping: &AtomicBool,
+    closing: &Closing,
 ) -> Result<(), Farewell> {
-    while !stopping.load(Ordering::SeqCst) {
+    while !closing.takes_nothing() {
         let frame = match connection.receive() {
+            // Its successor is asked again.
+            Ok(_) if closing.is_suspended() => return Ok(()),
             Ok(Some(frame)) => frame,
             Ok(None) => return Ok(()),
             Err(error) => return Err(farewell(error)),

@@ -4,13 +4,13 @@
 //! They come from a thread of their own, which waits for no client.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::ALIVE_INTERVAL;
 use crate::message::Reply;
+use crate::server::closing::Closing;
 use crate::service::{Outbox, Service};
 
 /// How soon the thread notices that the server has stopped.
@@ -32,9 +32,9 @@ impl Pulse {
     }
 
     /// Until the server stops, and after that as long as it has clients.
-    pub fn run(&self, service: &Arc<dyn Service>, stopping: &AtomicBool) {
+    pub fn run(&self, service: &Arc<dyn Service>, closing: &Closing) {
         let mut next = Instant::now() + ALIVE_INTERVAL;
-        while !stopping.load(Ordering::SeqCst) || !self.clients().is_empty() {
+        while !closing.is_stopping() || !self.clients().is_empty() {
             thread::sleep(TICK);
             if Instant::now() < next {
                 continue;

@@ -1,6 +1,7 @@
 //! A node for tests: a store and a catalog of plain maps, with the claims that connections hold.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
@@ -51,6 +52,13 @@ impl Fake {
 
     pub fn serve_at(self: &Arc<Self>, address: &str) -> Server {
         let server = Server::bind(address, Arc::new(Shared(self.clone()))).expect("a free address");
+        server.spawn();
+        server
+    }
+
+    /// Serves it where another server listened.
+    pub fn serve_on(self: &Arc<Self>, listener: TcpListener) -> Server {
+        let server = Server::listen_on(listener, Arc::new(Shared(self.clone()))).expect("a listener");
         server.spawn();
         server
     }

@@ -223,6 +223,24 @@ fn stopping_answers_what_is_at_hand() {
 }
 
 #[test]
+fn a_suspended_server_takes_nothing_and_its_successor_serves_those_who_waited() {
+    let server = Fake::new(1).serve();
+    let (asking, idle) = (greeted(&server), greeted(&server));
+    server.suspend();
+    ask(&asking, 2, Request::Release {});
+    asking.set_receive_timeout(Some(Duration::from_millis(200))).unwrap();
+    assert!(asking.receive().is_err(), "a request is left to the successor");
+    let waiting = Connection::open(&address(&server)).unwrap();
+    ask(&waiting, 1, Request::Hello { client: 9, stream: 1, job: "job".into(), application: String::new() });
+    server.cut_off();
+    assert!(asking.receive().unwrap().is_none());
+    assert!(idle.receive().unwrap().is_none());
+    let successor = Fake::new(2).serve_on(server.listener().try_clone().unwrap());
+    assert!(matches!(answer(&waiting), (1, Reply::Welcome { holder: 2, .. })));
+    successor.stop();
+}
+
+#[test]
 fn two_hundred_connections_are_served_at_once() {
     let fake = Fake::new(1);
     let server = fake.serve();

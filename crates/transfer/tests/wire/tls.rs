@@ -177,3 +177,17 @@ fn a_handshake_that_stops_in_the_middle_is_given_up() {
     assert!((25..45).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     assert!(remote(&address, Some("ca")).is_ok());
 }
+
+#[test]
+fn a_key_that_others_may_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt;
+    let (certificate, key) = (certificates().join("right.pem"), certificates().join("right-open.key"));
+    std::fs::copy(certificates().join("right.key"), &key).unwrap();
+    for mode in [0o644, 0o604, 0o620, 0o666] {
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+        let error = TlsServer::load(&certificate, &key).unwrap_err().to_string();
+        assert!(error.contains("chmod 600") && error.contains("right-open.key"), "{mode:o}: {error}");
+    }
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o400)).unwrap();
+    TlsServer::load(&certificate, &key).unwrap();
+}

@@ -46,7 +46,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         }
         match &status {
             Ok(status) => show(status, if is_drawn { rows_that_fit() } else { usize::MAX }, output)?,
-            Err(error) => output.note(explained(&error)),
+            Err(error) => output.note(explained(error)),
         }
         output.finish()?;
         std::thread::sleep(PERIOD);

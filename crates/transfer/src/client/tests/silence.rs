@@ -3,6 +3,7 @@
 use std::net::{TcpListener, TcpStream};
 
 use super::*;
+use crate::client::stream::Ask;
 
 fn with_patience(nodes: &[Arc<Node>], seconds: u64) -> Settings {
     Settings { patience: Duration::from_secs(seconds), ..settings(nodes) }
@@ -157,4 +158,14 @@ fn addresses_that_cannot_be_one_are_refused_at_once() {
         assert!(client.delete(b"/a").is_err());
         assert!(begun.elapsed() < Duration::from_secs(1));
     }
+}
+
+#[test]
+fn a_node_that_says_that_it_works_and_never_answers_is_not_believed_for_ever() {
+    let ask = Ask::new(Request::Measure {}, Duration::from_secs(10), Box::new(|_| {}));
+    let least = Duration::from_secs(6);
+    let begun = Instant::now();
+    let after = |seconds| begun + Duration::from_secs(seconds);
+    assert!(!ask.is_stuck(after(190), least, after(190)), "it has worked until now");
+    assert!(ask.is_stuck(after(201), least, after(201)));
 }

@@ -1,0 +1,44 @@
+//! What is known to be damaged, as clients see it: files of which `put` cannot tell whether they are as they were, and
+//! which it reads again. So it need not know what is damaged, and content that comes again heals.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use catalog::FileEntry;
+use format::FileTime;
+use repository::{KnownDamage, Repository};
+
+/// How old what is known may be: others' findings go unseen for as long.
+const KNOWN_TTL: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub struct DamageView(Mutex<Option<(Instant, Arc<Option<KnownDamage>>)>>);
+
+impl DamageView {
+    /// Takes away the time of the last change from files whose newest version cannot be read whole, as far as that is
+    /// known.
+    pub fn mark<'a>(&self, repository: &Repository, entries: impl Iterator<Item = &'a mut FileEntry>) {
+        let known = self.known(repository);
+        let Some(damage) = &*known else { return };
+        for entry in entries {
+            let is_damaged = entry.head.as_ref().is_some_and(|head| damage.affects(repository, &head.record.root));
+            if is_damaged {
+                entry.attributes.times.changed = FileTime::default();
+            }
+        }
+    }
+
+    /// Looked up without the lock: the catalog may take its time. What cannot be looked up is not known.
+    fn known(&self, repository: &Repository) -> Arc<Option<KnownDamage>> {
+        let now = Instant::now();
+        let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, known)) = cached
+            && now.duration_since(at) < KNOWN_TTL
+        {
+            return known;
+        }
+        let known = Arc::new(repository.known_damage().ok().flatten());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, known.clone()));
+        known
+    }
+}

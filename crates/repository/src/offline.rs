@@ -1,0 +1,50 @@
+//! A store's containers, read without its catalog: while that is made again, or is not trusted yet.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use format::{ContainerId, Settings};
+use store::files::{Directory, Permissions};
+use store::{ContainerFacts, LocalStore, Options, Registrar};
+
+use crate::Result;
+use crate::engines::state_folder;
+
+/// A store nobody writes to and that has no catalog: for looking at its files.
+pub(crate) fn offline_store(path: &Path, settings: &Settings) -> Result<LocalStore> {
+    let permissions = Permissions::of(settings);
+    let files = Arc::new(Directory::new(path, permissions));
+    let state = Arc::new(Directory::new(state_folder(path, settings), permissions));
+    Ok(LocalStore::open(
+        files,
+        state,
+        settings,
+        Arc::new(NoCatalog),
+        Options { background: false, ..Options::default() },
+    )?)
+}
+
+/// Stands in while there is no catalog: everything readable counts, nothing can be written.
+struct NoCatalog;
+
+impl Registrar for NoCatalog {
+    fn open(&self) -> store::Result<ContainerId> {
+        Err(store::Error::Unavailable { peer: "the catalog".into(), why: "it is not in use here".into() })
+    }
+
+    fn sealed(&self, _: ContainerId, _: ContainerFacts) -> store::Result<()> {
+        Ok(())
+    }
+
+    fn referable(&self, container: ContainerId) -> store::Result<Option<ContainerId>> {
+        Ok(Some(container))
+    }
+
+    fn epoch(&self) -> u64 {
+        0
+    }
+
+    fn locate(&self, _: ContainerId) -> store::Result<Vec<ContainerId>> {
+        Ok(Vec::new())
+    }
+}
