@@ -309,6 +309,10 @@ pub trait Catalog: Send + Sync {
     /// older copy, or that two catalogs of the store went on apart.
     fn unknown_records(&self, records: &[(u64, u64)]) -> Result<Vec<u64>>;
 
+    /// Has the journal state again what is at these paths now, in transactions that change nothing here: its records of
+    /// them are lost. Paths where nothing is are left out.
+    fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()>;
+
     /// What the engine itself finds wrong with what it keeps: reads all of it.
     fn integrity(&self) -> Result<Vec<String>>;
 

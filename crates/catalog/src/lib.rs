@@ -12,6 +12,7 @@ mod interface;
 mod memory;
 mod reasons;
 mod rebuild;
+mod restate;
 mod sqlite;
 mod subtree;
 

@@ -185,6 +185,10 @@ impl Catalog for MemoryCatalog {
         Ok(records.iter().filter(unknown).map(|(sequence, _)| *sequence).collect())
     }
 
+    fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()> {
+        self.state().restate(session, paths)
+    }
+
     fn integrity(&self) -> Result<Vec<String>> {
         Ok(Vec::new())
     }

@@ -218,6 +218,10 @@ impl Catalog for SqliteCatalog {
         self.connections.read(|sql| commits::unknown_records(sql, records))
     }
 
+    fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()> {
+        self.write(|writing| writing.restate(session, paths))
+    }
+
     fn integrity(&self) -> Result<Vec<String>> {
         self.connections.read(soundness::integrity)
     }

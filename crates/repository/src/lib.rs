@@ -27,6 +27,7 @@ mod rebuild;
 mod repair;
 mod repository;
 mod reserve;
+mod restating;
 mod scan;
 mod session;
 mod statistics;

@@ -92,7 +92,7 @@ fn would_lose(path: &Path, lost: &[Damage]) -> Error {
     let more = if lost.len() > named.len() { ", …" } else { "" };
     let why = format!(
         "the journal in the containers is damaged, and a catalog made from it would lack {} that the present one has \
-         ({}{more}); nothing was changed; where the present catalog can be used, go on with it; `thalweg verify \
+         ({}{more}); nothing was changed; `thalweg repair` has the journal hold it again; `thalweg verify \
          --rebuild-catalog --force` makes one without them, and keeps the present one as catalog.sqlite.old",
         if lost.len() == 1 { "a name or version".to_owned() } else { format!("{} names or versions", lost.len()) },
         named.join(", ")

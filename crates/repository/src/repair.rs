@@ -7,6 +7,7 @@ use catalog::{ContainerState, Version};
 use format::{ContainerId, Entry, EntryKind, Fingerprint, Place, Root, Run, StorePath};
 use store::Claimant;
 
+use crate::restating::restate_lost;
 use crate::tree::{collect_runs, entries_in};
 use crate::{Error, Repository, Result};
 
@@ -33,18 +34,21 @@ pub struct Repaired {
     pub versions: u64,
     /// Lost segments for which a copy stands in, from this repair or before it.
     pub healed_segments: u64,
+    /// Paths of which the journal had lost something, and has it again.
+    pub journaled_paths: u64,
     pub lost: Vec<LostRange>,
 }
 
-/// Reads all versions, lets copies of segments stand in for those that are lost, and says what stays lost. The store
+/// Has the journal hold all that the catalog has, reads all versions, lets copies of segments stand in for those that are lost, and says what stays lost. The store
 /// must be on this machine.
 pub fn repair(repository: &Repository) -> Result<Repaired> {
-    repository.local_store("repair")?;
+    let local = repository.local_store("repair")?;
+    let journaled_paths = restate_lost(repository, local)?;
     let found = read_all(repository)?;
     let repaired = if found.lost.is_empty() { found } else { read_again(repository)? };
     let lost = repository.catalog.lost()?;
     let healed_segments = lost.iter().filter(|lost| lost.copy.is_some()).count() as u64;
-    Ok(Repaired { healed_segments, ..repaired })
+    Ok(Repaired { healed_segments, journaled_paths, ..repaired })
 }
 
 /// The first reading has recorded what is lost.

@@ -16,6 +16,7 @@ promises!(
     a_journal_with_gaps_is_replayed_as_far_as_it_goes,
     impossible_numbers_are_damage,
     records_of_another_catalog_are_unknown,
+    what_is_stated_again_makes_the_same,
 );
 
 fn every_commit_waits_to_be_journaled(stand: &Stand) {
@@ -166,4 +167,29 @@ fn records_of_another_catalog_are_unknown(stand: &Stand) {
     assert_eq!(other.unknown_records(&own).unwrap(), [2], "another transaction has its sequence");
     let all: Vec<_> = other.unjournaled(9).unwrap().iter().map(told).collect();
     assert_eq!((other.unknown_records(&all).unwrap(), stand.catalog.unknown_records(&all).unwrap()), (vec![], vec![2]));
+}
+
+fn what_is_stated_again_makes_the_same(stand: &Stand) {
+    for size in 1..=4 {
+        stand.pass_ms(1);
+        stand.commit(vec![written("d/a", size)]).unwrap();
+    }
+    stand.apply(Change::Forget { path: path("d/a"), file: stand.file("d/a"), versions: vec![1, 3] });
+    stand.commit(vec![linked("c", "d/a"), made("d/s", FileKind::Symlink), written("b", 1)]).unwrap();
+    let first: Vec<_> = stand.catalog.unjournaled(99).unwrap().iter().map(|record| record.sequence).collect();
+    stand.catalog.journaled(&first).unwrap();
+    let all = |catalog: &dyn Catalog| catalog.list(&StorePath::root(), true, None, 99).unwrap();
+    let before = all(stand.catalog.as_ref());
+    let paths: Vec<_> = before.iter().map(|(path, _)| path.clone()).chain([path("nothing")]).collect();
+    stand.catalog.restate(stand.writer, &paths).unwrap();
+    assert_eq!(all(stand.catalog.as_ref()), before, "nothing changes here");
+    let copy = stand.empty();
+    let records = stand.catalog.unjournaled(99).unwrap();
+    assert!(records.iter().all(|record| record.sequence > first.len() as u64));
+    assert_eq!(copy.replay(&[], &records, 0).unwrap(), []);
+    let named = |(path, entry): (StorePath, crate::FileEntry)| (path, entry.attributes, entry.head, entry.links);
+    let named = |catalog: &dyn Catalog| all(catalog).into_iter().map(named).collect::<Vec<_>>();
+    assert_eq!(named(copy.as_ref()), named(stand.catalog.as_ref()));
+    assert_eq!(copy.versions(&path("c")).unwrap(), stand.catalog.versions(&path("d/a")).unwrap());
+    assert_refused!(stand.catalog.restate(SessionId(99), &paths), Error::LeaseLost { .. });
 }

@@ -1,11 +1,11 @@
 //! Commits, and their replay from a journal.
 
-use format::{Change, JournalRecord};
+use format::{Change, JournalRecord, SessionId, StorePath};
 
 use super::State;
 use super::containers::Container;
 use crate::reasons::{CATALOG_NOT_EMPTY, refused};
-use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, Result, rebuild};
+use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, Result, rebuild, restate};
 
 impl State {
     pub fn commit(&mut self, commit: &Commit) -> Result<Committed> {
@@ -33,9 +33,25 @@ impl State {
             numbers: numbers.clone(),
             changes: commit.changes.clone(),
         };
-        self.journal_checksums.insert(sequence, JournalRecord::checksum_of(&record.encode()));
-        self.journal.insert(sequence, record);
+        self.add_to_journal(record);
         Ok(Committed { sequence, numbers })
+    }
+
+    fn add_to_journal(&mut self, record: JournalRecord) {
+        self.journal_checksums.insert(record.sequence, JournalRecord::checksum_of(&record.encode()));
+        self.journal.insert(record.sequence, record);
+    }
+
+    pub fn restate(&mut self, session: SessionId, paths: &[StorePath]) -> Result<()> {
+        self.lease(session)?;
+        for path in paths {
+            let Some(entry) = self.tree.entry(path) else { continue };
+            let versions = self.tree.versions(path).unwrap_or_default();
+            let (now_ns, counters) = (self.now_ns, &mut self.counters);
+            let records = restate::records(path, &entry, &versions, session, now_ns, || counters.next_sequence());
+            records.into_iter().for_each(|record| self.add_to_journal(record));
+        }
+        Ok(())
     }
 
     pub fn replay(

@@ -1,13 +1,14 @@
 //! Commits, the journal they leave to be kept by containers, and its replay.
 
-use format::{Change, JournalRecord, StorePath};
+use format::{Change, JournalRecord, SessionId, StorePath};
 use rusqlite::Connection;
 
 use super::failure::{Attempt, Failure};
+use super::listing;
 use super::statement::{all, at_most, first, number, run};
 use super::writing::Writing;
 use crate::reasons::{CATALOG_NOT_EMPTY, refused};
-use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, rebuild};
+use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, rebuild, restate};
 
 impl Writing<'_> {
     pub fn commit(&mut self, commit: &Commit) -> Attempt<Committed> {
@@ -37,6 +38,18 @@ impl Writing<'_> {
         let encoded = record.encode();
         self.know_record(record.sequence, JournalRecord::checksum_of(&encoded))?;
         run(self.sql, "INSERT INTO journal VALUES (?1, ?2)", (record.sequence as i64, encoded))?;
+        Ok(())
+    }
+
+    pub fn restate(&mut self, session: SessionId, paths: &[StorePath]) -> Attempt<()> {
+        self.leased_epoch(session)?;
+        for path in paths {
+            let Some(entry) = listing::entry(self.sql, path)? else { continue };
+            let versions = listing::versions(self.sql, path)?;
+            let (now_ns, counters) = (self.now_ns, &mut self.counters);
+            let records = restate::records(path, &entry, &versions, session, now_ns, || counters.next_sequence());
+            records.iter().try_for_each(|record| self.add_to_journal(record))?;
+        }
         Ok(())
     }
 

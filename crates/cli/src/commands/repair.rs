@@ -32,10 +32,15 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     output.document(&json!({
         "versions": repaired.versions,
         "healed_segments": repaired.healed_segments,
+        "journaled_paths": repaired.journaled_paths,
         "lost": repaired.lost.iter().map(fields).collect::<Vec<_>>(),
     }))?;
     let healed = shown::count(repaired.healed_segments, "segment");
     output.summary(format!("read {} versions; copies stand in for {healed}", repaired.versions))?;
+    if repaired.journaled_paths > 0 {
+        let names = shown::count(repaired.journaled_paths, "name");
+        output.summary(format!("the journal had lost {names}, and has them again"))?;
+    }
     if repaired.lost.is_empty() {
         return Ok(());
     }

@@ -334,6 +334,12 @@ fn a_rebuild_from_a_damaged_journal_does_not_lose_what_the_present_catalog_has()
     store.verb("collect", &[]);
     assert_eq!(store.at("ls", "", &[]).text(), "a\nb\n");
     assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
+    assert_eq!(store.verb("repair", &["--json"]).json()["journaled_paths"], 1);
+    store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
+    assert_eq!(store.at("ls", "", &[]).text(), "a\nb\n", "the journal has it again");
+    assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
+
+    damage_journal(store.containers().last().unwrap());
     let forced = store.try_verb("verify", &["--rebuild-catalog", "--force"]).expect(3);
     assert!(forced.stderr.contains("b: the catalog has it"), "{forced:?}");
     assert_eq!(store.at("ls", "", &[]).text(), "a\n");

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use format::{BlockKind, Change, ContainerId, Settings, StoreId, StorePath};
-use repository::{Access, Damage, Rebuilt, open, read_settings, rebuild_catalog, verify};
+use format::{Attributes, BlockKind, Change, ContainerId, FileKind, Settings, StoreId, StorePath};
+use repository::{Access, Damage, Rebuilt, Repository, open, read_settings, rebuild_catalog, repair, verify};
 use store::files::{Directory, Permissions};
 use store::{CountingRegistrar, LocalStore, Options};
 
@@ -26,14 +26,18 @@ fn six_commits(folder: &Path) -> PathBuf {
 
 /// The container's file and where its journal blocks lie in it, one a commit.
 fn journal(directory: &Path) -> (PathBuf, Vec<u64>) {
+    journal_of(directory, ContainerId(1))
+}
+
+fn journal_of(directory: &Path, container: ContainerId) -> (PathBuf, Vec<u64>) {
     let files = Arc::new(Directory::new(directory, Permissions::default()));
     let registrar = Arc::new(CountingRegistrar::default());
     let options = Options { background: false, ..Options::default() };
     let settings = read_settings(directory).unwrap();
     let local = LocalStore::open(files.clone(), files, &settings, registrar, options).unwrap();
     let mut offsets = Vec::new();
-    local.visit_readable(ContainerId(1), BlockKind::Journal, &mut |offset, _| offsets.push(offset)).unwrap();
-    (directory.join(store::container_file_name(ContainerId(1))), offsets)
+    local.visit_readable(container, BlockKind::Journal, &mut |offset, _| offsets.push(offset)).unwrap();
+    (directory.join(store::container_file_name(container)), offsets)
 }
 
 fn flip(file: &Path, offset: u64) {
@@ -175,4 +179,54 @@ fn a_rebuild_that_fails_leaves_no_draft_of_a_catalog() {
         .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().contains("sqlite.new"));
     assert_eq!(drafts.count(), 0);
     assert_eq!(names(&directory).len(), 6);
+}
+
+#[test]
+fn repair_has_a_damaged_journal_hold_again_all_that_the_catalog_has() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = six_commits(scratch.path());
+    let repository = open(&directory, Access::Write).unwrap();
+    let commit = |changes| drop(repository.commit(CLAIMANT, changes, Default::default(), Vec::new()).unwrap());
+    for value in [7, 8, 9] {
+        put(&repository, &[("f4", &[value; 5000])]);
+    }
+    let file = repository.catalog().entry(&path("f4")).unwrap().unwrap().file;
+    commit(vec![Change::Forget { path: path("f4"), file, versions: vec![2] }]);
+    commit(vec![Change::Link { path: path("another f4"), target: path("f4") }]);
+    let attributes = Attributes { kind: FileKind::Directory, mode: 0o750, ..Attributes::default() };
+    commit(vec![Change::Make { path: path("folder"), attributes }]);
+    put(&repository, &[("folder/file", &[11; 5000])]);
+    commit(vec![Change::Rename { from: path("f0"), to: path("folder/zero") }]);
+    let all = |repository: &Repository| {
+        let listed = repository.catalog().list(&StorePath::root(), true, None, 99).unwrap();
+        let versions = |name: &StorePath| repository.catalog().versions(name).unwrap();
+        listed.iter().map(|(name, entry)| (name.clone(), entry.attributes.clone(), versions(name))).collect::<Vec<_>>()
+    };
+    let before = all(&repository);
+    repository.close().unwrap();
+    drop(repository);
+
+    for container in [1, 2].map(ContainerId) {
+        let (file, offsets) = journal_of(&directory, container);
+        offsets[2..].iter().for_each(|offset| flip(&file, *offset));
+    }
+    rebuild_catalog(&directory, false).unwrap_err();
+    let repository = open(&directory, Access::Write).unwrap();
+    assert!(repair(&repository).unwrap().journaled_paths > 5);
+    assert_eq!(repair(&repository).unwrap().journaled_paths, 0, "once is enough");
+    assert_eq!(all(&repository), before, "the catalog is as it was");
+    repository.close().unwrap();
+    drop(repository);
+
+    forget_catalog(&directory);
+    rebuild_catalog(&directory, false).unwrap();
+    let repository = open(&directory, Access::Write).unwrap();
+    let after = all(&repository);
+    let lost: Vec<_> = before.iter().filter(|entry| !after.contains(entry)).collect();
+    assert!(lost.is_empty(), "{lost:?}");
+    // Of a name that was taken away by a lost record the catalog does not tell.
+    let more: Vec<_> = after.iter().filter(|entry| !before.contains(entry)).map(|(name, ..)| name.clone()).collect();
+    assert_eq!(more, [path("f0")]);
+    put(&repository, &[("f4", &[10; 5000])]);
+    assert_eq!(repository.catalog().versions(&path("f4")).unwrap().last().unwrap().number, 5);
 }
