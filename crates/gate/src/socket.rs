@@ -27,6 +27,8 @@ const UNSENT_BYTES: u32 = 256 << 10;
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_PROBES: u32 = 4;
+/// What SO_MEMINFO tells (include/uapi/linux/sock_diag.h): what the receive queue uses, what it may use, and more.
+const MEMORY_FIGURES: usize = 9;
 /// States of the kernel's (include/net/tcp_states.h): of a connection that is open both ways, and of none.
 const TCP_ESTABLISHED: u8 = 1;
 const TCP_CLOSE: u8 = 7;
@@ -90,6 +92,26 @@ fn segment_bytes(stream: &TcpStream) -> usize {
 /// Bytes that can be read now.
 pub(crate) fn available(stream: &TcpStream) -> usize {
     asked(stream, libc::FIONREAD) as usize
+}
+
+/// Whether something has come, and the rest of `want` bytes cannot come before it is taken.
+///
+/// The kernel joins the segments that wait to be read into one buffer of up to the whole receive buffer, and frees it
+/// only when its last byte is taken. Of what a fast server sends the last bytes are mostly less than a slice: waited for
+/// in vain, while the window is closed.
+pub(crate) fn has_no_room_for(stream: &TcpStream, want: usize) -> bool {
+    let available = available(stream);
+    if available == 0 || available >= want {
+        return false;
+    }
+    let mut figures = [0_u32; MEMORY_FIGURES];
+    let mut length = size_of_val(&figures) as libc::socklen_t;
+    let place = figures.as_mut_ptr().cast();
+    // SAFETY: the kernel writes at most `length` bytes to `place`, which has so many.
+    let status =
+        unsafe { libc::getsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, place, &mut length) };
+    let [used_bytes, room_bytes, ..] = figures.map(|figure| figure as usize);
+    status == 0 && used_bytes + (want - available) > room_bytes
 }
 
 /// Asks not to be woken before so many bytes have arrived; the end of the connection always wakes.

@@ -102,8 +102,14 @@ impl Wire {
         }
     }
 
-    /// Waits for `want` bytes; after `patience` fewer will do. Whether there is anything, or the end.
+    /// Waits for `want` bytes; after `patience` fewer will do, or at once when the kernel has no room for more. Whether
+    /// there is anything, or the end.
     pub async fn gathers(&self, want: usize, patience: Duration, clock: &Rc<Clock>) -> io::Result<bool> {
+        if let Wire::Plain { stream, .. } = self
+            && socket::has_no_room_for(stream, want)
+        {
+            return Ok(true);
+        }
         tokio::select! {
             biased;
             done = self.holds(want) => done.map(|()| true),

@@ -5,6 +5,8 @@ mod fixture;
 
 #[path = "gate/applications.rs"]
 mod applications;
+#[path = "gate/buffering.rs"]
+mod buffering;
 #[path = "gate/crowds.rs"]
 mod crowds;
 #[path = "gate/endings.rs"]
