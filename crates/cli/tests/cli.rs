@@ -13,6 +13,7 @@ mod cli {
     mod names;
     mod node;
     mod ownership;
+    mod planted;
     mod printing;
     mod random;
     mod remote;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use format::Settings;
 use rustix::fs::{major, minor};
-use store::files::Permissions;
+use store::files::{Permissions, open_ordinary};
 
 use crate::engines::{Access, state_folder};
 use crate::{Error, Result};
@@ -25,7 +25,8 @@ impl CatalogLock {
     pub fn share(path: &Path, settings: &Settings, access: Access) -> Result<Option<Self>> {
         let file = lock_file(path, settings);
         let may_make = matches!(access, Access::Write | Access::Remove);
-        let opened = File::open(&file).or_else(|source| if may_make { make(path, settings) } else { Err(source) });
+        let opened = open_ordinary(&file, OpenOptions::new().read(true))
+            .or_else(|source| if may_make { make(path, settings) } else { Err(source) });
         let Ok(opened) = opened else { return Ok(None) };
         match opened.try_lock_shared() {
             Ok(()) => Ok(Some(CatalogLock(opened))),

@@ -1,14 +1,14 @@
 //! Making and opening a store in a directory: settings, containers, table and catalog in their places.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
 use format::{ContainerId, Fingerprint, LostSegment, Place, SessionId, Settings};
-use store::files::{Directory, Files, Permissions};
+use store::files::{Directory, Files, Permissions, open_ordinary};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
 use crate::catalog_lock::CatalogLock;
@@ -83,7 +83,11 @@ pub(crate) fn state_folder(path: &Path, settings: &Settings) -> PathBuf {
 
 /// The settings of the store at `path`.
 pub fn read_settings(path: &Path) -> Result<Settings> {
-    match std::fs::read_to_string(path.join(SETTINGS_FILE)) {
+    let read = open_ordinary(&path.join(SETTINGS_FILE), OpenOptions::new().read(true)).and_then(|file| {
+        let mut text = String::new();
+        file.take(format::MAX_SETTINGS_BYTES as u64 + 1).read_to_string(&mut text).map(|_| text)
+    });
+    match read {
         Ok(text) => Ok(Settings::from_text(&text)?),
         Err(source) if matches!(source.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
             Err(Error::NoStore { path: path.display().to_string() })
@@ -161,7 +165,8 @@ pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Resu
 fn open_mark(path: &Path, settings: &Settings, access: Access) -> Option<File> {
     let mark = path.join(MARK_FILE);
     let options = || OpenOptions::new().read(true).write(true).clone();
-    let opened = options().open(&mark).or_else(|_| File::open(&mark));
+    let opened = open_ordinary(&mark, &mut options());
+    let opened = opened.or_else(|_| open_ordinary(&mark, OpenOptions::new().read(true)));
     match access {
         Access::Read | Access::Inspect => opened.ok(),
         Access::Write | Access::Remove => {

@@ -6,6 +6,7 @@
 mod directory;
 pub mod fault;
 mod memory;
+mod ordinary;
 mod permissions;
 
 use std::any::Any;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 pub use directory::Directory;
 pub use memory::Memory;
+pub use ordinary::open_ordinary;
 pub use permissions::Permissions;
 
 use crate::Result;

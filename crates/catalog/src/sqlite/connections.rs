@@ -57,6 +57,7 @@ impl Connections {
             let why = "there is no such file".to_owned();
             return Err(Error::Io { path: path.display().to_string(), why });
         }
+        check_ordinary(path)?;
         let writer = connect(path, create).map_err(explain)?;
         patiently(|| schema::prepare(&writer, path, create)).map_err(explain)?;
         patiently(|| use_log(&writer, path)).map_err(explain)?;
@@ -219,6 +220,15 @@ fn connect(path: &Path, create: bool) -> Attempt<Connection> {
     // Plans do not depend on the values bound, or a kept statement would be compiled anew for each.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
+}
+
+/// SQLite would follow a link, or wait for the other end of a pipe, that somebody put here.
+fn check_ordinary(path: &Path) -> Result<()> {
+    if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+        let why = "a link, or no regular file, stands where the catalog belongs; remove it".to_owned();
+        return Err(Error::Corrupt { path: path.display().to_string(), why });
+    }
+    Ok(())
 }
 
 /// Readers and writers of several processes need the log, and the log needs a local file system.

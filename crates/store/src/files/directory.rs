@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{File, Files, Held, Permissions};
+use super::{File, Files, Held, Permissions, open_ordinary};
 use crate::{Error, Result};
 
 /// The most pieces one system call takes (`IOV_MAX`).
@@ -31,9 +31,9 @@ impl Directory {
         self.root.join(name)
     }
 
-    fn open_as(&self, name: &str, options: &OpenOptions) -> Result<OpenFile> {
+    fn open_as(&self, name: &str, options: &mut OpenOptions) -> Result<OpenFile> {
         let path = self.place(name);
-        match options.open(&path) {
+        match open_ordinary(&path, options) {
             Ok(file) => Ok(OpenFile { file, path: path.display().to_string() }),
             Err(source) => Err(failure(&path.display().to_string(), source)),
         }
@@ -255,8 +255,8 @@ mod tests {
 
     #[test]
     fn a_full_disk_is_told_with_its_path() {
-        let files = Directory::new("/dev", Permissions::default());
-        let found = files.open("full").unwrap().write_at(0, &[b"x"]);
+        let file = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let found = OpenFile { file, path: "/dev/full".into() }.write_at(0, &[b"x"]);
         assert!(matches!(&found, Err(Error::Full { path }) if path == "/dev/full"), "{found:?}");
     }
 

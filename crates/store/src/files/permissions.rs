@@ -13,6 +13,8 @@ use format::Settings;
 use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
+use super::ordinary::open_ordinary;
+
 /// Bits of a mode that can be set.
 const MODE_BITS: u32 = 0o7777;
 /// Lists that would give others than owner and group access, to a directory and to what is made in it.
@@ -44,11 +46,7 @@ impl Permissions {
     /// Opens a file with `options`, which may create it.
     pub fn create_file(&self, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         // Nobody else may open it before it has its group.
-        let options = options.mode(0o600);
-        let file = match self.owner {
-            Some(_) => options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?,
-            None => options.open(path)?,
-        };
+        let file = open_ordinary(path, options.mode(0o600))?;
         if is_owned(&file)? {
             self.apply(&file, self.file_mode())?;
             if self.is_owners_own(path, &file)? {
@@ -63,7 +61,7 @@ impl Permissions {
     /// names below the root are synced with the files in them.
     pub fn create_folders(&self, root: &Path, folder: &Path) -> io::Result<()> {
         if folder.is_dir() {
-            return Ok(());
+            return if folder == root { Ok(()) } else { self.check_no_link(folder) };
         }
         if folder == root {
             return self.create_root(root);
@@ -72,6 +70,16 @@ impl Permissions {
             self.create_folders(root, above)?;
         }
         self.create_folder(folder)
+    }
+
+    /// Where others may write, a link would have files written elsewhere, with the rights of whoever comes by.
+    fn check_no_link(&self, folder: &Path) -> io::Result<()> {
+        let others_write = self.shared_gid.is_some() || self.owner.is_some();
+        if others_write && !fs::symlink_metadata(folder)?.is_dir() {
+            let why = "a symbolic link stands where a directory of the store belongs; remove it";
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        }
+        Ok(())
     }
 
     /// Gives a directory that was made by somebody else, for a store, the store's permissions.

@@ -1,0 +1,54 @@
+//! Opening files that somebody else may have had a hand in: whoever may write to a store's directory could put a link, a
+//! pipe or a device where a file of the store belongs, and have root write elsewhere or wait for ever.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use rustix::fs::OFlags;
+use rustix::io::Errno;
+
+/// Opens a regular file, never through a link at its own name, and never waiting for another end.
+pub fn open_ordinary(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let opened = options.custom_flags(flags.bits() as i32).open(path);
+    let file = opened.map_err(|error| match Errno::from_io_error(&error) {
+        Some(Errno::LOOP) => refused("a symbolic link stands where a file of the store belongs; remove it"),
+        // A pipe without a reader.
+        Some(Errno::NXIO) => no_file(),
+        _ => error,
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+}
+
+fn no_file() -> io::Error {
+    refused("what stands where a file of the store belongs is no regular file; remove it")
+}
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_pipes_and_directories_are_refused_at_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let at = |name: &str| scratch.path().join(name);
+        std::fs::write(at("file"), "x").unwrap();
+        std::os::unix::fs::symlink(at("file"), at("link")).unwrap();
+        std::os::unix::fs::symlink(at("missing"), at("dangling")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+        std::fs::create_dir(at("folder")).unwrap();
+        for name in ["link", "dangling", "pipe", "folder"] {
+            open_ordinary(&at(name), OpenOptions::new().read(true)).map(drop).unwrap_err();
+            let options = &mut OpenOptions::new();
+            open_ordinary(&at(name), options.write(true).create(true).truncate(false)).map(drop).unwrap_err();
+        }
+        assert!(!at("missing").exists());
+        open_ordinary(&at("file"), OpenOptions::new().read(true).write(true)).unwrap();
+    }
+}
