@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ::store::Claimant;
 use format::{Attributes, Change, FileKind, FileTime, FileTimes, Settings, StoreId, StorePath};
-use place::{StoreAddress, open_store};
+use place::{CredentialFiles, StoreAddress, open_store_with, possible_access};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use repository::{Access, FileWriter, Named, Placing, Repository};
+use repository::{FileWriter, Named, Placing, Repository};
 
 use crate::entry::Entry;
 use crate::error::{numbered, of_path, of_place, of_repository};
@@ -87,10 +87,16 @@ impl Drop for Store {
 
 #[pymethods]
 impl Store {
-    /// A directory, `thalweg://HOST:PORT`, or nothing for `$THALWEG_STORE`.
+    /// A directory, `thalweg://HOST:PORT`, or nothing for `$THALWEG_STORE`. A directory that may not be written to is
+    /// opened for reading.
     #[new]
-    fn new(py: Python<'_>, address: &[u8]) -> PyResult<Self> {
-        let open = || open_store(&StoreAddress::parse(address, "no store is named")?, Access::Write);
+    #[pyo3(signature = (address, secret_file=None, tls_ca=None))]
+    fn new(py: Python<'_>, address: &[u8], secret_file: Option<PathBuf>, tls_ca: Option<PathBuf>) -> PyResult<Self> {
+        let files = CredentialFiles { secret_file, tls_ca };
+        let open = || {
+            let store = StoreAddress::parse(address, "no store is named")?;
+            open_store_with(&files, &store, possible_access(&store))
+        };
         let repository = py.detach(open).map_err(of_place)?;
         Ok(Store { repository: OfProcess::new(repository), claimants: AtomicU64::new(1) })
     }

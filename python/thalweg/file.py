@@ -54,7 +54,7 @@ class _Drafted:
 
     def commit(self) -> None:
         """Gives a closed file its name; closing does it, outside of transactions."""
-        with using(self.fs.address) as store:
+        with using(self.fs.location) as store:
             store.name([self.named()])
 
     if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class ThalwegFile(_Drafted, AbstractBufferedFile):  # type: ignore[misc]
         self._entry = entry
         self._hold: Hold | None = None
         if entry is not None and mode == "rb":
-            self._hold = store_of(fs.address).hold()
+            self._hold = store_of(fs.location).hold()
             self._details = fs.described(entry)
             options.update(size=entry.size, version=entry.version)
         super().__init__(fs, path, mode, **options)
@@ -100,16 +100,16 @@ class ThalwegFile(_Drafted, AbstractBufferedFile):  # type: ignore[misc]
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         assert self._entry is not None
-        with using(self.fs.address) as store:
+        with using(self.fs.location) as store:
             return store.read(self._entry, start, end)
 
     def _initiate_upload(self) -> None:
-        with using(self.fs.address) as store:
+        with using(self.fs.location) as store:
             self._writer = store.writer()
 
     def _upload_chunk(self, final: bool = False) -> bool:
         assert self._writer is not None
-        with using(self.fs.address):
+        with using(self.fs.location):
             self._writer.write(self.buffer.getvalue())
             if final:
                 self._draft = self._writer.finish()
@@ -149,7 +149,7 @@ class ScratchFile(_Drafted, io.BufferedRandom):
             self._fill(entry)
 
     def _fill(self, entry: Entry) -> None:
-        with using(self.fs.address) as store:
+        with using(self.fs.location) as store:
             for start in range(0, entry.size, COPIED_BYTES):
                 self.write(store.read(entry, start, start + COPIED_BYTES))
         self.seek(0)
@@ -166,7 +166,7 @@ class ScratchFile(_Drafted, io.BufferedRandom):
 
     def _store(self) -> None:
         self.seek(0)
-        with using(self.fs.address) as store:
+        with using(self.fs.location) as store:
             self._draft = _draft_of(self, store)
         if self.autocommit:
             self.commit()

@@ -20,7 +20,7 @@ from fsspec.utils import stringify_path
 
 from thalweg import url
 from thalweg._thalweg import Draft, Entry, Store
-from thalweg.connections import using
+from thalweg.connections import Location, using
 from thalweg.file import Placing, ScratchFile, ThalwegFile, owner
 from thalweg.transaction import ThalwegTransaction
 
@@ -39,20 +39,36 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
     store:
         A directory or `thalweg://HOST:PORT`. URLs name it as well: `thalweg://HOST:PORT/path`,
         `thalweg:///directory/of/the/store!/path`. Without either it is `$THALWEG_STORE`.
+    secret_file:
+        The file with the secret of the store's node. Default: `$THALWEG_SECRET_FILE`.
+    tls_ca:
+        The file with the authorities (PEM) that vouch for the node, with which TLS is spoken. Default: `$THALWEG_TLS_CA`.
     """
 
     protocol = "thalweg"
     root_marker = ""
     transaction_type = ThalwegTransaction
 
-    def __init__(self, store: str | os.PathLike[str] | None = None, **storage_options: Any) -> None:
-        super().__init__(store=store, **storage_options)
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | None = None,
+        secret_file: str | os.PathLike[str] | None = None,
+        tls_ca: str | os.PathLike[str] | None = None,
+        **storage_options: Any,
+    ) -> None:
+        super().__init__(store=store, secret_file=secret_file, tls_ca=tls_ca, **storage_options)
         self._named = url.address(store) if store else None
+        self._secret_file, self._tls_ca = _absolute(secret_file), _absolute(tls_ca)
 
     @property
     def address(self) -> str:
         """Of the store: as named, or as `$THALWEG_STORE` says now; fsspec keeps instances for longer than that."""
         return self._named or url.address(None)
+
+    @property
+    def location(self) -> Location:
+        """Of the store, with its credentials."""
+        return Location(self.address, self._secret_file, self._tls_ca)
 
     # Names of files
 
@@ -99,12 +115,12 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return info
 
     def info(self, path: str, version: int | None = None, **kwargs: Any) -> Info:
-        with using(self.address) as store:
+        with using(self.location) as store:
             return self.described(_entry(store, self._strip_protocol(path), version))
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
         path = self._strip_protocol(path)
-        with using(self.address) as store:
+        with using(self.location) as store:
             try:
                 entries = store.list(os.fsencode(path), False)
             except NotADirectoryError:
@@ -118,7 +134,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise ValueError("maxdepth must be at least 1")
         path = self._strip_protocol(path)
         found: list[Entry] = []
-        with using(self.address) as store:
+        with using(self.location) as store:
             top = store.entry(os.fsencode(path))
             if top is not None and top.kind == "directory":
                 found = store.list(os.fsencode(path), True)
@@ -149,13 +165,13 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _kind(self, path: str) -> str | None:
         # Not by `info` and any exception, as fsspec has it: a node that is gone has not lost its files.
-        with using(self.address) as store:
+        with using(self.location) as store:
             entry = store.entry(os.fsencode(self._strip_protocol(path)))
         return None if entry is None else entry.kind
 
     def versions(self, path: str) -> list[Info]:
         """The kept versions of a file, oldest first; `open`, `cat_file` and `info` take their number as `version`."""
-        with using(self.address) as store:
+        with using(self.location) as store:
             return [self.described(entry) for entry in store.versions(os.fsencode(self._strip_protocol(path)))]
 
     def modified(self, path: str) -> datetime:
@@ -207,7 +223,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def _entry_to_open(self, path: str, mode: str, version: int | None) -> Entry | None:
         """What the file begins with; raises what can be told before anything is written."""
-        with using(self.address) as store:
+        with using(self.location) as store:
             if mode[0] == "r":
                 return _file(store, path, version)
             entry = store.entry(os.fsencode(path))
@@ -227,7 +243,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         version: int | None = None,
         **kwargs: Any,
     ) -> bytes:
-        with using(self.address) as store:
+        with using(self.location) as store:
             entry = _file(store, self._strip_protocol(path), version)
             return store.read(entry, *_range(entry, start, end))
 
@@ -248,7 +264,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         wanted = list(zip(map(self._strip_protocol, paths), starts, ends))
         if len(wanted) != len(paths):
             raise ValueError("paths, starts and ends must be of one length")
-        with using(self.address) as store:
+        with using(self.location) as store:
             results = _read_many(store, wanted)
         if on_error == "raise":
             for result in results:
@@ -284,7 +300,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             self._pipe_all({self._strip_protocol(one): value for one, value in path.items()}, placing)
 
     def _pipe_all(self, values: Mapping[str, Any], placing: Placing) -> None:
-        with using(self.address) as store:
+        with using(self.location) as store:
             drafts = [(os.fsencode(path), owner(), placing, _draft(store, value)) for path, value in values.items()]
             store.name(drafts)
 
@@ -293,14 +309,14 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         path = self._strip_protocol(path)
         if truncate or not self.exists(path):
             return self.pipe_file(path, b"")
-        with using(self.address) as store:
+        with using(self.location) as store:
             entry = _file(store, path)
             store.name([(entry.path, owner(entry.mode), "replace", store.draft_of(entry))])
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         """Without reading the content: the copy shares all of it."""
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
-        with using(self.address) as store:
+        with using(self.location) as store:
             entry = _entry(store, path1)
             if entry.kind == "directory":
                 return self.makedirs(path2, exist_ok=True)
@@ -317,14 +333,14 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return
         if str(path2).endswith("/") or self.isdir(target):
             target = f"{target}/{source.rsplit('/', 1)[-1]}".lstrip("/")
-        with using(self.address) as store:
+        with using(self.location) as store:
             store.rename(os.fsencode(source), os.fsencode(target))
 
     # Directories, and taking away
 
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
         path = self._strip_protocol(path)
-        with using(self.address) as store:
+        with using(self.location) as store:
             if store.entry(os.fsencode(path)) is not None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             if not create_parents:
@@ -337,7 +353,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def rmdir(self, path: str) -> None:
         path = self._strip_protocol(path)
-        with using(self.address) as store:
+        with using(self.location) as store:
             if _entry(store, path).kind != "directory":
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
             store.remove([os.fsencode(path)], False)
@@ -370,7 +386,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             # What goes along with a directory above it is not there any more when its turn comes.
             chosen = set(paths)
             paths = [one for one in paths if not _above(one) & chosen]
-        with using(self.address) as store:
+        with using(self.location) as store:
             if paths:
                 store.remove([os.fsencode(one) for one in paths], recursive)
 
@@ -453,3 +469,7 @@ def _draft(store: Store, value: Any) -> Draft:
 def _above(path: str) -> set[str]:
     parts = path.split("/")
     return {"/".join(parts[:count]) for count in range(1, len(parts))}
+
+
+def _absolute(path: str | os.PathLike[str] | None) -> str | None:
+    return os.path.abspath(os.path.expanduser(path)) if path else None

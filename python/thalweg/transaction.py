@@ -25,7 +25,7 @@ class ThalwegTransaction(Transaction):  # type: ignore[misc]
         files = list(self.files)
         try:
             if commit and files:
-                with using(fs.address) as store:
+                with using(fs.location) as store:
                     store.name([file.named() for file in files])
         finally:
             for file in files:

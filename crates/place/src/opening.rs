@@ -1,10 +1,11 @@
 //! From an address to an open store, near or far.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use catalog::{Catalog, Purpose};
 use repository::{Access, Lease, Repository};
-use transfer::{Remote, RemoteCatalog, RemoteStore};
+use transfer::{Credentials, Remote, RemoteCatalog, RemoteStore, TlsClient, read_secret};
 
 use crate::{Result, StoreAddress, random_bytes};
 
@@ -13,6 +14,37 @@ pub fn open_store(store: &StoreAddress, access: Access) -> Result<Arc<Repository
     match store {
         StoreAddress::Directory(path) => Ok(Arc::new(repository::open(path, access)?)),
         StoreAddress::Node(address) => open_remote(connect(address)?, access),
+    }
+}
+
+/// The files with what a node is shown, and is asked of; where one is not named, the environment says.
+#[derive(Clone, Debug, Default)]
+pub struct CredentialFiles {
+    pub secret_file: Option<PathBuf>,
+    pub tls_ca: Option<PathBuf>,
+}
+
+/// As [`open_store`], with these credentials for a node; a directory needs none.
+pub fn open_store_with(files: &CredentialFiles, store: &StoreAddress, access: Access) -> Result<Arc<Repository>> {
+    let StoreAddress::Node(address) = store else { return open_store(store, access) };
+    let mut credentials = Credentials::of_environment_for(address)?;
+    if let Some(file) = &files.secret_file {
+        credentials.secret = Some(read_secret(file)?);
+    }
+    if let Some(file) = &files.tls_ca {
+        credentials.tls = Some(TlsClient::load(file)?);
+    }
+    let application = std::env::var("THALWEG_APPLICATION").unwrap_or_default();
+    let client = u64::from_ne_bytes(random_bytes()?);
+    open_remote(Remote::connect_with(credentials, address, client, "", &application)?, access)
+}
+
+/// What this process may do with a store: nothing may be written to a directory that is only to be read.
+pub fn possible_access(store: &StoreAddress) -> Access {
+    let is_writable = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    match store {
+        StoreAddress::Directory(path) if path.exists() && !is_writable(path) => Access::Read,
+        _ => Access::Write,
     }
 }
 

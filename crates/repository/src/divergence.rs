@@ -24,9 +24,11 @@ pub(crate) fn newer_records(path: &Path, settings: &Settings, catalog: &SqliteCa
     }
     let containers = offline_store(path, settings)?;
     for container in open {
-        let found = unknown_in(catalog, &containers, settings.fingerprint, container, MAX_BLOCKS)?;
-        if found.is_some() {
-            return Ok(found);
+        match unknown_in(catalog, &containers, settings.fingerprint, container, MAX_BLOCKS) {
+            Ok(None) => {}
+            // One container that cannot be read, perhaps only by this user or at this moment, is in no other's way.
+            Err(Error::Store(store::Error::Io { .. } | store::Error::Format(_))) => {}
+            found => return found,
         }
     }
     Ok(None)

@@ -4,6 +4,7 @@
 //! was synced: a container that has one is durable as a whole.
 
 mod index;
+mod read_ahead;
 mod reader;
 mod slots;
 mod writer;

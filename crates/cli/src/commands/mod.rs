@@ -52,6 +52,6 @@ pub fn sessions_of(catalog: &dyn Catalog, path: &StorePath) -> anyhow::Result<Ve
 /// Size and number of a session's checkpoints.
 pub fn checkpointed(catalog: &dyn Catalog, session: &PathSession) -> anyhow::Result<(u64, usize)> {
     let checkpoints = catalog.checkpoints(session.id)?;
-    let size = checkpoints.iter().map(|checkpoint| checkpoint.size).max().unwrap_or(0);
+    let size = repository::checkpointed_size(session.nodes.len(), &checkpoints);
     Ok((size, checkpoints.len()))
 }

@@ -113,10 +113,15 @@ fn commit_over_head(
 
 /// A size that was set counts as it is (all seats noted it); one that was grown into does not cut a longer head.
 fn final_size(base: Option<(&Root, u64)>, seats: usize, checkpoints: &[Checkpoint]) -> u64 {
-    let newest = |seat: u32| checkpoints.iter().rfind(|checkpoint| checkpoint.seat == seat);
-    let grown = (0..seats as u32).filter_map(newest).map(|checkpoint| checkpoint.size).max().unwrap_or(0);
+    let grown = checkpointed_size(seats, checkpoints);
     let was_set = checkpoints.iter().any(|checkpoint| checkpoint.resized);
     if was_set { grown } else { grown.max(base.map_or(0, |(_, size)| size)) }
+}
+
+/// Size of what these checkpoints hold, over as many seats. The newest of each seat counts: the file may have been cut.
+pub fn checkpointed_size(seats: usize, checkpoints: &[Checkpoint]) -> u64 {
+    let newest = |seat: u32| checkpoints.iter().rfind(|checkpoint| checkpoint.seat == seat);
+    (0..seats as u32).filter_map(newest).map(|checkpoint| checkpoint.size).max().unwrap_or(0)
 }
 
 fn attributes(old: Option<&Attributes>, now_ns: i64) -> Attributes {

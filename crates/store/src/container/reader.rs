@@ -11,6 +11,7 @@ use format::{
 };
 
 use super::index::{BlockPlan, ContainerIndex, PartIndex};
+use super::read_ahead::ReadAhead;
 use crate::files::File;
 use crate::{Error, PlacedBlock, Result};
 
@@ -26,7 +27,7 @@ pub fn read_index(file: &dyn File, store: StoreId, container: ContainerId) -> Re
 /// As `read_index`, without reading the blocks of a file that has no footer: the last part may be torn.
 pub fn read_outline(file: &dyn File, store: StoreId, container: ContainerId) -> Result<ContainerIndex> {
     let length = check_header(file, store, container)?;
-    read_parts(file, container, length, Blocks::Believed)
+    read_parts(&ReadAhead::new(file, length), container, length, Blocks::Believed)
 }
 
 /// Whether the blocks of a file without a footer are read and compared with their checksums.
