@@ -1,5 +1,7 @@
 """A program that names no file SD: does under `thalweg run` what it does without."""
 
+import signal
+
 from stage import trees
 from stage.building import MPIS, door_program
 from stage.mpi import launch
@@ -24,3 +26,39 @@ def the_exit_code_of_the_command_is_that_of_the_run(scene):
     store.run(["sh", "-c", "exit 7"], code=7)
     store.run(["sh", "-c", "kill -TERM $$"], code=128 + 15)
     store.run(["true"])
+    store.run(["/nowhere/program"], code=127)
+    store.run([scene.folder], code=126)
+
+
+@test
+def the_exit_code_is_that_of_the_command_though_its_nodes_are_away(scene):
+    store = Store(scene)
+    node = store.start_node()
+    node.stop()
+    store.run(["sh", "-c", "exit 7"], [node], code=7)
+    store.run(["true"], [node], code=1)
+
+
+@test(each=("TERM", "INT", "HUP"))
+def a_signal_for_the_run_is_for_the_job(scene, name):
+    store = Store(scene)
+    began, folder = scene.folder / "began", scene.new_folder("temporary")
+    script = f"trap 'sleep 1; exit 9' {name}; touch {began}; while :; do sleep 0.05; done"
+    command = store.run_command(["bash", "-c", script])
+    process = scene.start(command, variables={"TMPDIR": str(folder)})
+    scene.until(began.exists, "the job to begin")
+    process.send_signal(getattr(signal, f"SIG{name}"))
+    scene.wait_for(process)
+    check(process.returncode == 9, f"it ended with {process.returncode}, before its job")
+    check(not list(folder.iterdir()), "the folder of the job's secret was left")
+
+
+@test
+def a_job_ends_with_its_run_however_that_ends(scene):
+    store = Store(scene)
+    began, ended = scene.folder / "began", scene.folder / "ended"
+    script = f"trap 'touch {ended}; exit' TERM; touch {began}; while :; do sleep 0.05; done"
+    process = scene.start(store.run_command(["bash", "-c", script]))
+    scene.until(began.exists, "the job to begin")
+    process.kill()
+    scene.until(ended.exists, "the job to be told to end")

@@ -16,6 +16,7 @@ mod put;
 mod retention;
 mod run;
 mod shown;
+mod signals;
 mod streams;
 
 use std::process::ExitCode;

@@ -12,6 +12,7 @@ mod cli {
     mod mistakes;
     mod names;
     mod node;
+    mod ownership;
     mod printing;
     mod random;
     mod remote;

@@ -25,7 +25,7 @@ impl CatalogLock {
     pub fn share(path: &Path, settings: &Settings, access: Access) -> Result<Option<Self>> {
         let file = lock_file(path, settings);
         let may_make = matches!(access, Access::Write | Access::Remove);
-        let opened = File::open(&file).or_else(|source| if may_make { make(&file, settings) } else { Err(source) });
+        let opened = File::open(&file).or_else(|source| if may_make { make(path, settings) } else { Err(source) });
         let Ok(opened) = opened else { return Ok(None) };
         match opened.try_lock_shared() {
             Ok(()) => Ok(Some(CatalogLock(opened))),
@@ -40,7 +40,7 @@ impl CatalogLock {
     /// Takes the lock alone. An error while anybody has the store open.
     pub fn take_alone(path: &Path, settings: &Settings) -> Result<Option<Self>> {
         let file = lock_file(path, settings);
-        let opened = make(&file, settings).map_err(|source| Error::io(file.display(), source))?;
+        let opened = make(path, settings).map_err(|source| Error::io(file.display(), source))?;
         match opened.try_lock() {
             Ok(()) => Ok(Some(CatalogLock(opened))),
             Err(TryLockError::Error(_)) => Ok(None),
@@ -64,9 +64,10 @@ fn lock_file(path: &Path, settings: &Settings) -> PathBuf {
     state_folder(path, settings).join(FILE)
 }
 
-fn make(file: &Path, settings: &Settings) -> std::io::Result<File> {
+fn make(path: &Path, settings: &Settings) -> std::io::Result<File> {
     let options = &mut OpenOptions::new();
-    Permissions::of(settings).create_file(file, options.read(true).write(true).create(true).truncate(false))
+    Permissions::of(path, settings)
+        .create_file(&lock_file(path, settings), options.read(true).write(true).create(true).truncate(false))
 }
 
 /// ` by process 71 (thalweg node /scratch/st)`, for all that the kernel names; empty where it names none.

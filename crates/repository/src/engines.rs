@@ -40,7 +40,7 @@ const NUMBERS_LOOKED_FOR: u64 = 8;
 pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     settings.check()?;
     let io = |source| Error::io(path.display(), source);
-    let permissions = Permissions::of(settings);
+    let permissions = Permissions::of(path, settings);
     if path.exists() {
         check_empty(path)?;
         permissions.take_over(path).map_err(io)?;
@@ -65,7 +65,8 @@ fn check_empty(path: &Path) -> Result<()> {
 fn write_settings(path: &Path, settings: &Settings) -> std::io::Result<()> {
     let draft = path.join(".store.toml.new");
     let options = &mut OpenOptions::new();
-    let mut file = Permissions::of(settings).create_file(&draft, options.write(true).create(true).truncate(true))?;
+    let mut file =
+        Permissions::of(path, settings).create_file(&draft, options.write(true).create(true).truncate(true))?;
     file.write_all(settings.to_text().as_bytes())?;
     file.sync_all()?;
     std::fs::rename(&draft, path.join(SETTINGS_FILE))?;
@@ -112,7 +113,7 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     };
     let (session, epoch, is_leased) = (lease.session(), lease.epoch_cell(), lease.is_recorded());
     let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch, is_leased });
-    let permissions = Permissions::of(&settings);
+    let permissions = Permissions::of(path, &settings);
     let files: Arc<dyn Files> = Arc::new(Directory::new(path, permissions));
     let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
     let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
@@ -149,7 +150,7 @@ pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCata
 /// An empty catalog of the store at `path`, in `file`; SQLite gives the files beside it the same mode and owner.
 pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Result<SqliteCatalog> {
     let options = &mut OpenOptions::new();
-    let made = Permissions::of(settings).create_file(file, options.write(true).create(true).truncate(false));
+    let made = Permissions::of(path, settings).create_file(file, options.write(true).create(true).truncate(false));
     made.map_err(|source| Error::io(file.display(), source))?;
     let catalog = SqliteCatalog::open(file, true)?.with_mark(open_mark(path, settings, Access::Write), settings.id);
     catalog.adopt(settings.id)?;
@@ -158,13 +159,14 @@ pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Resu
 
 /// The store's mark; made by writers when it is missing, and none where that cannot be, or it may not be read.
 fn open_mark(path: &Path, settings: &Settings, access: Access) -> Option<File> {
-    let path = path.join(MARK_FILE);
+    let mark = path.join(MARK_FILE);
     let options = || OpenOptions::new().read(true).write(true).clone();
-    let opened = options().open(&path).or_else(|_| File::open(&path));
+    let opened = options().open(&mark).or_else(|_| File::open(&mark));
     match access {
         Access::Read | Access::Inspect => opened.ok(),
         Access::Write | Access::Remove => {
-            opened.or_else(|_| Permissions::of(settings).create_file(&path, options().create(true))).ok()
+            let make = |_| Permissions::of(path, settings).create_file(&mark, options().create(true));
+            opened.or_else(make).ok()
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::engines::state_folder;
 
 /// A store nobody writes to and that has no catalog: for looking at its files.
 pub(crate) fn offline_store(path: &Path, settings: &Settings) -> Result<LocalStore> {
-    let permissions = Permissions::of(settings);
+    let permissions = Permissions::of(path, settings);
     let files = Arc::new(Directory::new(path, permissions));
     let state = Arc::new(Directory::new(state_folder(path, settings), permissions));
     Ok(LocalStore::open(

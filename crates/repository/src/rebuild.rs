@@ -36,7 +36,7 @@ pub struct Rebuilt {
 pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
     let settings = read_settings(path)?;
     let state = state_folder(path, &settings);
-    let made = Permissions::of(&settings).create_folders(&state, &state);
+    let made = Permissions::of(path, &settings).create_folders(&state, &state);
     made.map_err(|source| Error::io(state.display(), source))?;
     let _alone = CatalogLock::take_alone(path, &settings)?;
     let mut scan = Scan::of(&offline_store(path, &settings)?, settings.fingerprint)?;

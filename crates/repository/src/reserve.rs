@@ -41,7 +41,7 @@ impl Reserve {
 
     /// Gives up the reserve if less than as much again is free.
     pub fn take(path: &Path, settings: &Settings) -> Self {
-        let permissions = Permissions::of(settings);
+        let permissions = Permissions::of(path, settings);
         let state = state_folder(path, settings);
         let folders = [path, &state];
         let folders = if state == path { &folders[..1] } else { &folders };

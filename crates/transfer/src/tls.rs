@@ -118,8 +118,11 @@ impl TlsServer {
             .with_safe_default_protocol_versions()
             .map(|builder| builder.with_no_client_auth())
             .and_then(|builder| builder.with_single_cert(chain, read));
-        let does_not_go = |error| wrong(certificate, format!("does not go with {}: {error}", key.display()));
-        Ok(TlsServer { config: Arc::new(config.map_err(does_not_go)?) })
+        let refused = |error| match error {
+            rustls::Error::InconsistentKeys(_) => wrong(certificate, format!("does not go with {}", key.display())),
+            error => wrong(certificate, format!("no usable certificate of a node: {}", in_words(&error))),
+        };
+        Ok(TlsServer { config: Arc::new(config.map_err(refused)?) })
     }
 
     pub(crate) fn stream(&self) -> Result<TlsStream> {
@@ -339,13 +342,25 @@ impl TlsStream {
                 format!("the node's certificate is for another name ({error})")
             }
             Expired | ExpiredContext { .. } => format!("the node's certificate has expired ({error})"),
-            _ => format!("the node's certificate is refused ({error}; authorities: {ca})"),
+            _ => format!("the node's certificate is refused: {}; authorities: {ca}", in_words(&error)),
         })
     }
 
     fn refuse(&self, why: String) -> io::Error {
         io::Error::new(ErrorKind::InvalidData, TlsRefusal(why))
     }
+}
+
+/// What openssl makes by default and rustls does not take, in words that say what to do.
+fn in_words(error: &rustls::Error) -> String {
+    let text = error.to_string();
+    if text.contains("CaUsedAsEndEntity") {
+        return "it is the authority itself; make one for the node that the authority signs".into();
+    }
+    if text.contains("UnsupportedCertVersion") {
+        return "it has no extensions; make it anew with a subjectAltName".into();
+    }
+    text
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -11,9 +11,9 @@ use format::Secret;
 use repository::Access;
 use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
-use super::signals::Signals;
 use super::{Node, NodeOptions, NodeService, log, open_files, panics, restart};
 use crate::output::Output;
+use crate::signals::Signals;
 use ::place::random_bytes;
 
 #[derive(clap::Args, Debug)]

@@ -26,7 +26,6 @@ mod restart;
 mod seats;
 mod sessions;
 mod shares;
-mod signals;
 mod steward;
 mod work_queue;
 mod workers;

@@ -2,17 +2,20 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
 
 use anyhow::Context;
+use catalog::PathSession;
 use transfer::Credentials;
 
 use super::application;
 use super::environment::Environment;
+use super::job::Job;
 use super::leftovers;
-use super::nodes::OwnNode;
+use super::nodes::{OwnNode, end_with_us};
 use super::secret::{self, JobSecret};
+use crate::failure::{explained, misuse};
 use crate::output::Output;
 
 #[derive(clap::Args, Debug)]
@@ -22,7 +25,7 @@ use crate::output::Output;
 )]
 pub struct Arguments {
     /// The store; a node is started on it for the job. Default: $THALWEG_STORE
-    #[arg(long, value_name = "STORE")]
+    #[arg(long, value_name = "STORE", conflicts_with = "nodes")]
     store: Option<OsString>,
     /// Nodes that run already (may be repeated)
     #[arg(long = "node", value_name = "ADDRESS")]
@@ -51,21 +54,17 @@ pub struct Arguments {
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let is_own = arguments.nodes.is_empty();
+    let store = if is_own { Some(arguments.store()?) } else { None };
     let job_secret = if is_own && arguments.secret_file.is_none() { Some(JobSecret::create()?) } else { None };
     let secret_file = match (&arguments.secret_file, &job_secret) {
         (Some(file), _) => Some(secret::absolute(file)?),
         (None, made) => made.as_ref().map(JobSecret::file),
     };
-    let mut credentials = match arguments.nodes.first() {
-        Some(node) => Credentials::of_environment_for(node)?,
-        // A node of the job's own is on this machine, and speaks no TLS.
-        None => Credentials::default(),
-    };
-    if let Some(file) = &secret_file {
-        credentials.secret = Some(transfer::read_secret(file)?);
-    }
-    let own = match &secret_file {
-        Some(file) if is_own => Some(OwnNode::start(&arguments.store()?, file)?),
+    let folder = job_secret.as_ref().map(JobSecret::folder);
+    let job = Job::prepare(move || secret::remove(folder.as_deref())).context("passing signals on to the job")?;
+    let credentials = arguments.credentials(secret_file.as_deref())?;
+    let own = match (&store, &secret_file) {
+        (Some(store), Some(file)) => Some(OwnNode::start(store, file)?),
         _ => None,
     };
     let environment = Environment {
@@ -78,33 +77,85 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         posix_names: arguments.posix_names,
         application: arguments.application.clone().unwrap_or_else(|| application::of_command(&arguments.command)),
     };
-    let mut command = Command::new(&arguments.command[0]);
-    command.args(&arguments.command[1..]);
-    environment.apply(&mut command)?;
-    let status = command.status().with_context(|| arguments.command[0].to_string_lossy().into_owned())?;
+    let ended = job.run(&mut arguments.command(&environment)?);
+    let code = ended.as_ref().map_or_else(code_of_missing, |status| code_of(*status));
     let left = leftovers::of_job(&environment.nodes, &environment.job, &credentials);
     let stopped = own.map_or(Ok(()), |own| own.stop());
     // Exiting below runs no destructors.
     drop(job_secret);
-    let left = left?;
+    if let Err(error) = ended {
+        output.note(format_args!("{}: {error}", arguments.command[0].to_string_lossy()));
+        std::process::exit(code);
+    }
+    end(code, left, stopped, output)
+}
+
+/// The program's own code is that of the command, unless it is 0 and something of the job was not stored.
+fn end(
+    code: i32,
+    left: anyhow::Result<Vec<PathSession>>,
+    stopped: anyhow::Result<()>,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let is_all_stored = left.as_ref().is_ok_and(Vec::is_empty);
+    let mut failures = Vec::new();
+    match left {
+        Ok(left) => leftovers::report(&left, output),
+        Err(error) => failures.push(error),
+    }
     match stopped {
         // All that the job wrote is committed: how its node ended costs nothing.
-        Err(error) if left.is_empty() => output.note(format_args!("{error:#}; all files of the job are committed")),
-        stopped => stopped?,
+        Err(error) if is_all_stored => output.note(format_args!("{error:#}; all files of the job are committed")),
+        stopped => failures.extend(stopped.err()),
     }
-    leftovers::report(&left, output);
-    match status.code() {
-        Some(0) if left.is_empty() => Ok(()),
-        Some(0) => std::process::exit(1),
-        Some(code) => std::process::exit(code),
-        None => std::process::exit(128 + status.signal().unwrap_or(0)),
+    failures.iter().for_each(|error| output.note(explained(error)));
+    match code {
+        0 if is_all_stored => Ok(()),
+        0 => std::process::exit(1),
+        code => std::process::exit(code),
     }
+}
+
+fn code_of(status: ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
+/// As shells have it.
+fn code_of_missing(error: &std::io::Error) -> i32 {
+    if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
 }
 
 impl Arguments {
     fn store(&self) -> anyhow::Result<OsString> {
         let named = self.store.clone().or_else(|| std::env::var_os("THALWEG_STORE"));
-        named.context("no store: give --store STORE or --node ADDRESS, or set THALWEG_STORE")
+        match named.map(|store| (store.to_string_lossy().strip_prefix("thalweg://").map(str::to_owned), store)) {
+            Some((None, store)) => Ok(store),
+            Some((Some(address), _)) => misuse!("a store behind a node is named by its node: --node {address}"),
+            None => misuse!("no store: give --store STORE or --node ADDRESS, or set THALWEG_STORE"),
+        }
+    }
+
+    fn credentials(&self, secret_file: Option<&Path>) -> anyhow::Result<Credentials> {
+        let mut credentials = match self.nodes.first() {
+            Some(node) => Credentials::of_environment_for(node)?,
+            // A node of the job's own is on this machine, and speaks no TLS.
+            None => Credentials::default(),
+        };
+        if let Some(file) = secret_file {
+            credentials.secret = Some(transfer::read_secret(file)?);
+        }
+        Ok(credentials)
+    }
+
+    fn command(&self, environment: &Environment) -> anyhow::Result<Command> {
+        let mut command = Command::new(&self.command[0]);
+        command.args(&self.command[1..]);
+        environment.apply(&mut command)?;
+        if environment.is_own_node {
+            // Without its node the job could only wait in vain.
+            end_with_us(&mut command);
+        }
+        Ok(command)
     }
 }
 

@@ -64,7 +64,8 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     let mut command = Command::new(std::env::current_exe().context("finding this command")?);
     command.arg("node").arg(store).args(["--listen", listen, "--json"]);
     command.arg("--secret-file").arg(secret_file);
-    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    // In a group of its own: what the terminal sends to the job is not for the node, which the job needs to its end.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     end_with_us(&mut command);
     let mut child = command.spawn().context("starting a node")?;
     let mut line = String::new();
@@ -80,8 +81,8 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     }
 }
 
-/// However this process ends, its node is told to end too. (The thread that starts it lives as long as the process.)
-fn end_with_us(command: &mut Command) {
+/// However this process ends, what it started is told to end too. (The thread that starts it lives as long as the process.)
+pub(super) fn end_with_us(command: &mut Command) {
     let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?);
     // SAFETY: between fork and exec only a system call is made.
     unsafe { command.pre_exec(ask) };

@@ -21,6 +21,10 @@ impl JobSecret {
         Ok(secret)
     }
 
+    pub fn folder(&self) -> PathBuf {
+        self.folder.clone()
+    }
+
     pub fn file(&self) -> PathBuf {
         self.folder.join("secret")
     }
@@ -28,9 +32,13 @@ impl JobSecret {
 
 impl Drop for JobSecret {
     fn drop(&mut self) {
-        // Left behind it harms nobody: only its owner can read it, and its node is gone.
-        let _ = std::fs::remove_dir_all(&self.folder);
+        remove(Some(&self.folder));
     }
+}
+
+pub(super) fn remove(folder: Option<&Path>) {
+    // Left behind it harms nobody: only its owner can read it, and its node is gone.
+    let _ = folder.map(std::fs::remove_dir_all);
 }
 
 /// Processes of the job may work in other directories.

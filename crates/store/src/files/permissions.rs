@@ -1,6 +1,8 @@
 //! Who may read and write what a store makes: its owner alone, or a group (`thalweg init --shared`).
 //!
-//! Stored content can be secret wherever it came from, so modes never depend on the umask.
+//! Stored content can be secret wherever it came from, so modes never depend on the umask. What root makes in another
+//! user's store is given to that user, who could not use the store any more otherwise. That user can put links in
+//! root's way: nothing is given away that was reached through one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -8,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use format::Settings;
-use rustix::fs::{Gid, Mode};
+use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 
 /// Bits of a mode that can be set.
@@ -20,11 +22,14 @@ const ACCESS_LISTS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_de
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
     shared_gid: Option<u32>,
+    /// The user and group that root gives everything to.
+    owner: Option<(u32, u32)>,
 }
 
 impl Permissions {
-    pub fn of(settings: &Settings) -> Self {
-        Permissions { shared_gid: settings.shared_gid }
+    /// Those of the store in the directory `store`, which need not be there yet.
+    pub fn of(store: &Path, settings: &Settings) -> Self {
+        Permissions { shared_gid: settings.shared_gid, owner: other_owner(store) }
     }
 
     fn file_mode(&self) -> u32 {
@@ -39,9 +44,16 @@ impl Permissions {
     /// Opens a file with `options`, which may create it.
     pub fn create_file(&self, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
         // Nobody else may open it before it has its group.
-        let file = options.mode(0o600).open(path)?;
+        let options = options.mode(0o600);
+        let file = match self.owner {
+            Some(_) => options.custom_flags(OFlags::NOFOLLOW.bits() as i32).open(path)?,
+            None => options.open(path)?,
+        };
         if is_owned(&file)? {
             self.apply(&file, self.file_mode())?;
+            if self.is_owners_own(path, &file)? {
+                self.give(&file)?;
+            }
         }
         Ok(file)
     }
@@ -92,11 +104,31 @@ impl Permissions {
 
     fn create_folder(&self, folder: &Path) -> io::Result<()> {
         match fs::DirBuilder::new().mode(0o700).create(folder) {
-            Ok(()) => self.apply(&File::open(folder)?, self.folder_mode()),
+            Ok(()) => {
+                let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits() as i32;
+                let opened = OpenOptions::new().read(true).custom_flags(flags).open(folder)?;
+                self.give(&opened)?;
+                self.apply(&opened, self.folder_mode())
+            }
             // Another process was first.
             Err(error) if error.kind() == ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether a file at `path` lies where the store's owner could have put it, and nowhere else.
+    fn is_owners_own(&self, path: &Path, file: &File) -> io::Result<bool> {
+        let folder = fs::symlink_metadata(parent(path))?;
+        let is_owners = self.owner.is_some_and(|(uid, _)| folder.is_dir() && folder.uid() == uid);
+        Ok(is_owners && file.metadata()?.nlink() == 1)
+    }
+
+    /// Gives what root made to the store's owner.
+    fn give(&self, made: &File) -> io::Result<()> {
+        let Some((uid, gid)) = self.owner.filter(|_| is_owned(made).unwrap_or(false)) else { return Ok(()) };
+        let gid = self.shared_gid.unwrap_or(gid);
+        let given = rustix::fs::fchown(made, Some(Uid::from_raw(uid)), Some(Gid::from_raw(gid)));
+        given.map_err(|error| if error == Errno::PERM { not_given(uid) } else { error.into() })
     }
 
     fn apply(&self, file: &File, mode: u32) -> io::Result<()> {
@@ -117,6 +149,19 @@ impl Permissions {
 
 fn not_a_member(gid: u32) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, format!("you are not a member of group {gid}, which shares the store"))
+}
+
+fn not_given(uid: u32) -> io::Error {
+    let why = format!(
+        "the store belongs to user {uid}, and this process may not give that user what it makes; run it as them"
+    );
+    io::Error::new(ErrorKind::PermissionDenied, why)
+}
+
+/// User and group of a store that root uses and somebody else owns.
+fn other_owner(store: &Path) -> Option<(u32, u32)> {
+    let found = fs::metadata(store).ok().filter(|_| rustix::process::geteuid().is_root())?;
+    (found.uid() != 0).then(|| (found.uid(), found.gid()))
 }
 
 fn is_owned(file: &File) -> io::Result<bool> {
@@ -182,7 +227,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let (root, gid) = (scratch.path().join("store"), rustix::process::getegid().as_raw());
         let folder = root.join("table");
-        let permissions = Permissions { shared_gid: Some(gid) };
+        let permissions = Permissions { shared_gid: Some(gid), owner: None };
         permissions.create_folders(&root, &folder).unwrap();
         let file = folder.join("runs.lock");
         permissions.create_file(&file, OpenOptions::new().write(true).create(true).truncate(false)).unwrap();

@@ -100,7 +100,7 @@ impl RemoteStore {
     }
 
     fn replaced(&self) -> crate::Error {
-        let why = "another node process answers there now: what was put and not yet durable may be lost; begin again";
+        let why = "another node process answers there now: what was put and not yet durable may be lost";
         crate::Error::Unavailable { peer: self.remote.address().to_owned(), why: why.into() }
     }
 

@@ -58,6 +58,8 @@ fn certificates() -> &'static PathBuf {
             }
             certify right IP:127.0.0.1,DNS:localhost '-days 2'
             certify elsewhere DNS:elsewhere.example '-days 2'
+            cp right.key bare.key
+            openssl x509 -req -in right.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out bare.pem -days 2
             certify expired IP:127.0.0.1 '-days 2'
             printf '[ca]\\ndefault_ca=d\\n[d]\\ndatabase=db\\nserial=sn\\nnew_certs_dir=.\\ndefault_md=sha256\\npolicy=p\\n' > cnf
             printf '[p]\\ncommonName=optional\\n' >> cnf
@@ -190,4 +192,14 @@ fn a_key_that_others_may_read_is_refused() {
     }
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o400)).unwrap();
     TlsServer::load(&certificate, &key).unwrap();
+}
+
+#[test]
+fn certificates_as_openssl_makes_them_by_default_are_refused_in_words_that_help() {
+    let file = |name: &str| certificates().join(name);
+    let bare = TlsServer::load(&file("bare.pem"), &file("bare.key")).map(drop).unwrap_err().to_string();
+    assert!(bare.contains("subjectAltName"), "{bare}");
+    let other = TlsServer::load(&file("right.pem"), &file("elsewhere.key")).map(drop).unwrap_err().to_string();
+    assert!(other.contains("does not go with"), "{other}");
+    is_refused(Some("ca"), Some("ca"), "the authority itself");
 }
