@@ -31,6 +31,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "rewritten": collected.rewritten,
         "deleted": collected.deleted,
         "freed_bytes": collected.freed_bytes(),
+        "written_bytes": collected.written_bytes,
         "waiting": collected.waiting,
         "open": collected.open,
         "short_of_room": collected.short_of_room,
