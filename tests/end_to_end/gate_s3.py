@@ -1,5 +1,6 @@
 """A gate before VersityGW, and rclone as its client: both as distributed."""
 
+import time
 import urllib.request
 
 from stage.gate import Gate
@@ -115,3 +116,18 @@ def two_access_keys_share_a_slow_server_four_to_one(scene):
     done = sum(1 for path in (server.folder / "light").iterdir() if path.is_file())
     check(10 <= done <= 36, f"light has {done} of 80 objects when heavy has all: a quarter were right")
     gate.is_running()
+
+
+@test
+def a_large_object_comes_in_ranges_about_as_fast_as_whole(scene):
+    server, _, client = stand(scene)
+    content = scene.dice.randbytes(200 << 20)
+    (server.folder / "bucket" / "large").write_bytes(content)
+    seconds = {}
+    for streams in ("0", "4"):
+        path, begun = scene.folder / f"by {streams}", time.monotonic()
+        client.run("copyto", "--multi-thread-cutoff", "8M", "--multi-thread-streams", streams, "S:bucket/large", path)
+        seconds[streams] = time.monotonic() - begun
+        check(path.read_bytes() == content, "other bytes came")
+        path.unlink()
+    check(seconds["4"] < 4 * seconds["0"] + 2, f"seconds by streams: {seconds}")

@@ -165,6 +165,9 @@ impl Budget {
 pub struct Window {
     budget: Rc<Budget>,
     held_bytes: Cell<usize>,
+    /// How many parts of the connection wait for others to leave, so that its client is not read from.
+    waits: Cell<usize>,
+    began_waiting: Notify,
 }
 
 impl Window {
@@ -174,7 +177,12 @@ impl Window {
             return None;
         }
         budget.connections.set(budget.connections.get() + 1);
-        Some(Rc::new(Window { budget: budget.clone(), held_bytes: Cell::new(0) }))
+        Some(Rc::new(Window {
+            budget: budget.clone(),
+            held_bytes: Cell::new(0),
+            waits: Cell::new(0),
+            began_waiting: Notify::new(),
+        }))
     }
 
     pub fn budget(&self) -> &Rc<Budget> {
@@ -191,6 +199,7 @@ impl Window {
     /// Waits until a record under way may hold so much more.
     pub(super) async fn reserve(&self, part: &Part, record: u64, bytes: usize) {
         let budget = &self.budget;
+        let mut wait = None;
         loop {
             let released = budget.released.notified();
             if budget.has_room(self, part, bytes) {
@@ -200,7 +209,26 @@ impl Window {
                 budget.completing.set(Some(record));
                 return budget.charge(self, part, bytes);
             }
+            wait.get_or_insert_with(|| self.wait());
             released.await;
+        }
+    }
+
+    /// Marks the client as not read from until the result is dropped.
+    pub fn wait(&self) -> Wait<'_> {
+        self.waits.set(self.waits.get() + 1);
+        self.began_waiting.notify_one();
+        Wait { window: self }
+    }
+
+    pub fn is_waiting(&self) -> bool {
+        self.waits.get() > 0
+    }
+
+    /// Returns when the client is not read from; at once if that is so now.
+    pub async fn until_it_waits(&self) {
+        while !self.is_waiting() {
+            self.began_waiting.notified().await;
         }
     }
 
@@ -217,6 +245,17 @@ impl Window {
 impl Drop for Window {
     fn drop(&mut self) {
         self.budget.connections.set(self.budget.connections.get() - 1);
+    }
+}
+
+/// The client is not read from as long as this lives.
+pub struct Wait<'a> {
+    window: &'a Window,
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        self.window.waits.set(self.window.waits.get() - 1);
     }
 }
 

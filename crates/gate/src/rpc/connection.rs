@@ -6,14 +6,15 @@
 //! what an NFS server offers per transfer, if the configuration lowers that.
 
 use std::cell::{Cell, RefCell};
-use std::io;
+use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::time::Duration;
 
+use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::config::Protocol;
 use crate::listener::Door;
@@ -39,6 +40,9 @@ const STALL: Duration = Duration::from_millis(100);
 /// A client that has ended and a server that takes nothing: so long the server is waited for.
 const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 const GONE_INTERVAL: Duration = Duration::from_secs(1);
+/// A client that has ended while its calls wait is served as long as its server answers one of them within this time.
+/// Above GlusterFS's ping timeout (42 s): a client that still expects replies has given the server up.
+const ENDED_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a client is listened to after its server has ended: closing with its bytes unread would take from it what
 /// the server said last.
 const LINGER: Duration = Duration::from_secs(2);
@@ -145,6 +149,8 @@ impl Connection {
             broken = self.pass_calls() => return broken,
             ended = Replies::new(self).pass() => ended?,
             never = self.sweep() => return never,
+            gone = self.until_reset() => return Err(gone),
+            gone = self.until_ended_in_vain() => return Err(gone),
         }
         // The server has ended: what it has and what waits for it will not be answered.
         self.in_service.borrow_mut().clear();
@@ -171,6 +177,32 @@ impl Connection {
         }
     }
 
+    /// Returns when the client has reset its connection, also while it is not read from.
+    async fn until_reset(&self) -> Ending {
+        loop {
+            match self.client.ready(Interest::ERROR).await {
+                Err(error) => return error.into(),
+                Ok(_) if socket::is_closed(&self.client) => return io::Error::from(ErrorKind::ConnectionReset).into(),
+                // An error that passes; its mark stays, so it is not waited for again at once.
+                Ok(_) => sleep(GONE_INTERVAL).await,
+            }
+        }
+    }
+
+    /// Returns when the client has ended, is not read from, and got no answer for long.
+    async fn until_ended_in_vain(&self) -> Ending {
+        loop {
+            self.window.until_it_waits().await;
+            sleep(GONE_INTERVAL).await;
+            if self.window.is_waiting()
+                && self.moved.get().elapsed() >= ENDED_TIMEOUT
+                && socket::has_ended(&self.client)
+            {
+                return io::Error::from(ErrorKind::ConnectionAborted).into();
+            }
+        }
+    }
+
     async fn receive_calls(self: &Rc<Self>) -> Result<()> {
         let mut intake = Intake::new(&self.client, &self.window);
         let mut waiting = JoinSet::new();
@@ -180,10 +212,13 @@ impl Connection {
             self.take(record, &mut waiting);
             while waiting.try_join_next().is_some() {}
             while self.calls() >= MAX_QUEUED_CALLS {
+                let _wait = self.window.wait();
                 self.left_queue.notified().await;
             }
         }
+        let wait = self.window.wait();
         while waiting.join_next().await.is_some() {}
+        drop(wait);
         self.client_ended.set(true);
         self.to_send.notify_one();
         Ok(())
@@ -339,7 +374,7 @@ impl Connection {
                 Err(_elapsed) => {}
             }
         }
-        Err(io::ErrorKind::ConnectionAborted.into())
+        Err(ErrorKind::ConnectionAborted.into())
     }
 }
 
@@ -384,7 +419,7 @@ async fn drain(stream: &TcpStream) -> io::Result<()> {
         match stream.try_read(&mut forgotten) {
             Ok(0) => return Ok(()),
             Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
     }

@@ -175,6 +175,55 @@ fn short_writes_of_many_connections_share_the_budget() {
     }
 }
 
+/// Sends more than the gate takes, from so many clients, and breaks all their connections at once.
+fn flood_and_reset(address: SocketAddr, clients: usize, metrics: SocketAddr) {
+    let flooding: Vec<_> = (0..clients)
+        .map(|_| {
+            let mut client = connect(address);
+            thread::spawn(move || {
+                flood_on(&mut client, 3 * MIB, |xid| call(xid, WRITE, 1, 3600));
+                client
+            })
+        })
+        .collect();
+    let flooding: Vec<TcpStream> = flooding.into_iter().map(|client| client.join().unwrap()).collect();
+    assert_eq!(number(metrics, "connections"), clients);
+    flooding.iter().for_each(|client| rustix::net::sockopt::set_socket_linger(client, Some(Duration::ZERO)).unwrap());
+}
+
+fn all_is_given_back_within(metrics: SocketAddr, most: Duration) {
+    let end = Instant::now() + most;
+    while number(metrics, "used_bytes") + number(metrics, "connections") > 0 {
+        assert!(Instant::now() < end, "memory is not given back");
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn memory_of_clients_that_reset_is_given_back_at_once_while_the_server_does_not_read() {
+    let (gate, metrics) = gate(server(hang), "call_memory = \"8 MiB\"");
+    flood_and_reset(gate.address, 100, metrics);
+    all_is_given_back_within(metrics, Duration::from_secs(5));
+}
+
+#[test]
+fn memory_of_clients_that_reset_is_given_back_at_once_while_the_server_does_not_answer() {
+    let (gate, metrics) = gate(server(swallow), "call_memory = \"8 MiB\"");
+    flood_and_reset(gate.address, 20, metrics);
+    all_is_given_back_within(metrics, Duration::from_secs(5));
+}
+
+#[test]
+fn memory_of_a_client_that_closes_is_given_back_although_the_server_answers_nothing() {
+    let (gate, metrics) = gate(server(swallow), "");
+    let mut client = connect(gate.address);
+    for xid in 1..=100 {
+        client.write_all(&call(xid, WRITE, 1, 60 << 10)).unwrap();
+    }
+    drop(client);
+    all_is_given_back_within(metrics, Duration::from_secs(80));
+}
+
 #[test]
 fn replies_that_clients_do_not_read_are_held_within_the_budget() {
     let served = server(|mut stream| {
