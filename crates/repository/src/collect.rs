@@ -26,12 +26,24 @@ pub struct Collected {
     pub rewritten: u64,
     /// Files deleted now, condemned in this or an earlier collection.
     pub deleted: u64,
-    pub freed_bytes: u64,
+    /// Lengths of the deleted files.
+    pub deleted_bytes: u64,
+    /// Lengths of the files that rewriting made.
+    pub written_bytes: u64,
     /// Files that wait until older sessions end.
     pub waiting: u64,
+    /// Files that writers have open, or had when they were killed: their leases are not over.
+    pub open: u64,
     /// Files that there was no room to rewrite, and what that would free, nearly.
     pub short_of_room: u64,
     pub not_freed_bytes: u64,
+}
+
+impl Collected {
+    /// What the container files are shorter by.
+    pub fn freed_bytes(&self) -> u64 {
+        self.deleted_bytes.saturating_sub(self.written_bytes)
+    }
 }
 
 /// A container file and the logical numbers whose segments lie in it.
@@ -98,9 +110,9 @@ fn rewrite_or_leave(
         release(repository);
         match rewritten {
             Err(error) if error.is_full() => {
-                let freed_bytes = collected.freed_bytes;
+                let deleted = collected.deleted;
                 delete_older(repository, local, collected)?;
-                if collected.freed_bytes == freed_bytes {
+                if collected.deleted == deleted {
                     collected.short_of_room += 1;
                     collected.not_freed_bytes += chosen.dead_stored_bytes;
                     return Ok(());
@@ -228,7 +240,8 @@ fn rewrite(
         blocks.extend(living_part(repository, placed, &keep).map_err(as_store_error)?);
         Ok(())
     })?;
-    let (physical, _) = local.write_rewritten(blocks.into_iter().map(Ok))?;
+    let (physical, facts) = local.write_rewritten(blocks.into_iter().map(Ok))?;
+    collected.written_bytes += facts.stored_bytes;
     release(repository);
     let moves: Vec<_> = file.logical.iter().map(|logical| (*logical, physical)).collect();
     let moved = repository.catalog.relocate(snapshot, &moves)?;
@@ -279,15 +292,14 @@ fn living_part(
 /// Deletes what no session can need any more.
 fn delete(repository: &Repository, local: &LocalStore, collected: &mut Collected) -> Result<()> {
     let deletable = repository.catalog.deletable()?;
-    let sizes: BTreeMap<_, _> =
-        repository.catalog.containers()?.into_iter().map(|record| (record.id, record.stored_bytes)).collect();
     for physical in &deletable {
-        local.remove_file(*physical)?;
+        collected.deleted_bytes += local.remove_file(*physical)?;
         collected.deleted += 1;
-        collected.freed_bytes += sizes.get(physical).copied().unwrap_or(0);
     }
     repository.catalog.deleted(&deletable)?;
     collected.waiting = repository.catalog.statistics()?.condemned_containers;
+    let is_open = |record: &ContainerRecord| record.state == ContainerState::Open;
+    collected.open = repository.catalog.containers()?.iter().filter(|record| is_open(record)).count() as u64;
     Ok(())
 }
 

@@ -1,11 +1,14 @@
 //! Verification: every container against its checksums, the catalog against the journal, every kept version against
 //! its segments.
 
+use std::collections::HashMap;
+
 use catalog::{ContainerRecord, ContainerState};
-use format::{ContainerId, JournalRecord, StorePath};
+use format::{ContainerId, JournalRecord, LostSegment, Place, Run, StorePath};
 use store::{LocalStore, Report};
 
 use crate::comparison::compare;
+use crate::marks::Marks;
 use crate::scan::Scan;
 use crate::tree::collect_runs;
 use crate::{Repository, Result};
@@ -52,9 +55,59 @@ pub fn verify(repository: &Repository, data: bool, progress: &mut dyn FnMut(u64)
         Ok(())
     })?;
     note_catalog_damage(&mut verified, |verified| compare_with_journal(repository, local, verified))?;
-    note_catalog_damage(&mut verified, |verified| check_containers(repository, local, verified, progress))?;
-    note_catalog_damage(&mut verified, |verified| check_versions(repository, data, verified, progress))?;
+    let mut lost = Lost::of_catalog(repository)?;
+    note_catalog_damage(&mut verified, |verified| check_containers(repository, local, &mut lost, verified, progress))?;
+    note_catalog_damage(&mut verified, |verified| check_versions(repository, data, &lost, verified, progress))?;
     Ok(verified)
+}
+
+/// Segments whose blocks are damaged, and the copies that stand in for some.
+struct Lost {
+    damaged: Marks,
+    copies: HashMap<Place, Place>,
+}
+
+impl Lost {
+    fn of_catalog(repository: &Repository) -> Result<Self> {
+        let mut copies = HashMap::new();
+        note_catalog_damage(&mut Verified::default(), |_| {
+            let copy = |lost: LostSegment| lost.copy.map(|copy| (lost.place, copy));
+            copies = repository.catalog.lost()?.into_iter().filter_map(copy).collect();
+            Ok(())
+        })?;
+        Ok(Lost { damaged: Marks::default(), copies })
+    }
+
+    /// Notes segments of this file, unless they have moved on to another since.
+    fn add(&mut self, repository: &Repository, physical: ContainerId, runs: Vec<Run>) -> Result<()> {
+        for run in runs {
+            let record = repository.catalog.container(run.container)?;
+            if record.is_some_and(|record| record.physical == physical) {
+                self.damaged.mark(run);
+            }
+        }
+        Ok(())
+    }
+
+    /// Why not all of these segments can be read.
+    fn why(&self, runs: &[Run]) -> Option<String> {
+        let lost = runs.iter().flat_map(|run| run.places()).filter(|place| self.is_lost(*place));
+        let (count, first) = lost.fold((0_u64, None), |(count, first), place| (count + 1, first.or(Some(place))));
+        let Place { container, ordinal } = first?;
+        let more = if count == 1 { String::new() } else { format!(" and {} more", count - 1) };
+        Some(format!("the block of segment {ordinal} of container {container}{more} is damaged"))
+    }
+
+    /// A copy may have been lost in turn; none leads back, since each is newer than what it stands in for.
+    fn is_lost(&self, mut place: Place) -> bool {
+        for _ in 0..=self.copies.len() {
+            match self.copies.get(&place) {
+                Some(copy) => place = *copy,
+                None => break,
+            }
+        }
+        self.damaged.is_marked(place.container, place.ordinal)
+    }
 }
 
 /// Goes on with the next check when the catalog is too damaged for this one.
@@ -112,6 +165,7 @@ fn checksum_of(record: &JournalRecord) -> u64 {
 fn check_containers(
     repository: &Repository,
     local: &LocalStore,
+    lost: &mut Lost,
     verified: &mut Verified,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
@@ -121,7 +175,8 @@ fn check_containers(
             continue;
         }
         match local.check(record.id) {
-            Ok(report) => {
+            Ok(mut report) => {
+                lost.add(repository, record.id, std::mem::take(&mut report.lost))?;
                 verified.containers += 1;
                 verified.segments += report.readable_segments;
                 verified.stored_bytes += report.stored_bytes;
@@ -145,7 +200,7 @@ fn check_containers(
 
 /// What is wrong with a container that had its footer once. The catalog knows how many segments it had.
 fn damages_of(record: &ContainerRecord, report: Report) -> Vec<Damage> {
-    let Report { mut damages, readable_segments, stored_bytes, understood_bytes, sealed } = report;
+    let Report { mut damages, readable_segments, stored_bytes, understood_bytes, sealed, .. } = report;
     let known: u64 = readable_segments + damages.iter().map(|damage| damage.lost_segments).sum::<u64>();
     let rest = record.segments.saturating_sub(known);
     let no_footer = record.segments > 0 && !sealed;
@@ -177,6 +232,7 @@ fn damages_of(record: &ContainerRecord, report: Report) -> Vec<Damage> {
 fn check_versions(
     repository: &Repository,
     data: bool,
+    lost: &Lost,
     verified: &mut Verified,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
@@ -188,10 +244,11 @@ fn check_versions(
         for (path, _) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
             for version in repository.catalog.versions(path)? {
                 verified.versions += 1;
-                if let Err(error) = check_version(repository, &version, data, verified, progress)
+                let checked = check_version(repository, &version, data, lost, verified, progress);
+                if let Some(why) = checked.unwrap_or_else(|error| Some(error.to_string()))
                     && is_kept(repository, path, version.number)?
                 {
-                    let (path, why) = (path.clone(), error.to_string());
+                    let path = path.clone();
                     verified.damages.push(Damage::Version { path, version: version.number, why });
                 }
             }
@@ -213,24 +270,28 @@ fn is_kept(repository: &Repository, path: &StorePath, number: u64) -> Result<boo
     }
 }
 
+/// Why the version cannot be read whole.
 fn check_version(
     repository: &Repository,
     version: &catalog::Version,
     data: bool,
+    lost: &Lost,
     verified: &mut Verified,
     progress: &mut dyn FnMut(u64),
-) -> Result<()> {
+) -> Result<Option<String>> {
     let record = &version.record;
     if data {
-        return repository.reader(&record.root, record.size).pieces(0..record.size, |piece| {
+        repository.reader(&record.root, record.size).pieces(0..record.size, |piece| {
             if let crate::Piece::Data(bytes) = piece {
                 verified.data_bytes += bytes.len() as u64;
                 progress(bytes.len() as u64);
             }
             Ok(())
-        });
+        })?;
+        return Ok(None);
     }
     let mut runs = Vec::new();
     collect_runs(repository, &record.root, &mut |run| runs.push(run))?;
-    runs.into_iter().try_for_each(|run| repository.store.entries(run).map(drop).map_err(Into::into))
+    runs.iter().try_for_each(|run| repository.store.entries(*run).map(drop))?;
+    Ok(lost.why(&runs))
 }

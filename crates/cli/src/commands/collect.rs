@@ -30,18 +30,27 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "condemned": collected.condemned,
         "rewritten": collected.rewritten,
         "deleted": collected.deleted,
-        "freed_bytes": collected.freed_bytes,
+        "freed_bytes": collected.freed_bytes(),
+        "written_bytes": collected.written_bytes,
         "waiting": collected.waiting,
+        "open": collected.open,
         "short_of_room": collected.short_of_room,
         "not_freed_bytes": collected.not_freed_bytes,
     }))?;
     output.summary(format_args!(
         "freed {}: {} deleted, {} rewritten, {} waiting for older sessions to end",
-        shown::size(collected.freed_bytes),
+        shown::size(collected.freed_bytes()),
         shown::count(collected.deleted, "container"),
         collected.rewritten,
         collected.waiting
     ))?;
+    if collected.open > 0 {
+        let open = shown::count(collected.open, "container");
+        output.summary(format!(
+            "{open} left to their writers; those of a writer that was killed can be collected once its lease is over, \
+             30 s after it at most"
+        ))?;
+    }
     if collected.short_of_room == 0 {
         return Ok(());
     }

@@ -62,7 +62,12 @@ fn judge(store: &StoreAddress, verified: &Verified, rebuilt: Option<&Rebuilt>) -
         return Ok(());
     }
     let found = shown::count(damages as u64, "damage");
-    Err(Incomplete(format!("{store}: {found} found; everything not named above can be read")).into())
+    let is_container = |damage: &Damage| matches!(damage, Damage::Container { .. });
+    let rest = match rebuilt.is_none() && verified.damages.iter().all(is_container) {
+        true => "all versions can be read: what is lost there is stored again elsewhere, or not needed",
+        false => "everything not named above can be read",
+    };
+    Err(Incomplete(format!("{store}: {found} found; {rest}")).into())
 }
 
 fn damage_line(damage: &Damage) -> String {

@@ -136,12 +136,33 @@ fn a_forced_put_reads_and_heals_all_files() {
 }
 
 #[test]
+fn verify_names_the_versions_that_a_damaged_block_costs_until_they_are_healed() {
+    let store = with_tree();
+    flip(&container_of_a_file(&store), 150_000);
+    let found = store.try_verb("verify", &[]).expect(3);
+    assert!(found.stderr.contains("t/a version 1 cannot be read whole: the block of segment"), "{}", found.stderr);
+    assert!(found.stderr.contains("everything not named above can be read"), "{}", found.stderr);
+    assert!(!found.stderr.contains("t/b version") && !found.stderr.contains("t/c version"), "{}", found.stderr);
+    run(&["get".as_ref(), store.place("t/a").as_os_str(), "-".as_ref()]).expect(1);
+    run(&["put".as_ref(), "--force".as_ref(), store.path("source").as_os_str(), &store.place("again")]).expect(0);
+    let healed = store.try_verb("verify", &[]).expect(3);
+    assert!(
+        healed.stderr.contains("all versions can be read: what is lost there is stored again"),
+        "{}",
+        healed.stderr
+    );
+    assert!(!healed.stderr.contains("version 1 cannot"), "{}", healed.stderr);
+    assert_eq!(store.read("t/a"), fs::read(store.path("source/a")).unwrap());
+}
+
+#[test]
 fn a_missing_container_is_found_and_named() {
     let store = with_tree();
     let container = store.containers().into_iter().find(|path| path.metadata().unwrap().len() > 300_000).unwrap();
     fs::remove_file(container).unwrap();
     let found = store.try_verb("verify", &[]).expect(3);
     assert!(found.stderr.contains("is missing"), "{}", found.stderr);
+    assert!(found.stderr.contains("t/a version 1 cannot be read"), "{}", found.stderr);
 }
 
 #[test]

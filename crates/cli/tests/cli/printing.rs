@@ -69,7 +69,10 @@ fn documents_have_the_promised_keys() {
         &store.json("verify"),
         &["containers", "segments", "stored_bytes", "versions", "data_bytes", "damages"],
     );
-    assert_keys(&store.json("collect"), &["condemned", "rewritten", "deleted", "freed_bytes", "waiting"]);
+    assert_keys(
+        &store.json("collect"),
+        &["condemned", "rewritten", "deleted", "freed_bytes", "written_bytes", "waiting", "open"],
+    );
     assert_eq!(store.json("sessions"), Value::Array(Vec::new()));
     assert_eq!(store.at("ls", "", &["--json"]).json()[0]["path"], "t");
     assert_eq!(store.at("rm", "t/a", &["--json"]).json()["removed"][0]["path"], "t/a");

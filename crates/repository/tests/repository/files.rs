@@ -3,6 +3,7 @@
 use format::{Attributes, Change, VersionRecord};
 use repository::{Packer, Repository, collect, store_statistics, verify};
 use store::Claimant;
+use store::files::Files;
 
 use crate::fixture::{CLAIMANT, Random, World, content, path, with_seeds};
 
@@ -63,6 +64,32 @@ fn a_second_copy_costs_next_to_nothing() {
 }
 
 #[test]
+fn collection_counts_the_bytes_of_writers_that_were_killed_and_none_of_files_that_are_gone() {
+    let world = World::new();
+    let process = world.process();
+    let written = Random(9).bytes_of(1 << 20);
+    let mut packer = Packer::new(&process, Claimant(99));
+    packer.begin();
+    written.chunks(700).for_each(|chunk| packer.data(chunk).unwrap());
+    packer.end("a".to_owned()).unwrap();
+    packer.flush().unwrap();
+    process.store().make_durable().unwrap();
+    let collector = world.process();
+    let collected = collect(&collector).unwrap();
+    assert!(collected.open > 0 && collected.freed_bytes() == 0, "{collected:?}");
+    collector.close().unwrap();
+    world.run_out(&process);
+    let files = world.files.list("containers").unwrap();
+    let lengths = |files: &[String]| files.iter().map(|name| world.files.open(name).unwrap().length().unwrap()).sum();
+    let (gone, left) = files.split_first().unwrap();
+    let bytes: u64 = lengths(left);
+    world.files.remove(gone).unwrap();
+    let collected = collect(&world.process()).unwrap();
+    assert_eq!((collected.open, collected.freed_bytes()), (0, bytes), "{collected:?}");
+    assert!(bytes > 256 << 10 && collected.deleted as usize == files.len(), "{collected:?}");
+}
+
+#[test]
 fn collection_frees_what_is_removed_and_keeps_what_is_not() {
     let world = World::new();
     let process = world.process();
@@ -76,6 +103,7 @@ fn collection_frees_what_is_removed_and_keeps_what_is_not() {
     let collector = world.process();
     let collected = collect(&collector).unwrap();
     assert!(collected.deleted > 0, "{collected:?}");
+    assert_eq!(collected.freed_bytes(), before - world.catalog_bytes(), "what rewriting wrote is not free");
     assert!(world.catalog_bytes() < before - 900_000, "{} of {before} bytes are left", world.catalog_bytes());
     assert_eq!(content(&collector, "kept"), kept);
     assert_eq!(verify(&collector, true, &mut |_| {}).unwrap().damages, []);

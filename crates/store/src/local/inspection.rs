@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use format::{BlockKind, CONTAINER_HEADER_BYTES, ContainerId, TableEntry};
+use format::{BlockKind, CONTAINER_HEADER_BYTES, ContainerId, Label, Run, TableEntry};
 
 use super::LocalStore;
 use crate::container::{self, ContainerIndex, Damage, file_name, number_of, read_blocks};
@@ -14,6 +14,8 @@ pub struct Report {
     /// Each says where in the file and what is wrong; segments of a part whose index is lost count only when the footer
     /// tells.
     pub damages: Vec<Damage>,
+    /// The segments of blocks that do not match their checksums.
+    pub lost: Vec<Run>,
     /// Segments whose blocks match their checksums.
     pub readable_segments: u64,
     /// Length of the file.
@@ -136,10 +138,14 @@ impl LocalStore {
         report.damages.extend_from_slice(index.damages());
         report.understood_bytes = index.end_offset();
         for spot in index.blocks() {
-            match read_blocks(&*file, vec![index.describe(spot)]) {
+            let plan = index.describe(spot);
+            let run = |label: &Label| Run { container: label.container, first: label.first, count: label.count };
+            let runs: Vec<Run> = plan.labels.iter().map(run).collect();
+            match read_blocks(&*file, vec![plan]) {
                 Ok(_) => report.readable_segments += spot.header.segments as u64,
                 Err(Error::Corrupt { offset, why, .. }) => {
                     report.damages.push(Damage { offset, why, lost_segments: spot.header.segments as u64 });
+                    report.lost.extend(runs);
                 }
                 Err(error) => return Err(error),
             }
@@ -163,11 +169,16 @@ impl LocalStore {
         self.shared.table.rebuild(entries)
     }
 
-    /// Deletes the container's file; none is no error. Nothing may refer to it any more.
-    pub fn remove_file(&self, physical: ContainerId) -> Result<()> {
-        self.shared.files.remove(&file_name(physical))?;
+    /// Deletes the container's file and returns the length it had; none is no error. Nothing may refer to it any more.
+    pub fn remove_file(&self, physical: ContainerId) -> Result<u64> {
+        let name = file_name(physical);
+        let bytes = match self.shared.files.open(&name).and_then(|file| file.length()) {
+            Err(Error::NotFound { .. }) => 0,
+            length => length?,
+        };
+        self.shared.files.remove(&name)?;
         self.forget_container(physical);
-        Ok(())
+        Ok(bytes)
     }
 
     /// The index of what survives power loss: the writer of an unsealed container may not have synced it yet.
