@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import subprocess
+from pathlib import Path
 
 import fsspec
 import pytest
@@ -13,21 +14,13 @@ from conftest import COMMAND
 import thalweg
 from thalweg.connections import close_all
 
-CERTIFICATES = """
-set -e
-for ca in ca other; do
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $ca.key -out $ca.pem -days 2 -subj /CN=$ca
-done
-openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout node.key -out node.csr -subj /CN=node
-echo subjectAltName=IP:127.0.0.1 > node.ext
-openssl x509 -req -in node.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile node.ext -out node.pem -days 2
-"""
+CERTIFICATES = Path(__file__).resolve().parents[2] / "tests" / "stage" / "certificates.sh"
 
 
 @pytest.fixture
 def guarded(tmp_path):
     """The storage options of a store whose node has a certificate and a secret."""
-    subprocess.run(["sh", "-c", CERTIFICATES], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(["sh", CERTIFICATES], cwd=tmp_path, check=True, capture_output=True)
     for name in ("secret", "other-secret"):
         subprocess.run([COMMAND, "secret", tmp_path / name], check=True, capture_output=True)
     thalweg.create(str(tmp_path / "store"))

@@ -3,20 +3,12 @@
 import subprocess
 
 from stage import trees
-from stage.building import MPIS, THALWEG
+from stage.building import MPIS, ROOT, THALWEG
 from stage.registry import check, test
 from stage.steps import Steps
 from stage.store import Store
 
-CERTIFICATES = """
-set -e
-for ca in ca other; do
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $ca.key -out $ca.pem -days 2 -subj /CN=$ca
-done
-openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout node.key -out node.csr -subj /CN=node
-echo subjectAltName=IP:127.0.0.1 > node.ext
-openssl x509 -req -in node.csr -CA ca.pem -CAkey ca.key -CAcreateserial -extfile node.ext -out node.pem -days 2
-"""
+CERTIFICATES = ROOT / "tests" / "stage" / "certificates.sh"
 
 
 class Guarded:
@@ -24,7 +16,7 @@ class Guarded:
 
     def __init__(self, scene):
         self.scene, self.folder = scene, scene.new_folder("credentials")
-        made = subprocess.run(["sh", "-c", CERTIFICATES], cwd=self.folder, capture_output=True, check=False)
+        made = subprocess.run(["sh", CERTIFICATES], cwd=self.folder, capture_output=True, check=False)
         check(made.returncode == 0, made.stderr.decode())
         for name in ("secret", "other-secret"):
             scene.run([THALWEG, "secret", self.folder / name])
