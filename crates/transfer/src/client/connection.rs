@@ -3,6 +3,8 @@
 //! After every (re)connection the order is Hello, then Attach for each lane, then the log from its beginning. The
 //! thread holds no lock while it calls completions or moves lanes.
 
+mod watching;
+
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
@@ -10,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 
+use self::watching::UNGREETED;
 use super::frame::{self, Content, Frame};
 use super::handover::Answer;
 use super::incoming::{Arrived, Incoming};
-use super::lane::{Lane, REACH_TIMEOUT, Verdict};
+use super::lane::Lane;
 use super::outgoing::{Bulk, Outgoing};
 use super::reactor::Surroundings;
 use super::recalls::Recalls;
@@ -24,15 +27,10 @@ use crate::challenge::Challenge;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::resolve::{Resolution, Resolved, Unresolved};
 use crate::tls::TlsRefusal;
-use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
+use crate::Error;
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const MOST_BACK_OFF: Duration = Duration::from_millis(250);
-/// What is said of a peer that took the connection and nothing else.
-const UNGREETED: &str = "it answers no greeting; is it a thalweg node?";
-/// How often a connected node is looked at, and after which gap nobody can say what it did meanwhile.
-const WATCH_INTERVAL: Duration = Duration::from_millis(250);
-const WATCH_GAP: Duration = Duration::from_secs(2);
 /// Received at a time before other streams have their turn (bytes).
 const TURN_BYTES: usize = 4 << 20;
 
@@ -155,91 +153,6 @@ impl Connection {
                 self.lose_patience(around, now);
             }
         }
-    }
-
-    /// An attempt to connect has its own limits, so that another address, or another time, gets its chance.
-    fn give_up_attempt(&mut self, around: &Surroundings, now: Instant) {
-        let begun = self.begun.unwrap_or(now);
-        let (limit, why) = match &self.phase {
-            Phase::Resolving(resolution) => match resolution.poll() {
-                Some(resolved) => return self.resolved(resolved, around, now),
-                None => (RESOLVE_TIMEOUT, "its name is not resolved"),
-            },
-            Phase::Connecting(_) => (CONNECT_TIMEOUT, "it takes no connection"),
-            Phase::Greeting(..) => (SILENCE_TIMEOUT, "no answer"),
-            _ => return,
-        };
-        if now >= begun + limit {
-            self.broke(Broken::ForNow(format!("{why} within {} s", limit.as_secs())), around, now);
-        }
-    }
-
-    /// A node that holds this process back, or works long for it, says that it lives. One that does not is gone; one that
-    /// lives and gets nothing done for as long as there is patience has failed.
-    fn watch(&mut self, around: &Surroundings, now: Instant) {
-        if now < self.watched + WATCH_INTERVAL {
-            return;
-        }
-        // Nobody listened since then: silence is counted from now on.
-        if now > self.watched + WATCH_GAP {
-            (self.heard, self.advanced) = (self.heard.max(now), self.advanced.max(now));
-        }
-        self.watched = now;
-        self.say_alive(around, now);
-        if !self.stream.is_busy() {
-            (self.heard, self.advanced) = (self.heard.max(now), now);
-            return;
-        }
-        if now >= self.heard + SILENCE_TIMEOUT {
-            self.trouble = Some((self.heard, String::new()));
-            let why = format!("it has sent nothing for {} s", SILENCE_TIMEOUT.as_secs());
-            return self.broke(Broken::ForNow(why), around, now);
-        }
-        self.lose_patience_with_living(around, now);
-    }
-
-    /// While the process holds a file's lock for which others may wait, nodes must be able to tell whether it still runs.
-    fn say_alive(&mut self, around: &Surroundings, now: Instant) {
-        if self.must_say_alive(around) && now >= self.said_alive + ALIVE_INTERVAL {
-            self.said_alive = now;
-            self.outgoing.push(frame::head(&Request::Measure {}, self.stream.number(), &[]), Bulk::None);
-        }
-    }
-
-    /// The first stream speaks for the process: locks are held over it.
-    fn must_say_alive(&self, around: &Surroundings) -> bool {
-        self.stream.index == 0 && around.streams.holds_lock()
-    }
-
-    fn lose_patience_with_living(&mut self, around: &Surroundings, now: Instant) {
-        let least = ALIVE_INTERVAL * 3;
-        let is_silent = now >= self.heard + ALIVE_INTERVAL * 2;
-        let what = if is_silent { "has sent nothing" } else { "lives and has got nothing done" };
-        let waited = now.saturating_duration_since(self.advanced).as_secs();
-        let stuck = || Error::Unavailable {
-            peer: self.stream.address.clone(),
-            why: format!("the node {what} for {waited} s; see its messages"),
-        };
-        for ask in self.stream.take_asks(|ask| ask.is_stuck(self.advanced, least, now)) {
-            (ask.completion)(Err(stuck()));
-        }
-        let works = now < self.worked + WATCH_INTERVAL * 2;
-        for (lane, has_asked) in self.stream.asking_lanes() {
-            if lane.is_stuck(lane.is_awaited(has_asked, &around.window), works, least, now) {
-                lane.fate.fail(stuck());
-            }
-        }
-    }
-
-    /// The process was stopped for so long: nothing was waited for meanwhile.
-    pub fn stopped(&mut self, time: Duration) {
-        let now = Instant::now();
-        let shift = |instant: Instant| (instant + time).min(now);
-        (self.heard, self.advanced, self.watched) = (shift(self.heard), shift(self.advanced), shift(self.watched));
-        self.worked = shift(self.worked);
-        self.begun = self.begun.map(shift);
-        self.trouble = self.trouble.take().map(|(since, why)| (shift(since), why));
-        self.stream.stopped(time, now);
     }
 
     /// The socket, and what to wait for.
@@ -693,36 +606,6 @@ impl Connection {
         for (lane, _) in self.stream.lanes() {
             if !lane.has_other_nodes() || !lane.move_on(&around.streams, now) {
                 lane.fate.fail(error.clone());
-            }
-        }
-    }
-
-    /// Moves lanes that have waited long for this node, and fails what has waited too long.
-    fn lose_patience(&mut self, around: &Surroundings, now: Instant) {
-        let silent = || {
-            let why = if matches!(self.phase, Phase::Greeting(..)) { UNGREETED } else { "no answer" };
-            (self.begun.unwrap_or(now), why.to_owned())
-        };
-        let (since, why) = self.trouble.clone().unwrap_or_else(silent);
-        if now >= since + REACH_TIMEOUT {
-            self.stream.set_reach(Reach::Absent);
-        }
-        let is_out_of_reach = around.streams.is_out_of_reach(&self.stream.address, self.stream.index);
-        let unavailable = || Error::Unavailable {
-            peer: self.stream.address.clone(),
-            why: format!("the node cannot be reached ({why}); gave up after {} s", around.patience.as_secs_f32()),
-        };
-        for ask in self.stream.take_asks(|ask| ask.is_expired(since, now)) {
-            (ask.completion)(Err(unavailable()));
-        }
-        for (lane, waits) in self.stream.lanes() {
-            let patient = match lane.verdict(waits, is_out_of_reach, now) {
-                Verdict::Wait => true,
-                Verdict::Move => lane.move_on(&around.streams, now),
-                Verdict::Fail => false,
-            };
-            if !patient {
-                lane.fate.fail(unavailable());
             }
         }
     }
