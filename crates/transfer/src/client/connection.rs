@@ -23,11 +23,11 @@ use super::recalls::Recalls;
 use super::reduce;
 use super::socket::Socket;
 use super::stream::{Addressee, Next, Reach, Stream};
+use crate::Error;
 use crate::challenge::Challenge;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::resolve::{Resolution, Resolved, Unresolved};
 use crate::tls::TlsRefusal;
-use crate::Error;
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const MOST_BACK_OFF: Duration = Duration::from_millis(250);
