@@ -24,6 +24,7 @@ mod cli {
     mod snapshot;
     mod stale;
     mod streams;
+    mod tampered;
     mod trees;
     mod updates;
     mod versions;

@@ -102,7 +102,10 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let reserve = (access == Access::Remove).then(|| Reserve::take(path, &settings));
     let catalog_lock = CatalogLock::share(path, &settings, access)?;
     let catalog = open_catalog(path, &settings, access)?;
-    let unsound = unsoundness(path, &settings, &catalog)?;
+    let unsound = match unsoundness(path, &settings, &catalog) {
+        Err(Error::Catalog(catalog::Error::Corrupt { why, .. })) if access == Access::Inspect => Some(why),
+        found => found?,
+    };
     if let (Some(why), Access::Read | Access::Write | Access::Remove) = (&unsound, access) {
         return Err(does_not_fit(&catalog_file(path, &settings), why));
     }
