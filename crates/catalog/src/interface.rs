@@ -384,7 +384,8 @@ pub trait Catalog: Send + Sync {
 
     /// From now on the segments of each `(logical, physical)` lie in the file of `physical`; the file that
     /// held them until now is to be deleted when no older session is left. Left out are those that are not live
-    /// or that a commit or checkpoint since the snapshot refers to. Returns the logical numbers that moved.
+    /// or that a commit or checkpoint since the snapshot refers to. Returns the logical numbers that moved;
+    /// what was recorded as lost of them is forgotten, since all that is needed was read to be written anew.
     /// [`Error::NotLive`] when a `physical` is not open or live and in its own file.
     fn relocate(&self, snapshot: Snapshot, moves: &[(ContainerId, ContainerId)]) -> Result<Vec<ContainerId>>;
 
@@ -393,7 +394,7 @@ pub trait Catalog: Send + Sync {
     fn deletable(&self) -> Result<Vec<ContainerId>>;
 
     /// Their files are deleted; the condemned numbers they bore are gone. A file that bears an open or live
-    /// number is left as it is.
+    /// number is left as it is. What was recorded as lost of numbers that are gone is forgotten.
     fn deleted(&self, containers: &[ContainerId]) -> Result<()>;
 
     // Damage.

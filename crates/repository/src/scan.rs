@@ -60,6 +60,7 @@ impl Scan {
                     offset: damage.offset,
                     why: damage.why.clone(),
                     lost_segments: damage.lost_segments,
+                    healed_segments: 0,
                 }));
                 let mut bears: Vec<_> = index.places().map(|(place, _)| place.container).collect();
                 bears.dedup();
@@ -118,7 +119,7 @@ impl Scan {
     }
 
     fn note(&mut self, container: ContainerId, offset: u64, why: String) {
-        self.damages.push(Damage::Container { container, offset, why, lost_segments: 0 });
+        self.damages.push(Damage::Container { container, offset, why, lost_segments: 0, healed_segments: 0 });
     }
 
     /// A number whose own file is still there lies in that file; otherwise in the newest that bears it.

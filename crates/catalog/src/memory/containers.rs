@@ -114,6 +114,7 @@ impl State {
             container.left_files.retain(|file| *file != former);
             container.left_files.insert(0, former);
             self.leave_file(former, epoch);
+            self.lost.retain(|(lost, _), _| lost != logical);
             moved.push(*logical);
         }
         self.raise_epoch(epoch, &moved);
@@ -162,10 +163,11 @@ impl State {
             if let Some(file) = self.containers.get_mut(id) {
                 file.file_gone = true;
             }
-            for container in self.containers.values_mut() {
+            for (logical, container) in &mut self.containers {
                 container.left_files.retain(|file| file != id);
                 if container.record.physical == *id {
                     container.record.state = ContainerState::Gone;
+                    self.lost.retain(|(lost, _), _| lost != logical);
                 }
             }
         }

@@ -55,6 +55,8 @@ impl Writing<'_> {
             self.leave_file(ContainerId(former), epoch)?;
             let left = "INSERT OR REPLACE INTO left_files VALUES (?1, ?2, ?3)";
             run(self.sql, left, (logical.0 as i64, former as i64, epoch as i64))?;
+            // All that is needed of the number was read, and is whole in its new file.
+            run(self.sql, "DELETE FROM lost_segments WHERE container = ?1", [logical.0 as i64])?;
             moved.push(*logical);
         }
         self.raise_epoch(epoch, &moved);
@@ -99,6 +101,8 @@ impl Writing<'_> {
             let id = [file.0 as i64];
             if first(self.sql, BEARS_LIVE, id, |_| Ok(()))?.is_none() {
                 run(self.sql, "UPDATE containers SET file_gone = 1 WHERE id = ?1", id)?;
+                let of_gone = "container IN (SELECT id FROM containers WHERE physical = ?1)";
+                run(self.sql, &format!("DELETE FROM lost_segments WHERE {of_gone}"), id)?;
                 run(self.sql, "UPDATE containers SET state = 3 WHERE physical = ?1", id)?;
                 run(self.sql, "DELETE FROM left_files WHERE physical = ?1", id)?;
             }
