@@ -6,6 +6,7 @@ mod cli {
     mod broken;
     mod deletion;
     mod faltering;
+    mod handle_keys;
     mod hostile;
     mod interruption;
     mod logging;

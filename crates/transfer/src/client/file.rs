@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use format::MAX_FILE_BYTES;
+use format::{HandleKey, MAX_FILE_BYTES};
 
 use super::handover::{Done, Handover};
 use super::operation::{Kind, Operation, Started, Unfinished};
@@ -25,6 +25,8 @@ pub struct File(Arc<Handle>);
 pub(super) struct Handle {
     name: String,
     flags: u32,
+    /// The ticket's: files of one process that share a session have one each.
+    key: HandleKey,
     process: Arc<Process>,
     session: Arc<Session>,
     /// Operations that are not copied or asked for yet.
@@ -38,6 +40,7 @@ impl File {
         Ok(File(Arc::new(Handle {
             name: String::from_utf8_lossy(&ticket.name).into_owned(),
             flags,
+            key: ticket.key,
             process: process.clone(),
             session: process.join(ticket)?,
             started: Mutex::default(),
@@ -208,7 +211,7 @@ impl Handle {
             if !last || matches!(closed, Err(Error::Unavailable { .. })) {
                 return done(closed);
             }
-            handle.session.leave_then(Box::new(move |left| done(closed.and(left))));
+            handle.session.leave_then(handle.key, Box::new(move |left| done(closed.and(left))));
         });
         if self.process.part(self.session.id) {
             self.session.close_then(leave);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use format::SessionId;
+use format::{HandleKey, SessionId};
 
 use super::fate::Fate;
 use super::handover::{Answer, Completion, Done, gather};
@@ -44,6 +44,7 @@ impl Session {
     pub fn attach(process: &Arc<Process>, ticket: &Ticket) -> Result<Arc<Self>> {
         let of = LaneOf {
             session: ticket.session.id,
+            key: ticket.key,
             fate: Arc::default(),
             segment_bytes: process.reduces_here().then_some(ticket.segment_bytes),
             epoch: Arc::default(),
@@ -278,11 +279,12 @@ impl Session {
         self.ask(&self.lanes, request, Box::new(move |replies| end(replies.map(drop))));
     }
 
-    /// Takes one ticket's handle off the session. Asked outside of any lane, which may have left already.
-    pub fn leave_then(&self, done: Done<()>) {
+    /// Takes one ticket's handle off the session, which its own key does. Asked outside of any lane, which may have left
+    /// already.
+    pub fn leave_then(&self, key: HandleKey, done: Done<()>) {
         let leave: Completion = Box::new(move |answer| done(answer.map(drop)));
         let (home, patience) = (self.home().address(), self.process.settings.patience);
-        self.process.ask_node(&home, Request::Leave { session: self.id }, patience, leave);
+        self.process.ask_node(&home, Request::Leave { session: self.id, key }, patience, leave);
     }
 
     fn ask_seats(&self, request: impl Fn(&Lane) -> Request, done: Done<Vec<Reply>>) {
