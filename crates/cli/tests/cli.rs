@@ -7,6 +7,7 @@ mod cli {
     mod company;
     mod deletion;
     mod faltering;
+    mod handle_keys;
     mod hostile;
     mod interruption;
     mod logging;

@@ -12,8 +12,8 @@ use super::writing::store_counters;
 use crate::Error;
 use crate::counters::{Counters, ROOT};
 
-/// The format of `schema.sql`, `guard.sql` and `journal_checksums.sql`, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 5;
+/// The format of `schema.sql`, `guard.sql`, `journal_checksums.sql` and `path_handles.sql`, kept in `user_version`.
+const SCHEMA_FORMAT: u16 = 6;
 /// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
 const SINCE_FORMAT_2: &str = "
     CREATE TABLE left_files (
@@ -37,6 +37,8 @@ const SINCE_FORMAT_4: &str = "
     ) STRICT, WITHOUT ROWID;";
 /// Format 5 has the checksums of journal records.
 const SINCE_FORMAT_5: &str = include_str!("journal_checksums.sql");
+/// Format 6 has the keys of handles.
+const SINCE_FORMAT_6: &str = include_str!("path_handles.sql");
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
@@ -79,6 +81,9 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
     }
     if found < 5 {
         transaction.execute_batch(SINCE_FORMAT_5)?;
+    }
+    if found < 6 {
+        transaction.execute_batch(SINCE_FORMAT_6)?;
     }
     transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     Ok(transaction.commit()?)
@@ -129,6 +134,7 @@ fn fill(connection: &Connection) -> Attempt<()> {
     run(connection, "INSERT INTO names VALUES (x'', ?1)", [ROOT.0 as i64])?;
     connection.execute_batch(include_str!("guard.sql"))?;
     connection.execute_batch(SINCE_FORMAT_5)?;
+    connection.execute_batch(SINCE_FORMAT_6)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     Ok(connection.pragma_update(None, "user_version", SCHEMA_FORMAT)?)
 }

@@ -1,5 +1,5 @@
--- The catalog's tables, format 5 (`PRAGMA user_version`) with guard.sql and journal_checksums.sql. Unsigned numbers of 64 bits are kept as SQLite's
--- signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
+-- The catalog's tables, format 6 (`PRAGMA user_version`) with guard.sql, journal_checksums.sql and path_handles.sql.
+-- Unsigned numbers of 64 bits are kept as SQLite's signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
 
 -- The last number given of each kind: see counters.rs.
 CREATE TABLE counters (

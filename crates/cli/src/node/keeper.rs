@@ -86,9 +86,9 @@ impl Node {
             }
         }
         for handles in self.clients.take_dead() {
-            for session in handles {
+            for (session, key) in handles {
                 // What it had checkpointed stays, marked interrupted.
-                let _ = self.repository.catalog().leave(session);
+                let _ = self.repository.catalog().leave(session, &key);
             }
         }
     }

@@ -16,7 +16,9 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Asks in another thread.
 fn await_others(mut client: Client, session: SessionId) -> Receiver<Reply> {
     let (answer, answers) = channel();
-    std::thread::spawn(move || answer.send(client.obtain(Request::AwaitOthers { session, seat: 0 })));
+    std::thread::spawn(move || {
+        let _ = answer.send(client.obtain(Request::AwaitOthers { session, seat: 0 }));
+    });
     answers
 }
 

@@ -4,13 +4,15 @@
 use std::time::{Duration, Instant};
 
 use catalog::PathSession;
-use format::{SessionId, StorePath};
+use format::{HandleKey, SessionId, StorePath};
 use transfer::Connection;
 use transfer::message::{Extent, FailureKind, Reply, Request};
 
 use super::node::Node;
 use super::runner::{Store, run};
 
+/// Of the only handle of each session here.
+const KEY: HandleKey = HandleKey([7; HandleKey::BYTES]);
 const CREATE: u32 = 4;
 const SEGMENT_BYTES: usize = 8192;
 /// What another client, or another process, may cost at most.
@@ -71,6 +73,7 @@ impl Client {
             job: String::new(),
             nodes: vec![node.address.clone()],
             stripe_bytes: 4 << 20,
+            key: KEY,
         };
         let Reply::Opened { session, .. } = self.obtain(request) else { panic!("it was not opened") };
         self.attach(session.id);
@@ -78,7 +81,7 @@ impl Client {
     }
 
     pub(super) fn attach(&mut self, session: SessionId) {
-        let attached = self.obtain(Request::Attach { session, seat: 0 });
+        let attached = self.obtain(Request::Attach { session, seat: 0, key: KEY });
         assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
     }
 
@@ -166,6 +169,7 @@ fn a_busy_catalog_delays_no_write_and_no_read() {
         job: String::new(),
         nodes: vec![node.address.clone()],
         stripe_bytes: 4 << 20,
+        key: KEY,
     };
     let Reply::Opened { session: another, .. } = newcomer.obtain(open) else { panic!("it was not opened") };
     let mut step = |number: u64| {
@@ -179,7 +183,7 @@ fn a_busy_catalog_delays_no_write_and_no_read() {
     let catalog = rusqlite::Connection::open(store.directory().join("catalog.sqlite")).unwrap();
     catalog.execute_batch("BEGIN IMMEDIATE").unwrap();
     // Whoever takes a seat waits for the catalog: nobody else does.
-    let waiting = newcomer.send(&Request::Attach { session: another.id, seat: 0 }, &[]);
+    let waiting = newcomer.send(&Request::Attach { session: another.id, seat: 0, key: KEY }, &[]);
     std::thread::sleep(Duration::from_millis(300));
     let found = worst(&mut step);
     catalog.execute_batch("ROLLBACK").unwrap();
@@ -284,6 +288,6 @@ fn a_cut_that_was_answered_outlives_its_node() {
     drop((client, node));
     let node = Node::of(&store);
     let mut client = Client::new(&node, 2);
-    let attached = client.obtain(Request::Attach { session, seat: 0 });
+    let attached = client.obtain(Request::Attach { session, seat: 0, key: KEY });
     assert!(matches!(attached, Reply::Attached { size: 200, .. }), "{attached:?}");
 }

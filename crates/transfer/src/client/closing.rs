@@ -5,6 +5,8 @@
 
 use std::sync::Arc;
 
+use format::HandleKey;
+
 use super::handover::{Completion, Done, gather};
 use super::lane::Lane;
 use super::session::Session;
@@ -19,17 +21,28 @@ pub(super) enum Others {
     Stay,
 }
 
+/// Where a process stands among those of a ticket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Parting {
+    BeforeOthers,
+    /// The last: all others have let go.
+    AfterOthers,
+    /// The last, while the others let go in the background.
+    WithOthers,
+}
+
 impl Session {
-    /// The last handle of this process goes: waits until nothing is kept, and, if wanted, until the other processes are
-    /// gone; then says so to the nodes.
-    pub fn close_then(self: &Arc<Self>, awaits_others: bool, done: Done<Others>) {
+    /// The last handle of this process goes: waits until nothing is kept, then says so to the nodes.
+    pub fn close_then(self: &Arc<Self>, parting: Parting, done: Done<Others>) {
         let session = self.clone();
         self.after_commit(Box::new(move || {
             session.press();
             let closing = session.clone();
-            session.fate.when_empty(Box::new(move |kept| match kept {
-                Ok(()) if awaits_others => closing.await_others_then(done),
-                kept => closing.detach_then(kept.map(|()| Others::Gone), done),
+            session.fate.when_empty(Box::new(move |kept| match (kept, parting) {
+                (Err(error), _) => closing.detach_then(Err(error), done),
+                (Ok(()), Parting::BeforeOthers) => closing.detach_then(Ok(Others::Gone), done),
+                (Ok(()), Parting::AfterOthers) => closing.commit_rest_then(Ok(Others::Gone), done),
+                (Ok(()), Parting::WithOthers) => closing.await_others_then(done),
             }));
         }));
     }
@@ -37,9 +50,19 @@ impl Session {
     fn await_others_then(self: Arc<Self>, done: Done<Others>) {
         let session = self.clone();
         let request = |lane: &Lane| Request::AwaitOthers { session: self.id, seat: lane.seat };
-        let alone =
-            move |replies: Result<Vec<Reply>>| session.detach_then(replies.map(|replies| others(&replies)), done);
-        self.ask_seats(request, Box::new(alone));
+        let awaited =
+            move |replies: Result<Vec<Reply>>| session.commit_rest_then(replies.map(|replies| others(&replies)), done);
+        self.ask_seats(request, Box::new(awaited));
+    }
+
+    /// What others sent again to a new node after the commit is durable by now, and is committed too.
+    fn commit_rest_then(self: Arc<Self>, others: Result<Others>, done: Done<Others>) {
+        if !matches!(others, Ok(Others::Gone)) || !self.may_lack_bytes() {
+            return self.detach_then(others, done);
+        }
+        let session = self.clone();
+        let committed: Completion = Box::new(move |answer| session.detach_then(answer.map(|_| Others::Gone), done));
+        self.home().ask(Request::CommitPath { session: self.id }, committed);
     }
 
     fn detach_then(self: Arc<Self>, others: Result<Others>, done: Done<Others>) {
@@ -59,25 +82,12 @@ impl Session {
         }
     }
 
-    /// Takes one ticket's handle off the session; if all went well, what was sent is a version then.
-    pub fn leave_then(self: &Arc<Self>, closed: Result<()>, done: Done<()>) {
-        let session = self.clone();
-        let leave = move |committed: Result<()>| {
-            let request = Request::Leave { session: session.id };
-            session.ask_home(request, Box::new(move |left| done(committed.and(left))));
-        };
-        if closed.is_ok() && self.may_lack_bytes() {
-            self.ask_home(Request::CommitPath { session: self.id }, Box::new(leave));
-        } else {
-            leave(closed);
-        }
-    }
-
-    /// Asks outside of any lane, since those have left already.
-    fn ask_home(&self, request: Request, done: Done<()>) {
-        let answered: Completion = Box::new(move |answer| done(answer.map(drop)));
+    /// Takes one ticket's handle off the session, which its own key does. Asked outside of any lane, which may have left
+    /// already.
+    pub fn leave_then(&self, key: HandleKey, done: Done<()>) {
+        let leave: Completion = Box::new(move |answer| done(answer.map(drop)));
         let (home, patience) = (self.home().address(), self.process.settings.patience);
-        self.process.ask_node(&home, request, patience, answered);
+        self.process.ask_node(&home, Request::Leave { session: self.id, key }, patience, leave);
     }
 }
 

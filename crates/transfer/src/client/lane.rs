@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use format::SessionId;
+use format::{HandleKey, SessionId};
 
 use super::fate::Fate;
 use super::frame::{Builder, Frame};
@@ -31,6 +31,8 @@ const MOVE_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Lane {
     pub session: SessionId,
     pub seat: u32,
+    /// What the lane attaches with.
+    pub key: HandleKey,
     pub fate: Arc<Fate>,
     /// Where the seat may be served, its own node first.
     nodes: Vec<String>,
@@ -80,6 +82,7 @@ struct Progress {
 /// What a session tells its lanes.
 pub(super) struct LaneOf {
     pub session: SessionId,
+    pub key: HandleKey,
     pub fate: Arc<Fate>,
     pub segment_bytes: Option<u32>,
     pub epoch: Arc<AtomicU64>,
@@ -101,6 +104,7 @@ impl Lane {
         Arc::new(Lane {
             session: of.session,
             seat,
+            key: of.key,
             fate: of.fate.clone(),
             nodes,
             index,

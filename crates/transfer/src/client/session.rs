@@ -46,6 +46,7 @@ impl Session {
     pub fn attach(process: &Arc<Process>, ticket: &Ticket) -> Result<Arc<Self>> {
         let of = LaneOf {
             session: ticket.session.id,
+            key: ticket.key,
             fate: Arc::default(),
             segment_bytes: process.reduces_here().then_some(ticket.segment_bytes),
             epoch: Arc::default(),

@@ -3,7 +3,7 @@
 use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Version};
 use format::{
     Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime,
-    FileTimes, Fingerprint, Label, Page, Place, Root, Run, SegmentEntry, SessionId, StorePath, VersionId,
+    FileTimes, Fingerprint, HandleKey, Label, Page, Place, Root, Run, SegmentEntry, SessionId, StorePath, VersionId,
     VersionRecord,
 };
 use store::Answer;
@@ -316,8 +316,9 @@ impl Random {
                 job: self.text(),
                 nodes: self.list(Self::text),
                 stripe_bytes: self.u64() >> 24,
+                key: HandleKey(self.array()),
             },
-            Attach { session: self.session(), seat: self.seat() },
+            Attach { session: self.session(), seat: self.seat(), key: HandleKey(self.array()) },
             Write {
                 session: self.session(),
                 seat: self.seat(),
@@ -349,7 +350,7 @@ impl Random {
             CommitPath { session: self.session() },
             Detach { session: self.session(), seat: self.seat() },
             AwaitOthers { session: self.session(), seat: self.seat() },
-            Leave { session: self.session() },
+            Leave { session: self.session(), key: HandleKey(self.array()) },
             Lock { session: self.session() },
             Unlock { session: self.session() },
             Delete { path: self.path() },
