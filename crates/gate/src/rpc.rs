@@ -4,6 +4,7 @@
 //! passes. Decoders ([`record`], [`call`], [`nfs`], [`gluster`]) are pure; [`connection`] moves the bytes.
 //! `docs/gate.md` says what is scheduled, how applications are told apart, and the limits.
 
+mod abandoned;
 mod budget;
 pub mod call;
 mod connection;

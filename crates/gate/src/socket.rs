@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
-use rustix::net::sockopt;
+use rustix::net::{RecvFlags, sockopt};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
 /// Bytes moved in one turn at most.
@@ -128,6 +128,21 @@ pub(crate) fn wake_at(stream: &TcpStream, bytes: usize) -> io::Result<()> {
         least(WINDOW_SLICES * bytes)?;
     }
     least(bytes)
+}
+
+/// Makes the kernel take so many bytes more that nobody reads (at most half of what net.ipv4.tcp_rmem allows). Nobody is
+/// woken by it later than before.
+pub(crate) fn make_room_unread(stream: &TcpStream, bytes: u32) -> io::Result<()> {
+    set_option(stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)?;
+    set_option(stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1)
+}
+
+/// Has the other end hear of room for its bytes at once, and not when it asks the next time: the kernel announces its
+/// window after reading, and looking at a byte is reading.
+pub(crate) fn offer_room(stream: &TcpStream) {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    // Without a byte there, nothing keeps the window closed.
+    let _ = rustix::net::recv(stream, &mut [0; 1], flags);
 }
 
 /// Whether the kernel has forgotten the connection: both sides closed it, or one reset it.

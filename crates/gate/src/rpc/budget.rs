@@ -9,9 +9,12 @@
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
+use tokio::time::Instant;
 
+use super::abandoned::MAX_UNREAD_ROOMS;
 use super::held::{CHUNK_BYTES, Held};
 
 /// What one connection may hold at most (bytes).
@@ -36,6 +39,11 @@ pub struct Budget {
     parts: RefCell<HashMap<Rc<str>, Rc<Part>>>,
     released: Notify,
     spare: RefCell<Vec<Vec<u8>>>,
+    /// Records that wait for memory, and when one did last.
+    waiting: Cell<usize>,
+    waited_at: Cell<Option<Instant>>,
+    /// Clients that the kernel may be made to take unread bytes of.
+    pub(super) unread_rooms: Semaphore,
 }
 
 /// What one application holds.
@@ -57,6 +65,9 @@ impl Budget {
             parts: RefCell::default(),
             released: Notify::new(),
             spare: RefCell::default(),
+            waiting: Cell::new(0),
+            waited_at: Cell::new(None),
+            unread_rooms: Semaphore::new(MAX_UNREAD_ROOMS),
         })
     }
 
@@ -86,6 +97,16 @@ impl Budget {
     /// The longest record that can be held: a longer one might wait for ever beside others.
     pub fn max_record_bytes(&self) -> usize {
         self.limit_bytes.get() / 2
+    }
+
+    /// Whether a record had to wait for memory within this time.
+    pub(super) fn was_short_within(&self, time: Duration) -> bool {
+        self.waiting.get() > 0 || self.waited_at.get().is_some_and(|at| at.elapsed() < time)
+    }
+
+    fn wait(&self) -> Shortage<'_> {
+        self.waiting.set(self.waiting.get() + 1);
+        Shortage { budget: self }
     }
 
     /// What an application holds, by its name.
@@ -209,7 +230,7 @@ impl Window {
                 budget.completing.set(Some(record));
                 return budget.charge(self, part, bytes);
             }
-            wait.get_or_insert_with(|| self.wait());
+            wait.get_or_insert_with(|| (self.wait(), budget.wait()));
             released.await;
         }
     }
@@ -256,6 +277,18 @@ pub struct Wait<'a> {
 impl Drop for Wait<'_> {
     fn drop(&mut self) {
         self.window.waits.set(self.window.waits.get() - 1);
+    }
+}
+
+/// A record waits for memory as long as this lives.
+struct Shortage<'a> {
+    budget: &'a Budget,
+}
+
+impl Drop for Shortage<'_> {
+    fn drop(&mut self) {
+        self.budget.waiting.set(self.budget.waiting.get() - 1);
+        self.budget.waited_at.set(Some(Instant::now()));
     }
 }
 

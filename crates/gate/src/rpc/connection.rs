@@ -10,11 +10,10 @@ use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::time::Duration;
 
-use tokio::io::Interest;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::config::Protocol;
 use crate::listener::Door;
@@ -40,9 +39,6 @@ const STALL: Duration = Duration::from_millis(100);
 /// A client that has ended and a server that takes nothing: so long the server is waited for.
 const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 const GONE_INTERVAL: Duration = Duration::from_secs(1);
-/// A client that has ended while its calls wait is served as long as its server answers one of them within this time.
-/// Above GlusterFS's ping timeout (42 s): a client that still expects replies has given the server up.
-const ENDED_TIMEOUT: Duration = Duration::from_secs(60);
 /// How long a client is listened to after its server has ended: closing with its bytes unread would take from it what
 /// the server said last.
 const LINGER: Duration = Duration::from_secs(2);
@@ -99,6 +95,8 @@ pub struct Connection {
     has_sent: Notify,
     /// When something passed last.
     pub(super) moved: Cell<Instant>,
+    /// Since when the server has had something to answer and has not answered.
+    pub(super) owed_since: Cell<Instant>,
     has_called: Cell<bool>,
     client_ended: Cell<bool>,
     /// Directions in which nothing moves.
@@ -131,6 +129,7 @@ impl Connection {
             left_queue: Notify::new(),
             has_sent: Notify::new(),
             moved: Cell::new(Instant::now()),
+            owed_since: Cell::new(Instant::now()),
             has_called: Cell::new(false),
             client_ended: Cell::new(false),
             stalls: Cell::new(0),
@@ -149,8 +148,7 @@ impl Connection {
             broken = self.pass_calls() => return broken,
             ended = Replies::new(self).pass() => ended?,
             never = self.sweep() => return never,
-            gone = self.until_reset() => return Err(gone),
-            gone = self.until_ended_in_vain() => return Err(gone),
+            gone = self.until_abandoned() => return Err(gone),
         }
         // The server has ended: what it has and what waits for it will not be answered.
         self.in_service.borrow_mut().clear();
@@ -174,32 +172,6 @@ impl Connection {
             }
             self.in_service.borrow_mut().sweep(Instant::now());
             self.left_queue.notify_one();
-        }
-    }
-
-    /// Returns when the client has reset its connection, also while it is not read from.
-    async fn until_reset(&self) -> Ending {
-        loop {
-            match self.client.ready(Interest::ERROR).await {
-                Err(error) => return error.into(),
-                Ok(_) if socket::is_closed(&self.client) => return io::Error::from(ErrorKind::ConnectionReset).into(),
-                // An error that passes; its mark stays, so it is not waited for again at once.
-                Ok(_) => sleep(GONE_INTERVAL).await,
-            }
-        }
-    }
-
-    /// Returns when the client has ended, is not read from, and got no answer for long.
-    async fn until_ended_in_vain(&self) -> Ending {
-        loop {
-            self.window.until_it_waits().await;
-            sleep(GONE_INTERVAL).await;
-            if self.window.is_waiting()
-                && self.moved.get().elapsed() >= ENDED_TIMEOUT
-                && socket::has_ended(&self.client)
-            {
-                return io::Error::from(ErrorKind::ConnectionAborted).into();
-            }
         }
     }
 
@@ -380,6 +352,9 @@ impl Connection {
 
 impl Owner for Rc<Connection> {
     fn part(&self, beginning: &[u8]) -> Rc<Part> {
+        if self.calls() == 0 && self.outbound.borrow().is_empty() {
+            self.owed_since.set(Instant::now());
+        }
         let message = record::message(beginning, MESSAGE_BYTES);
         let caller = Call::decode(&message).map(|call| call.caller).unwrap_or_default();
         let application = self.streams.borrow().application(caller);

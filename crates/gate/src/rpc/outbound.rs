@@ -28,6 +28,10 @@ impl Outbound {
         self.records.push_back(record);
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.records.is_empty()
+    }
+
     /// Sends until nothing is left or the socket is full.
     pub fn flush(&mut self, server: &TcpStream) -> io::Result<Flushed> {
         while !self.records.is_empty() {

@@ -83,6 +83,7 @@ impl<'a> Replies<'a> {
         let bytes = &buffer[..ready];
         self.passing.follow(bytes, |passed| self.connection.answered(passed)).map_err(malformed)?;
         self.connection.moved.set(Instant::now());
+        self.connection.owed_since.set(Instant::now());
         let given = try_give(&self.connection.client, bytes)?;
         Ok(if given == bytes.len() { Step::Passed } else { Step::Left(bytes[given..].to_vec(), room) })
     }

@@ -1,7 +1,7 @@
 //! NFS through the gate, before a server that the test plays itself.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use super::fixture::{Gate, PATIENCE};
@@ -14,38 +14,42 @@ pub const NULL: u32 = 0;
 /// In which nothing comes that is not going to come.
 const MOMENT: Duration = Duration::from_millis(300);
 
+/// A gate before this server of NFS, for two applications, told by uid: 1 has weight 4, 2 has weight 1.
+pub fn before_nfs(server: SocketAddr, top: &str, more_of_listen: &str) -> Gate {
+    Gate::with_file(&format!(
+        r#"
+        {top}
+        [[listen]]
+        protocol = "nfs"
+        address = "127.0.0.1:0"
+        upstream = "{server}"
+        {more_of_listen}
+        [[application]]
+        name = "heavy"
+        weight = 4
+        match = {{ uid = 1 }}
+        [[application]]
+        name = "light"
+        match = {{ uid = 2 }}
+        "#
+    ))
+}
+
 struct Stage {
     gate: Gate,
     server: TcpListener,
 }
 
 impl Stage {
-    /// `depth` in bytes; two applications, told by uid: 1 has weight 4, 2 has weight 1.
+    /// `depth` in bytes.
     fn new(scheduler: &str, depth: u64) -> Self {
         Self::with(scheduler, depth, "")
     }
 
     fn with(scheduler: &str, depth: u64, more_of_listen: &str) -> Self {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
-        let gate = Gate::with_file(&format!(
-            r#"
-            scheduler = "{scheduler}"
-            depth = {depth}
-            [[listen]]
-            protocol = "nfs"
-            address = "127.0.0.1:0"
-            upstream = "{}"
-            {more_of_listen}
-            [[application]]
-            name = "heavy"
-            weight = 4
-            match = {{ uid = 1 }}
-            [[application]]
-            name = "light"
-            match = {{ uid = 2 }}
-            "#,
-            server.local_addr().unwrap()
-        ));
+        let top = format!("scheduler = \"{scheduler}\"\ndepth = {depth}");
+        let gate = before_nfs(server.local_addr().unwrap(), &top, more_of_listen);
         Stage { gate, server }
     }
 
