@@ -193,8 +193,31 @@ pub struct Checkpoint {
 /// The moment a collection begins to mark from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    pub sequence: u64,
+    /// Of the last transaction before it that refers to containers.
+    pub referral: u64,
     pub epoch: u64,
+}
+
+/// The highest numbers that catalogs of a store have given, as far as is known; 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NumbersGiven {
+    pub sequence: u64,
+    pub container: u64,
+    pub session: u64,
+    /// Of files that have versions.
+    pub file: u64,
+}
+
+impl NumbersGiven {
+    /// The higher of each.
+    pub fn max(&self, other: &Self) -> Self {
+        NumbersGiven {
+            sequence: self.sequence.max(other.sequence),
+            container: self.container.max(other.container),
+            session: self.session.max(other.session),
+            file: self.file.max(other.file),
+        }
+    }
 }
 
 /// Something in a journal that only makes sense after a record that is missing.
@@ -315,6 +338,9 @@ pub trait Catalog: Send + Sync {
     /// them are lost. Paths where nothing is are left out.
     fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()>;
 
+    /// Sequence and checksum of the records that this catalog wrote or was made from, in order.
+    fn known_records(&self) -> Result<Vec<(u64, u64)>>;
+
     /// What the engine itself finds wrong with what it keeps: reads all of it.
     fn integrity(&self) -> Result<Vec<String>>;
 
@@ -322,13 +348,13 @@ pub trait Catalog: Send + Sync {
     fn view(&self) -> Result<Box<dyn CatalogView + '_>>;
 
     /// Fills an *empty* catalog: containers as found, and records sorted by sequence, without repetition.
-    /// The next container, file, session and sequence numbers are above all that occur, and above `last_sequence`.
+    /// The next container, file, session and sequence numbers are above all that occur, and above those `given`.
     /// Returns what could not be done because records before it are missing.
     fn replay(
         &self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        last_sequence: u64,
+        given: &NumbersGiven,
     ) -> Result<Vec<LeftOut>>;
 
     // Sessions of paths.
@@ -419,4 +445,9 @@ pub trait Catalog: Send + Sync {
     fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()>;
 
     fn statistics(&self) -> Result<Statistics>;
+
+    /// Why nothing can be read or written by it any more until it is opened anew, if there is a reason.
+    fn displaced(&self) -> Option<String> {
+        None
+    }
 }

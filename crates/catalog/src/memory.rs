@@ -185,6 +185,11 @@ impl Catalog for MemoryCatalog {
         Ok(records.iter().filter(unknown).map(|(sequence, _)| *sequence).collect())
     }
 
+    fn known_records(&self) -> Result<Vec<(u64, u64)>> {
+        let known = &self.state().journal_checksums;
+        Ok(known.iter().map(|(sequence, checksum)| (*sequence, *checksum)).collect())
+    }
+
     fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()> {
         self.state().restate(session, paths)
     }
@@ -203,9 +208,9 @@ impl Catalog for MemoryCatalog {
         &self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        last_sequence: u64,
+        given: &NumbersGiven,
     ) -> Result<Vec<LeftOut>> {
-        self.state().replay(containers, records, last_sequence)
+        self.state().replay(containers, records, given)
     }
 
     fn join(&self, join: &Join) -> Result<PathSession> {
@@ -266,7 +271,7 @@ impl Catalog for MemoryCatalog {
     fn snapshot(&self) -> Result<Snapshot> {
         let mut state = self.state();
         state.end_expired();
-        Ok(Snapshot { sequence: state.counters.sequence, epoch: state.counters.epoch })
+        Ok(Snapshot { referral: state.counters.referral, epoch: state.counters.epoch })
     }
 
     fn roots(&self, after: u64, limit: usize) -> Result<Vec<(u64, Root)>> {

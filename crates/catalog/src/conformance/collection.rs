@@ -95,7 +95,7 @@ fn what_is_referred_to_since_the_snapshot_is_not_condemned(stand: &Stand) {
     assert_eq!(stand.catalog.condemn(snapshot, &[before, after, never]).unwrap(), [before, never]);
     assert_eq!(state(stand, after), ContainerState::Live);
     let later = stand.catalog.snapshot().unwrap();
-    assert!(later.sequence > snapshot.sequence && later.epoch > snapshot.epoch);
+    assert!(later.referral > snapshot.referral && later.epoch > snapshot.epoch);
     assert_eq!(stand.catalog.condemn(later, &[after]).unwrap(), [after]);
 }
 

@@ -134,8 +134,8 @@ impl State {
         }
         self.check_references(references, epoch)?;
 
-        let sequence = self.counters.next_sequence();
-        self.mark_referred(references, sequence);
+        let referral = self.counters.next_referral();
+        self.mark_referred(references, referral);
         self.checkpoints += 1;
         let cursor = CHECKPOINT_CURSOR | self.checkpoints;
         let open = self.path_sessions.get_mut(&session).expect("found above");

@@ -127,8 +127,8 @@ impl Writing<'_> {
         if made_number <= last.ok_or(Error::SeatLost { session, seat })? || made_number > MAX_CHECKPOINT {
             return Ok(refused(&found.path, CHECKPOINT_NUMBER)?);
         }
-        let sequence = self.counters.next_sequence();
-        self.refer(references, epoch, sequence)?;
+        let referral = self.counters.next_referral();
+        self.refer(references, epoch, referral)?;
         let text = "UPDATE seats SET last_number = ?3 WHERE session = ?1 AND seat = ?2";
         run(self.sql, text, (session.0 as i64, seat, made_number as i64))?;
         self.insert_checkpoint(made)

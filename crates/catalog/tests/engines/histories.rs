@@ -276,7 +276,7 @@ fn a_replayed_journal_gives_the_same_catalog() {
         }
         let records = original.unjournaled(usize::MAX).unwrap();
         for copy in [&memory as &dyn Catalog, &disk] {
-            let left_out = copy.replay(&original.containers().unwrap(), &records, 0).unwrap();
+            let left_out = copy.replay(&original.containers().unwrap(), &records, &Default::default()).unwrap();
             assert_eq!(left_out, [], "seed {seed}");
             assert_eq!(names(copy), names(&original), "seed {seed}");
         }
@@ -302,8 +302,8 @@ fn both_engines_make_the_same_of_a_journal_with_gaps() {
         let mut records = original.unjournaled(usize::MAX).unwrap();
         records.retain(|_| random.chance(70));
         let memory = MemoryCatalog::new();
-        let left_out = memory.replay(&[], &records, 0).unwrap();
-        assert_eq!(disk.replay(&[], &records, 0).unwrap(), left_out, "seed {seed}");
+        let left_out = memory.replay(&[], &records, &Default::default()).unwrap();
+        assert_eq!(disk.replay(&[], &records, &Default::default()).unwrap(), left_out, "seed {seed}");
         assert_eq!(names(&disk), names(&memory), "seed {seed}");
     });
 }

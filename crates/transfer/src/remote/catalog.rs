@@ -3,8 +3,8 @@
 //! What only the node itself does (numbering containers, checkpoints, collection, rebuilding) is not offered here.
 
 use catalog::{
-    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut, PathSession,
-    Purpose, Result, Session, Snapshot, Statistics, Version,
+    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut,
+    NumbersGiven, PathSession, Purpose, Result, Session, Snapshot, Statistics, Version,
 };
 use format::{ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
@@ -192,6 +192,10 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("comparing the catalog with its journal")
     }
 
+    fn known_records(&self) -> Result<Vec<(u64, u64)>> {
+        self.elsewhere("comparing the catalog with its journal")
+    }
+
     fn restate(&self, _: SessionId, _: &[StorePath]) -> Result<()> {
         self.elsewhere("repairing the journal")
     }
@@ -204,7 +208,7 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("comparing the catalog with its journal")
     }
 
-    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: u64) -> Result<Vec<LeftOut>> {
+    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: &NumbersGiven) -> Result<Vec<LeftOut>> {
         self.elsewhere("rebuilding the catalog")
     }
 
