@@ -8,6 +8,7 @@ mod cli {
     mod faltering;
     mod hostile;
     mod interruption;
+    mod limits;
     mod logging;
     mod mistakes;
     mod names;

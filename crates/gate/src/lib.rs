@@ -15,6 +15,7 @@ mod listener;
 mod log;
 mod metrics;
 mod open_files;
+mod regular_file;
 mod reload;
 pub mod rpc;
 pub mod s3;
