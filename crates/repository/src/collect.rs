@@ -3,15 +3,18 @@
 //! Marks from a snapshot, condemns files without a mark, rewrites files with too little left in them, and
 //! deletes files whose last possible reader is gone. A commit since the snapshot protects what it refers to;
 //! a writer that found a duplicate in a condemned container is refused at its commit and puts it again.
+//! Damaged and missing files are replaced where all that is needed of them can be read, there or in copies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{ContainerRecord, ContainerState, Snapshot};
-use format::{Block, BlockKind, ContainerId, Label};
+use format::{Block, BlockKind, ContainerId};
 use store::{BlockPlan, ContainerIndex, LocalStore, PlacedBlock};
 
 use crate::divergence::{check_block, check_containers};
 use crate::marks::Marks;
+use crate::replacing::{add_label, salvage};
+use crate::restating::restate_lost;
 use crate::{Error, Repository, Result};
 
 /// A file is rewritten when this share of its payload is dead (percent).
@@ -24,6 +27,8 @@ pub struct Collected {
     pub condemned: u64,
     /// Files of which the living part moved.
     pub rewritten: u64,
+    /// Damaged or missing files among them, in whose place whole ones are now.
+    pub replaced: u64,
     /// Files deleted now, condemned in this or an earlier collection.
     pub deleted: u64,
     /// Lengths of the deleted files.
@@ -63,23 +68,26 @@ pub fn collect(repository: &Repository) -> Result<Collected> {
     let snapshot = repository.catalog.snapshot()?;
     let marks = Marks::of_catalog(repository)?;
     delete(repository, local, &mut collected)?;
+    // Numbers of which something was found damaged once.
+    let lost: BTreeSet<_> = repository.catalog.lost()?.iter().map(|lost| lost.place.container).collect();
     let mut rewrites = Vec::new();
     for file in live_files(repository)? {
-        rewrites.extend(condemn_or_choose(repository, local, snapshot, &marks, file, &mut collected)?);
+        rewrites.extend(condemn_or_choose(repository, local, snapshot, &marks, &lost, file, &mut collected)?);
     }
     delete_older(repository, local, &mut collected)?;
     // What needs the least room frees the most of it, for the others.
     rewrites.sort_by_key(|rewrite| rewrite.living_bytes);
     for chosen in rewrites {
-        rewrite_or_leave(repository, local, snapshot, &marks, &chosen, &mut collected)?;
+        rewrite_or_leave(repository, local, snapshot, &marks, chosen, &mut collected)?;
     }
     delete_older(repository, local, &mut collected)?;
     Ok(collected)
 }
 
-/// A file of which enough is dead.
+/// A file of which enough is dead, or that is damaged.
 struct Rewrite {
     file: FileOf,
+    is_damaged: bool,
     /// What is to be kept, before encoding.
     living_bytes: u64,
     /// What rewriting would free, nearly.
@@ -99,14 +107,17 @@ fn rewrite_or_leave(
     local: &LocalStore,
     snapshot: Snapshot,
     marks: &Marks,
-    chosen: &Rewrite,
+    mut chosen: Rewrite,
     collected: &mut Collected,
 ) -> Result<()> {
     loop {
         if let Some(reserve) = &repository.reserve {
             reserve.hold_back();
         }
-        let rewritten = rewrite(repository, local, snapshot, marks, &chosen.file, collected);
+        let rewritten = match chosen.is_damaged {
+            true => replace(repository, local, snapshot, marks, &chosen.file, collected),
+            false => rewrite(repository, local, snapshot, marks, &chosen.file, collected),
+        };
         release(repository);
         match rewritten {
             Err(error) if error.is_full() => {
@@ -118,8 +129,7 @@ fn rewrite_or_leave(
                     return Ok(());
                 }
             }
-            // Damage is verify's to report, here too.
-            Err(Error::Store(store::Error::Corrupt { .. })) => return Ok(()),
+            Err(Error::Store(store::Error::Corrupt { .. })) if !chosen.is_damaged => chosen.is_damaged = true,
             other => return other,
         }
     }
@@ -153,26 +163,28 @@ fn condemn_or_choose(
     local: &LocalStore,
     snapshot: Snapshot,
     marks: &Marks,
+    lost: &BTreeSet<ContainerId>,
     file: FileOf,
     collected: &mut Collected,
 ) -> Result<Option<Rewrite>> {
+    let damaged = |file| Some(Rewrite { file, is_damaged: true, living_bytes: 0, dead_stored_bytes: 0 });
     let index = match local.index(file.physical) {
         Ok(index) => index,
         // It was registered but never got its first byte, since its writer died, or nothing in it is needed. A file
-        // that is needed and missing may come back: from a disk that was not mounted, from a copy.
+        // that is needed and missing may come back, from a disk that was not mounted, from a copy: it stays unless
+        // all of it can be read elsewhere.
         Err(store::Error::NotFound { .. }) => {
-            if file.logical.iter().all(|logical| marks.runs(*logical).is_empty()) {
-                condemn(repository, snapshot, &file, collected)?;
+            if file.logical.iter().any(|logical| !marks.runs(*logical).is_empty()) {
+                return Ok(damaged(file));
             }
+            condemn(repository, snapshot, &file, collected)?;
             return Ok(None);
         }
-        // Damage is verify's to report; nothing of it is thrown away here.
-        Err(store::Error::Corrupt { .. }) => return Ok(None),
+        Err(store::Error::Corrupt { .. }) => return Ok(damaged(file)),
         Err(other) => return Err(other.into()),
     };
-    // What is damaged may hold records of the journal.
-    if !index.damages().is_empty() {
-        return Ok(None);
+    if !index.damages().is_empty() || file.logical.iter().any(|logical| lost.contains(logical)) {
+        return Ok(damaged(file));
     }
     let (alive, all) = living_bytes(&index, marks, &file.logical);
     if alive == 0 {
@@ -181,7 +193,12 @@ fn condemn_or_choose(
     }
     let dead = all - alive;
     let dead_stored_bytes = (u128::from(index.end_offset()) * u128::from(dead) / u128::from(all)) as u64;
-    Ok((dead * 100 >= all * DEAD_PERCENT).then_some(Rewrite { file, living_bytes: alive, dead_stored_bytes }))
+    Ok((dead * 100 >= all * DEAD_PERCENT).then_some(Rewrite {
+        file,
+        is_damaged: false,
+        living_bytes: alive,
+        dead_stored_bytes,
+    }))
 }
 
 fn condemn(repository: &Repository, snapshot: Snapshot, file: &FileOf, collected: &mut Collected) -> Result<()> {
@@ -240,13 +257,48 @@ fn rewrite(
         blocks.extend(living_part(repository, placed, &keep).map_err(as_store_error)?);
         Ok(())
     })?;
+    move_into(repository, local, snapshot, file, blocks, collected).map(drop)
+}
+
+/// Puts a whole file in place of a damaged or missing one. What cannot be read anywhere stays as it is, for it may come
+/// back, and is verify's to report.
+fn replace(
+    repository: &Repository,
+    local: &LocalStore,
+    snapshot: Snapshot,
+    marks: &Marks,
+    file: &FileOf,
+    collected: &mut Collected,
+) -> Result<()> {
+    let Some(salvaged) = salvage(repository, local, marks, file.physical, &file.logical)? else { return Ok(()) };
+    if salvaged.may_lack_journal {
+        restate_lost(repository, local)?;
+    }
+    if salvaged.blocks.is_empty() {
+        return condemn(repository, snapshot, file, collected);
+    }
+    let has_moved = move_into(repository, local, snapshot, file, salvaged.blocks, collected)?;
+    collected.replaced += has_moved as u64;
+    Ok(())
+}
+
+/// Writes a file of these blocks, and has the numbers' segments found there from now on. Returns whether they are: not
+/// when a writer has referred to them meanwhile.
+fn move_into(
+    repository: &Repository,
+    local: &LocalStore,
+    snapshot: Snapshot,
+    file: &FileOf,
+    blocks: Vec<PlacedBlock>,
+    collected: &mut Collected,
+) -> Result<bool> {
     let (physical, facts) = local.write_rewritten(blocks.into_iter().map(Ok))?;
     collected.written_bytes += facts.stored_bytes;
     release(repository);
     let moves: Vec<_> = file.logical.iter().map(|logical| (*logical, physical)).collect();
     let moved = repository.catalog.relocate(snapshot, &moves)?;
     collected.rewritten += !moved.is_empty() as u64;
-    Ok(())
+    Ok(!moved.is_empty())
 }
 
 fn as_store_error(error: Error) -> store::Error {
@@ -257,7 +309,7 @@ fn as_store_error(error: Error) -> store::Error {
 }
 
 /// The block with only its living segments; as it is when all live, none when none does.
-fn living_part(
+pub(crate) fn living_part(
     repository: &Repository,
     placed: PlacedBlock,
     keep: &dyn Fn(ContainerId, u32) -> bool,
@@ -274,18 +326,9 @@ fn living_part(
     let segments: Vec<_> = segments.map(|(segment, _)| segment).collect();
     let header = placed.block.header;
     let block: Block = segment::encode(header.kind, &segments, repository.settings.codec, header.record_length);
-    let labels = placed.places().zip(&alive).filter(|(_, alive)| **alive).fold(
-        Vec::new(),
-        |mut labels: Vec<Label>, (place, _)| {
-            match labels.last_mut() {
-                Some(last) if last.container == place.container && last.first + last.count == place.ordinal => {
-                    last.count += 1
-                }
-                _ => labels.push(Label { container: place.container, first: place.ordinal, count: 1 }),
-            }
-            labels
-        },
-    );
+    let mut labels = Vec::new();
+    let kept = placed.places().zip(&alive).filter(|(_, alive)| **alive);
+    kept.for_each(|(place, _)| add_label(&mut labels, place));
     Ok(Some(PlacedBlock { labels, block }))
 }
 

@@ -25,6 +25,7 @@ mod pack;
 mod read;
 mod rebuild;
 mod repair;
+mod replacing;
 mod repository;
 mod reserve;
 mod restating;

@@ -132,7 +132,7 @@ fn parts(repository: &Repository, entry: &Entry) -> Result<Vec<Range<u64>>> {
     Ok(segments.filter(|part| !part.is_empty()).collect())
 }
 
-fn is_damage(error: &Error) -> bool {
+pub(crate) fn is_damage(error: &Error) -> bool {
     match error {
         Error::Store(error) => error.is_damage(),
         Error::Segment(_) | Error::Format(_) => true,

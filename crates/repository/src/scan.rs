@@ -4,7 +4,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{ContainerRecord, ContainerState, LeftOut, MemoryCatalog};
+use catalog::{ContainerRecord, ContainerState, LeftOut, MemoryCatalog, NumbersGiven};
 use format::{BlockKind, Change, ContainerId, FingerprintKind, JournalRecord};
 use store::{LocalStore, PlacedBlock};
 
@@ -60,6 +60,7 @@ impl Scan {
                     offset: damage.offset,
                     why: damage.why.clone(),
                     lost_segments: damage.lost_segments,
+                    healed_segments: 0,
                 }));
                 let mut bears: Vec<_> = index.places().map(|(place, _)| place.container).collect();
                 bears.dedup();
@@ -118,7 +119,7 @@ impl Scan {
     }
 
     fn note(&mut self, container: ContainerId, offset: u64, why: String) {
-        self.damages.push(Damage::Container { container, offset, why, lost_segments: 0 });
+        self.damages.push(Damage::Container { container, offset, why, lost_segments: 0, healed_segments: 0 });
     }
 
     /// A number whose own file is still there lies in that file; otherwise in the newest that bears it.
@@ -148,7 +149,7 @@ impl Scan {
     pub fn replayed(&self, sequence: u64) -> Result<(MemoryCatalog, Vec<LeftOut>)> {
         let records: Vec<_> = self.records.range(..=sequence).map(|(_, record)| record.clone()).collect();
         let replayed = MemoryCatalog::new();
-        let left_out = catalog::Catalog::replay(&replayed, &[], &records, 0)?;
+        let left_out = catalog::Catalog::replay(&replayed, &[], &records, &NumbersGiven::default())?;
         Ok((replayed, left_out))
     }
 }

@@ -22,9 +22,10 @@ const MAX_NAMED_DIFFERENCES: usize = 10_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Damage {
     /// A container file, and where in it.
-    Container { container: ContainerId, offset: u64, why: String, lost_segments: u64 },
-    /// A container the catalog counts as live has no file.
-    Missing { container: ContainerId },
+    /// For some of the lost segments copies elsewhere stand in.
+    Container { container: ContainerId, offset: u64, why: String, lost_segments: u64, healed_segments: u64 },
+    /// A container the catalog counts as live has no file. For so many of its segments copies stand in.
+    Missing { container: ContainerId, healed_segments: u64 },
     /// A version that cannot be read whole; the others can.
     Version { path: StorePath, version: u64, why: String },
     /// The catalog is not what the journal in the containers makes it: at a path, or as a whole.
@@ -79,7 +80,7 @@ impl Lost {
     }
 
     /// Notes segments of this file, unless they have moved on to another since.
-    fn add(&mut self, repository: &Repository, physical: ContainerId, runs: Vec<Run>) -> Result<()> {
+    fn add(&mut self, repository: &Repository, physical: ContainerId, runs: impl Iterator<Item = Run>) -> Result<()> {
         for run in runs {
             let record = repository.catalog.container(run.container)?;
             if record.is_some_and(|record| record.physical == physical) {
@@ -96,6 +97,23 @@ impl Lost {
         let Place { container, ordinal } = first?;
         let more = if count == 1 { String::new() } else { format!(" and {} more", count - 1) };
         Some(format!("the block of segment {ordinal} of container {container}{more} is damaged"))
+    }
+
+    /// For how many of these segments copies stand in.
+    fn healed_of(&self, runs: &[Run]) -> u64 {
+        runs.iter().flat_map(|run| run.places()).filter(|place| self.copies.contains_key(place)).count() as u64
+    }
+
+    /// The same, of what lies in a file that is not there.
+    fn healed_of_file(&self, repository: &Repository, physical: ContainerId) -> Result<u64> {
+        let mut by_number = HashMap::<ContainerId, u64>::new();
+        self.copies.keys().for_each(|place| *by_number.entry(place.container).or_default() += 1);
+        let mut healed = 0;
+        for (number, count) in by_number {
+            let record = repository.catalog.container(number)?;
+            healed += record.filter(|record| record.physical == physical).map_or(0, |_| count);
+        }
+        Ok(healed)
     }
 
     /// A copy may have been lost in turn; none leads back, since each is newer than what it stands in for.
@@ -175,8 +193,8 @@ fn check_containers(
             continue;
         }
         match local.check(record.id) {
-            Ok(mut report) => {
-                lost.add(repository, record.id, std::mem::take(&mut report.lost))?;
+            Ok(report) => {
+                lost.add(repository, record.id, report.lost.values().flatten().copied())?;
                 verified.containers += 1;
                 verified.segments += report.readable_segments;
                 verified.stored_bytes += report.stored_bytes;
@@ -184,14 +202,17 @@ fn check_containers(
                 // Its writer died before it had a footer: a torn end is no damage, what versions need is checked below.
                 let was_sealed = report.sealed || record.segments > 0;
                 if was_sealed {
-                    verified.damages.extend(damages_of(&record, report));
+                    verified.damages.extend(damages_of(&record, report, lost));
                 }
             }
             // Registered, never written, its writer died: nothing was lost with it.
             Err(store::Error::NotFound { .. }) if record.segments == 0 => {}
             // Collection does not wait for a reader without a lease.
             Err(store::Error::NotFound { .. }) if !is_live_in_its_file(repository, record.id)? => {}
-            Err(store::Error::NotFound { .. }) => verified.damages.push(Damage::Missing { container: record.id }),
+            Err(store::Error::NotFound { .. }) => {
+                let healed_segments = lost.healed_of_file(repository, record.id)?;
+                verified.damages.push(Damage::Missing { container: record.id, healed_segments });
+            }
             Err(other) => return Err(other.into()),
         }
     }
@@ -199,8 +220,8 @@ fn check_containers(
 }
 
 /// What is wrong with a container that had its footer once. The catalog knows how many segments it had.
-fn damages_of(record: &ContainerRecord, report: Report) -> Vec<Damage> {
-    let Report { mut damages, readable_segments, stored_bytes, understood_bytes, sealed, .. } = report;
+fn damages_of(record: &ContainerRecord, report: Report, lost: &Lost) -> Vec<Damage> {
+    let Report { mut damages, readable_segments, stored_bytes, understood_bytes, sealed, lost: blocks } = report;
     let known: u64 = readable_segments + damages.iter().map(|damage| damage.lost_segments).sum::<u64>();
     let rest = record.segments.saturating_sub(known);
     let no_footer = record.segments > 0 && !sealed;
@@ -225,6 +246,7 @@ fn damages_of(record: &ContainerRecord, report: Report) -> Vec<Damage> {
         offset: damage.offset,
         why: damage.why,
         lost_segments: damage.lost_segments,
+        healed_segments: blocks.get(&damage.offset).map_or(0, |runs| lost.healed_of(runs)),
     };
     damages.into_iter().map(named).collect()
 }

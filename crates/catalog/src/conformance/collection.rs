@@ -18,6 +18,7 @@ promises!(
     a_file_goes_when_its_last_number_leaves_it,
     files_that_bear_live_numbers_cannot_be_deleted,
     numbers_of_deleted_containers_are_not_given_again,
+    what_was_lost_is_forgotten_once_its_number_has_moved_or_is_gone,
 );
 
 fn state(stand: &Stand, container: ContainerId) -> ContainerState {
@@ -35,7 +36,14 @@ fn refresh(stand: &Stand) {
 }
 
 fn joined(stand: &Stand) -> SessionId {
-    let join = Join { path: path("p"), nodes: vec![], stripe_bytes: 1, job: String::new(), lease_ms: LEASE_MS };
+    let join = Join {
+        path: path("p"),
+        nodes: vec![],
+        stripe_bytes: 1,
+        job: String::new(),
+        key: format::HandleKey([1; 16]),
+        lease_ms: LEASE_MS,
+    };
     let session = stand.catalog.join(&join).unwrap().id;
     stand.catalog.take_seat(session, 0, 7).unwrap();
     session
@@ -87,7 +95,7 @@ fn what_is_referred_to_since_the_snapshot_is_not_condemned(stand: &Stand) {
     assert_eq!(stand.catalog.condemn(snapshot, &[before, after, never]).unwrap(), [before, never]);
     assert_eq!(state(stand, after), ContainerState::Live);
     let later = stand.catalog.snapshot().unwrap();
-    assert!(later.sequence > snapshot.sequence && later.epoch > snapshot.epoch);
+    assert!(later.referral > snapshot.referral && later.epoch > snapshot.epoch);
     assert_eq!(stand.catalog.condemn(later, &[after]).unwrap(), [after]);
 }
 
@@ -178,6 +186,21 @@ fn a_relocated_number_lives_on_in_its_new_file(stand: &Stand) {
     let statistics = stand.catalog.statistics().unwrap();
     assert_eq!((statistics.live_containers, statistics.condemned_containers), (1, 0));
     assert_eq!(statistics.container_bytes, 100);
+}
+
+fn what_was_lost_is_forgotten_once_its_number_has_moved_or_is_gone(stand: &Stand) {
+    let [moved, gone, left, file] = [(); 4].map(|()| stand.sealed_container());
+    let fingerprint = format::Fingerprint([7; 32]);
+    let lost = [moved, gone, left].map(|container| (format::Place::new(container, 3), fingerprint));
+    stand.catalog.lose(&lost).unwrap();
+    snapshot_and_move(stand, &[(moved, file)]);
+    condemn(stand, &[gone]);
+    let containers = || stand.catalog.lost().unwrap().iter().map(|lost| lost.place.container).collect::<Vec<_>>();
+    assert_eq!(containers(), [gone, left], "its segments may still be read by older sessions");
+    refresh(stand);
+    let deletable = stand.catalog.deletable().unwrap();
+    stand.catalog.deleted(&deletable).unwrap();
+    assert_eq!(containers(), [left]);
 }
 
 fn files_that_a_number_left_are_known_until_they_are_deleted(stand: &Stand) {

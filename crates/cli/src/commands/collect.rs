@@ -13,9 +13,12 @@ use crate::shown;
 
 /// Free what no kept version needs, safely beside writers
 #[derive(clap::Args)]
-#[command(after_help = "Files that a running reader or writer may still need wait for the next collection.\n\
+#[command(
+    after_help = "Files that a running reader or writer may still need wait for the next collection. Damaged containers\n\
+                        are replaced where all that is needed of them can be read, there or in copies.\n\
                         Exits with 3 when the disk is too full to rewrite what is partly dead.\n\n\
-                        Example: thalweg collect /scratch/st")]
+                        Example: thalweg collect /scratch/st"
+)]
 pub struct Arguments {
     /// The store's directory (default: $THALWEG_STORE)
     store: Option<OsString>,
@@ -29,6 +32,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     output.document(&json!({
         "condemned": collected.condemned,
         "rewritten": collected.rewritten,
+        "replaced": collected.replaced,
         "deleted": collected.deleted,
         "freed_bytes": collected.freed_bytes(),
         "written_bytes": collected.written_bytes,
@@ -44,6 +48,10 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         collected.rewritten,
         collected.waiting
     ))?;
+    if collected.replaced > 0 {
+        let replaced = shown::count(collected.replaced, "damaged container");
+        output.summary(format!("{replaced} replaced by whole ones"))?;
+    }
     if collected.open > 0 {
         let open = shown::count(collected.open, "container");
         output.summary(format!(

@@ -36,7 +36,8 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         "lost": repaired.lost.iter().map(fields).collect::<Vec<_>>(),
     }))?;
     let healed = shown::count(repaired.healed_segments, "segment");
-    output.summary(format!("read {} versions; copies stand in for {healed}", repaired.versions))?;
+    let next = if repaired.healed_segments > 0 { "; `thalweg collect` replaces the damaged containers" } else { "" };
+    output.summary(format!("read {} versions; copies stand in for {healed}{next}", repaired.versions))?;
     if repaired.journaled_paths > 0 {
         let names = shown::count(repaired.journaled_paths, "name");
         output.summary(format!("the journal had lost {names}, and has them again"))?;

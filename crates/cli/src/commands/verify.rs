@@ -62,9 +62,12 @@ fn judge(store: &StoreAddress, verified: &Verified, rebuilt: Option<&Rebuilt>) -
         return Ok(());
     }
     let found = shown::count(damages as u64, "damage");
-    let is_container = |damage: &Damage| matches!(damage, Damage::Container { .. });
+    let is_container = |damage: &Damage| matches!(damage, Damage::Container { .. } | Damage::Missing { .. });
     let rest = match rebuilt.is_none() && verified.damages.iter().all(is_container) {
-        true => "all versions can be read: what is lost there is stored again elsewhere, or not needed",
+        true => {
+            "all versions can be read: what is lost there is stored again elsewhere, or not needed; `thalweg collect` \
+             puts whole containers in place of the damaged ones"
+        }
         false => "everything not named above can be read",
     };
     Err(Incomplete(format!("{store}: {found} found; {rest}")).into())
@@ -72,11 +75,14 @@ fn judge(store: &StoreAddress, verified: &Verified, rebuilt: Option<&Rebuilt>) -
 
 fn damage_line(damage: &Damage) -> String {
     match damage {
-        Damage::Container { container, offset, why, lost_segments } => {
+        Damage::Container { container, offset, why, lost_segments, healed_segments } => {
             let lost = shown::count(*lost_segments, "segment");
-            format!("container {container} is damaged at byte {offset}: {why}; {lost} lost")
+            let healed = healed(*healed_segments);
+            format!("container {container} is damaged at byte {offset}: {why}; {lost} lost{healed}")
         }
-        Damage::Missing { container } => format!("container {container} is missing"),
+        Damage::Missing { container, healed_segments } => {
+            format!("container {container} is missing{}", healed(*healed_segments))
+        }
         Damage::Version { path, version, why } => {
             format!("{} version {version} cannot be read whole: {why}", shown::path(path))
         }
@@ -87,12 +93,22 @@ fn damage_line(damage: &Damage) -> String {
     }
 }
 
+fn healed(segments: u64) -> String {
+    match segments {
+        0 => String::new(),
+        _ => format!("; {} healed: copies elsewhere stand in", shown::count(segments, "segment")),
+    }
+}
+
 fn damage_fields(damage: &Damage) -> Value {
     match damage {
-        Damage::Container { container, offset, why, lost_segments } => json!({
+        Damage::Container { container, offset, why, lost_segments, healed_segments } => json!({
             "container": container.to_string(), "offset": offset, "why": why, "lost_segments": lost_segments,
+            "healed_segments": healed_segments,
         }),
-        Damage::Missing { container } => json!({ "container": container.to_string(), "why": "it is missing" }),
+        Damage::Missing { container, healed_segments } => json!({
+            "container": container.to_string(), "why": "it is missing", "healed_segments": healed_segments,
+        }),
         Damage::Version { path, version, why } => {
             let mut fields = shown::path_fields(path.as_bytes());
             fields.insert("version".into(), (*version).into());

@@ -152,6 +152,12 @@ fn verify_names_the_versions_that_a_damaged_block_costs_until_they_are_healed() 
         healed.stderr
     );
     assert!(!healed.stderr.contains("version 1 cannot"), "{}", healed.stderr);
+    assert!(healed.stderr.contains(" healed: copies elsewhere stand in"), "{}", healed.stderr);
+    assert_eq!(store.read("t/a"), fs::read(store.path("source/a")).unwrap());
+    let collected = store.json("collect");
+    assert_eq!(collected["replaced"], 1, "{collected}");
+    store.verb("verify", &["--data"]);
+    store.verb("verify", &["--rebuild-catalog", "--data"]);
     assert_eq!(store.read("t/a"), fs::read(store.path("source/a")).unwrap());
 }
 

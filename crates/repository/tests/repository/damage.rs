@@ -8,7 +8,7 @@ use repository::{FileWriter, Named, Placing, Repository, collect, repair, verify
 use store::Claimant;
 use store::files::Files;
 
-use crate::fixture::{CLAIMANT, Random, World, content, path};
+use crate::fixture::{CLAIMANT, Random, World, content, path, with_seeds};
 
 fn put(process: &Arc<Repository>, name: &str, bytes: &[u8]) {
     let mut writer = FileWriter::new(process.clone(), Claimant(1 << 60));
@@ -152,4 +152,111 @@ fn repair_names_what_is_lost_and_is_content_when_it_is_healed() {
     let repaired = repair(&world.process()).unwrap();
     assert!(repaired.lost.is_empty() && repaired.healed_segments > 0, "{repaired:?}");
     assert!(process.known_damage().unwrap().is_none());
+}
+
+/// A collection by a process of its own, and what verification finds afterwards.
+fn collection(world: &World) -> (repository::Collected, Vec<repository::Damage>) {
+    let collector = world.process();
+    let collected = collect(&collector).unwrap();
+    collector.close().unwrap();
+    (collected, verify(&world.process(), true, &mut |_| {}).unwrap().damages)
+}
+
+#[test]
+fn a_damaged_container_whose_content_was_put_again_is_replaced() {
+    let plain = Random(6).bytes_of(300_000);
+    let world = world_with(&plain);
+    flip(&world, 1);
+    assert!(!reads(&world.process(), "a", 0, &plain));
+    let process = world.process();
+    put(&process, "b", &plain);
+    process.close().unwrap();
+    drop(process);
+    let healed = |damage: &repository::Damage| {
+        matches!(damage, repository::Damage::Container { lost_segments, healed_segments, .. }
+            if lost_segments == healed_segments)
+    };
+    let before = verify(&world.process(), false, &mut |_| {}).unwrap().damages;
+    assert!(before.len() == 1 && before.iter().all(healed), "{before:?}");
+    let (collected, damages) = collection(&world);
+    assert_eq!((collected.replaced, &damages[..]), (1, &[][..]), "{collected:?}");
+    assert_eq!(world.catalog.lost().unwrap(), []);
+    for name in ["a", "b"] {
+        assert!(reads(&world.process(), name, 0, &plain));
+    }
+    // It needs the copies no more, and answers for its segments again.
+    let process = world.process();
+    put(&process, "b", b"something else");
+    forget_old(&process, "b");
+    process.close().unwrap();
+    for _ in 0..3 {
+        assert_eq!(collection(&world).1, []);
+    }
+    assert!(reads(&world.process(), "a", 0, &plain));
+}
+
+#[test]
+fn a_missing_container_whose_content_was_put_again_is_replaced() {
+    let plain = Random(7).bytes_of(300_000);
+    let world = world_with(&plain);
+    world.files.remove(&file_of(1)).unwrap();
+    assert!(!reads(&world.process(), "a", 0, &plain));
+    let process = world.process();
+    put(&process, "a", &plain);
+    process.close().unwrap();
+    drop(process);
+    let (collected, damages) = collection(&world);
+    assert_eq!((collected.replaced, &damages[..]), (1, &[][..]), "{collected:?}");
+    assert!(reads(&world.process(), "a", 0, &plain) && reads(&world.process(), "a", 1, &plain));
+}
+
+#[test]
+fn a_damaged_container_with_something_lost_for_good_stays_and_is_named() {
+    let (plain, other) = (Random(8).bytes_of(100_000), Random(9).bytes_of(100_000));
+    let world = World::new();
+    let process = world.process();
+    put(&process, "a", &plain);
+    put(&process, "b", &other);
+    process.close().unwrap();
+    world.files.remove(&file_of(1)).unwrap();
+    assert!(!reads(&world.process(), "a", 0, &plain) && !reads(&world.process(), "b", 0, &other));
+    put(&world.process(), "a", &plain);
+    let (collected, damages) = collection(&world);
+    assert_eq!((collected.replaced, collected.condemned), (0, 0));
+    let named = |damage: &repository::Damage| match damage {
+        repository::Damage::Version { path, .. } => Some(path.to_string()),
+        _ => None,
+    };
+    assert_eq!(damages.iter().filter_map(named).collect::<Vec<_>>(), ["b"]);
+    assert!(reads(&world.process(), "a", 0, &plain));
+    put(&world.process(), "b", &other);
+    let (collected, damages) = collection(&world);
+    assert_eq!((collected.replaced, &damages[..]), (1, &[][..]));
+    assert!(reads(&world.process(), "b", 0, &other));
+}
+
+#[test]
+fn whatever_byte_is_damaged_all_is_whole_again_once_it_was_put_again_and_collected() {
+    with_seeds(60, |seed| {
+        let mut random = Random(seed);
+        let plain = random.bytes_of(150_000);
+        let world = world_with(&plain);
+        let file = world.files.open(&file_of(1)).unwrap();
+        let length = file.length().unwrap();
+        let (at, count) = (random.below(length), 1 + random.below(40));
+        let damaged = random.bytes_of(count.min(length - at) as usize);
+        file.write_at(at, &[&damaged]).unwrap();
+        reads(&world.process(), "a", 0, &plain);
+        let process = world.process();
+        repair(&process).unwrap();
+        put(&process, "b", &plain);
+        repair(&process).unwrap();
+        process.close().unwrap();
+        drop(process);
+        for attempt in 0..2 {
+            let (collected, damages) = collection(&world);
+            assert!(attempt == 0 || damages.is_empty(), "{at}: {damages:?} {collected:?}");
+        }
+        assert!(reads(&world.process(), "a", 0, &plain) && reads(&world.process(), "b", 0, &plain));
+    });
 }

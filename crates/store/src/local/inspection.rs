@@ -1,5 +1,6 @@
 //! For verifying, collecting and rebuilding: what lies on disk, looked at container by container.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use format::{BlockKind, CONTAINER_HEADER_BYTES, ContainerId, Label, Run, TableEntry};
@@ -14,8 +15,8 @@ pub struct Report {
     /// Each says where in the file and what is wrong; segments of a part whose index is lost count only when the footer
     /// tells.
     pub damages: Vec<Damage>,
-    /// The segments of blocks that do not match their checksums.
-    pub lost: Vec<Run>,
+    /// The segments of each block that does not match its checksum, by the block's offset in the file.
+    pub lost: BTreeMap<u64, Vec<Run>>,
     /// Segments whose blocks match their checksums.
     pub readable_segments: u64,
     /// Length of the file.
@@ -145,7 +146,7 @@ impl LocalStore {
                 Ok(_) => report.readable_segments += spot.header.segments as u64,
                 Err(Error::Corrupt { offset, why, .. }) => {
                     report.damages.push(Damage { offset, why, lost_segments: spot.header.segments as u64 });
-                    report.lost.extend(runs);
+                    report.lost.insert(offset, runs);
                 }
                 Err(error) => return Err(error),
             }

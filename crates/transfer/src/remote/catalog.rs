@@ -3,10 +3,10 @@
 //! What only the node itself does (numbering containers, checkpoints, collection, rebuilding) is not offered here.
 
 use catalog::{
-    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut, PathSession,
-    Purpose, Result, Session, Snapshot, Statistics, Version,
+    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut,
+    NumbersGiven, PathSession, Purpose, Result, Session, Snapshot, Statistics, Version,
 };
-use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use super::Remote;
 use super::failures::catalog_error;
@@ -31,6 +31,32 @@ macro_rules! pick {
 
 fn done(reply: Reply) -> Option<()> {
     matches!(reply, Reply::Done {}).then_some(())
+}
+
+/// Refuses a page of a listing that does not lead on, or names what was not asked for: a node could have its clients
+/// list for ever, or elsewhere.
+fn check_page(
+    page: &[(StorePath, FileEntry)],
+    directory: &StorePath,
+    recursive: bool,
+    after: Option<&StorePath>,
+    limit: usize,
+) -> std::result::Result<(), String> {
+    if page.len() > limit {
+        return Err(format!("{} names were listed, {limit} were asked for", page.len()));
+    }
+    let mut last = after;
+    for (path, _) in page {
+        if last.is_some_and(|last| path <= last) {
+            return Err(format!("{path} was listed after {}, which it does not follow", last.unwrap_or(path)));
+        }
+        let below = path.below(directory).filter(|below| !below.is_empty());
+        if below.is_none_or(|below| !recursive && below.contains(&b'/')) {
+            return Err(format!("{path} was listed in /{directory}, where it does not lie"));
+        }
+        last = Some(path);
+    }
+    Ok(())
 }
 
 impl RemoteCatalog {
@@ -90,8 +116,13 @@ impl Catalog for RemoteCatalog {
         while entries.len() < limit {
             let ask = MAX_LISTED.min(limit - entries.len());
             let after = entries.last().map(|(path, _)| path).or(after).cloned();
-            let request = Request::List { directory: directory.clone(), recursive, after, limit: ask as u32 };
+            let (directory_, cursor) = (directory.clone(), after.clone());
+            let request = Request::List { directory: directory_, recursive, after: cursor, limit: ask as u32 };
             let more = self.ask(NO_SESSION, request, pick!(List, entries))?;
+            if let Err(why) = check_page(&more, directory, recursive, after.as_ref(), ask) {
+                let error = self.remote.misbehaved(why);
+                return Err(catalog_error(error, self.remote.address(), NO_SESSION));
+            }
             let last = more.len() < ask;
             entries.extend(more);
             if last {
@@ -161,6 +192,10 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("comparing the catalog with its journal")
     }
 
+    fn known_records(&self) -> Result<Vec<(u64, u64)>> {
+        self.elsewhere("comparing the catalog with its journal")
+    }
+
     fn restate(&self, _: SessionId, _: &[StorePath]) -> Result<()> {
         self.elsewhere("repairing the journal")
     }
@@ -173,7 +208,7 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("comparing the catalog with its journal")
     }
 
-    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: u64) -> Result<Vec<LeftOut>> {
+    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: &NumbersGiven) -> Result<Vec<LeftOut>> {
         self.elsewhere("rebuilding the catalog")
     }
 
@@ -189,7 +224,15 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("looking up one session")
     }
 
-    fn leave(&self, _: SessionId) -> Result<u32> {
+    fn has_handle(&self, _: SessionId, _: &HandleKey) -> Result<Option<bool>> {
+        self.elsewhere("asking whose a session is")
+    }
+
+    fn leave(&self, _: SessionId, _: &HandleKey) -> Result<u32> {
+        self.elsewhere("leaving a path's session in the catalog")
+    }
+
+    fn leave_all(&self, _: SessionId) -> Result<()> {
         self.elsewhere("leaving a path's session in the catalog")
     }
 

@@ -13,6 +13,12 @@ use crate::{Credentials, Error, Result, SILENCE_TIMEOUT};
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(120);
 /// Nor is one believed for longer that says that it works and does not answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(40 * 60);
+/// What only asks the catalog waits for nobody's data: a node that does not answer it will not.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
+/// A node that says that it lives, and does not welcome its client.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(60);
+/// What an honest node has said since the last answer is read in no time.
+const READ_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
 pub(super) struct Lane {
     connection: Connection,
@@ -28,20 +34,34 @@ pub(super) struct Lane {
 impl Lane {
     /// With TLS and a secret, if there are credentials for them: the node must have its part of each.
     pub fn open(address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
-        Self::open_within(SILENCE_TIMEOUT, address, hello, credentials)
+        Self::open_within((SILENCE_TIMEOUT, WELCOME_TIMEOUT), address, hello, credentials)
+            .map_err(|failure| failure.with_doubt("is it a thalweg node?"))
     }
 
-    fn open_within(patience: Duration, address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
+    /// Opens another lane to a node that has welcomed this process before.
+    pub fn open_again(address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
+        Self::open_within((SILENCE_TIMEOUT, WELCOME_TIMEOUT), address, hello, credentials)
+            .map_err(|failure| failure.with_doubt("it did earlier, so it stands still or is overloaded"))
+    }
+
+    /// `silence`: how long it may say nothing; `welcome`: how long it may not welcome this client.
+    fn open_within(
+        (silence, welcome): (Duration, Duration),
+        address: &str,
+        hello: Request,
+        credentials: &Credentials,
+    ) -> std::result::Result<Self, Unopened> {
         let connection = Connection::open(address)?;
         if let Some(tls) = &credentials.tls {
-            connection.begin_tls(tls, patience).map_err(before_welcome)?;
+            connection.begin_tls(tls, silence).map_err(Unopened::BeforeWelcome)?;
         }
-        connection.set_receive_timeout(Some(patience))?;
+        connection.set_receive_timeout(Some(silence))?;
         let settings = Settings::new(Default::default());
         let Request::Hello { stream, .. } = hello else { panic!("a lane begins with Hello") };
         let mut lane = Lane { connection, stream, holder: 0, settings, requests: 0, broken: false };
+        let deadline = Instant::now() + welcome;
         let challenge = Challenge::new(address, credentials.secret.clone(), &hello);
-        let (settings, holder) = lane.greet(&hello, challenge).map_err(before_welcome)?;
+        let (settings, holder) = lane.greet(&hello, challenge, deadline).map_err(Unopened::BeforeWelcome)?;
         lane.connection.set_receive_timeout(Some(SILENCE_TIMEOUT))?;
         let damaged = |source| Error::Protocol { peer: address.to_owned(), source };
         lane.settings = Settings::from_text(&settings).map_err(damaged)?;
@@ -50,12 +70,17 @@ impl Lane {
     }
 
     /// Sends Hello, proves the secret if the node asks for it, and returns what Welcome says.
-    fn greet(&mut self, hello: &Request, mut challenge: Challenge) -> Result<(String, u64)> {
+    fn greet(&mut self, hello: &Request, mut challenge: Challenge, deadline: Instant) -> Result<(String, u64)> {
         self.requests += 1;
         let number = self.requests;
         self.connection.send(hello.kind(), number, &hello.encode(), &[])?;
         loop {
             let (answered, reply, _) = self.receive()?;
+            if Instant::now() > deadline {
+                return Err(
+                    self.unavailable("no welcome: it says that it lives, and does not welcome this client".into())
+                );
+            }
             match reply {
                 Reply::Welcome { settings, holder } if answered == number => {
                     challenge.admit()?;
@@ -88,8 +113,10 @@ impl Lane {
 
     /// Whether another request may be asked here: the node is there, and has said nothing meanwhile but that it lives.
     pub fn is_usable(&mut self) -> bool {
+        let deadline = Instant::now() + READ_UP_TIMEOUT;
         while !self.broken && !self.connection.is_quiet() {
-            self.broken = !matches!(self.receive(), Ok((0, Reply::Alive { .. }, _)));
+            // One that goes on talking would be listened to for ever.
+            self.broken = Instant::now() > deadline || !matches!(self.receive(), Ok((0, Reply::Alive { .. }, _)));
         }
         !self.broken
     }
@@ -104,7 +131,7 @@ impl Lane {
 
     fn exchange(&mut self, request: &Request, payload: &[&[u8]]) -> Result<(Reply, Vec<u8>)> {
         self.requests += 1;
-        let mut work = Work::begin(self.connection.peer());
+        let mut work = Work::begin(self.connection.peer(), answer_timeout(request));
         let sent = self.connection.send_hearing(
             request.kind(),
             self.requests,
@@ -143,13 +170,14 @@ impl Lane {
 struct Work<'a> {
     peer: &'a str,
     progress: u64,
+    timeout: Duration,
     begun: Instant,
     advanced: Instant,
 }
 
 impl<'a> Work<'a> {
-    fn begin(peer: &'a str) -> Self {
-        Work { peer, progress: 0, begun: Instant::now(), advanced: Instant::now() }
+    fn begin(peer: &'a str, timeout: Duration) -> Self {
+        Work { peer, progress: 0, timeout, begun: Instant::now(), advanced: Instant::now() }
     }
 
     /// Takes what the node says unasked; an error is the end of the request.
@@ -166,13 +194,22 @@ impl<'a> Work<'a> {
             let seconds = PROGRESS_TIMEOUT.as_secs();
             return unavailable(format!("the node lives and has got nothing done for {seconds} s; see its messages"));
         }
-        if self.begun.elapsed() > ANSWER_TIMEOUT {
-            let minutes = ANSWER_TIMEOUT.as_secs() / 60;
+        if self.begun.elapsed() > self.timeout {
+            let seconds = self.timeout.as_secs();
             return unavailable(format!(
-                "the node says that it works and has not answered for {minutes} min; see its messages"
+                "the node says that it works and has not answered for {seconds} s; see its messages"
             ));
         }
         Ok(())
+    }
+}
+
+/// How long the node is believed that says that it works.
+fn answer_timeout(request: &Request) -> Duration {
+    use Request::*;
+    match request {
+        Entry { .. } | List { .. } | Versions { .. } | PathSessions {} | Checkpoints { .. } => QUERY_TIMEOUT,
+        _ => ANSWER_TIMEOUT,
     }
 }
 
@@ -181,12 +218,27 @@ fn decode(peer: &str, frame: &Frame) -> Result<Reply> {
     reply.map_err(|source| Error::Protocol { peer: peer.to_owned(), source })
 }
 
-fn before_welcome(error: Error) -> Error {
-    match error {
-        Error::Unavailable { peer, why } => {
-            Error::Unavailable { peer, why: format!("{why}, before it answered a greeting; is it a thalweg node?") }
+/// Why there is no lane.
+enum Unopened {
+    /// The other end was reached, and has not welcomed this client.
+    BeforeWelcome(Error),
+    Otherwise(Error),
+}
+
+impl From<Error> for Unopened {
+    fn from(error: Error) -> Self {
+        Unopened::Otherwise(error)
+    }
+}
+
+impl Unopened {
+    fn with_doubt(self, doubt: &str) -> Error {
+        match self {
+            Unopened::BeforeWelcome(Error::Unavailable { peer, why }) => {
+                Error::Unavailable { peer, why: format!("{why}, before it answered a greeting; {doubt}") }
+            }
+            Unopened::BeforeWelcome(error) | Unopened::Otherwise(error) => error,
         }
-        error => error,
     }
 }
 
@@ -204,9 +256,9 @@ mod tests {
         let hello = Request::Hello { client: 1, stream: 2, job: String::new(), application: String::new() };
         std::thread::scope(|scope| {
             scope.spawn(move || serve(listener.accept().unwrap().0));
-            Lane::open_within(Duration::from_millis(200), &address, hello, &Credentials::default())
-                .err()
-                .expect("this is no node")
+            let timeouts = (Duration::from_millis(200), Duration::from_millis(500));
+            let opened = Lane::open_within(timeouts, &address, hello, &Credentials::default());
+            opened.err().expect("this is no node").with_doubt("is it a thalweg node?")
         })
     }
 
@@ -219,6 +271,33 @@ mod tests {
         });
         assert!(matches!(error, Error::Unavailable { .. }), "{error}");
         assert!(error.to_string().contains("is it a thalweg node?"), "{error}");
+    }
+
+    #[test]
+    fn a_node_that_only_says_that_it_works_is_believed_for_a_while() {
+        let mut work = Work::begin("node", Duration::from_millis(50));
+        let begun = Instant::now();
+        let error = (1..).find_map(|progress| work.hear(Reply::Alive { progress }).err()).unwrap();
+        assert!(
+            matches!(error, Error::Unavailable { .. }) && error.to_string().contains("says that it works"),
+            "{error}"
+        );
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        let list = Request::List { directory: Default::default(), recursive: true, after: None, limit: 1 };
+        assert!(answer_timeout(&list) <= Duration::from_secs(60));
+    }
+
+    #[test]
+    fn a_node_that_lives_and_welcomes_nobody_is_given_up() {
+        let error = refusal(|stream| {
+            let address = stream.peer_addr().unwrap();
+            let connection = Connection::accepted(stream, address).unwrap();
+            let alive = Reply::Alive { progress: 1 };
+            while connection.send(alive.kind(), 0, &alive.encode(), &[]).is_ok() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        assert!(error.to_string().contains("no welcome"), "{error}");
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub struct Fake {
     pub connected: AtomicUsize,
     /// Whether payloads are thrown away, to measure only the wire.
     pub forgetful: bool,
+    /// Whether every page of a listing is the first.
+    pub repeats_listings: bool,
 }
 
 #[derive(Default)]
@@ -119,6 +121,7 @@ impl Handler for Seat {
             }
             Request::List { after, limit, .. } => {
                 let names = self.fake.names.lock().unwrap();
+                let after = after.filter(|_| !self.fake.repeats_listings);
                 let beyond = names.iter().filter(|(path, _)| after.as_ref().is_none_or(|after| *path > after));
                 // As the node does.
                 let limit = (limit as usize).min(MAX_LISTED);

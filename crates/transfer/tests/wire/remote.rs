@@ -156,6 +156,19 @@ fn long_lists_are_put_together_from_several_requests() {
 }
 
 #[test]
+fn a_node_that_lists_the_same_page_again_and_again_is_refused() {
+    let fake = Arc::new(Fake { repeats_listings: true, ..Fake::default() });
+    let server = fake.serve();
+    let catalog = RemoteCatalog::new(remote(&server));
+    fake.names.lock().unwrap().extend((0..5000).map(|number| (path(&format!("{number:06}")), file(number))));
+    let root = StorePath::root();
+    let refused = catalog.list(&root, true, None, usize::MAX).unwrap_err();
+    assert!(refused.to_string().contains("000000 was listed after 004095"), "{refused}");
+    let elsewhere = catalog.list(&path("other"), true, None, 10).unwrap_err();
+    assert!(elsewhere.to_string().contains("where it does not lie"), "{elsewhere}");
+}
+
+#[test]
 fn a_node_that_comes_back_is_found_again() {
     let fake = Fake::new(1);
     let server = fake.serve();
