@@ -14,8 +14,10 @@ pub(crate) const ROOT: FileId = FileId(FIRST_UNVERSIONED);
 /// The last number given of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counters {
-    /// Transactions that refer to containers: commits and checkpoints.
+    /// Transactions that the journal keeps, without a gap: a number that no container keeps is a record that is lost.
     pub sequence: u64,
+    /// Transactions that refer to containers: commits, checkpoints and copies of lost segments.
+    pub referral: u64,
     /// Times that containers were condemned or moved.
     pub epoch: u64,
     pub session: u64,
@@ -26,12 +28,25 @@ pub(crate) struct Counters {
 
 impl Counters {
     pub fn new() -> Self {
-        Counters { sequence: 0, epoch: 0, session: 0, container: 0, versioned: 0, unversioned: FIRST_UNVERSIONED }
+        Counters {
+            sequence: 0,
+            referral: 0,
+            epoch: 0,
+            session: 0,
+            container: 0,
+            versioned: 0,
+            unversioned: FIRST_UNVERSIONED,
+        }
     }
 
     pub fn next_sequence(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
+    }
+
+    pub fn next_referral(&mut self) -> u64 {
+        self.referral += 1;
+        self.referral
     }
 
     pub fn next_session(&mut self) -> SessionId {

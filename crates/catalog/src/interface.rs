@@ -1,8 +1,8 @@
 //! The trait every catalog offers, and what it speaks of.
 
 use format::{
-    Attributes, Change, ContainerId, FileId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId,
-    StorePath, VersionId, VersionRecord,
+    Attributes, Change, ContainerId, FileId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root,
+    SessionId, StorePath, VersionId, VersionRecord,
 };
 
 /// Why a catalog refused or failed, by what the caller does about it.
@@ -160,6 +160,8 @@ pub struct Join {
     pub nodes: Vec<String>,
     pub stripe_bytes: u64,
     pub job: String,
+    /// The new handle's. Joining again with it adds no second handle.
+    pub key: HandleKey,
     pub lease_ms: u64,
 }
 
@@ -191,8 +193,31 @@ pub struct Checkpoint {
 /// The moment a collection begins to mark from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    pub sequence: u64,
+    /// Of the last transaction before it that refers to containers.
+    pub referral: u64,
     pub epoch: u64,
+}
+
+/// The highest numbers that catalogs of a store have given, as far as is known; 0 for none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NumbersGiven {
+    pub sequence: u64,
+    pub container: u64,
+    pub session: u64,
+    /// Of files that have versions.
+    pub file: u64,
+}
+
+impl NumbersGiven {
+    /// The higher of each.
+    pub fn max(&self, other: &Self) -> Self {
+        NumbersGiven {
+            sequence: self.sequence.max(other.sequence),
+            container: self.container.max(other.container),
+            session: self.session.max(other.session),
+            file: self.file.max(other.file),
+        }
+    }
 }
 
 /// Something in a journal that only makes sense after a record that is missing.
@@ -313,6 +338,9 @@ pub trait Catalog: Send + Sync {
     /// them are lost. Paths where nothing is are left out.
     fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()>;
 
+    /// Sequence and checksum of the records that this catalog wrote or was made from, in order.
+    fn known_records(&self) -> Result<Vec<(u64, u64)>>;
+
     /// What the engine itself finds wrong with what it keeps: reads all of it.
     fn integrity(&self) -> Result<Vec<String>>;
 
@@ -320,18 +348,18 @@ pub trait Catalog: Send + Sync {
     fn view(&self) -> Result<Box<dyn CatalogView + '_>>;
 
     /// Fills an *empty* catalog: containers as found, and records sorted by sequence, without repetition.
-    /// The next container, file, session and sequence numbers are above all that occur, and above `last_sequence`.
+    /// The next container, file, session and sequence numbers are above all that occur, and above those `given`.
     /// Returns what could not be done because records before it are missing.
     fn replay(
         &self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        last_sequence: u64,
+        given: &NumbersGiven,
     ) -> Result<Vec<LeftOut>>;
 
     // Sessions of paths.
 
-    /// Joins the path's live session, adding a handle and extending the lease, or begins one. An interrupted
+    /// Joins the path's live session, adding a handle with the key and extending the lease, or begins one. An interrupted
     /// session is left alone: a new one begins beside it.
     fn join(&self, join: &Join) -> Result<PathSession>;
 
@@ -343,9 +371,16 @@ pub trait Catalog: Send + Sync {
     /// All of them, interrupted ones included, oldest first.
     fn path_sessions(&self) -> Result<Vec<PathSession>>;
 
-    /// Takes a handle away. With the last one the session ends if it has no checkpoints left, and otherwise
-    /// is interrupted at once. Returns the handles left.
-    fn leave(&self, session: SessionId) -> Result<u32>;
+    /// Whether the key is one of the session's handles, or of one that was taken off: who got it was let in. None when
+    /// there is no such session.
+    fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>>;
+
+    /// Takes the key's handle off; one that is off already, or never was there, changes nothing. With the last one the
+    /// session ends if it has no checkpoints left, and otherwise is interrupted at once. Returns the handles left.
+    fn leave(&self, session: SessionId, key: &HandleKey) -> Result<u32>;
+
+    /// Takes all handles off a path's session: nobody is left who could commit it.
+    fn leave_all(&self, session: SessionId) -> Result<()>;
 
     /// Drops the session with its checkpoints: after recovery, or when nobody wants it.
     fn discard(&self, session: SessionId) -> Result<()>;
@@ -410,4 +445,9 @@ pub trait Catalog: Send + Sync {
     fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()>;
 
     fn statistics(&self) -> Result<Statistics>;
+
+    /// Why nothing can be read or written by it any more until it is opened anew, if there is a reason.
+    fn displaced(&self) -> Option<String> {
+        None
+    }
 }

@@ -13,7 +13,7 @@ mod tree;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use crate::clock::{Clock, system_clock};
 use crate::counters::Counters;
@@ -185,6 +185,11 @@ impl Catalog for MemoryCatalog {
         Ok(records.iter().filter(unknown).map(|(sequence, _)| *sequence).collect())
     }
 
+    fn known_records(&self) -> Result<Vec<(u64, u64)>> {
+        let known = &self.state().journal_checksums;
+        Ok(known.iter().map(|(sequence, checksum)| (*sequence, *checksum)).collect())
+    }
+
     fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()> {
         self.state().restate(session, paths)
     }
@@ -203,9 +208,9 @@ impl Catalog for MemoryCatalog {
         &self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        last_sequence: u64,
+        given: &NumbersGiven,
     ) -> Result<Vec<LeftOut>> {
-        self.state().replay(containers, records, last_sequence)
+        self.state().replay(containers, records, given)
     }
 
     fn join(&self, join: &Join) -> Result<PathSession> {
@@ -225,8 +230,17 @@ impl Catalog for MemoryCatalog {
         Ok(state.path_sessions.keys().filter_map(|session| state.path_session(*session)).collect())
     }
 
-    fn leave(&self, session: SessionId) -> Result<u32> {
-        self.state().leave(session)
+    fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>> {
+        Ok(self.state().has_handle(session, key))
+    }
+
+    fn leave(&self, session: SessionId, key: &HandleKey) -> Result<u32> {
+        self.state().leave(session, key)
+    }
+
+    fn leave_all(&self, session: SessionId) -> Result<()> {
+        self.state().leave_all(session);
+        Ok(())
     }
 
     fn discard(&self, session: SessionId) -> Result<()> {
@@ -257,7 +271,7 @@ impl Catalog for MemoryCatalog {
     fn snapshot(&self) -> Result<Snapshot> {
         let mut state = self.state();
         state.end_expired();
-        Ok(Snapshot { sequence: state.counters.sequence, epoch: state.counters.epoch })
+        Ok(Snapshot { referral: state.counters.referral, epoch: state.counters.epoch })
     }
 
     fn roots(&self, after: u64, limit: usize) -> Result<Vec<(u64, Root)>> {

@@ -3,13 +3,30 @@
 //!
 //! A version may refer to a container that was not found; its number must not be given again all the same.
 
-use format::{Change, ContainerId, EntryKind, FileId, JournalRecord, Page, Root, SessionId};
+use format::{Change, ContainerId, EntryKind, FileId, JournalRecord, Page, Root, SessionId, TableEntry};
 
 use crate::counters::Counters;
-use crate::{ContainerRecord, Error, LeftOut};
+use crate::{ContainerRecord, Error, LeftOut, NumbersGiven};
 
 /// No catalog of ours ever gives a number as high as this; one that occurs is damage.
-const LIMIT: u64 = 1 << 62;
+pub(crate) const LIMIT: u64 = 1 << 62;
+/// Likewise of containers, whose numbers have 40 bits in the table.
+pub(crate) const CONTAINER_LIMIT: u64 = TableEntry::MAX_CONTAINER + 1;
+
+impl NumbersGiven {
+    /// Counts on above these. What no catalog gives does not count.
+    pub(crate) fn raise(&self, counters: &mut Counters) {
+        let raise = |counter: &mut u64, given: u64, limit: u64| {
+            if given < limit {
+                *counter = given.max(*counter);
+            }
+        };
+        raise(&mut counters.sequence, self.sequence, LIMIT);
+        raise(&mut counters.container, self.container, CONTAINER_LIMIT);
+        raise(&mut counters.session, self.session, LIMIT);
+        raise(&mut counters.versioned, self.file, LIMIT);
+    }
+}
 
 /// Raises `counters` to the highest numbers that occur; `Err` says what is impossible about the records.
 pub(crate) fn raise(
@@ -18,7 +35,7 @@ pub(crate) fn raise(
     records: &[JournalRecord],
 ) -> Result<(), String> {
     for container in containers {
-        raise_to(&mut counters.container, container.id.0.max(container.physical.0), "container")?;
+        raise_container(counters, container.id.0.max(container.physical.0))?;
     }
     records.iter().try_for_each(|record| raise_by(counters, record))
 }
@@ -41,7 +58,7 @@ fn raise_by(counters: &mut Counters, record: &JournalRecord) -> Result<(), Strin
         return Err(format!("journal record {} does not number each of its writes", record.sequence));
     }
     for ContainerId(container) in writes.flat_map(containers_in) {
-        raise_to(&mut counters.container, container, "container")?;
+        raise_container(counters, container)?;
     }
     Ok(())
 }
@@ -75,8 +92,16 @@ pub(crate) fn skipped_versions(
     Some(LeftOut { sequence: record.sequence, path: change.path().clone(), why })
 }
 
+fn raise_container(counters: &mut Counters, number: u64) -> Result<(), String> {
+    raise_below(CONTAINER_LIMIT, &mut counters.container, number, "container")
+}
+
 fn raise_to(counter: &mut u64, number: u64, what: &str) -> Result<(), String> {
-    if number >= LIMIT {
+    raise_below(LIMIT, counter, number, what)
+}
+
+fn raise_below(limit: u64, counter: &mut u64, number: u64, what: &str) -> Result<(), String> {
+    if number >= limit {
         return Err(format!("the journal holds the {what} number {number:#x}, which no catalog gives"));
     }
     *counter = number.max(*counter);

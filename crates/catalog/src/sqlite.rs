@@ -3,6 +3,7 @@
 //! This file says which call is which transaction; what happens in one stands by theme in the files of
 //! `sqlite/`, the tables in `sqlite/schema.sql`.
 
+mod beginnings;
 mod collection;
 mod commits;
 mod connections;
@@ -13,6 +14,7 @@ mod listing;
 mod mark;
 mod names;
 mod path_sessions;
+mod presence;
 mod schema;
 mod sessions;
 mod soundness;
@@ -24,13 +26,15 @@ mod writing;
 use std::fs::File;
 use std::path::Path;
 
-use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StoreId, StorePath};
+use format::{
+    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StoreId, StorePath,
+};
 
 use crate::clock::{Clock, lease_time, system_clock};
 use crate::*;
 use connections::Connections;
 use failure::Attempt;
-use mark::Mark;
+use mark::{Mark, Noted};
 use view::SqliteView;
 use writing::Writing;
 
@@ -39,6 +43,8 @@ pub struct SqliteCatalog {
     clocks: Clocks,
     /// None for a catalog that belongs to no store, and where the mark cannot be reached.
     mark: Option<Mark>,
+    /// It is in no store's place yet: what it counts is not noted in the mark.
+    is_draft: bool,
 }
 
 /// What versions are dated by, and what leases run by.
@@ -52,14 +58,14 @@ impl SqliteCatalog {
     /// file must lie on a local file system.
     pub fn open(path: &Path, create: bool) -> Result<Self> {
         let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
-        Ok(SqliteCatalog { connections: Connections::open(path, create)?, clocks, mark: None })
+        Ok(SqliteCatalog { connections: Connections::open(path, create)?, clocks, mark: None, is_draft: false })
     }
 
     /// Opens the catalog to read it, also where it cannot be written: by its mode, its medium, or for want of room.
     /// Calls that write fail there, with [`Error::Io`] or [`Error::Full`].
     pub fn open_for_reading(path: &Path) -> Result<Self> {
         let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
-        Ok(SqliteCatalog { connections: Connections::open_for_reading(path)?, clocks, mark: None })
+        Ok(SqliteCatalog { connections: Connections::open_for_reading(path)?, clocks, mark: None, is_draft: false })
     }
 
     /// Dates versions by this clock, and has leases run by it.
@@ -74,30 +80,56 @@ impl SqliteCatalog {
         self
     }
 
-    /// The highest sequence that any catalog of the store is known to have given.
-    pub fn marked(&self) -> u64 {
-        self.mark.as_ref().map_or(0, Mark::read)
+    /// Until it is opened again it is not the store's catalog: one that is, is no older copy because of what this one counts.
+    pub fn as_draft(self) -> Self {
+        SqliteCatalog { is_draft: true, ..self }
+    }
+
+    /// The highest numbers that any catalog of the store is known to have given.
+    pub fn marked(&self) -> NumbersGiven {
+        self.noted().given
+    }
+
+    fn noted(&self) -> Noted {
+        self.mark.as_ref().map(Mark::read).unwrap_or_default()
     }
 
     /// Makes a catalog that belongs to no store yet `store`'s own.
     pub fn adopt(&self, store: StoreId) -> Result<()> {
         match self.connections.read_once(soundness::has_owner)? {
             true => Ok(()),
-            false => self.write(|writing| soundness::adopt(writing, store)),
+            false => self.write(|writing| {
+                // The clock that a new catalog counts from may have been set back.
+                writing.count_above(self.noted().transaction)?;
+                soundness::adopt(writing, store)
+            }),
         }
     }
 
     /// Why this catalog must not be written to, if there is a reason: it is older than the store's mark, another
     /// store's, or was changed by something else. Costs a few look-ups, whatever the catalog holds.
     pub fn unsoundness(&self, store: StoreId) -> Result<Option<String>> {
+        if let Some(why) = self.connections.mixture() {
+            return Ok(Some(why.to_owned()));
+        }
         // The mark first: it never runs ahead of the catalog as that is afterwards.
-        let marked = self.marked();
-        self.connections.read(|sql| soundness::unsoundness(sql, store, marked))
+        let noted = self.noted();
+        self.connections.read(|sql| soundness::unsoundness(sql, store, &noted))
     }
 
     /// Whether it is another store's.
     pub fn is_of_another_store(&self, store: StoreId) -> Result<bool> {
         self.connections.read(|sql| soundness::is_of_another_store(sql, store))
+    }
+
+    /// Whether file and log are of different times, so that what they give together was never so.
+    pub fn is_mixture(&self) -> bool {
+        self.connections.mixture().is_some()
+    }
+
+    /// The highest numbers that this catalog has given.
+    pub fn given(&self) -> Result<NumbersGiven> {
+        self.connections.read_once(|sql| Ok(writing::given(&writing::load_counters(sql)?)))
     }
 
     /// Whether something other than this program changed it.
@@ -127,9 +159,9 @@ impl SqliteCatalog {
     }
 
     fn write<T>(&self, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
-        let (value, raised) = self.connections.write(&self.clocks, body)?;
-        if let (Some(mark), Some(sequence)) = (&self.mark, raised) {
-            mark.note(sequence);
+        let (value, noted) = self.connections.write(&self.clocks, body)?;
+        if let Some(mark) = self.mark.as_ref().filter(|_| !self.is_draft) {
+            mark.note(&noted);
         }
         Ok(value)
     }
@@ -218,6 +250,10 @@ impl Catalog for SqliteCatalog {
         self.connections.read(|sql| commits::unknown_records(sql, records))
     }
 
+    fn known_records(&self) -> Result<Vec<(u64, u64)>> {
+        self.connections.read_once(commits::known_records)
+    }
+
     fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()> {
         self.write(|writing| writing.restate(session, paths))
     }
@@ -234,9 +270,9 @@ impl Catalog for SqliteCatalog {
         &self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        last_sequence: u64,
+        given: &NumbersGiven,
     ) -> Result<Vec<LeftOut>> {
-        self.write(|writing| writing.replay(containers, records, last_sequence))
+        self.write(|writing| writing.replay(containers, records, given))
     }
 
     fn join(&self, join: &Join) -> Result<PathSession> {
@@ -255,8 +291,16 @@ impl Catalog for SqliteCatalog {
         self.connections.read_once(|sql| path_sessions::path_sessions(sql, (self.clocks.lease)()))
     }
 
-    fn leave(&self, session: SessionId) -> Result<u32> {
-        self.write(|writing| writing.leave(session))
+    fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>> {
+        self.connections.read_once(|sql| path_sessions::has_handle(sql, session, key))
+    }
+
+    fn leave(&self, session: SessionId, key: &HandleKey) -> Result<u32> {
+        self.write(|writing| writing.leave(session, key))
+    }
+
+    fn leave_all(&self, session: SessionId) -> Result<()> {
+        self.write(|writing| writing.leave_all(session))
     }
 
     fn discard(&self, session: SessionId) -> Result<()> {
@@ -319,6 +363,10 @@ impl Catalog for SqliteCatalog {
 
     fn statistics(&self) -> Result<Statistics> {
         self.connections.read(collection::statistics)
+    }
+
+    fn displaced(&self) -> Option<String> {
+        self.connections.displaced()
     }
 }
 
@@ -383,14 +431,26 @@ mod tests {
     fn a_catalog_older_than_the_mark_is_unsound() {
         let scratch = tempfile::tempdir().unwrap();
         let store = StoreId([1; 16]);
+        make(&of_store(scratch.path(), "new", 1), "a");
+        std::fs::copy(scratch.path().join("new"), scratch.path().join("old")).unwrap();
         let (old, new) = (of_store(scratch.path(), "old", 1), of_store(scratch.path(), "new", 1));
-        make(&old, "a");
-        make(&new, "a");
         assert_eq!(old.unsoundness(store).unwrap(), None, "as new as the mark");
         make(&new, "b");
         assert_eq!(new.unsoundness(store).unwrap(), None);
         let why = old.unsoundness(store).unwrap().expect("it is behind");
         assert!(why.contains("ends with transaction 1, the store's journal goes on to 2"), "{why}");
+    }
+
+    #[test]
+    fn a_catalog_that_lacks_a_lease_alone_is_an_older_copy() {
+        let scratch = tempfile::tempdir().unwrap();
+        let store = StoreId([1; 16]);
+        make(&of_store(scratch.path(), "new", 1), "a");
+        std::fs::copy(scratch.path().join("new"), scratch.path().join("old")).unwrap();
+        let (old, new) = (of_store(scratch.path(), "old", 1), of_store(scratch.path(), "new", 1));
+        new.begin(Purpose::Read, 1000).unwrap();
+        assert_eq!(new.unsoundness(store).unwrap(), None);
+        assert!(old.unsoundness(store).unwrap().unwrap().contains("older copy"));
     }
 
     #[test]
@@ -414,6 +474,7 @@ mod tests {
             "INSERT INTO versions VALUES (7, 7, 7, 7, 7, NULL, x'00')",
             "DELETE FROM journal",
             "UPDATE counters SET sequence = 0",
+            "UPDATE counters SET referral = 0",
             "UPDATE names SET file = 3 WHERE path = CAST('a' AS BLOB)",
         ];
         for (at, change) in changes.iter().enumerate() {
@@ -439,10 +500,21 @@ mod tests {
         };
         assert!(!triggers.is_empty());
         triggers.iter().for_each(|name| sql.execute_batch(&format!("DROP TRIGGER {name}")).unwrap());
-        for column in ["writing", "foreign_changes", "store", "unchecked_sequence"] {
+        for column in [
+            "writing",
+            "foreign_changes",
+            "store",
+            "unchecked_sequence",
+            "transactions",
+            "transactions_before",
+            "referral",
+        ] {
             sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
         }
-        sql.execute_batch("DROP TABLE lost_segments; DROP TABLE journal_checksums; PRAGMA user_version = 2").unwrap();
+        sql.execute_batch(
+            "DROP TABLE lost_segments; DROP TABLE journal_checksums; DROP TABLE path_handles; PRAGMA user_version = 2",
+        )
+        .unwrap();
         drop(sql);
         let catalog = SqliteCatalog::open(&path, false).unwrap();
         assert!(catalog.entry(&StorePath::new(b"a").unwrap()).unwrap().is_some());

@@ -6,6 +6,7 @@
 
 mod acknowledgements;
 mod applications;
+mod client_connections;
 mod clock;
 mod config;
 mod error;

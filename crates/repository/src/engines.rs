@@ -166,7 +166,8 @@ pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Resu
     let options = &mut OpenOptions::new();
     let made = Permissions::of(path, settings).create_file(file, options.write(true).create(true).truncate(false));
     made.map_err(|source| Error::io(file.display(), source))?;
-    let catalog = SqliteCatalog::open(file, true)?.with_mark(open_mark(path, settings, Access::Write), settings.id);
+    let mark = open_mark(path, settings, Access::Write);
+    let catalog = SqliteCatalog::open(file, true)?.with_mark(mark, settings.id).as_draft();
     catalog.adopt(settings.id)?;
     Ok(catalog)
 }

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use catalog::{Catalog, CatalogView, LeftOut};
+use catalog::{Catalog, CatalogView, LeftOut, NumbersGiven};
 use format::{JournalRecord, Settings};
 use store::files::Permissions;
 
@@ -50,7 +50,7 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
     }
     let records: Vec<_> = scan.records.values().cloned().collect();
     let fresh = catalog_file(path, &settings).with_extension("sqlite.new");
-    let made = make_catalog(path, &settings, &fresh, &scan, &records, old.unwrap_or(0));
+    let made = make_catalog(path, &settings, &fresh, &scan, &records, &old.unwrap_or_default());
     let left_out = made.and_then(|left_out| replace_catalog(path, &settings, &fresh).map(|()| left_out));
     if left_out.is_err() {
         // Best effort: the error that is told came first.
@@ -70,13 +70,12 @@ fn make_catalog(
     fresh: &Path,
     scan: &Scan,
     records: &[JournalRecord],
-    old_sequence: u64,
+    given: &NumbersGiven,
 ) -> Result<Vec<LeftOut>> {
     remove_catalog(fresh)?;
     let containers: Vec<_> = scan.containers.values().copied().collect();
     let catalog = new_catalog(path, settings, fresh)?;
-    let last_sequence = catalog.marked().max(old_sequence);
-    let left_out = catalog.replay(&containers, records, last_sequence)?;
+    let left_out = catalog.replay(&containers, records, &catalog.marked().max(given))?;
     catalog.know_records(&scan.passed_over)?;
     let unkept = scan.unkept.iter().filter_map(|sequence| scan.records.get(sequence));
     catalog.journal_later(&unkept.cloned().collect::<Vec<_>>())?;
@@ -112,21 +111,30 @@ fn remove_catalog(file: &Path) -> Result<()> {
 }
 
 /// What the catalog that is to be replaced still tells: transactions that no container keeps yet, and names whose
-/// records are lost. Returns its last sequence. A catalog that cannot be read tells nothing.
-fn look_at_old_catalog(path: &Path, settings: &Settings, scan: &mut Scan, damages: &mut Vec<Damage>) -> Option<u64> {
+/// records are lost. Returns the numbers it has given. A catalog that cannot be read tells nothing.
+fn look_at_old_catalog(
+    path: &Path,
+    settings: &Settings,
+    scan: &mut Scan,
+    damages: &mut Vec<Damage>,
+) -> Option<NumbersGiven> {
     let old = open_catalog(path, settings, Access::Inspect).ok()?;
     if old.is_of_another_store(settings.id).ok()? {
         return None;
     }
-    let view = old.view().ok()?;
-    let sequence = view.sequence().ok()?;
+    let given = old.given().ok()?;
+    // What an older file and a newer log give together was never so.
+    if old.is_mixture() {
+        return Some(given);
+    }
+    let Ok(view) = old.view() else { return Some(given) };
     // An older copy tells what was so once, and one that something else changed may still have names.
-    if !old.was_changed_by_others().ok()? {
-        scan.add_outbox(view.unjournaled().ok()?);
+    if !old.was_changed_by_others().unwrap_or(true) {
+        scan.add_outbox(view.unjournaled().unwrap_or_default());
     }
     // Damage in the old catalog ends the comparison, and what it had told by then is told.
-    let _ = name_what_is_lost(&*view, sequence, scan, damages);
-    Some(sequence)
+    let _ = name_what_is_lost(&*view, given.sequence, scan, damages);
+    Some(given)
 }
 
 fn name_what_is_lost(view: &dyn CatalogView, sequence: u64, scan: &Scan, damages: &mut Vec<Damage>) -> Result<()> {

@@ -78,6 +78,12 @@ impl Repository {
         self.local.as_ref().and_then(|local| local.failure()).map(str::to_owned)
     }
 
+    /// Why nothing can be read or written here any more, if there is a reason that opening the store anew does not cure: its
+    /// catalog was replaced while it was in use.
+    pub fn displaced(&self) -> Option<String> {
+        self.catalog.displaced()
+    }
+
     /// Seals what is open and ends the lease; call it when done, so that nothing is left for others to tidy.
     pub fn close(&self) -> crate::Result<()> {
         if let Some(local) = &self.local {

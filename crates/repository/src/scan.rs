@@ -4,7 +4,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{ContainerRecord, ContainerState, LeftOut, MemoryCatalog};
+use catalog::{ContainerRecord, ContainerState, LeftOut, MemoryCatalog, NumbersGiven};
 use format::{BlockKind, Change, ContainerId, FingerprintKind, JournalRecord};
 use store::{LocalStore, PlacedBlock};
 
@@ -149,7 +149,7 @@ impl Scan {
     pub fn replayed(&self, sequence: u64) -> Result<(MemoryCatalog, Vec<LeftOut>)> {
         let records: Vec<_> = self.records.range(..=sequence).map(|(_, record)| record.clone()).collect();
         let replayed = MemoryCatalog::new();
-        let left_out = catalog::Catalog::replay(&replayed, &[], &records, 0)?;
+        let left_out = catalog::Catalog::replay(&replayed, &[], &records, &NumbersGiven::default())?;
         Ok((replayed, left_out))
     }
 }

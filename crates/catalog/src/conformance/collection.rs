@@ -36,7 +36,14 @@ fn refresh(stand: &Stand) {
 }
 
 fn joined(stand: &Stand) -> SessionId {
-    let join = Join { path: path("p"), nodes: vec![], stripe_bytes: 1, job: String::new(), lease_ms: LEASE_MS };
+    let join = Join {
+        path: path("p"),
+        nodes: vec![],
+        stripe_bytes: 1,
+        job: String::new(),
+        key: format::HandleKey([1; 16]),
+        lease_ms: LEASE_MS,
+    };
     let session = stand.catalog.join(&join).unwrap().id;
     stand.catalog.take_seat(session, 0, 7).unwrap();
     session
@@ -88,7 +95,7 @@ fn what_is_referred_to_since_the_snapshot_is_not_condemned(stand: &Stand) {
     assert_eq!(stand.catalog.condemn(snapshot, &[before, after, never]).unwrap(), [before, never]);
     assert_eq!(state(stand, after), ContainerState::Live);
     let later = stand.catalog.snapshot().unwrap();
-    assert!(later.sequence > snapshot.sequence && later.epoch > snapshot.epoch);
+    assert!(later.referral > snapshot.referral && later.epoch > snapshot.epoch);
     assert_eq!(stand.catalog.condemn(later, &[after]).unwrap(), [after]);
 }
 

@@ -1,6 +1,7 @@
 //! Promises of the journal and its replay.
 
 use super::*;
+use crate::NumbersGiven;
 use crate::{ContainerRecord, ContainerState, Error};
 use format::JournalRecord;
 
@@ -45,7 +46,7 @@ fn a_replayed_catalog_is_the_same(stand: &Stand) {
     stand.write(&["b"]);
     stand.apply(Change::Forget { path: path("c"), file: stand.file("c"), versions: vec![1] });
     let copy = stand.empty();
-    copy.replay(&[], &stand.catalog.unjournaled(99).unwrap(), 0).unwrap();
+    copy.replay(&[], &stand.catalog.unjournaled(99).unwrap(), &Default::default()).unwrap();
     let all = |catalog: &dyn Catalog| catalog.list(&StorePath::root(), true, None, 99).unwrap();
     assert_eq!(all(copy.as_ref()), all(stand.catalog.as_ref()));
     assert_eq!(copy.versions(&path("c")).unwrap(), stand.catalog.versions(&path("c")).unwrap());
@@ -61,7 +62,7 @@ fn replay_gives_the_numbers_of_the_journal(stand: &Stand) {
     let Change::Write { path: a, attributes, version, .. } = written("a", 1) else { unreachable!() };
     let based =
         Change::Write { path: a, attributes, version, base: Some(Some(VersionId { file: FileId(77), number: 12 })) };
-    stand.catalog.replay(&[], &[record(8, vec![(31, 13)], vec![based])], 0).unwrap();
+    stand.catalog.replay(&[], &[record(8, vec![(31, 13)], vec![based])], &Default::default()).unwrap();
     let entry = stand.catalog.entry(&path("a")).unwrap().unwrap();
     assert_eq!((entry.file, entry.links), (FileId(31), 1));
     assert_eq!(entry.head.map(|head| (head.number, head.committed_ns)), Some((13, 5)));
@@ -69,7 +70,7 @@ fn replay_gives_the_numbers_of_the_journal(stand: &Stand) {
 
 fn replay_wants_an_empty_catalog(stand: &Stand) {
     stand.write(&["a"]);
-    assert_refused!(stand.catalog.replay(&[], &[], 0), Error::Refused { .. });
+    assert_refused!(stand.catalog.replay(&[], &[], &Default::default()), Error::Refused { .. });
 }
 
 fn replayed_numbers_are_not_given_again(stand: &Stand) {
@@ -86,7 +87,7 @@ fn replayed_numbers_are_not_given_again(stand: &Stand) {
     if let Change::Write { version, .. } = &mut lost {
         version.root = root(20, 0);
     }
-    stand.catalog.replay(&[live, open], &[record(8, vec![(31, 13)], vec![lost])], 0).unwrap();
+    stand.catalog.replay(&[live, open], &[record(8, vec![(31, 13)], vec![lost])], &Default::default()).unwrap();
     let found = stand.catalog.containers().unwrap();
     assert_eq!(found, [live, ContainerRecord { state: ContainerState::Live, ..open }]);
     let session = stand.catalog.begin(Purpose::Write, LEASE_MS).unwrap().id;
@@ -97,14 +98,17 @@ fn replayed_numbers_are_not_given_again(stand: &Stand) {
 }
 
 fn a_replayed_catalog_counts_on_above_the_last_known_transaction(stand: &Stand) {
-    stand.catalog.replay(&[], &[record(8, vec![(1, 1)], vec![written("a", 1)])], 70).unwrap();
+    let given = NumbersGiven { sequence: 70, container: 50, session: 60, file: 40 };
+    stand.catalog.replay(&[], &[record(8, vec![(1, 1)], vec![written("a", 1)])], &given).unwrap();
     let session = stand.catalog.begin(Purpose::Write, LEASE_MS).unwrap().id;
-    assert_eq!(stand.commit_with(session, vec![], vec![written("b", 1)]).unwrap().sequence, 71);
+    let committed = stand.commit_with(session, vec![], vec![written("b", 1)]).unwrap();
+    assert_eq!((committed.sequence, committed.numbers), (71, vec![(FileId(41), 1)]));
+    assert_eq!((session, stand.catalog.open_container(session).unwrap()), (SessionId(61), ContainerId(51)));
 }
 
 fn changes_to_names_that_no_record_makes_are_told(stand: &Stand) {
     let records = [record(3, vec![], vec![renamed("lost", "found"), removed("also lost", false)])];
-    let left_out = stand.catalog.replay(&[], &records, 0).unwrap();
+    let left_out = stand.catalog.replay(&[], &records, &Default::default()).unwrap();
     assert_eq!(left_out.iter().map(|left| left.path.clone()).collect::<Vec<_>>(), [path("lost")]);
 }
 
@@ -126,7 +130,7 @@ fn a_journal_with_gaps_is_replayed_as_far_as_it_goes(stand: &Stand) {
         // In the gap, `a` was renamed to `b` and another `a` written.
         record(5, vec![(4, 4), (9, 2)], vec![written("b", 4), written("a", 2)]),
     ];
-    let left_out = stand.catalog.replay(&[], &records, 0).unwrap();
+    let left_out = stand.catalog.replay(&[], &records, &Default::default()).unwrap();
     let told: Vec<_> = left_out.iter().map(|left| (left.sequence, left.path.clone(), left.why.as_str())).collect();
     let skipped = |sequence, text, why| (sequence, path(text), why);
     assert_eq!(
@@ -144,9 +148,9 @@ fn a_journal_with_gaps_is_replayed_as_far_as_it_goes(stand: &Stand) {
 
 fn impossible_numbers_are_damage(stand: &Stand) {
     let absurd = record(2, vec![(u64::MAX, 1)], vec![written("a", 1)]);
-    assert_refused!(stand.catalog.replay(&[], &[absurd], 0), Error::Corrupt { .. });
+    assert_refused!(stand.catalog.replay(&[], &[absurd], &Default::default()), Error::Corrupt { .. });
     let unnumbered = record(2, vec![], vec![written("a", 1)]);
-    assert_refused!(stand.catalog.replay(&[], &[unnumbered], 0), Error::Corrupt { .. });
+    assert_refused!(stand.catalog.replay(&[], &[unnumbered], &Default::default()), Error::Corrupt { .. });
     assert!(stand.names().is_empty());
 }
 
@@ -154,7 +158,7 @@ fn records_of_another_catalog_are_unknown(stand: &Stand) {
     let told = |record: &JournalRecord| (record.sequence, JournalRecord::checksum_of(&record.encode()));
     let first = stand.write(&["a"]);
     let other = stand.empty();
-    other.replay(&[], &stand.catalog.unjournaled(9).unwrap(), 0).unwrap();
+    other.replay(&[], &stand.catalog.unjournaled(9).unwrap(), &Default::default()).unwrap();
     stand.catalog.journaled(&[first.sequence]).unwrap();
     stand.write(&["b"]);
     let own: Vec<_> = stand.catalog.unjournaled(9).unwrap().iter().map(told).collect();
@@ -186,7 +190,7 @@ fn what_is_stated_again_makes_the_same(stand: &Stand) {
     let copy = stand.empty();
     let records = stand.catalog.unjournaled(99).unwrap();
     assert!(records.iter().all(|record| record.sequence > first.len() as u64));
-    assert_eq!(copy.replay(&[], &records, 0).unwrap(), []);
+    assert_eq!(copy.replay(&[], &records, &Default::default()).unwrap(), []);
     let named = |(path, entry): (StorePath, crate::FileEntry)| (path, entry.attributes, entry.head, entry.links);
     let named = |catalog: &dyn Catalog| all(catalog).into_iter().map(named).collect::<Vec<_>>();
     assert_eq!(named(copy.as_ref()), named(stand.catalog.as_ref()));

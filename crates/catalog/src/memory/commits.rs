@@ -5,7 +5,9 @@ use format::{Change, JournalRecord, SessionId, StorePath};
 use super::State;
 use super::containers::Container;
 use crate::reasons::{CATALOG_NOT_EMPTY, refused};
-use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, Result, rebuild, restate};
+use crate::{
+    Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, NumbersGiven, Result, rebuild, restate,
+};
 
 impl State {
     pub fn commit(&mut self, commit: &Commit) -> Result<Committed> {
@@ -24,7 +26,8 @@ impl State {
             }
         };
         let sequence = self.counters.next_sequence();
-        self.mark_referred(&commit.references, sequence);
+        let referral = self.counters.next_referral();
+        self.mark_referred(&commit.references, referral);
         commit.settles.iter().for_each(|(session, seat, number)| self.settle(*session, *seat, *number));
         let record = JournalRecord {
             sequence,
@@ -58,7 +61,7 @@ impl State {
         &mut self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        last_sequence: u64,
+        given: &NumbersGiven,
     ) -> Result<Vec<LeftOut>> {
         if self.counters.sequence > 0 || self.counters.container > 0 {
             return refused(&Default::default(), CATALOG_NOT_EMPTY);
@@ -66,7 +69,7 @@ impl State {
         let mut counters = self.counters;
         rebuild::raise(&mut counters, containers, records)
             .map_err(|why| Error::Corrupt { path: "memory".to_owned(), why })?;
-        counters.sequence = counters.sequence.max(last_sequence);
+        given.raise(&mut counters);
         self.counters = counters;
         for found in containers {
             // Who had it open is gone with the old catalog.

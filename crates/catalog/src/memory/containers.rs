@@ -14,7 +14,7 @@ pub(super) struct Container {
     /// The session that has it open.
     pub opener: Option<SessionId>,
     /// The last commit or checkpoint that refers to it.
-    referred_sequence: u64,
+    referral: u64,
     /// When its segments were last moved to another file.
     moved_epoch: u64,
     /// When a number last left the file of this one, condemned or moved away.
@@ -28,7 +28,7 @@ impl Container {
     pub fn new(record: ContainerRecord, opener: Option<SessionId>) -> Self {
         let file_gone = record.state == ContainerState::Gone;
         let left_files = Vec::new();
-        Container { record, opener, referred_sequence: 0, moved_epoch: 0, left_epoch: 0, file_gone, left_files }
+        Container { record, opener, referral: 0, moved_epoch: 0, left_epoch: 0, file_gone, left_files }
     }
 
     fn is_referable(&self) -> bool {
@@ -37,7 +37,7 @@ impl Container {
 
     /// Whether a collection that began at `snapshot` may take it: nothing has referred to it since.
     fn is_untouched(&self, snapshot: Snapshot) -> bool {
-        self.record.state == ContainerState::Live && self.referred_sequence <= snapshot.sequence
+        self.record.state == ContainerState::Live && self.referral <= snapshot.referral
     }
 }
 
@@ -76,10 +76,10 @@ impl State {
         if containers.is_empty() { Ok(()) } else { Err(Error::NotLive { containers }) }
     }
 
-    pub fn mark_referred(&mut self, references: &[ContainerId], sequence: u64) {
+    pub fn mark_referred(&mut self, references: &[ContainerId], referral: u64) {
         for id in references {
             if let Some(container) = self.containers.get_mut(id) {
-                container.referred_sequence = sequence;
+                container.referral = referral;
             }
         }
     }

@@ -17,8 +17,8 @@ impl State {
         let epoch = self.lease(session)?.epoch.min(epoch);
         let copies: Vec<_> = healed.iter().map(|(_, copy)| copy.container).collect();
         self.check_references(&copies, epoch)?;
-        let sequence = self.counters.next_sequence();
-        self.mark_referred(&copies, sequence);
+        let referral = self.counters.next_referral();
+        self.mark_referred(&copies, referral);
         for (lost, copy) in healed {
             let key = (lost.place.container, lost.place.ordinal);
             self.lost.insert(key, LostSegment { copy: Some(*copy), ..*lost });

@@ -22,7 +22,7 @@ const BEARS_LIVE: &str = "SELECT 1 FROM containers WHERE physical = ?1 AND state
 impl Writing<'_> {
     pub fn snapshot(&mut self) -> Attempt<Snapshot> {
         self.end_expired()?;
-        Ok(Snapshot { sequence: self.counters.sequence, epoch: self.counters.epoch })
+        Ok(Snapshot { referral: self.counters.referral, epoch: self.counters.epoch })
     }
 
     pub fn condemn(&mut self, snapshot: Snapshot, ids: &[ContainerId]) -> Attempt<Vec<ContainerId>> {
@@ -31,7 +31,7 @@ impl Writing<'_> {
         let epoch = self.counters.epoch + 1;
         let mut condemned = Vec::new();
         for id in ids {
-            let params = (id.0 as i64, snapshot.sequence as i64);
+            let params = (id.0 as i64, snapshot.referral as i64);
             if let Some(physical) = first(self.sql, text, params, |row| number(row, 0))? {
                 self.leave_file(ContainerId(physical), epoch)?;
                 condemned.push(*id);
@@ -48,7 +48,7 @@ impl Writing<'_> {
         let epoch = self.counters.epoch + 1;
         let mut moved = Vec::new();
         for (logical, physical) in moves {
-            let params = (logical.0 as i64, snapshot.sequence as i64, physical.0 as i64);
+            let params = (logical.0 as i64, snapshot.referral as i64, physical.0 as i64);
             let Some(former) = first(self.sql, file_now, params, |row| number(row, 0))? else { continue };
             let text = "UPDATE containers SET physical = ?2, moved_epoch = ?3 WHERE id = ?1";
             run(self.sql, text, (logical.0 as i64, physical.0 as i64, epoch as i64))?;

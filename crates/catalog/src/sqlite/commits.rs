@@ -8,13 +8,14 @@ use super::listing;
 use super::statement::{all, at_most, first, number, run};
 use super::writing::Writing;
 use crate::reasons::{CATALOG_NOT_EMPTY, refused};
-use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, rebuild, restate};
+use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, NumbersGiven, rebuild, restate};
 
 impl Writing<'_> {
     pub fn commit(&mut self, commit: &Commit) -> Attempt<Committed> {
         let epoch = self.leased_epoch(commit.session)?.min(commit.epoch);
         let sequence = self.counters.next_sequence();
-        self.refer(&commit.references, epoch, sequence)?;
+        let referral = self.counters.next_referral();
+        self.refer(&commit.references, epoch, referral)?;
         let mut numbers = Vec::with_capacity(commit.changes.len());
         for change in &commit.changes {
             numbers.extend(self.apply(change, self.now_ns, None)?);
@@ -70,14 +71,14 @@ impl Writing<'_> {
         &mut self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        last_sequence: u64,
+        given: &NumbersGiven,
     ) -> Attempt<Vec<LeftOut>> {
         if self.counters.sequence > 0 || self.counters.container > 0 {
             return Ok(refused(&StorePath::root(), CATALOG_NOT_EMPTY)?);
         }
         let path = || self.sql.path().unwrap_or_default().to_owned();
         rebuild::raise(&mut self.counters, containers, records).map_err(|why| Error::Corrupt { path: path(), why })?;
-        self.counters.sequence = self.counters.sequence.max(last_sequence);
+        given.raise(&mut self.counters);
         for found in containers {
             // Who had it open is gone with the old catalog.
             let state = if found.state == ContainerState::Open { ContainerState::Live } else { found.state };
@@ -117,6 +118,11 @@ pub(super) fn unjournaled(sql: &Connection, limit: usize) -> Attempt<Vec<Journal
     all(sql, text, [at_most(limit)], |row| {
         Ok(JournalRecord::decode(row.get_ref(0)?.as_blob().map_err(rusqlite::Error::from)?)?)
     })
+}
+
+pub(super) fn known_records(sql: &Connection) -> Attempt<Vec<(u64, u64)>> {
+    let text = "SELECT sequence, checksum FROM journal_checksums ORDER BY sequence";
+    all(sql, text, [], |row| Ok((number(row, 0)?, number(row, 1)?)))
 }
 
 pub(super) fn unknown_records(sql: &Connection, records: &[(u64, u64)]) -> Attempt<Vec<u64>> {

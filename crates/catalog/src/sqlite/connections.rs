@@ -12,7 +12,10 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::Clocks;
+use super::beginnings;
 use super::failure::{Attempt, Failure};
+use super::mark::Noted;
+use super::presence::Presence;
 use super::schema;
 use super::unlocked::{self, Stamp};
 use super::writing::Writing;
@@ -37,11 +40,17 @@ const LOG_LIMIT_BYTES: i64 = 64 << 20;
 const WRITER_CACHE_KIB: i64 = 32 << 10;
 const READER_CACHE_KIB: i64 = 8 << 10;
 
+/// Only the writer moves the log into the file when it is closed, and is closed last: where file and log do not belong
+/// together, or are not those that were opened, nothing is moved.
 pub(super) struct Connections {
     path: PathBuf,
+    readers: Mutex<Vec<Reader>>,
     /// None where the catalog was opened for reading and can only be read.
     writer: Option<Mutex<Connection>>,
-    readers: Mutex<Vec<Reader>>,
+    /// Why file and log do not belong together: then nothing is written.
+    mixture: Option<String>,
+    /// Of what can be written.
+    presence: Option<Presence>,
 }
 
 struct Reader {
@@ -59,13 +68,19 @@ impl Connections {
         }
         check_ordinary(path)?;
         let writer = connect(path, create).map_err(explain)?;
+        let mixture = patiently(|| beginnings::mixture(&writer, path)).map_err(explain)?;
+        if mixture.is_some() {
+            return Ok(Connections { mixture, ..Self::with_writer(path, None) });
+        }
         patiently(|| schema::prepare(&writer, path, create)).map_err(explain)?;
         patiently(|| use_log(&writer, path)).map_err(explain)?;
         set_up(&writer, WRITER_CACHE_KIB).map_err(|error| explain(error.into()))?;
+        move_log_at_end(&writer, true).map_err(|error| explain(error.into()))?;
         if create {
             keep_directory_entry(path)?;
         }
-        Ok(Self::with_writer(path, Some(writer)))
+        let presence = patiently(|| present(&writer, path)).map_err(explain)?;
+        Ok(Connections { presence: Some(presence), ..Self::with_writer(path, Some(writer)) })
     }
 
     /// As `open`; where there is no way to write, reading works all the same.
@@ -74,32 +89,53 @@ impl Connections {
             Err(Error::Full { .. } | Error::Io { .. }) if path.exists() => {
                 let connections = Self::with_writer(path, None);
                 connections.read_once(|sql| schema::prepare(sql, path, false))?;
-                Ok(connections)
+                let mixture = connections.read_once(|sql| beginnings::mixture(sql, path))?;
+                Ok(Connections { mixture, ..connections })
             }
             opened => opened,
         }
     }
 
     fn with_writer(path: &Path, writer: Option<Connection>) -> Self {
-        Connections { path: path.to_owned(), writer: writer.map(Mutex::new), readers: Mutex::new(Vec::new()) }
+        let (path, writer) = (path.to_owned(), writer.map(Mutex::new));
+        Connections { path, readers: Mutex::new(Vec::new()), writer, mixture: None, presence: None }
     }
 
-    /// One transaction that may write: all of `body` or nothing of it. Also returns the sequence if it was raised.
-    pub fn write<T>(&self, clocks: &Clocks, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<(T, Option<u64>)> {
+    pub fn mixture(&self) -> Option<&str> {
+        self.mixture.as_deref()
+    }
+
+    /// Why the files are not those that were opened, if that was noticed: nothing may be relied on any more.
+    pub fn displaced(&self) -> Option<String> {
+        self.presence.as_ref()?.displaced().map(str::to_owned)
+    }
+
+    fn check_presence(&self, writer: &Connection) -> Attempt<()> {
+        let Some(Err(why)) = self.presence.as_ref().map(Presence::check) else { return Ok(()) };
+        // The log may be another catalog's by now.
+        move_log_at_end(writer, false)?;
+        Err(displaced(&self.path, why).into())
+    }
+
+    /// One transaction that may write: all of `body` or nothing of it. Also returns how far the catalog has counted with it.
+    pub fn write<T>(&self, clocks: &Clocks, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<(T, Noted)> {
         let Some(writer) = &self.writer else {
-            let why = "it can only be read here".to_owned();
+            let why = self.mixture.clone().unwrap_or_else(|| "it can only be read here".to_owned());
             return Err(Error::Io { path: self.path.display().to_string(), why });
         };
         let connection = writer.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = || Ok(Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?);
         let attempt = || {
             let transaction = patiently(begin)?;
+            self.check_presence(&connection)?;
             // The clocks are read when it is our turn: leases must not outlive the wait.
             let mut writing = Writing::new(&transaction, (clocks.date)(), (clocks.lease)())?;
             let value = body(&mut writing)?;
-            let raised = writing.finish()?;
+            let noted = writing.finish()?;
             transaction.commit()?;
-            Ok((value, raised))
+            // Committed to files that nobody else has any more is not committed.
+            self.check_presence(&connection)?;
+            Ok((value, noted))
         };
         attempt().map_err(|failure: Failure| failure.explain(&self.path))
     }
@@ -219,7 +255,27 @@ fn connect(path: &Path, create: bool) -> Attempt<Connection> {
     connection.set_prepared_statement_cache_capacity(KEPT_STATEMENTS);
     // Plans do not depend on the values bound, or a kept statement would be compiled anew for each.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    move_log_at_end(&connection, false)?;
     Ok(connection)
+}
+
+/// Whether the connection moves the log into the file and removes it, if it is the last one of all when it is closed.
+fn move_log_at_end(connection: &Connection, moves: bool) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !moves).map(drop)
+}
+
+/// The first statement that reads has SQLite open the log and its index.
+fn present(writer: &Connection, path: &Path) -> Attempt<Presence> {
+    writer.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    Ok(Presence::of(path))
+}
+
+fn displaced(path: &Path, why: &str) -> Error {
+    let why = format!(
+        "{why}; nothing more is written, and nothing that was not confirmed by now counts; end what uses the store, \
+         then `thalweg verify` says what is there, and what to do"
+    );
+    Error::Io { path: path.display().to_string(), why }
 }
 
 /// SQLite would follow a link, or wait for the other end of a pipe, that somebody put here.

@@ -43,13 +43,13 @@ impl Writing<'_> {
         }
     }
 
-    /// Records that the transaction `sequence` refers to these. Each must be open or live, and not moved
+    /// Records that the transaction with this `referral` refers to these. Each must be open or live, and not moved
     /// after `epoch`.
-    pub fn refer(&mut self, references: &[ContainerId], epoch: u64, sequence: u64) -> Attempt<()> {
+    pub fn refer(&mut self, references: &[ContainerId], epoch: u64, referral: u64) -> Attempt<()> {
         let text = "UPDATE containers SET referred_sequence = ?2 WHERE id = ?1 AND state <= 1 AND moved_epoch <= ?3";
         let mut containers = Vec::new();
         for id in references {
-            if run(self.sql, text, (id.0 as i64, sequence as i64, epoch as i64))? == 0 {
+            if run(self.sql, text, (id.0 as i64, referral as i64, epoch as i64))? == 0 {
                 containers.push(*id);
             }
         }

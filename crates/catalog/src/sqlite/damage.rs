@@ -21,8 +21,8 @@ impl Writing<'_> {
         let mut copies: Vec<_> = healed.iter().map(|(_, copy)| copy.container).collect();
         copies.sort();
         copies.dedup();
-        let sequence = self.counters.next_sequence();
-        self.refer(&copies, epoch, sequence)?;
+        let referral = self.counters.next_referral();
+        self.refer(&copies, epoch, referral)?;
         let text = "INSERT OR REPLACE INTO lost_segments VALUES (?1, ?2, ?3, ?4, ?5)";
         for (lost, copy) in healed {
             let (place, by) = (lost.place, copy.container.0 as i64);

@@ -11,6 +11,7 @@ use super::statement::{all, counted, first, number, run};
 use super::writing::Writing;
 use crate::Error;
 use crate::reasons::*;
+use crate::rebuild::LIMIT;
 use crate::subtree::{MAX_PATH_BYTES, bounds};
 
 /// What a name points to, as far as changes need to know.
@@ -339,5 +340,5 @@ fn read_found(row: &rusqlite::Row) -> Attempt<Found> {
         2 => FileKind::Symlink,
         other => return Err(format::Error::Corrupt { what: "file", why: format!("kind {other} is unknown") }.into()),
     };
-    Ok(Found { file: FileId(number(row, 0)?), kind, last_version: counted(row, 2)? })
+    Ok(Found { file: FileId(number(row, 0)?), kind, last_version: counted(row, 2, LIMIT)? })
 }

@@ -8,12 +8,12 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 use super::failure::Attempt;
 use super::names::implicit_directory;
 use super::statement::{first, run};
-use super::writing::store_counters;
 use crate::Error;
+use crate::clock::system_clock;
 use crate::counters::{Counters, ROOT};
 
-/// The format of `schema.sql`, `guard.sql` and `journal_checksums.sql`, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 5;
+/// The format of `schema.sql` and the files beside it, kept in `user_version`.
+const SCHEMA_FORMAT: u16 = 7;
 /// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
 const SINCE_FORMAT_2: &str = "
     CREATE TABLE left_files (
@@ -37,6 +37,10 @@ const SINCE_FORMAT_4: &str = "
     ) STRICT, WITHOUT ROWID;";
 /// Format 5 has the checksums of journal records.
 const SINCE_FORMAT_5: &str = include_str!("journal_checksums.sql");
+/// Format 6 counts transactions: see there.
+const COUNTING_FORMAT: u16 = 6;
+/// Format 7 has the keys of handles.
+const SINCE_FORMAT_7: &str = include_str!("path_handles.sql");
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
@@ -80,8 +84,21 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
     if found < 5 {
         transaction.execute_batch(SINCE_FORMAT_5)?;
     }
+    if found < COUNTING_FORMAT {
+        begin_counting(&transaction)?;
+    }
+    if found < 7 {
+        transaction.execute_batch(SINCE_FORMAT_7)?;
+    }
     transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     Ok(transaction.commit()?)
+}
+
+/// The counting begins above that of any catalog that was made earlier.
+fn begin_counting(connection: &Connection) -> Attempt<()> {
+    connection.execute_batch(include_str!("transactions.sql"))?;
+    run(connection, "UPDATE counters SET transactions = ?1", [system_clock()().max(1)])?;
+    Ok(())
 }
 
 /// Until format 5, layouts of what the tables hold changed without a number of their own. The root has attributes in every
@@ -99,6 +116,11 @@ fn format(connection: &Connection) -> Attempt<u16> {
 /// Whether the catalog has the columns and triggers of `guard.sql`.
 pub(super) fn is_guarded(connection: &Connection) -> Attempt<bool> {
     Ok(format(connection)? >= GUARDED_FORMAT)
+}
+
+/// Whether the catalog has the columns of `transactions.sql`.
+pub(super) fn counts_transactions(connection: &Connection) -> Attempt<bool> {
+    Ok(format(connection)? >= COUNTING_FORMAT)
 }
 
 fn is_filled(connection: &Connection, path: &Path) -> Attempt<bool> {
@@ -122,13 +144,15 @@ fn is_filled(connection: &Connection, path: &Path) -> Attempt<bool> {
 fn fill(connection: &Connection) -> Attempt<()> {
     connection.execute_batch(include_str!("schema.sql"))?;
     run(connection, "INSERT INTO counters VALUES (0, 0, 0, 0, 0, 0, 0)", [])?;
-    store_counters(connection, &Counters::new())?;
+    run(connection, "UPDATE counters SET unversioned = ?1", [Counters::new().unversioned as i64])?;
     let attributes = implicit_directory();
     let params = (ROOT.0 as i64, attributes.kind as u8, attributes.encode());
     run(connection, "INSERT INTO files (id, kind, links, attributes) VALUES (?1, ?2, 1, ?3)", params)?;
     run(connection, "INSERT INTO names VALUES (x'', ?1)", [ROOT.0 as i64])?;
     connection.execute_batch(include_str!("guard.sql"))?;
     connection.execute_batch(SINCE_FORMAT_5)?;
+    begin_counting(connection)?;
+    connection.execute_batch(SINCE_FORMAT_7)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     Ok(connection.pragma_update(None, "user_version", SCHEMA_FORMAT)?)
 }

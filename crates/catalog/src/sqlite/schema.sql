@@ -1,5 +1,6 @@
--- The catalog's tables, format 5 (`PRAGMA user_version`) with guard.sql and journal_checksums.sql. Unsigned numbers of 64 bits are kept as SQLite's
--- signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
+-- The catalog's tables, format 7 (`PRAGMA user_version`) with guard.sql, journal_checksums.sql, transactions.sql and
+-- path_handles.sql.
+-- Unsigned numbers of 64 bits are kept as SQLite's signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
 
 -- The last number given of each kind: see counters.rs.
 CREATE TABLE counters (
@@ -27,7 +28,7 @@ CREATE TABLE containers (
     state             INTEGER NOT NULL,           -- 0 open, 1 live, 2 condemned, 3 gone
     physical          INTEGER NOT NULL,           -- whose file holds its segments
     opener            INTEGER,                    -- the session that has it open
-    referred_sequence INTEGER NOT NULL DEFAULT 0, -- of the last commit or checkpoint that refers to it
+    referred_sequence INTEGER NOT NULL DEFAULT 0, -- `referral` of the last transaction that refers to it
     moved_epoch       INTEGER NOT NULL DEFAULT 0, -- when its segments last moved to another file
     stored_bytes      INTEGER NOT NULL,
     segments          INTEGER NOT NULL,

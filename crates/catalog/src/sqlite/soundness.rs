@@ -5,7 +5,8 @@ use format::StoreId;
 use rusqlite::Connection;
 
 use super::failure::Attempt;
-use super::schema::is_guarded;
+use super::mark::Noted;
+use super::schema::{counts_transactions, is_guarded};
 use super::statement::{all, first, number, run};
 use super::writing::{Writing, load_counters};
 
@@ -46,17 +47,28 @@ fn foreign_content(sql: &Connection, store: StoreId) -> Attempt<Option<String>> 
     Ok((changes > 0).then(|| format!("{changes} of its rows were changed by something other than thalweg")))
 }
 
+/// The number of the last transaction; none in a catalog of an older format.
+pub(super) fn last_transaction(sql: &Connection) -> Attempt<Option<u64>> {
+    match counts_transactions(sql)? {
+        true => first(sql, "SELECT transactions FROM counters", [], |row| number(row, 0)),
+        false => Ok(None),
+    }
+}
+
 /// `marked` is the store's mark as it was before this is asked.
-pub(super) fn unsoundness(sql: &Connection, store: StoreId, marked: u64) -> Attempt<Option<String>> {
+pub(super) fn unsoundness(sql: &Connection, store: StoreId, marked: &Noted) -> Attempt<Option<String>> {
     if let Some(why) = foreign_content(sql, store)? {
         return Ok(Some(why));
     }
     let counters = load_counters(sql)?;
-    if counters.sequence < marked {
-        let known = counters.sequence;
+    let (known, marked_sequence) = (counters.sequence, marked.given.sequence);
+    if known < marked_sequence {
         return Ok(Some(format!(
-            "it is an older copy: it ends with transaction {known}, the store's journal goes on to {marked}"
+            "it is an older copy: it ends with transaction {known}, the store's journal goes on to {marked_sequence}"
         )));
+    }
+    if last_transaction(sql)?.is_some_and(|last| last < marked.transaction) {
+        return Ok(Some("it is an older copy: leases, containers or collections were noted in a newer one".to_owned()));
     }
     let last = first(sql, "SELECT id FROM containers ORDER BY id DESC LIMIT 1", [], |row| number(row, 0))?;
     if last.is_some_and(|last| last > counters.container) {

@@ -42,10 +42,10 @@ pub(super) fn number(row: &Row, column: usize) -> Attempt<u64> {
     Ok(row.get::<_, i64>(column)? as u64)
 }
 
-/// A column that holds a number this catalog counted up to: far from the end of its range unless damaged.
-pub(super) fn counted(row: &Row, column: usize) -> Attempt<u64> {
+/// A column that holds a number this catalog counted up to: below `limit` unless damaged.
+pub(super) fn counted(row: &Row, column: usize, limit: u64) -> Attempt<u64> {
     match number(row, column)? {
-        found if found < 1 << 63 => Ok(found),
+        found if found < limit => Ok(found),
         found => Err(format::Error::Corrupt { what: "counter", why: format!("{found} was never reached") }.into()),
     }
 }

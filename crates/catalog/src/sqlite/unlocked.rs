@@ -68,7 +68,7 @@ impl Stamp {
     }
 }
 
-fn log_of(path: &Path) -> PathBuf {
+pub(super) fn log_of(path: &Path) -> PathBuf {
     let mut log = OsString::from(path);
     log.push("-wal");
     PathBuf::from(log)
@@ -88,7 +88,7 @@ pub(super) fn connect(path: &Path) -> Attempt<(Connection, Stamp)> {
     Ok((connection, stamp))
 }
 
-fn address(path: &Path, parameters: &str) -> String {
+pub(super) fn address(path: &Path, parameters: &str) -> String {
     let mut address = String::from("file:");
     for byte in path.as_os_str().as_bytes() {
         match byte {

@@ -6,8 +6,11 @@ use format::StorePath;
 use rusqlite::Connection;
 
 use super::failure::{Attempt, Failure};
+use super::mark::Noted;
 use super::statement::{counted, first, run};
+use crate::NumbersGiven;
 use crate::counters::Counters;
+use crate::rebuild::{CONTAINER_LIMIT, LIMIT};
 
 pub(super) struct Writing<'a> {
     pub sql: &'a Connection,
@@ -16,6 +19,8 @@ pub(super) struct Writing<'a> {
     pub lease_now: i64,
     pub counters: Counters,
     counters_before: Counters,
+    /// The number of this transaction: see transactions.sql.
+    transaction: u64,
     /// A directory known to be there: the one the last change lay in.
     pub known_directory: Option<StorePath>,
 }
@@ -23,42 +28,62 @@ pub(super) struct Writing<'a> {
 impl<'a> Writing<'a> {
     pub fn new(sql: &'a Connection, now_ns: i64, lease_now: i64) -> Attempt<Self> {
         // The guard's triggers count what is changed without this: see guard.sql.
-        run(sql, "UPDATE counters SET writing = 1", [])?;
-        let counters = load_counters(sql)?;
-        Ok(Writing { sql, now_ns, lease_now, counters, counters_before: counters, known_directory: None })
+        let begin =
+            "UPDATE counters SET writing = 1, transactions_before = transactions, transactions = transactions + 1
+            RETURNING transactions, referral";
+        let begun = first(sql, begin, [], |row| Ok((counted(row, 0, 1 << 63)?, counted(row, 1, LIMIT)?)))?;
+        let (transaction, referral) = begun.ok_or(Failure::Sqlite(rusqlite::Error::QueryReturnedNoRows))?;
+        let counters = Counters { referral, ..load_counters(sql)? };
+        let counters_before = counters;
+        Ok(Writing { sql, now_ns, lease_now, counters, counters_before, transaction, known_directory: None })
     }
 
-    /// To be called before the transaction is committed. Returns the sequence if the transaction raised it.
-    pub fn finish(self) -> Attempt<Option<u64>> {
+    /// To be called before the transaction is committed. Returns how far the catalog has counted with it.
+    pub fn finish(self) -> Attempt<Noted> {
         if self.counters != self.counters_before {
             store_counters(self.sql, &self.counters)?;
         }
         run(self.sql, "UPDATE counters SET writing = 0", [])?;
-        let Counters { sequence, .. } = self.counters;
-        Ok((sequence > self.counters_before.sequence).then_some(sequence))
+        Ok(Noted { transaction: self.transaction, given: given(&self.counters) })
+    }
+
+    /// Has this transaction and those that follow count above `transaction`.
+    pub fn count_above(&mut self, transaction: u64) -> Attempt<()> {
+        if transaction >= self.transaction {
+            self.transaction = transaction.saturating_add(1);
+            run(self.sql, "UPDATE counters SET transactions = ?1", [self.transaction as i64])?;
+        }
+        Ok(())
     }
 }
 
+pub(super) fn given(counters: &Counters) -> NumbersGiven {
+    let Counters { sequence, container, session, versioned, .. } = *counters;
+    NumbersGiven { sequence, container, session, file: versioned }
+}
+
+/// All but `referral`, which older formats do not have.
 pub(super) fn load_counters(sql: &Connection) -> Attempt<Counters> {
     let text = "SELECT sequence, epoch, session, container, versioned, unversioned FROM counters";
     let counters = first(sql, text, [], |row| {
         Ok(Counters {
-            sequence: counted(row, 0)?,
-            epoch: counted(row, 1)?,
-            session: counted(row, 2)?,
-            container: counted(row, 3)?,
-            versioned: counted(row, 4)?,
-            unversioned: counted(row, 5)?,
+            sequence: counted(row, 0, LIMIT)?,
+            epoch: counted(row, 1, LIMIT)?,
+            session: counted(row, 2, LIMIT)?,
+            container: counted(row, 3, CONTAINER_LIMIT)?,
+            versioned: counted(row, 4, LIMIT)?,
+            unversioned: counted(row, 5, 1 << 63)?,
+            referral: 0,
         })
     })?;
     counters.ok_or(Failure::Sqlite(rusqlite::Error::QueryReturnedNoRows))
 }
 
-pub(super) fn store_counters(sql: &Connection, counters: &Counters) -> Attempt<()> {
+fn store_counters(sql: &Connection, counters: &Counters) -> Attempt<()> {
     let text = "UPDATE counters SET
-        sequence = ?1, epoch = ?2, session = ?3, container = ?4, versioned = ?5, unversioned = ?6";
-    let Counters { sequence, epoch, session, container, versioned, unversioned } = *counters;
-    let numbers = [sequence, epoch, session, container, versioned, unversioned].map(|number| number as i64);
+        sequence = ?1, epoch = ?2, session = ?3, container = ?4, versioned = ?5, unversioned = ?6, referral = ?7";
+    let Counters { sequence, epoch, session, container, versioned, unversioned, referral } = *counters;
+    let numbers = [sequence, epoch, session, container, versioned, unversioned, referral].map(|number| number as i64);
     run(sql, text, numbers)?;
     Ok(())
 }

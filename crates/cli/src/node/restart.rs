@@ -8,6 +8,8 @@
 //!
 //! From the moment it is decided nothing is taken any more, neither connections nor requests, and no failure of the lost
 //! lease is answered: clients that connect wait in the listening socket for the new image.
+//!
+//! A node whose catalog was replaced under it ends instead: only the one who did that can say which is to count.
 
 use std::ffi::OsString;
 use std::net::TcpListener;
@@ -34,6 +36,9 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
     let address = server.local_address();
     while !node.is_stopping() {
         std::thread::sleep(CHECK_INTERVAL);
+        if let Some(why) = node.repository.displaced() {
+            end(node, server, &why);
+        }
         let Some(why) = node.repository.must_be_opened_anew().filter(|_| !node.is_asked_to_stop()) else { continue };
         tracing::error!(peer = %address, "the node begins anew, and clients send again what was not durable: {why}");
         if node.repository.lease().is_lost() {
@@ -52,6 +57,18 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
             std::process::abort();
         }
     }
+}
+
+/// Ends the process: whoever starts it again is told what became of its catalog.
+fn end(node: &Arc<Node>, server: &Server, why: &str) -> ! {
+    tracing::error!(peer = %server.local_address(), "the node ends: its catalog is not the one it opened: {why}");
+    server.suspend();
+    node.report_failures();
+    std::thread::sleep(FAREWELL);
+    server.cut_off();
+    log::flush();
+    // Without a farewell to the catalog: its files may be another's by now.
+    std::process::exit(1)
 }
 
 /// Returns only when it fails.

@@ -1,9 +1,10 @@
 //! A node of a test's own.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use super::runner::{Store, command};
 
@@ -59,6 +60,19 @@ impl Node {
         // SAFETY: the process is ours, and was not waited for.
         unsafe { libc::kill(self.process.id() as i32, libc::SIGTERM) };
         assert!(self.process.wait().unwrap().success());
+    }
+
+    /// The code it ends with by itself, within 20 s, and what it said: of a node whose standard error is piped.
+    pub fn wait_for_its_end(&mut self) -> (Option<i32>, String) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while self.process.try_wait().unwrap().is_none() && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let code = self.process.try_wait().unwrap().and_then(|status| status.code());
+        let _ = self.process.kill();
+        let mut said = String::new();
+        self.process.stderr.take().expect("it is piped").read_to_string(&mut said).unwrap();
+        (code, said)
     }
 
     pub fn threads(&self) -> usize {

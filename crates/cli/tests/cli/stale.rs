@@ -1,6 +1,7 @@
 //! A catalog that does not go with its containers: an older copy, another store's, one that something else changed,
 //! a damaged one. It is noticed, nothing is written by it, and it is made again.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -167,6 +168,143 @@ fn collection_deletes_nothing_by_an_older_catalog_that_opening_takes_for_the_new
     store.verb("verify", &["--data"]);
     store.verb("collect", &[]);
     assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
+}
+
+/// A store with `first`, then `names`, whose node was killed with a log that was begun after them; and the catalog's file as
+/// it was with `first` alone.
+fn killed_with_a_log(first: &str, names: &[&str], last: &str) -> (Store, PathBuf) {
+    let store = with_files(&[first]);
+    let old = store.path("old");
+    copy_catalog(&store.directory(), &old, &CATALOG);
+    names.iter().for_each(|name| drop(put(&store, name).expect(0)));
+    let node = Node::of(&store);
+    put_through(&node, &store, last);
+    drop(node);
+    assert!(store.directory().join(CATALOG[1]).metadata().unwrap().len() > 0, "a log was left");
+    (store, old)
+}
+
+#[test]
+fn an_older_catalog_beside_the_log_of_a_killed_node_is_refused() {
+    let (store, old) = killed_with_a_log("a", &["b", "x"], "y");
+    copy_catalog(&old, &store.directory(), &CATALOG[..1]);
+    fs::remove_file(store.directory().join(CATALOG[2])).unwrap();
+    for _ in 0..2 {
+        let refused = store.try_verb("collect", &[]).expect(1);
+        assert!(refused.stderr.contains("put beside the log"), "closing mixes nothing: {refused:?}");
+    }
+    refuses_and_is_made_again(
+        &store,
+        "it is an older copy, put beside the log (catalog.sqlite-wal) of a newer one",
+        "a\nb\nx\ny\n",
+    );
+}
+
+#[test]
+fn an_older_log_beside_the_newest_catalog_is_refused() {
+    let store = with_files(&["a"]);
+    let node = Node::of(&store);
+    put_through(&node, &store, "b");
+    drop(node);
+    let old = store.path("old");
+    copy_catalog(&store.directory(), &old, &CATALOG);
+    put(&store, "x").expect(0);
+    put(&store, "y").expect(0);
+    copy_catalog(&old, &store.directory(), &CATALOG[1..2]);
+    refuses_and_is_made_again(&store, "is that of an older copy", "a\nb\nx\ny\n");
+}
+
+#[test]
+fn the_catalog_that_a_killed_node_left_is_read_with_its_log() {
+    let (store, _) = killed_with_a_log("a", &["b"], "y");
+    // The index of the log is made again.
+    fs::remove_file(store.directory().join(CATALOG[2])).unwrap();
+    assert_eq!(store.at("ls", "", &[]).text(), "a\nb\ny\n");
+    store.verb("verify", &["--data"]);
+    put(&store, "z").expect(0);
+}
+
+#[test]
+fn nodes_killed_at_any_moment_leave_file_and_log_that_belong_together() {
+    let mut random = Random::fresh();
+    let store = with_files(&["a"]);
+    for round in 0..20 {
+        let node = Node::of(&store);
+        std::thread::scope(|threads| {
+            for writer in 0..2 {
+                let (store, address) = (&store, node.address.clone());
+                threads.spawn(move || {
+                    for count in 0..3 {
+                        let name = format!("k{round}-{writer}-{count}");
+                        fs::write(store.path(&name), name.repeat(2000)).unwrap();
+                        let place = format!("thalweg://{address}::{name}");
+                        let put = [OsString::from("put"), store.path(&name).into(), place.into()];
+                        let mut put = command(&put).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+                        std::thread::sleep(Duration::from_millis(40));
+                        let _ = put.kill();
+                        put.wait().unwrap();
+                    }
+                });
+            }
+            // Moves the log into the file again and again, so that others are begun.
+            let checkpoints = random.below(4);
+            let catalog = rusqlite::Connection::open(store.directory().join(CATALOG[0])).unwrap();
+            catalog.busy_timeout(Duration::from_secs(10)).unwrap();
+            for _ in 0..checkpoints {
+                std::thread::sleep(Duration::from_micros(random.below(30_000)));
+                catalog.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).unwrap();
+            }
+            std::thread::sleep(Duration::from_micros(random.below(30_000)));
+            // Its own end moves nothing.
+            catalog.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+            drop(node);
+        });
+        run(&["ls".as_ref(), store.place("").as_os_str()]).expect(0);
+    }
+    store.verb("verify", &["--data"]);
+    put(&store, "z").expect(0);
+}
+
+#[test]
+fn a_node_whose_catalog_was_replaced_confirms_nothing_more_and_ends() {
+    type Displace = fn(&Path, &Path);
+    let displacements: [(&str, Displace, &str); 4] = [
+        ("another file in its place", |old, file| fs::rename(old, file).unwrap(), "was replaced or removed"),
+        (
+            "written over",
+            |old, file| fs::write(file, fs::read(old).unwrap()).unwrap(),
+            "an older copy was written over",
+        ),
+        ("removed", |_, file| fs::remove_file(file).unwrap(), "was replaced or removed"),
+        (
+            "without the log's index",
+            |_, file| fs::remove_file(file.with_extension("sqlite-shm")).unwrap(),
+            "was replaced or removed",
+        ),
+    ];
+    for (how, displace, why) in displacements {
+        let store = with_files(&["a"]);
+        let old = store.path("old");
+        copy_catalog(&store.directory(), &old, &CATALOG);
+        put(&store, "b").expect(0);
+        let mut node = Node::prepared(&store, &[], |command| {
+            command.stderr(Stdio::piped());
+        });
+        put_through(&node, &store, "x");
+        displace(&old.join(CATALOG[0]), &store.directory().join(CATALOG[0]));
+        fs::write(store.path("y"), "not confirmed").unwrap();
+        let place = format!("thalweg://{}::y", node.address);
+        let refused = run(&["put".as_ref(), store.path("y").as_os_str(), place.as_ref()]);
+        assert_ne!(refused.code, Some(0), "{how}: {refused:?}");
+        let (ended, said) = node.wait_for_its_end();
+        assert_eq!(ended, Some(1), "{how}: {said}");
+        assert!(said.contains(why) && said.contains("the node ends"), "{how}: {said}");
+        let rebuilt = run(&["verify".as_ref(), store.directory().as_os_str(), "--rebuild-catalog".as_ref()]);
+        assert!(matches!(rebuilt.code, Some(0 | 3)), "{how}: {rebuilt:?}");
+        for name in ["a", "b", "x"] {
+            assert_eq!(store.read(name), fs::read(store.path(name)).unwrap(), "{how}");
+        }
+    }
 }
 
 #[test]

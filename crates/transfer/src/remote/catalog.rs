@@ -3,10 +3,10 @@
 //! What only the node itself does (numbering containers, checkpoints, collection, rebuilding) is not offered here.
 
 use catalog::{
-    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut, PathSession,
-    Purpose, Result, Session, Snapshot, Statistics, Version,
+    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut,
+    NumbersGiven, PathSession, Purpose, Result, Session, Snapshot, Statistics, Version,
 };
-use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use super::Remote;
 use super::failures::catalog_error;
@@ -192,6 +192,10 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("comparing the catalog with its journal")
     }
 
+    fn known_records(&self) -> Result<Vec<(u64, u64)>> {
+        self.elsewhere("comparing the catalog with its journal")
+    }
+
     fn restate(&self, _: SessionId, _: &[StorePath]) -> Result<()> {
         self.elsewhere("repairing the journal")
     }
@@ -204,7 +208,7 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("comparing the catalog with its journal")
     }
 
-    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: u64) -> Result<Vec<LeftOut>> {
+    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: &NumbersGiven) -> Result<Vec<LeftOut>> {
         self.elsewhere("rebuilding the catalog")
     }
 
@@ -220,7 +224,15 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("looking up one session")
     }
 
-    fn leave(&self, _: SessionId) -> Result<u32> {
+    fn has_handle(&self, _: SessionId, _: &HandleKey) -> Result<Option<bool>> {
+        self.elsewhere("asking whose a session is")
+    }
+
+    fn leave(&self, _: SessionId, _: &HandleKey) -> Result<u32> {
+        self.elsewhere("leaving a path's session in the catalog")
+    }
+
+    fn leave_all(&self, _: SessionId) -> Result<()> {
         self.elsewhere("leaving a path's session in the catalog")
     }
 
