@@ -10,6 +10,7 @@ mod cli {
     mod handle_keys;
     mod hostile;
     mod interruption;
+    mod limits;
     mod logging;
     mod mistakes;
     mod names;
