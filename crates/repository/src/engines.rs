@@ -275,6 +275,11 @@ impl Registrar for CatalogRegistrar {
         self.catalog.files_of(container).map_err(as_store_error)
     }
 
+    fn sealed_bytes(&self, container: ContainerId) -> store::Result<u64> {
+        let record = self.catalog.container(container).map_err(as_store_error)?;
+        Ok(record.filter(|record| record.segments > 0).map_or(0, |record| record.stored_bytes))
+    }
+
     fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {
         self.catalog.lose(lost).map_err(as_store_error)
     }
