@@ -352,9 +352,12 @@ BODIES = {
     14: lambda f: f"run {f.run()}",
     23: commit,
     25: lambda f: f"directory {f.path()}, recursive {f.bool()}, after {f.option(f.path)}, limit {f.u32()}",
-    40: lambda f: f"path {f.path()}, flags {f.u32()}, job {f.text()!r}, nodes {f.list(f.text)}, stripes of {f.u64()}",
+    40: lambda f: f"path {f.path()}, flags {f.u32()}, job {f.text()!r}, nodes {f.list(f.text)}, stripes of {f.u64()}, "
+    f"key {f.take(16).hex()[:8]}…",
+    41: lambda f: f"session {f.u64():x}, seat {f.u32()}, key {f.take(16).hex()[:8]}…",
     42: lambda f: of_extents(f, lambda: ""),
     43: lambda f: of_extents(f, lambda: f", {len(f.list(lambda: f.take(32)))} fingerprints"),
+    52: lambda f: f"session {f.u64():x}, key {f.take(16).hex()[:8]}…",
     56: lambda f: of_extents(f, lambda: f", names {f.take(32).hex()[:8]}…"),
     0x8001: failed,
     0x8002: lambda f: f"settings {f.text()!r}, holder {f.u64():x}",
@@ -373,7 +376,7 @@ def frames():
     for path in sorted((FOLDER / "frames").iterdir()):
         data = path.read_bytes()
         magic, protocol, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
-        assert magic == b"TWGF" and protocol == 3 and zero == 0 and len(data) == 32 + body + payload, path
+        assert magic == b"TWGF" and protocol == 4 and zero == 0 and len(data) == 32 + body + payload, path
         unasked = kind in (0x8004, 0x8006, 0x8047, 0x8049)
         assert path.name.startswith(f"{kind:04x}-") and (request == 0) == unasked, path
         if kind in BODIES:

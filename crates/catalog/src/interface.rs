@@ -1,8 +1,8 @@
 //! The trait every catalog offers, and what it speaks of.
 
 use format::{
-    Attributes, Change, ContainerId, FileId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId,
-    StorePath, VersionId, VersionRecord,
+    Attributes, Change, ContainerId, FileId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root,
+    SessionId, StorePath, VersionId, VersionRecord,
 };
 
 /// Why a catalog refused or failed, by what the caller does about it.
@@ -167,6 +167,8 @@ pub struct Join {
     pub nodes: Vec<String>,
     pub stripe_bytes: u64,
     pub job: String,
+    /// The new handle's. Joining again with it adds no second handle.
+    pub key: HandleKey,
     pub lease_ms: u64,
 }
 
@@ -369,7 +371,7 @@ pub trait Catalog: Send + Sync {
 
     // Sessions of paths.
 
-    /// Joins the path's live session, adding a handle and extending the lease, or begins one. An interrupted
+    /// Joins the path's live session, adding a handle with the key and extending the lease, or begins one. An interrupted
     /// session is left alone: a new one begins beside it.
     fn join(&self, join: &Join) -> Result<PathSession>;
 
@@ -381,9 +383,16 @@ pub trait Catalog: Send + Sync {
     /// All of them, interrupted ones included, oldest first.
     fn path_sessions(&self) -> Result<Vec<PathSession>>;
 
-    /// Takes a handle away. With the last one the session ends if it has no checkpoints left, and otherwise
-    /// is interrupted at once. Returns the handles left.
-    fn leave(&self, session: SessionId) -> Result<u32>;
+    /// Whether the key is one of the session's handles, or of one that was taken off: who got it was let in. None when
+    /// there is no such session.
+    fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>>;
+
+    /// Takes the key's handle off; one that is off already, or never was there, changes nothing. With the last one the
+    /// session ends if it has no checkpoints left, and otherwise is interrupted at once. Returns the handles left.
+    fn leave(&self, session: SessionId, key: &HandleKey) -> Result<u32>;
+
+    /// Takes all handles off a path's session: nobody is left who could commit it.
+    fn leave_all(&self, session: SessionId) -> Result<()>;
 
     /// Drops the session with its checkpoints: after recovery, or when nobody wants it.
     fn discard(&self, session: SessionId) -> Result<()>;

@@ -13,7 +13,7 @@ mod tree;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use crate::clock::{Clock, system_clock};
 use crate::counters::Counters;
@@ -233,8 +233,17 @@ impl Catalog for MemoryCatalog {
         Ok(state.path_sessions.keys().filter_map(|session| state.path_session(*session)).collect())
     }
 
-    fn leave(&self, session: SessionId) -> Result<u32> {
-        self.state().leave(session)
+    fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>> {
+        Ok(self.state().has_handle(session, key))
+    }
+
+    fn leave(&self, session: SessionId, key: &HandleKey) -> Result<u32> {
+        self.state().leave(session, key)
+    }
+
+    fn leave_all(&self, session: SessionId) -> Result<()> {
+        self.state().leave_all(session);
+        Ok(())
     }
 
     fn discard(&self, session: SessionId) -> Result<()> {

@@ -26,7 +26,9 @@ mod writing;
 use std::fs::File;
 use std::path::Path;
 
-use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StoreId, StorePath};
+use format::{
+    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StoreId, StorePath,
+};
 
 use crate::clock::{Clock, lease_time, system_clock};
 use crate::*;
@@ -293,8 +295,16 @@ impl Catalog for SqliteCatalog {
         self.connections.read_once(|sql| path_sessions::path_sessions(sql, (self.clocks.lease)()))
     }
 
-    fn leave(&self, session: SessionId) -> Result<u32> {
-        self.write(|writing| writing.leave(session))
+    fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>> {
+        self.connections.read_once(|sql| path_sessions::has_handle(sql, session, key))
+    }
+
+    fn leave(&self, session: SessionId, key: &HandleKey) -> Result<u32> {
+        self.write(|writing| writing.leave(session, key))
+    }
+
+    fn leave_all(&self, session: SessionId) -> Result<()> {
+        self.write(|writing| writing.leave_all(session))
     }
 
     fn discard(&self, session: SessionId) -> Result<()> {
@@ -505,7 +515,10 @@ mod tests {
         ] {
             sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
         }
-        sql.execute_batch("DROP TABLE lost_segments; DROP TABLE journal_checksums; PRAGMA user_version = 2").unwrap();
+        sql.execute_batch(
+            "DROP TABLE lost_segments; DROP TABLE journal_checksums; DROP TABLE path_handles; PRAGMA user_version = 2",
+        )
+        .unwrap();
         drop(sql);
         let catalog = SqliteCatalog::open(&path, false).unwrap();
         assert!(catalog.entry(&StorePath::new(b"a").unwrap()).unwrap().is_some());

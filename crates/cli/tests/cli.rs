@@ -4,10 +4,13 @@ mod cli {
     mod architecture;
     mod bounds;
     mod broken;
+    mod company;
     mod deletion;
     mod faltering;
+    mod handle_keys;
     mod hostile;
     mod interruption;
+    mod limits;
     mod logging;
     mod mistakes;
     mod names;

@@ -9,6 +9,7 @@ mod bytes;
 mod change;
 mod container;
 mod frame;
+mod handle_key;
 mod id;
 mod manifest;
 mod path;
@@ -25,6 +26,7 @@ pub use container::{
     SEGMENT_ENTRY_BYTES, SegmentEntry,
 };
 pub use frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES, PROTOCOL};
+pub use handle_key::HandleKey;
 pub use id::{ContainerId, FileId, Fingerprint, LostSegment, Place, SessionId, StoreId};
 pub use manifest::{ENTRY_BYTES, Entry, EntryKind, PAGE_HEADER_BYTES, Page, Root, Run, page_digest, run_digest};
 pub use path::StorePath;

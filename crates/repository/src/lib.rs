@@ -19,6 +19,7 @@ mod journal;
 mod keep;
 mod lease;
 mod list;
+mod lost_settings;
 mod many;
 mod marks;
 mod offline;
@@ -36,6 +37,7 @@ mod statistics;
 mod tree;
 mod unneeded;
 mod verify;
+mod writable;
 
 pub use collect::{Collected, collect};
 pub use draft::{Draft, FileWriter, Named, Placing};

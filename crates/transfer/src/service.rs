@@ -163,11 +163,6 @@ impl Replier {
         self.outbox.end();
     }
 
-    /// The request's number, the same when the client sends it again after a break.
-    pub fn request(&self) -> u64 {
-        self.request
-    }
-
     /// For unasked messages that belong to the request.
     pub fn outbox(&self) -> &Outbox {
         &self.outbox

@@ -36,7 +36,14 @@ fn refresh(stand: &Stand) {
 }
 
 fn joined(stand: &Stand) -> SessionId {
-    let join = Join { path: path("p"), nodes: vec![], stripe_bytes: 1, job: String::new(), lease_ms: LEASE_MS };
+    let join = Join {
+        path: path("p"),
+        nodes: vec![],
+        stripe_bytes: 1,
+        job: String::new(),
+        key: format::HandleKey([1; 16]),
+        lease_ms: LEASE_MS,
+    };
     let session = stand.catalog.join(&join).unwrap().id;
     stand.catalog.take_seat(session, 0, 7).unwrap();
     session

@@ -1,11 +1,16 @@
 //! Promises of path sessions, seats and checkpoints.
 
 use super::*;
+use format::HandleKey;
+
 use crate::{Checkpoint, ContainerState, Error, Join, PathSession};
 
 promises!(
     overlapping_joins_share_one_session,
     a_session_keeps_what_it_was_opened_with,
+    joining_again_with_a_key_adds_no_second_handle,
+    a_key_takes_off_its_own_handle_once,
+    keys_are_known_as_long_as_their_session,
     the_last_to_leave_ends_a_session_without_checkpoints,
     the_last_to_leave_interrupts_a_session_with_checkpoints,
     a_session_whose_lease_ran_out_is_interrupted,
@@ -23,12 +28,21 @@ promises!(
     discarding_drops_everything,
 );
 
+fn key(number: u8) -> HandleKey {
+    HandleKey([number; HandleKey::BYTES])
+}
+
 fn join_at(stand: &Stand, text: &str) -> PathSession {
+    join_with(stand, text, 1)
+}
+
+fn join_with(stand: &Stand, text: &str, number: u8) -> PathSession {
     let join = Join {
         path: path(text),
         nodes: vec!["a:1".into(), "b:2".into()],
         stripe_bytes: 4 << 20,
         job: "job".into(),
+        key: key(number),
         lease_ms: LEASE_MS,
     };
     stand.catalog.join(&join).unwrap()
@@ -63,7 +77,7 @@ fn is_interrupted(stand: &Stand, session: SessionId) -> bool {
 
 fn overlapping_joins_share_one_session(stand: &Stand) {
     let first = join_at(stand, "a");
-    let second = join_at(stand, "a");
+    let second = join_with(stand, "a", 2);
     let other = join_at(stand, "b");
     assert_eq!((first.handles, second.handles), (1, 2));
     assert!(first.id == second.id && other.id != first.id);
@@ -76,24 +90,58 @@ fn a_session_keeps_what_it_was_opened_with(stand: &Stand) {
     let first = join_at(stand, "a");
     assert_eq!((first.stripe_bytes, first.job.as_str(), first.opened_ns), (4 << 20, "job", 1_000_000_000));
     assert_eq!(first.nodes, ["a:1", "b:2"]);
-    let join = Join { path: path("a"), nodes: vec![], stripe_bytes: 1, job: "other".into(), lease_ms: LEASE_MS };
+    let (job, key) = ("other".into(), key(2));
+    let join = Join { path: path("a"), nodes: vec![], stripe_bytes: 1, job, key, lease_ms: LEASE_MS };
     assert_eq!(stand.catalog.join(&join).unwrap(), PathSession { handles: 2, ..first });
+}
+
+fn joining_again_with_a_key_adds_no_second_handle(stand: &Stand) {
+    let first = join_at(stand, "a");
+    assert_eq!(join_at(stand, "a"), first);
+    assert_eq!(stand.catalog.leave(first.id, &key(1)).unwrap(), 0);
+    assert_eq!(stand.catalog.path_session(first.id).unwrap(), None);
+}
+
+fn a_key_takes_off_its_own_handle_once(stand: &Stand) {
+    let session = join_at(stand, "a").id;
+    join_with(stand, "a", 2);
+    for (number, left) in [(3, 2), (2, 1), (2, 1), (3, 1)] {
+        assert_eq!(stand.catalog.leave(session, &key(number)).unwrap(), left);
+        assert_eq!(stand.catalog.path_session(session).unwrap().unwrap().handles, left);
+    }
+    assert_eq!(join_with(stand, "a", 2).handles, 1, "a handle that was taken off does not come back");
+    assert_eq!(stand.catalog.leave(session, &key(1)).unwrap(), 0);
+}
+
+fn keys_are_known_as_long_as_their_session(stand: &Stand) {
+    let session = checkpointed(stand, "a");
+    join_with(stand, "a", 2);
+    let known = |number| stand.catalog.has_handle(session, &key(number)).unwrap();
+    assert_eq!([known(1), known(2), known(3)], [Some(true), Some(true), Some(false)]);
+    stand.catalog.leave(session, &key(2)).unwrap();
+    assert_eq!(known(2), Some(true), "who got it was let in");
+    stand.catalog.leave_all(session).unwrap();
+    assert!(is_interrupted(stand, session) && known(1) == Some(true));
+    stand.catalog.discard(session).unwrap();
+    assert_eq!([known(1), known(3)], [None, None]);
+    let other = join_at(stand, "b").id;
+    assert_eq!(stand.catalog.has_handle(other, &key(2)).unwrap(), Some(false), "it is another session's");
 }
 
 fn the_last_to_leave_ends_a_session_without_checkpoints(stand: &Stand) {
     let session = join_at(stand, "a").id;
-    join_at(stand, "a");
+    join_with(stand, "a", 2);
     let container = stand.catalog.open_container(session).unwrap();
-    assert_eq!(stand.catalog.leave(session).unwrap(), 1);
-    assert_eq!(stand.catalog.leave(session).unwrap(), 0);
+    assert_eq!(stand.catalog.leave(session, &key(1)).unwrap(), 1);
+    assert_eq!(stand.catalog.leave(session, &key(2)).unwrap(), 0);
     assert_eq!(stand.catalog.path_session(session).unwrap(), None);
     assert_eq!(stand.catalog.container(container).unwrap().unwrap().state, ContainerState::Live);
-    assert_refused!(stand.catalog.leave(session), Error::LeaseLost { .. });
+    assert_refused!(stand.catalog.leave(session, &key(1)), Error::LeaseLost { .. });
 }
 
 fn the_last_to_leave_interrupts_a_session_with_checkpoints(stand: &Stand) {
     let session = checkpointed(stand, "a");
-    assert_eq!(stand.catalog.leave(session).unwrap(), 0);
+    assert_eq!(stand.catalog.leave(session, &key(1)).unwrap(), 0);
     assert!(is_interrupted(stand, session));
     assert_eq!(stand.catalog.checkpoints(session).unwrap().len(), 1);
     assert_eq!(stand.catalog.live_session(&path("a")).unwrap(), None);
@@ -134,7 +182,8 @@ fn joining_extends_the_lease_and_never_shortens_it(stand: &Stand) {
     let session = join_at(stand, "a").id;
     stand.pass_ms(LEASE_MS as i64 - 1);
     join_at(stand, "a");
-    let short = Join { path: path("a"), nodes: vec![], stripe_bytes: 1, job: String::new(), lease_ms: 1 };
+    let (job, key) = (String::new(), key(2));
+    let short = Join { path: path("a"), nodes: vec![], stripe_bytes: 1, job, key, lease_ms: 1 };
     stand.catalog.join(&short).unwrap();
     stand.pass_ms(LEASE_MS as i64 - 1);
     assert!(!is_interrupted(stand, session));
@@ -234,7 +283,7 @@ fn checkpoints_need_both_leases(stand: &Stand) {
 
 fn discarding_drops_everything(stand: &Stand) {
     let (old, live) = (checkpointed(stand, "a"), checkpointed(stand, "b"));
-    stand.catalog.leave(old).unwrap();
+    stand.catalog.leave(old, &key(1)).unwrap();
     for session in [old, live] {
         stand.catalog.discard(session).unwrap();
         assert!(stand.catalog.checkpoints(session).unwrap().is_empty());

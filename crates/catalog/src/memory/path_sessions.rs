@@ -1,8 +1,9 @@
 //! Sessions of paths: who has a path open for writing, who holds its seats, what was checkpointed.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
-use format::{ContainerId, Root, SessionId, StorePath};
+use format::{ContainerId, HandleKey, Root, SessionId, StorePath};
 
 use super::{CHECKPOINT_CURSOR, State};
 use crate::clock::lease_end_ns;
@@ -12,6 +13,8 @@ use crate::{Checkpoint, Error, Join, PathSession, Result};
 pub(super) struct OpenPath {
     /// Its `interrupted` is not kept up: the lease decides.
     session: PathSession,
+    /// By the digest of its key: whether it was taken off.
+    handles: BTreeMap<[u8; 32], bool>,
     seats: BTreeMap<u32, Seat>,
     /// By seat and number; each with its cursor in `roots`.
     pub checkpoints: BTreeMap<(u32, u64), (u64, Checkpoint)>,
@@ -35,7 +38,10 @@ impl State {
             lease.end_ns = lease.end_ns.max(lease_end_ns(self.now_ns, join.lease_ms));
         }
         let open = self.path_sessions.get_mut(&id).expect("found or inserted above");
-        open.session.handles += 1;
+        if let Entry::Vacant(new) = open.handles.entry(join.key.digest()) {
+            new.insert(false);
+            open.session.handles += 1;
+        }
         self.path_session(id).expect("found or inserted above")
     }
 
@@ -58,7 +64,8 @@ impl State {
             handles: 0,
             interrupted: false,
         };
-        self.path_sessions.insert(id, OpenPath { session, seats: BTreeMap::new(), checkpoints: BTreeMap::new() });
+        let (handles, seats, checkpoints) = Default::default();
+        self.path_sessions.insert(id, OpenPath { session, handles, seats, checkpoints });
         id
     }
 
@@ -72,14 +79,30 @@ impl State {
         of_path.filter_map(|(id, _)| self.path_session(*id)).find(|session| !session.interrupted)
     }
 
-    pub fn leave(&mut self, session: SessionId) -> Result<u32> {
+    pub fn has_handle(&self, session: SessionId, key: &HandleKey) -> Option<bool> {
+        self.path_sessions.get(&session).map(|open| open.handles.contains_key(&key.digest()))
+    }
+
+    pub fn leave(&mut self, session: SessionId, key: &HandleKey) -> Result<u32> {
         let open = self.path_sessions.get_mut(&session).ok_or(Error::LeaseLost { session })?;
-        open.session.handles = open.session.handles.saturating_sub(1);
+        match open.handles.get_mut(&key.digest()) {
+            Some(is_left) if !*is_left => *is_left = true,
+            _ => return Ok(open.session.handles),
+        }
+        open.session.handles -= 1;
         let handles = open.session.handles;
         if handles == 0 {
             self.retire(session);
         }
         Ok(handles)
+    }
+
+    pub fn leave_all(&mut self, session: SessionId) {
+        if let Some(open) = self.path_sessions.get_mut(&session) {
+            open.handles.values_mut().for_each(|is_left| *is_left = true);
+            open.session.handles = 0;
+            self.retire(session);
+        }
     }
 
     pub fn take_seat(&mut self, session: SessionId, seat: u32, holder: u64) -> Result<u64> {

@@ -2,7 +2,7 @@
 //!
 //! A path session is live while its lease in `sessions` is held; without one it is interrupted.
 
-use format::{ContainerId, Reader, Root, SessionId, StorePath, Writer};
+use format::{ContainerId, HandleKey, Reader, Root, SessionId, StorePath, Writer};
 use rusqlite::{Connection, Row};
 
 use super::failure::Attempt;
@@ -36,7 +36,10 @@ impl Writing<'_> {
         let id = session.0 as i64;
         let extend = "UPDATE sessions SET end_ns = max(end_ns, ?2) WHERE id = ?1";
         run(self.sql, extend, (id, lease_time::end(self.lease_now, join.lease_ms)))?;
-        run(self.sql, "UPDATE path_sessions SET handles = handles + 1 WHERE id = ?1", [id])?;
+        let add = "INSERT OR IGNORE INTO path_handles (session, key) VALUES (?1, ?2)";
+        if run(self.sql, add, (id, join.key.digest()))? > 0 {
+            run(self.sql, "UPDATE path_sessions SET handles = handles + 1 WHERE id = ?1", [id])?;
+        }
         let joined = path_session(self.sql, self.lease_now, session)?;
         Ok(joined.ok_or(Error::LeaseLost { session })?)
     }
@@ -64,14 +67,25 @@ impl Writing<'_> {
         Ok(session)
     }
 
-    pub fn leave(&mut self, session: SessionId) -> Attempt<u32> {
-        let text = "UPDATE path_sessions SET handles = max(handles - 1, 0) WHERE id = ?1 RETURNING handles";
-        let handles = first(self.sql, text, [session.0 as i64], |row| Ok(row.get(0)?))?;
+    pub fn leave(&mut self, session: SessionId, key: &HandleKey) -> Attempt<u32> {
+        let take_off = "UPDATE path_handles SET is_left = 1 WHERE session = ?1 AND key = ?2 AND is_left = 0";
+        let taken_off = run(self.sql, take_off, (session.0 as i64, key.digest()))?;
+        let text = "UPDATE path_sessions SET handles = max(handles - ?2, 0) WHERE id = ?1 RETURNING handles";
+        let handles = first(self.sql, text, (session.0 as i64, taken_off as i64), |row| Ok(row.get(0)?))?;
         let handles = handles.ok_or(Error::LeaseLost { session })?;
-        if handles == 0 {
+        if taken_off > 0 && handles == 0 {
             self.retire(session)?;
         }
         Ok(handles)
+    }
+
+    pub fn leave_all(&mut self, session: SessionId) -> Attempt<()> {
+        let id = [session.0 as i64];
+        run(self.sql, "UPDATE path_handles SET is_left = 1 WHERE session = ?1", id)?;
+        match run(self.sql, "UPDATE path_sessions SET handles = 0 WHERE id = ?1", id)? {
+            0 => Ok(()),
+            _ => self.retire(session),
+        }
     }
 
     pub fn discard(&mut self, session: SessionId) -> Attempt<()> {
@@ -83,6 +97,7 @@ impl Writing<'_> {
     pub fn drop_path_session(&mut self, session: SessionId) -> Attempt<()> {
         run(self.sql, "DELETE FROM path_sessions WHERE id = ?1", [session.0 as i64])?;
         run(self.sql, "DELETE FROM seats WHERE session = ?1", [session.0 as i64])?;
+        run(self.sql, "DELETE FROM path_handles WHERE session = ?1", [session.0 as i64])?;
         Ok(())
     }
 
@@ -144,6 +159,13 @@ impl Writing<'_> {
         run(self.sql, text, (session.0 as i64, seat, number))?;
         Ok(())
     }
+}
+
+/// Handles are found by digests: how long that takes says nothing about a key.
+pub(super) fn has_handle(sql: &Connection, session: SessionId, key: &HandleKey) -> Attempt<Option<bool>> {
+    let text = "SELECT EXISTS (SELECT 1 FROM path_handles WHERE session = ?1 AND key = ?2)
+        FROM path_sessions WHERE id = ?1";
+    first(sql, text, (session.0 as i64, key.digest()), |row| Ok(row.get(0)?))
 }
 
 pub(super) fn path_session(sql: &Connection, lease_now: i64, id: SessionId) -> Attempt<Option<PathSession>> {

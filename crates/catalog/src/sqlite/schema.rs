@@ -13,7 +13,7 @@ use crate::clock::system_clock;
 use crate::counters::{Counters, ROOT};
 
 /// The format of `schema.sql` and the files beside it, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 6;
+const SCHEMA_FORMAT: u16 = 7;
 /// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
 const SINCE_FORMAT_2: &str = "
     CREATE TABLE left_files (
@@ -39,6 +39,8 @@ const SINCE_FORMAT_4: &str = "
 const SINCE_FORMAT_5: &str = include_str!("journal_checksums.sql");
 /// Format 6 counts transactions: see there.
 const COUNTING_FORMAT: u16 = 6;
+/// Format 7 has the keys of handles.
+const SINCE_FORMAT_7: &str = include_str!("path_handles.sql");
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
@@ -84,6 +86,9 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
     }
     if found < COUNTING_FORMAT {
         begin_counting(&transaction)?;
+    }
+    if found < 7 {
+        transaction.execute_batch(SINCE_FORMAT_7)?;
     }
     transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     Ok(transaction.commit()?)
@@ -147,6 +152,7 @@ fn fill(connection: &Connection) -> Attempt<()> {
     connection.execute_batch(include_str!("guard.sql"))?;
     connection.execute_batch(SINCE_FORMAT_5)?;
     begin_counting(connection)?;
+    connection.execute_batch(SINCE_FORMAT_7)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     Ok(connection.pragma_update(None, "user_version", SCHEMA_FORMAT)?)
 }

@@ -1,4 +1,5 @@
--- The catalog's tables, format 6 (`PRAGMA user_version`) with guard.sql, journal_checksums.sql and transactions.sql.
+-- The catalog's tables, format 7 (`PRAGMA user_version`) with guard.sql, journal_checksums.sql, transactions.sql and
+-- path_handles.sql.
 -- Unsigned numbers of 64 bits are kept as SQLite's signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
 
 -- The last number given of each kind: see counters.rs.

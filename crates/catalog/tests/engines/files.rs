@@ -52,7 +52,7 @@ fn undo_guard(sql: &rusqlite::Connection) {
     let triggers: Vec<String> = found.query_map([], |row| row.get(0)).unwrap().map(|name| name.unwrap()).collect();
     assert!(!triggers.is_empty());
     triggers.iter().for_each(|name| sql.execute_batch(&format!("DROP TRIGGER {name}")).unwrap());
-    sql.execute_batch("DROP TABLE journal_checksums").unwrap();
+    sql.execute_batch("DROP TABLE journal_checksums; DROP TABLE path_handles").unwrap();
     for column in
         ["writing", "foreign_changes", "store", "unchecked_sequence", "transactions", "transactions_before", "referral"]
     {

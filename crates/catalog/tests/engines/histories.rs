@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::catalog::{Catalog, Checkpoint, Commit, Join, MemoryCatalog, Purpose, Snapshot, SqliteCatalog};
 use crate::{opened, path, scratch};
 use format::{
-    Attributes, Change, ContainerId, FileId, FileKind, Place, Root, SessionId, StorePath, VersionId, VersionRecord,
+    Attributes, Change, ContainerId, FileId, FileKind, HandleKey, Place, Root, SessionId, StorePath, VersionId,
+    VersionRecord,
 };
 
 /// xorshift64*.
@@ -52,6 +53,10 @@ impl Random {
 
     fn container(&mut self) -> ContainerId {
         ContainerId(1 + self.below(12))
+    }
+
+    fn key(&mut self) -> HandleKey {
+        key(self.below(3) as u8)
     }
 
     /// Mostly the first, which is the history's own writer.
@@ -102,6 +107,10 @@ impl Random {
     }
 }
 
+fn key(number: u8) -> HandleKey {
+    HandleKey([number; HandleKey::BYTES])
+}
+
 /// A call with its arguments; the answer comes back as text.
 type Call = Box<dyn Fn(&dyn Catalog) -> String>;
 
@@ -125,11 +134,17 @@ fn step(random: &mut Random, snapshots: &[Snapshot]) -> Call {
         4 => answer(move |catalog| catalog.seal_container(container, lease_ms, 5)),
         5 => {
             let nodes = random.some(2, |random| format!("node {}", random.below(9)));
-            let (path, job) = (random.path(), String::from("job"));
-            let join = Join { path, nodes, stripe_bytes: 1 << 20, job, lease_ms };
+            let (path, job, key) = (random.path(), String::from("job"), random.key());
+            let join = Join { path, nodes, stripe_bytes: 1 << 20, job, key, lease_ms };
             answer(move |catalog| catalog.join(&join))
         }
-        6 => answer(move |catalog| catalog.leave(session)),
+        6 => {
+            let (key, all) = (random.key(), random.chance(20));
+            answer(move |catalog| match all {
+                true => catalog.leave_all(session).map(|()| 0),
+                false => catalog.leave(session, &key),
+            })
+        }
         7 if random.chance(30) => answer(move |catalog| catalog.discard(session)),
         8 => {
             let (session, holder) = (SessionId(2 + random.below(10)), random.below(2));
@@ -180,6 +195,7 @@ fn picture(catalog: &dyn Catalog) -> Vec<String> {
     for session in catalog.path_sessions().unwrap() {
         picture.push(format!("{session:?} {:?}", catalog.live_session(&session.path)));
         picture.push(format!("{:?}", catalog.checkpoints(session.id)));
+        picture.extend((0..3).map(|number| format!("{:?}", catalog.has_handle(session.id, &key(number)))));
     }
     picture.push(format!("{:?}", catalog.statistics()));
     let roots = catalog.roots(0, usize::MAX).unwrap();

@@ -5,13 +5,12 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use catalog::{Catalog, Commit};
-use format::{Block, BlockHeader, SegmentEntry, SessionId};
+use format::{Block, BlockHeader, HandleKey, SegmentEntry, SessionId};
 use repository::{Arrival, Source};
 use store::{Claimant, SegmentStore};
 use transfer::message::{Extent, Failure, FailureKind, MAX_LISTED, PlacedHeader, Reply, Request, StoreStatistics};
 use transfer::{Handler, Hello, Outbox, Replier};
 
-use super::clients::RequestId;
 use super::locks::{Activity, Owner};
 use super::offers::Offers;
 use super::seats::{Slot, User};
@@ -30,8 +29,6 @@ pub(super) struct Connection {
     /// This connection's own number: it claims segments and holds locks under it.
     pub claimant: Claimant,
     pub offers: Arc<Offers>,
-    /// The request at hand.
-    pub request: RequestId,
     /// Whether the client goes on sending.
     activity: Arc<Activity>,
     /// The seats it attached to, each with how often it did and did not detach.
@@ -48,8 +45,8 @@ impl Connection {
         let member = node.shares.join(&hello.application);
         let offers = Offers::new(&node, claimant);
         let (job, owed_bytes, attached) = (hello.job, 0, HashMap::new());
-        let (request, activity) = ((source.stream, 0), Arc::default());
-        Connection { node, source, job, member, owed_bytes, outbox, claimant, offers, request, activity, attached }
+        let activity = Arc::default();
+        Connection { node, source, job, member, owed_bytes, outbox, claimant, offers, activity, attached }
     }
 
     fn store(&self) -> &dyn SegmentStore {
@@ -60,18 +57,23 @@ impl Connection {
         self.node.repository.catalog()
     }
 
-    /// A seat this connection attached to; one it did not is taken on the way.
-    pub fn slot(&mut self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
-        match self.attached.get(&(session, seat)) {
-            Some((slot, _)) => Ok(slot.clone()),
-            None => self.attach(session, seat),
-        }
+    /// A seat this connection attached to.
+    pub fn slot(&self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
+        let attached = self.attached.get(&(session, seat)).map(|(slot, _)| slot.clone());
+        attached.ok_or_else(|| {
+            let why = format!("session {session}: this connection has not attached to seat {seat} with a handle's key");
+            Failure::new(FailureKind::Refused, why)
+        })
     }
 
-    pub fn attach(&mut self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
-        let user = User { connection: self.claimant.0, source: self.source, outbox: self.outbox.clone() };
+    pub fn has_attached(&self, session: SessionId) -> bool {
+        self.attached.keys().any(|(attached, _)| *attached == session)
+    }
+
+    fn attach(&mut self, session: SessionId, seat: u32, key: &HandleKey) -> Result<Arc<Slot>, Failure> {
+        self.check_handle(session, key)?;
+        let user = User { connection: self.claimant.0, source: self.source, key: *key, outbox: self.outbox.clone() };
         let slot = self.node.attach(session, seat, user).map_err(failure::of)?;
-        self.node.clients.attached(self.source.client, session);
         self.attached.entry((session, seat)).or_insert_with(|| (slot.clone(), 0)).1 += 1;
         Ok(slot)
     }
@@ -79,7 +81,6 @@ impl Connection {
 
 impl Handler for Connection {
     fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
-        self.request.1 = replier.request();
         self.activity.begin();
         self.take(request, payload, replier);
         self.activity.end();
@@ -101,7 +102,14 @@ impl Connection {
             Request::Settle { session, seat, epoch } => self.settle(session, seat, epoch, replier),
             Request::SetSize { session, seat, size } => self.set_size(session, seat, size, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
+            Request::AwaitOthers { session, seat } => match self.slot(session, seat) {
+                Ok(slot) => slot.await_others(self.claimant.0, self.source, replier),
+                Err(failure) => replier.fail(failure),
+            },
             Request::Lock { session } => {
+                if let Err(failure) = self.check_attached(session) {
+                    return replier.fail(failure);
+                }
                 let owner =
                     Owner { connection: self.claimant.0, outbox: self.outbox.clone(), activity: self.activity.clone() };
                 self.node.locks.lock(session, owner, replier);
@@ -207,7 +215,10 @@ impl Connection {
             Request::Versions { path } => plain(Reply::Versions { versions: self.catalog().versions(&path)? }),
             Request::PathSessions {} => plain(Reply::PathSessions { sessions: self.catalog().path_sessions()? }),
             Request::Checkpoints { session } => {
-                plain(Reply::Checkpoints { checkpoints: self.catalog().checkpoints(session)? })
+                let mut checkpoints = self.catalog().checkpoints(session)?;
+                // They name clients by their numbers, under which others could pass for them.
+                checkpoints.iter_mut().for_each(|checkpoint| checkpoint.frontier.clear());
+                plain(Reply::Checkpoints { checkpoints })
             }
             Request::Discard { session } => {
                 self.discard(session)?;
@@ -221,12 +232,12 @@ impl Connection {
 
     fn answer_of_path(&mut self, request: Request) -> Answer {
         match request {
-            Request::OpenPath { path, flags, job, nodes, stripe_bytes } => {
+            Request::OpenPath { path, flags, job, nodes, stripe_bytes, key } => {
                 let job = if job.is_empty() { self.job.clone() } else { job };
-                plain(self.open_path(path, flags, job, nodes, stripe_bytes)?)
+                plain(self.open_path(path, flags, job, nodes, stripe_bytes, key)?)
             }
-            Request::Attach { session, seat } => {
-                let slot = self.attach(session, seat)?;
+            Request::Attach { session, seat, key } => {
+                let slot = self.attach(session, seat, &key)?;
                 match slot.seat.size() {
                     Ok(size) => plain(Reply::Attached { size, epoch: slot.seat.epoch() }),
                     Err(error) => {
@@ -250,8 +261,8 @@ impl Connection {
                 self.detach(session, seat)?;
                 done()
             }
-            Request::Leave { session } => {
-                self.leave(session)?;
+            Request::Leave { session, key } => {
+                self.leave(session, key)?;
                 done()
             }
             Request::Unlock { session } => {

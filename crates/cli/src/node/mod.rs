@@ -9,6 +9,7 @@ mod begun_sessions;
 mod blocks;
 mod clients;
 pub mod command;
+mod company;
 mod damage;
 mod failure;
 mod handler;
@@ -168,8 +169,8 @@ impl Node {
         let seats = self.seats.all().into_iter().filter(|slot| slot.seat.failure().is_none());
         let settled: Vec<_> = seats.map(|slot| self.settle(&slot, true, None)).collect();
         // Whoever still had a file open did not close it: what is settled now is its last checkpoint.
-        for session in self.clients.take_handles() {
-            let _ = self.repository.catalog().leave(session);
+        for (session, key) in self.clients.take_handles() {
+            let _ = self.repository.catalog().leave(session, &key);
         }
         self.stopping.store(true, Ordering::SeqCst);
         self.bell.notify_all();

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use catalog::{Catalog, Join, PathSession};
-use format::{Change, FileKind, SessionId, StorePath};
+use format::{Change, FileKind, HandleKey, SessionId, StorePath};
 use repository::{Arrival, LEASE_MS, publish};
 use transfer::Replier;
 use transfer::message::{Failure, FailureKind, Reply};
 
+use super::clients::Handle;
 use super::failure;
 use super::handler::Connection;
 use super::seats::MPI_SEGMENT_BYTES;
@@ -29,9 +30,10 @@ impl Connection {
         job: String,
         nodes: Vec<String>,
         stripe_bytes: u64,
+        key: HandleKey,
     ) -> Result<Reply, Failure> {
-        let open = || self.open_new(path, flags, job, nodes, stripe_bytes);
-        self.node.clients.open_once(self.source.client, self.request, open)
+        let open = || self.open_new(path, flags, job, nodes, stripe_bytes, key);
+        self.node.clients.open_once(self.source.client, key, open)
     }
 
     fn open_new(
@@ -41,7 +43,8 @@ impl Connection {
         job: String,
         nodes: Vec<String>,
         stripe_bytes: u64,
-    ) -> Result<(Reply, SessionId), Failure> {
+        key: HandleKey,
+    ) -> Result<(Reply, Handle), Failure> {
         if nodes.is_empty()
             || stripe_bytes < MPI_SEGMENT_BYTES as u64
             || !stripe_bytes.is_multiple_of(MPI_SEGMENT_BYTES as u64)
@@ -61,14 +64,14 @@ impl Connection {
         if exists && flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
             return Err(Failure::new(FailureKind::Exists, format!("{path}: exists already")));
         }
-        let join = Join { path: path.clone(), nodes, stripe_bytes, job, lease_ms: LEASE_MS };
+        let join = Join { path: path.clone(), nodes, stripe_bytes, job, key, lease_ms: LEASE_MS };
         let session = self.join_living(&join)?;
         if flags & EXCLUSIVE != 0 && flags & CREATE != 0 && session.handles > 1 {
-            catalog.leave(session.id)?;
+            catalog.leave(session.id, &key)?;
             return Err(Failure::new(FailureKind::Exists, format!("{path}: was just created by someone else")));
         }
-        let id = session.id;
-        Ok((Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES }, id))
+        let handle = (session.id, key);
+        Ok((Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES }, handle))
     }
 
     /// The path's live session, or a new one. A session whose nodes are all gone has nobody left who could commit it:
@@ -80,7 +83,7 @@ impl Connection {
         if !is_strange || answers_within(&found.nodes, DEAD_AFTER) {
             return Ok(found);
         }
-        while catalog.leave(found.id)? > 0 {}
+        catalog.leave_all(found.id)?;
         Ok(catalog.join(join)?)
     }
 
@@ -139,6 +142,9 @@ impl Connection {
     }
 
     pub fn commit_path(&mut self, session: SessionId, replier: Replier) {
+        if let Err(failure) = self.check_attached(session) {
+            return replier.fail(failure);
+        }
         let node = self.node.clone();
         self.node.commits.answer(replier, move || {
             let published = publish(&node.repository, node.new_claimant(), session, now_ns()).map_err(failure::of)?;
@@ -147,9 +153,11 @@ impl Connection {
         });
     }
 
-    pub fn leave(&mut self, session: SessionId) -> Result<(), Failure> {
-        if self.node.clients.take_handle(self.source.client, self.request, session) {
-            self.node.repository.catalog().leave(session)?;
+    /// Leaving twice, or a session that has ended, is no error.
+    pub fn leave(&mut self, session: SessionId, key: HandleKey) -> Result<(), Failure> {
+        if self.check_handle(session, &key)? {
+            self.node.repository.catalog().leave(session, &key)?;
+            self.node.clients.gave_back((session, key));
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
-//! Whose sessions are whose: a client renews, commits under and ends only those that were begun for it, and discards or
-//! recovers only what no one writes any more. The catalog remembers this, so that it holds after a node's restart too.
+//! Whose sessions are whose: a client renews, commits under and ends only those that were begun for it, uses those of paths
+//! only with the key of a handle, and discards or recovers only what no one writes any more. The catalog remembers this, so
+//! that it holds after a node's restart too.
 
 use catalog::{Commit, Purpose, Session};
-use format::SessionId;
+use format::{HandleKey, SessionId};
 use transfer::message::{Failure, FailureKind};
 
 use super::failure;
@@ -67,6 +68,26 @@ impl Connection {
             }
             found => Ok(found.is_some()),
         }
+    }
+
+    /// Whether there is such a session; refused when the key is of none of its handles.
+    pub fn check_handle(&self, session: SessionId, key: &HandleKey) -> Result<bool, Failure> {
+        match self.node.repository.catalog().has_handle(session, key)? {
+            Some(false) => {
+                let why = format!("session {session} was not opened with this key; it is left alone");
+                Err(Failure::new(FailureKind::Refused, why))
+            }
+            found => Ok(found.is_some()),
+        }
+    }
+
+    /// What follows an opening is for connections that have shown the key of a handle.
+    pub fn check_attached(&self, session: SessionId) -> Result<(), Failure> {
+        if self.has_attached(session) {
+            return Ok(());
+        }
+        let why = format!("session {session}: this connection has not attached to it with a handle's key");
+        Err(Failure::new(FailureKind::Refused, why))
     }
 
     /// Leases of processes, and sessions that programs write in, are nobody else's to end.

@@ -1,7 +1,7 @@
 //! What one client may ask of a node, and what is another's.
 
 use catalog::{PathSession, Purpose};
-use format::{SessionId, StorePath};
+use format::{HandleKey, SessionId, StorePath};
 use transfer::Connection;
 use transfer::message::{FailureKind, Reply, Request};
 
@@ -9,22 +9,26 @@ use super::node::Node;
 use super::runner::Store;
 
 /// A client's connection that is welcome, and counts its requests.
-struct Client {
+pub(super) struct Client {
     connection: Connection,
     requests: u64,
 }
 
 impl Client {
-    fn greet(address: &str, client: u64) -> Self {
+    pub fn greet(address: &str, client: u64) -> Self {
         let mut client_ = Client { connection: Connection::open(address).unwrap(), requests: 0 };
         let hello = Request::Hello { client, stream: 0, job: "job".into(), application: String::new() };
         assert!(matches!(client_.ask(hello), Reply::Welcome { .. }));
         client_
     }
 
-    fn ask(&mut self, request: Request) -> Reply {
+    pub fn ask(&mut self, request: Request) -> Reply {
+        self.ask_with(request, &[])
+    }
+
+    pub fn ask_with(&mut self, request: Request, payload: &[u8]) -> Reply {
         self.requests += 1;
-        self.connection.send(request.kind(), self.requests, &request.encode(), &[]).unwrap();
+        self.connection.send(request.kind(), self.requests, &request.encode(), &[payload]).unwrap();
         loop {
             let frame = self.connection.receive().unwrap().expect("an answer");
             if frame.header.request == self.requests {
@@ -33,37 +37,33 @@ impl Client {
         }
     }
 
-    fn open(&mut self, path: &str, address: &str) -> SessionId {
+    /// What the node says before it hangs up.
+    pub fn farewell(&mut self, request: Request) -> String {
+        self.requests += 1;
+        self.connection.send(request.kind(), self.requests, &request.encode(), &[]).unwrap();
+        loop {
+            let frame = self.connection.receive().unwrap().expect("a farewell");
+            if let Reply::Failed { failure } = Reply::decode(frame.header.kind, &frame.body).unwrap() {
+                return failure.text;
+            }
+        }
+    }
+
+    pub fn open(&mut self, path: &str, address: &str, key: HandleKey) -> SessionId {
         let path = StorePath::new(path.as_bytes()).unwrap();
         let (nodes, stripe_bytes) = (vec![address.to_owned()], 1 << 20);
-        match self.ask(Request::OpenPath { path, flags: 6, job: "job".into(), nodes, stripe_bytes }) {
+        match self.ask(Request::OpenPath { path, flags: 6, job: "job".into(), nodes, stripe_bytes, key }) {
             Reply::Opened { session, .. } => session.id,
             other => panic!("an opening was answered {other:?}"),
         }
     }
 
-    fn sessions(&mut self) -> Vec<PathSession> {
+    pub fn sessions(&mut self) -> Vec<PathSession> {
         match self.ask(Request::PathSessions {}) {
             Reply::PathSessions { sessions } => sessions,
             other => panic!("a listing was answered {other:?}"),
         }
     }
-}
-
-#[test]
-fn a_client_takes_no_handle_off_a_session_that_it_has_nothing_to_do_with() {
-    let store = Store::new();
-    let node = Node::of(&store);
-    let mut owner = Client::greet(&node.address, 1);
-    let session = owner.open("theirs", &node.address);
-    for stranger in 2..10 {
-        let mut stranger = Client::greet(&node.address, stranger);
-        assert!(matches!(stranger.ask(Request::Leave { session }), Reply::Done {}), "there is nothing of it to leave");
-    }
-    let found = owner.sessions();
-    assert_eq!(found.iter().map(|session| (session.handles, session.interrupted)).collect::<Vec<_>>(), [(1, false)]);
-    assert!(matches!(owner.ask(Request::Leave { session }), Reply::Done {}));
-    assert!(owner.sessions().is_empty(), "its owner leaves it");
 }
 
 #[test]

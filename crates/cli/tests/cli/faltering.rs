@@ -4,13 +4,15 @@
 use std::time::{Duration, Instant};
 
 use catalog::PathSession;
-use format::{SessionId, StorePath};
+use format::{HandleKey, SessionId, StorePath};
 use transfer::Connection;
 use transfer::message::{Extent, FailureKind, Reply, Request};
 
 use super::node::Node;
 use super::runner::{Store, run};
 
+/// Of the only handle of each session here.
+const KEY: HandleKey = HandleKey([7; HandleKey::BYTES]);
 const CREATE: u32 = 4;
 const SEGMENT_BYTES: usize = 8192;
 /// What another client, or another process, may cost at most.
@@ -19,14 +21,14 @@ const MAX_DELAY: Duration = Duration::from_millis(100);
 const STEPS: u64 = 30;
 
 /// A client that says what the test wants.
-struct Client {
+pub(super) struct Client {
     connection: Connection,
     last_number: u64,
     last_sequence: u64,
 }
 
 impl Client {
-    fn new(node: &Node, client: u64) -> Self {
+    pub(super) fn new(node: &Node, client: u64) -> Self {
         let connection = Connection::open(&node.address).unwrap();
         let mut client_here = Client { connection, last_number: 0, last_sequence: 0 };
         let hello = Request::Hello { client, stream: 0, job: String::new(), application: String::new() };
@@ -35,14 +37,14 @@ impl Client {
         client_here
     }
 
-    fn send(&mut self, request: &Request, payload: &[u8]) -> u64 {
+    pub(super) fn send(&mut self, request: &Request, payload: &[u8]) -> u64 {
         self.last_number += 1;
         self.connection.send(request.kind(), self.last_number, &request.encode(), &[payload]).unwrap();
         self.last_number
     }
 
     /// The answer to a request; what the node says unasked is passed over.
-    fn answer(&mut self, number: u64) -> Reply {
+    pub(super) fn answer(&mut self, number: u64) -> Reply {
         loop {
             let frame = self.connection.receive().unwrap().expect("the node answers");
             if frame.header.request == number {
@@ -52,7 +54,7 @@ impl Client {
         }
     }
 
-    fn obtain(&mut self, request: Request) -> Reply {
+    pub(super) fn obtain(&mut self, request: Request) -> Reply {
         let number = self.send(&request, &[]);
         self.answer(number)
     }
@@ -64,25 +66,34 @@ impl Client {
         }
     }
 
-    fn open(&mut self, node: &Node, path: &str) -> PathSession {
+    pub(super) fn open(&mut self, node: &Node, path: &str) -> PathSession {
+        self.open_with(node, path, KEY)
+    }
+
+    pub(super) fn open_with(&mut self, node: &Node, path: &str, key: HandleKey) -> PathSession {
         let request = Request::OpenPath {
             path: StorePath::new(path.as_bytes()).unwrap(),
             flags: CREATE | 3,
             job: String::new(),
             nodes: vec![node.address.clone()],
             stripe_bytes: 4 << 20,
+            key,
         };
         let Reply::Opened { session, .. } = self.obtain(request) else { panic!("it was not opened") };
-        self.attach(session.id);
+        self.attach_with(session.id, key);
         session
     }
 
-    fn attach(&mut self, session: SessionId) {
-        let attached = self.obtain(Request::Attach { session, seat: 0 });
+    pub(super) fn attach(&mut self, session: SessionId) {
+        self.attach_with(session, KEY);
+    }
+
+    fn attach_with(&mut self, session: SessionId, key: HandleKey) {
+        let attached = self.obtain(Request::Attach { session, seat: 0, key });
         assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
     }
 
-    fn write(&mut self, session: SessionId, bytes: usize) {
+    pub(super) fn write(&mut self, session: SessionId, bytes: usize) {
         self.last_sequence += 1;
         let sequence = self.last_sequence;
         let extents = vec![Extent { offset: sequence * bytes as u64, bytes: bytes as u64 }];
@@ -166,6 +177,7 @@ fn a_busy_catalog_delays_no_write_and_no_read() {
         job: String::new(),
         nodes: vec![node.address.clone()],
         stripe_bytes: 4 << 20,
+        key: KEY,
     };
     let Reply::Opened { session: another, .. } = newcomer.obtain(open) else { panic!("it was not opened") };
     let mut step = |number: u64| {
@@ -179,7 +191,7 @@ fn a_busy_catalog_delays_no_write_and_no_read() {
     let catalog = rusqlite::Connection::open(store.directory().join("catalog.sqlite")).unwrap();
     catalog.execute_batch("BEGIN IMMEDIATE").unwrap();
     // Whoever takes a seat waits for the catalog: nobody else does.
-    let waiting = newcomer.send(&Request::Attach { session: another.id, seat: 0 }, &[]);
+    let waiting = newcomer.send(&Request::Attach { session: another.id, seat: 0, key: KEY }, &[]);
     std::thread::sleep(Duration::from_millis(300));
     let found = worst(&mut step);
     catalog.execute_batch("ROLLBACK").unwrap();
@@ -284,6 +296,6 @@ fn a_cut_that_was_answered_outlives_its_node() {
     drop((client, node));
     let node = Node::of(&store);
     let mut client = Client::new(&node, 2);
-    let attached = client.obtain(Request::Attach { session, seat: 0 });
+    let attached = client.obtain(Request::Attach { session, seat: 0, key: KEY });
     assert!(matches!(attached, Reply::Attached { size: 200, .. }), "{attached:?}");
 }

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use catalog::Purpose;
 use format::{
-    Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FileId, Fingerprint, Page, Place, Root, Run,
-    SessionId, StorePath, VersionRecord, page_digest,
+    Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FileId, Fingerprint, HandleKey, Page, Place,
+    Root, Run, SessionId, StorePath, VersionRecord, page_digest,
 };
 use segment::{BlockBuilder, fingerprint, names_digest};
 use transfer::Connection;
@@ -137,6 +137,11 @@ impl Attacker {
     fn pick<T: Clone>(&mut self, known: &[T]) -> Option<T> {
         let at = self.random.below(known.len().max(1) as u64) as usize;
         known.get(at).cloned()
+    }
+
+    /// One of a few, so that it is often right.
+    fn key(&mut self) -> HandleKey {
+        HandleKey([1 + self.random.below(2) as u8; HandleKey::BYTES])
     }
 
     fn session(&mut self) -> SessionId {
@@ -301,7 +306,7 @@ impl Attacker {
         let (session, seat, extents) = (self.session(), self.seat(), self.extents());
         let (sequence, stamp) = self.sequence();
         let wild = number(&mut self.random);
-        let request = match self.random.below(44) {
+        let request = match self.random.below(50) {
             0 => Lacking { fingerprints: self.fingerprints() },
             1 => AwaitClaims { fingerprints: self.fingerprints() },
             2..=5 => {
@@ -331,9 +336,10 @@ impl Attacker {
             26 => Recover { session },
             27 => {
                 let nodes = vec!["127.0.0.1:1".into(); self.random.below(3) as usize];
-                OpenPath { path: self.path(), flags: wild as u32, job: String::new(), nodes, stripe_bytes: wild }
+                let (path, key) = (self.path(), self.key());
+                OpenPath { path, flags: wild as u32, job: String::new(), nodes, stripe_bytes: wild, key }
             }
-            28 => Attach { session, seat },
+            28 | 44..=49 => Attach { session, seat, key: self.key() },
             29..=31 => {
                 let total = Extent::total_bytes(&extents).min(1 << 16) as usize;
                 let payload = self.random.bytes(total);
@@ -353,12 +359,18 @@ impl Attacker {
             37 => SetSize { session, seat, size: wild },
             38 => Settle { session, seat, epoch: wild },
             39 => Press { session, seat },
-            40 => CommitPath { session },
+            40 => {
+                if self.random.below(2) == 0 {
+                    CommitPath { session }
+                } else {
+                    AwaitOthers { session, seat }
+                }
+            }
             41 => {
                 if self.random.below(2) == 0 {
                     Detach { session, seat }
                 } else {
-                    Leave { session }
+                    Leave { session, key: self.key() }
                 }
             }
             42 => {
@@ -419,7 +431,8 @@ impl Attacker {
                     1 => (Request::Begin { purpose: Purpose::Write, lease_ms: 30_000 }, vec![]),
                     2 => {
                         let (path, nodes) = (self.path(), vec![address.to_owned()]);
-                        (Request::OpenPath { path, flags: 6, job: String::new(), nodes, stripe_bytes: 1 << 20 }, vec![])
+                        let (job, stripe_bytes, key) = (String::new(), 1 << 20, self.key());
+                        (Request::OpenPath { path, flags: 6, job, nodes, stripe_bytes, key }, vec![])
                     }
                     3 => (Request::Versions { path: StorePath::new(b"kept").unwrap() }, vec![]),
                     _ => self.request(),

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use format::{Block, BlockKind, FingerprintKind, SegmentEntry, SessionId, StorePath};
+use format::{Block, BlockKind, FingerprintKind, HandleKey, SegmentEntry, SessionId, StorePath};
 use segment::{BlockBuilder, fingerprint, names_digest};
 use transfer::Connection;
 use transfer::message::{Extent, FailureKind, Reply, Request};
@@ -50,10 +50,11 @@ impl Client {
         new.ask(Request::Hello { client, stream: 0, job: String::new(), application: String::new() });
         assert!(matches!(new.answer(), Reply::Welcome { .. }));
         let (path, nodes) = (StorePath::new(b"equal").unwrap(), vec![node.address.clone()]);
-        new.ask(Request::OpenPath { path, flags: 6, job: String::new(), nodes, stripe_bytes: 4 << 20 });
+        let key = HandleKey([client as u8; HandleKey::BYTES]);
+        new.ask(Request::OpenPath { path, flags: 6, job: String::new(), nodes, stripe_bytes: 4 << 20, key });
         let Reply::Opened { session, .. } = new.answer() else { panic!("a path opens") };
         new.session = session.id;
-        new.ask(Request::Attach { session: new.session, seat: SEAT });
+        new.ask(Request::Attach { session: new.session, seat: SEAT, key });
         assert!(matches!(new.answer(), Reply::Attached { .. }));
         new
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::Join;
-use format::StorePath;
+use format::{HandleKey, StorePath};
 use repository::{Access, Arrival, Budget, Repository, Seat, Source};
 use store::Claimant;
 
@@ -18,11 +18,12 @@ fn interrupted(store: &Store, content: &[u8]) {
         nodes: vec!["here".into()],
         stripe_bytes: 1 << 20,
         job: "a job".into(),
+        key: HandleKey([1; 16]),
         lease_ms: 60_000,
     };
     let session = repository.catalog().join(&join).unwrap();
     write(&repository, session.id, content);
-    repository.catalog().leave(session.id).unwrap();
+    repository.catalog().leave(session.id, &join.key).unwrap();
     repository.close().unwrap();
 }
 

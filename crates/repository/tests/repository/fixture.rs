@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerState, Join, MemoryCatalog, PathSession, Purpose};
-use format::{ContainerId, Fingerprint, LostSegment, Place, SessionId, Settings, StoreId, StorePath};
+use format::{ContainerId, Fingerprint, HandleKey, LostSegment, Place, SessionId, Settings, StoreId, StorePath};
 use repository::{Budget, Lease, Repository, Seat};
 use store::files::Memory;
 use store::{Claimant, ContainerFacts, LocalStore, Options, Registrar};
@@ -69,14 +69,16 @@ impl World {
 
     pub fn join(&self, path: &str, nodes: usize) -> PathSession {
         let nodes = (0..nodes).map(|i| format!("node-{i}")).collect();
-        let join =
-            Join { path: self::path(path), nodes, stripe_bytes: STRIPE_BYTES, job: String::new(), lease_ms: 1_000_000 };
+        let (path, job, lease_ms) = (self::path(path), String::new(), 1_000_000);
+        let join = Join { path, nodes, stripe_bytes: STRIPE_BYTES, job, key: KEY, lease_ms };
         self.catalog.join(&join).unwrap()
     }
 }
 
 pub const STRIPE_BYTES: u64 = 4 * SEGMENT_BYTES as u64;
 pub const SEGMENT_BYTES: u32 = 1024;
+/// Of every session's only handle.
+pub const KEY: HandleKey = HandleKey([1; HandleKey::BYTES]);
 pub const CLAIMANT: Claimant = Claimant(7);
 
 struct Registered {
@@ -110,6 +112,11 @@ impl Registrar for Registered {
 
     fn locate(&self, container: ContainerId) -> store::Result<Vec<ContainerId>> {
         Ok(self.catalog.files_of(container).unwrap())
+    }
+
+    fn sealed_bytes(&self, container: ContainerId) -> store::Result<u64> {
+        let record = self.catalog.container(container).unwrap().filter(|record| record.segments > 0);
+        Ok(record.map_or(0, |record| record.stored_bytes))
     }
 
     fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {

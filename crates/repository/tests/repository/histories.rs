@@ -16,7 +16,7 @@ use format::{Attributes, Change, SessionId, VersionRecord};
 use repository::{Arrival, Draft, FileWriter, Named, Placing, Repository, Seat, Source, collect, publish, verify};
 use store::Claimant;
 
-use crate::fixture::{CLAIMANT, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, path, seat, with_seeds};
+use crate::fixture::{CLAIMANT, KEY, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, path, seat, with_seeds};
 
 const NODES: usize = 2;
 const CLIENTS: u64 = 3;
@@ -189,7 +189,7 @@ impl History {
     fn close(&mut self, name: &'static str) {
         self.commit(name);
         if let Some(open) = self.open.remove(name) {
-            self.world.catalog.leave(open.session).unwrap();
+            self.world.catalog.leave(open.session, &KEY).unwrap();
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use format::{Attributes, Change};
 use repository::{Arrival, DurableUpTo, FileWriter, Named, Placing, Repository, Source, publish};
 
-use crate::fixture::{CLAIMANT, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, path, seat, with_seeds};
+use crate::fixture::{CLAIMANT, KEY, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, path, seat, with_seeds};
 
 fn arrival(sequence: u64) -> Arrival {
     Arrival { source: Source { client: 1, stream: 0 }, sequence, stamp: 0 }
@@ -29,6 +29,8 @@ fn what_is_written_is_read_before_and_after_the_commit() {
     seat.read(0, &mut again).unwrap();
     assert_eq!(again, read);
     let published = publish(&node, CLAIMANT, session.id, 5).unwrap();
+    let made = node.catalog().entry(&path("run")).unwrap().unwrap().attributes;
+    assert_eq!(made.times.modified, format::FileTime::from_ns(5), "a directory has the time of its making");
     assert_eq!((published.version, published.size), (1, 5100));
     assert_eq!(content(&node, "run/out"), read[..5100]);
 }
@@ -68,7 +70,7 @@ fn a_second_session_changes_only_what_it_writes() {
         seat.write(arrival(1), &[(at, 1500)], vec![round + 1; 1500]).unwrap();
         seat.settle(CLAIMANT, true, None).unwrap();
         publish(&node, CLAIMANT, session.id, 5).unwrap();
-        node.catalog().leave(session.id).unwrap();
+        node.catalog().leave(session.id, &KEY).unwrap();
     }
     let bytes = content(&node, "out");
     let expected: Vec<u8> = (0..2900)
@@ -106,7 +108,7 @@ fn a_commit_is_never_laid_over_a_file_that_had_the_name_before() {
     let node = world.process();
     let first = write_scattered(&world, &node, 0, 1);
     assert_eq!(publish(&node, CLAIMANT, first.id, 5).unwrap().version, 1);
-    node.catalog().leave(first.id).unwrap();
+    node.catalog().leave(first.id, &KEY).unwrap();
     let second = write_scattered(&world, &node, 1, 2);
     // While the second is laid over version 1, the file is removed, and another made that has a version 1 too.
     let (other, happened) = (node.clone(), Arc::new(AtomicBool::new(false)));

@@ -299,7 +299,7 @@ impl Connection {
                 return false;
             }
             Next::Attach { number, lane } => {
-                let attach = Request::Attach { session: lane.session, seat: lane.seat };
+                let attach = Request::Attach { session: lane.session, seat: lane.seat, key: lane.key };
                 self.outgoing.push(frame::head(&attach, number, &[]), Bulk::None);
                 self.attaching.insert(number, lane);
             }

@@ -5,8 +5,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use format::MAX_FILE_BYTES;
+use format::{HandleKey, MAX_FILE_BYTES};
 
+use super::closing::{Others, Parting, may_leave};
 use super::handover::{Done, Handover};
 use super::operation::{Kind, Operation, Started, Unfinished};
 use super::piece::{self, Cursor, Piece};
@@ -25,6 +26,8 @@ pub struct File(Arc<Handle>);
 pub(super) struct Handle {
     name: String,
     flags: u32,
+    /// The ticket's: files of one process that share a session have one each.
+    key: HandleKey,
     process: Arc<Process>,
     session: Arc<Session>,
     /// Operations that are not copied or asked for yet.
@@ -38,6 +41,7 @@ impl File {
         Ok(File(Arc::new(Handle {
             name: String::from_utf8_lossy(&ticket.name).into_owned(),
             flags,
+            key: ticket.key,
             process: process.clone(),
             session: process.join(ticket)?,
             started: Mutex::default(),
@@ -203,17 +207,24 @@ impl Handle {
 
     fn close_then(self: &Arc<Self>, last: bool, done: Done<()>) {
         let handle = self.clone();
-        let leave: Done<()> = Box::new(move |closed| {
-            // A handle of a session whose nodes are gone ends with its lease.
-            if !last || matches!(closed, Err(Error::Unavailable { .. })) {
-                return done(closed);
+        let leave: Done<Others> = Box::new(move |closed| {
+            if !last || !may_leave(&closed) {
+                return done(closed.map(drop));
             }
-            handle.session.leave_then(Box::new(move |left| done(closed.and(left))));
+            handle.session.leave_then(handle.key, Box::new(move |left| done(closed.and(left))));
         });
         if self.process.part(self.session.id) {
-            self.session.close_then(leave);
+            self.session.close_then(self.parting(last), leave);
         } else {
-            self.session.after_commit(Box::new(move || leave(Ok(()))));
+            self.session.after_commit(Box::new(move || leave(Ok(Others::Gone))));
+        }
+    }
+
+    fn parting(&self, last: bool) -> Parting {
+        match (last, self.process.settings.acknowledge) {
+            (false, _) => Parting::Early,
+            (true, Acknowledge::Durable) => Parting::Last,
+            (true, Acknowledge::Received) => Parting::Together,
         }
     }
 

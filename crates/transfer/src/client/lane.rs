@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use format::SessionId;
+use format::{HandleKey, SessionId};
 
 use super::fate::Fate;
 use super::frame::{Builder, Frame};
@@ -31,6 +31,8 @@ const MOVE_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct Lane {
     pub session: SessionId,
     pub seat: u32,
+    /// What the lane attaches with.
+    pub key: HandleKey,
     pub fate: Arc<Fate>,
     /// Where the seat may be served, its own node first.
     nodes: Vec<String>,
@@ -67,6 +69,7 @@ struct Progress {
     attachments: u64,
     /// The node process that holds the seat, as far as known.
     holder: Option<u64>,
+    was_replaced: bool,
     ask_after: Option<Instant>,
     /// Since when something waits in vain, and when the lane tries the next node.
     trouble: Option<(Instant, Instant)>,
@@ -79,6 +82,7 @@ struct Progress {
 /// What a session tells its lanes.
 pub(super) struct LaneOf {
     pub session: SessionId,
+    pub key: HandleKey,
     pub fate: Arc<Fate>,
     pub segment_bytes: Option<u32>,
     pub epoch: Arc<AtomicU64>,
@@ -100,6 +104,7 @@ impl Lane {
         Arc::new(Lane {
             session: of.session,
             seat,
+            key: of.key,
             fate: of.fate.clone(),
             nodes,
             index,
@@ -199,6 +204,11 @@ impl Lane {
         drop(self.route().stream.unseat(self));
     }
 
+    /// Whether another node process has taken the place of one that held the seat.
+    pub fn was_replaced(&self) -> bool {
+        self.progress().was_replaced
+    }
+
     /// The node that serves the seat now, as far as known.
     pub fn address(&self) -> String {
         self.route().stream.address.clone()
@@ -292,6 +302,7 @@ impl Lane {
         progress.attachments += 1;
         progress.epoch = epoch;
         if progress.holder.replace(holder).is_some_and(|before| before != holder) {
+            progress.was_replaced = true;
             progress.ask_after = Some(now + self.patience / GRACE_PART);
             let kept: Vec<u64> = progress.kept.iter().map(|(sequence, _)| *sequence).collect();
             progress.unreceived.extend(kept);

@@ -8,6 +8,7 @@
 //! must bring) → connection (the socket) → reactor (the threads).
 
 mod background;
+mod closing;
 mod connection;
 mod fate;
 mod file;
@@ -38,6 +39,8 @@ mod window;
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use format::HandleKey;
+
 pub use file::File;
 pub use open_error::OpenError;
 pub use operation::Operation;
@@ -47,6 +50,7 @@ pub use settings::{Acknowledge, Reduction, Settings};
 pub use ticket::{TICKET_BYTES, Ticket};
 
 use crate::message::{Reply, Request};
+use crate::random::random_bytes;
 use crate::{Error, TlsClient, read_secret};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
@@ -91,21 +95,25 @@ impl Client {
         let found = names::resolve(name, &self.settings.nodes)?;
         check_addresses(&found.nodes)?;
         self.learn_credentials(name, &found.nodes)?;
+        let key = HandleKey(random_bytes()?);
         let request = Request::OpenPath {
             path: found.path,
             flags,
             job: self.settings.job.clone(),
             nodes: found.nodes.clone(),
             stripe_bytes: self.settings.stripe_bytes,
+            key,
         };
         let answer = self.ask_any(&found.nodes, &request)?;
         let kind = answer.kind();
-        Ticket::of(name.to_vec(), flags, answer).ok_or_else(|| unexpected(&found.nodes[0], "an opening", kind).into())
+        Ticket::of(name.to_vec(), flags, key, answer)
+            .ok_or_else(|| unexpected(&found.nodes[0], "an opening", kind).into())
     }
 
     /// Gives a ticket back that no process attached to.
     pub fn abandon(&self, ticket: &Ticket) -> Result<()> {
-        self.ask_any(&ticket.session.nodes, &Request::Leave { session: ticket.session.id }).map(drop)
+        let leave = Request::Leave { session: ticket.session.id, key: ticket.key };
+        self.ask_any(&ticket.session.nodes, &leave).map(drop)
     }
 
     /// Uses the session; returns when its nodes have let this process in.

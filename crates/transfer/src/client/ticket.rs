@@ -1,7 +1,7 @@
 //! The ticket: what one process learnt at open, for all that will use the file.
 
 use catalog::PathSession;
-use format::{Reader, Writer};
+use format::{HandleKey, Reader, Writer};
 
 use crate::message::Reply;
 use crate::{Error, Result};
@@ -14,6 +14,8 @@ pub struct Ticket {
     /// What the user called the file, for messages.
     pub name: Vec<u8>,
     pub flags: u32,
+    /// Whoever has it may use the file as this handle, and take the handle off.
+    pub key: HandleKey,
     pub session: PathSession,
     /// Of the head, when the session was joined (bytes).
     pub size: u64,
@@ -22,12 +24,12 @@ pub struct Ticket {
 
 impl Ticket {
     /// Of what a node answered; none of an answer by which no byte could find its place.
-    pub(super) fn of(name: Vec<u8>, flags: u32, answer: Reply) -> Option<Self> {
+    pub(super) fn of(name: Vec<u8>, flags: u32, key: HandleKey, answer: Reply) -> Option<Self> {
         match answer {
             Reply::Opened { session, size, segment_bytes }
                 if !session.nodes.is_empty() && session.stripe_bytes > 0 && segment_bytes > 0 =>
             {
-                Some(Ticket { name, flags, session, size, segment_bytes })
+                Some(Ticket { name, flags, key, session, size, segment_bytes })
             }
             _ => None,
         }
@@ -37,17 +39,18 @@ impl Ticket {
         let opened =
             Reply::Opened { session: self.session.clone(), size: self.size, segment_bytes: self.segment_bytes };
         let mut to = Writer::new();
-        to.u16(opened.kind()).blob(&opened.encode()).blob(&self.name).u32(self.flags);
+        to.u16(opened.kind()).blob(&opened.encode()).blob(&self.name).u32(self.flags).put(&self.key.0);
         to.finish()
     }
 
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let refuse = |source: format::Error| Error::Refused(format!("this is no ticket of thalweg_open: {source}"));
         let mut from = Reader::new("ticket", bytes);
-        let mut parts = || Ok((from.u16()?, from.blob()?, from.blob()?.to_vec(), from.u32()?));
-        let (kind, body, name, flags) = parts().map_err(refuse)?;
+        let mut parts = || Ok((from.u16()?, from.blob()?, from.blob()?.to_vec(), from.u32()?, from.array()?));
+        let (kind, body, name, flags, key) = parts().map_err(refuse)?;
         let opened = Reply::decode(kind, body).map_err(refuse)?;
-        Ticket::of(name, flags, opened).ok_or_else(|| Error::Refused("this is no ticket of thalweg_open".into()))
+        Ticket::of(name, flags, HandleKey(key), opened)
+            .ok_or_else(|| Error::Refused("this is no ticket of thalweg_open".into()))
     }
 }
 
@@ -66,7 +69,8 @@ mod tests {
             handles: 1,
             interrupted: false,
         };
-        Ticket { name: b"/a/b".to_vec(), flags: 3, session, size: 77, segment_bytes: 8192 }
+        let key = HandleKey([7; HandleKey::BYTES]);
+        Ticket { name: b"/a/b".to_vec(), flags: 3, key, session, size: 77, segment_bytes: 8192 }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use catalog::{Checkpoint, Committed, FileEntry, PathSession, Purpose, Session, Version};
 use format::{
-    Attributes, BlockHeader, Change, ContainerId, FileId, Fingerprint, Label, Place, Reader, Result, Root, Run,
-    SegmentEntry, SessionId, StorePath, VersionId, VersionRecord, Writer,
+    Attributes, BlockHeader, Change, ContainerId, FileId, Fingerprint, HandleKey, Label, Place, Reader, Result, Root,
+    Run, SegmentEntry, SessionId, StorePath, VersionId, VersionRecord, Writer,
 };
 use store::Answer;
 
@@ -97,7 +97,7 @@ macro_rules! wrapped {
     };
 }
 
-wrapped! { ContainerId, 8; FileId, 8; SessionId, 8; Fingerprint, 32 }
+wrapped! { ContainerId, 8; FileId, 8; SessionId, 8; Fingerprint, 32; HandleKey, 16 }
 
 impl<const N: usize> Field for [u8; N] {
     const LEAST_BYTES: usize = N;

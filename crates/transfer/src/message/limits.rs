@@ -2,7 +2,9 @@
 //! a sum, asks for memory without end, or names a place that cannot be.
 
 use catalog::{Checkpoint, FileEntry, PathSession, Version};
-use format::{BlockHeader, BlockKind, Change, MAX_FILE_BYTES, Place, Result, Root, Run, VersionRecord, corrupt};
+use format::{
+    BlockHeader, BlockKind, Change, HandleKey, MAX_FILE_BYTES, Place, Result, Root, Run, VersionRecord, corrupt,
+};
 use store::Answer;
 
 use super::{Extent, PlacedHeader, Reply, Request};
@@ -36,9 +38,11 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
         Get { run } | Entries { run } => places(run),
         Begin { lease_ms, .. } | Renew { lease_ms, .. } => at_most("lease_ms", *lease_ms, MAX_LEASE_MS),
         Commit { changes, .. } => changes.iter().try_for_each(change),
-        OpenPath { job, nodes, stripe_bytes, .. } => name("job", job).and(shared_by(nodes, *stripe_bytes)),
+        OpenPath { job, nodes, stripe_bytes, key, .. } => {
+            name("job", job).and(shared_by(nodes, *stripe_bytes)).and(chosen(key))
+        }
         Attach { seat: number, .. } | Size { seat: number, .. } => seat(*number),
-        Press { seat: number, .. } | Detach { seat: number, .. } => seat(*number),
+        Press { seat: number, .. } | Detach { seat: number, .. } | AwaitOthers { seat: number, .. } => seat(*number),
         SetSize { seat: number, size, .. } => seat(*number).and(at_most("size", *size, MAX_FILE_BYTES)),
         Settle { seat: number, epoch, .. } => seat(*number).and(at_most("epoch", *epoch, MAX_COUNT)),
         Read { seat: number, extents, .. } => seat(*number).and(ranges(extents)),
@@ -90,7 +94,7 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
         SeatFailed { seat: number, .. } => seat(*number),
         Durable { seat: number, sequence, .. } => seat(*number).and(at_most("sequence", *sequence, MAX_COUNT)),
         Alive { .. } | Done {} | Failed { .. } | Measured { .. } | Challenge { .. } | Proved { .. } => Ok(()),
-        Entries { .. } | Committed { .. } | Statistics { .. } | Version { .. } => Ok(()),
+        Entries { .. } | Committed { .. } | Statistics { .. } | Version { .. } | Others { .. } => Ok(()),
     }
 }
 
@@ -107,6 +111,13 @@ fn name(what: &str, text: &str) -> Result<()> {
 
 fn seat(number: u32) -> Result<()> {
     at_most("seat", u64::from(number), MAX_NODES as u64 - 1)
+}
+
+fn chosen(key: &HandleKey) -> Result<()> {
+    if key.is_empty() {
+        return corrupt(MESSAGE, "the handle's key is all zeros; clients choose 16 random bytes");
+    }
+    Ok(())
 }
 
 fn piece(number: u32, sequence: u64, stamp: u64) -> Result<()> {
@@ -239,7 +250,8 @@ mod tests {
 
     fn open(nodes: usize, stripe_bytes: u64) -> Request {
         let path = StorePath::new(b"a").unwrap();
-        Request::OpenPath { path, flags: 0, job: String::new(), nodes: vec!["a:1".into(); nodes], stripe_bytes }
+        let nodes = vec!["a:1".into(); nodes];
+        Request::OpenPath { path, flags: 0, job: String::new(), nodes, stripe_bytes, key: HandleKey([1; 16]) }
     }
 
     fn is_taken(request: &Request) -> bool {
@@ -254,7 +266,7 @@ mod tests {
         let begin = |lease_ms| Request::Begin { purpose: catalog::Purpose::Write, lease_ms };
         let size = |size| Request::SetSize { session: SESSION, seat: 0, size };
         let settle = |epoch| Request::Settle { session: SESSION, seat: 0, epoch };
-        let attach = |seat| Request::Attach { session: SESSION, seat };
+        let attach = |seat| Request::Attach { session: SESSION, seat, key: HandleKey([1; 16]) };
         let read = |offset, bytes| Request::Read { session: SESSION, seat: 0, extents: vec![Extent { offset, bytes }] };
         let hello =
             |length| Request::Hello { client: 1, stream: 1, job: "j".repeat(length), application: String::new() };

@@ -1,7 +1,7 @@
 //! What a client asks of a node.
 
 use catalog::Purpose;
-use format::{BlockHeader, Change, ContainerId, Fingerprint, Run, SegmentEntry, SessionId, StorePath};
+use format::{BlockHeader, Change, ContainerId, Fingerprint, HandleKey, Run, SegmentEntry, SessionId, StorePath};
 
 use super::{Extent, messages};
 
@@ -57,10 +57,19 @@ messages! {
         // Sessions of paths.
 
         /// Joins or begins the path's live session; `flags` as in `thalweg.h`. Adds a handle, taken off by `Leave`
-        /// or by the client's death.
-        40 OpenPath { path: StorePath, flags: u32, job: String, nodes: Vec<String>, stripe_bytes: u64 },
-        /// This connection will use the seat; a node that does not hold it takes it and loads its checkpoints.
-        41 Attach { session: SessionId, seat: u32 },
+        /// or by the client's death. `key` is the handle's: random bytes that the client makes, and shares only with the
+        /// processes that use the file with it.
+        40 OpenPath {
+            path: StorePath,
+            flags: u32,
+            job: String,
+            nodes: Vec<String>,
+            stripe_bytes: u64,
+            key: HandleKey,
+        },
+        /// This connection will use the seat; a node that does not hold it takes it and loads its checkpoints. The other
+        /// messages of the session are for connections that have attached.
+        41 Attach { session: SessionId, seat: u32, key: HandleKey },
         /// Payload: the extents' bytes, one after the other. `sequence` counts 1, 2, … per connection's
         /// (client, stream, session, seat); `stamp` is 0, or on sending again what `Received` said.
         42 Write { session: SessionId, seat: u32, sequence: u64, stamp: u64, epoch: u64, extents: Vec<Extent> },
@@ -90,7 +99,8 @@ messages! {
         /// All seats have settled: make the session's writes a version.
         50 CommitPath { session: SessionId },
         51 Detach { session: SessionId, seat: u32 },
-        52 Leave { session: SessionId },
+        /// The key's handle goes; once.
+        52 Leave { session: SessionId, key: HandleKey },
         /// Answered when the lock is held. It is freed with the connection.
         53 Lock { session: SessionId },
         54 Unlock { session: SessionId },
@@ -106,5 +116,8 @@ messages! {
             extents: Vec<Extent>,
             names: [u8; 32],
         },
+        /// The last process of a ticket, before it leaves: answered by `Others` when no other process uses the seat, or
+        /// when those that do have had nothing to make durable for a while.
+        57 AwaitOthers { session: SessionId, seat: u32 },
     }
 }

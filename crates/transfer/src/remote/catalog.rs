@@ -6,7 +6,7 @@ use catalog::{
     Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut,
     NumbersGiven, PathSession, Purpose, Result, Session, Snapshot, Statistics, Version,
 };
-use format::{ContainerId, Fingerprint, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
+use format::{ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
 
 use super::Remote;
 use super::failures::catalog_error;
@@ -228,7 +228,15 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("looking up one session")
     }
 
-    fn leave(&self, _: SessionId) -> Result<u32> {
+    fn has_handle(&self, _: SessionId, _: &HandleKey) -> Result<Option<bool>> {
+        self.elsewhere("asking whose a session is")
+    }
+
+    fn leave(&self, _: SessionId, _: &HandleKey) -> Result<u32> {
+        self.elsewhere("leaving a path's session in the catalog")
+    }
+
+    fn leave_all(&self, _: SessionId) -> Result<()> {
         self.elsewhere("leaving a path's session in the catalog")
     }
 

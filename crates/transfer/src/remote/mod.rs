@@ -189,7 +189,7 @@ impl Remote {
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
         let (client, job, application) = (shared.client, shared.job.clone(), shared.application.clone());
         let hello = Request::Hello { client, stream, job, application };
-        let lane = Lane::open_again(&shared.address, hello, &shared.credentials)?;
+        let lane = Lane::open(&shared.address, hello, &shared.credentials)?;
         if lane.settings != shared.settings {
             return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
         }
@@ -251,6 +251,6 @@ fn may_repeat(request: &Request) -> bool {
         // Handles, seats and locks belong to a connection or are counted: their streams know how to resend.
         OpenPath { .. } | Attach { .. } | Write { .. } | Offer { .. } | Recall { .. } | Supply { .. } => false,
         Read { .. } | Size { .. } | SetSize { .. } | Settle { .. } | Press { .. } | CommitPath { .. } => false,
-        Detach { .. } | Leave { .. } | Lock { .. } | Unlock { .. } => false,
+        AwaitOthers { .. } | Detach { .. } | Leave { .. } | Lock { .. } | Unlock { .. } => false,
     }
 }

@@ -3,7 +3,7 @@
 use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Version};
 use format::{
     Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime,
-    FileTimes, Fingerprint, Label, Page, Place, Root, Run, SegmentEntry, SessionId, StorePath, VersionId,
+    FileTimes, Fingerprint, HandleKey, Label, Page, Place, Root, Run, SegmentEntry, SessionId, StorePath, VersionId,
     VersionRecord,
 };
 use store::Answer;
@@ -316,8 +316,9 @@ impl Random {
                 job: self.text(),
                 nodes: self.list(Self::text),
                 stripe_bytes: self.u64() >> 24,
+                key: HandleKey(self.array()),
             },
-            Attach { session: self.session(), seat: self.seat() },
+            Attach { session: self.session(), seat: self.seat(), key: HandleKey(self.array()) },
             Write {
                 session: self.session(),
                 seat: self.seat(),
@@ -348,7 +349,8 @@ impl Random {
             Press { session: self.session(), seat: self.seat() },
             CommitPath { session: self.session() },
             Detach { session: self.session(), seat: self.seat() },
-            Leave { session: self.session() },
+            AwaitOthers { session: self.session(), seat: self.seat() },
+            Leave { session: self.session(), key: HandleKey(self.array()) },
             Lock { session: self.session() },
             Unlock { session: self.session() },
             Delete { path: self.path() },
@@ -397,6 +399,7 @@ impl Random {
             Version { number: self.u64() },
             Durable { session: self.session(), seat: self.seat(), sequence: self.count(), held: vec![self.u64()] },
             Measured { workers: self.u32() },
+            Others { streams: self.u32() },
             Challenge { nonce: self.array() },
             Proved { proof: self.array() },
             Unnamed { sequence: self.count(), stamp: self.count() },

@@ -5,12 +5,12 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use catalog::PathSession;
-use format::{FRAME_HEADER_BYTES, Fingerprint, FrameHeader, SegmentEntry, SessionId, StorePath};
+use format::{FRAME_HEADER_BYTES, Fingerprint, FrameHeader, HandleKey, SegmentEntry, SessionId, StorePath};
 
 use super::reducing::PlainReducer;
 use crate::client::{Reducer, ZEROS};
@@ -22,6 +22,8 @@ pub const SEGMENT_BYTES: u32 = 8192;
 #[derive(Default)]
 pub struct World {
     sessions: Mutex<HashMap<StorePath, PathSession>>,
+    /// Of the handles that were opened.
+    keys: Mutex<Vec<(SessionId, HandleKey)>>,
     durable: Mutex<HashMap<(SessionId, u32), Seat>>,
     /// Which node process serves a seat.
     holders: Mutex<HashMap<(SessionId, u32), u64>>,
@@ -66,6 +68,9 @@ pub struct Behaviour {
     pub presses: AtomicU64,
     /// Messages of life of a client that holds a lock.
     pub heard_alive: AtomicU64,
+    /// Streams of other processes that stay in its seats.
+    pub others: AtomicU32,
+    pub commits: AtomicU64,
     pub leaves: AtomicU64,
     pub detaches: AtomicU64,
     /// Frames that arrived again although this node had told their client that they are durable.
@@ -271,7 +276,7 @@ impl Node {
                 let settings = format::Settings::new(format::StoreId::default()).to_text();
                 done(Reply::Welcome { settings, holder: alive.holder })
             }
-            Request::OpenPath { path, job, nodes, stripe_bytes, .. } => {
+            Request::OpenPath { path, job, nodes, stripe_bytes, key, .. } => {
                 let mut sessions = self.world.sessions.lock().unwrap();
                 let id = SessionId(sessions.len() as u64 + 1);
                 let session = sessions.entry(path.clone()).or_insert(PathSession {
@@ -284,9 +289,11 @@ impl Node {
                     handles: 0,
                     interrupted: false,
                 });
+                self.world.keys.lock().unwrap().push((session.id, key));
                 done(Reply::Opened { session: session.clone(), size: 0, segment_bytes: SEGMENT_BYTES })
             }
-            Request::Attach { session, seat } => {
+            Request::Attach { session, seat, key } => {
+                assert!(self.world.keys.lock().unwrap().contains(&(session, key)), "the key of a handle is shown");
                 done(Reply::Attached { size: alive.seats[&(session, seat)].size, epoch: 1 })
             }
             Request::Write { session, seat, sequence, stamp, extents, .. } => {
@@ -365,12 +372,16 @@ impl Node {
             Request::CommitPath { .. } if self.does.fail_commits.load(Ordering::SeqCst) => {
                 fail(FailureKind::Full, "the disk is full")
             }
-            Request::CommitPath { .. } => done(Reply::Version { number: 1 }),
+            Request::CommitPath { .. } => {
+                self.does.commits.fetch_add(1, Ordering::SeqCst);
+                done(Reply::Version { number: 1 })
+            }
             Request::Detach { session, seat } => {
                 self.does.detaches.fetch_add(1, Ordering::SeqCst);
                 peer.attached.lock().unwrap().remove(&(session, seat));
                 done(Reply::Done {})
             }
+            Request::AwaitOthers { .. } => done(Reply::Others { streams: self.does.others.load(Ordering::SeqCst) }),
             Request::Leave { .. } => {
                 self.does.leaves.fetch_add(1, Ordering::SeqCst);
                 done(Reply::Done {})
@@ -520,7 +531,7 @@ impl Seat {
 
 fn seat_of(request: &Request) -> Option<(SessionId, u32)> {
     match request {
-        Request::Attach { session, seat }
+        Request::Attach { session, seat, .. }
         | Request::Write { session, seat, .. }
         | Request::Offer { session, seat, .. }
         | Request::Recall { session, seat, .. }

@@ -1,0 +1,154 @@
+//! Whoever has a node's secret knows the sessions of others by their numbers, and can do nothing to them without the key of
+//! a handle.
+
+use format::{Fingerprint, HandleKey, SessionId};
+use transfer::message::{Extent, FailureKind, Reply, Request};
+
+use super::bounds::Client;
+use super::node::Node;
+use super::runner::Store;
+
+const SEGMENT_BYTES: u64 = 8192;
+const OWN: HandleKey = HandleKey(*b"the owner's key.");
+const OTHER: HandleKey = HandleKey(*b"a key of another");
+
+/// All that can be asked about a session, but to list what it has checkpointed.
+fn deeds(session: SessionId, key: HandleKey) -> Vec<Request> {
+    let (seat, sequence, stamp, epoch) = (0, 1, 0, 0);
+    let extents = vec![Extent { offset: 0, bytes: SEGMENT_BYTES }];
+    vec![
+        Request::Attach { session, seat, key },
+        Request::Write { session, seat, sequence, stamp, epoch, extents: Vec::new() },
+        Request::Offer {
+            session,
+            seat,
+            sequence,
+            stamp,
+            epoch,
+            extents: extents.clone(),
+            fingerprints: vec![Fingerprint([0; 32])],
+        },
+        Request::Recall { session, seat, sequence, stamp, epoch, extents: extents.clone(), names: [1; 32] },
+        Request::Supply { session, seat, sequence, blocks: Vec::new() },
+        Request::Read { session, seat, extents },
+        Request::Size { session, seat },
+        Request::SetSize { session, seat, size: 0 },
+        Request::Settle { session, seat, epoch: 9 },
+        Request::Press { session, seat },
+        Request::CommitPath { session },
+        Request::Lock { session },
+        Request::Leave { session, key },
+        Request::Discard { session },
+        Request::Recover { session },
+        Request::End { session },
+        Request::Renew { session, lease_ms: 1, refresh: true },
+    ]
+}
+
+fn is_refused(reply: &Reply) -> bool {
+    matches!(reply, Reply::Failed { failure } if failure.kind == FailureKind::Refused)
+}
+
+fn size(client: &mut Client, session: SessionId) -> u64 {
+    match client.ask(Request::Size { session, seat: 0 }) {
+        Reply::Size { size } => size,
+        other => panic!("the owner was answered {other:?}"),
+    }
+}
+
+fn attach(client: &mut Client, session: SessionId, key: HandleKey) {
+    let attached = client.ask(Request::Attach { session, seat: 0, key });
+    assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
+}
+
+#[test]
+fn a_session_is_left_alone_by_all_that_have_no_key_of_it() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut owner = Client::greet(&node.address, 1);
+    let session = owner.open("theirs", &node.address, OWN);
+    attach(&mut owner, session, OWN);
+    assert_eq!(owner.ask(Request::SetSize { session, seat: 0, size: 5 }), Reply::Done {});
+    let before = owner.sessions();
+    // Also one that calls itself as the owner does: its number is in its Hello, and no secret.
+    for client in [2, 1] {
+        let mut stranger = Client::greet(&node.address, client);
+        let other = stranger.open("own", &node.address, OTHER);
+        attach(&mut stranger, other, OTHER);
+        for deed in deeds(session, OTHER) {
+            let answer = stranger.ask(deed.clone());
+            assert!(is_refused(&answer), "{deed:?} was answered {answer:?}");
+        }
+        // Nothing of it is this connection's.
+        stranger.ask(Request::Unlock { session });
+        stranger.ask(Request::Detach { session, seat: 0 });
+        assert_eq!(stranger.ask(Request::Leave { session: other, key: OTHER }), Reply::Done {});
+    }
+    assert_eq!(owner.sessions().iter().find(|found| found.id == session), before.first());
+    assert_eq!(size(&mut owner, session), 5);
+    assert_eq!(owner.ask(Request::Leave { session, key: OWN }), Reply::Done {}, "its owner leaves it");
+}
+
+#[test]
+fn whoever_joins_a_session_takes_its_own_handle_off_and_no_other() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut owner = Client::greet(&node.address, 1);
+    let session = owner.open("shared", &node.address, OWN);
+    attach(&mut owner, session, OWN);
+    let mut joined = Client::greet(&node.address, 2);
+    assert_eq!(joined.open("shared", &node.address, OTHER), session);
+    for _ in 0..3 {
+        assert_eq!(joined.ask(Request::Leave { session, key: OTHER }), Reply::Done {}, "leaving again changes nothing");
+    }
+    let found = owner.sessions();
+    assert_eq!(found.iter().map(|session| (session.handles, session.interrupted)).collect::<Vec<_>>(), [(1, false)]);
+    assert_eq!(size(&mut owner, session), 0);
+}
+
+#[test]
+fn what_a_session_checkpointed_is_listed_without_the_numbers_of_its_clients() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut owner = Client::greet(&node.address, 1 << 40);
+    let session = owner.open("written", &node.address, OWN);
+    attach(&mut owner, session, OWN);
+    let extents = vec![Extent { offset: 0, bytes: SEGMENT_BYTES }];
+    let write = Request::Write { session, seat: 0, sequence: 1, stamp: 0, epoch: 0, extents };
+    let received = owner.ask_with(write, &[7; SEGMENT_BYTES as usize]);
+    assert!(matches!(received, Reply::Received { .. }), "{received:?}");
+    assert_eq!(owner.ask(Request::Settle { session, seat: 0, epoch: 1 }), Reply::Done {});
+    let mut stranger = Client::greet(&node.address, 2);
+    let Reply::Checkpoints { checkpoints } = stranger.ask(Request::Checkpoints { session }) else { panic!("no list") };
+    assert!(!checkpoints.is_empty() && checkpoints.iter().all(|checkpoint| checkpoint.frontier.is_empty()));
+}
+
+#[test]
+fn keys_of_handles_hold_after_their_node_was_started_again() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let session = Client::greet(&node.address, 1).open("kept", &node.address, OWN);
+    drop(node);
+    let node = Node::of(&store);
+    let mut stranger = Client::greet(&node.address, 2);
+    for deed in deeds(session, OTHER) {
+        let answer = stranger.ask(deed.clone());
+        assert!(is_refused(&answer), "{deed:?} was answered {answer:?}");
+    }
+    let mut owner = Client::greet(&node.address, 1);
+    attach(&mut owner, session, OWN);
+    assert_eq!(owner.ask(Request::Leave { session, key: OWN }), Reply::Done {});
+    assert!(owner.sessions().is_empty());
+}
+
+#[test]
+fn a_key_that_nobody_chose_opens_nothing() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut client = Client::greet(&node.address, 1);
+    let empty = HandleKey([0; HandleKey::BYTES]);
+    let path = format::StorePath::new(b"open").unwrap();
+    let (job, nodes, stripe_bytes) = (String::new(), vec![node.address.clone()], 1 << 20);
+    let refused = client.farewell(Request::OpenPath { path, flags: 6, job, nodes, stripe_bytes, key: empty });
+    assert!(refused.contains("all zeros"), "{refused}");
+}
