@@ -243,8 +243,13 @@ fn with_a_removal(folder: &Path) -> (PathBuf, PathBuf) {
 }
 
 fn lost_transactions(rebuilt: &Rebuilt) -> Vec<&str> {
-    let why = |damage| if let &Damage::Journal { ref why } = damage { Some(why.as_str()) } else { None };
-    rebuilt.damages.iter().filter_map(why).collect()
+    let mut lost = Vec::new();
+    for damage in &rebuilt.damages {
+        if let Damage::Journal { why } = damage {
+            lost.push(why.as_str());
+        }
+    }
+    lost
 }
 
 #[test]
