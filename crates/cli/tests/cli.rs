@@ -10,6 +10,7 @@ mod cli {
     mod hostile;
     mod interruption;
     mod logging;
+    mod long_lists;
     mod mistakes;
     mod names;
     mod node;

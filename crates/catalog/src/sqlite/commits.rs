@@ -46,7 +46,7 @@ impl Writing<'_> {
         self.leased_epoch(session)?;
         for path in paths {
             let Some(entry) = listing::entry(self.sql, path)? else { continue };
-            let versions = listing::versions(self.sql, path)?;
+            let versions = listing::versions(self.sql, path, 0, usize::MAX)?;
             let (now_ns, counters) = (self.now_ns, &mut self.counters);
             let records = restate::records(path, &entry, &versions, session, now_ns, || counters.next_sequence());
             records.iter().try_for_each(|record| self.add_to_journal(record))?;

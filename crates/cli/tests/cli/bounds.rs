@@ -59,8 +59,8 @@ impl Client {
     }
 
     pub fn sessions(&mut self) -> Vec<PathSession> {
-        match self.ask(Request::PathSessions {}) {
-            Reply::PathSessions { sessions } => sessions,
+        match self.ask(Request::PathSessions { after: SessionId(0) }) {
+            Reply::PathSessions { sessions, .. } => sessions,
             other => panic!("a listing was answered {other:?}"),
         }
     }

@@ -208,7 +208,7 @@ impl<'a> Work<'a> {
 fn answer_timeout(request: &Request) -> Duration {
     use Request::*;
     match request {
-        Entry { .. } | List { .. } | Versions { .. } | PathSessions {} | Checkpoints { .. } => QUERY_TIMEOUT,
+        Entry { .. } | List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } => QUERY_TIMEOUT,
         _ => ANSWER_TIMEOUT,
     }
 }
