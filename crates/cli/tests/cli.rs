@@ -4,6 +4,7 @@ mod cli {
     mod architecture;
     mod bounds;
     mod broken;
+    mod company;
     mod deletion;
     mod faltering;
     mod handle_keys;

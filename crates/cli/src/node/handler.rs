@@ -103,6 +103,10 @@ impl Connection {
             Request::Settle { session, seat, epoch } => self.settle(session, seat, epoch, replier),
             Request::SetSize { session, seat, size } => self.set_size(session, seat, size, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
+            Request::AwaitOthers { session, seat } => match self.slot(session, seat) {
+                Ok(slot) => slot.await_others(self.claimant.0, self.source.client, replier),
+                Err(failure) => replier.fail(failure),
+            },
             Request::Lock { session } => {
                 if let Err(failure) = self.check_attached(session) {
                     return replier.fail(failure);

@@ -26,7 +26,10 @@ const RENEW_EVERY: Duration = Duration::from_secs(8);
 pub(super) fn keep(node: &Arc<Node>) {
     while !node.is_stopping() {
         std::thread::sleep(TICK);
-        node.seats.all().iter().for_each(|slot| node.settle_when_due(slot));
+        for slot in node.seats.all() {
+            node.settle_when_due(&slot);
+            slot.answer_the_last();
+        }
         names::go_on(&node.waits, node.names.expire(Instant::now()), None);
         node.locks.end_silent_holders();
     }

@@ -9,6 +9,7 @@ mod begun_sessions;
 mod blocks;
 mod clients;
 pub mod command;
+mod company;
 mod damage;
 mod failure;
 mod handler;

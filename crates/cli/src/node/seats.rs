@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use format::SessionId;
 use repository::{DurableUpTo, Result, Seat, Source};
-use transfer::Outbox;
 use transfer::message::Reply;
+use transfer::{Outbox, Replier};
 
 use super::Node;
+use super::company::{self, Company, Due};
 
 /// A seat with its listeners.
 pub(crate) struct Slot {
@@ -35,6 +36,7 @@ struct Users {
     listeners: HashMap<ConnectionId, (Source, Outbox)>,
     /// When the last one went.
     none_since: Instant,
+    company: Company,
 }
 
 /// A connection's own number at this node.
@@ -136,7 +138,11 @@ impl Slot {
     fn new(seat: Seat) -> Self {
         Slot {
             seat,
-            users: Mutex::new(Users { listeners: HashMap::new(), none_since: Instant::now() }),
+            users: Mutex::new(Users {
+                listeners: HashMap::new(),
+                none_since: Instant::now(),
+                company: Company::default(),
+            }),
             is_touched: AtomicBool::new(false),
             settling: AtomicBool::new(false),
             pressed: AtomicBool::new(false),
@@ -182,15 +188,46 @@ impl Slot {
 
     fn add_user(&self, user: User) {
         let mut users = self.users();
+        users.company.came(user.source);
         users.listeners.insert(user.connection, (user.source, user.outbox));
         self.is_touched.store(true, Ordering::SeqCst);
     }
 
-    /// A connection is done with the seat, or gone.
+    /// A connection is gone, and may come back.
     pub fn drop_user(&self, connection: ConnectionId) {
         let mut users = self.users();
         users.listeners.remove(&connection);
         users.none_since = Instant::now();
+        let unanswered = users.company.forget(connection);
+        drop(users);
+        unanswered.into_iter().for_each(Replier::withhold);
+    }
+
+    /// A connection is done with the seat.
+    fn end_use(&self, connection: ConnectionId) {
+        let mut users = self.users();
+        if let Some((source, _)) = users.listeners.get(&connection).cloned() {
+            users.company.went(source);
+        }
+        drop(users);
+        self.drop_user(connection);
+        self.answer_the_last();
+    }
+
+    /// Answers when the connection's process is the only one that uses the seat, or when the others stay idle.
+    pub fn await_others(&self, connection: ConnectionId, client: u64, replier: Replier) {
+        let refused = self.users().company.wait(connection, client, Instant::now(), replier);
+        refused.map_or_else(|| self.answer_the_last(), company::too_many);
+    }
+
+    /// Answers those who waited to be the last, or have waited long enough.
+    pub fn answer_the_last(&self) {
+        if !self.users().company.is_awaited() {
+            return;
+        }
+        let has_unsettled = self.seat.has_unsettled();
+        let due = self.users().company.due(has_unsettled, Instant::now());
+        due.into_iter().for_each(Due::send);
     }
 
     /// For how long nobody has used the seat.
@@ -219,7 +256,7 @@ impl Node {
 
     /// The connection is done with the seat; the last one's going settles and frees it.
     pub(crate) fn detach(&self, slot: &Arc<Slot>, connection: ConnectionId) -> Result<()> {
-        slot.drop_user(connection);
+        slot.end_use(connection);
         if slot.idle_for().is_some() { self.free(slot) } else { Ok(()) }
     }
 

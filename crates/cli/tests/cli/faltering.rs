@@ -21,14 +21,14 @@ const MAX_DELAY: Duration = Duration::from_millis(100);
 const STEPS: u64 = 30;
 
 /// A client that says what the test wants.
-struct Client {
+pub(super) struct Client {
     connection: Connection,
     last_number: u64,
     last_sequence: u64,
 }
 
 impl Client {
-    fn new(node: &Node, client: u64) -> Self {
+    pub(super) fn new(node: &Node, client: u64) -> Self {
         let connection = Connection::open(&node.address).unwrap();
         let mut client_here = Client { connection, last_number: 0, last_sequence: 0 };
         let hello = Request::Hello { client, stream: 0, job: String::new(), application: String::new() };
@@ -37,14 +37,14 @@ impl Client {
         client_here
     }
 
-    fn send(&mut self, request: &Request, payload: &[u8]) -> u64 {
+    pub(super) fn send(&mut self, request: &Request, payload: &[u8]) -> u64 {
         self.last_number += 1;
         self.connection.send(request.kind(), self.last_number, &request.encode(), &[payload]).unwrap();
         self.last_number
     }
 
     /// The answer to a request; what the node says unasked is passed over.
-    fn answer(&mut self, number: u64) -> Reply {
+    pub(super) fn answer(&mut self, number: u64) -> Reply {
         loop {
             let frame = self.connection.receive().unwrap().expect("the node answers");
             if frame.header.request == number {
@@ -54,7 +54,7 @@ impl Client {
         }
     }
 
-    fn obtain(&mut self, request: Request) -> Reply {
+    pub(super) fn obtain(&mut self, request: Request) -> Reply {
         let number = self.send(&request, &[]);
         self.answer(number)
     }
@@ -66,7 +66,7 @@ impl Client {
         }
     }
 
-    fn open(&mut self, node: &Node, path: &str) -> PathSession {
+    pub(super) fn open(&mut self, node: &Node, path: &str) -> PathSession {
         let request = Request::OpenPath {
             path: StorePath::new(path.as_bytes()).unwrap(),
             flags: CREATE | 3,
@@ -80,12 +80,12 @@ impl Client {
         session
     }
 
-    fn attach(&mut self, session: SessionId) {
+    pub(super) fn attach(&mut self, session: SessionId) {
         let attached = self.obtain(Request::Attach { session, seat: 0, key: KEY });
         assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
     }
 
-    fn write(&mut self, session: SessionId, bytes: usize) {
+    pub(super) fn write(&mut self, session: SessionId, bytes: usize) {
         self.last_sequence += 1;
         let sequence = self.last_sequence;
         let extents = vec![Extent { offset: sequence * bytes as u64, bytes: bytes as u64 }];

@@ -359,7 +359,13 @@ impl Attacker {
             37 => SetSize { session, seat, size: wild },
             38 => Settle { session, seat, epoch: wild },
             39 => Press { session, seat },
-            40 => CommitPath { session },
+            40 => {
+                if self.random.below(2) == 0 {
+                    CommitPath { session }
+                } else {
+                    AwaitOthers { session, seat }
+                }
+            }
             41 => {
                 if self.random.below(2) == 0 {
                     Detach { session, seat }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use format::{HandleKey, MAX_FILE_BYTES};
 
+use super::closing::{Others, Parting, may_leave};
 use super::handover::{Done, Handover};
 use super::operation::{Kind, Operation, Started, Unfinished};
 use super::piece::{self, Cursor, Piece};
@@ -206,17 +207,24 @@ impl Handle {
 
     fn close_then(self: &Arc<Self>, last: bool, done: Done<()>) {
         let handle = self.clone();
-        let leave: Done<()> = Box::new(move |closed| {
-            // A handle of a session whose nodes are gone ends with its lease.
-            if !last || matches!(closed, Err(Error::Unavailable { .. })) {
-                return done(closed);
+        let leave: Done<Others> = Box::new(move |closed| {
+            if !last || !may_leave(&closed) {
+                return done(closed.map(drop));
             }
             handle.session.leave_then(handle.key, Box::new(move |left| done(closed.and(left))));
         });
         if self.process.part(self.session.id) {
-            self.session.close_then(leave);
+            self.session.close_then(self.parting(last), leave);
         } else {
-            self.session.after_commit(Box::new(move || leave(Ok(()))));
+            self.session.after_commit(Box::new(move || leave(Ok(Others::Gone))));
+        }
+    }
+
+    fn parting(&self, last: bool) -> Parting {
+        match (last, self.process.settings.acknowledge) {
+            (false, _) => Parting::BeforeOthers,
+            (true, Acknowledge::Durable) => Parting::AfterOthers,
+            (true, Acknowledge::Received) => Parting::WithOthers,
         }
     }
 

@@ -69,6 +69,7 @@ struct Progress {
     attachments: u64,
     /// The node process that holds the seat, as far as known.
     holder: Option<u64>,
+    was_replaced: bool,
     ask_after: Option<Instant>,
     /// Since when something waits in vain, and when the lane tries the next node.
     trouble: Option<(Instant, Instant)>,
@@ -203,6 +204,11 @@ impl Lane {
         drop(self.route().stream.unseat(self));
     }
 
+    /// Whether another node process has taken the place of one that held the seat.
+    pub fn was_replaced(&self) -> bool {
+        self.progress().was_replaced
+    }
+
     /// The node that serves the seat now, as far as known.
     pub fn address(&self) -> String {
         self.route().stream.address.clone()
@@ -296,6 +302,7 @@ impl Lane {
         progress.attachments += 1;
         progress.epoch = epoch;
         if progress.holder.replace(holder).is_some_and(|before| before != holder) {
+            progress.was_replaced = true;
             progress.ask_after = Some(now + self.patience / GRACE_PART);
             let kept: Vec<u64> = progress.kept.iter().map(|(sequence, _)| *sequence).collect();
             progress.unreceived.extend(kept);

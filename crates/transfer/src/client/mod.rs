@@ -8,6 +8,7 @@
 //! must bring) → connection (the socket) → reactor (the threads).
 
 mod background;
+mod closing;
 mod connection;
 mod fate;
 mod file;

@@ -3,14 +3,14 @@
 //! Several files of the process may be handles of one session; they share its lanes, because nodes know the bytes of
 //! a process by (stream, session, seat).
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use format::{HandleKey, SessionId};
+use format::SessionId;
 
 use super::fate::Fate;
-use super::handover::{Answer, Completion, Done, gather};
+use super::handover::{Answer, Done, gather};
 use super::lane::{Lane, LaneOf};
 use super::piece::{Cursor, Piece};
 use super::process::Process;
@@ -33,10 +33,12 @@ pub(super) struct Session {
     stripe_bytes: u64,
     streams: usize,
     epoch: Arc<AtomicU64>,
-    process: Arc<Process>,
+    pub process: Arc<Process>,
     pressed: Mutex<Option<Instant>>,
     /// While a commit goes on in the background: what is to follow it.
     after_commit: Mutex<Option<Vec<Next>>>,
+    /// This process has made a version of what the session wrote.
+    is_committed: AtomicBool,
 }
 
 impl Session {
@@ -72,6 +74,7 @@ impl Session {
             process: process.clone(),
             pressed: Mutex::default(),
             after_commit: Mutex::default(),
+            is_committed: AtomicBool::new(false),
         });
         match session.wait_attached() {
             Ok(()) => Ok(session),
@@ -152,7 +155,7 @@ impl Session {
     }
 
     /// Asks the nodes that hold bytes of this process to make them durable.
-    fn press(&self) {
+    pub fn press(&self) {
         for (seat, lanes) in self.lanes.chunks(self.streams).enumerate() {
             if lanes.iter().any(|lane| !lane.is_empty()) {
                 let fate = self.fate.clone();
@@ -227,10 +230,19 @@ impl Session {
         self.settle_then(Box::new(move |settled| match settled {
             Err(error) => done(Err(error)),
             Ok(_) => {
-                let request = Request::CommitPath { session: session.id };
-                session.home().ask(request, Box::new(move |answer| done(answer.map(drop))));
+                let (request, home) = (Request::CommitPath { session: session.id }, session.home().clone());
+                let committed = move |answer: Result<Answer>| {
+                    session.is_committed.fetch_or(answer.is_ok(), Ordering::SeqCst);
+                    done(answer.map(drop));
+                };
+                home.ask(request, Box::new(committed));
             }
         }));
+    }
+
+    /// Whether what was committed may lack what other processes sent again afterwards, to a node that took a dead one's place.
+    pub fn may_lack_bytes(&self) -> bool {
+        self.is_committed.load(Ordering::SeqCst) && self.lanes.iter().any(|lane| lane.was_replaced())
     }
 
     /// A commit goes on in the background from now on, until [`Session::committed`].
@@ -255,39 +267,7 @@ impl Session {
         }
     }
 
-    /// The last handle of this process goes: waits until nothing is kept, then says so to the nodes.
-    pub fn close_then(self: &Arc<Self>, done: Done<()>) {
-        let session = self.clone();
-        self.after_commit(Box::new(move || {
-            session.press();
-            let closing = session.clone();
-            session.fate.when_empty(Box::new(move |kept| closing.detach_then(kept, done)));
-        }));
-    }
-
-    fn detach_then(self: Arc<Self>, kept: Result<()>, done: Done<()>) {
-        let session = self.clone();
-        let end = move |result| {
-            session.lanes.iter().for_each(Lane::end);
-            session.process.forget(session.id);
-            done(result);
-        };
-        if let Err(error) = kept {
-            return end(Err(error));
-        }
-        let request = |lane: &Lane| Request::Detach { session: self.id, seat: lane.seat };
-        self.ask(&self.lanes, request, Box::new(move |replies| end(replies.map(drop))));
-    }
-
-    /// Takes one ticket's handle off the session, which its own key does. Asked outside of any lane, which may have left
-    /// already.
-    pub fn leave_then(&self, key: HandleKey, done: Done<()>) {
-        let leave: Completion = Box::new(move |answer| done(answer.map(drop)));
-        let (home, patience) = (self.home().address(), self.process.settings.patience);
-        self.process.ask_node(&home, Request::Leave { session: self.id, key }, patience, leave);
-    }
-
-    fn ask_seats(&self, request: impl Fn(&Lane) -> Request, done: Done<Vec<Reply>>) {
+    pub fn ask_seats(&self, request: impl Fn(&Lane) -> Request, done: Done<Vec<Reply>>) {
         self.ask(self.lanes.iter().step_by(self.streams), request, done);
     }
 

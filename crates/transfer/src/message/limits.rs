@@ -42,7 +42,7 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
             name("job", job).and(shared_by(nodes, *stripe_bytes)).and(chosen(key))
         }
         Attach { seat: number, .. } | Size { seat: number, .. } => seat(*number),
-        Press { seat: number, .. } | Detach { seat: number, .. } => seat(*number),
+        Press { seat: number, .. } | Detach { seat: number, .. } | AwaitOthers { seat: number, .. } => seat(*number),
         SetSize { seat: number, size, .. } => seat(*number).and(at_most("size", *size, MAX_FILE_BYTES)),
         Settle { seat: number, epoch, .. } => seat(*number).and(at_most("epoch", *epoch, MAX_COUNT)),
         Read { seat: number, extents, .. } => seat(*number).and(ranges(extents)),
@@ -96,7 +96,7 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
         SeatFailed { seat: number, .. } => seat(*number),
         Durable { seat: number, sequence, .. } => seat(*number).and(at_most("sequence", *sequence, MAX_COUNT)),
         Alive { .. } | Done {} | Failed { .. } | Measured { .. } | Challenge { .. } | Proved { .. } => Ok(()),
-        Entries { .. } | Committed { .. } | Statistics { .. } | Version { .. } => Ok(()),
+        Entries { .. } | Committed { .. } | Statistics { .. } | Version { .. } | Others { .. } => Ok(()),
     }
 }
 

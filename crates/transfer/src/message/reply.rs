@@ -93,5 +93,7 @@ messages! {
         0x8049 SeatFailed { session: SessionId, seat: u32, failure: Failure },
         /// The names a `Recall` means are not known: they must be spelt out in an `Offer`, with this stamp.
         0x8048 Unnamed { sequence: u64, stamp: u64 },
+        /// How many streams of other processes use the seat.
+        0x804a Others { streams: u32 },
     }
 }

@@ -251,6 +251,6 @@ fn may_repeat(request: &Request) -> bool {
         // Handles, seats and locks belong to a connection or are counted: their streams know how to resend.
         OpenPath { .. } | Attach { .. } | Write { .. } | Offer { .. } | Recall { .. } | Supply { .. } => false,
         Read { .. } | Size { .. } | SetSize { .. } | Settle { .. } | Press { .. } | CommitPath { .. } => false,
-        Detach { .. } | Leave { .. } | Lock { .. } | Unlock { .. } => false,
+        AwaitOthers { .. } | Detach { .. } | Leave { .. } | Lock { .. } | Unlock { .. } => false,
     }
 }

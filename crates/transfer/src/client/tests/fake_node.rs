@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -68,6 +68,9 @@ pub struct Behaviour {
     pub presses: AtomicU64,
     /// Messages of life of a client that holds a lock.
     pub heard_alive: AtomicU64,
+    /// Streams of other processes that stay in its seats.
+    pub others: AtomicU32,
+    pub commits: AtomicU64,
     pub leaves: AtomicU64,
     pub detaches: AtomicU64,
     /// Frames that arrived again although this node had told their client that they are durable.
@@ -369,12 +372,16 @@ impl Node {
             Request::CommitPath { .. } if self.does.fail_commits.load(Ordering::SeqCst) => {
                 fail(FailureKind::Full, "the disk is full")
             }
-            Request::CommitPath { .. } => done(Reply::Version { number: 1 }),
+            Request::CommitPath { .. } => {
+                self.does.commits.fetch_add(1, Ordering::SeqCst);
+                done(Reply::Version { number: 1 })
+            }
             Request::Detach { session, seat } => {
                 self.does.detaches.fetch_add(1, Ordering::SeqCst);
                 peer.attached.lock().unwrap().remove(&(session, seat));
                 done(Reply::Done {})
             }
+            Request::AwaitOthers { .. } => done(Reply::Others { streams: self.does.others.load(Ordering::SeqCst) }),
             Request::Leave { .. } => {
                 self.does.leaves.fetch_add(1, Ordering::SeqCst);
                 done(Reply::Done {})

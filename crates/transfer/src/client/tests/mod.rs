@@ -1,5 +1,6 @@
 //! The client against fake nodes: what was written is there, whatever breaks in between.
 
+mod closing;
 mod fake_node;
 mod histories;
 mod reducing;

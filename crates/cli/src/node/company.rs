@@ -1,0 +1,98 @@
+//! Who else uses a seat, for the last process of a ticket: it ends the session when the others are done with it.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use repository::Source;
+use transfer::Replier;
+use transfer::message::{Failure, FailureKind, Reply};
+
+use super::seats::ConnectionId;
+
+/// Others who have had nothing to make durable for so long may use the seat for another ticket: they are not waited for.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Who asks of one seat at a time; a session has few tickets.
+const MAX_WAITING: usize = 64;
+
+/// Answers are given by whoever takes them out of here, so that nothing is sent under the seat's lock.
+#[derive(Default)]
+pub(super) struct Company {
+    /// Streams that attached and have not detached, broken ones too: they come back.
+    streams: HashSet<Source>,
+    waiting: Vec<Waiting>,
+}
+
+struct Waiting {
+    connection: ConnectionId,
+    client: u64,
+    /// Since when the others have had nothing to make durable.
+    idle_since: Instant,
+    replier: Replier,
+}
+
+/// An answer that is due.
+#[must_use]
+pub(super) struct Due {
+    replier: Replier,
+    streams: u32,
+}
+
+impl Due {
+    pub fn send(self) {
+        self.replier.reply(Reply::Others { streams: self.streams });
+    }
+}
+
+impl Company {
+    pub fn came(&mut self, source: Source) {
+        self.streams.insert(source);
+    }
+
+    pub fn went(&mut self, source: Source) {
+        self.streams.remove(&source);
+    }
+
+    /// Gives the replier back when too many wait.
+    pub fn wait(&mut self, connection: ConnectionId, client: u64, now: Instant, replier: Replier) -> Option<Replier> {
+        if self.waiting.len() >= MAX_WAITING {
+            return Some(replier);
+        }
+        self.waiting.push(Waiting { connection, client, idle_since: now, replier });
+        None
+    }
+
+    pub fn is_awaited(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Who need not wait any longer; to be asked often while someone waits.
+    pub fn due(&mut self, has_unsettled: bool, now: Instant) -> Vec<Due> {
+        let (mut due, mut waiting) = (Vec::new(), Vec::new());
+        for mut entry in std::mem::take(&mut self.waiting) {
+            if has_unsettled {
+                entry.idle_since = now;
+            }
+            let streams = self.streams.iter().filter(|source| source.client != entry.client).count() as u32;
+            if streams == 0 || now >= entry.idle_since + IDLE_TIMEOUT {
+                due.push(Due { replier: entry.replier, streams });
+            } else {
+                waiting.push(entry);
+            }
+        }
+        self.waiting = waiting;
+        due
+    }
+
+    /// The connection is gone, and asks again over its next one.
+    pub fn forget(&mut self, connection: ConnectionId) -> Vec<Replier> {
+        let (gone, waiting) = self.waiting.drain(..).partition(|entry| entry.connection == connection);
+        self.waiting = waiting;
+        let gone: Vec<Waiting> = gone;
+        gone.into_iter().map(|entry| entry.replier).collect()
+    }
+}
+
+pub(super) fn too_many(replier: Replier) {
+    let text = format!("{MAX_WAITING} processes wait already until they are the last at this file; try again later");
+    replier.fail(Failure::new(FailureKind::Unavailable, text));
+}

@@ -1,0 +1,66 @@
+//! The last process of a job waits until the others are done with the file, broken connections or not.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use format::SessionId;
+use transfer::message::{Reply, Request};
+
+use super::faltering::Client;
+use super::node::Node;
+use super::runner::Store;
+
+/// Others that have nothing to make durable are waited for this long.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Asks in another thread.
+fn await_others(mut client: Client, session: SessionId) -> Receiver<Reply> {
+    let (answer, answers) = channel();
+    std::thread::spawn(move || {
+        let _ = answer.send(client.obtain(Request::AwaitOthers { session, seat: 0 }));
+    });
+    answers
+}
+
+fn two_clients(node: &Node) -> (Client, Client, SessionId) {
+    let (mut last, mut other) = (Client::new(node, 1), Client::new(node, 2));
+    let session = last.open(node, "shared").id;
+    other.attach(session);
+    (last, other, session)
+}
+
+#[test]
+fn the_last_process_waits_until_the_others_are_done_with_the_file() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let (last, mut other, session) = two_clients(&node);
+    let answers = await_others(last, session);
+    assert!(answers.recv_timeout(Duration::from_millis(300)).is_err(), "it was answered while another used the file");
+    assert_eq!(other.obtain(Request::Detach { session, seat: 0 }), Reply::Done {});
+    assert_eq!(answers.recv_timeout(Duration::from_secs(5)), Ok(Reply::Others { streams: 0 }));
+}
+
+#[test]
+fn a_process_whose_connection_broke_is_waited_for_until_it_came_back_and_was_done() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let (last, other, session) = two_clients(&node);
+    drop(other);
+    let answers = await_others(last, session);
+    assert!(answers.recv_timeout(Duration::from_millis(300)).is_err(), "it was answered while another was on its way");
+    let mut again = Client::new(&node, 2);
+    again.attach(session);
+    assert_eq!(again.obtain(Request::Detach { session, seat: 0 }), Reply::Done {});
+    assert_eq!(answers.recv_timeout(Duration::from_secs(5)), Ok(Reply::Others { streams: 0 }));
+}
+
+#[test]
+fn processes_that_stay_idle_are_not_waited_for_for_ever() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let (last, _other, session) = two_clients(&node);
+    let begun = Instant::now();
+    let answer = await_others(last, session).recv_timeout(IDLE_TIMEOUT * 2);
+    assert_eq!(answer, Ok(Reply::Others { streams: 1 }));
+    assert!(begun.elapsed() >= IDLE_TIMEOUT);
+}

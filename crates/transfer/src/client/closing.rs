@@ -1,0 +1,115 @@
+//! How a process lets go of a session: when nothing is kept any more, and the last process when all others have gone.
+//!
+//! With acknowledgement at `received` the others of a job close in the background too. Were the session to end before
+//! them, what they send again to a node that was restarted would have no place any more.
+
+use std::sync::Arc;
+
+use format::HandleKey;
+
+use super::handover::{Completion, Done, gather};
+use super::lane::Lane;
+use super::session::Session;
+use crate::message::{Reply, Request};
+use crate::{Error, Result};
+
+/// Whether other processes still use a session that this one has let go of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Others {
+    Gone,
+    /// They had nothing to make durable for long, and may use it for another ticket.
+    Stay,
+}
+
+/// Where a process stands among those of a ticket.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Parting {
+    BeforeOthers,
+    /// The last: all others have let go.
+    AfterOthers,
+    /// The last, while the others let go in the background.
+    WithOthers,
+}
+
+impl Session {
+    /// The last handle of this process goes: waits until nothing is kept, then says so to the nodes.
+    pub fn close_then(self: &Arc<Self>, parting: Parting, done: Done<Others>) {
+        let session = self.clone();
+        self.after_commit(Box::new(move || {
+            session.press();
+            let closing = session.clone();
+            session.fate.when_empty(Box::new(move |kept| match (kept, parting) {
+                (Err(error), _) => closing.detach_then(Err(error), done),
+                (Ok(()), Parting::BeforeOthers) => closing.detach_then(Ok(Others::Gone), done),
+                (Ok(()), Parting::AfterOthers) => closing.commit_rest_then(Ok(Others::Gone), done),
+                (Ok(()), Parting::WithOthers) => closing.await_others_then(done),
+            }));
+        }));
+    }
+
+    fn await_others_then(self: Arc<Self>, done: Done<Others>) {
+        let session = self.clone();
+        let request = |lane: &Lane| Request::AwaitOthers { session: self.id, seat: lane.seat };
+        let awaited =
+            move |replies: Result<Vec<Reply>>| session.commit_rest_then(replies.map(|replies| others(&replies)), done);
+        self.ask_seats(request, Box::new(awaited));
+    }
+
+    /// What others sent again to a new node after the commit is durable by now, and is committed too.
+    fn commit_rest_then(self: Arc<Self>, others: Result<Others>, done: Done<Others>) {
+        if !matches!(others, Ok(Others::Gone)) || !self.may_lack_bytes() {
+            return self.detach_then(others, done);
+        }
+        let session = self.clone();
+        let committed: Completion = Box::new(move |answer| session.detach_then(answer.map(|_| Others::Gone), done));
+        self.home().ask(Request::CommitPath { session: self.id }, committed);
+    }
+
+    fn detach_then(self: Arc<Self>, others: Result<Others>, done: Done<Others>) {
+        let session = self.clone();
+        let end = move |result| {
+            session.lanes.iter().for_each(Lane::end);
+            session.process.forget(session.id);
+            done(result);
+        };
+        let others = match others {
+            Ok(others) => others,
+            Err(error) => return end(Err(error)),
+        };
+        let completions = gather(self.lanes.len(), Box::new(move |replies| end(replies.map(|_| others))));
+        for (lane, completion) in self.lanes.iter().zip(completions) {
+            lane.ask(Request::Detach { session: self.id, seat: lane.seat }, ending(lane, completion));
+        }
+    }
+
+    /// Takes one ticket's handle off the session, which its own key does. Asked outside of any lane, which may have left
+    /// already.
+    pub fn leave_then(&self, key: HandleKey, done: Done<()>) {
+        let leave: Completion = Box::new(move |answer| done(answer.map(drop)));
+        let (home, patience) = (self.home().address(), self.process.settings.patience);
+        self.process.ask_node(&home, Request::Leave { session: self.id, key }, patience, leave);
+    }
+}
+
+/// A lane whose farewell is answered leaves at once: it must not be attached again, to a new node, while others wait for
+/// theirs.
+fn ending(lane: &Arc<Lane>, completion: Completion) -> Completion {
+    let lane = lane.clone();
+    Box::new(move |answer| {
+        if answer.is_ok() {
+            lane.end();
+        }
+        completion(answer);
+    })
+}
+
+fn others(replies: &[Reply]) -> Others {
+    let are_gone = replies.iter().all(|reply| matches!(reply, Reply::Others { streams: 0 }));
+    if are_gone { Others::Gone } else { Others::Stay }
+}
+
+/// Whether the ticket's handle is to be taken off: not while others use it, and not at nodes that are gone; then it ends
+/// with the process, or with its lease.
+pub(super) fn may_leave(closed: &Result<Others>) -> bool {
+    !matches!(closed, Ok(Others::Stay) | Err(Error::Unavailable { .. }))
+}

@@ -1,0 +1,49 @@
+//! The end of a session: what the last process does for the others.
+
+use std::sync::atomic::AtomicU64;
+
+use super::*;
+
+fn written(settings: Settings) -> (Client, File) {
+    let client = Client::new(settings, None);
+    let file = open(&client, WRITE);
+    file.write(&[source(0, &[1; 1000])]).unwrap();
+    file.commit().unwrap();
+    (client, file)
+}
+
+fn count(nodes: &[Arc<Node>], of: fn(&Node) -> &AtomicU64) -> u64 {
+    nodes.iter().map(|node| of(node).load(Ordering::SeqCst)).sum()
+}
+
+#[test]
+fn a_session_that_others_still_use_is_left_open() {
+    let (_world, nodes) = nodes(1);
+    nodes[0].does.others.store(1, Ordering::SeqCst);
+    let (client, file) = written(Settings { acknowledge: Acknowledge::Received, ..settings(&nodes) });
+    file.detach(true).unwrap();
+    client.finalize().unwrap();
+    assert_eq!(count(&nodes, |node| &node.does.leaves), 0);
+}
+
+#[test]
+fn what_others_sent_again_to_a_new_node_after_the_commit_is_committed_too() {
+    let (_world, nodes) = nodes(1);
+    let (_client, file) = written(settings(&nodes));
+    nodes[0].crash();
+    nodes[0].revive();
+    // Answered by the new node: the client knows of it.
+    file.size().unwrap();
+    file.detach(true).unwrap();
+    assert_eq!(count(&nodes, |node| &node.does.commits), 2);
+    assert_eq!(count(&nodes, |node| &node.does.leaves), 1);
+}
+
+#[test]
+fn a_session_whose_nodes_lived_on_is_committed_once() {
+    let (_world, nodes) = nodes(2);
+    let (_client, file) = written(settings(&nodes));
+    nodes[0].break_connections();
+    file.detach(true).unwrap();
+    assert_eq!(count(&nodes, |node| &node.does.commits), 1);
+}
