@@ -1,5 +1,6 @@
 //! The signals that ask a process to end, waited for by one thread.
 
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
@@ -44,6 +45,32 @@ impl Signals {
             if signal > 0 {
                 return Came { signal, was_sent: about.si_code <= 0 };
             }
+        }
+    }
+
+    /// Returns when one of them came, and leaves it pending: a process that runs its program again meanwhile finds it there.
+    pub fn await_pending(&self) -> std::io::Result<()> {
+        // SAFETY: the set is initialised.
+        let watching = unsafe { libc::signalfd(-1, &self.set, libc::SFD_CLOEXEC) };
+        if watching < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just made, for nobody else.
+        let watching = unsafe { OwnedFd::from_raw_fd(watching) };
+        let mut polled = libc::pollfd { fd: watching.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        while !self.is_pending() {
+            // SAFETY: one initialised pollfd outlives the call. Other signals may interrupt the waiting.
+            unsafe { libc::poll(&mut polled, 1, -1) };
+        }
+        Ok(())
+    }
+
+    /// Whether one of them came and was not waited for.
+    pub fn is_pending(&self) -> bool {
+        // SAFETY: the set is initialised by sigpending before it is used.
+        unsafe {
+            let mut pending = std::mem::zeroed();
+            libc::sigpending(&mut pending) == 0 && ENDING.iter().any(|signal| libc::sigismember(&pending, *signal) == 1)
         }
     }
 

@@ -26,6 +26,7 @@ mod cli {
     mod sessions;
     mod snapshot;
     mod stale;
+    mod stopping;
     mod streams;
     mod trees;
     mod updates;

@@ -81,7 +81,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let max_connections = open_files::raise_limit();
     let secret = arguments.secret()?;
     let tls = arguments.tls()?;
-    let repository = Arc::new(arguments.retry(|| repository::open(&arguments.store, Access::Write))?);
+    let repository = Arc::new(arguments.retry(&signals, || repository::open(&arguments.store, Access::Write))?);
     let node = Node::new(repository.clone(), random_number()?, arguments.options());
     let threads = node.start().context("starting the node's threads")?;
     let is_open = secret.is_none();
@@ -99,7 +99,8 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let watch = std::thread::Builder::new().name("watch".into()).spawn(move || restart::watch(&watched.0, &watched.1));
     let watch = watch.context("starting the node's threads")?;
     let accepting = server.spawn();
-    signals.wait();
+    // It stays pending: if the node is beginning anew, the new image has to end.
+    signals.await_pending().context("waiting for signals")?;
     tracing::info!(peer = %address, "the node was asked to stop");
     node.prepare_to_stop();
     server.stop();
@@ -113,12 +114,12 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 impl Arguments {
-    /// Tries once; a node that begins anew, for a while.
-    fn retry<T, E>(&self, attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
+    /// Tries once; a node that begins anew, for a while, unless it is asked to stop.
+    fn retry<T, E>(&self, signals: &Signals, attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
         let deadline = Instant::now() + if self.begin_anew.is_some() { BEGIN_ANEW_TIMEOUT } else { Duration::ZERO };
         loop {
             match attempt() {
-                Err(_) if Instant::now() < deadline => std::thread::sleep(BEGIN_ANEW_PAUSE),
+                Err(_) if Instant::now() < deadline && !signals.is_pending() => std::thread::sleep(BEGIN_ANEW_PAUSE),
                 done => return done,
             }
         }
