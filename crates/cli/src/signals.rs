@@ -1,10 +1,40 @@
-//! The signals that ask a process to end, waited for by one thread.
+//! The signals that ask a process to end, waited for by one thread; and the one for files that are too long.
 
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
+/// A file would become longer than this process may make one (`ulimit -f`).
+const LIMIT: libc::c_int = libc::SIGXFSZ;
+
+/// Has a write beyond the limit of file sizes fail with an error, which can be told, instead of ending the process.
+pub(crate) fn fail_beyond_file_limit() {
+    // SAFETY: no handler is set.
+    unsafe { libc::signal(LIMIT, libc::SIG_IGN) };
+}
+
+/// What ends a process in good order, once it is ready for that.
+pub(crate) struct Ending {
+    came: Receiver<()>,
+    is_ready: Arc<Mutex<bool>>,
+}
+
+impl Ending {
+    /// From now on the signals are for [`Ending::wait`].
+    pub fn ready(&self) {
+        *self.is_ready.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    /// Returns when one of them came. It stays pending: a process that runs its program again meanwhile finds it there.
+    pub fn wait(&self) {
+        // The thread that sends lives as long as the process.
+        let _ = self.came.recv();
+    }
+}
 
 /// SIGTERM, SIGINT and SIGHUP, kept back for [`Signals::wait`].
 #[derive(Clone, Copy)]
@@ -48,37 +78,50 @@ impl Signals {
         }
     }
 
-    /// Returns when one of them came, and leaves it pending: a process that runs its program again meanwhile finds it there.
-    pub fn await_pending(&self) -> std::io::Result<()> {
+    /// Ends the process when one of them comes, until it is ready to end in good order.
+    pub fn end_until_ready(self) -> io::Result<Ending> {
+        let is_ready = Arc::<Mutex<bool>>::default();
+        let (tell, came) = channel();
+        let ready = is_ready.clone();
+        let watching = self.watching()?;
+        let watch = move || {
+            self.await_pending(&watching);
+            if !*ready.lock().unwrap_or_else(PoisonError::into_inner) {
+                std::process::exit(128 + self.wait().signal);
+            }
+            // Where nobody listens the process is ending.
+            let _ = tell.send(());
+        };
+        std::thread::Builder::new().name("signals".into()).spawn(watch)?;
+        Ok(Ending { came, is_ready })
+    }
+
+    /// A descriptor that can be read while one of them is pending.
+    fn watching(&self) -> io::Result<OwnedFd> {
         // SAFETY: the set is initialised.
         let watching = unsafe { libc::signalfd(-1, &self.set, libc::SFD_CLOEXEC) };
         if watching < 0 {
-            return Err(std::io::Error::last_os_error());
+            return Err(io::Error::last_os_error());
         }
         // SAFETY: the descriptor was just made, for nobody else.
-        let watching = unsafe { OwnedFd::from_raw_fd(watching) };
+        Ok(unsafe { OwnedFd::from_raw_fd(watching) })
+    }
+
+    /// Returns when one of them came, and does not take it.
+    fn await_pending(&self, watching: &OwnedFd) {
         let mut polled = libc::pollfd { fd: watching.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        while !self.is_pending() {
-            // SAFETY: one initialised pollfd outlives the call. Other signals may interrupt the waiting.
-            unsafe { libc::poll(&mut polled, 1, -1) };
-        }
-        Ok(())
+        // SAFETY: one initialised pollfd outlives the call. Other signals may interrupt the waiting.
+        while unsafe { libc::poll(&mut polled, 1, -1) } <= 0 {}
     }
 
-    /// Whether one of them came and was not waited for.
-    pub fn is_pending(&self) -> bool {
-        // SAFETY: the set is initialised by sigpending before it is used.
-        unsafe {
-            let mut pending = std::mem::zeroed();
-            libc::sigpending(&mut pending) == 0 && ENDING.iter().any(|signal| libc::sigismember(&pending, *signal) == 1)
-        }
-    }
-
-    /// The command will not find them blocked.
+    /// The command will not find them blocked, nor [`LIMIT`] ignored.
     pub fn unblock_for(self, command: &mut Command) {
         let unblock = move || {
             // SAFETY: the set is initialised.
-            unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &self.set, std::ptr::null_mut()) };
+            unsafe {
+                libc::pthread_sigmask(libc::SIG_UNBLOCK, &self.set, std::ptr::null_mut());
+                libc::signal(LIMIT, libc::SIG_DFL);
+            }
             Ok(())
         };
         // SAFETY: between fork and exec only a system call is made.

@@ -10,6 +10,7 @@ mod cli {
     mod handle_keys;
     mod hostile;
     mod interruption;
+    mod limits;
     mod logging;
     mod long_lists;
     mod mistakes;

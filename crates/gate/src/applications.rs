@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::config::{Config, Facts, Match, OTHER};
 use crate::metrics::Histogram;
+use crate::s3::ClientTimeout;
 
 pub struct Applications {
     table: RefCell<Table>,
@@ -28,6 +29,7 @@ pub struct Application {
     weight: Cell<u32>,
     group: RefCell<Option<Rc<str>>>,
     deadline: Cell<Option<Duration>>,
+    pub(crate) client_timeout: ClientTimeout,
     pub counters: Counters,
 }
 
@@ -140,6 +142,7 @@ impl Application {
             weight: Cell::new(1),
             group: RefCell::default(),
             deadline: Cell::default(),
+            client_timeout: ClientTimeout::default(),
             counters: Counters::default(),
         }
     }

@@ -6,7 +6,6 @@ mod network;
 mod rule;
 
 use std::collections::HashSet;
-use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use policy::fairness::{Depth, Kind, Settings};
 
 use crate::error::{Error, Result};
+use crate::regular_file::read_regular;
 use document::{Document, Section};
 pub use rule::{Facts, Match};
 
@@ -26,6 +26,7 @@ const CALL_MEMORY_BYTES: usize = 64 << 20;
 /// Room for the longest call of a server that offers transfers of 1 MiB, and for some of another's beside it.
 const LEAST_CALL_MEMORY_BYTES: usize = 4 << 20;
 const LARGEST_CALL_MEMORY_BYTES: usize = 64 << 30;
+const MAX_CONNECTIONS_PER_CLIENT: u64 = 1 << 20;
 const LEAST_TRANSFER_BYTES: u32 = 4 << 10;
 /// The most that Linux clients ask for. A call is the unit of sharing: one of 64 MiB would keep others waiting.
 const MAX_TRANSFER_BYTES: u32 = 1 << 20;
@@ -45,6 +46,8 @@ pub struct Config {
     pub operation_bytes: u64,
     /// What RPC calls may hold while they wait for their turns, all together.
     pub call_memory_bytes: usize,
+    /// What one client address may have, at all S3 listeners together and at all others together; none: a quarter of all.
+    pub connections_per_client: Option<usize>,
     /// Whether requests of applications that the file does not list may bring a deadline of their own.
     pub anyone_sets_deadlines: bool,
     pub listens: Vec<Listen>,
@@ -121,7 +124,7 @@ pub struct Exchange {
 
 impl Config {
     pub fn load(path: &Path) -> Result<Config> {
-        let text = fs::read_to_string(path).map_err(|error| Error::Unreadable { path: path.to_owned(), error })?;
+        let text = read_regular(path).map_err(|error| Error::Unreadable { path: path.to_owned(), error })?;
         Config::parse(path, &text)
     }
 
@@ -135,6 +138,7 @@ impl Config {
             settings: read_settings(&mut top)?,
             operation_bytes: read_operation_cost(&mut top)?,
             call_memory_bytes: read_call_memory(&mut top)?,
+            connections_per_client: read_connections_per_client(&mut top)?,
             anyone_sets_deadlines: read_deadline_header(&mut top)?,
             listens: read_listens(&mut top, path)?,
             applications: read_applications(&mut top, &groups)?,
@@ -183,6 +187,11 @@ fn read_deadline_header(top: &mut Section<'_>) -> Result<bool> {
             Err(top.mistake("deadline_header", format_args!("`{other}` is neither \"listed\" nor \"anyone\"")))
         }
     }
+}
+
+fn read_connections_per_client(top: &mut Section<'_>) -> Result<Option<usize>> {
+    let limit = top.integer("connections_per_client", 1..=MAX_CONNECTIONS_PER_CLIENT)?;
+    Ok(limit.map(|limit| usize::try_from(limit).expect("checked just now")))
 }
 
 fn read_call_memory(top: &mut Section<'_>) -> Result<usize> {

@@ -8,6 +8,7 @@ use std::rc::{Rc, Weak};
 use policy::fairness::Settings;
 
 use crate::applications::Applications;
+use crate::client_connections::ClientConnections;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::error::Result;
@@ -25,6 +26,9 @@ pub(crate) struct Gate {
     metrics: Rc<Metrics>,
     /// What RPC calls may hold while they wait, at all listeners together.
     pub call_memory: Rc<Budget>,
+    /// Of clients of S3, and of NFS and GlusterFS.
+    pub s3_clients: ClientConnections,
+    pub rpc_clients: ClientConnections,
     state: RefCell<State>,
 }
 
@@ -51,8 +55,11 @@ impl Gate {
         let exchanging = Exchanging::new()?;
         let call_memory = Budget::new(config.call_memory_bytes);
         let metrics = Metrics::new(applications.clone(), exchanging.link().clone(), call_memory.clone());
-        let gate = Gate { clock, applications, exchanging, metrics, call_memory, state: RefCell::new(state) };
+        let (s3_clients, rpc_clients) = Default::default();
+        let state = RefCell::new(state);
+        let gate = Gate { clock, applications, exchanging, metrics, call_memory, s3_clients, rpc_clients, state };
         let gate = Rc::new(gate);
+        gate.limit_clients(config);
         let (bound, door) = (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
         gate.listen(config)?;
         gate.observe(config, bound, door);
@@ -65,6 +72,7 @@ impl Gate {
         self.listen(config)?;
         self.applications.apply(config);
         self.call_memory.set_limit(config.call_memory_bytes);
+        self.limit_clients(config);
         let mut state = self.state.borrow_mut();
         state.settings = config.settings.clone();
         state.operation_bytes = config.operation_bytes;
@@ -73,6 +81,11 @@ impl Gate {
         self.all_shares().iter().for_each(|shares| shares.apply(&config.settings, config.operation_bytes));
         self.observe(config, bound, door);
         Ok(())
+    }
+
+    fn limit_clients(&self, config: &Config) {
+        self.s3_clients.set_limit(config.connections_per_client);
+        self.rpc_clients.set_limit(config.connections_per_client);
     }
 
     /// Tells the exchange and the metrics of all servers there are now.

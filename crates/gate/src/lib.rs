@@ -6,6 +6,7 @@
 
 mod acknowledgements;
 mod applications;
+mod client_connections;
 mod clock;
 mod config;
 mod error;
@@ -15,6 +16,7 @@ mod listener;
 mod log;
 mod metrics;
 mod open_files;
+mod regular_file;
 mod reload;
 pub mod rpc;
 pub mod s3;

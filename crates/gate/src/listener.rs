@@ -36,6 +36,9 @@ pub(crate) struct Door {
     pub shares: Rc<Shares>,
     pub connections: Connections,
     pub complaints: Rarely,
+    pub refusals: Rarely,
+    /// Clients that are being refused.
+    pub refused: Connections,
 }
 
 impl Listener {
@@ -65,6 +68,8 @@ impl Listener {
             shares,
             connections: Connections::default(),
             complaints: Rarely::default(),
+            refusals: Rarely::default(),
+            refused: Connections::default(),
         });
         self.accepting = Some(spawn_local(accept_for_ever(self.socket.clone(), door)));
     }

@@ -41,6 +41,8 @@ use connection::{Connection, Ending, Result};
 pub use flows::Flows;
 use streams::Streams;
 
+/// A client that connects has something to say, and says it within this time.
+const FIRST_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A server that does not take a connection for so long is taken for down.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -50,23 +52,40 @@ pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, address: SocketAdd
         // Clients and servers come and go.
         Ok(()) | Err(Ending::Idle | Ending::Unreached) => {}
         Err(Ending::Broken(error)) if is_a_peer_gone(&error) => {}
-        Err(ending) => eprintln!("thalweg gate: {address} to {}: closed: {ending}", door.listen.upstream),
+        Err(ending) => door.refusals.say(&format_args!("{address} to {}: closed: {ending}", door.listen.upstream)),
     }
 }
 
 async fn connect_and_serve(door: &Rc<Door>, client: TcpStream, address: SocketAddr) -> Result<()> {
     socket::prepare(&client)?;
     let budget = &door.gate.call_memory;
+    let _own = match door.gate.rpc_clients.admit(address.ip(), budget.max_connections()) {
+        Ok(admitted) => admitted,
+        Err(why) => {
+            client.set_zero_linger()?;
+            return Err(why.into());
+        }
+    };
     let Some(window) = Window::open(budget) else {
         client.set_zero_linger()?;
         return Err(Ending::TooMany { open: budget.connections() });
     };
+    // A client that calls nothing costs the server no connection.
+    if !calls(&client).await? {
+        return Ok(());
+    }
     let Some(server) = dial(door, address).await else {
         // The client sees what it would see of a server that is not there.
         client.set_zero_linger()?;
         return Err(Ending::Unreached);
     };
     Connection::serve(door.clone(), window, Streams::new(door.clone(), address.ip()), client, server).await
+}
+
+/// Waits for the client's first bytes. False when it ends without any.
+async fn calls(client: &TcpStream) -> Result<bool> {
+    let seen = timeout(FIRST_CALL_TIMEOUT, client.peek(&mut [0])).await;
+    Ok(seen.map_err(|_elapsed| Ending::Idle)?? > 0)
 }
 
 /// Connects to the server; says once when it is down, and once when it is there again.

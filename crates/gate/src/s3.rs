@@ -7,6 +7,7 @@
 mod ahead;
 pub mod body;
 pub mod chunks;
+mod client_timeout;
 mod connection;
 mod download;
 mod drain;
@@ -28,20 +29,35 @@ use std::time::Duration;
 use tokio::net::TcpStream;
 
 use crate::listener::Door;
-use crate::socket;
-use crate::wire::Wire;
+use crate::socket::{self, SLICE};
+use crate::wire::{Seen, Wire};
+pub(crate) use client_timeout::ClientTimeout;
 use connection::Connection;
 pub(crate) use limits::Connections;
-use limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT};
+use limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, MAX_CONNECTIONS};
 
 /// A peer that has not agreed on TLS by then is gone.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
+/// How long a client that is refused may take to hear it.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// More are closed without a word.
+const MAX_REFUSALS: usize = 64;
+const REFUSAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>SlowDown</Code>\
+    <Message>This client has as many connections to the gate as one may have.</Message></Error>";
+
 /// Serves one client until it or the server ends.
 pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, peer: SocketAddr) {
+    let to = &door.listen.address;
     let Some(_admitted) = door.connections.admit() else {
-        let to = &door.listen.address;
         return door.complaints.say(&format_args!("{peer} to {to}: closed: too many connections"));
+    };
+    let _own = match door.gate.s3_clients.admit(peer.ip(), MAX_CONNECTIONS) {
+        Ok(admitted) => admitted,
+        Err(why) => {
+            door.refusals.say(&format_args!("{peer} to {to}: refused: {why}"));
+            return refuse(door, client).await;
+        }
     };
     let Ok(client) = with_client(door, client).await else { return };
     // A client that asks for nothing costs the server no connection.
@@ -55,6 +71,29 @@ pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, peer: SocketAddr) 
             let server = &door.listen.upstream;
             door.complaints.say(&format_args!("{server} cannot be reached: {error}; its clients are reset"));
             client.reset();
+        }
+    }
+}
+
+/// Says why, as servers of S3 say that they have enough to do: their clients know to come again later. With TLS nothing
+/// can be said before a handshake, which is not spent on it.
+async fn refuse(door: &Door, client: TcpStream) {
+    let Some(_refusing) = door.refused.admit_up_to(MAX_REFUSALS).filter(|_| door.ends.client.is_none()) else { return };
+    let _ = tokio::time::timeout(REFUSAL_TIMEOUT, say_refusal(client)).await;
+}
+
+async fn say_refusal(client: TcpStream) -> io::Result<()> {
+    let length = REFUSAL.len();
+    let head = format!("HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nContent-Length: {length}\r\n");
+    let answer = format!("{head}Retry-After: 1\r\nConnection: close\r\n\r\n{REFUSAL}");
+    let client = Wire::plain(client);
+    client.write_all(answer.as_bytes()).await?;
+    client.finish().await;
+    // Closing with its request unread would take the answer from it.
+    loop {
+        client.holds(1).await?;
+        if let Seen::End = client.look(SLICE, |bytes| (bytes.len(), ())).await? {
+            return Ok(());
         }
     }
 }

@@ -13,6 +13,8 @@ mod crowds;
 mod endings;
 #[path = "gate/limits.rs"]
 mod limits;
+#[path = "gate/neighbours.rs"]
+mod neighbours;
 #[path = "gate/passing.rs"]
 mod passing;
 #[path = "gate/releases.rs"]

@@ -18,6 +18,7 @@ mod journal;
 mod keep;
 mod lease;
 mod list;
+mod lost_settings;
 mod many;
 mod marks;
 mod offline;
@@ -34,6 +35,7 @@ mod session;
 mod statistics;
 mod tree;
 mod verify;
+mod writable;
 
 pub use collect::{Collected, collect};
 pub use draft::{Draft, FileWriter, Named, Placing};

@@ -85,8 +85,8 @@ fn overlapping_joins_share_one_session(stand: &Stand) {
     assert_eq!(stand.catalog.live_session(&path("c")).unwrap(), None);
     assert_eq!(stand.catalog.path_sessions().unwrap(), [second.clone(), other.clone()]);
     let after = |after, limit| stand.catalog.path_sessions_after(after, limit).unwrap();
-    assert_eq!(after(SessionId(0), 1), [second.clone()]);
-    assert_eq!(after(second.id, 9), [other.clone()]);
+    assert!(after(SessionId(0), 1).iter().eq([&second]));
+    assert!(after(second.id, 9).iter().eq([&other]));
     assert!(after(other.id, 9).is_empty());
 }
 

@@ -100,6 +100,7 @@ fn mistakes_have_their_line_their_key_and_their_cure() {
             "[[application]]\nname = \"a\"\nmatch = { header = \": x\" }\n",
             "gate.toml:3: application.match.header: a header's name is needed",
         ),
+        ("connections_per_client = 0\n", "gate.toml:1: connections_per_client: a number from 1 to 1048576 is needed"),
         ("waiting_share = 0.6\n", "gate.toml:1: waiting_share: a number from 0 to 0.5 is needed"),
         ("waiting_share = \"some\"\n", "a number from 0 to 0.5 is needed"),
         (LISTEN, "listen.address: another [[listen]] has this address"),

@@ -15,10 +15,12 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use crate::client_connections::TooManyOfClient;
 use crate::config::Protocol;
 use crate::listener::Door;
 use crate::socket;
 
+use super::FIRST_CALL_TIMEOUT;
 use super::budget::{Part, Window};
 use super::call::{Call, Caller};
 use super::flows::Flow;
@@ -42,8 +44,6 @@ const GONE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a client is listened to after its server has ended: closing with its bytes unread would take from it what
 /// the server said last.
 const LINGER: Duration = Duration::from_secs(2);
-/// A client that connects has something to say, and says it within this time.
-const FIRST_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// NFS clients connect again when they need to, and Linux's server ends idle connections after this time too. Clients of
 /// GlusterFS keep locks by their connections: those end only with the client.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60);
@@ -72,6 +72,8 @@ pub enum Ending {
     Idle,
     #[error("{open} connections are open, as many as `call_memory` allows: raise it, or close some")]
     TooMany { open: usize },
+    #[error("{0}")]
+    TooManyOfClient(#[from] TooManyOfClient),
 }
 
 pub type Result<T> = std::result::Result<T, Ending>;

@@ -36,6 +36,8 @@ pub(crate) struct Connection {
     pub pending: Pending,
     /// A body is being sent, of which more is to come.
     pub is_sending: Cell<bool>,
+    /// The client has been told to go on with the request that is being sent.
+    pub has_continued: Cell<bool>,
     /// An answer is passing.
     pub is_answering: Cell<bool>,
     stream: RefCell<Option<Rc<Stream>>>,
@@ -70,6 +72,7 @@ impl Connection {
             drain,
             pending,
             is_sending: Cell::default(),
+            has_continued: Cell::default(),
             is_answering: Cell::default(),
             stream: RefCell::default(),
         }

@@ -15,7 +15,6 @@ use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
 use crate::s3::grant::Grant;
 use crate::s3::pass::{Broken, Moved, Stopped, pass};
-use crate::s3::upload::CLIENT_TIMEOUT;
 use crate::shares::Stream;
 use crate::socket::SLICE;
 
@@ -50,7 +49,7 @@ impl Connection {
                 grant.complete();
                 return self.after_reading(moved.stopped).await;
             }
-            if !self.takes_in_time(moved.stopped).await? {
+            if !self.takes_in_time(moved.stopped, stream).await? {
                 grant.release();
                 return self.after_reading(moved.stopped).await;
             }
@@ -77,13 +76,17 @@ impl Connection {
     }
 
     /// Whether the client can take more before long.
-    async fn takes_in_time(&self, stopped: Stopped) -> Result<bool, End> {
+    async fn takes_in_time(&self, stopped: Stopped, stream: &Stream) -> Result<bool, End> {
         let clock = self.shares().clock();
+        let timeout = &stream.application().client_timeout;
         let taken = tokio::select! {
             biased;
             taken = self.after_reading(stopped) => Some(taken),
-            () = clock.sleep_about(CLIENT_TIMEOUT) => None,
+            () = clock.sleep_about(timeout.get(clock.now())) => None,
         };
+        if taken.is_none() {
+            timeout.note_late(clock.now());
+        }
         self.drain.with_progress(|progress| progress.resume(clock.now()));
         taken.transpose().map(|taken| taken.is_some())
     }

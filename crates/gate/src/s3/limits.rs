@@ -11,7 +11,7 @@ pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// A server is reached by then.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Clients of one listener at a time.
-const MAX_CONNECTIONS: usize = 16_384;
+pub(crate) const MAX_CONNECTIONS: usize = 16_384;
 
 /// The connections of one listener.
 #[derive(Default)]
@@ -30,7 +30,7 @@ impl Connections {
         self.admit_up_to(MAX_CONNECTIONS)
     }
 
-    fn admit_up_to(&self, most: usize) -> Option<Admitted> {
+    pub fn admit_up_to(&self, most: usize) -> Option<Admitted> {
         (self.open.get() < most).then(|| {
             self.open.set(self.open.get() + 1);
             Admitted { open: self.open.clone() }

@@ -129,12 +129,14 @@ impl Connection {
         self.begin_progress();
         let asked = Asked { method, stream: stream.clone(), grant, upload, is_alone: false, deadline, began };
         self.pending.push(asked);
+        self.has_continued.set(false);
         let is_followed = small.is_some_and(|small| small > 0 && self.client.has(small as usize));
         if let Err(end) = self.write_freely(head, is_followed).await {
             return Some(end);
         }
         let passed = if small.is_some() {
-            self.small_body(&mut body, &stream).await
+            let passing = self.small_body(&mut body, &stream);
+            self.or_release(passing).await
         } else {
             self.upload(&mut body, &stream, deadline, (plan, expects_continue)).await
         };

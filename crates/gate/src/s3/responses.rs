@@ -15,7 +15,6 @@ use crate::s3::head::{self, Found, Method, Response};
 use crate::s3::pass::{Broken, Stopped};
 use crate::s3::pending::Asked;
 use crate::s3::requests::SMALL_BODY;
-use crate::s3::upload::CLIENT_TIMEOUT;
 use crate::shares::Stream;
 use crate::shares::reserve::Progress;
 use crate::socket::SLICE;
@@ -50,7 +49,10 @@ impl Connection {
                 return End::Broken(Broken::Writing);
             }
             let passed = match next {
-                Next::Head(response) if response.is_interim() => Ok(()),
+                Next::Head(response) if response.is_interim() => {
+                    self.has_continued.set(true);
+                    Ok(())
+                }
                 Next::Head(response) => {
                     self.is_answering.set(true);
                     let passed = self.response(response).await;
@@ -78,15 +80,22 @@ impl Connection {
                 false => self.client.write_all(head).await,
             }
         };
-        self.or_release_after(written, CLIENT_TIMEOUT).await
+        self.or_release(written).await
     }
 
-    async fn or_release_after<T>(&self, act: impl Future<Output = T>, timeout: Duration) -> T {
+    /// Does this; a client that keeps it from being done holds no grant after a while.
+    pub(super) async fn or_release<T>(&self, act: impl Future<Output = T>) -> T {
         let mut act = pin!(act);
+        let clock = self.shares().clock();
+        let stream = self.last_stream();
+        let timeout = &stream.application().client_timeout;
         tokio::select! {
             biased;
             done = &mut act => return done,
-            () = self.shares().clock().sleep_about(timeout) => self.pending.release(),
+            () = clock.sleep_about(timeout.get(clock.now())) => {
+                timeout.note_late(clock.now());
+                self.pending.release();
+            }
         }
         act.await
     }

@@ -25,8 +25,7 @@ const GATHERING: Duration = Duration::from_millis(10);
 /// what does not fit a whole segment into our window, which opens when we take what has come.
 const GRANTED_PIECE: usize = SLICE / 4;
 const GATHERING_GRANTED: Duration = Duration::from_millis(1);
-/// A client that keeps the gate waiting for so long holds no grant; each slice that comes earns it some time again.
-pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_millis(200);
+/// What each slice that comes gives a client back of its time (`client_timeout.rs`).
 const CREDIT: Duration = Duration::from_millis(20);
 
 /// How an upload begins.
@@ -71,7 +70,10 @@ impl Connection {
 
     async fn granted(&self, body: &mut Body, stream: &Stream, expects_continue: bool) -> Result<(), End> {
         let clock = self.shares().clock();
-        let mut left = CLIENT_TIMEOUT + if expects_continue { self.shares().request_timeout() } else { Duration::ZERO };
+        let client_timeout = &stream.application().client_timeout;
+        let most = client_timeout.get(clock.now());
+        let mut left = most;
+        let mut server_left = if expects_continue { self.shares().request_timeout() } else { Duration::ZERO };
         while !body.is_over() {
             let allowance = self.pending.allowance();
             if allowance == 0 {
@@ -79,13 +81,18 @@ impl Connection {
             }
             let slice = self.slice_of(body, allowance);
             let wanted = body.promised().map_or(1, |_| slice.min(GRANTED_PIECE));
+            if self.has_continued.get() {
+                server_left = Duration::ZERO;
+            }
+            let whose_left = if server_left.is_zero() { &mut left } else { &mut server_left };
             let began = clock.now();
-            let arrived = self.client.gathers(wanted, left.min(GATHERING_GRANTED), clock).await;
-            left = left.saturating_sub(Duration::from_nanos(clock.now().since(began)));
+            let arrived = self.client.gathers(wanted, (*whose_left).min(GATHERING_GRANTED), clock).await;
+            *whose_left = whose_left.saturating_sub(Duration::from_nanos(clock.now().since(began)));
             if !arrived.map_err(|_| End::Broken(Broken::Reading))? {
                 if !left.is_zero() {
                     continue;
                 }
+                client_timeout.note_late(clock.now());
                 self.pending.release();
                 return Ok(());
             }
@@ -94,7 +101,7 @@ impl Connection {
             if moved.bytes > 0 {
                 self.drain.sent(moved.bytes, None, &self.server, self.shares());
                 self.pending.moved(moved.bytes);
-                left = (left + CREDIT * moved.bytes as u32 / SLICE as u32).min(CLIENT_TIMEOUT);
+                left = (left + CREDIT * moved.bytes as u32 / SLICE as u32).min(most);
                 add(&stream.application().counters.up_bytes, moved.bytes);
             }
             self.after(moved.stopped).await?;

@@ -153,14 +153,14 @@ fn groups_share_first_and_then_their_members() {
     let address = listener.local_addr().expect("an address");
     let counting = Counting::before("nfs", address, "sfq-depth", rules);
     let mut client = counting.gate.connect();
-    let (mut server, _) = listener.accept().expect("the gate connects");
-    server.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     drain(&client);
     for at in 0..150 {
         for uid in [1, 2, 3] {
             client.write_all(&call(1000 * uid + at, READ, uid, 32 << 10)).expect("sent");
         }
     }
+    let (mut server, _) = listener.accept().expect("the gate connects at the first call");
+    server.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let mut served = [0; 3];
     for _ in 0..200 {
         let xid = next_xid(&mut server);

@@ -1,9 +1,11 @@
 //! What a client may take of the gate without asking a server for anything.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketType};
 
 use crate::fixture::{Gate, content_length, read_head, server};
 
@@ -31,6 +33,44 @@ fn a_client_that_asks_for_nothing_costs_the_server_no_connection() {
     thread::sleep(Duration::from_millis(500));
     assert!(listener.accept().is_err(), "the server was dialled for a client that said nothing");
     drop(clients);
+}
+
+#[test]
+fn a_client_with_all_the_connections_it_may_have_is_refused_in_words_and_others_are_served() {
+    let served = server(|mut stream| {
+        loop {
+            read_head(&mut stream)?;
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
+        }
+    });
+    let gate = Gate::with_file(&format!(
+        "connections_per_client = 10\n[[listen]]\nprotocol = \"s3\"\naddress = \"127.0.0.1:0\"\nupstream = \"{served}\"\n"
+    ));
+    let is_served = |client: &mut TcpStream| {
+        client.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
+        read_head(client).expect("an answer").starts_with("HTTP/1.1 200 ")
+    };
+    let mut taken: Vec<TcpStream> = (0..10).map(|_| gate.connect()).collect();
+    assert!(taken.iter_mut().all(is_served));
+    let mut refused = String::new();
+    let mut one_more = gate.connect();
+    one_more.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
+    one_more.read_to_string(&mut refused).expect("it is told, and closed in order");
+    assert!(refused.starts_with("HTTP/1.1 503 Slow Down\r\n") && refused.ends_with("</Error>"), "{refused}");
+    assert!(is_served(&mut connect_from([127, 0, 0, 2], gate.address)), "another address has its own");
+    drop(taken);
+    let end = Instant::now() + Duration::from_secs(5);
+    while !is_served(&mut gate.connect()) {
+        assert!(Instant::now() < end, "places come back");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn connect_from(client: [u8; 4], gate: SocketAddr) -> TcpStream {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+    rustix::net::bind(&socket, &SocketAddr::from((client, 0))).expect("an address of this machine");
+    rustix::net::connect(&socket, &gate).expect("somebody listens");
+    socket.into()
 }
 
 /// Eight requests that say they are in a hurry, and one application that the file lists: only the listed one may.

@@ -11,6 +11,8 @@ pub const WRITE: u32 = 7;
 const FSINFO: u32 = 19;
 pub const COMMIT: u32 = 21;
 pub const NULL: u32 = 0;
+/// The xid of a connection's first call, which is not answered.
+const FIRST: u32 = 0xf157;
 /// In which nothing comes that is not going to come.
 const MOMENT: Duration = Duration::from_millis(300);
 
@@ -53,10 +55,12 @@ impl Stage {
         Stage { gate, server }
     }
 
-    /// A client's end and the server's.
+    /// A client's end and the server's, which is dialled at the client's first call.
     fn connect(&self) -> (TcpStream, TcpStream) {
-        let client = TcpStream::connect(self.gate.address).unwrap();
-        let (server, _) = self.server.accept().unwrap();
+        let mut client = TcpStream::connect(self.gate.address).unwrap();
+        client.write_all(&call(FIRST, NULL, 1, 0)).unwrap();
+        let (mut server, _) = self.server.accept().unwrap();
+        assert_eq!(next_xid(&mut server), FIRST);
         for end in [&client, &server] {
             end.set_read_timeout(Some(PATIENCE)).unwrap();
             end.set_nodelay(true).unwrap();
@@ -419,10 +423,31 @@ fn a_server_that_is_gone_is_gone_and_comes_back() {
     drop(listener);
     let mut refused = TcpStream::connect(gate.address).unwrap();
     refused.set_read_timeout(Some(PATIENCE)).unwrap();
+    refused.write_all(&call(3, NULL, 1, 0)).unwrap();
     assert!(has_ended(&mut refused));
     let listener = TcpListener::bind(address).unwrap();
     let stage = Stage { gate, server: listener };
     let (mut client, mut server) = stage.connect();
     client.write_all(&call(4, NULL, 1, 0)).unwrap();
     assert_eq!(next_xid(&mut server), 4);
+}
+
+#[test]
+fn a_client_that_calls_nothing_costs_the_server_no_connection() {
+    let stage = Stage::new("sfq-depth", 64 << 10);
+    stage.server.set_nonblocking(true).unwrap();
+    let silent: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(stage.gate.address).unwrap()).collect();
+    std::thread::sleep(MOMENT);
+    assert!(stage.server.accept().is_err(), "the server was dialled for a client that called nothing");
+    drop(silent);
+    let mut client = TcpStream::connect(stage.gate.address).unwrap();
+    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    stage.server.set_nonblocking(false).unwrap();
+    client.write_all(&call(5, NULL, 1, 0)).unwrap();
+    let (mut server, _) = stage.server.accept().unwrap();
+    assert_eq!(next_xid(&mut server), 5);
+    server.write_all(&reply(5, 10)).unwrap();
+    assert_eq!(next_xid(&mut client), 5);
+    client.shutdown(Shutdown::Write).unwrap();
+    assert!(has_ended(&mut server));
 }

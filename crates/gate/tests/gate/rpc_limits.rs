@@ -261,7 +261,7 @@ fn replies_that_clients_do_not_read_are_held_within_the_budget() {
         _ = stream.write_all(&reply(xid, 30 * MIB));
         hang(stream);
     });
-    let (gate, metrics) = gate(served, "call_memory = \"4 MiB\"");
+    let (gate, metrics) = gate(served, "call_memory = \"4 MiB\"\nconnections_per_client = 100");
     let clients: Vec<TcpStream> = (0..100)
         .map(|_| {
             let mut client = connect(gate.address);
@@ -400,7 +400,7 @@ fn next_xid_or_end(stream: &mut TcpStream) -> Option<u32> {
 
 #[test]
 fn connections_are_limited_and_places_come_back() {
-    let (gate, metrics) = gate(server(answer_light), "call_memory = \"4 MiB\"");
+    let (gate, metrics) = gate(server(answer_light), "call_memory = \"4 MiB\"\nconnections_per_client = 1000");
     let crowd: Vec<TcpStream> = (0..256).map(|_| connect(gate.address)).collect();
     let end = Instant::now() + PATIENCE;
     while number(metrics, "connections") < 256 {
@@ -417,6 +417,19 @@ fn connections_are_limited_and_places_come_back() {
 }
 
 #[test]
+fn one_client_takes_a_quarter_of_the_connections_and_no_more() {
+    let (gate, metrics) = gate(server(answer_light), "call_memory = \"4 MiB\"");
+    let _crowd: Vec<TcpStream> = (0..64).map(|_| connect(gate.address)).collect();
+    let end = Instant::now() + PATIENCE;
+    while number(metrics, "connections") < 64 {
+        assert!(Instant::now() < end);
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(has_ended(&mut connect(gate.address)), "one more of the same client is refused");
+    assert_eq!(number(metrics, "connections"), 64);
+}
+
+#[test]
 fn a_server_that_takes_no_connections_is_given_up() {
     // Its queue is full: it answers no more of them.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -425,6 +438,7 @@ fn a_server_that_takes_no_connections_is_given_up() {
     let _queued = TcpStream::connect(address).unwrap();
     let (gate, _) = gate(address, "");
     let mut client = connect(gate.address);
+    client.write_all(&call(1, NULL, 1, 0)).unwrap();
     let began = Instant::now();
     assert!(has_ended(&mut client));
     assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());

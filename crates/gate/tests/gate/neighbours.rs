@@ -1,0 +1,100 @@
+//! What clients of an application can do to others of the same application, and of its kind.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::fixture::{Gate, content_length, read_head, server};
+use crate::sharing::Disk;
+
+/// Answers from memory, at this rate.
+fn answering(bytes_per_second: f64) -> SocketAddr {
+    let disk = Disk::new(bytes_per_second);
+    server(move |mut stream| {
+        let piece = vec![7; 64 << 10];
+        loop {
+            let head = read_head(&mut stream)?;
+            let mut left: usize = head.split(['/', ' ']).nth(3).and_then(|word| word.parse().ok()).expect("a length");
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {left}\r\n\r\n")?;
+            while left > 0 {
+                let some = left.min(piece.len());
+                disk.moves(some);
+                stream.write_all(&piece[..some])?;
+                left -= some;
+            }
+        }
+    })
+}
+
+fn get(client: &mut TcpStream, length: usize) {
+    write!(client, "GET /b/{length} HTTP/1.1\r\n\r\n").expect("sent");
+    read_head(client).expect("an answer");
+    client.read_exact(&mut vec![0; length]).expect("all of it");
+}
+
+/// The longest of some short downloads within some seconds.
+fn longest(good: &mut TcpStream) -> Duration {
+    let (begin, mut longest) = (Instant::now(), Duration::ZERO);
+    while begin.elapsed() < Duration::from_secs(6) {
+        let began = Instant::now();
+        get(good, 64 << 10);
+        longest = longest.max(began.elapsed());
+        thread::sleep(Duration::from_millis(10));
+    }
+    longest
+}
+
+/// Each of them kept a part of the depth for 200 ms: 12 s for all, one after the other.
+#[test]
+fn clients_that_never_read_keep_one_of_their_own_application_waiting_for_seconds_at_most() {
+    let gate = Gate::before(answering(1e12), "");
+    let mut good = gate.connect();
+    get(&mut good, 64 << 10);
+    let asked = format!("GET /b/{} HTTP/1.1\r\n\r\n", 1 << 20).repeat(64);
+    let _deaf = clients_that_begin(&gate, &asked);
+    let longest = longest(&mut good);
+    assert!(longest < Duration::from_secs(4), "{longest:?}");
+}
+
+fn clients_that_begin(gate: &Gate, beginning: &str) -> Vec<TcpStream> {
+    let begun = (0..300).map(|_| {
+        let mut client = gate.connect();
+        client.write_all(beginning.as_bytes()).expect("sent");
+        client
+    });
+    begun.collect()
+}
+
+/// A short body was waited for without end, with the request's grant.
+#[test]
+fn clients_that_never_send_what_they_promise_keep_one_of_their_own_application_waiting_for_seconds_at_most() {
+    for beginning in [
+        "PUT /b/k HTTP/1.1\r\nContent-Length: 1000\r\n\r\n",
+        "PUT /b/k HTTP/1.1\r\nContent-Length: 100000\r\n\r\n",
+        "PUT /b/k HTTP/1.1\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n",
+    ] {
+        let gate = Gate::before(continuing(), "");
+        let mut good = gate.connect();
+        get(&mut good, 64 << 10);
+        let _silent = clients_that_begin(&gate, beginning);
+        let longest = longest(&mut good);
+        assert!(longest < Duration::from_secs(4), "{longest:?}: {beginning}");
+    }
+}
+
+/// Says that the body may come, and waits for it.
+fn continuing() -> SocketAddr {
+    server(|mut stream| {
+        loop {
+            let head = read_head(&mut stream)?;
+            if head.contains("Expect") {
+                stream.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+            }
+            let length = if head.starts_with("GET") { 64 << 10 } else { 0 };
+            stream.read_exact(&mut vec![0; content_length(&head)])?;
+            write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n")?;
+            stream.write_all(&vec![7; length])?;
+        }
+    })
+}
