@@ -98,6 +98,31 @@ def a_store_on_a_read_only_mount_is_read(scene, state):
 
 
 @test
+def whatever_writes_says_that_a_store_is_read_only(scene):
+    let_others_pass(scene)
+    store, _ = filled(scene)
+    open_to_all(store)
+    seen = scene.new_folder("seen")
+    script = 'mount --bind "$1" "$2"; mount -o remount,ro,bind "$2"; shift 2; "$@"'
+    mounted = ["unshare", "--mount", "sh", "-euc", script, "sh", store.folder, seen]
+    before = snapshot(store.folder)
+    for words, folder, why in ((mounted, seen, "read-only file system"), (STRANGER, store.folder, "by this user")):
+        for verb in (
+            ["put", THALWEG, f"{folder}::new"],
+            ["rm", f"{folder}::a"],
+            ["mv", f"{folder}::a", f"{folder}::b"],
+            ["forget", f"{folder}::a", "--keep", "last=1"],
+            ["collect", folder],
+            ["repair", folder],
+            ["node", folder, "--listen", "127.0.0.1:0"],
+        ):
+            scene.run([*words, THALWEG, *verb], code=1)
+            said = scene.log_lines()[-1]
+            check(why in said and "can be read" in said, f"{verb[0]} says: {said}")
+    check(snapshot(store.folder) == before, "something was written")
+
+
+@test
 def another_user_reads_while_commits_and_collections_go_on(scene):
     let_others_pass(scene)
     store, content = filled(scene)

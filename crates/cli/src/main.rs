@@ -70,6 +70,7 @@ enum Verb {
 }
 
 fn main() -> ExitCode {
+    signals::fail_beyond_file_limit();
     let command = match Command::try_parse().and_then(with_enough_names) {
         Ok(command) => command,
         Err(error) => return failure::usage(error),

@@ -50,6 +50,14 @@ impl Place {
         Ok(Place { store, path, into })
     }
 
+    /// Refuses the root, which is there as long as its store.
+    pub fn refuse_root(&self, deed: &str) -> anyhow::Result<()> {
+        if self.path.is_root() {
+            anyhow::bail!("{self}: the root of a store cannot be {deed}; name what lies in it");
+        }
+        Ok(())
+    }
+
     /// Several places, which must all be of one store.
     pub fn parse_all(written: &[OsString]) -> anyhow::Result<Vec<Self>> {
         let places: Vec<_> = written.iter().map(|place| Place::parse(place)).collect::<anyhow::Result<_>>()?;

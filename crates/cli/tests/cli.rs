@@ -10,6 +10,7 @@ mod cli {
     mod handle_keys;
     mod hostile;
     mod interruption;
+    mod limits;
     mod logging;
     mod mistakes;
     mod names;
@@ -26,6 +27,7 @@ mod cli {
     mod snapshot;
     mod stale;
     mod streams;
+    mod tampered;
     mod trees;
     mod updates;
     mod versions;

@@ -6,7 +6,6 @@ mod network;
 mod rule;
 
 use std::collections::HashSet;
-use std::fs;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,6 +13,7 @@ use std::time::Duration;
 use policy::fairness::{Depth, Kind, Settings};
 
 use crate::error::{Error, Result};
+use crate::regular_file::read_regular;
 use document::{Document, Section};
 pub use rule::{Facts, Match};
 
@@ -124,7 +124,7 @@ pub struct Exchange {
 
 impl Config {
     pub fn load(path: &Path) -> Result<Config> {
-        let text = fs::read_to_string(path).map_err(|error| Error::Unreadable { path: path.to_owned(), error })?;
+        let text = read_regular(path).map_err(|error| Error::Unreadable { path: path.to_owned(), error })?;
         Config::parse(path, &text)
     }
 

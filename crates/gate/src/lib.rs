@@ -16,6 +16,7 @@ mod listener;
 mod log;
 mod metrics;
 mod open_files;
+mod regular_file;
 mod reload;
 pub mod rpc;
 pub mod s3;

@@ -9,6 +9,7 @@ use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::config::{Identity, Listen, UpstreamTls};
 use crate::error::{Error, Result};
+use crate::regular_file::read_regular;
 
 /// How a listener speaks to its clients and to its server.
 #[derive(Clone, Default)]
@@ -29,7 +30,9 @@ fn acceptor(identity: &Identity) -> Result<TlsAcceptor> {
     let Identity { certificate, key } = identity;
     let wrong = |path: &std::path::Path, why: String| Error::Certificate { path: path.to_owned(), why };
     let chain = read_certificates(certificate)?;
-    let key_der = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, format!("no private key: {error}")))?;
+    let text = read_regular(key).map_err(|error| wrong(key, format!("no private key: {error}")))?;
+    let read = PrivateKeyDer::from_pem_slice(text.as_bytes());
+    let key_der = read.map_err(|error| wrong(key, format!("no private key: {error}")))?;
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .map(|builder| builder.with_no_client_auth())
@@ -56,7 +59,8 @@ fn connector(tls: &UpstreamTls) -> Result<(TlsConnector, ServerName<'static>)> {
 
 fn read_certificates(path: &std::path::Path) -> Result<Vec<CertificateDer<'static>>> {
     let wrong = |why: String| Error::Certificate { path: path.to_owned(), why };
-    let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>);
+    let text = read_regular(path).map_err(|error| wrong(format!("no PEM certificates: {error}")))?;
+    let found = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<std::result::Result<Vec<_>, _>>();
     let found = found.map_err(|error| wrong(format!("no PEM certificates: {error}")))?;
     if found.is_empty() { Err(wrong("holds no certificate".to_owned())) } else { Ok(found) }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use catalog::{Commit, Committed};
-use format::{Change, ContainerId, SessionId};
+use format::{Attributes, Change, ContainerId, FileKind, FileTime, FileTimes, SessionId, StorePath};
 use store::Claimant;
 
 use crate::admission::admit;
@@ -59,6 +59,23 @@ impl Repository {
             }
         }
         Err(Error::Failed("collection kept removing what this commit refers to; run it again".into()))
+    }
+
+    /// Changes that make the directories above a path that are missing, with the time of their making. The catalog makes
+    /// what is still missing by itself, without a time.
+    pub fn make_above(&self, path: &StorePath, now: FileTime) -> Result<Vec<Change>> {
+        let times = FileTimes { modified: now, ..FileTimes::default() };
+        let attributes = Attributes { kind: FileKind::Directory, mode: 0o755, times, ..Attributes::default() };
+        let (mut changes, mut above) = (Vec::new(), path.parent());
+        while let Some(directory) = above {
+            if self.catalog.entry(&directory)?.is_some() {
+                break;
+            }
+            above = directory.parent();
+            changes.push(Change::Make { path: directory, attributes: attributes.clone() });
+        }
+        changes.reverse();
+        Ok(changes)
     }
 
     /// Commits what a remote client built: containers durable, the transaction, the journal. Refusals are the

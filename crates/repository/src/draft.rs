@@ -73,8 +73,7 @@ impl FileWriter {
         self.packer.end(())?;
         self.packer.flush()?;
         let packed = self.packer.take_finished().pop().expect("one file was begun, ended and flushed");
-        let record =
-            VersionRecord { root: packed.built.root, size: packed.built.length, content: Some(packed.content) };
+        let record = VersionRecord { root: packed.built.root, size: packed.built.length, content: packed.content };
         Ok(Draft { record, references: packed.built.references, _hold: self.hold })
     }
 }

@@ -14,7 +14,9 @@ use store::{ContainerFacts, LocalStore, Options, Registrar};
 use crate::catalog_lock::CatalogLock;
 use crate::divergence::newer_records;
 use crate::lease::Lease;
+use crate::lost_settings::lost_settings;
 use crate::reserve::Reserve;
+use crate::writable::check_writable;
 use crate::{Error, Repository, Result};
 
 /// What a store is opened for.
@@ -57,6 +59,11 @@ fn check_empty(path: &Path) -> Result<()> {
     if std::fs::read_dir(path).map_err(|source| Error::io(path.display(), source))?.next().is_none() {
         return Ok(());
     }
+    if !path.join(SETTINGS_FILE).exists()
+        && let Some(error) = lost_settings(path)
+    {
+        return Err(error);
+    }
     let why = if path.join(SETTINGS_FILE).exists() { "there is a store already" } else { "the directory is not empty" };
     Err(Error::Refused { path: path.display().to_string(), why: why.into() })
 }
@@ -90,7 +97,7 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
     match read {
         Ok(text) => Ok(Settings::from_text(&text)?),
         Err(source) if matches!(source.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
-            Err(Error::NoStore { path: path.display().to_string() })
+            Err(lost_settings(path).unwrap_or_else(|| Error::NoStore { path: path.display().to_string() }))
         }
         Err(source) => Err(Error::io(path.join(SETTINGS_FILE).display(), source)),
     }
@@ -99,10 +106,16 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
 /// Opens the store at `path`; a session begins, and ends with the repository.
 pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let settings = read_settings(path)?;
+    if matches!(access, Access::Write | Access::Remove) {
+        check_writable(path, &settings)?;
+    }
     let reserve = (access == Access::Remove).then(|| Reserve::take(path, &settings));
     let catalog_lock = CatalogLock::share(path, &settings, access)?;
     let catalog = open_catalog(path, &settings, access)?;
-    let unsound = unsoundness(path, &settings, &catalog)?;
+    let unsound = match unsoundness(path, &settings, &catalog) {
+        Err(Error::Catalog(catalog::Error::Corrupt { why, .. })) if access == Access::Inspect => Some(why),
+        found => found?,
+    };
     if let (Some(why), Access::Read | Access::Write | Access::Remove) = (&unsound, access) {
         return Err(does_not_fit(&catalog_file(path, &settings), why));
     }
@@ -263,6 +276,11 @@ impl Registrar for CatalogRegistrar {
             return Err(store::Error::Unavailable { peer: format!("container {container}"), why: why.into() });
         }
         self.catalog.files_of(container).map_err(as_store_error)
+    }
+
+    fn sealed_bytes(&self, container: ContainerId) -> store::Result<u64> {
+        let record = self.catalog.container(container).map_err(as_store_error)?;
+        Ok(record.filter(|record| record.segments > 0).map_or(0, |record| record.stored_bytes))
     }
 
     fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {

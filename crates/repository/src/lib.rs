@@ -5,6 +5,7 @@
 //! then the caretaker's verbs: `collect`, `verify`, `rebuild`.
 
 mod admission;
+mod agreement;
 mod blocks;
 mod catalog_lock;
 mod collect;
@@ -18,6 +19,7 @@ mod journal;
 mod keep;
 mod lease;
 mod list;
+mod lost_settings;
 mod many;
 mod marks;
 mod offline;
@@ -33,7 +35,9 @@ mod scan;
 mod session;
 mod statistics;
 mod tree;
+mod unneeded;
 mod verify;
+mod writable;
 
 pub use collect::{Collected, collect};
 pub use draft::{Draft, FileWriter, Named, Placing};

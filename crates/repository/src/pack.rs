@@ -16,14 +16,19 @@ use crate::{Repository, Result};
 
 /// Segments gathered before the store is asked (bytes).
 const BATCH_BYTES: usize = 1 << 20;
+/// Holes of a file whose zeros go into its content digest (bytes): BLAKE3 of zeros costs as much as of anything else,
+/// since it counts places, and a hole of a TiB would take minutes.
+const MAX_DIGESTED_HOLE_BYTES: u64 = 1 << 30;
+/// As many as BLAKE3 takes at once.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A file whose content is stored.
 pub struct Packed<T> {
     /// What the caller handed in with the file.
     pub tag: T,
     pub built: Built,
-    /// BLAKE3 of the content in order.
-    pub content: [u8; 32],
+    /// BLAKE3 of the content in order; none for a file with more than a GiB of holes.
+    pub content: Option<[u8; 32]>,
 }
 
 /// Takes files one after the other; gives them back, in order, when their segments are stored.
@@ -44,7 +49,9 @@ struct Draft<'a, T> {
     cutter: Cutter,
     /// Bytes given that are not yet a segment.
     tail: Vec<u8>,
-    hasher: blake3::Hasher,
+    /// None once the holes are too long.
+    hasher: Option<blake3::Hasher>,
+    hole_bytes: u64,
     /// With the whole file given: the caller's tag.
     tag: Option<T>,
 }
@@ -75,14 +82,17 @@ impl<'a, T> Packer<'a, T> {
             waiting: VecDeque::new(),
             cutter: Cutter::new(settings.chunker, settings.segment_bytes),
             tail: Vec::new(),
-            hasher: blake3::Hasher::new(),
+            hasher: Some(blake3::Hasher::new()),
+            hole_bytes: 0,
             tag: None,
         });
     }
 
     /// The next bytes of the file begun last.
     pub fn data(&mut self, bytes: &[u8]) -> Result<()> {
-        self.current().hasher.update(bytes);
+        if let Some(hasher) = &mut self.current().hasher {
+            hasher.update(bytes);
+        }
         if self.current().tail.is_empty() {
             let used = self.cut(bytes, false)?;
             self.current().tail.extend_from_slice(&bytes[used..]);
@@ -100,14 +110,7 @@ impl<'a, T> Packer<'a, T> {
     pub fn hole(&mut self, length: u64) -> Result<()> {
         self.flush_tail()?;
         let draft = self.current();
-        // The content digest is of what a reader sees.
-        let zeros = [0; 4096];
-        let mut left = length;
-        while left > 0 {
-            let count = left.min(zeros.len() as u64);
-            draft.hasher.update(&zeros[..count as usize]);
-            left -= count;
-        }
+        draft.digest_hole(length);
         draft.waiting.push_back(Item::Hole(length));
         Ok(())
     }
@@ -205,10 +208,27 @@ impl<'a, T> Packer<'a, T> {
             }
             let Some(tag) = draft.tag.take() else { return Ok(()) };
             let draft = self.drafts.pop_front().expect("it was the front");
-            let content = *draft.hasher.finalize().as_bytes();
+            let content = draft.hasher.map(|hasher| *hasher.finalize().as_bytes());
             self.finished.push(Packed { tag, built: draft.builder.finish()?, content });
         }
         Ok(())
+    }
+}
+
+impl<T> Draft<'_, T> {
+    /// The content digest is of what a reader sees: zeros.
+    fn digest_hole(&mut self, length: u64) {
+        self.hole_bytes = self.hole_bytes.saturating_add(length);
+        if self.hole_bytes > MAX_DIGESTED_HOLE_BYTES {
+            self.hasher = None;
+        }
+        let Some(hasher) = &mut self.hasher else { return };
+        let mut left = length;
+        while left > 0 {
+            let count = left.min(ZEROS.len() as u64);
+            hasher.update(&ZEROS[..count as usize]);
+            left -= count;
+        }
     }
 }
 

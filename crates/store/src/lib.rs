@@ -14,7 +14,9 @@ mod memory;
 mod segment_store;
 mod table;
 
-pub use container::{BlockPlan, BlockSpot, ContainerIndex, Damage, file_name as container_file_name};
+pub use container::{
+    BlockPlan, BlockSpot, ContainerIndex, Damage, FOLDER as CONTAINERS_FOLDER, file_name as container_file_name,
+};
 pub use local::{Counters, LocalStore, Options, Report, Salvaged};
 pub use memory::{CountingRegistrar, MemoryStore};
 pub use segment_store::{Answer, Claimant, ContainerFacts, Error, PlacedBlock, Registrar, Result, SegmentStore};

@@ -7,6 +7,7 @@ mod error;
 pub mod message;
 mod outgoing;
 mod random;
+mod regular_file;
 mod remote;
 mod resolve;
 mod secret_file;

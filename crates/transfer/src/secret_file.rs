@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use format::{SECRET_BYTES, Secret};
 
 use crate::random::random_bytes;
+use crate::regular_file::open_regular;
 use crate::{Error, Result};
 
 /// Names the secret file of the nodes that have none of their own.
@@ -35,13 +36,8 @@ fn refusal(path: &Path, what: &str, why: &str) -> Error {
 /// The content of a file (`what` it is) that others must not be able to read; at most so many bytes of it.
 pub(crate) fn read_private(path: &Path, what: &str, if_missing: &str, max_bytes: u64) -> Result<String> {
     let refuse = |why: String| refusal(path, what, &why);
-    // Without waiting, should it be a pipe.
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path);
-    let file = opened.map_err(|error| refuse(format!("{error}; {if_missing}")))?;
+    let file = open_regular(path).map_err(|error| refuse(format!("{error}; {if_missing}")))?;
     let found = file.metadata().map_err(|error| refuse(error.to_string()))?;
-    if !found.is_file() {
-        return Err(refuse("it is no regular file".into()));
-    }
     // SAFETY: it only asks for this process's user.
     let user = unsafe { libc::geteuid() };
     if found.uid() != 0 && found.uid() != user {

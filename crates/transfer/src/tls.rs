@@ -14,6 +14,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection};
 
+use crate::regular_file::read_regular;
 use crate::secret_file::{read_private, secret_of_environment, secret_of_job};
 use crate::{Error, Result};
 
@@ -134,7 +135,8 @@ impl TlsServer {
 
 fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
     let wrong = |why: String| Error::Refused(format!("{}: {why}", path.display()));
-    let found = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>);
+    let text = read_regular(path).map_err(|error| wrong(format!("no PEM certificates: {error}")))?;
+    let found = CertificateDer::pem_slice_iter(text.as_bytes()).collect::<std::result::Result<Vec<_>, _>>();
     let found = found.map_err(|error| wrong(format!("no PEM certificates: {error}")))?;
     if found.is_empty() { Err(wrong("holds no certificate".to_owned())) } else { Ok(found) }
 }

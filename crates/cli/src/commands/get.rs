@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use catalog::{FileEntry, Version};
-use format::{Attributes, FileKind, VersionRecord};
+use format::{Attributes, FileKind, FileTime, FileTimes, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ pub struct Arguments {
     /// Leave holes also where zeros were written
     #[arg(long)]
     sparse: bool,
-    /// Restore also setuid and setgid bits, file capabilities and other attributes in security. and trusted.
+    /// Restore also setuid, setgid and sticky bits, file capabilities and other attributes in security. and trusted.
     #[arg(long)]
     privileged: bool,
     /// Return when everything is on the disk
@@ -111,9 +111,14 @@ fn unfinished(repository: &Repository, place: &Place, found: Option<FileEntry>) 
         bail!("{place}: no session has anything unfinished there");
     };
     let (root, size) = repository::unfinished(repository, COMMITTER, &session)?;
-    let attributes = Attributes { mode: 0o644, ..Attributes::default() };
+    let modified = FileTime::from_ns(session.opened_ns);
+    let times = FileTimes { modified, ..FileTimes::default() };
+    let attributes = Attributes { mode: 0o644, times, ..Attributes::default() };
     let mut entry = found.unwrap_or(FileEntry { file: Default::default(), attributes, head: None, links: 1 });
     let record = VersionRecord { root, size, content: None };
+    // What it has of the session is at least as new as the session.
+    let times = &mut entry.attributes.times;
+    times.modified = times.modified.max(modified);
     entry.head = Some(Version { number: 0, committed_ns: 0, record });
     Ok(entry)
 }
@@ -164,11 +169,16 @@ fn fetch(
     }
     output.document(&fields(&summary))?;
     output.summary(line(&summary))?;
-    match summary.lost.len() as u64 {
+    let lost = shown::count(summary.lost.len() as u64, "file");
+    match summary.lost.len() {
         0 => Ok(()),
-        lost => {
-            Err(Incomplete(format!("{} could not be fetched; the rest is there", shown::count(lost, "file"))).into())
+        _ if summary.is_nothing_written() => {
+            bail!("{}: nothing was fetched; {lost} could not be written", shown::local(base))
         }
+        _ if summary.files + summary.symlinks + summary.links == 0 => {
+            Err(Incomplete(format!("{lost} could not be fetched, and there was nothing else")).into())
+        }
+        _ => Err(Incomplete(format!("{lost} could not be fetched; the rest is there")).into()),
     }
 }
 
@@ -220,6 +230,7 @@ fn fields(summary: &Summary) -> Value {
         "bytes": summary.bytes,
         "failed": named(&summary.lost),
         "incomplete": named(&summary.incomplete),
+        "left_out": summary.left_out,
     })
 }
 
@@ -232,8 +243,9 @@ fn line(summary: &Summary) -> String {
             line += &format!(", {number} {what}");
         }
     }
-    if !summary.incomplete.is_empty() {
-        line += &format!(", {} attributes left out", summary.incomplete.len());
+    if !summary.left_out.is_empty() {
+        let kinds: Vec<_> = summary.left_out.iter().map(|(kind, number)| shown::count(*number, kind)).collect();
+        line += &format!("; left out: {}", kinds.join(", "));
     }
     line
 }

@@ -25,6 +25,7 @@ pub struct Arguments {
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let places = Place::parse_all(&arguments.places)?;
     let (to, from) = places.split_last().expect("the names were counted");
+    from.iter().try_for_each(|place| place.refuse_root("moved"))?;
     let repository = open_store(&to.store, Access::Write)?;
     let into = is_into(&repository, to, from.len())?;
     let mut changes = Vec::new();

@@ -73,7 +73,9 @@ fn put_again_after_restarts(
             Ok(summary)
         }) {
             Err(error) if may_begin_again && attempt < MAX_ATTEMPTS && is_of_a_restarted_node(&error) => {
-                output.note(format_args!("{error:#}; beginning again with what is not committed yet"));
+                let why = format!("{error:#}");
+                let why = why.strip_suffix("; begin again").unwrap_or(&why);
+                output.note(format_args!("{why}; beginning again with what is not committed yet"));
                 drop(repository);
                 repository = open_when_back(&to.store)?;
             }
@@ -203,6 +205,11 @@ fn judge(summary: &Summary) -> anyhow::Result<()> {
     let (left, changing) = (summary.left.len() as u64, summary.changing.len() as u64);
     if summary.is_empty() && !summary.skipped.is_empty() {
         bail!("nothing was put: no source is a file, directory or symlink");
+    }
+    if summary.is_empty() && left > 0 {
+        return Err(
+            Incomplete(format!("{} could not be put, and there was nothing else", shown::count(left, "file"))).into()
+        );
     }
     match (left, changing) {
         (0, 0) => Ok(()),

@@ -27,6 +27,7 @@ pub struct Arguments {
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let places = Place::parse_all(&arguments.places)?;
+    places.iter().try_for_each(|place| place.refuse_root("removed"))?;
     let repository = open_store(&places[0].store, Access::Remove)?;
     let mut changes = Vec::new();
     for place in &places {

@@ -14,26 +14,55 @@ use rustix::io::{Errno, Result};
 
 const ACCESS_ACL: &str = "system.posix_acl_access";
 const DEFAULT_ACL: &str = "system.posix_acl_default";
-/// Run as the file's owner or group.
+/// Run as the file's owner or group; for a directory, whose group new files get.
 const SET_ID_BITS: u32 = 0o6000;
+const STICKY_BIT: u32 = 0o1000;
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// File capabilities, security labels, and what only root may read.
 const PRIVILEGED_NAMES: [&[u8]; 2] = [b"security.", b"trusted."];
+
+/// Something that was done without.
+#[derive(Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// One of a few nouns, to count by.
+    pub kind: &'static str,
+    pub why: String,
+}
+
+impl LeftOut {
+    fn privilege(kind: &'static str, what: impl std::fmt::Display) -> Self {
+        LeftOut { kind, why: format!("{what} (--privileged restores it)") }
+    }
+}
 
 /// What of the attributes is not restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withheld {
-    /// Setuid and setgid bits of files, and attributes in `security.` and `trusted.`.
+    /// Setuid, setgid and sticky bits, and attributes in `security.` and `trusted.`.
     Privileges,
     Nothing,
 }
 
 impl Withheld {
-    fn mode_of(self, attributes: &Attributes) -> u32 {
-        match attributes.kind {
-            // On a directory the bits only say which group new files get.
-            FileKind::Regular if self == Withheld::Privileges => attributes.mode & !SET_ID_BITS,
-            _ => attributes.mode,
+    /// The mode that is restored, and what is left out of it. Where the sticky bit kept those who may write in a directory
+    /// from each other's files, nobody but its owner writes there without it.
+    fn mode_of(self, attributes: &Attributes) -> (u32, Vec<LeftOut>) {
+        let (mut mode, mut left_out) = (attributes.mode, Vec::new());
+        if self == Withheld::Nothing {
+            return (mode, left_out);
         }
+        if mode & SET_ID_BITS != 0 {
+            mode &= !SET_ID_BITS;
+            left_out.push(LeftOut::privilege("setuid or setgid bit", "its setuid or setgid bit"));
+        }
+        if mode & STICKY_BIT != 0 {
+            mode &= !STICKY_BIT;
+            if attributes.kind == FileKind::Directory {
+                mode &= !WRITABLE_BY_OTHERS;
+            }
+            left_out.push(LeftOut::privilege("sticky bit", "its sticky bit"));
+        }
+        (mode, left_out)
     }
 
     fn withholds(self, name: &[u8]) -> bool {
@@ -52,7 +81,7 @@ pub fn apply_to_file(
     attributes: &Attributes,
     inherits_acl: bool,
     withheld: Withheld,
-) -> Result<Vec<String>> {
+) -> Result<Vec<LeftOut>> {
     let file = file.as_fd();
     if let Some((uid, gid)) = owner(attributes) {
         rustix::fs::fchown(file, uid, gid)?;
@@ -62,10 +91,8 @@ pub fn apply_to_file(
     }
     let set = |name: &[u8], value: &[u8]| rustix::fs::fsetxattr(file, name, value, XattrFlags::empty());
     let mut missing = set_extended(attributes, withheld, set);
-    let mode = withheld.mode_of(attributes);
-    if mode != attributes.mode {
-        missing.push("its setuid or setgid bit (--privileged restores it)".into());
-    }
+    let (mode, left_out) = withheld.mode_of(attributes);
+    missing.extend(left_out);
     rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
     rustix::fs::futimens(file, &timestamps(attributes))?;
     Ok(missing)
@@ -77,7 +104,7 @@ pub fn apply_to_symlink(
     name: &CStr,
     attributes: &Attributes,
     withheld: Withheld,
-) -> Result<Vec<String>> {
+) -> Result<Vec<LeftOut>> {
     if let Some((uid, gid)) = owner(attributes) {
         rustix::fs::chownat(directory, name, uid, gid, AtFlags::SYMLINK_NOFOLLOW)?;
     }
@@ -92,14 +119,18 @@ pub fn apply_to_symlink(
 }
 
 /// A directory with other attributes is still worth having.
-pub fn apply_to_directory(directory: &OwnedFd, attributes: &Attributes, withheld: Withheld) -> Vec<String> {
+pub fn apply_to_directory(directory: &OwnedFd, attributes: &Attributes, withheld: Withheld) -> Vec<LeftOut> {
     let apply = || {
         for acl in [ACCESS_ACL, DEFAULT_ACL] {
             ignore_missing(rustix::fs::fremovexattr(directory, acl))?;
         }
         apply_to_file(directory, attributes, false, withheld)
     };
-    apply().unwrap_or_else(|error| vec![format!("its attributes: {error}")])
+    apply().unwrap_or_else(|error| vec![all_of_a_directory(error)])
+}
+
+pub fn all_of_a_directory(why: impl std::fmt::Display) -> LeftOut {
+    LeftOut { kind: "directory's attributes", why: format!("its attributes: {why}") }
 }
 
 fn ignore_missing(removed: Result<()>) -> Result<()> {
@@ -116,17 +147,27 @@ fn owner(attributes: &Attributes) -> Option<(Option<Uid>, Option<Gid>)> {
     is_possible.then(|| (Some(Uid::from_raw(attributes.uid)), Some(Gid::from_raw(attributes.gid))))
 }
 
-fn set_extended(attributes: &Attributes, withheld: Withheld, set: impl Fn(&[u8], &[u8]) -> Result<()>) -> Vec<String> {
+fn set_extended(attributes: &Attributes, withheld: Withheld, set: impl Fn(&[u8], &[u8]) -> Result<()>) -> Vec<LeftOut> {
     let mut missing = Vec::new();
     for (name, value) in &attributes.extended {
         let shown = crate::shown::escaped(name);
         if withheld.withholds(name) {
-            missing.push(format!("extended attribute {shown} (--privileged restores it)"));
+            missing.push(LeftOut::privilege(kind_of(name), format_args!("extended attribute {shown}")));
         } else if let Err(error) = set(name, value) {
-            missing.push(format!("extended attribute {shown}: {error}"));
+            missing.push(LeftOut { kind: kind_of(name), why: format!("extended attribute {shown}: {error}") });
         }
     }
     missing
+}
+
+fn kind_of(name: &[u8]) -> &'static str {
+    match name {
+        b"security.capability" => "file capability attribute",
+        name if name.starts_with(b"security.") => "security.* attribute",
+        name if name.starts_with(b"trusted.") => "trusted.* attribute",
+        name if name.starts_with(b"system.") => "system.* attribute",
+        _ => "user.* attribute",
+    }
 }
 
 /// The access time stays as it is: it is not kept. So do the times of what nobody gave any: the root, and directories that

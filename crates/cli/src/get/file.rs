@@ -10,7 +10,7 @@ use format::Attributes;
 use rustix::fs::{AtFlags, CWD, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, Result};
 
-use super::attributes::{self, Withheld};
+use super::attributes::{self, LeftOut, Withheld};
 use super::leftovers::DRAFT_PREFIX;
 use super::worker::Directory;
 
@@ -76,7 +76,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Gives it its attributes and its name. Returns what it has to do without.
-    pub fn finish(mut self, name: &CStr, attributes: &Attributes, withheld: Withheld) -> Result<Vec<String>> {
+    pub fn finish(mut self, name: &CStr, attributes: &Attributes, withheld: Withheld) -> Result<Vec<LeftOut>> {
         let missing = attributes::apply_to_file(&self.file, attributes, self.directory.inherits_acl, withheld)?;
         if self.name.is_none() {
             match link_anonymous(&self.file, &self.directory.opened, name) {
@@ -105,7 +105,12 @@ impl Drop for Draft<'_> {
 }
 
 /// Makes a symbolic link under the name, replacing what bears it. Returns what it has to do without.
-pub fn symlink(directory: &Directory, name: &CStr, attributes: &Attributes, withheld: Withheld) -> Result<Vec<String>> {
+pub fn symlink(
+    directory: &Directory,
+    name: &CStr,
+    attributes: &Attributes,
+    withheld: Withheld,
+) -> Result<Vec<LeftOut>> {
     let make = |name: &CStr| rustix::fs::symlinkat(&attributes.target[..], &directory.opened, name);
     match make(name) {
         Err(Errno::EXIST) => {

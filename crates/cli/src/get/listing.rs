@@ -13,7 +13,7 @@ use format::{Attributes, FileId, FileKind, StorePath};
 use super::Wanted;
 use super::destination::{self, Destination, explained};
 use super::leftovers;
-use super::report::Report;
+use super::report::{Fault, Report};
 use crate::commands::list;
 use crate::shown;
 
@@ -130,7 +130,7 @@ impl<'a> Listing<'a> {
             }
             Err(error) => {
                 let why = format!("{}; nothing below it was fetched", explained(error));
-                self.report.lost(&self.destination.path(&to), why);
+                self.report.lost(&self.destination.path(&to), why, Fault::Here);
                 self.refused.insert(to);
             }
         }

@@ -29,8 +29,8 @@ pub use self::destination::Destination;
 use self::destination::explained;
 use self::listing::{Listing, Made};
 pub use self::range::{Range, print};
-use self::report::Report;
 pub use self::report::Summary;
+use self::report::{Fault, Report};
 use self::worker::Worker;
 use crate::commands::list;
 use crate::output::Output;
@@ -98,13 +98,13 @@ fn finish(made: Made, destination: &Destination, withheld: Withheld, report: &Re
     for (from, to) in &made.links {
         match link(destination, from, to) {
             Ok(()) => report.count(|summary| summary.links += 1),
-            Err(error) => report.lost(&destination.path(to), error),
+            Err(error) => report.lost(&destination.path(to), error, Fault::Here),
         }
     }
     for (below, attributes) in made.directories.iter().rev() {
         let missing = match destination.directory(below) {
             Ok(directory) => attributes::apply_to_directory(&directory, attributes, withheld),
-            Err(error) => vec![format!("its attributes: {}", explained(error))],
+            Err(error) => vec![attributes::all_of_a_directory(explained(error))],
         };
         report.incomplete(&destination.path(below), missing);
     }

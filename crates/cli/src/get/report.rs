@@ -1,12 +1,22 @@
 //! What happened to each name that was fetched; shared by all threads.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::attributes::LeftOut;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::shown;
+
+/// Where the reason lies that a file was not fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The destination.
+    Here,
+    Store,
+}
 
 /// What a run did (counts and bytes).
 #[derive(Default)]
@@ -21,6 +31,18 @@ pub struct Summary {
     pub lost: Vec<(PathBuf, String)>,
     /// Fetched, except for attributes that the file system or our rights did not allow, or that were withheld.
     pub incomplete: Vec<(PathBuf, String)>,
+    /// How many of each kind.
+    pub left_out: BTreeMap<&'static str, u64>,
+    /// Of those not fetched, how many for a reason here.
+    pub lost_here: u64,
+}
+
+impl Summary {
+    /// No file, link or symlink was fetched, although some were wanted, and it was the destination's fault.
+    pub fn is_nothing_written(&self) -> bool {
+        let is_empty = self.files + self.symlinks + self.links == 0;
+        is_empty && !self.lost.is_empty() && self.lost_here == self.lost.len() as u64
+    }
 }
 
 pub struct Report<'a> {
@@ -45,17 +67,22 @@ impl<'a> Report<'a> {
     }
 
     /// This one is not there; the others go on.
-    pub fn lost(&self, path: &Path, why: impl Display) {
+    pub fn lost(&self, path: &Path, why: impl Display, fault: Fault) {
         let why = why.to_string();
         self.output.note(format_args!("{}: {why}", shown::local(path)));
-        self.inner().summary.lost.push((path.to_owned(), why));
+        let summary = &mut self.inner().summary;
+        summary.lost.push((path.to_owned(), why));
+        summary.lost_here += (fault == Fault::Here) as u64;
     }
 
-    /// This one is there without some of its attributes. The first is said aloud, the others are in the summary.
-    pub fn incomplete(&self, path: &Path, missing: Vec<String>) {
+    /// This one is there without some of its attributes. The first of each kind is said aloud, the others are counted in
+    /// the summary.
+    pub fn incomplete(&self, path: &Path, missing: Vec<LeftOut>) {
         let mut inner = self.inner();
-        for why in missing {
-            if inner.summary.incomplete.is_empty() {
+        for LeftOut { kind, why } in missing {
+            let count = inner.summary.left_out.entry(kind).or_default();
+            *count += 1;
+            if *count == 1 {
                 self.output.note(format_args!("{}: restored without {why}", shown::local(path)));
             }
             inner.summary.incomplete.push((path.to_owned(), why));

@@ -13,11 +13,11 @@ use format::FileKind;
 use repository::Repository;
 
 use super::Options;
-use super::attributes::inherits_acl;
+use super::attributes::{LeftOut, inherits_acl};
 use super::destination::{Destination, explained};
 use super::file::{self, Draft, Trouble};
 use super::listing::Unit;
-use super::report::Report;
+use super::report::{Fault, Report};
 use super::sink::Sink;
 use crate::shown;
 
@@ -66,7 +66,7 @@ impl<'a> Worker<'a> {
             Ok(opened) => opened,
             Err(error) => {
                 for (name, _) in &unit.files {
-                    self.report.lost(&path.join(OsStr::from_bytes(name.as_bytes())), explained(error));
+                    self.report.lost(&path.join(OsStr::from_bytes(name.as_bytes())), explained(error), Fault::Here);
                 }
                 return Ok(());
             }
@@ -94,19 +94,20 @@ impl<'a> Worker<'a> {
                 anyhow::bail!("{}: the disk is full; what was fetched until here is whole", shown::local(&path()))
             }
             Err(trouble) => {
-                self.report.lost(&path(), trouble);
+                let fault = if let Trouble::Disk(_) = trouble { Fault::Here } else { Fault::Store };
+                self.report.lost(&path(), trouble, fault);
                 Ok(())
             }
         }
     }
 
-    fn symlink(&self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<String>, Trouble> {
+    fn symlink(&self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<LeftOut>, Trouble> {
         let missing = file::symlink(directory, name, &entry.attributes, self.options.withheld)?;
         self.report.count(|summary| summary.symlinks += 1);
         Ok(missing)
     }
 
-    fn file(&mut self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<String>, Trouble> {
+    fn file(&mut self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<LeftOut>, Trouble> {
         let draft = Draft::new(directory)?;
         let mut size = 0;
         if let Some(head) = &entry.head {

@@ -28,11 +28,11 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
     listen: String,
     /// Memory for programs that outrun the node (MiB); default: an eighth of this machine's
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=MAX_STAGING_MIB))]
     staging_mib: Option<u64>,
     /// Threads that reduce; default: one per core
-    #[arg(long, value_name = "N")]
-    workers: Option<usize>,
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_WORKERS))]
+    workers: Option<u32>,
     /// Believe what clients have reduced without decoding it again (closed systems only)
     #[arg(long)]
     trust_clients: bool,
@@ -72,10 +72,13 @@ const SETTLE_BYTES: u64 = 32 << 20;
 /// What clients have spelt out is remembered for some GiB of data: 36 bytes for each 8 KiB.
 const NAMES_BYTES: usize = 32 << 20;
 const LEAST_STAGING_BYTES: u64 = 256 << 20;
+/// A pebibyte.
+const MAX_STAGING_MIB: u64 = 1 << 30;
+const MAX_WORKERS: i64 = 1024;
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     // Before any thread is there, so that all of them leave the signals to this one.
-    let signals = Signals::block();
+    let ending = Signals::block().end_until_ready().context("starting the node's threads")?;
     log::start(arguments.log.as_deref())?;
     panics::end_the_process();
     let max_connections = open_files::raise_limit();
@@ -99,7 +102,8 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let watch = std::thread::Builder::new().name("watch".into()).spawn(move || restart::watch(&watched.0, &watched.1));
     let watch = watch.context("starting the node's threads")?;
     let accepting = server.spawn();
-    signals.wait();
+    ending.ready();
+    ending.wait();
     tracing::info!(peer = %address, "the node was asked to stop");
     node.prepare_to_stop();
     server.stop();
@@ -164,7 +168,7 @@ impl Arguments {
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         NodeOptions {
             staging_bytes,
-            workers: self.workers.unwrap_or(cores).max(1),
+            workers: self.workers.map_or(cores, |workers| workers as usize),
             settle_bytes: SETTLE_BYTES,
             names_bytes: NAMES_BYTES,
             trust_clients: self.trust_clients,

@@ -1,8 +1,9 @@
 //! Who else uses a seat, for the last process of a ticket: it ends the session when the others are done with it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use format::HandleKey;
 use repository::Source;
 use transfer::Replier;
 use transfer::message::{Failure, FailureKind, Reply};
@@ -17,14 +18,16 @@ const MAX_WAITING: usize = 64;
 /// Answers are given by whoever takes them out of here, so that nothing is sent under the seat's lock.
 #[derive(Default)]
 pub(super) struct Company {
-    /// Streams that attached and have not detached, broken ones too: they come back.
-    streams: HashSet<Source>,
+    /// Streams that attached and have not detached, broken ones too: they come back. Each with its handle's key: processes
+    /// that close a file may open it again before the last has closed it.
+    streams: HashMap<Source, HandleKey>,
     waiting: Vec<Waiting>,
 }
 
 struct Waiting {
     connection: ConnectionId,
     client: u64,
+    key: HandleKey,
     /// Since when the others have had nothing to make durable.
     idle_since: Instant,
     replier: Replier,
@@ -44,8 +47,8 @@ impl Due {
 }
 
 impl Company {
-    pub fn came(&mut self, source: Source) {
-        self.streams.insert(source);
+    pub fn came(&mut self, source: Source, key: HandleKey) {
+        self.streams.insert(source, key);
     }
 
     pub fn went(&mut self, source: Source) {
@@ -53,11 +56,17 @@ impl Company {
     }
 
     /// Gives the replier back when too many wait.
-    pub fn wait(&mut self, connection: ConnectionId, client: u64, now: Instant, replier: Replier) -> Option<Replier> {
-        if self.waiting.len() >= MAX_WAITING {
+    pub fn wait(
+        &mut self,
+        connection: ConnectionId,
+        source: Source,
+        now: Instant,
+        replier: Replier,
+    ) -> Option<Replier> {
+        let Some(key) = self.streams.get(&source).copied().filter(|_| self.waiting.len() < MAX_WAITING) else {
             return Some(replier);
-        }
-        self.waiting.push(Waiting { connection, client, idle_since: now, replier });
+        };
+        self.waiting.push(Waiting { connection, client: source.client, key, idle_since: now, replier });
         None
     }
 
@@ -72,7 +81,8 @@ impl Company {
             if has_unsettled {
                 entry.idle_since = now;
             }
-            let streams = self.streams.iter().filter(|source| source.client != entry.client).count() as u32;
+            let is_other = |(source, key): &(&Source, &HandleKey)| source.client != entry.client && **key == entry.key;
+            let streams = self.streams.iter().filter(is_other).count() as u32;
             if streams == 0 || now >= entry.idle_since + IDLE_TIMEOUT {
                 due.push(Due { replier: entry.replier, streams });
             } else {

@@ -72,7 +72,7 @@ impl Connection {
 
     fn attach(&mut self, session: SessionId, seat: u32, key: &HandleKey) -> Result<Arc<Slot>, Failure> {
         self.check_handle(session, key)?;
-        let user = User { connection: self.claimant.0, source: self.source, outbox: self.outbox.clone() };
+        let user = User { connection: self.claimant.0, source: self.source, key: *key, outbox: self.outbox.clone() };
         let slot = self.node.attach(session, seat, user).map_err(failure::of)?;
         self.attached.entry((session, seat)).or_insert_with(|| (slot.clone(), 0)).1 += 1;
         Ok(slot)
@@ -103,7 +103,7 @@ impl Connection {
             Request::SetSize { session, seat, size } => self.set_size(session, seat, size, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
             Request::AwaitOthers { session, seat } => match self.slot(session, seat) {
-                Ok(slot) => slot.await_others(self.claimant.0, self.source.client, replier),
+                Ok(slot) => slot.await_others(self.claimant.0, self.source, replier),
                 Err(failure) => replier.fail(failure),
             },
             Request::Lock { session } => {

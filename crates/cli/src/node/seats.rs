@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use format::SessionId;
+use format::{HandleKey, SessionId};
 use repository::{DurableUpTo, Result, Seat, Source};
 use transfer::message::Reply;
 use transfer::{Outbox, Replier};
@@ -46,6 +46,8 @@ pub(crate) type ConnectionId = u64;
 pub(crate) struct User {
     pub connection: ConnectionId,
     pub source: Source,
+    /// Of the handle it attached with.
+    pub key: HandleKey,
     pub outbox: Outbox,
 }
 
@@ -188,7 +190,7 @@ impl Slot {
 
     fn add_user(&self, user: User) {
         let mut users = self.users();
-        users.company.came(user.source);
+        users.company.came(user.source, user.key);
         users.listeners.insert(user.connection, (user.source, user.outbox));
         self.is_touched.store(true, Ordering::SeqCst);
     }
@@ -214,9 +216,10 @@ impl Slot {
         self.answer_the_last();
     }
 
-    /// Answers when the connection's process is the only one that uses the seat, or when the others stay idle.
-    pub fn await_others(&self, connection: ConnectionId, client: u64, replier: Replier) {
-        let refused = self.users().company.wait(connection, client, Instant::now(), replier);
+    /// Answers when the connection's process is the only one that uses the seat with its handle, or when the others stay
+    /// idle.
+    pub fn await_others(&self, connection: ConnectionId, source: Source, replier: Replier) {
+        let refused = self.users().company.wait(connection, source, Instant::now(), replier);
         refused.map_or_else(|| self.answer_the_last(), company::too_many);
     }
 

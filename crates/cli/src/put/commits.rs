@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use format::{Attributes, Change, ContainerId, FileKind, StorePath, VersionRecord};
+use format::{Attributes, Change, ContainerId, FileKind, FileTime, StorePath, VersionRecord};
 use repository::{Packed, Repository};
 
 use super::outcome::{Outcome, Ready};
+use crate::clock::now_ns;
 use crate::commands::COMMITTER;
 use crate::output::Output;
 use crate::shown;
@@ -65,15 +66,17 @@ pub struct Commits<'a> {
     atomic: bool,
     output: &'a Output,
     batch: Batch,
+    /// What the sources become: directories above that are missing are made with the first commit.
+    targets: Vec<StorePath>,
     /// Name, the other name it links to, and whether it takes the place of a directory.
     links: Vec<(StorePath, StorePath, bool)>,
     summary: Summary,
 }
 
 impl<'a> Commits<'a> {
-    pub fn new(repository: &'a Repository, atomic: bool, output: &'a Output) -> Self {
+    pub fn new(repository: &'a Repository, targets: Vec<StorePath>, atomic: bool, output: &'a Output) -> Self {
         let (batch, summary) = (Batch::default(), Summary::default());
-        Commits { repository, atomic, output, batch, links: Vec::new(), summary }
+        Commits { repository, atomic, output, batch, targets, links: Vec::new(), summary }
     }
 
     /// Commits what comes until all who send are gone.
@@ -96,7 +99,7 @@ impl<'a> Commits<'a> {
     /// Commits one file.
     pub fn stream(mut self, path: StorePath, attributes: Attributes, packed: Packed<()>) -> anyhow::Result<Summary> {
         let bytes = packed.built.length;
-        let version = VersionRecord { root: packed.built.root, size: bytes, content: Some(packed.content) };
+        let version = VersionRecord { root: packed.built.root, size: bytes, content: packed.content };
         let change = Change::Write { path, attributes, version, base: None };
         self.take(Ready { change, replaces: false, references: packed.built.references, bytes });
         self.commit()?;
@@ -173,10 +176,15 @@ impl<'a> Commits<'a> {
     }
 
     fn commit(&mut self) -> anyhow::Result<()> {
-        let batch = std::mem::take(&mut self.batch);
+        let mut batch = std::mem::take(&mut self.batch);
         if batch.changes.is_empty() {
             return Ok(());
         }
+        let mut above = Vec::new();
+        for target in std::mem::take(&mut self.targets) {
+            above.extend(self.repository.make_above(&target, FileTime::from_ns(now_ns()))?);
+        }
+        batch.changes.splice(0..0, above);
         self.repository.commit(COMMITTER, batch.changes, batch.references, Vec::new())?;
         self.summary.commits += 1;
         Ok(())

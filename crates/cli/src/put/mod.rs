@@ -76,8 +76,9 @@ pub fn put(
             });
         }
         let inlet = queue.inlet();
+        let targets = sources.iter().map(|source| source.target.clone()).collect();
         scope.spawn(|| Walk::new(repository.catalog(), inlet, outcomes_in, &options.avoid).run(sources));
-        let summary = Commits::new(repository, options.atomic, output).run(outcomes_out);
+        let summary = Commits::new(repository, targets, options.atomic, output).run(outcomes_out);
         done.store(true, Ordering::Relaxed);
         summary
     });
@@ -110,5 +111,6 @@ pub fn put_stream(
     packer.flush()?;
     let packed = packer.take_finished().pop().expect("one file was begun, ended and flushed");
     progress.finish();
-    Commits::new(repository, true, output).stream(source.target.clone(), observed::of_stream(), packed)
+    let target = source.target.clone();
+    Commits::new(repository, vec![target.clone()], true, output).stream(target, observed::of_stream(), packed)
 }

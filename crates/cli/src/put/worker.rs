@@ -309,7 +309,7 @@ fn ready(packed: Packed<Tag>) -> Ready {
         let change = Change::Attributes { path: target, attributes };
         return Ready { change, replaces, references: BTreeSet::new(), bytes };
     }
-    let version = VersionRecord { root: built.root, size: built.length, content: Some(content) };
+    let version = VersionRecord { root: built.root, size: built.length, content };
     let change = Change::Write { path: target, attributes, version, base: None };
     Ready { change, replaces, references: built.references, bytes }
 }

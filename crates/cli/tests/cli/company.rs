@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use format::SessionId;
+use format::{HandleKey, SessionId};
 use transfer::message::{Reply, Request};
 
 use super::faltering::Client;
@@ -51,6 +51,17 @@ fn a_process_whose_connection_broke_is_waited_for_until_it_came_back_and_was_don
     let mut again = Client::new(&node, 2);
     again.attach(session);
     assert_eq!(again.obtain(Request::Detach { session, seat: 0 }), Reply::Done {});
+    assert_eq!(answers.recv_timeout(Duration::from_secs(5)), Ok(Reply::Others { streams: 0 }));
+}
+
+#[test]
+fn processes_that_closed_the_file_and_opened_it_again_are_not_waited_for() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let (last, mut other, session) = two_clients(&node);
+    assert_eq!(other.obtain(Request::Detach { session, seat: 0 }), Reply::Done {});
+    assert_eq!(other.open_with(&node, "shared", HandleKey([9; HandleKey::BYTES])).id, session);
+    let answers = await_others(last, session);
     assert_eq!(answers.recv_timeout(Duration::from_secs(5)), Ok(Reply::Others { streams: 0 }));
 }
 

@@ -67,21 +67,29 @@ impl Client {
     }
 
     pub(super) fn open(&mut self, node: &Node, path: &str) -> PathSession {
+        self.open_with(node, path, KEY)
+    }
+
+    pub(super) fn open_with(&mut self, node: &Node, path: &str, key: HandleKey) -> PathSession {
         let request = Request::OpenPath {
             path: StorePath::new(path.as_bytes()).unwrap(),
             flags: CREATE | 3,
             job: String::new(),
             nodes: vec![node.address.clone()],
             stripe_bytes: 4 << 20,
-            key: KEY,
+            key,
         };
         let Reply::Opened { session, .. } = self.obtain(request) else { panic!("it was not opened") };
-        self.attach(session.id);
+        self.attach_with(session.id, key);
         session
     }
 
     pub(super) fn attach(&mut self, session: SessionId) {
-        let attached = self.obtain(Request::Attach { session, seat: 0, key: KEY });
+        self.attach_with(session, KEY);
+    }
+
+    fn attach_with(&mut self, session: SessionId, key: HandleKey) {
+        let attached = self.obtain(Request::Attach { session, seat: 0, key });
         assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
     }
 

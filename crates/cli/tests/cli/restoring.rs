@@ -118,6 +118,56 @@ fn setuid_bits_come_back_only_when_asked_for() {
 }
 
 #[test]
+fn directories_come_back_without_special_bits_and_each_kind_of_what_is_left_out_is_counted() {
+    let store = Store::new();
+    let tree = store.path("tree");
+    fs::create_dir_all(tree.join("all")).unwrap();
+    fs::create_dir_all(tree.join("sticky")).unwrap();
+    fs::write(tree.join("tool"), "#!/bin/sh\n").unwrap();
+    for (name, mode) in [("all", 0o7777), ("sticky", 0o1777), ("tool", 0o4755)] {
+        fs::set_permissions(tree.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    store.put(&tree, "tree");
+    let mode = |copy: &str, name: &str| fs::metadata(store.path(copy).join(name)).unwrap().mode() & 0o7777;
+    let done = get(&store, "tree", &store.path("plain"), &["--json"], 0);
+    // Nobody but the owner writes where the sticky bit kept others from each other's files.
+    assert_eq!((mode("plain", "all"), mode("plain", "sticky"), mode("plain", "tool")), (0o755, 0o755, 0o755));
+    let kinds = serde_json::json!({ "setuid or setgid bit": 2, "sticky bit": 2 });
+    assert_eq!(done.json()["left_out"], kinds);
+    for kind in ["its setuid or setgid bit (--privileged", "its sticky bit (--privileged"] {
+        assert_eq!(done.stderr.matches(kind).count(), 1, "{}", done.stderr);
+    }
+    let told = get(&store, "tree", &store.path("told"), &[], 0).text();
+    assert!(told.contains("left out: 2 setuid or setgid bits, 2 sticky bits"), "{told}");
+    get(&store, "tree", &store.path("privileged"), &["--privileged"], 0);
+    assert_eq!((mode("privileged", "all"), mode("privileged", "sticky")), (0o7777, 0o1777));
+}
+
+#[test]
+fn a_destination_that_takes_nothing_fails_the_whole_restore() {
+    let store = with_tree();
+    // A file stands where the directory of all files belongs.
+    fs::create_dir_all(store.path("copy")).unwrap();
+    fs::write(store.path("copy/tree"), "a file").unwrap();
+    let done = get(&store, "tree", &store.path("copy"), &[], 1);
+    assert!(
+        done.stderr.contains("nothing was fetched") && !done.stderr.contains("the rest is there"),
+        "{}",
+        done.stderr
+    );
+}
+
+#[test]
+fn directories_above_what_is_put_have_the_time_of_their_making() {
+    let store = with_tree();
+    store.put(&store.path("tree/other"), "made/by/the/way/file");
+    for directory in ["made", "made/by", "made/by/the/way"] {
+        let listed = run(&["--json".as_ref(), "stat".as_ref(), store.place(directory).as_os_str()]).expect(0).json();
+        assert!(!listed.to_string().contains("1970-01-01"), "{listed}");
+    }
+}
+
+#[test]
 fn names_that_are_taken_are_replaced_at_once() {
     let store = with_tree();
     symlink("somewhere", store.path("tree/link")).unwrap();

@@ -101,13 +101,14 @@ fn commit_over_head(
     let base = head.map(|head| (&head.record.root, head.record.size));
     let (built, size) = laid_over(repository, claimant, session, base, checkpoints)?;
     let attributes = attributes(entry.as_ref().map(|entry| &entry.attributes), now_ns);
-    let change = Change::Write {
+    let mut changes = repository.make_above(&session.path, FileTime::from_ns(now_ns))?;
+    changes.push(Change::Write {
         path: session.path.clone(),
         attributes,
         version: VersionRecord { root: built.root, size, content: None },
         base: Some(entry.as_ref().and_then(FileEntry::head_id)),
-    };
-    let committed = repository.commit_since(epoch, claimant, vec![change], built.references, settles(checkpoints))?;
+    });
+    let committed = repository.commit_since(epoch, claimant, changes, built.references, settles(checkpoints))?;
     Ok(Published { path: session.path.clone(), version: committed.numbers[0].1, size })
 }
 

@@ -66,3 +66,45 @@ fn a_copy_outlives_what_it_was_made_of() {
     repository::collect(&collector).unwrap();
     assert_eq!(content(&collector, "b"), bytes);
 }
+
+/// What a packer makes of stretches of data and of holes.
+fn packed(process: &Repository, stretches: &[(Vec<u8>, u64)]) -> repository::Packed<()> {
+    let mut packer = repository::Packer::new(process, Claimant(77));
+    packer.begin();
+    for (data, hole) in stretches {
+        data.chunks(5000).for_each(|piece| packer.data(piece).unwrap());
+        if *hole > 0 {
+            packer.hole(*hole).unwrap();
+        }
+    }
+    packer.end(()).unwrap();
+    packer.flush().unwrap();
+    packer.take_finished().pop().unwrap()
+}
+
+#[test]
+fn a_hole_costs_nothing_by_its_length_and_gives_what_reading_zeros_gives() {
+    with_seeds(20, |seed| {
+        let (mut random, process) = (Random(seed), World::new().process());
+        let mut stretches = Vec::new();
+        for _ in 0..1 + random.below(4) {
+            let count = [0, 1, 5000, 200_000][random.below(4) as usize];
+            stretches.push((random.bytes(count), random.below(3) * random.below(300_000)));
+        }
+        let plain: Vec<u8> =
+            stretches.iter().flat_map(|(data, hole)| [data.clone(), vec![0; *hole as usize]].concat()).collect();
+        let packed = packed(&process, &stretches);
+        assert_eq!(packed.content, Some(*blake3::hash(&plain).as_bytes()));
+        let mut read = vec![0xee; plain.len()];
+        process.reader(&packed.built.root, packed.built.length).read_at(0, &mut read).unwrap();
+        assert!(packed.built.length == plain.len() as u64 && read == plain);
+    });
+    let (process, begun) = (World::new().process(), std::time::Instant::now());
+    let stretches = [(b"before".to_vec(), 1 << 40), (b"after".to_vec(), 0)];
+    let long = packed(&process, &stretches);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!((long.built.length, long.content), ((1 << 40) + 11, None));
+    let mut end = [0xee; 8];
+    process.reader(&long.built.root, long.built.length).read_at((1 << 40) + 3, &mut end).unwrap();
+    assert_eq!(&end, b"\0\0\0after");
+}

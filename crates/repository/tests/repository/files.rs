@@ -21,7 +21,7 @@ pub fn put(repository: &Repository, files: &[(&str, &[u8])]) {
     let references = packed.iter().flat_map(|file| file.built.references.iter().copied()).collect();
     let changes = packed.into_iter().map(|file| {
         let size = file.built.length;
-        let version = VersionRecord { root: file.built.root, size, content: Some(file.content) };
+        let version = VersionRecord { root: file.built.root, size, content: file.content };
         Change::Write { path: path(&file.tag), attributes: Attributes::default(), version, base: None }
     });
     repository.commit(CLAIMANT, changes.collect(), references, Vec::new()).unwrap();

@@ -29,6 +29,8 @@ fn what_is_written_is_read_before_and_after_the_commit() {
     seat.read(0, &mut again).unwrap();
     assert_eq!(again, read);
     let published = publish(&node, CLAIMANT, session.id, 5).unwrap();
+    let made = node.catalog().entry(&path("run")).unwrap().unwrap().attributes;
+    assert_eq!(made.times.modified, format::FileTime::from_ns(5), "a directory has the time of its making");
     assert_eq!((published.version, published.size), (1, 5100));
     assert_eq!(content(&node, "run/out"), read[..5100]);
 }

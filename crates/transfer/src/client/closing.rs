@@ -24,11 +24,11 @@ pub(super) enum Others {
 /// Where a process stands among those of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Parting {
-    BeforeOthers,
+    Early,
     /// The last: all others have let go.
-    AfterOthers,
+    Last,
     /// The last, while the others let go in the background.
-    WithOthers,
+    Together,
 }
 
 impl Session {
@@ -40,9 +40,9 @@ impl Session {
             let closing = session.clone();
             session.fate.when_empty(Box::new(move |kept| match (kept, parting) {
                 (Err(error), _) => closing.detach_then(Err(error), done),
-                (Ok(()), Parting::BeforeOthers) => closing.detach_then(Ok(Others::Gone), done),
-                (Ok(()), Parting::AfterOthers) => closing.commit_rest_then(Ok(Others::Gone), done),
-                (Ok(()), Parting::WithOthers) => closing.await_others_then(done),
+                (Ok(()), Parting::Early) => closing.detach_then(Ok(Others::Gone), done),
+                (Ok(()), Parting::Last) => closing.commit_rest_then(Ok(Others::Gone), done),
+                (Ok(()), Parting::Together) => closing.await_others_then(done),
             }));
         }));
     }

@@ -222,9 +222,9 @@ impl Handle {
 
     fn parting(&self, last: bool) -> Parting {
         match (last, self.process.settings.acknowledge) {
-            (false, _) => Parting::BeforeOthers,
-            (true, Acknowledge::Durable) => Parting::AfterOthers,
-            (true, Acknowledge::Received) => Parting::WithOthers,
+            (false, _) => Parting::Early,
+            (true, Acknowledge::Durable) => Parting::Last,
+            (true, Acknowledge::Received) => Parting::Together,
         }
     }
 

@@ -98,7 +98,7 @@ fn find_alias(alias: &str) -> Result<Alias, OpenError> {
     };
     let Some(file) = configuration_file() else { return Err(unknown("~/.config/thalweg/config.toml")) };
     let shown = file.display().to_string();
-    let text = match std::fs::read_to_string(&file) {
+    let text = match crate::regular_file::read_regular(&file) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(unknown(&shown)),
         Err(error) => return Err(OpenError::Configuration(format!("{shown}: {error}"))),

@@ -1,5 +1,7 @@
 //! One connection to a node on which one request at a time is asked and answered.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use format::Settings;
@@ -20,6 +22,18 @@ const WELCOME_TIMEOUT: Duration = Duration::from_secs(60);
 /// What an honest node has said since the last answer is read in no time.
 const READ_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Addresses of nodes that have welcomed this process; more are not remembered.
+static WELCOMING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+const MAX_WELCOMING: usize = 1024;
+
+/// What may be wrong with a peer that answers no greeting.
+fn doubt(has_welcomed: bool) -> &'static str {
+    match has_welcomed {
+        true => "it did earlier, so it stands still or is overloaded",
+        false => "it may stand still, or is it a thalweg node?",
+    }
+}
+
 pub(super) struct Lane {
     connection: Connection,
     /// The number of the hello's stream: no two lanes of a [`super::Remote`] share one.
@@ -34,14 +48,12 @@ pub(super) struct Lane {
 impl Lane {
     /// With TLS and a secret, if there are credentials for them: the node must have its part of each.
     pub fn open(address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
-        Self::open_within((SILENCE_TIMEOUT, WELCOME_TIMEOUT), address, hello, credentials)
-            .map_err(|failure| failure.with_doubt("is it a thalweg node?"))
-    }
-
-    /// Opens another lane to a node that has welcomed this process before.
-    pub fn open_again(address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
-        Self::open_within((SILENCE_TIMEOUT, WELCOME_TIMEOUT), address, hello, credentials)
-            .map_err(|failure| failure.with_doubt("it did earlier, so it stands still or is overloaded"))
+        let opened = Self::open_within((SILENCE_TIMEOUT, WELCOME_TIMEOUT), address, hello, credentials);
+        let mut welcoming = WELCOMING.lock().unwrap_or_else(PoisonError::into_inner);
+        if opened.is_ok() && welcoming.len() < MAX_WELCOMING {
+            welcoming.insert(address.to_owned());
+        }
+        opened.map_err(|failure| failure.with_doubt(doubt(welcoming.contains(address))))
     }
 
     /// `silence`: how long it may say nothing; `welcome`: how long it may not welcome this client.
@@ -208,7 +220,8 @@ impl<'a> Work<'a> {
 fn answer_timeout(request: &Request) -> Duration {
     use Request::*;
     match request {
-        Entry { .. } | List { .. } | Versions { .. } | PathSessions {} | Checkpoints { .. } => QUERY_TIMEOUT,
+        Begin { .. } | Entry { .. } | List { .. } | Versions { .. } => QUERY_TIMEOUT,
+        PathSessions {} | Checkpoints { .. } => QUERY_TIMEOUT,
         _ => ANSWER_TIMEOUT,
     }
 }
@@ -258,7 +271,7 @@ mod tests {
             scope.spawn(move || serve(listener.accept().unwrap().0));
             let timeouts = (Duration::from_millis(200), Duration::from_millis(500));
             let opened = Lane::open_within(timeouts, &address, hello, &Credentials::default());
-            opened.err().expect("this is no node").with_doubt("is it a thalweg node?")
+            opened.err().expect("this is no node").with_doubt(doubt(false))
         })
     }
 
@@ -298,6 +311,11 @@ mod tests {
             }
         });
         assert!(error.to_string().contains("no welcome"), "{error}");
+    }
+
+    #[test]
+    fn a_node_that_has_welcomed_this_process_is_not_asked_whether_it_is_one() {
+        assert!(!doubt(true).contains("is it a thalweg node?"));
     }
 
     #[test]

@@ -189,7 +189,7 @@ impl Remote {
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
         let (client, job, application) = (shared.client, shared.job.clone(), shared.application.clone());
         let hello = Request::Hello { client, stream, job, application };
-        let lane = Lane::open_again(&shared.address, hello, &shared.credentials)?;
+        let lane = Lane::open(&shared.address, hello, &shared.credentials)?;
         if lane.settings != shared.settings {
             return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
         }
