@@ -86,6 +86,13 @@ pub struct ContainerRecord {
     pub segments: u64,
 }
 
+impl ContainerRecord {
+    /// Whether new commits may refer to it.
+    pub fn is_referable(&self) -> bool {
+        matches!(self.state, ContainerState::Open | ContainerState::Live)
+    }
+}
+
 /// All of it or none of it, in one transaction.
 #[derive(Clone, Debug)]
 pub struct Commit {
@@ -339,12 +346,17 @@ pub trait Catalog: Send + Sync {
     /// older copy, or that two catalogs of the store went on apart.
     fn unknown_records(&self, records: &[(u64, u64)]) -> Result<Vec<u64>>;
 
-    /// Has the journal state again what is at these paths now, in transactions that change nothing here: its records of
-    /// them are lost. Paths where nothing is are left out.
+    /// Has the journal state again what is at these paths now, or that nothing is, in transactions that change nothing here:
+    /// its records of them are lost.
     fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()>;
 
-    /// Sequence and checksum of the records that this catalog wrote or was made from, in order.
-    fn known_records(&self) -> Result<Vec<(u64, u64)>>;
+    /// Has the journal keep records without changes in the place of these, which are lost: whatever they changed was stated
+    /// again, so that nothing is missing.
+    fn fill_gaps(&self, session: SessionId, sequences: &[u64]) -> Result<()>;
+
+    /// Sequences of all records that this catalog wrote or was made from, in order; none when it does not know them all,
+    /// since some are older than its format.
+    fn known_records(&self) -> Result<Option<Vec<u64>>>;
 
     /// What the engine itself finds wrong with what it keeps: reads all of it.
     fn integrity(&self) -> Result<Vec<String>>;

@@ -20,5 +20,5 @@ pub use clock::{Clock, system_clock};
 pub use interface::*;
 pub use memory::MemoryCatalog;
 pub use reasons::Refusal;
-pub use rebuild::impossible;
+pub use rebuild::{CONTAINER_LIMIT, impossible};
 pub use sqlite::SqliteCatalog;

@@ -186,13 +186,16 @@ impl Catalog for MemoryCatalog {
         Ok(records.iter().filter(unknown).map(|(sequence, _)| *sequence).collect())
     }
 
-    fn known_records(&self) -> Result<Vec<(u64, u64)>> {
-        let known = &self.state().journal_checksums;
-        Ok(known.iter().map(|(sequence, checksum)| (*sequence, *checksum)).collect())
+    fn known_records(&self) -> Result<Option<Vec<u64>>> {
+        Ok(Some(self.state().journal_checksums.keys().copied().collect()))
     }
 
     fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()> {
         self.state().restate(session, paths)
+    }
+
+    fn fill_gaps(&self, session: SessionId, sequences: &[u64]) -> Result<()> {
+        self.state().fill_gaps(session, sequences)
     }
 
     fn integrity(&self) -> Result<Vec<String>> {

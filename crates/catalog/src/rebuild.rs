@@ -10,8 +10,9 @@ use crate::{ContainerRecord, Error, LeftOut, NumbersGiven};
 
 /// No catalog of ours ever gives a number as high as this; one that occurs is damage.
 pub(crate) const LIMIT: u64 = 1 << 62;
-/// Likewise of containers, whose numbers have 40 bits in the table.
-pub(crate) const CONTAINER_LIMIT: u64 = TableEntry::MAX_CONTAINER + 1;
+/// Likewise of containers: half of what 40 bits in the table can say, so that counting on from any number that is believed
+/// never comes to their end.
+pub const CONTAINER_LIMIT: u64 = TableEntry::MAX_CONTAINER.div_ceil(2);
 
 impl NumbersGiven {
     /// Counts on above these. What no catalog gives does not count.

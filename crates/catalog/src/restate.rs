@@ -10,17 +10,22 @@ use crate::{FileEntry, Version};
 /// Forgotten versions of a file that are given numbers again, so that replay does not miss them.
 const MAX_GAP: u64 = 4096;
 
-/// One record for each version, since a record has one time; and one for what has none. `sequence` gives numbers of
+/// Takes the place of a record that is lost.
+pub(crate) fn empty_record(sequence: u64, session: SessionId, now_ns: i64) -> JournalRecord {
+    JournalRecord { sequence, committed_ns: now_ns, session, numbers: Vec::new(), changes: Vec::new() }
+}
+
+/// One record for each version, since a record has one time; and one for what has none, or is not there. `sequence` gives numbers of
 /// transactions.
 pub(crate) fn records(
     path: &StorePath,
-    entry: &FileEntry,
+    entry: Option<&FileEntry>,
     versions: &[Version],
     session: SessionId,
     now_ns: i64,
     mut sequence: impl FnMut() -> u64,
 ) -> Vec<JournalRecord> {
-    let (path, attributes) = (path.clone(), entry.attributes.clone());
+    let path = path.clone();
     let mut record = |committed_ns, numbers, changes| JournalRecord {
         sequence: sequence(),
         committed_ns,
@@ -28,6 +33,10 @@ pub(crate) fn records(
         numbers,
         changes,
     };
+    let Some(entry) = entry else {
+        return vec![record(now_ns, Vec::new(), vec![Change::Remove { path, recursive: true }])];
+    };
+    let attributes = entry.attributes.clone();
     if attributes.kind != FileKind::Regular {
         return vec![record(now_ns, Vec::new(), vec![Change::Make { path, attributes }])];
     }

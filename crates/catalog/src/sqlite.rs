@@ -250,12 +250,16 @@ impl Catalog for SqliteCatalog {
         self.connections.read(|sql| commits::unknown_records(sql, records))
     }
 
-    fn known_records(&self) -> Result<Vec<(u64, u64)>> {
-        self.connections.read_once(commits::known_records)
+    fn known_records(&self) -> Result<Option<Vec<u64>>> {
+        self.connections.read(commits::known_records)
     }
 
     fn restate(&self, session: SessionId, paths: &[StorePath]) -> Result<()> {
         self.write(|writing| writing.restate(session, paths))
+    }
+
+    fn fill_gaps(&self, session: SessionId, sequences: &[u64]) -> Result<()> {
+        self.write(|writing| writing.fill_gaps(session, sequences))
     }
 
     fn integrity(&self) -> Result<Vec<String>> {

@@ -29,6 +29,7 @@ mod cli {
     mod stale;
     mod stopping;
     mod streams;
+    mod tampered;
     mod trees;
     mod updates;
     mod versions;

@@ -11,10 +11,12 @@ use catalog::{ContainerRecord, ContainerState, Snapshot};
 use format::{Block, BlockKind, ContainerId};
 use store::{BlockPlan, ContainerIndex, LocalStore, PlacedBlock};
 
+use crate::agreement::Agreement;
 use crate::divergence::{check_block, check_containers};
 use crate::marks::Marks;
 use crate::replacing::{add_label, salvage};
 use crate::restating::restate_lost;
+use crate::unneeded::check_unneeded;
 use crate::{Error, Repository, Result};
 
 /// A file is rewritten when this share of its payload is dead (percent).
@@ -64,23 +66,24 @@ pub fn collect(repository: &Repository) -> Result<Collected> {
     // Our own container would be one more file that is not looked at.
     local.close()?;
     check_containers(repository, local)?;
+    Agreement::of(repository, local)?.check_catalog()?;
     repository.lease.refresh_now()?;
     let snapshot = repository.catalog.snapshot()?;
     let marks = Marks::of_catalog(repository)?;
-    delete(repository, local, &mut collected)?;
+    delete(repository, local, &marks, &mut collected)?;
     // Numbers of which something was found damaged once.
     let lost: BTreeSet<_> = repository.catalog.lost()?.iter().map(|lost| lost.place.container).collect();
     let mut rewrites = Vec::new();
     for file in live_files(repository)? {
         rewrites.extend(condemn_or_choose(repository, local, snapshot, &marks, &lost, file, &mut collected)?);
     }
-    delete_older(repository, local, &mut collected)?;
+    delete_older(repository, local, &marks, &mut collected)?;
     // What needs the least room frees the most of it, for the others.
     rewrites.sort_by_key(|rewrite| rewrite.living_bytes);
     for chosen in rewrites {
         rewrite_or_leave(repository, local, snapshot, &marks, chosen, &mut collected)?;
     }
-    delete_older(repository, local, &mut collected)?;
+    delete_older(repository, local, &marks, &mut collected)?;
     Ok(collected)
 }
 
@@ -95,9 +98,9 @@ struct Rewrite {
 }
 
 /// As `delete`, once whatever this process learned before is of older epochs: it must not hold its own condemnations back.
-fn delete_older(repository: &Repository, local: &LocalStore, collected: &mut Collected) -> Result<()> {
+fn delete_older(repository: &Repository, local: &LocalStore, marks: &Marks, collected: &mut Collected) -> Result<()> {
     repository.lease.refresh_now()?;
-    delete(repository, local, collected)
+    delete(repository, local, marks, collected)
 }
 
 /// Where there is no room, that of files which were rewritten before is made use of; a file for which that does not do is
@@ -122,7 +125,7 @@ fn rewrite_or_leave(
         match rewritten {
             Err(error) if error.is_full() => {
                 let deleted = collected.deleted;
-                delete_older(repository, local, collected)?;
+                delete_older(repository, local, marks, collected)?;
                 if collected.deleted == deleted {
                     collected.short_of_room += 1;
                     collected.not_freed_bytes += chosen.dead_stored_bytes;
@@ -333,8 +336,9 @@ pub(crate) fn living_part(
 }
 
 /// Deletes what no session can need any more.
-fn delete(repository: &Repository, local: &LocalStore, collected: &mut Collected) -> Result<()> {
+fn delete(repository: &Repository, local: &LocalStore, marks: &Marks, collected: &mut Collected) -> Result<()> {
     let deletable = repository.catalog.deletable()?;
+    deletable.iter().try_for_each(|physical| check_unneeded(repository, local, marks, *physical))?;
     for physical in &deletable {
         collected.deleted_bytes += local.remove_file(*physical)?;
         collected.deleted += 1;

@@ -15,6 +15,8 @@ pub(crate) struct Difference {
     pub why: String,
     /// The journal lacks something that the catalog has: a rebuild would lose it.
     pub is_lost_in_journal: bool,
+    /// The catalog lacks something that the journal has: a collection would lose it.
+    pub is_lost_in_catalog: bool,
 }
 
 /// Hands over the differences between a catalog and what its journal gives, in the order of the paths.
@@ -31,7 +33,7 @@ pub(crate) fn compare(
             (None, None) => return Ok(()),
             (Some((path, _)), other) if other.as_ref().is_none_or(|(other, _)| path < other) => {
                 let why = "the catalog has it, the journal in the containers does not".to_owned();
-                differs(Difference { path: path.clone(), why, is_lost_in_journal: true });
+                differs(Difference { path: path.clone(), why, is_lost_in_journal: true, is_lost_in_catalog: false });
                 here = left.next()?;
             }
             (Some((path, entry)), Some((other, kept))) if path == other => {
@@ -40,7 +42,7 @@ pub(crate) fn compare(
             }
             (_, Some((path, _))) => {
                 let why = "the catalog does not have it, the journal in the containers does".to_owned();
-                differs(Difference { path: path.clone(), why, is_lost_in_journal: false });
+                differs(Difference { path: path.clone(), why, is_lost_in_journal: false, is_lost_in_catalog: true });
                 there = right.next()?;
             }
             (Some(_), None) => unreachable!("a name without another is less than it"),
@@ -56,38 +58,44 @@ fn compare_entries(
     kept: &FileEntry,
     differs: &mut dyn FnMut(Difference),
 ) -> Result<()> {
-    let mut differ = |why: &str, is_lost_in_journal| {
-        differs(Difference { path: path.clone(), why: why.to_owned(), is_lost_in_journal });
+    let mut differ = |why: &str, is_lost_in_journal, is_lost_in_catalog| {
+        differs(Difference { path: path.clone(), why: why.to_owned(), is_lost_in_journal, is_lost_in_catalog });
     };
     let is_file = kept.attributes.kind == FileKind::Regular;
     if entry.attributes.kind != kept.attributes.kind || (is_file && entry.file != kept.file) {
-        differ("it is another file in the catalog than in the journal", true);
+        differ("it is another file in the catalog than in the journal", true, true);
         return Ok(());
     }
     if entry.attributes != kept.attributes {
-        differ("the catalog has other attributes than the journal", true);
+        differ("the catalog has other attributes than the journal", true, false);
     }
     if entry.links != kept.links {
-        differ("the catalog counts its names otherwise than the journal", false);
+        differ("the catalog counts its names otherwise than the journal", false, true);
     }
     if !is_file {
         return Ok(());
     }
-    if entry.head.as_ref().map(|head| head.number) != kept.head.as_ref().map(|head| head.number) {
-        differ("the catalog has another newest version than the journal", false);
+    if entry.head != kept.head {
+        differ("the catalog has another newest version than the journal", false, true);
     }
     let (versions, kept) = (catalog.versions(path)?, journal.versions(path)?);
     for version in &kept {
         match find(&versions, version.number) {
-            None => differ(&format!("the catalog does not have version {}, the journal does", version.number), false),
+            None => {
+                differ(&format!("the catalog does not have version {}, the journal does", version.number), false, true)
+            }
             Some(found) if found != version => {
-                differ(&format!("version {} is another in the catalog than in the journal", version.number), true);
+                differ(
+                    &format!("version {} is another in the catalog than in the journal", version.number),
+                    true,
+                    true,
+                );
             }
             Some(_) => {}
         }
     }
     for version in versions.iter().filter(|version| find(&kept, version.number).is_none()) {
-        differ(&format!("the catalog has version {}, the journal does not", version.number), true);
+        differ(&format!("the catalog has version {}, the journal does not", version.number), true, false);
     }
     Ok(())
 }

@@ -60,7 +60,7 @@ pub(crate) fn check_block(repository: &Repository, container: ContainerId, place
     }
 }
 
-fn refusal(why: &str) -> Error {
+pub(crate) fn refusal(why: &str) -> Error {
     let why = format!(
         "its catalog does not go with its containers: {why}; nothing was deleted; stop what uses the store, then \
          `thalweg verify --rebuild-catalog` makes the catalog again from the containers"

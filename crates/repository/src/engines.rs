@@ -112,7 +112,10 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let reserve = (access == Access::Remove).then(|| Reserve::take(path, &settings));
     let catalog_lock = CatalogLock::share(path, &settings, access)?;
     let catalog = open_catalog(path, &settings, access)?;
-    let unsound = unsoundness(path, &settings, &catalog)?;
+    let unsound = match unsoundness(path, &settings, &catalog) {
+        Err(Error::Catalog(catalog::Error::Corrupt { why, .. })) if access == Access::Inspect => Some(why),
+        found => found?,
+    };
     if let (Some(why), Access::Read | Access::Write | Access::Remove) = (&unsound, access) {
         return Err(does_not_fit(&catalog_file(path, &settings), why));
     }
@@ -273,6 +276,11 @@ impl Registrar for CatalogRegistrar {
             return Err(store::Error::Unavailable { peer: format!("container {container}"), why: why.into() });
         }
         self.catalog.files_of(container).map_err(as_store_error)
+    }
+
+    fn sealed_bytes(&self, container: ContainerId) -> store::Result<u64> {
+        let record = self.catalog.container(container).map_err(as_store_error)?;
+        Ok(record.filter(|record| record.segments > 0).map_or(0, |record| record.stored_bytes))
     }
 
     fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {

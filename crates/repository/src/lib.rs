@@ -5,6 +5,7 @@
 //! then the caretaker's verbs: `collect`, `verify`, `rebuild`.
 
 mod admission;
+mod agreement;
 mod blocks;
 mod catalog_lock;
 mod collect;
@@ -34,6 +35,7 @@ mod scan;
 mod session;
 mod statistics;
 mod tree;
+mod unneeded;
 mod verify;
 mod writable;
 

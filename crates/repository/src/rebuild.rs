@@ -5,15 +5,16 @@
 
 use std::path::Path;
 
-use catalog::{Catalog, CatalogView, LeftOut, NumbersGiven};
+use catalog::{CONTAINER_LIMIT, Catalog, CatalogView, ContainerRecord, LeftOut, NumbersGiven, SqliteCatalog};
 use format::{JournalRecord, Settings};
 use store::files::Permissions;
 
+use crate::agreement::lost_records;
 use crate::catalog_lock::CatalogLock;
 use crate::comparison::compare;
 use crate::engines::{Access, catalog_file, new_catalog, open_catalog, read_settings, replace_catalog, state_folder};
 use crate::offline::offline_store;
-use crate::scan::Scan;
+use crate::scan::{Scan, ranges};
 use crate::verify::Damage;
 use crate::{Error, Result};
 
@@ -43,27 +44,28 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
     if let Err(error @ Error::Catalog(catalog::Error::TooOld { .. })) = open_catalog(path, &settings, Access::Inspect) {
         return Err(error);
     }
-    let mut lost = Vec::new();
-    let old = look_at_old_catalog(path, &settings, &mut scan, &mut lost);
-    if !lost.is_empty() && !force {
-        return Err(would_lose(path, &lost));
+    let old = OldCatalog::look_at(path, &settings, &mut scan);
+    if !old.lost.is_empty() && !force {
+        return Err(would_lose(path, &old));
     }
     let records: Vec<_> = scan.records.values().cloned().collect();
     let fresh = catalog_file(path, &settings).with_extension("sqlite.new");
-    let made = make_catalog(path, &settings, &fresh, &scan, &records, &old.unwrap_or_default());
-    let left_out = made.and_then(|left_out| replace_catalog(path, &settings, &fresh).map(|()| left_out));
-    if left_out.is_err() {
+    let made = make_catalog(path, &settings, &fresh, &scan, &records, &old.given);
+    let made = made.and_then(|made| replace_catalog(path, &settings, &fresh).map(|()| made));
+    if made.is_err() {
         // Best effort: the error that is told came first.
         let _ = remove_catalog(&fresh);
     }
-    let mut damages = scan.damages;
-    damages.extend(lost);
-    damages.extend(left_out?.into_iter().map(|left| Damage::Catalog { path: Some(left.path), why: left.why }));
+    let (left_out, given) = made?;
+    let mut damages = std::mem::take(&mut scan.damages);
+    damages.extend(old.missing(&scan, given.sequence));
+    damages.extend(old.lost);
+    damages.extend(left_out.into_iter().map(|left| Damage::Catalog { path: Some(left.path), why: left.why }));
     Ok(Rebuilt { containers: scan.readable, transactions: records.len() as u64, damages })
 }
 
 /// Makes the catalog in `fresh`, closed, so that its log is moved into the file. Returns what records do not make sense
-/// without others that are missing.
+/// without others that are missing, and the highest numbers that were ever given.
 fn make_catalog(
     path: &Path,
     settings: &Settings,
@@ -71,29 +73,38 @@ fn make_catalog(
     scan: &Scan,
     records: &[JournalRecord],
     given: &NumbersGiven,
-) -> Result<Vec<LeftOut>> {
+) -> Result<(Vec<LeftOut>, NumbersGiven)> {
     remove_catalog(fresh)?;
-    let containers: Vec<_> = scan.containers.values().copied().collect();
+    let is_given = |record: &&ContainerRecord| record.id.0 < CONTAINER_LIMIT;
+    let containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
     let catalog = new_catalog(path, settings, fresh)?;
     let left_out = catalog.replay(&containers, records, &catalog.marked().max(given))?;
     catalog.know_records(&scan.passed_over)?;
     let unkept = scan.unkept.iter().filter_map(|sequence| scan.records.get(sequence));
     catalog.journal_later(&unkept.cloned().collect::<Vec<_>>())?;
-    Ok(left_out)
+    Ok((left_out, catalog.given()?))
 }
 
-fn would_lose(path: &Path, lost: &[Damage]) -> Error {
-    let named = lost.iter().filter_map(|damage| match damage {
+fn would_lose(path: &Path, old: &OldCatalog) -> Error {
+    let named = old.lost.iter().filter_map(|damage| match damage {
         Damage::Catalog { path: Some(path), .. } => Some(path.to_string()),
         _ => None,
     });
     let named: Vec<String> = named.take(MAX_NAMED).collect();
-    let more = if lost.len() > named.len() { ", …" } else { "" };
+    let more = if old.lost.len() > named.len() { ", …" } else { "" };
+    let repair = match old.is_sound {
+        true => "`thalweg repair` has the journal hold it again; ",
+        false => "",
+    };
     let why = format!(
         "the journal in the containers is damaged, and a catalog made from it would lack {} that the present one has \
-         ({}{more}); nothing was changed; `thalweg repair` has the journal hold it again; `thalweg verify \
-         --rebuild-catalog --force` makes one without them, and keeps the present one as catalog.sqlite.old",
-        if lost.len() == 1 { "a name or version".to_owned() } else { format!("{} names or versions", lost.len()) },
+         ({}{more}); nothing was changed; {repair}`thalweg verify --rebuild-catalog --force` makes one without them, and \
+         keeps the present one as catalog.sqlite.old",
+        if old.lost.len() == 1 {
+            "a name or version".to_owned()
+        } else {
+            format!("{} names or versions", old.lost.len())
+        },
         named.join(", ")
     );
     Error::Refused { path: path.display().to_string(), why }
@@ -110,41 +121,79 @@ fn remove_catalog(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the catalog that is to be replaced still tells: transactions that no container keeps yet, and names whose
-/// records are lost. Returns the numbers it has given. A catalog that cannot be read tells nothing.
-fn look_at_old_catalog(
-    path: &Path,
-    settings: &Settings,
-    scan: &mut Scan,
-    damages: &mut Vec<Damage>,
-) -> Option<NumbersGiven> {
-    let old = open_catalog(path, settings, Access::Inspect).ok()?;
-    if old.is_of_another_store(settings.id).ok()? {
-        return None;
-    }
-    let given = old.given().ok()?;
-    // What an older file and a newer log give together was never so.
-    if old.is_mixture() {
-        return Some(given);
-    }
-    let Ok(view) = old.view() else { return Some(given) };
-    // An older copy tells what was so once, and one that something else changed may still have names.
-    if !old.was_changed_by_others().unwrap_or(true) {
-        scan.add_outbox(view.unjournaled().unwrap_or_default());
-    }
-    // Damage in the old catalog ends the comparison, and what it had told by then is told.
-    let _ = name_what_is_lost(&*view, given.sequence, scan, damages);
-    Some(given)
+/// What the catalog that is to be replaced still tells.
+#[derive(Default)]
+struct OldCatalog {
+    /// Nothing else changed it, and its file and log belong together.
+    is_sound: bool,
+    given: NumbersGiven,
+    /// Records that it wrote and no container keeps; none where it does not say.
+    lost_records: Option<Vec<u64>>,
+    /// Names and versions of which the journal has lost something.
+    lost: Vec<Damage>,
 }
 
-fn name_what_is_lost(view: &dyn CatalogView, sequence: u64, scan: &Scan, damages: &mut Vec<Damage>) -> Result<()> {
-    let (replayed, _) = scan.replayed(sequence)?;
-    let journal = replayed.view()?;
-    compare(view, &*journal, &mut |difference| {
-        if difference.is_lost_in_journal {
-            damages.push(Damage::Catalog { path: Some(difference.path), why: difference.why });
+impl OldCatalog {
+    /// Adds what no container keeps yet to the scan. A catalog that cannot be read tells nothing.
+    fn look_at(path: &Path, settings: &Settings, scan: &mut Scan) -> Self {
+        let mut old = OldCatalog::default();
+        if let Ok(catalog) = open_catalog(path, settings, Access::Inspect)
+            && let Ok(false) = catalog.is_of_another_store(settings.id)
+        {
+            // Damage ends the look, and what was told by then is told.
+            let _ = old.read(&catalog, scan);
         }
-    })
+        old
+    }
+
+    fn read(&mut self, catalog: &SqliteCatalog, scan: &mut Scan) -> Result<()> {
+        self.given = catalog.given()?;
+        // What an older file and a newer log give together was never so.
+        if catalog.is_mixture() {
+            return Ok(());
+        }
+        // An older copy tells what was so once, and one that something else changed may still have names.
+        self.is_sound = !catalog.was_changed_by_others()?;
+        let view = catalog.view()?;
+        if self.is_sound {
+            scan.add_outbox(view.unjournaled()?);
+            self.lost_records = lost_records(catalog, scan, self.given.sequence)?;
+        }
+        // A journal that has all that this catalog wrote has lost nothing.
+        match self.lost_records.as_deref() {
+            Some([]) => Ok(()),
+            _ => self.compare(&*view, scan),
+        }
+    }
+
+    fn compare(&mut self, view: &dyn CatalogView, scan: &Scan) -> Result<()> {
+        let (replayed, _) = scan.replayed(self.given.sequence)?;
+        let knows_losses = self.lost_records.is_some();
+        compare(view, &*replayed.view()?, &mut |difference| {
+            let why = match difference.is_lost_in_journal {
+                true => difference.why,
+                false if knows_losses => format!("a change of it is lost: {}", difference.why),
+                false => return,
+            };
+            self.lost.push(Damage::Catalog { path: Some(difference.path), why });
+        })
+    }
+
+    /// The records that are in no container: those that the old catalog wrote, and gaps where it does not say.
+    fn missing(&self, scan: &Scan, last: u64) -> Option<Damage> {
+        let known = self.lost_records.iter().flatten().copied();
+        let after = if self.lost_records.is_some() { self.given.sequence } else { 0 };
+        let missing: Vec<u64> = known.chain(scan.gaps(after, last)).collect();
+        let (transactions, are) = match missing.len() {
+            0 => return None,
+            1 => ("transaction", "is"),
+            _ => ("transactions", "are"),
+        };
+        let ranges = ranges(&missing);
+        let why =
+            format!("{transactions} {ranges} of the journal {are} in no container: what was changed there is lost");
+        Some(Damage::Journal { why })
+    }
 }
 
 impl crate::Repository {

@@ -147,6 +147,8 @@ pub struct KnownDamage {
     healed: HashSet<Place>,
     /// Numbers whose segments lie in a file that is not there.
     missing: HashSet<ContainerId>,
+    /// Numbers whose segments lay in a file that is shorter than it was.
+    cut: HashSet<ContainerId>,
 }
 
 impl Repository {
@@ -156,24 +158,37 @@ impl Repository {
         let Some(local) = &self.local else { return Ok(None) };
         let (healed, lost): (Vec<_>, Vec<_>) = self.catalog.lost()?.into_iter().partition(|lost| lost.copy.is_some());
         let files: HashSet<_> = local.containers_on_disk()?.into_iter().collect();
-        let records = self.catalog.containers()?.into_iter();
-        let missing: HashSet<_> = records
-            .filter(|record| record.state == ContainerState::Live && !files.contains(&record.physical))
-            .map(|record| record.id)
-            .collect();
-        if lost.is_empty() && missing.is_empty() {
+        let live: Vec<_> = self.catalog.containers()?;
+        let live = || live.iter().filter(|record| record.state == ContainerState::Live);
+        let (mut cut_files, mut missing) = (HashSet::new(), HashSet::new());
+        for file in live().filter(|record| record.segments > 0 && files.contains(&record.id)) {
+            // One that went meanwhile was collected, with nothing in it that anybody needs.
+            if local.file_bytes(file.id).is_ok_and(|bytes| bytes < file.stored_bytes) {
+                cut_files.insert(file.id);
+            }
+        }
+        missing.extend(live().filter(|record| !files.contains(&record.physical)).map(|record| record.id));
+        let cut: HashSet<_> =
+            live().filter(|record| cut_files.contains(&record.physical)).map(|record| record.id).collect();
+        if lost.is_empty() && missing.is_empty() && cut.is_empty() {
             return Ok(None);
         }
         let places = |lost: Vec<format::LostSegment>| lost.into_iter().map(|lost| lost.place).collect();
-        Ok(Some(KnownDamage { lost: places(lost), healed: places(healed), missing }))
+        Ok(Some(KnownDamage { lost: places(lost), healed: places(healed), missing, cut }))
     }
+}
+
+fn can_be_found(repository: &Repository, run: Run) -> bool {
+    repository.store.entries(run).is_ok()
 }
 
 impl KnownDamage {
     /// Whether the file cannot be read whole, as far as that is known.
     pub fn affects(&self, repository: &Repository, root: &Root) -> bool {
         let mut affected = false;
-        let walked = collect_runs(repository, root, &mut |run| affected |= self.affects_run(run));
+        let walked = collect_runs(repository, root, &mut |run| {
+            affected |= self.affects_run(run) || (self.cut.contains(&run.container) && !can_be_found(repository, run));
+        });
         affected || walked.is_err()
     }
 

@@ -11,6 +11,25 @@ use store::{LocalStore, PlacedBlock};
 use crate::verify::Damage;
 use crate::{Error, Result};
 
+/// Missing sequences that are told one by one: a mark that somebody made up may be very far ahead.
+const MAX_GAPS: usize = 100_000;
+/// Ranges of them that a message names.
+const MAX_RANGES: usize = 8;
+
+/// Sorted numbers as a message has them: `3, 7 to 9`.
+pub(crate) fn ranges(sequences: &[u64]) -> String {
+    let named = |run: &[u64]| match run {
+        [one] => one.to_string(),
+        run => format!("{} to {}", run[0], run[run.len() - 1]),
+    };
+    let mut named: Vec<String> = sequences.chunk_by(|left, right| left + 1 == *right).map(named).collect();
+    if named.len() > MAX_RANGES {
+        named.truncate(MAX_RANGES);
+        named.push("…".into());
+    }
+    named.join(", ")
+}
+
 /// What was found in the container files.
 #[derive(Default)]
 pub(crate) struct Scan {
@@ -37,7 +56,12 @@ impl Scan {
             if new.is_empty() {
                 return Ok(scan);
             }
-            new.into_iter().try_for_each(|physical| scan.read_container(local, fingerprint, physical))?;
+            for physical in new {
+                match physical.0 < catalog::CONTAINER_LIMIT {
+                    true => scan.read_container(local, fingerprint, physical)?,
+                    false => scan.note(physical, 0, "no catalog gives its number, and it is passed over".into()),
+                }
+            }
         }
     }
 
@@ -133,6 +157,23 @@ impl Scan {
             }
         }
         self.containers.insert(physical, own);
+    }
+
+    /// Whether a record of this sequence is there, even one that does not count.
+    pub fn has(&self, sequence: u64) -> bool {
+        self.records.contains_key(&sequence) || self.passed_over.iter().any(|(passed, _)| *passed == sequence)
+    }
+
+    /// The sequences in a range of which there is no record: catalogs leave no gap.
+    pub fn gaps(&self, after: u64, last: u64) -> Vec<u64> {
+        let present = self.records.keys().chain(self.passed_over.iter().map(|(sequence, _)| sequence));
+        let present: BTreeSet<u64> = present.copied().filter(|sequence| (after..=last).contains(sequence)).collect();
+        let (mut gaps, mut next) = (Vec::new(), after.saturating_add(1));
+        for sequence in present.into_iter().chain([last.saturating_add(1)]).filter(|sequence| *sequence > after) {
+            gaps.extend((next..sequence).take(MAX_GAPS - gaps.len()));
+            next = sequence.saturating_add(1);
+        }
+        gaps
     }
 
     /// Adds what a catalog has committed and no container keeps yet.

@@ -28,6 +28,8 @@ pub enum Damage {
     Missing { container: ContainerId, healed_segments: u64 },
     /// A version that cannot be read whole; the others can.
     Version { path: StorePath, version: u64, why: String },
+    /// Records of the journal that are in no container any more.
+    Journal { why: String },
     /// The catalog is not what the journal in the containers makes it: at a path, or as a whole.
     Catalog { path: Option<StorePath>, why: String },
 }
@@ -56,6 +58,7 @@ pub fn verify(repository: &Repository, data: bool, progress: &mut dyn FnMut(u64)
         Ok(())
     })?;
     note_catalog_damage(&mut verified, |verified| compare_with_journal(repository, local, verified))?;
+    note_catalog_damage(&mut verified, |verified| check_numbers(repository, local, verified))?;
     let mut lost = Lost::of_catalog(repository)?;
     note_catalog_damage(&mut verified, |verified| check_containers(repository, local, &mut lost, verified, progress))?;
     note_catalog_damage(&mut verified, |verified| check_versions(repository, data, &lost, verified, progress))?;
@@ -178,6 +181,38 @@ fn note_unknown_records(repository: &Repository, scan: &Scan, verified: &mut Ver
 
 fn checksum_of(record: &JournalRecord) -> u64 {
     JournalRecord::checksum_of(&record.encode())
+}
+
+/// The catalog knows every container file, and counts none as collected that a version needs.
+fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut Verified) -> Result<()> {
+    let mut note = |why| verified.damages.push(Damage::Catalog { path: None, why });
+    for container in local.containers_on_disk()? {
+        // A number is registered before it has a file.
+        if repository.catalog.container(container)?.is_none() {
+            note(format!("it does not know container {container}"));
+        }
+    }
+    let mut collected = needed_and_collected(repository)?;
+    if !collected.is_empty() {
+        // What was removed and collected between the two looks is not needed any more.
+        let again = needed_and_collected(repository)?;
+        collected.retain(|container| again.contains(container));
+    }
+    let why = |container| format!("versions need container {container}, which it counts as collected");
+    collected.into_iter().map(why).for_each(note);
+    Ok(())
+}
+
+/// None where a manifest cannot be read: that is told of its version.
+fn needed_and_collected(repository: &Repository) -> Result<Vec<ContainerId>> {
+    let Ok(marks) = Marks::of_catalog(repository) else { return Ok(Vec::new()) };
+    let mut collected = Vec::new();
+    for container in marks.containers() {
+        if repository.catalog.container(container)?.is_some_and(|record| !record.is_referable()) {
+            collected.push(container);
+        }
+    }
+    Ok(collected)
 }
 
 fn check_containers(

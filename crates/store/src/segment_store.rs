@@ -127,6 +127,11 @@ pub trait Registrar: Send + Sync {
     /// for those who were told of them: their sessions are older.
     fn locate(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
 
+    /// How long the container's file was when it had got its footer (bytes); 0 of one without.
+    fn sealed_bytes(&self, _container: ContainerId) -> Result<u64> {
+        Ok(0)
+    }
+
     /// Records segments that could not be read.
     fn lose(&self, _lost: &[(Place, Fingerprint)]) -> Result<()> {
         Ok(())

@@ -48,12 +48,20 @@ impl State {
     pub fn restate(&mut self, session: SessionId, paths: &[StorePath]) -> Result<()> {
         self.lease(session)?;
         for path in paths {
-            let Some(entry) = self.tree.entry(path) else { continue };
+            let entry = self.tree.entry(path);
             let versions = self.tree.versions(path).unwrap_or_default();
             let (now_ns, counters) = (self.now_ns, &mut self.counters);
-            let records = restate::records(path, &entry, &versions, session, now_ns, || counters.next_sequence());
+            let records =
+                restate::records(path, entry.as_ref(), &versions, session, now_ns, || counters.next_sequence());
             records.into_iter().for_each(|record| self.add_to_journal(record));
         }
+        Ok(())
+    }
+
+    pub fn fill_gaps(&mut self, session: SessionId, sequences: &[u64]) -> Result<()> {
+        self.lease(session)?;
+        let now_ns = self.now_ns;
+        sequences.iter().for_each(|gap| self.add_to_journal(restate::empty_record(*gap, session, now_ns)));
         Ok(())
     }
 

@@ -45,13 +45,20 @@ impl Writing<'_> {
     pub fn restate(&mut self, session: SessionId, paths: &[StorePath]) -> Attempt<()> {
         self.leased_epoch(session)?;
         for path in paths {
-            let Some(entry) = listing::entry(self.sql, path)? else { continue };
-            let versions = listing::versions(self.sql, path, 0, usize::MAX)?;
+            let entry = listing::entry(self.sql, path)?;
+            let versions = if entry.is_some() { listing::versions(self.sql, path, 0, usize::MAX)? } else { Vec::new() };
             let (now_ns, counters) = (self.now_ns, &mut self.counters);
-            let records = restate::records(path, &entry, &versions, session, now_ns, || counters.next_sequence());
+            let records =
+                restate::records(path, entry.as_ref(), &versions, session, now_ns, || counters.next_sequence());
             records.iter().try_for_each(|record| self.add_to_journal(record))?;
         }
         Ok(())
+    }
+
+    pub fn fill_gaps(&mut self, session: SessionId, sequences: &[u64]) -> Attempt<()> {
+        self.leased_epoch(session)?;
+        let now_ns = self.now_ns;
+        sequences.iter().try_for_each(|gap| self.add_to_journal(&restate::empty_record(*gap, session, now_ns)))
     }
 
     pub fn know_record(&self, sequence: u64, checksum: u64) -> Attempt<()> {
@@ -120,15 +127,22 @@ pub(super) fn unjournaled(sql: &Connection, limit: usize) -> Attempt<Vec<Journal
     })
 }
 
-pub(super) fn known_records(sql: &Connection) -> Attempt<Vec<(u64, u64)>> {
-    let text = "SELECT sequence, checksum FROM journal_checksums ORDER BY sequence";
-    all(sql, text, [], |row| Ok((number(row, 0)?, number(row, 1)?)))
+pub(super) fn known_records(sql: &Connection) -> Attempt<Option<Vec<u64>>> {
+    if unchecked_sequence(sql)? > 0 {
+        return Ok(None);
+    }
+    let text = "SELECT DISTINCT sequence FROM journal_checksums ORDER BY sequence";
+    Ok(Some(all(sql, text, [], |row| number(row, 0))?))
+}
+
+/// Records up to this one are older than the table of checksums.
+fn unchecked_sequence(sql: &Connection) -> Attempt<u64> {
+    Ok(first(sql, "SELECT unchecked_sequence FROM counters", [], |row| number(row, 0))?.unwrap_or(0))
 }
 
 pub(super) fn unknown_records(sql: &Connection, records: &[(u64, u64)]) -> Attempt<Vec<u64>> {
     let mut unknown = Vec::new();
-    let unchecked = "SELECT unchecked_sequence FROM counters";
-    let unchecked = first(sql, unchecked, [], |row| number(row, 0))?.unwrap_or(0);
+    let unchecked = unchecked_sequence(sql)?;
     let text = "SELECT 1 FROM journal_checksums WHERE sequence = ?1 AND checksum = ?2";
     for (sequence, checksum) in records.iter().filter(|(sequence, _)| *sequence > unchecked) {
         if first(sql, text, (*sequence as i64, *checksum as i64), |_| Ok(()))?.is_none() {

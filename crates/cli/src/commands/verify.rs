@@ -86,6 +86,7 @@ fn damage_line(damage: &Damage) -> String {
         Damage::Version { path, version, why } => {
             format!("{} version {version} cannot be read whole: {why}", shown::path(path))
         }
+        Damage::Journal { why } => why.clone(),
         Damage::Catalog { path: Some(path), why } => format!("{}: {why}", shown::path(path)),
         Damage::Catalog { path: None, why } => {
             format!("the catalog is damaged: {why}; `--rebuild-catalog` makes it again from the containers")
@@ -115,6 +116,7 @@ fn damage_fields(damage: &Damage) -> Value {
             fields.insert("why".into(), why.clone().into());
             Value::Object(fields)
         }
+        Damage::Journal { why } => json!({ "why": why }),
         Damage::Catalog { path, why } => {
             let mut fields = path.as_ref().map(|path| shown::path_fields(path.as_bytes())).unwrap_or_default();
             fields.insert("why".into(), why.clone().into());

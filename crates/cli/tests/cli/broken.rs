@@ -103,6 +103,27 @@ fn putting_the_same_files_again_repairs_what_was_found_damaged() {
     assert_eq!(run(&first).expect(0).stdout, fs::read(source.join("a")).unwrap(), "the old version reads again");
 }
 
+/// Nobody has read it, and the damage is seen all the same: a file's length is looked at.
+#[test]
+fn putting_the_same_files_again_repairs_what_a_cut_container_lost() {
+    let store = with_tree();
+    let source = store.path("source");
+    let container = container_of_a_file(&store);
+    let bytes = fs::metadata(&container).unwrap().len();
+    fs::OpenOptions::new().write(true).open(&container).unwrap().set_len(bytes / 2).unwrap();
+    let again = store.put_json(&source, "t");
+    assert!(again["files"].as_u64().unwrap() > 0, "{again}");
+    store.verb("repair", &[]);
+    for name in ["t/a", "t/b", "t/c"] {
+        let place = store.place(name);
+        let first = ["get".as_ref(), place.as_os_str(), "-".as_ref(), "--version".as_ref(), "1".as_ref()];
+        assert_eq!(run(&first).expect(0).stdout, fs::read(source.join(&name[2..])).unwrap(), "{name}");
+    }
+    assert_eq!(store.put_json(&source, "t")["files"], 0, "what was healed is as it was");
+    store.verb("collect", &[]);
+    store.verb("verify", &["--data"]);
+}
+
 #[test]
 fn a_put_through_a_node_reads_again_what_is_known_to_be_damaged() {
     let store = with_tree();

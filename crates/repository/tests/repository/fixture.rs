@@ -114,6 +114,11 @@ impl Registrar for Registered {
         Ok(self.catalog.files_of(container).unwrap())
     }
 
+    fn sealed_bytes(&self, container: ContainerId) -> store::Result<u64> {
+        let record = self.catalog.container(container).unwrap().filter(|record| record.segments > 0);
+        Ok(record.map_or(0, |record| record.stored_bytes))
+    }
+
     fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {
         self.catalog.lose(lost).unwrap();
         Ok(())

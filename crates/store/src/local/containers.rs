@@ -262,15 +262,23 @@ impl Containers {
         }
     }
 
-    /// A segment that is not in an index with damaged parts was most likely in one of them.
+    /// A segment that is not in an index with damaged parts, or of a file that was longer once, was most likely there.
     fn missing(&self, index: &ContainerIndex, place: Place) -> Error {
-        match index.damages().first() {
-            Some(damage) => Error::Corrupt {
-                path: file_name(index.container()),
-                offset: damage.offset,
-                why: format!("segment {place} cannot be found: {}", damage.why),
-            },
-            None => Error::NotFound { what: format!("segment {place}") },
+        let corrupt = |offset: u64, why: &str| Error::Corrupt {
+            path: file_name(index.container()),
+            offset,
+            why: format!("segment {place} cannot be found: {why}"),
+        };
+        if let Some(damage) = index.damages().first() {
+            return corrupt(damage.offset, &damage.why);
+        }
+        let whole_bytes = if index.is_sealed() { Ok(0) } else { self.registrar.sealed_bytes(index.container()) };
+        match whole_bytes {
+            Ok(bytes) if index.end_offset() < bytes => {
+                corrupt(index.end_offset(), &format!("the file can be read up to here, and had {bytes} bytes"))
+            }
+            Ok(_) => Error::NotFound { what: format!("segment {place}") },
+            Err(error) => error,
         }
     }
 }

@@ -43,6 +43,11 @@ impl LocalStore {
         Ok(numbers)
     }
 
+    /// How long the container's file is (bytes).
+    pub fn file_bytes(&self, physical: ContainerId) -> Result<u64> {
+        self.shared.files.open(&file_name(physical))?.length()
+    }
+
     /// What the container's file says now, read afresh; a container of this process without what is not yet
     /// written. `Corrupt` when not even its header can be read.
     pub fn index(&self, physical: ContainerId) -> Result<Arc<ContainerIndex>> {

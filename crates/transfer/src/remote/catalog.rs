@@ -254,8 +254,12 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("comparing the catalog with its journal")
     }
 
-    fn known_records(&self) -> Result<Vec<(u64, u64)>> {
+    fn known_records(&self) -> Result<Option<Vec<u64>>> {
         self.elsewhere("comparing the catalog with its journal")
+    }
+
+    fn fill_gaps(&self, _: SessionId, _: &[u64]) -> Result<()> {
+        self.elsewhere("repairing the journal")
     }
 
     fn restate(&self, _: SessionId, _: &[StorePath]) -> Result<()> {

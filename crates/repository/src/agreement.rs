@@ -1,0 +1,76 @@
+//! Whether the catalog holds all that its journal does: to be asked before anything is deleted, and before the journal is
+//! made to hold what the catalog has.
+//!
+//! The catalog knows the sequence of each record it wrote. Where all of them are in the containers, the journal is whole,
+//! and a catalog that differs was changed by something else. Where some are not, the journal has lost them.
+
+use catalog::Catalog;
+use format::JournalRecord;
+use store::LocalStore;
+
+use crate::comparison::{Difference, compare};
+use crate::divergence::refusal;
+use crate::scan::{Scan, ranges};
+use crate::{Repository, Result};
+
+/// The catalog beside the journal, both as they were at one moment.
+pub(crate) struct Agreement {
+    pub differences: Vec<Difference>,
+    /// Sequences of records that the catalog wrote and no container keeps; none when the catalog does not know them all.
+    pub lost_records: Option<Vec<u64>>,
+}
+
+impl Agreement {
+    /// Refuses when the journal has a record that the catalog does not know.
+    pub fn of(repository: &Repository, local: &LocalStore) -> Result<Self> {
+        // The view first: what is journaled after it was taken is not compared.
+        let view = repository.catalog.view()?;
+        let mut scan = Scan::of(local, repository.settings.fingerprint)?;
+        scan.add_outbox(view.unjournaled()?);
+        let sum = |record: &JournalRecord| (record.sequence, JournalRecord::checksum_of(&record.encode()));
+        let records: Vec<_> = scan.records.values().map(sum).chain(scan.passed_over.iter().copied()).collect();
+        if let Some(sequence) = repository.catalog.unknown_records(&records)?.first() {
+            let why = format!("transaction {sequence} of the journal is not one of its own, so it is an older copy");
+            return Err(refusal(&why));
+        }
+        let sequence = view.sequence()?;
+        let lost_records = lost_records(&*repository.catalog, &scan, sequence)?;
+        let (replayed, _) = scan.replayed(sequence)?;
+        let mut differences = Vec::new();
+        compare(&*view, &*replayed.view()?, &mut |difference| differences.push(difference))?;
+        Ok(Agreement { differences, lost_records })
+    }
+
+    /// Refuses when the catalog lacks something that the journal has: the data of that would be deleted.
+    pub fn check_catalog(&self) -> Result<()> {
+        let mut lacking = self.differences.iter().filter(|difference| difference.is_lost_in_catalog);
+        let Some(first) = lacking.next() else { return Ok(()) };
+        let more = match lacking.count() {
+            0 => String::new(),
+            more => format!(", and {more} more differences"),
+        };
+        Err(match self.lost_records.as_deref() {
+            Some([]) => refusal(&format!("{}: {}{more}", first.path, first.why)),
+            _ => crate::Error::Refused { path: "this store".into(), why: self.unsettled(first, &more) },
+        })
+    }
+
+    fn unsettled(&self, first: &Difference, more: &str) -> String {
+        let lost = match self.lost_records.as_deref() {
+            Some(lost) => format!("transactions {} are in no container any more", ranges(lost)),
+            None => "its catalog is older than the record of what the journal holds".to_owned(),
+        };
+        format!(
+            "its catalog and its journal differ ({}: {}{more}), and {lost}; nothing was deleted; if `thalweg ls` shows what \
+             should be there, `thalweg repair` has the journal hold it; if not, `thalweg verify --rebuild-catalog --force` \
+             makes the catalog from what the journal still has",
+            first.path, first.why
+        )
+    }
+}
+
+/// Of the records up to `sequence`.
+pub(crate) fn lost_records(catalog: &dyn Catalog, scan: &Scan, sequence: u64) -> Result<Option<Vec<u64>>> {
+    let known = catalog.known_records()?;
+    Ok(known.map(|known| known.into_iter().filter(|known| *known <= sequence && !scan.has(*known)).collect()))
+}

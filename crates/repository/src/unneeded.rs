@@ -1,0 +1,70 @@
+//! That a container file is not needed, by what it holds itself: the last look before it is deleted. The catalog's own word
+//! for it may be wrong.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use format::{ContainerId, Place};
+use store::{ContainerIndex, LocalStore};
+
+use crate::divergence::refusal;
+use crate::marks::Marks;
+use crate::{Repository, Result};
+
+/// Another collection may move a number on while its file is looked for.
+const LOOKS: u32 = 3;
+
+/// Refuses when the file holds a segment that a kept version or a checkpoint needs, and that the file where the catalog has
+/// its number now does not hold.
+pub(crate) fn check_unneeded(
+    repository: &Repository,
+    local: &LocalStore,
+    marks: &Marks,
+    physical: ContainerId,
+) -> Result<()> {
+    let places: Vec<Place> = match local.index(physical) {
+        Ok(index) => index.places().map(|(place, _)| place).collect(),
+        Err(store::Error::NotFound { .. }) => return Ok(()),
+        // What a damaged file holds is told by its number alone.
+        Err(store::Error::Corrupt { .. }) => marks.runs(physical).iter().flat_map(|run| run.places()).collect(),
+        Err(other) => return Err(other.into()),
+    };
+    let mut homes = BTreeMap::new();
+    for place in places.into_iter().filter(|place| marks.is_marked(place.container, place.ordinal)) {
+        let home = match homes.get(&place.container) {
+            Some(home) => home,
+            None => {
+                let found = home_of(repository, local, physical, place.container)?;
+                homes.entry(place.container).or_insert(found)
+            }
+        };
+        if home.as_ref().is_none_or(|home| home.segment_at(place).is_none()) {
+            let why = format!(
+                "kept versions need segment {} of container {}, which the file of container {physical} holds and the \
+                 catalog has nowhere else",
+                place.ordinal, place.container
+            );
+            return Err(refusal(&why));
+        }
+    }
+    Ok(())
+}
+
+/// What the file holds where the number's segments lie now, if that is another one.
+fn home_of(
+    repository: &Repository,
+    local: &LocalStore,
+    physical: ContainerId,
+    number: ContainerId,
+) -> Result<Option<Arc<ContainerIndex>>> {
+    for _ in 0..LOOKS {
+        let record = repository.catalog.container(number)?.filter(catalog::ContainerRecord::is_referable);
+        let Some(home) = record.map(|record| record.physical).filter(|home| *home != physical) else { return Ok(None) };
+        match local.index(home) {
+            Ok(index) => return Ok(Some(index)),
+            Err(store::Error::NotFound { .. } | store::Error::Corrupt { .. }) => {}
+            Err(other) => return Err(other.into()),
+        }
+    }
+    Ok(None)
+}
