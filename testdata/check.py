@@ -325,7 +325,7 @@ def checkpoints(fields):
         root(fields), fields.u64(), fields.bool()
         fields.list(lambda: fields.take(8 + 4 + 8)), fields.list(lambda: fields.take(8 + 8 + 8))
 
-    return f"{len(fields.list(one))} checkpoints"
+    return f"{len(fields.list(one))} checkpoints, more {fields.bool()}"
 
 
 def failed(fields):
@@ -352,6 +352,9 @@ BODIES = {
     14: lambda f: f"run {f.run()}",
     23: commit,
     25: lambda f: f"directory {f.path()}, recursive {f.bool()}, after {f.option(f.path)}, limit {f.u32()}",
+    26: lambda f: f"path {f.path()}, after {f.u64()}",
+    27: lambda f: f"after {f.u64():x}",
+    28: lambda f: f"session {f.u64():x}, after seat {f.u32()}, number {f.u64()}",
     40: lambda f: f"path {f.path()}, flags {f.u32()}, job {f.text()!r}, nodes {f.list(f.text)}, stripes of {f.u64()}, "
     f"key {f.take(16).hex()[:8]}…",
     41: lambda f: f"session {f.u64():x}, seat {f.u32()}, key {f.take(16).hex()[:8]}…",
@@ -376,7 +379,7 @@ def frames():
     for path in sorted((FOLDER / "frames").iterdir()):
         data = path.read_bytes()
         magic, protocol, zero, kind, request, body, payload, _ = struct.unpack("<4sBBHQIIQ", data[:32])
-        assert magic == b"TWGF" and protocol == 4 and zero == 0 and len(data) == 32 + body + payload, path
+        assert magic == b"TWGF" and protocol == 5 and zero == 0 and len(data) == 32 + body + payload, path
         unasked = kind in (0x8004, 0x8006, 0x8047, 0x8049)
         assert path.name.startswith(f"{kind:04x}-") and (request == 0) == unasked, path
         if kind in BODIES:

@@ -326,7 +326,12 @@ pub trait Catalog: Send + Sync {
     ) -> Result<Vec<(StorePath, FileEntry)>>;
 
     /// Oldest first.
-    fn versions(&self, path: &StorePath) -> Result<Vec<Version>>;
+    fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
+        self.versions_after(path, 0, usize::MAX)
+    }
+
+    /// The same, those with numbers above `after`, and at most `limit`.
+    fn versions_after(&self, path: &StorePath, after: u64, limit: usize) -> Result<Vec<Version>>;
 
     // The journal.
 
@@ -381,7 +386,12 @@ pub trait Catalog: Send + Sync {
     fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>>;
 
     /// All of them, interrupted ones included, oldest first.
-    fn path_sessions(&self) -> Result<Vec<PathSession>>;
+    fn path_sessions(&self) -> Result<Vec<PathSession>> {
+        self.path_sessions_after(SessionId(0), usize::MAX)
+    }
+
+    /// The same, those with numbers above `after`, and at most `limit`.
+    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>>;
 
     /// Whether the key is one of the session's handles, or of one that was taken off: who got it was let in. None when
     /// there is no such session.
@@ -414,7 +424,12 @@ pub trait Catalog: Send + Sync {
     ) -> Result<()>;
 
     /// In order of seat, then number.
-    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>>;
+    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {
+        self.checkpoints_after(session, (0, 0), usize::MAX)
+    }
+
+    /// The same, those after this seat and number (which count from 1), and at most `limit`.
+    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>>;
 
     // Collection.
 

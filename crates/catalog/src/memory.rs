@@ -165,8 +165,9 @@ impl Catalog for MemoryCatalog {
         self.state().tree.list(directory, recursive, after, limit)
     }
 
-    fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
-        self.state().tree.versions(path).ok_or_else(|| not_found(path))
+    fn versions_after(&self, path: &StorePath, after: u64, limit: usize) -> Result<Vec<Version>> {
+        let versions = self.state().tree.versions(path).ok_or_else(|| not_found(path))?;
+        Ok(versions.into_iter().filter(|version| version.number > after).take(limit).collect())
     }
 
     fn unjournaled(&self, limit: usize) -> Result<Vec<JournalRecord>> {
@@ -228,9 +229,10 @@ impl Catalog for MemoryCatalog {
         Ok(self.state().live_session(path))
     }
 
-    fn path_sessions(&self) -> Result<Vec<PathSession>> {
+    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>> {
         let state = self.state();
-        Ok(state.path_sessions.keys().filter_map(|session| state.path_session(*session)).collect())
+        let sessions = state.path_sessions.keys().filter(|session| **session > after).take(limit);
+        Ok(sessions.filter_map(|session| state.path_session(*session)).collect())
     }
 
     fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>> {
@@ -267,8 +269,9 @@ impl Catalog for MemoryCatalog {
         self.state().checkpoint(writer, checkpoint, references, epoch)
     }
 
-    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {
-        Ok(self.state().checkpoints(session))
+    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
+        let found = self.state().checkpoints(session);
+        Ok(found.into_iter().filter(|found| (found.seat, found.number) > after).take(limit).collect())
     }
 
     fn snapshot(&self) -> Result<Snapshot> {

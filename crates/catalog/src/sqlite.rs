@@ -234,8 +234,8 @@ impl Catalog for SqliteCatalog {
         })
     }
 
-    fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
-        self.connections.read(|sql| listing::versions(sql, path))
+    fn versions_after(&self, path: &StorePath, after: u64, limit: usize) -> Result<Vec<Version>> {
+        self.connections.read(|sql| listing::versions(sql, path, after, limit))
     }
 
     fn unjournaled(&self, limit: usize) -> Result<Vec<JournalRecord>> {
@@ -291,8 +291,8 @@ impl Catalog for SqliteCatalog {
         self.connections.read_once(|sql| path_sessions::live_session(sql, (self.clocks.lease)(), path))
     }
 
-    fn path_sessions(&self) -> Result<Vec<PathSession>> {
-        self.connections.read_once(|sql| path_sessions::path_sessions(sql, (self.clocks.lease)()))
+    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>> {
+        self.connections.read_once(|sql| path_sessions::path_sessions(sql, (self.clocks.lease)(), after, limit))
     }
 
     fn has_handle(&self, session: SessionId, key: &HandleKey) -> Result<Option<bool>> {
@@ -325,8 +325,8 @@ impl Catalog for SqliteCatalog {
         self.write(|writing| writing.checkpoint(writer, checkpoint, references, epoch))
     }
 
-    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {
-        self.connections.read_once(|sql| path_sessions::checkpoints(sql, session))
+    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
+        self.connections.read_once(|sql| path_sessions::checkpoints(sql, session, after, limit))
     }
 
     fn snapshot(&self) -> Result<Snapshot> {

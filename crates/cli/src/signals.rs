@@ -1,6 +1,7 @@
 //! The signals that ask a process to end, waited for by one thread; and the one for files that are too long.
 
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
@@ -18,7 +19,7 @@ pub(crate) fn fail_beyond_file_limit() {
 
 /// What ends a process in good order, once it is ready for that.
 pub(crate) struct Ending {
-    came: Receiver<Came>,
+    came: Receiver<()>,
     is_ready: Arc<Mutex<bool>>,
 }
 
@@ -28,7 +29,7 @@ impl Ending {
         *self.is_ready.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
 
-    /// Returns when one of them came.
+    /// Returns when one of them came. It stays pending: a process that runs its program again meanwhile finds it there.
     pub fn wait(&self) {
         // The thread that sends lives as long as the process.
         let _ = self.came.recv();
@@ -82,19 +83,35 @@ impl Signals {
         let is_ready = Arc::<Mutex<bool>>::default();
         let (tell, came) = channel();
         let ready = is_ready.clone();
+        let watching = self.watching()?;
         let watch = move || {
-            let mut signal = self.wait();
-            while *ready.lock().unwrap_or_else(PoisonError::into_inner) {
-                // Nobody listens any more: it is ending.
-                if tell.send(signal).is_err() {
-                    return;
-                }
-                signal = self.wait();
+            self.await_pending(&watching);
+            if !*ready.lock().unwrap_or_else(PoisonError::into_inner) {
+                std::process::exit(128 + self.wait().signal);
             }
-            std::process::exit(128 + signal.signal);
+            // Where nobody listens the process is ending.
+            let _ = tell.send(());
         };
         std::thread::Builder::new().name("signals".into()).spawn(watch)?;
         Ok(Ending { came, is_ready })
+    }
+
+    /// A descriptor that can be read while one of them is pending.
+    fn watching(&self) -> io::Result<OwnedFd> {
+        // SAFETY: the set is initialised.
+        let watching = unsafe { libc::signalfd(-1, &self.set, libc::SFD_CLOEXEC) };
+        if watching < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the descriptor was just made, for nobody else.
+        Ok(unsafe { OwnedFd::from_raw_fd(watching) })
+    }
+
+    /// Returns when one of them came, and does not take it.
+    fn await_pending(&self, watching: &OwnedFd) {
+        let mut polled = libc::pollfd { fd: watching.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one initialised pollfd outlives the call. Other signals may interrupt the waiting.
+        while unsafe { libc::poll(&mut polled, 1, -1) } <= 0 {}
     }
 
     /// The command will not find them blocked, nor [`LIMIT`] ignored.

@@ -12,6 +12,7 @@ mod cli {
     mod interruption;
     mod limits;
     mod logging;
+    mod long_lists;
     mod mistakes;
     mod names;
     mod node;
@@ -26,6 +27,7 @@ mod cli {
     mod sessions;
     mod snapshot;
     mod stale;
+    mod stopping;
     mod streams;
     mod tampered;
     mod trees;

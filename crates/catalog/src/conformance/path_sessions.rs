@@ -83,7 +83,11 @@ fn overlapping_joins_share_one_session(stand: &Stand) {
     assert!(first.id == second.id && other.id != first.id);
     assert_eq!(stand.catalog.live_session(&path("a")).unwrap(), Some(second.clone()));
     assert_eq!(stand.catalog.live_session(&path("c")).unwrap(), None);
-    assert_eq!(stand.catalog.path_sessions().unwrap(), [second, other]);
+    assert_eq!(stand.catalog.path_sessions().unwrap(), [second.clone(), other.clone()]);
+    let after = |after, limit| stand.catalog.path_sessions_after(after, limit).unwrap();
+    assert!(after(SessionId(0), 1).iter().eq([&second]));
+    assert!(after(second.id, 9).iter().eq([&other]));
+    assert!(after(other.id, 9).is_empty());
 }
 
 fn a_session_keeps_what_it_was_opened_with(stand: &Stand) {
@@ -240,6 +244,12 @@ fn checkpoints_come_in_order_of_seat_and_number(stand: &Stand) {
     }
     let expected = [(0, 1), (0, 5), (2, 1), (2, 2)].map(|(seat, number)| checkpoint(session, seat, number));
     assert_eq!(stand.catalog.checkpoints(session).unwrap(), expected);
+    for (at, after) in [(0, 0), (0, 1), (0, 5), (2, 1), (2, 2)].into_iter().enumerate() {
+        let rest = stand.catalog.checkpoints_after(session, after, usize::MAX).unwrap();
+        assert_eq!(rest, expected[at..]);
+        let one = stand.catalog.checkpoints_after(session, after, 1).unwrap();
+        assert_eq!(one.first(), expected.get(at));
+    }
 }
 
 fn a_commit_settles_checkpoints(stand: &Stand) {

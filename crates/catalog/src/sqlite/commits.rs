@@ -46,7 +46,7 @@ impl Writing<'_> {
         self.leased_epoch(session)?;
         for path in paths {
             let entry = listing::entry(self.sql, path)?;
-            let versions = if entry.is_some() { listing::versions(self.sql, path)? } else { Vec::new() };
+            let versions = if entry.is_some() { listing::versions(self.sql, path, 0, usize::MAX)? } else { Vec::new() };
             let (now_ns, counters) = (self.now_ns, &mut self.counters);
             let records =
                 restate::records(path, entry.as_ref(), &versions, session, now_ns, || counters.next_sequence());

@@ -4,7 +4,7 @@ use format::{Attributes, FileId, FileKind, Root, StorePath, VersionRecord};
 use rusqlite::{Connection, Row};
 
 use super::failure::Attempt;
-use super::statement::{all, first, number};
+use super::statement::{all, at_most, first, number};
 use crate::reasons::{NOT_DIRECTORY, not_found, refused};
 use crate::subtree::{bounds, child_end, end, successor};
 use crate::{FileEntry, Version};
@@ -84,11 +84,12 @@ impl Page<'_> {
     }
 }
 
-pub(super) fn versions(sql: &Connection, path: &StorePath) -> Attempt<Vec<Version>> {
+pub(super) fn versions(sql: &Connection, path: &StorePath, after: u64, limit: usize) -> Attempt<Vec<Version>> {
     let file = first(sql, "SELECT file FROM names WHERE path = ?1", [path.as_bytes()], |row| number(row, 0))?;
     let file = file.ok_or_else(|| not_found(path))?;
-    let text = "SELECT number, committed_ns, size, content, root FROM versions WHERE file = ?1 ORDER BY number";
-    all(sql, text, [file as i64], |row| read_version(row, 0))
+    let text = "SELECT number, committed_ns, size, content, root FROM versions WHERE file = ?1 AND number > ?2
+        ORDER BY number LIMIT ?3";
+    all(sql, text, (file as i64, at_most(after as usize), at_most(limit)), |row| read_version(row, 0))
 }
 
 fn read_entry(row: &Row) -> Attempt<FileEntry> {

@@ -7,7 +7,7 @@ use rusqlite::{Connection, Row};
 
 use super::failure::Attempt;
 use super::sessions::is_held;
-use super::statement::{all, first, number, run};
+use super::statement::{all, at_most, first, number, run};
 use super::writing::Writing;
 use crate::clock::lease_time;
 use crate::reasons::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
@@ -177,8 +177,14 @@ pub(super) fn live_session(sql: &Connection, lease_now: i64, path: &StorePath) -
     first(sql, text, (lease_now, path.as_bytes()), read_session)
 }
 
-pub(super) fn path_sessions(sql: &Connection, lease_now: i64) -> Attempt<Vec<PathSession>> {
-    all(sql, select_sessions!("ORDER BY p.id"), [lease_now], read_session)
+pub(super) fn path_sessions(
+    sql: &Connection,
+    lease_now: i64,
+    after: SessionId,
+    limit: usize,
+) -> Attempt<Vec<PathSession>> {
+    let text = select_sessions!("WHERE p.id > ?2 ORDER BY p.id LIMIT ?3");
+    all(sql, text, (lease_now, at_most(after.0 as usize), at_most(limit)), read_session)
 }
 
 fn read_session(row: &Row) -> Attempt<PathSession> {
@@ -195,10 +201,16 @@ fn read_session(row: &Row) -> Attempt<PathSession> {
     })
 }
 
-pub(super) fn checkpoints(sql: &Connection, session: SessionId) -> Attempt<Vec<Checkpoint>> {
+pub(super) fn checkpoints(
+    sql: &Connection,
+    session: SessionId,
+    after: (u32, u64),
+    limit: usize,
+) -> Attempt<Vec<Checkpoint>> {
     let text = "SELECT seat, number, holder, epoch, size, root, resized, arrivals FROM checkpoints
-        WHERE session = ?1 ORDER BY seat, number";
-    all(sql, text, [session.0 as i64], |row| {
+        WHERE session = ?1 AND (seat, number) > (?2, ?3) ORDER BY seat, number LIMIT ?4";
+    let params = (session.0 as i64, after.0, at_most(after.1 as usize), at_most(limit));
+    all(sql, text, params, |row| {
         let (frontier, stamps) = decode_arrivals(row.get_ref(7)?.as_blob().map_err(rusqlite::Error::from)?)?;
         Ok(Checkpoint {
             session,

@@ -41,6 +41,6 @@ impl CatalogView for SqliteView {
     }
 
     fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
-        self.read(|sql| listing::versions(sql, path))
+        self.read(|sql| listing::versions(sql, path, 0, usize::MAX))
     }
 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use catalog::{Catalog, Commit};
-use format::{Block, BlockHeader, HandleKey, SegmentEntry, SessionId};
+use catalog::{Catalog, Checkpoint, Commit, FileEntry, PathSession, Version};
+use format::{Block, BlockHeader, HandleKey, SegmentEntry, SessionId, StorePath};
 use repository::{Arrival, Source};
 use store::{Claimant, SegmentStore};
 use transfer::message::{Extent, Failure, FailureKind, MAX_LISTED, PlacedHeader, Reply, Request, StoreStatistics};
@@ -13,6 +13,7 @@ use transfer::{Handler, Hello, Outbox, Replier};
 
 use super::locks::{Activity, Owner};
 use super::offers::Offers;
+use super::pages::page;
 use super::seats::{Slot, User};
 use super::shares::Member;
 use super::{Node, failure};
@@ -207,18 +208,33 @@ impl Connection {
                 plain(Reply::Entry { entry })
             }
             Request::List { directory, recursive, after, limit } => {
-                let limit = (limit as usize).min(MAX_LISTED);
-                let mut entries = self.catalog().list(&directory, recursive, after.as_ref(), limit)?;
+                let (mut entries, more) = page(limit as usize, |last: Option<&(StorePath, FileEntry)>, wanted| {
+                    let after = last.map(|(path, _)| path).or(after.as_ref());
+                    Ok(self.catalog().list(&directory, recursive, after, wanted)?)
+                })?;
                 self.node.damage.mark(&self.node.repository, entries.iter_mut().map(|(_, entry)| entry));
-                plain(Reply::List { entries })
+                plain(Reply::List { entries, more })
             }
-            Request::Versions { path } => plain(Reply::Versions { versions: self.catalog().versions(&path)? }),
-            Request::PathSessions {} => plain(Reply::PathSessions { sessions: self.catalog().path_sessions()? }),
-            Request::Checkpoints { session } => {
-                let mut checkpoints = self.catalog().checkpoints(session)?;
-                // They name clients by their numbers, under which others could pass for them.
-                checkpoints.iter_mut().for_each(|checkpoint| checkpoint.frontier.clear());
-                plain(Reply::Checkpoints { checkpoints })
+            Request::Versions { path, after } => {
+                let (versions, more) = page(MAX_LISTED, |last: Option<&Version>, wanted| {
+                    let after = last.map_or(after, |version| version.number);
+                    Ok(self.catalog().versions_after(&path, after, wanted)?)
+                })?;
+                plain(Reply::Versions { versions, more })
+            }
+            Request::PathSessions { after } => {
+                let (sessions, more) = page(MAX_LISTED, |last: Option<&PathSession>, wanted| {
+                    Ok(self.catalog().path_sessions_after(last.map_or(after, |session| session.id), wanted)?)
+                })?;
+                plain(Reply::PathSessions { sessions, more })
+            }
+            Request::Checkpoints { session, after } => {
+                let (checkpoints, more) = page(MAX_LISTED, |last: Option<&Checkpoint>, wanted| {
+                    let after = last.map_or(after, |checkpoint| (checkpoint.seat, checkpoint.number));
+                    let found = self.catalog().checkpoints_after(session, after, wanted)?;
+                    Ok(found.into_iter().map(without_arrivals).collect())
+                })?;
+                plain(Reply::Checkpoints { checkpoints, more })
             }
             Request::Discard { session } => {
                 self.discard(session)?;
@@ -360,6 +376,13 @@ fn plain(reply: Reply) -> Answer {
 
 fn done() -> Answer {
     plain(Reply::Done {})
+}
+
+/// What a seat needs to go on from, and nobody else: it is long, and names clients by their numbers, under which others
+/// could pass for them.
+fn without_arrivals(mut checkpoint: Checkpoint) -> Checkpoint {
+    (checkpoint.frontier, checkpoint.stamps) = Default::default();
+    checkpoint
 }
 
 fn blocks(placed: Vec<store::PlacedBlock>) -> (Reply, Vec<u8>) {

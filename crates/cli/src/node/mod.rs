@@ -21,6 +21,7 @@ mod offer;
 mod offer_budget;
 mod offers;
 mod open_files;
+mod pages;
 mod panics;
 mod paths;
 mod restart;

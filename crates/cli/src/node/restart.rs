@@ -9,6 +9,8 @@
 //! From the moment it is decided nothing is taken any more, neither connections nor requests, and no failure of the lost
 //! lease is answered: clients that connect wait in the listening socket for the new image.
 //!
+//! A node that is asked to stop meanwhile stops: the signal stays pending, also for the new image (`signals.rs`).
+//!
 //! A node whose catalog was replaced under it ends instead: only the one who did that can say which is to count.
 
 use std::ffi::OsString;

@@ -37,6 +37,12 @@ impl Client {
         }
     }
 
+    /// Asks for something and does not wait for the answer.
+    pub fn request(&mut self, request: Request) {
+        self.requests += 1;
+        self.connection.send(request.kind(), self.requests, &request.encode(), &[]).unwrap();
+    }
+
     /// What the node says before it hangs up.
     pub fn farewell(&mut self, request: Request) -> String {
         self.requests += 1;
@@ -59,8 +65,8 @@ impl Client {
     }
 
     pub fn sessions(&mut self) -> Vec<PathSession> {
-        match self.ask(Request::PathSessions {}) {
-            Reply::PathSessions { sessions } => sessions,
+        match self.ask(Request::PathSessions { after: SessionId(0) }) {
+            Reply::PathSessions { sessions, .. } => sessions,
             other => panic!("a listing was answered {other:?}"),
         }
     }

@@ -328,9 +328,9 @@ impl Attacker {
             }
             19 => Entry { path: self.path() },
             20 => List { directory: self.path(), recursive: true, after: None, limit: wild as u32 },
-            21 => Versions { path: self.path() },
-            22 => PathSessions {},
-            23 => Checkpoints { session },
+            21 => Versions { path: self.path(), after: wild },
+            22 => PathSessions { after: session },
+            23 => Checkpoints { session, after: (seat, wild) },
             24 => Discard { session },
             25 => Statistics {},
             26 => Recover { session },
@@ -396,7 +396,9 @@ impl Attacker {
             Reply::Session { session } => self.sessions.push(session.id),
             Reply::Opened { session, .. } => self.sessions.push(session.id),
             Reply::Stored { run } => self.runs.push(run),
-            Reply::Versions { versions } => self.roots.extend(versions.into_iter().map(|version| version.record.root)),
+            Reply::Versions { versions, .. } => {
+                self.roots.extend(versions.into_iter().map(|version| version.record.root))
+            }
             _ => {}
         }
         // The newest are the likeliest to be alive still.
@@ -434,7 +436,7 @@ impl Attacker {
                         let (job, stripe_bytes, key) = (String::new(), 1 << 20, self.key());
                         (Request::OpenPath { path, flags: 6, job, nodes, stripe_bytes, key }, vec![])
                     }
-                    3 => (Request::Versions { path: StorePath::new(b"kept").unwrap() }, vec![]),
+                    3 => (Request::Versions { path: StorePath::new(b"kept").unwrap(), after: 0 }, vec![]),
                     _ => self.request(),
                 };
                 let mut body = request.encode();

@@ -62,6 +62,29 @@ impl Node {
         assert!(self.process.wait().unwrap().success());
     }
 
+    /// As `kill` does by itself.
+    pub fn ask_to_stop(&self) {
+        // SAFETY: the process is ours, and was not waited for.
+        unsafe { libc::kill(self.process.id() as i32, libc::SIGTERM) };
+    }
+
+    /// Whether the process runs its program again.
+    pub fn has_begun_anew(&self) -> bool {
+        let given = std::fs::read(format!("/proc/{}/cmdline", self.process.id())).unwrap_or_default();
+        given.split(|byte| *byte == 0).any(|argument| argument.starts_with(b"--begin-anew"))
+    }
+
+    /// Whether it ended by this time.
+    pub fn has_ended_by(&mut self, deadline: Instant) -> bool {
+        while self.process.try_wait().unwrap().is_none() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        true
+    }
+
     /// The code it ends with by itself, within 20 s, and what it said: of a node whose standard error is piped.
     pub fn wait_for_its_end(&mut self) -> (Option<i32>, String) {
         let deadline = Instant::now() + Duration::from_secs(20);

@@ -165,3 +165,51 @@ fn an_answer_from_memory_does_not_stand_still_on_its_way() {
     }
     assert!(began.elapsed() < Duration::from_millis(1500), "50 MiB took {:?}", began.elapsed());
 }
+
+/// Served bytes of heavy and light, each second: `LENGTH=… WEIGHT=… SECONDS=… cargo test … measured -- --ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn measured() {
+    let number = |name: &str, default: usize| std::env::var(name).map_or(default, |text| text.parse().expect(name));
+    let (length, seconds, weight) = (number("LENGTH", 32 * MIB), number("SECONDS", 20), number("WEIGHT", 16));
+    let (disk, moved) = (Disk::new(RATE), <Arc<[AtomicU64; 2]>>::default());
+    let (counted, ahead) = (moved.clone(), number("AHEAD", MIB));
+    let served = server(move |mut stream| {
+        loop {
+            let head = read_head(&mut stream)?;
+            let counted = &counted[usize::from(head.contains("LIGHT"))];
+            let (pieces, written) = mpsc::sync_channel::<usize>(ahead / PIECE);
+            thread::scope(|scope| {
+                let writing = scope.spawn(|| {
+                    written.into_iter().for_each(|piece| {
+                        disk.moves(piece);
+                        counted.fetch_add(piece as u64, Ordering::Relaxed);
+                    })
+                });
+                let taken = take(&mut stream, content_length(&head), pieces);
+                writing.join().expect("it does not panic");
+                taken
+            })?;
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
+        }
+    });
+    let gate = Gate::before(served, &APPLICATIONS.replace("weight = 4", &format!("weight = {weight}")));
+    for key in ["HEAVY", "LIGHT"] {
+        for _ in 0..CLIENTS {
+            let mut client = gate.connect();
+            thread::spawn(move || while put(&mut client, key, length).is_ok() {});
+        }
+    }
+    thread::sleep(Duration::from_secs(3));
+    let read = || [0, 1].map(|at| moved[at].load(Ordering::Relaxed) as f64);
+    let (first, mut last) = (read(), read());
+    for _ in 0..seconds {
+        thread::sleep(Duration::from_secs(1));
+        let now = read();
+        print!("{:.1}+{:.1} ", (now[0] - last[0]) / 1e6, (now[1] - last[1]) / 1e6);
+        last = now;
+    }
+    let [heavy, light] = [0, 1].map(|at| last[at] - first[at]);
+    let total = (heavy + light) / seconds as f64 / 1e6;
+    println!("\n{length} bytes, {weight}:1: {:.2}:1, {total:.1} MB/s", heavy / light.max(1.0));
+}

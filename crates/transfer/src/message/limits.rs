@@ -58,7 +58,9 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
             blocks.iter().try_for_each(|(header, _)| block(header, &[BlockKind::Data]))
         }
         Measure {} | Prove { .. } | Release {} | MakeDurable {} | End { .. } | Entry { .. } => Ok(()),
-        List { .. } | Versions { .. } | PathSessions {} | Checkpoints { .. } | Discard { .. } | Statistics {} => Ok(()),
+        List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Discard { .. } | Statistics {} => {
+            Ok(())
+        }
         Recover { .. } | CommitPath { .. } | Leave { .. } | Lock { .. } | Unlock { .. } | Delete { .. } => Ok(()),
     }
 }
@@ -74,10 +76,10 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
         Blocks { blocks } => blocks.iter().try_for_each(placed),
         Session { session } => at_most("epoch", session.epoch, MAX_COUNT),
         Entry { entry } => entry.iter().try_for_each(file_entry),
-        List { entries } => entries.iter().try_for_each(|(_, entry)| file_entry(entry)),
-        Versions { versions } => versions.iter().try_for_each(version),
-        PathSessions { sessions } => sessions.iter().try_for_each(path_session),
-        Checkpoints { checkpoints } => checkpoints.iter().try_for_each(checkpoint),
+        List { entries, .. } => entries.iter().try_for_each(|(_, entry)| file_entry(entry)),
+        Versions { versions, .. } => versions.iter().try_for_each(version),
+        PathSessions { sessions, .. } => sessions.iter().try_for_each(path_session),
+        Checkpoints { checkpoints, .. } => checkpoints.iter().try_for_each(checkpoint),
         Opened { session, size, segment_bytes } => {
             path_session(session)?;
             at_most("size", *size, MAX_FILE_BYTES)?;

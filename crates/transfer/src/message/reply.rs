@@ -67,10 +67,12 @@ messages! {
         0x8020 Session { session: Session },
         0x8021 Committed { committed: Committed },
         0x8022 Entry { entry: Option<FileEntry> },
-        0x8023 List { entries: Vec<(StorePath, FileEntry)> },
-        0x8024 Versions { versions: Vec<Version> },
-        0x8025 PathSessions { sessions: Vec<PathSession> },
-        0x8026 Checkpoints { checkpoints: Vec<Checkpoint> },
+        /// One page, of as many entries as the node likes to send; `more`: there may be others behind it. A page with
+        /// `more` has entries, so that a client that asks for what follows them gets on.
+        0x8023 List { entries: Vec<(StorePath, FileEntry)>, more: bool },
+        0x8024 Versions { versions: Vec<Version>, more: bool },
+        0x8025 PathSessions { sessions: Vec<PathSession>, more: bool },
+        0x8026 Checkpoints { checkpoints: Vec<Checkpoint>, more: bool },
         0x8027 Statistics { statistics: StoreStatistics },
 
         /// `segment_bytes` is the length of the session's fixed segments; `size` the head's.

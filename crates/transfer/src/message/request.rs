@@ -46,9 +46,11 @@ messages! {
         },
         24 Entry { path: StorePath },
         25 List { directory: StorePath, recursive: bool, after: Option<StorePath>, limit: u32 },
-        26 Versions { path: StorePath },
-        27 PathSessions {},
-        28 Checkpoints { session: SessionId },
+        /// Lists come in pages: each request asks for what follows `after`, and 0 begins.
+        26 Versions { path: StorePath, after: u64 },
+        27 PathSessions { after: SessionId },
+        /// `after`: seat and number.
+        28 Checkpoints { session: SessionId, after: (u32, u64) },
         29 Discard { session: SessionId },
         30 Statistics {},
         /// Makes what a session had checkpointed the head of its path.

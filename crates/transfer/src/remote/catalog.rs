@@ -2,6 +2,8 @@
 //!
 //! What only the node itself does (numbering containers, checkpoints, collection, rebuilding) is not offered here.
 
+use std::fmt::Debug;
+
 use catalog::{
     Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut,
     NumbersGiven, PathSession, Purpose, Result, Session, Snapshot, Statistics, Version,
@@ -24,6 +26,18 @@ macro_rules! pick {
     ($variant:ident, $field:ident) => {
         |reply| match reply {
             Reply::$variant { $field } => Some($field),
+            _ => None,
+        }
+    };
+}
+
+/// A page and whether there is more, of the reply that has it.
+type Pick<T> = fn(Reply) -> Option<(Vec<T>, bool)>;
+
+macro_rules! pick_page {
+    ($variant:ident, $field:ident) => {
+        |reply| match reply {
+            Reply::$variant { $field, more } => Some(($field, more)),
             _ => None,
         }
     };
@@ -59,6 +73,18 @@ fn check_page(
     Ok(())
 }
 
+/// Refuses a page that does not lead on from `after`.
+fn check_order<T, K: Ord + Debug>(page: &[T], after: K, key: impl Fn(&T) -> K) -> std::result::Result<(), String> {
+    let mut last = after;
+    for next in page.iter().map(key) {
+        if next <= last {
+            return Err(format!("{next:?} was listed after {last:?}, which it does not follow"));
+        }
+        last = next;
+    }
+    Ok(())
+}
+
 impl RemoteCatalog {
     pub fn new(remote: Remote) -> Self {
         RemoteCatalog { remote }
@@ -67,6 +93,38 @@ impl RemoteCatalog {
     fn ask<T>(&self, session: SessionId, request: Request, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T> {
         let answer = self.remote.obtain(&request, pick);
         answer.map_err(|error| catalog_error(error, self.remote.address(), session))
+    }
+
+    /// A list, asked for page by page from after `after` on, until there are `limit` entries or no more. `check` says what is
+    /// wrong with a page that should follow the given entry.
+    fn pages<T, K: Clone>(
+        &self,
+        session: SessionId,
+        mut after: K,
+        limit: usize,
+        key: impl Fn(&T) -> K,
+        request: impl Fn(&K, u32) -> (Request, Pick<T>),
+        check: impl Fn(&[T], &K, usize) -> std::result::Result<(), String>,
+    ) -> Result<Vec<T>> {
+        let mut all: Vec<T> = Vec::new();
+        while all.len() < limit {
+            let wanted = MAX_LISTED.min(limit - all.len());
+            let (request, pick) = request(&after, wanted as u32);
+            let (page, more) = self.ask(session, request, pick)?;
+            let checked = match more && page.is_empty() {
+                true => Err("a page with more behind it was empty".to_owned()),
+                false => check(&page, &after, wanted),
+            };
+            checked.map_err(|why| catalog_error(self.remote.misbehaved(why), self.remote.address(), session))?;
+            after = page.last().map_or(after, &key);
+            all.extend(page);
+            if !more {
+                break;
+            }
+        }
+        // Lists whose requests have no limit come in pages as long as the node likes.
+        all.truncate(limit);
+        Ok(all)
     }
 
     fn elsewhere<T>(&self, deed: &str) -> Result<T> {
@@ -112,36 +170,40 @@ impl Catalog for RemoteCatalog {
         after: Option<&StorePath>,
         limit: usize,
     ) -> Result<Vec<(StorePath, FileEntry)>> {
-        let mut entries: Vec<(StorePath, FileEntry)> = Vec::new();
-        while entries.len() < limit {
-            let ask = MAX_LISTED.min(limit - entries.len());
-            let after = entries.last().map(|(path, _)| path).or(after).cloned();
-            let (directory_, cursor) = (directory.clone(), after.clone());
-            let request = Request::List { directory: directory_, recursive, after: cursor, limit: ask as u32 };
-            let more = self.ask(NO_SESSION, request, pick!(List, entries))?;
-            if let Err(why) = check_page(&more, directory, recursive, after.as_ref(), ask) {
-                let error = self.remote.misbehaved(why);
-                return Err(catalog_error(error, self.remote.address(), NO_SESSION));
-            }
-            let last = more.len() < ask;
-            entries.extend(more);
-            if last {
-                break;
-            }
-        }
-        Ok(entries)
+        let begin = after.cloned().unwrap_or_default();
+        let after = |after: &StorePath| Some(after.clone()).filter(|after| !after.is_root());
+        let key = |(path, _): &(StorePath, FileEntry)| path.clone();
+        let request = |last: &StorePath, limit| -> (Request, Pick<_>) {
+            let (directory, after) = (directory.clone(), after(last));
+            (Request::List { directory, recursive, after, limit }, pick_page!(List, entries))
+        };
+        self.pages(NO_SESSION, begin, limit, key, request, |page, last, limit| {
+            check_page(page, directory, recursive, after(last).as_ref(), limit)
+        })
     }
 
-    fn versions(&self, path: &StorePath) -> Result<Vec<Version>> {
-        self.ask(NO_SESSION, Request::Versions { path: path.clone() }, pick!(Versions, versions))
+    fn versions_after(&self, path: &StorePath, after: u64, limit: usize) -> Result<Vec<Version>> {
+        let key = |version: &Version| version.number;
+        let request = |after: &u64, _| -> (Request, Pick<_>) {
+            (Request::Versions { path: path.clone(), after: *after }, pick_page!(Versions, versions))
+        };
+        self.pages(NO_SESSION, after, limit, key, request, |page, after, _| check_order(page, *after, key))
     }
 
-    fn path_sessions(&self) -> Result<Vec<PathSession>> {
-        self.ask(NO_SESSION, Request::PathSessions {}, pick!(PathSessions, sessions))
+    fn path_sessions_after(&self, after: SessionId, limit: usize) -> Result<Vec<PathSession>> {
+        let key = |session: &PathSession| session.id;
+        let request = |after: &SessionId, _| -> (Request, Pick<_>) {
+            (Request::PathSessions { after: *after }, pick_page!(PathSessions, sessions))
+        };
+        self.pages(NO_SESSION, after, limit, key, request, |page, after, _| check_order(page, *after, key))
     }
 
-    fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {
-        self.ask(session, Request::Checkpoints { session }, pick!(Checkpoints, checkpoints))
+    fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
+        let key = |checkpoint: &Checkpoint| (checkpoint.seat, checkpoint.number);
+        let request = |after: &(u32, u64), _| -> (Request, Pick<_>) {
+            (Request::Checkpoints { session, after: *after }, pick_page!(Checkpoints, checkpoints))
+        };
+        self.pages(session, after, limit, key, request, |page, after, _| check_order(page, *after, key))
     }
 
     fn discard(&self, session: SessionId) -> Result<()> {

@@ -221,7 +221,7 @@ fn answer_timeout(request: &Request) -> Duration {
     use Request::*;
     match request {
         Begin { .. } | Entry { .. } | List { .. } | Versions { .. } => QUERY_TIMEOUT,
-        PathSessions {} | Checkpoints { .. } => QUERY_TIMEOUT,
+        PathSessions { .. } | Checkpoints { .. } => QUERY_TIMEOUT,
         _ => ANSWER_TIMEOUT,
     }
 }

@@ -246,7 +246,7 @@ fn may_repeat(request: &Request) -> bool {
         | Release {} => true,
         Get { .. } | Entries { .. } | MakeDurable {} => true,
         Begin { .. } | Renew { .. } | End { .. } => true,
-        Entry { .. } | List { .. } | Versions { .. } | PathSessions {} | Checkpoints { .. } | Statistics {} => true,
+        Entry { .. } | List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Statistics {} => true,
         Commit { .. } | Discard { .. } | Recover { .. } | Delete { .. } => false,
         // Handles, seats and locks belong to a connection or are counted: their streams know how to resend.
         OpenPath { .. } | Attach { .. } | Write { .. } | Offer { .. } | Recall { .. } | Supply { .. } => false,

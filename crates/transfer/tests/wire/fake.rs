@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
-use catalog::FileEntry;
+use catalog::{Checkpoint, FileEntry};
 use format::{
     Block, BlockHeader, ContainerId, FileId, Fingerprint, Label, Place, Run, SegmentEntry, SessionId, Settings,
 };
@@ -125,8 +125,9 @@ impl Handler for Seat {
                 let beyond = names.iter().filter(|(path, _)| after.as_ref().is_none_or(|after| *path > after));
                 // As the node does.
                 let limit = (limit as usize).min(MAX_LISTED);
-                let entries = beyond.take(limit).map(|(path, entry)| (path.clone(), entry.clone())).collect();
-                replier.reply(Reply::List { entries });
+                let entries: Vec<_> = beyond.take(limit).map(|(path, entry)| (path.clone(), entry.clone())).collect();
+                let more = entries.len() == limit;
+                replier.reply(Reply::List { entries, more });
             }
             Request::Commit { session, changes, .. } => match changes.first() {
                 Some(change) => {
@@ -143,7 +144,16 @@ impl Handler for Seat {
                 replier.reply(Reply::Size { size: 9 });
             }
             Request::Read { .. } => replier.reply_with(Reply::Bytes { size: 1 }, &[&vec![0; 90 << 20]]),
-            Request::PathSessions {} => replier.reply(Reply::Done {}),
+            // Pages that do not get on: the same one again, or empty ones.
+            Request::Checkpoints { session, .. } => {
+                let root = format::Root::Inline(Vec::new());
+                let (frontier, stamps) = (Vec::new(), Vec::new());
+                let (seat, holder, number, epoch, size, resized) = (0, 1, 1, 1, 0, false);
+                let made = Checkpoint { session, seat, holder, number, epoch, root, size, resized, frontier, stamps };
+                let checkpoints = if session == SessionId(1) { vec![made] } else { Vec::new() };
+                replier.reply(Reply::Checkpoints { checkpoints, more: true });
+            }
+            Request::PathSessions { .. } => replier.reply(Reply::Done {}),
             Request::Settle { .. } => {
                 thread::spawn(move || {
                     thread::sleep(std::time::Duration::from_millis(300));

@@ -169,6 +169,16 @@ fn a_node_that_lists_the_same_page_again_and_again_is_refused() {
 }
 
 #[test]
+fn a_node_whose_pages_do_not_get_on_is_refused() {
+    let server = Fake::new(1).serve();
+    let catalog = RemoteCatalog::new(remote(&server));
+    let again = catalog.checkpoints(SessionId(1)).unwrap_err();
+    assert!(again.to_string().contains("(0, 1) was listed after (0, 1)"), "{again}");
+    let empty = catalog.checkpoints(SessionId(2)).unwrap_err();
+    assert!(empty.to_string().contains("with more behind it was empty"), "{empty}");
+}
+
+#[test]
 fn a_node_that_comes_back_is_found_again() {
     let fake = Fake::new(1);
     let server = fake.serve();

@@ -135,7 +135,10 @@ fn before_it_is_welcome_a_client_can_say_only_little_and_only_what_belongs_there
             }
         }
     };
-    assert!(refusal(&[(hello.clone(), b""), (Request::PathSessions {}, b"")]).contains("prove its secret"));
+    assert!(
+        refusal(&[(hello.clone(), b""), (Request::PathSessions { after: format::SessionId(0) }, b"")])
+            .contains("prove its secret")
+    );
     assert!(refusal(&[(hello.clone(), b""), (hello.clone(), b"")]).contains("prove its secret"));
     assert!(refusal(&[(hello.clone(), &[0; 70_000])]).contains("above the limit"));
     let job = "x".repeat(20_000);

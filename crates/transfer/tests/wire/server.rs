@@ -68,7 +68,7 @@ fn requests_are_answered_now_later_and_unasked() {
     assert!(matches!(answer(&connection), (0, Reply::Durable { sequence: 3, .. })));
     assert_eq!(answer(&connection), (6, Reply::Size { size: 9 }));
     assert_eq!(answer(&connection), (5, Reply::Done {}));
-    ask(&connection, 7, Request::Versions { path: path("dropped") });
+    ask(&connection, 7, Request::Versions { path: path("dropped"), after: 0 });
     assert_eq!(failure(&connection), (7, FailureKind::Io), "a replier that is dropped answers Failed");
     ask(&connection, 8, Request::Read { session: SessionId(1), seat: 0, extents: Vec::new() });
     assert_eq!(failure(&connection), (8, FailureKind::Refused), "a reply above the limit becomes a failure");
