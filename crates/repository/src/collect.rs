@@ -186,7 +186,10 @@ fn condemn_or_choose(
         Err(store::Error::Corrupt { .. }) => return Ok(damaged(file)),
         Err(other) => return Err(other.into()),
     };
-    if !index.damages().is_empty() || file.logical.iter().any(|logical| lost.contains(logical)) {
+    if !index.damages().is_empty()
+        || has_lost_its_end(repository, &index)?
+        || file.logical.iter().any(|logical| lost.contains(logical))
+    {
         return Ok(damaged(file));
     }
     let (alive, all) = living_bytes(&index, marks, &file.logical);
@@ -202,6 +205,12 @@ fn condemn_or_choose(
         living_bytes: alive,
         dead_stored_bytes,
     }))
+}
+
+/// Whether a container that had its footer has none any more.
+fn has_lost_its_end(repository: &Repository, index: &ContainerIndex) -> Result<bool> {
+    let record = repository.catalog.container(index.container())?;
+    Ok(!index.is_sealed() && record.is_some_and(|record| record.segments > 0))
 }
 
 fn condemn(repository: &Repository, snapshot: Snapshot, file: &FileOf, collected: &mut Collected) -> Result<()> {

@@ -44,11 +44,20 @@ pub struct Repaired {
 pub fn repair(repository: &Repository) -> Result<Repaired> {
     let local = repository.local_store("repair")?;
     let journaled_paths = restate_lost(repository, local)?;
-    let found = read_all(repository)?;
-    let repaired = if found.lost.is_empty() { found } else { read_again(repository)? };
-    let lost = repository.catalog.lost()?;
-    let healed_segments = lost.iter().filter(|lost| lost.copy.is_some()).count() as u64;
-    Ok(Repaired { healed_segments, journaled_paths, ..repaired })
+    let mut repaired = read_all(repository)?;
+    // A page of a manifest that is healed leads to others.
+    while !repaired.lost.is_empty() {
+        let before = healed_segments(repository)?;
+        repaired = read_again(repository)?;
+        if healed_segments(repository)? == before {
+            break;
+        }
+    }
+    Ok(Repaired { healed_segments: healed_segments(repository)?, journaled_paths, ..repaired })
+}
+
+fn healed_segments(repository: &Repository) -> Result<u64> {
+    Ok(repository.catalog.lost()?.iter().filter(|lost| lost.copy.is_some()).count() as u64)
 }
 
 /// The first reading has recorded what is lost.

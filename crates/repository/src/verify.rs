@@ -350,5 +350,16 @@ fn check_version(
     let mut runs = Vec::new();
     collect_runs(repository, &record.root, &mut |run| runs.push(run))?;
     runs.iter().try_for_each(|run| repository.store.entries(*run).map(drop))?;
-    Ok(lost.why(&runs))
+    let why = lost.why(&runs);
+    if why.is_some() {
+        record_lost(repository, lost, &runs);
+    }
+    Ok(why)
+}
+
+/// Reading what cannot be read has it recorded, so that `put` reads those files again. That it fails was told before.
+fn record_lost(repository: &Repository, lost: &Lost, runs: &[Run]) {
+    for run in runs.iter().filter(|run| run.places().any(|place| lost.is_lost(place))) {
+        let _ = repository.store.get(*run);
+    }
 }

@@ -278,11 +278,17 @@ fn displaced(path: &Path, why: &str) -> Error {
     Error::Io { path: path.display().to_string(), why }
 }
 
+/// What SQLite opens beside the catalog's file.
+const COMPANIONS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+
 /// SQLite would follow a link, or wait for the other end of a pipe, that somebody put here.
 fn check_ordinary(path: &Path) -> Result<()> {
-    if std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        let why = "a link, or no regular file, stands where the catalog belongs; remove it".to_owned();
-        return Err(Error::Corrupt { path: path.display().to_string(), why });
+    for suffix in COMPANIONS {
+        let file = format!("{}{suffix}", path.display());
+        if std::fs::symlink_metadata(&file).is_ok_and(|found| !found.is_file()) {
+            let why = "a link, or no regular file, stands where the catalog's files belong; remove it".to_owned();
+            return Err(Error::Corrupt { path: file, why });
+        }
     }
     Ok(())
 }

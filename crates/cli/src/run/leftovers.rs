@@ -11,6 +11,8 @@ use crate::output::Output;
 
 /// A node that was killed at the job's end is being started again.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(3);
+/// A commit that a process asked for before it ended may still go on.
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
 /// Nodes that are asked side by side.
 const MAX_ASKED: usize = 64;
@@ -22,10 +24,11 @@ type Answer = anyhow::Result<Vec<PathSession>>;
 pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> Answer {
     let (sender, answers) = mpsc::channel();
     for node in nodes.iter().take(MAX_ASKED) {
-        let (node, sender, credentials) = (node.clone(), sender.clone(), credentials.clone());
+        let (node, job) = (node.clone(), job.to_owned());
+        let (sender, credentials) = (sender.clone(), credentials.clone());
         let ask = move || {
             // Nobody listens where another node was quicker.
-            let _ = sender.send(ask_until_restarted(&node, &credentials));
+            let _ = sender.send(ask_until_settled(&node, &job, &credentials));
         };
         std::thread::Builder::new().name("leftovers".into()).spawn(ask).context("starting a thread")?;
     }
@@ -33,21 +36,32 @@ pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> 
     let mut failure = anyhow::anyhow!("no node was named");
     for answer in answers {
         match answer {
-            Ok(sessions) => return Ok(sessions.into_iter().filter(|session| session.job == job).collect()),
+            Ok(sessions) => return Ok(of(job, sessions)),
             Err(error) => failure = error,
         }
     }
     Err(failure.context("looking for what the job left open"))
 }
 
-fn ask_until_restarted(node: &str, credentials: &Credentials) -> Answer {
+fn of(job: &str, sessions: Vec<PathSession>) -> Vec<PathSession> {
+    sessions.into_iter().filter(|session| session.job == job).collect()
+}
+
+/// Asks again while the node is being started, and while it may be ending what the job's last processes asked for.
+fn ask_until_settled(node: &str, job: &str, credentials: &Credentials) -> Answer {
     let begun = Instant::now();
     loop {
         match sessions(node, credentials) {
-            Err(_) if begun.elapsed() < RESTART_TIMEOUT => std::thread::sleep(PAUSE),
+            Err(_) if begun.elapsed() < RESTART_TIMEOUT => {}
+            Ok(found) if is_ending(job, &found) && begun.elapsed() < COMMIT_TIMEOUT => {}
             answer => return answer,
         }
+        std::thread::sleep(PAUSE);
     }
+}
+
+fn is_ending(job: &str, sessions: &[PathSession]) -> bool {
+    sessions.iter().any(|session| session.job == job && !session.interrupted)
 }
 
 fn sessions(node: &str, credentials: &Credentials) -> Answer {

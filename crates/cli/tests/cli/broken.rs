@@ -103,6 +103,57 @@ fn putting_the_same_files_again_repairs_what_was_found_damaged() {
     assert_eq!(run(&first).expect(0).stdout, fs::read(source.join("a")).unwrap(), "the old version reads again");
 }
 
+/// Without `--data` as well: what verification finds, `put` knows.
+#[test]
+fn putting_again_what_verify_named_repairs_it() {
+    let store = with_tree();
+    let source = store.path("source");
+    flip(&container_of_a_file(&store), 150_000);
+    store.try_verb("verify", &[]).expect(3);
+    assert_eq!(store.put_json(&source, "t")["files"], 1);
+    store.verb("collect", &[]);
+    store.verb("verify", &["--data"]);
+}
+
+#[test]
+fn one_repair_finds_all_copies() {
+    let store = with_tree();
+    let source = store.path("source");
+    flip(&container_of_a_file(&store), 150_000);
+    store.try_verb("verify", &["--data"]).expect(3);
+    store.put_json(&source, "t");
+    // The rebuilt catalog knows of no copies.
+    store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
+    let repaired = store.verb("repair", &["--json"]).json();
+    assert!(repaired["lost"].as_array().unwrap().is_empty(), "{repaired}");
+}
+
+#[test]
+fn a_container_that_lost_its_footer_is_replaced_by_collection() {
+    let store = with_tree();
+    let container = container_of_a_file(&store);
+    let bytes = fs::metadata(&container).unwrap().len();
+    fs::OpenOptions::new().write(true).open(&container).unwrap().set_len(bytes - 1).unwrap();
+    let found = store.try_verb("verify", &[]).expect(3);
+    assert!(found.stderr.contains("its footer cannot be read"), "{}", found.stderr);
+    store.verb("collect", &[]);
+    store.verb("verify", &["--data"]);
+}
+
+#[test]
+fn nothing_waits_for_a_pipe_beside_the_catalog() {
+    for suffix in ["-wal", "-shm", "-journal"] {
+        let store = with_tree();
+        let pipe = store.directory().join(format!("catalog.sqlite{suffix}"));
+        let _ = fs::remove_file(&pipe);
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for verb in ["verify", "stats", "collect"] {
+            let refused = store.try_verb(verb, &[]).expect(1);
+            assert!(refused.stderr.contains("no regular file"), "{suffix} {verb}: {}", refused.stderr);
+        }
+    }
+}
+
 /// Nobody has read it, and the damage is seen all the same: a file's length is looked at.
 #[test]
 fn putting_the_same_files_again_repairs_what_a_cut_container_lost() {

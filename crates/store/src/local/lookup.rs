@@ -133,7 +133,10 @@ struct Search<'a> {
 
 impl Search<'_> {
     fn find(&mut self, fingerprint: &Fingerprint) -> Result<Option<Place>> {
-        if let Some(place) = self.find_recent(fingerprint)? {
+        // Where something is lost, all places are looked at: what was hit last would hide the one to be healed.
+        if self.lost.is_empty()
+            && let Some(place) = self.find_recent(fingerprint)?
+        {
             return Ok(Some(place));
         }
         let mut found = None;
@@ -156,6 +159,9 @@ impl Search<'_> {
             if found.is_some() && self.lost.is_empty() {
                 break;
             }
+        }
+        if found.is_none() && !self.lost.is_empty() {
+            return self.find_recent(fingerprint);
         }
         Ok(found)
     }
