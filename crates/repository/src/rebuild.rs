@@ -5,14 +5,18 @@
 
 use std::path::Path;
 
-use catalog::{CONTAINER_LIMIT, Catalog, CatalogView, ContainerRecord, LeftOut, NumbersGiven, SqliteCatalog};
-use format::{JournalRecord, Settings};
+use catalog::{
+    CONTAINER_LIMIT, Catalog, CatalogView, ContainerRecord, ContainerState, LeftOut, NumbersGiven, Purpose,
+    SqliteCatalog,
+};
+use format::{JournalRecord, LostSegment, Settings};
 use store::files::Permissions;
 
 use crate::agreement::lost_records;
 use crate::catalog_lock::CatalogLock;
 use crate::comparison::compare;
 use crate::engines::{Access, catalog_file, new_catalog, open_catalog, read_settings, replace_catalog, state_folder};
+use crate::lease::LEASE_MS;
 use crate::offline::offline_store;
 use crate::scan::{Scan, ranges};
 use crate::verify::Damage;
@@ -50,7 +54,7 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
     }
     let records: Vec<_> = scan.records.values().cloned().collect();
     let fresh = catalog_file(path, &settings).with_extension("sqlite.new");
-    let made = make_catalog(path, &settings, &fresh, &scan, &records, &old.given);
+    let made = make_catalog(path, &settings, &fresh, &scan, &records, &old);
     let made = made.and_then(|made| replace_catalog(path, &settings, &fresh).map(|()| made));
     if made.is_err() {
         // Best effort: the error that is told came first.
@@ -72,17 +76,35 @@ fn make_catalog(
     fresh: &Path,
     scan: &Scan,
     records: &[JournalRecord],
-    given: &NumbersGiven,
+    old: &OldCatalog,
 ) -> Result<(Vec<LeftOut>, NumbersGiven)> {
     remove_catalog(fresh)?;
     let is_given = |record: &&ContainerRecord| record.id.0 < CONTAINER_LIMIT;
     let containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
     let catalog = new_catalog(path, settings, fresh)?;
-    let left_out = catalog.replay(&containers, records, &catalog.marked().max(given))?;
+    let left_out = catalog.replay(&containers, records, &catalog.marked().max(&old.given))?;
     catalog.know_records(&scan.passed_over)?;
     let unkept = scan.unkept.iter().filter_map(|sequence| scan.records.get(sequence));
     catalog.journal_later(&unkept.cloned().collect::<Vec<_>>())?;
+    keep_losses(&catalog, &old.lost_segments)?;
     Ok((left_out, catalog.given()?))
+}
+
+/// A segment whose container is gone could not be named any more, nor its copy be found.
+fn keep_losses(catalog: &SqliteCatalog, lost: &[LostSegment]) -> Result<()> {
+    let named: Vec<_> = lost.iter().map(|lost| (lost.place, lost.fingerprint)).collect();
+    catalog.lose(&named)?;
+    let mut healed = Vec::new();
+    for (lost, copy) in lost.iter().filter_map(|lost| Some((*lost, lost.copy?))) {
+        let found = catalog.container(copy.container)?;
+        if found.is_some_and(|record| record.state == ContainerState::Live) {
+            healed.push((lost, copy));
+        }
+    }
+    let session = catalog.begin(Purpose::Write, LEASE_MS)?;
+    let kept = catalog.heal(session.id, session.epoch, &healed);
+    catalog.end(session.id)?;
+    Ok(kept?)
 }
 
 fn would_lose(path: &Path, old: &OldCatalog) -> Error {
@@ -131,6 +153,8 @@ struct OldCatalog {
     lost_records: Option<Vec<u64>>,
     /// Names and versions of which the journal has lost something.
     lost: Vec<Damage>,
+    /// Segments that cannot be read, and the copies that stand in for some; the journal does not tell of them.
+    lost_segments: Vec<LostSegment>,
 }
 
 impl OldCatalog {
@@ -157,6 +181,7 @@ impl OldCatalog {
         let view = catalog.view()?;
         if self.is_sound {
             scan.add_outbox(view.unjournaled()?);
+            self.lost_segments = catalog.lost()?;
             self.lost_records = lost_records(catalog, scan, self.given.sequence)?;
         }
         // A journal that has all that this catalog wrote has lost nothing.

@@ -115,6 +115,19 @@ fn putting_again_what_verify_named_repairs_it() {
     store.verb("verify", &["--data"]);
 }
 
+/// Of a container that is gone nothing tells what was in it but the catalog.
+#[test]
+fn a_rebuilt_catalog_knows_the_copies_that_the_old_one_knew() {
+    let store = with_tree();
+    fs::remove_file(container_of_a_file(&store)).unwrap();
+    run(&["put".as_ref(), "--force".as_ref(), store.path("source").as_os_str(), &store.place("again")]).expect(0);
+    store.verb("repair", &[]);
+    store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
+    assert_eq!(store.read("t/a"), fs::read(store.path("source/a")).unwrap());
+    store.verb("collect", &[]);
+    store.verb("verify", &["--data"]);
+}
+
 #[test]
 fn one_repair_finds_all_copies() {
     let store = with_tree();
@@ -122,7 +135,10 @@ fn one_repair_finds_all_copies() {
     flip(&container_of_a_file(&store), 150_000);
     store.try_verb("verify", &["--data"]).expect(3);
     store.put_json(&source, "t");
-    // The rebuilt catalog knows of no copies.
+    // A catalog that is made without an old one knows of no copies.
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(store.directory().join(format!("catalog.sqlite{suffix}")));
+    }
     store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
     let repaired = store.verb("repair", &["--json"]).json();
     assert!(repaired["lost"].as_array().unwrap().is_empty(), "{repaired}");
