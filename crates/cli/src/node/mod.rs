@@ -49,7 +49,7 @@ use handler::Connection;
 use locks::Locks;
 use names::Names;
 use offer_budget::OfferBudget;
-use seats::Seats;
+use seats::{Seats, Slot};
 use shares::Shares;
 use work_queue::WorkQueue;
 
@@ -168,7 +168,7 @@ impl Node {
     pub fn stop(&self) -> repository::Result<()> {
         // Those who use a seat that failed have been told.
         let seats = self.seats.all().into_iter().filter(|slot| slot.seat.failure().is_none());
-        let settled: Vec<_> = seats.map(|slot| self.settle(&slot, true, None)).collect();
+        let settled: Vec<_> = seats.map(|slot| self.settle_at_end(&slot)).collect();
         // Whoever still had a file open did not close it: what is settled now is its last checkpoint.
         for (session, key) in self.clients.take_handles() {
             let _ = self.repository.catalog().leave(session, &key);
@@ -177,6 +177,18 @@ impl Node {
         self.bell.notify_all();
         [&self.settles, &self.commits, &self.waits].into_iter().for_each(|queue| queue.close());
         settled.into_iter().collect()
+    }
+
+    fn settle_at_end(&self, slot: &Slot) -> repository::Result<()> {
+        match self.settle(slot, true, None) {
+            // Its last process left without closing it. Its writers have been sent why, and the node did nothing wrong.
+            Err(repository::Error::Catalog(catalog::Error::LeaseLost { session }))
+                if session == slot.seat.options().session =>
+            {
+                Ok(())
+            }
+            settled => settled,
+        }
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

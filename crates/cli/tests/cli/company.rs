@@ -75,3 +75,13 @@ fn processes_that_stay_idle_are_not_waited_for_for_ever() {
     assert_eq!(answer, Ok(Reply::Others { streams: 1 }));
     assert!(begun.elapsed() >= IDLE_TIMEOUT);
 }
+
+#[test]
+fn a_file_that_its_last_process_left_without_closing_it_does_not_fail_the_end_of_its_node() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let (mut last, mut other, session) = two_clients(&node);
+    other.write(session, 100);
+    last.leave(session);
+    node.terminate();
+}

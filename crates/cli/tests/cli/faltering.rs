@@ -93,6 +93,10 @@ impl Client {
         assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
     }
 
+    pub(super) fn leave(&mut self, session: SessionId) {
+        assert_eq!(self.obtain(Request::Leave { session, key: KEY }), Reply::Done {});
+    }
+
     pub(super) fn write(&mut self, session: SessionId, bytes: usize) {
         self.last_sequence += 1;
         let sequence = self.last_sequence;
