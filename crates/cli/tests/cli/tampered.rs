@@ -55,6 +55,10 @@ fn collection_deletes_nothing_that_the_journal_or_the_containers_say_is_needed()
         "DELETE FROM versions WHERE file = 2",
         "DELETE FROM names WHERE path = CAST('b' AS BLOB)",
         "DELETE FROM files WHERE id = 2",
+        "UPDATE files SET head = (SELECT id FROM versions WHERE file = 1) WHERE id = 2",
+        "UPDATE versions SET root = (SELECT root FROM versions WHERE file = 1) WHERE file = 2",
+        "UPDATE versions SET number = 7 WHERE file = 3",
+        "UPDATE names SET file = 1 WHERE path = CAST('b' AS BLOB)",
     ];
     for text in changes {
         let store = store_of_three();
