@@ -25,6 +25,8 @@ use crate::commands::list;
 /// Names handed to a worker at a time.
 const NAMES_AT_ONCE: usize = 64;
 const OPEN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+/// Enough to open what lies in it by name, also for who may not list it.
+const PASS_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// A local directory and its twin in the store.
 pub struct Directory {
@@ -106,7 +108,7 @@ impl<'a> Walk<'a> {
             return Ok(());
         }
         let directory = from.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let opened = match rustix::fs::open(directory, OPEN_DIRECTORY, Mode::empty()) {
+        let opened = match rustix::fs::open(directory, PASS_DIRECTORY, Mode::empty()) {
             Ok(opened) => opened,
             Err(error) => return self.left(directory.to_owned(), error),
         };
