@@ -108,7 +108,7 @@ def whatever_writes_says_that_a_store_is_read_only(scene):
     before = snapshot(store.folder)
     for words, folder, why in ((mounted, seen, "read-only file system"), (STRANGER, store.folder, "by this user")):
         for verb in (
-            ["put", THALWEG, f"{folder}::new"],
+            ["put", scene.folder / "source", f"{folder}::new"],
             ["rm", f"{folder}::a"],
             ["mv", f"{folder}::a", f"{folder}::b"],
             ["forget", f"{folder}::a", "--keep", "last=1"],
