@@ -46,18 +46,35 @@ fn take(stream: &mut TcpStream, length: usize, pieces: SyncSender<usize>) -> io:
     Ok(())
 }
 
+/// Workers of a server that have nothing to do.
+struct Free {
+    count: Mutex<usize>,
+    changed: Condvar,
+}
+
+impl Free {
+    fn new(workers: usize) -> Free {
+        Free { count: Mutex::new(workers), changed: Condvar::new() }
+    }
+
+    /// One of them does this.
+    fn serves<T>(&self, serve: impl FnOnce() -> T) -> T {
+        let count = self.count.lock().expect("nobody panics");
+        *self.changed.wait_while(count, |count| *count == 0).expect("nobody panics") -= 1;
+        let served = serve();
+        *self.count.lock().expect("nobody panics") += 1;
+        self.changed.notify_one();
+        served
+    }
+}
+
 /// Accepts all and serves so many requests at a time; of the others it reads nothing.
 fn with_workers(workers: usize) -> SocketAddr {
-    let (disk, free) = (Disk::new(RATE), Arc::new((Mutex::new(workers), Condvar::new())));
+    let (disk, free) = (Disk::new(RATE), Free::new(workers));
     server(move |mut stream| {
         loop {
             stream.peek(&mut [0])?;
-            let (count, changed) = &*free;
-            *changed.wait_while(count.lock().expect("nobody panics"), |count| *count == 0).expect("nobody panics") -= 1;
-            let served = serve_one(&mut stream, &disk);
-            *count.lock().expect("nobody panics") += 1;
-            changed.notify_one();
-            served?;
+            free.serves(|| serve_one(&mut stream, &disk))?;
         }
     })
 }
@@ -166,50 +183,120 @@ fn an_answer_from_memory_does_not_stand_still_on_its_way() {
     assert!(began.elapsed() < Duration::from_millis(1500), "50 MiB took {:?}", began.elapsed());
 }
 
+/// Bytes of each application's uploads that the disk has, and of its downloads that have come.
+type Served = Arc<[AtomicU64; 2]>;
+
+/// Its disk is ahead of its uploads by so many bytes, or of its downloads, each of this length.
+fn counting(served: &Served, disk: Disk, ahead: usize, workers: usize, length: usize) -> SocketAddr {
+    let (served, free) = (served.clone(), Free::new(workers));
+    server(move |mut stream| {
+        loop {
+            stream.peek(&mut [0])?;
+            free.serves(|| {
+                let head = read_head(&mut stream)?;
+                let uploaded = &served[usize::from(head.contains("LIGHT"))];
+                let (pieces, moved) = mpsc::sync_channel::<usize>(ahead / PIECE);
+                if head.starts_with("PUT") {
+                    thread::scope(|scope| {
+                        scope.spawn(|| {
+                            moved.into_iter().for_each(|piece| {
+                                disk.moves(piece);
+                                uploaded.fetch_add(piece as u64, Ordering::Relaxed);
+                            })
+                        });
+                        take(&mut stream, content_length(&head), pieces)
+                    })?;
+                    return stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+                }
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n")?;
+                thread::scope(|scope| {
+                    scope.spawn(|| {
+                        (0..length / PIECE).all(|_| {
+                            disk.moves(PIECE);
+                            pieces.send(PIECE).is_ok()
+                        })
+                    });
+                    moved.into_iter().take(length / PIECE).try_for_each(|piece| stream.write_all(&vec![7; piece]))
+                })
+            })?;
+        }
+    })
+}
+
+/// Clients of both applications that go on for as long as the gate lives.
+fn begin_clients(gate: &Gate, act: impl Fn(&mut TcpStream, &str) -> io::Result<()> + Clone + Send + 'static) {
+    for key in ["HEAVY", "LIGHT"] {
+        for _ in 0..CLIENTS {
+            let (mut client, act) = (gate.connect(), act.clone());
+            client.set_read_timeout(None).expect("no timeout");
+            thread::spawn(move || while act(&mut client, key).is_ok() {});
+        }
+    }
+}
+
+fn get_counted(client: &mut TcpStream, key: &str, length: usize, served: &Served) -> io::Result<()> {
+    client.write_all(head("GET", key, 0).as_bytes())?;
+    read_head(client)?;
+    (0..length / PIECE).try_for_each(|_| {
+        client.read_exact(&mut [0; PIECE])?;
+        served[usize::from(key == "LIGHT")].fetch_add(PIECE as u64, Ordering::Relaxed);
+        Ok(())
+    })
+}
+
+fn read(served: &Served) -> [f64; 2] {
+    [0, 1].map(|at| served[at].load(Ordering::Relaxed) as f64)
+}
+
+/// Granted whole, they came in turn: the light application stood still for four seconds between two.
+#[test]
+fn long_uploads_share_while_they_pass_before_a_server_that_reads_a_mebibyte_ahead() {
+    let served = Served::default();
+    let gate = Gate::before(counting(&served, Disk::new(RATE), MIB, 1000, 0), APPLICATIONS);
+    begin_clients(&gate, |client, key| put(client, key, 32 * MIB));
+    thread::sleep(Duration::from_secs(2));
+    let (began, before) = (Instant::now(), read(&served));
+    let (mut last, mut moved_at, mut longest) = (before, began, Duration::ZERO);
+    while began.elapsed() < Duration::from_secs(8) {
+        thread::sleep(Duration::from_millis(20));
+        let now = read(&served);
+        if now[1] > last[1] {
+            moved_at = Instant::now();
+        }
+        longest = longest.max(moved_at.elapsed());
+        last = now;
+    }
+    let [heavy, light] = [0, 1].map(|at| last[at] - before[at]);
+    assert_shared((heavy / light.max(1.0), (heavy + light) / began.elapsed().as_secs_f64() / RATE));
+    assert!(longest < Duration::from_secs(2), "light got nothing for {longest:?}");
+}
+
 /// Served bytes of heavy and light, each second: `LENGTH=… WEIGHT=… SECONDS=… cargo test … measured -- --ignored --nocapture`.
+/// AHEAD: bytes between the server's disk and a client. WORKERS: requests that it serves at once. READ: 1 for downloads.
+/// RATE: the disk's, MB/s.
 #[test]
 #[ignore = "a measurement"]
 fn measured() {
     let number = |name: &str, default: usize| std::env::var(name).map_or(default, |text| text.parse().expect(name));
     let (length, seconds, weight) = (number("LENGTH", 32 * MIB), number("SECONDS", 20), number("WEIGHT", 16));
-    let (disk, moved) = (Disk::new(RATE), <Arc<[AtomicU64; 2]>>::default());
-    let (counted, ahead) = (moved.clone(), number("AHEAD", MIB));
-    let served = server(move |mut stream| {
-        loop {
-            let head = read_head(&mut stream)?;
-            let counted = &counted[usize::from(head.contains("LIGHT"))];
-            let (pieces, written) = mpsc::sync_channel::<usize>(ahead / PIECE);
-            thread::scope(|scope| {
-                let writing = scope.spawn(|| {
-                    written.into_iter().for_each(|piece| {
-                        disk.moves(piece);
-                        counted.fetch_add(piece as u64, Ordering::Relaxed);
-                    })
-                });
-                let taken = take(&mut stream, content_length(&head), pieces);
-                writing.join().expect("it does not panic");
-                taken
-            })?;
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")?;
-        }
+    let (served, disk) = (Served::default(), Disk::new(number("RATE", 40) as f64 * 1e6));
+    let server = counting(&served, disk, number("AHEAD", MIB), number("WORKERS", 1000), length);
+    let gate = Gate::before(server, &APPLICATIONS.replace("weight = 4", &format!("weight = {weight}")));
+    let (is_read, counted) = (number("READ", 0) == 1, served.clone());
+    begin_clients(&gate, move |client, key| match is_read {
+        true => get_counted(client, key, length, &counted),
+        false => put(client, key, length),
     });
-    let gate = Gate::before(served, &APPLICATIONS.replace("weight = 4", &format!("weight = {weight}")));
-    for key in ["HEAVY", "LIGHT"] {
-        for _ in 0..CLIENTS {
-            let mut client = gate.connect();
-            thread::spawn(move || while put(&mut client, key, length).is_ok() {});
-        }
-    }
-    thread::sleep(Duration::from_secs(3));
-    let read = || [0, 1].map(|at| moved[at].load(Ordering::Relaxed) as f64);
-    let (first, mut last) = (read(), read());
+    thread::sleep(Duration::from_secs(number("WARM", 3) as u64));
+    let (first, mut last, mut still) = (read(&served), read(&served), 0);
     for _ in 0..seconds {
         thread::sleep(Duration::from_secs(1));
-        let now = read();
+        let now = read(&served);
         print!("{:.1}+{:.1} ", (now[0] - last[0]) / 1e6, (now[1] - last[1]) / 1e6);
+        still += usize::from(now[1] == last[1]);
         last = now;
     }
     let [heavy, light] = [0, 1].map(|at| last[at] - first[at]);
-    let total = (heavy + light) / seconds as f64 / 1e6;
-    println!("\n{length} bytes, {weight}:1: {:.2}:1, {total:.1} MB/s", heavy / light.max(1.0));
+    let (ratio, total) = (heavy / light.max(1.0), (heavy + light) / seconds as f64 / 1e6);
+    println!("\n{length} bytes, {weight}:1: {ratio:.2}:1, {total:.1} MB/s, light got nothing in {still} s");
 }

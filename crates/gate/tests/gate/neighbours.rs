@@ -72,6 +72,7 @@ fn clients_that_never_send_what_they_promise_keep_one_of_their_own_application_w
     for beginning in [
         "PUT /b/k HTTP/1.1\r\nContent-Length: 1000\r\n\r\n",
         "PUT /b/k HTTP/1.1\r\nContent-Length: 100000\r\n\r\n",
+        "PUT /b/k HTTP/1.1\r\nContent-Length: 10000000\r\n\r\n",
         "PUT /b/k HTTP/1.1\r\nContent-Length: 100000\r\nExpect: 100-continue\r\n\r\n",
     ] {
         let gate = Gate::before(continuing(), "");
