@@ -5,6 +5,7 @@
 
 mod entry;
 mod error;
+mod finalizer;
 mod plan;
 mod process;
 mod store;
@@ -16,6 +17,8 @@ use pyo3::prelude::*;
 mod _thalweg {
     #[pymodule_export]
     use crate::entry::Entry;
+    #[pymodule_export]
+    use crate::finalizer::Finalizer;
     #[pymodule_export]
     use crate::plan::Plan;
     #[pymodule_export]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ::store::Claimant;
 use format::{Attributes, Change, FileKind, FileTime, FileTimes, Settings, StoreId, StorePath};
 use place::{CredentialFiles, StoreAddress, open_store_with, possible_access};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use repository::{FileWriter, Named, Placing, Repository};
@@ -101,6 +101,12 @@ impl Store {
         Ok(Store { repository: OfProcess::new(repository), claimants: AtomicU64::new(1) })
     }
 
+    /// What tells this store from every other, also from one that lay in the same place before.
+    #[getter]
+    fn id(&self) -> PyResult<String> {
+        Ok(self.repository()?.settings.id.to_string())
+    }
+
     fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
         let repository = self.repository()?;
         Ok(Hold { _hold: OfProcess::new(py.detach(|| repository.lease().hold())) })
@@ -155,12 +161,22 @@ impl Store {
     fn read<'py>(&self, py: Python<'py>, entry: &Entry, start: u64, end: u64) -> PyResult<Bound<'py, PyBytes>> {
         let repository = self.repository()?;
         let record = entry.record().ok_or_else(no_content)?;
-        let length = end.min(record.size).saturating_sub(start);
-        PyBytes::new_with(py, length as usize, |bytes| {
-            py.detach(|| repository.reader(&record.root, record.size).read_at(start, bytes))
-                .map(drop)
-                .map_err(of_repository)
-        })
+        let length = end.min(record.size).saturating_sub(start) as usize;
+        // SAFETY: the interpreter makes a new object, of that length, which nobody else has.
+        let bytes = unsafe {
+            let object = pyo3::ffi::PyBytes_FromStringAndSize(std::ptr::null(), length as isize);
+            Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>()
+        };
+        // SAFETY: the object is not handed out before all of it is written.
+        let into = unsafe {
+            let first = pyo3::ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
+            std::slice::from_raw_parts_mut(first, length)
+        };
+        let read = py.detach(|| repository.reader(&record.root, record.size).read_at_side_by_side(start, into));
+        match read.map_err(of_repository)? {
+            read if read == length => Ok(bytes),
+            read => Err(PyOSError::new_err((libc::EIO, format!("{read} bytes were read instead of {length}")))),
+        }
     }
 
     /// Each the bytes, or the exception that reading them ended with; several at once.

@@ -54,12 +54,6 @@ def test_a_file_appears_whole_when_it_is_closed(fs, folder):
     assert fs.size(path) == 20_000_000
 
 
-def test_a_file_never_closed_is_not_stored_and_says_so(fs, folder):
-    with pytest.warns(ResourceWarning, match="never closed"):
-        fs.open(f"{folder}/x", "wb").write(b"1")
-    assert not fs.exists(f"{folder}/x")
-
-
 def test_what_is_read_is_one_version(fs, folder):
     path = f"{folder}/x"
     fs.pipe_file(path, b"first")

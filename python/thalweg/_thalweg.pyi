@@ -3,9 +3,9 @@ of data diffusion."""
 
 import builtins
 import os
-from typing import Literal, final
+from typing import Callable, Literal, final
 
-from thalweg.file import Named, Owner
+from thalweg.upload import Named, Owner
 
 def create(directory: str | os.PathLike[str]) -> None:
     """Makes a store in a directory that is missing or empty."""
@@ -44,6 +44,13 @@ class Entry:
     def target(self) -> bytes: ...
 
 @final
+class Finalizer:
+    """Calls a function when it is released: after the finalizers of whatever held it, also of a cycle of garbage. The
+    argument is whether an exception is on its way at that moment."""
+
+    def __new__(cls, call: Callable[[bool], None]) -> Finalizer: ...
+
+@final
 class Hold:
     """While it lives, versions that were looked up since stay readable."""
 
@@ -64,6 +71,9 @@ class Store:
     """An open store, shared by all threads of the process that opened it."""
 
     def __new__(cls, address: bytes, secret_file: str | None = None, tls_ca: str | None = None) -> Store: ...
+    @property
+    def id(self) -> str:
+        """What tells this store from every other, also from one that lay in the same place before."""
     def hold(self) -> Hold: ...
     def entry(self, path: bytes) -> Entry | None: ...
     def entries(self, paths: builtins.list[bytes]) -> builtins.list[Entry | None | BaseException]: ...

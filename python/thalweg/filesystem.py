@@ -9,29 +9,31 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import posixpath
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
-from fsspec.spec import AbstractFileSystem
+from fsspec.compression import compr
+from fsspec.core import get_compression
 from fsspec.utils import stringify_path
 
 from thalweg import url
 from thalweg._thalweg import Draft, Entry, Store
 from thalweg.connections import Location, using
-from thalweg.file import Placing, ScratchFile, ThalwegFile, owner
+from thalweg.entries import byte_range, content_key, entry_at, file_at, read_many
+from thalweg.file import ScratchFile, ThalwegFile, WrittenFile, WrittenText
+from thalweg.names import LiteralNames, above
 from thalweg.transaction import ThalwegTransaction
+from thalweg.upload import Placing, ScratchUpload, StreamUpload, Upload, owner
 
 Info = dict[str, Any]
-
-_MAGIC = set("*?[")
-# As many as Linux follows.
-_MOST_LINKS = 40
+AnyUpload = TypeVar("AnyUpload", bound=Upload)
 
 
-class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
+class ThalwegFileSystem(LiteralNames):
     """Files of a Thalweg store.
 
     Parameters
@@ -108,7 +110,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if entry.kind == "file":
             info["version"] = entry.version
             info["committed"] = (entry.committed_ns or 0) / 1e9
-            info["ukey"] = _ukey(entry)
+            info["ukey"] = content_key(entry)
         elif entry.kind == "link":
             info["destination"] = os.fsdecode(entry.target)
             info["islink"] = True
@@ -116,7 +118,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def info(self, path: str, version: int | None = None, **kwargs: Any) -> Info:
         with using(self.location) as store:
-            return self.described(_entry(store, self._strip_protocol(path), version))
+            return self.described(entry_at(store, self._strip_protocol(path), version))
 
     def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
         path = self._strip_protocol(path)
@@ -124,7 +126,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             try:
                 entries = store.list(os.fsencode(path), False)
             except NotADirectoryError:
-                entries = [_entry(store, path)]
+                entries = [entry_at(store, path)]
         return [self.described(entry) for entry in entries] if detail else [os.fsdecode(e.path) for e in entries]
 
     def find(
@@ -194,6 +196,54 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     # Reading
 
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        cache_options: dict[str, Any] | None = None,
+        compression: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Opens a file.
+
+        Parameters
+        ----------
+        path : str
+            The file; glob characters in it are taken literally.
+        mode : str
+            As Python's `open` has it: `r`, `w`, `x` or `a`, with `b` for bytes and `+` for both directions. Without `b`
+            the file is text, with the keywords `encoding`, `errors` and `newline`.
+        block_size : int, optional
+            The most that is read ahead (bytes; default 5 MiB).
+        cache_options : dict, optional
+            For the `cache_type` given, if one is.
+        compression : str, optional
+            A codec of fsspec (`gzip`, `zstd`, `xz`, ...), or `infer` for the one that the path's ending names.
+        version : int, optional
+            Reads this version instead of the newest one.
+
+        Returns
+        -------
+        A file object. What was written is stored when the file is closed, or collected without having been closed; when its
+        `with` block is left by an exception, nothing is.
+
+        Examples
+        --------
+        >>> with fs.open("run1/notes.txt.gz", "w", compression="infer") as file:
+        ...     file.write("so far so good")
+        >>> fs.open("run1/notes.txt.gz", "r", compression="infer").read()
+        'so far so good'
+        """
+        path = self._strip_protocol(path)
+        compression = get_compression(path, compression)
+        if "b" not in mode:
+            text = {name: kwargs.pop(name) for name in ("encoding", "errors", "newline") if name in kwargs}
+            file = self.open(path, mode.replace("t", "") + "b", block_size, cache_options, compression, **kwargs)
+            return WrittenText(file, **text) if file.writable() else io.TextIOWrapper(file, **text)
+        kwargs.setdefault("autocommit", not self._intrans)
+        return self._open(path, mode, block_size, cache_options=cache_options, compression=compression, **kwargs)
+
     def _open(
         self,
         path: str,
@@ -203,6 +253,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         cache_options: dict[str, Any] | None = None,
         version: int | None = None,
         size: int | None = None,
+        compression: str | None = None,
         **kwargs: Any,
     ) -> Any:
         mode = "".join(sorted(mode, key="rwxab+".index)).replace("+", "") + "+" * ("+" in mode)
@@ -210,22 +261,32 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise ValueError(f"{path}: mode {mode!r} is none of rb, wb, xb, ab, r+b, w+b, x+b")
         if version is not None and mode != "rb":
             raise ValueError(f"{path}: older versions can only be read")
+        if compression is not None and "+" in mode:
+            raise ValueError(f"{path}: a compressed file is either read or written; mode {mode!r} is both")
         entry = self._entry_to_open(path, mode, version)
+        if mode == "rb":
+            assert entry is not None
+            kwargs.update(block_size=block_size or "default", autocommit=autocommit, cache_options=cache_options)
+            file = ThalwegFile(self, path, entry, **kwargs)
+            return file if compression is None else compr[compression](file, mode="r")
         placing: Placing = {"x": "create", "a": "append"}.get(mode[0], "replace")  # type: ignore[assignment]
         if "+" in mode:
-            scratch = ScratchFile(self, path, placing, entry, autocommit)
-            if not autocommit and mode[0] == "r":
-                # `open` takes what is read for not being written.
-                self.transaction.files.append(scratch)
-            return scratch
-        kwargs.update(block_size=block_size or "default", autocommit=autocommit, cache_options=cache_options)
-        return ThalwegFile(self, path, mode, placing, entry, **kwargs)
+            scratch = ScratchUpload(self, path, placing, entry, autocommit)
+            return ScratchFile(self._joined(scratch), mode)
+        stream = StreamUpload(self, path, placing, autocommit, compression)
+        return WrittenFile(self._joined(stream), mode, 0 if entry is None else entry.size)
+
+    def _joined(self, upload: AnyUpload) -> AnyUpload:
+        """An upload, which takes part in the transaction if there is one."""
+        if not upload.autocommit and self._intrans:
+            self.transaction.files.append(upload)
+        return upload
 
     def _entry_to_open(self, path: str, mode: str, version: int | None) -> Entry | None:
         """What the file begins with; raises what can be told before anything is written."""
         with using(self.location) as store:
             if mode[0] == "r":
-                return _file(store, path, version)
+                return file_at(store, path, version)
             entry = store.entry(os.fsencode(path))
         if entry is None:
             return None
@@ -244,8 +305,8 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         **kwargs: Any,
     ) -> bytes:
         with using(self.location) as store:
-            entry = _file(store, self._strip_protocol(path), version)
-            return store.read(entry, *_range(entry, start, end))
+            entry = file_at(store, self._strip_protocol(path), version)
+            return store.read(entry, *byte_range(entry, start, end))
 
     def cat_ranges(
         self,
@@ -265,7 +326,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if len(wanted) != len(paths):
             raise ValueError("paths, starts and ends must be of one length")
         with using(self.location) as store:
-            results = _read_many(store, wanted)
+            results = read_many(store, wanted)
         if on_error == "raise":
             for result in results:
                 if isinstance(result, BaseException):
@@ -310,24 +371,23 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if truncate or not self.exists(path):
             return self.pipe_file(path, b"")
         with using(self.location) as store:
-            entry = _file(store, path)
+            entry = file_at(store, path)
             store.name([(entry.path, owner(entry.mode), "replace", store.draft_of(entry))])
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         """Without reading the content: the copy shares all of it."""
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         with using(self.location) as store:
-            entry = _entry(store, path1)
+            entry = entry_at(store, path1)
             if entry.kind == "directory":
                 return self.makedirs(path2, exist_ok=True)
-            entry = _file(store, path1)
+            entry = file_at(store, path1)
             store.name([(os.fsencode(path2), owner(entry.mode), "replace", store.draft_of(entry))])
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
         """Renames; a directory goes with all below it. Into `path2` when that is a directory or ends with a slash."""
-        if not isinstance(path1, str) or maxdepth is not None or _MAGIC & set(path1):
-            super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
-            return
+        if not isinstance(path1, str) or maxdepth is not None or self.is_pattern(path1):
+            return self._move_many(path1, path2, recursive, maxdepth, **kwargs)
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
         if source == target:
             return
@@ -336,7 +396,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with using(self.location) as store:
             store.rename(os.fsencode(source), os.fsencode(target))
 
-    # Directories, and taking away
+    # Directories, and removing
 
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
         path = self._strip_protocol(path)
@@ -344,7 +404,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             if store.entry(os.fsencode(path)) is not None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             if not create_parents:
-                _entry(store, self._parent(path))
+                entry_at(store, self._parent(path))
             store.make_directory(os.fsencode(path), owner(0o755))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
@@ -354,121 +414,50 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def rmdir(self, path: str) -> None:
         path = self._strip_protocol(path)
         with using(self.location) as store:
-            if _entry(store, path).kind != "directory":
+            if entry_at(store, path).kind != "directory":
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
             store.remove([os.fsencode(path)], False)
 
     def rm_file(self, path: str) -> None:
-        self.rm(path)
+        """Removes one file, with all its versions. Glob characters are taken literally."""
+        self._remove([self._file_to_remove(path)], False)
 
     def _rm(self, path: str) -> None:
-        self.rm(path)
+        self.rm_file(path)
+
+    def _file_to_remove(self, path: str) -> str:
+        path = self._strip_protocol(path)
+        if self.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, "is a directory; recursive=True removes all below it", path)
+        return path
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Takes names away, with all versions; all of them or none. Space comes back with `thalweg collect`."""
-        written = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        """Removes files, with all versions; all of them or none. Space comes back with `thalweg collect`."""
         if maxdepth is not None:
-            paths = sorted(self.expand_path(written, recursive=recursive, maxdepth=maxdepth), reverse=True)
+            paths = sorted(self.expand_path(path, recursive=recursive, maxdepth=maxdepth), reverse=True)
             return self._remove([one for one in paths if one], False)
-        paths = self.expand_path(written) if any(_MAGIC & set(str(one)) for one in written) else written
+        written: list[Any] = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        paths = self.expand_path(written) if any(map(self.is_pattern, written)) else written
         paths = [self._strip_protocol(one) for one in paths]
         if "" in paths and recursive:
             paths = self.ls("", detail=False)
-        if not recursive:
-            for one in paths:
-                if self.isdir(one):
-                    raise IsADirectoryError(errno.EISDIR, "is a directory; recursive=True removes all below it", one)
-        return self._remove(paths, recursive)
+        return self._remove(paths if recursive else [self._file_to_remove(one) for one in paths], recursive)
 
     def _remove(self, paths: list[str], recursive: bool) -> None:
         paths = list(dict.fromkeys(paths))
         if recursive:
             # What goes along with a directory above it is not there any more when its turn comes.
             chosen = set(paths)
-            paths = [one for one in paths if not _above(one) & chosen]
+            paths = [one for one in paths if not above(one) & chosen]
         with using(self.location) as store:
             if paths:
                 store.remove([os.fsencode(one) for one in paths], recursive)
-
-
-def _entry(store: Store, path: str, version: int | None = None) -> Entry:
-    entry = store.entry(os.fsencode(path))
-    if entry is None:
-        raise FileNotFoundError(errno.ENOENT, "no such file or directory in the store", path)
-    if version is None or version == entry.version:
-        return entry
-    for kept in store.versions(os.fsencode(path)):
-        if kept.version == version:
-            return kept
-    raise FileNotFoundError(errno.ENOENT, f"the store keeps no version {version} of it", path)
-
-
-def _file(store: Store, path: str, version: int | None = None) -> Entry:
-    """The file that a path leads to, over symbolic links that stay in the store."""
-    entry = _entry(store, path, version)
-    for _ in range(_MOST_LINKS):
-        if entry.kind == "file":
-            return entry
-        if entry.kind == "directory":
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        entry = _entry(store, _target(entry), version)
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-
-
-def _target(link: Entry) -> str:
-    path, target = os.fsdecode(link.path), os.fsdecode(link.target)
-    leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    if leads_to.startswith(("/", "..")):
-        raise FileNotFoundError(errno.ENOENT, f"is a symbolic link out of the store, to {target}", path)
-    return leads_to
-
-
-def _ukey(entry: Entry) -> str:
-    if entry.content_digest is not None:
-        return f"blake3-{entry.content_digest.hex()}"
-    return f"root-{entry.size}-{hashlib.sha256(entry.root or b'').hexdigest()}"
-
-
-def _range(entry: Entry, start: int | None, end: int | None) -> tuple[int, int]:
-    """A slice of the file as Python has it: below zero counts from the end."""
-    begin, stop, _ = slice(start, end).indices(entry.size)
-    return begin, max(begin, stop)
-
-
-def _read_many(store: Store, wanted: list[tuple[str, int | None, int | None]]) -> list[Any]:
-    paths = list(dict.fromkeys(path for path, _, _ in wanted))
-    found = store.entries([os.fsencode(path) for path in paths])
-    entries = {path: _content_of(store, path, one) for path, one in zip(paths, found)}
-    results: list[Any] = [entries[path] for path, _, _ in wanted]
-    ranges, places = [], []
-    for place, (path, start, end) in enumerate(wanted):
-        entry = entries[path]
-        if isinstance(entry, Entry):
-            ranges.append((entry, *_range(entry, start, end)))
-            places.append(place)
-    for place, read in zip(places, store.read_many(ranges)):
-        results[place] = read
-    return results
-
-
-def _content_of(store: Store, path: str, found: Entry | BaseException | None) -> Entry | BaseException:
-    if isinstance(found, BaseException) or (found is not None and found.kind == "file"):
-        return found
-    try:
-        return _file(store, path)
-    except OSError as error:
-        return error
 
 
 def _draft(store: Store, value: Any) -> Draft:
     writer = store.writer()
     writer.write(value if isinstance(value, bytes) else bytes(memoryview(value)))
     return writer.finish()
-
-
-def _above(path: str) -> set[str]:
-    parts = path.split("/")
-    return {"/".join(parts[:count]) for count in range(1, len(parts))}
 
 
 def _absolute(path: str | os.PathLike[str] | None) -> str | None:
