@@ -162,6 +162,11 @@ class WrittenFile(_FileBeingWritten):
         self._check_open()
         return self.loc
 
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Always fails: by that libraries see that they must write from start to end."""
+        how = f"a file opened with {self.mode!r} is written from start to end; open it with 'w+b' to write anywhere"
+        raise io.UnsupportedOperation(f"{self.path}: {how}")
+
     def flush(self) -> None:
         """Does nothing: what was written is stored when the file is closed."""
         self._check_open()

@@ -61,6 +61,7 @@ class ThalwegFileSystem(LiteralNames):
         super().__init__(store=store, secret_file=secret_file, tls_ca=tls_ca, **storage_options)
         self._named = url.address(store) if store else None
         self._secret_file, self._tls_ca = _absolute(secret_file), _absolute(tls_ca)
+        self._strip_protocol = self._strip_own  # type: ignore[method-assign]
 
     @property
     def address(self) -> str:
@@ -79,6 +80,15 @@ class ThalwegFileSystem(LiteralNames):
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
         return url.split(stringify_path(path))[1]
+
+    def _strip_own(self, path: Any) -> Any:
+        """The paths of URLs, which name this store if they name one."""
+        if isinstance(path, list):
+            return [self._strip_own(one) for one in path]
+        named, stripped = url.split(stringify_path(path))
+        if named is not None and not url.is_same_store(named, self.address):
+            raise ValueError(f"{path}: names another store than this file system's, {self.address}")
+        return stripped
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, str]:
