@@ -16,6 +16,9 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _thalweg {
     #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
     use crate::entry::Entry;
     #[pymodule_export]
     use crate::finalizer::Finalizer;

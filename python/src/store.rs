@@ -24,7 +24,7 @@ pub struct Store {
     claimants: AtomicU64,
 }
 
-/// While it lives, versions that were looked up since stay readable, whoever removes or forgets them.
+/// Keeps versions that were looked up since readable while it lives, also removed and forgotten ones.
 #[pyclass(frozen, module = "thalweg._thalweg")]
 pub struct Hold {
     _hold: OfProcess<repository::Hold>,
@@ -51,7 +51,16 @@ fn placing(written: &str) -> PyResult<Placing> {
     }
 }
 
-/// Makes a store in a directory that is missing or empty, with the settings that `thalweg init` has by default.
+/// Makes a store, with the settings that `thalweg init` has by default.
+///
+/// Parameters
+/// ----------
+/// directory : str or os.PathLike
+///     Where; missing or empty.
+///
+/// Examples
+/// --------
+/// >>> thalweg.create("/scratch/st")
 #[pyfunction]
 pub fn create(py: Python<'_>, directory: PathBuf) -> PyResult<()> {
     py.detach(|| {
@@ -78,7 +87,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Ending the session of a node that is gone takes its patience, and Python waits for destructors.
+        // Ending the session of a node that is gone takes its timeout, and Python waits for destructors.
         if let Some(repository) = self.repository.take() {
             std::thread::spawn(move || drop(repository));
         }
@@ -101,7 +110,7 @@ impl Store {
         Ok(Store { repository: OfProcess::new(repository), claimants: AtomicU64::new(1) })
     }
 
-    /// What tells this store from every other, also from one that lay in the same place before.
+    /// The store's identifier; another store in the same place has another one.
     #[getter]
     fn id(&self) -> PyResult<String> {
         Ok(self.repository()?.settings.id.to_string())
@@ -162,7 +171,7 @@ impl Store {
         let repository = self.repository()?;
         let record = entry.record().ok_or_else(no_content)?;
         let length = end.min(record.size).saturating_sub(start) as usize;
-        // SAFETY: the interpreter makes a new object, of that length, which nobody else has.
+        // SAFETY: the interpreter makes a new object, of that length, which no other code has yet.
         let bytes = unsafe {
             let object = pyo3::ffi::PyBytes_FromStringAndSize(std::ptr::null(), length as isize);
             Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>()
@@ -225,7 +234,7 @@ impl Store {
             {
                 numbered(
                     libc::EEXIST,
-                    &repository::Error::Refused { path: path.to_string(), why: "is there already".into() },
+                    &repository::Error::Refused { path: path.to_string(), why: "the file exists already".into() },
                 )
             }
             _ => of_repository(error),

@@ -1,11 +1,12 @@
-"""What Python sees of `python/src`: stores, without anything of fsspec, whose paths are bytes below their root; and plans
-of data diffusion."""
+"""The extension module (`python/src`): stores, whose paths are bytes below their root, and plans of data diffusion."""
 
 import builtins
 import os
 from typing import Callable, Literal, final
 
 from thalweg.upload import Named, Owner
+
+__version__: str
 
 def create(directory: str | os.PathLike[str]) -> None:
     """Makes a store in a directory that is missing or empty."""
@@ -52,7 +53,7 @@ class Finalizer:
 
 @final
 class Hold:
-    """While it lives, versions that were looked up since stay readable."""
+    """Keeps versions that were looked up since readable while it lives."""
 
 @final
 class Draft:
@@ -73,7 +74,7 @@ class Store:
     def __new__(cls, address: bytes, secret_file: str | None = None, tls_ca: str | None = None) -> Store: ...
     @property
     def id(self) -> str:
-        """What tells this store from every other, also from one that lay in the same place before."""
+        """The store's identifier; another store in the same place has another one."""
     def hold(self) -> Hold: ...
     def entry(self, path: bytes) -> Entry | None: ...
     def entries(self, paths: builtins.list[bytes]) -> builtins.list[Entry | None | BaseException]: ...

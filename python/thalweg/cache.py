@@ -1,4 +1,4 @@
-"""Blocks of files in a folder of this machine: never more bytes than its limit, whoever uses it.
+"""Blocks of files in a folder of this machine: never more bytes than its limit.
 
 Any number of processes share one folder. What is there is listed in an SQLite file; a block is a file beside it, named
 by its key. Each process compares a block with the digest that was taken when it came before it uses any of it, and again
@@ -33,15 +33,15 @@ _NOTED_NS = 1_000_000_000
 
 # A file that was changed this recently may be changed again without showing a later time.
 _SETTLED_NS = 50_000_000
-# Blocks that a process remembers as checked; then it begins anew.
+# Blocks that a process remembers as checked; then it forgets them all.
 _MAX_CHECKED = 1 << 16
 
 
 def parse_bytes(written: int | str) -> int:
-    """`20 GB`, `512MiB`, or a number of bytes."""
+    """Returns the bytes in `20 GB`, `512MiB`, or a number of bytes."""
     found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(written))
     if found is None or found[2].upper() not in _UNITS:
-        raise ValueError(f"{written!r} is no number of bytes; write it as in '20 GB'")
+        raise ValueError(f"{written!r} is not a number of bytes; write it as in '20 GB'")
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
@@ -55,7 +55,22 @@ class _Identity(NamedTuple):
 
 
 class Cache:
-    """Blocks by key and number. A key stands for one content for ever."""
+    """Blocks of files by key and number. A key stands for one content for ever.
+
+    Parameters
+    ----------
+    folder : str or os.PathLike
+        Where the blocks are; any number of processes share it.
+    limit : int or str
+        The most it holds, in bytes or as in `20 GB`.
+
+    Examples
+    --------
+    >>> cache = Cache("/local/cache", "20 GB")
+    >>> cache.put("key", 0, b"content")
+    >>> cache.get("key", 0, 0, 3)
+    b'con'
+    """
 
     def __init__(self, folder: str | os.PathLike[str], limit: int | str) -> None:
         self.folder = os.path.abspath(folder)
@@ -80,7 +95,7 @@ class Cache:
             return None
 
     def put(self, key: str, block: int, content: bytes) -> None:
-        """Makes room and keeps it; a block larger than the limit is not kept."""
+        """Keeps a block, for which older ones make room. One larger than the limit is not kept."""
         if len(content) > self.limit_bytes:
             return
         try:
@@ -135,6 +150,7 @@ class Cache:
         sql.execute("INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?)", row)
 
     def held_bytes(self) -> int:
+        """Returns the bytes of all blocks."""
         return int(self._list.sql().execute("SELECT coalesce(sum(bytes), 0) FROM blocks").fetchone()[0])
 
     def _make_room(self, sql: sqlite3.Connection, name: str, count: int) -> None:
@@ -150,7 +166,7 @@ class Cache:
 
     def _forget(self, name: str, digest: bytes) -> None:
         with self._list.turn() as sql:
-            # Unless somebody has brought it again meanwhile.
+            # Unless another process has put it again.
             if sql.execute("DELETE FROM blocks WHERE name = ? AND digest = ?", (name, digest)).rowcount:
                 _unlink(self._path(name))
 
@@ -168,7 +184,7 @@ class Cache:
         sql.executemany("UPDATE blocks SET used_ns = ? WHERE name = ?", [(at, name) for name, at in list(uses.items())])
 
     def _sweep(self) -> None:
-        """Files that nobody lists: a process died between writing one and listing it."""
+        """Removes files that are not listed: a process died between writing one and listing it."""
         with self._list.turn() as sql:
             listed = {name for (name,) in sql.execute("SELECT name FROM blocks")}
             for folder, _, names in os.walk(self.folder):

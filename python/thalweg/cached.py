@@ -3,7 +3,7 @@
     fsspec.open("thalwegcache::s3://bucket/x", thalwegcache={"folder": "/local/cache", "limit": "20 GB"})
 
 What is kept are blocks of what was read, under the key that the file system gives for the content (`ukey`): a changed
-file has another key, and is fetched anew. Everything that writes goes to the file system itself.
+file has another key, and is fetched again. Everything that writes goes to the file system itself.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -24,7 +24,7 @@ from thalweg.read_ahead import ReadAhead
 BLOCK_BYTES = 4 << 20
 
 # Asked for at once when neighbouring blocks are missing.
-_MOST_BLOCKS = 8
+_MAX_BLOCKS = 8
 # How often a file that changes while it is fetched is looked at again.
 _ATTEMPTS = 5
 _THREADS = 8
@@ -35,12 +35,22 @@ class CachedFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     Parameters
     ----------
-    folder, limit:
-        Where the cache lies, and how many bytes it holds at most (`20 GB`); the same in all processes that share it.
-    fs, or target_protocol and target_options:
-        The file system; chained URLs name it by themselves.
-    block_bytes:
-        What is fetched and kept at a time; likewise.
+    folder : str or os.PathLike
+        Where the cache is.
+    limit : int or str
+        The most it holds, in bytes or as in `20 GB`; the same in all processes that share the folder.
+    block_bytes : int
+        What is fetched and kept at a time; the same in all processes that share the folder.
+    fs : AbstractFileSystem, optional
+        The file system.
+    target_protocol, target_options : optional
+        The file system's protocol and options, instead of `fs`. Chained URLs name them.
+
+    Examples
+    --------
+    >>> cached = fsspec.filesystem("thalwegcache", fs=fs, folder="/local/cache", limit="20 GB")
+    >>> cached.cat_file("run1/x.dat", 0, 4096)
+    >>> fsspec.open("thalwegcache::s3://bucket/x", thalwegcache={"folder": "/local/cache"}).open().read()
     """
 
     protocol = "thalwegcache"
@@ -77,7 +87,7 @@ class CachedFileSystem(ChainedFileSystem):  # type: ignore[misc]
                 content = _Content(self, path)
                 begin, stop, _step = slice(start, end).indices(content.size)
                 return content.read(begin, max(begin, stop))
-            except ChangedMeanwhile as changed:
+            except FileChangedError as changed:
                 error = changed
         raise error
 
@@ -165,8 +175,8 @@ class CachedFileSystem(ChainedFileSystem):  # type: ignore[misc]
         self.fs.mv(path1, path2, **kwargs)
 
 
-class ChangedMeanwhile(OSError):
-    """A file became another one while it was fetched."""
+class FileChangedError(OSError):
+    """The content of a file changed while it was fetched."""
 
 
 class _Content:
@@ -181,7 +191,7 @@ class _Content:
         self.key = info["ukey"] if "ukey" in info else fs.ukey(path)
         self._block_key = f"{fs.block_bytes} {self.key}"
         if not self.version and int(fs.fs.size(path)) != self.size:
-            raise ChangedMeanwhile(f"{path}: changed while it was looked at")
+            raise FileChangedError(f"{path}: changed while its size was read")
 
     def read(self, start: int, end: int) -> bytes:
         if start >= end:
@@ -195,7 +205,7 @@ class _Content:
             kept = self._kept(number, wanted)
             if kept is None:
                 missing.append(number)
-            if missing and (kept is not None or len(missing) == _MOST_BLOCKS):
+            if missing and (kept is not None or len(missing) == _MAX_BLOCKS):
                 yield from self._fetched(missing[0], missing[-1], wanted)
                 missing = []
             if kept is not None:
@@ -231,11 +241,11 @@ class _Content:
     def _check(self) -> None:
         now = self.fs.fs.info(self.path, **self.version)["ukey"] if self.version else self.fs.ukey(self.path)
         if now != self.key:
-            raise ChangedMeanwhile(f"{self.path}: changed while it was read")
+            raise FileChangedError(f"{self.path}: changed while it was read")
 
 
 class CachedFile(AbstractBufferedFile):  # type: ignore[misc]
-    """A file that is read. When it changes under way, reading on fails rather than mix two contents."""
+    """A file that is read. When its content changes, reading fails rather than mix two contents."""
 
     def __init__(self, fs: CachedFileSystem, path: str, block_size: int) -> None:
         self._content = _Content(fs, path)

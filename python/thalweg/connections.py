@@ -64,7 +64,7 @@ def store_of(location: Location) -> Store:
 
 
 def _settings_of(location: Location) -> _Settings | None:
-    """Returns what tells the store in a directory from another that is made there later, if it can be told."""
+    """Returns what tells the store in a directory from another that is made there later, if that is known."""
     if location.address.startswith(SCHEME):
         return None
     try:
@@ -79,8 +79,8 @@ def _settings_of(location: Location) -> _Settings | None:
 
 @contextmanager
 def using(location: Location) -> Iterator[Store]:
-    """The open store for one deed; what is looked up during it stays readable until its end. One that is of no use any
-    more is opened anew the next time: its node is gone, or was replaced while it held what was written (`ESTALE`), or
+    """Gives the open store for one operation; what is looked up during it stays readable until its end. A store that is of
+    no use any more is opened again the next time: its node is gone, or was replaced while it held what was written (`ESTALE`), or
     its lease ran out while the machine slept (`ESTALE`)."""
     store = store_of(location)
     hold = store.hold()

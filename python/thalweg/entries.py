@@ -43,7 +43,7 @@ def _target(link: Entry) -> str:
     path, target = os.fsdecode(link.path), os.fsdecode(link.target)
     leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     if leads_to.startswith(("/", "..")):
-        raise FileNotFoundError(errno.ENOENT, f"is a symbolic link out of the store, to {target}", path)
+        raise FileNotFoundError(errno.ENOENT, f"this symbolic link leads out of the store, to {target}", path)
     return leads_to
 
 

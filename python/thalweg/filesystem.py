@@ -8,12 +8,10 @@ seen at once. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import errno
-import hashlib
 import io
 import os
 import posixpath
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
 from typing import Any, TypeVar
 
 from fsspec.compression import compr
@@ -23,28 +21,38 @@ from fsspec.utils import stringify_path
 from thalweg import url
 from thalweg._thalweg import Draft, Entry, Store
 from thalweg.connections import Location, using
-from thalweg.entries import byte_range, content_key, entry_at, file_at, read_many
+from thalweg.entries import byte_range, entry_at, file_at, read_many
 from thalweg.file import ScratchFile, ThalwegFile, WrittenFile, WrittenText
-from thalweg.names import LiteralNames, above
+from thalweg.listing import Listing
+from thalweg.names import above
 from thalweg.transaction import ThalwegTransaction
 from thalweg.upload import Placing, ScratchUpload, StreamUpload, Upload, owner
 
-Info = dict[str, Any]
 AnyUpload = TypeVar("AnyUpload", bound=Upload)
 
 
-class ThalwegFileSystem(LiteralNames):
-    """Files of a Thalweg store.
+class ThalwegFileSystem(Listing):
+    """The fsspec file system of a Thalweg store.
 
     Parameters
     ----------
-    store:
+    store : str or os.PathLike, optional
         A directory or `thalweg://HOST:PORT`. URLs name it as well: `thalweg://HOST:PORT/path`,
         `thalweg:///directory/of/the/store!/path`. Without either it is `$THALWEG_STORE`.
-    secret_file:
+    secret_file : str or os.PathLike, optional
         The file with the secret of the store's node. Default: `$THALWEG_SECRET_FILE`.
-    tls_ca:
-        The file with the authorities (PEM) that vouch for the node, with which TLS is spoken. Default: `$THALWEG_TLS_CA`.
+    tls_ca : str or os.PathLike, optional
+        The file with the certificate authorities (PEM) for the node, which is spoken to by TLS then. Default:
+        `$THALWEG_TLS_CA`.
+
+    Examples
+    --------
+    >>> import fsspec, thalweg
+    >>> thalweg.create("/scratch/st")
+    >>> fs = fsspec.filesystem("thalweg", store="/scratch/st")
+    >>> fs.pipe({"run1/a": b"one", "run1/b": b"two"})
+    >>> fs.cat_file("run1/a")
+    b'one'
     """
 
     protocol = "thalweg"
@@ -65,12 +73,12 @@ class ThalwegFileSystem(LiteralNames):
 
     @property
     def address(self) -> str:
-        """Of the store: as named, or as `$THALWEG_STORE` says now; fsspec keeps instances for longer than that."""
+        """Returns the address of the store: the one given, or what `$THALWEG_STORE` says now."""
         return self._named or url.address(None)
 
     @property
     def location(self) -> Location:
-        """Of the store, with its credentials."""
+        """Returns where the store is, with its credentials."""
         return Location(self.address, self._secret_file, self._tls_ca)
 
     # Names of files
@@ -82,7 +90,7 @@ class ThalwegFileSystem(LiteralNames):
         return url.split(stringify_path(path))[1]
 
     def _strip_own(self, path: Any) -> Any:
-        """The paths of URLs, which name this store if they name one."""
+        """Returns the paths of URLs, which name this store if they name one."""
         if isinstance(path, list):
             return [self._strip_own(one) for one in path]
         named, stripped = url.split(stringify_path(path))
@@ -96,113 +104,19 @@ class ThalwegFileSystem(LiteralNames):
         return {} if store is None else {"store": store}
 
     def unstrip_protocol(self, name: str) -> str:
-        """The URL of a path, with its store."""
+        """Returns the URL of a path, with its store.
+
+        Examples
+        --------
+        >>> fs.unstrip_protocol("run1/x.dat")
+        'thalweg:///scratch/st!/run1/x.dat'
+        """
         return url.join(self.address, self._strip_protocol(name))
 
     @property
     def fsid(self) -> str:
+        """Returns a name for this store."""
         return f"thalweg-{self.address}"
-
-    # Looking
-
-    def described(self, entry: Entry) -> Info:
-        """An entry as fsspec shows it, with what the store knows besides."""
-        info: Info = {
-            "name": os.fsdecode(entry.path),
-            "size": entry.size,
-            "type": entry.kind,
-            "mode": entry.mode,
-            "uid": entry.uid,
-            "gid": entry.gid,
-            "nlink": entry.links,
-            "mtime": entry.modified_ns / 1e9,
-        }
-        if entry.kind == "file":
-            info["version"] = entry.version
-            info["committed"] = (entry.committed_ns or 0) / 1e9
-            info["ukey"] = content_key(entry)
-        elif entry.kind == "link":
-            info["destination"] = os.fsdecode(entry.target)
-            info["islink"] = True
-        return info
-
-    def info(self, path: str, version: int | None = None, **kwargs: Any) -> Info:
-        with using(self.location) as store:
-            return self.described(entry_at(store, self._strip_protocol(path), version))
-
-    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
-        path = self._strip_protocol(path)
-        with using(self.location) as store:
-            try:
-                entries = store.list(os.fsencode(path), False)
-            except NotADirectoryError:
-                entries = [entry_at(store, path)]
-        return [self.described(entry) for entry in entries] if detail else [os.fsdecode(e.path) for e in entries]
-
-    def find(
-        self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
-    ) -> Any:
-        if maxdepth is not None and maxdepth < 1:
-            raise ValueError("maxdepth must be at least 1")
-        path = self._strip_protocol(path)
-        found: list[Entry] = []
-        with using(self.location) as store:
-            top = store.entry(os.fsencode(path))
-            if top is not None and top.kind == "directory":
-                found = store.list(os.fsencode(path), True)
-            if top is not None and (top.kind != "directory" or (withdirs and path)):
-                found.append(top)
-        start = path.count("/") + 1 if path else 0
-        kept = [
-            entry
-            for entry in found
-            if (withdirs or entry.kind != "directory")
-            and (maxdepth is None or entry.path.count(b"/") - start < maxdepth)
-        ]
-        infos = {os.fsdecode(entry.path): entry for entry in kept}
-        names = sorted(infos)
-        return {name: self.described(infos[name]) for name in names} if detail else names
-
-    def exists(self, path: str, **kwargs: Any) -> bool:
-        return self._kind(path) is not None
-
-    def lexists(self, path: str, **kwargs: Any) -> bool:
-        return self.exists(path)
-
-    def isdir(self, path: str) -> bool:
-        return self._kind(path) == "directory"
-
-    def isfile(self, path: str) -> bool:
-        return self._kind(path) == "file"
-
-    def _kind(self, path: str) -> str | None:
-        # Not by `info` and any exception, as fsspec has it: a node that is gone has not lost its files.
-        with using(self.location) as store:
-            entry = store.entry(os.fsencode(self._strip_protocol(path)))
-        return None if entry is None else entry.kind
-
-    def versions(self, path: str) -> list[Info]:
-        """The kept versions of a file, oldest first; `open`, `cat_file` and `info` take their number as `version`."""
-        with using(self.location) as store:
-            return [self.described(entry) for entry in store.versions(os.fsencode(self._strip_protocol(path)))]
-
-    def modified(self, path: str) -> datetime:
-        return datetime.fromtimestamp(self.info(path)["mtime"], timezone.utc)
-
-    def created(self, path: str) -> datetime:
-        """When the oldest kept version of a file was committed; of a directory, when it was made."""
-        info = self.info(path)
-        if info["type"] == "file":
-            return datetime.fromtimestamp(self.versions(path)[0]["committed"], timezone.utc)
-        return datetime.fromtimestamp(info["mtime"], timezone.utc)
-
-    def ukey(self, path: str) -> str:
-        """Stands for the content: never the same for two. `blake3-` and the digest where the store has it."""
-        info = self.info(path)
-        return str(info["ukey"]) if "ukey" in info else super().ukey(path)
-
-    def checksum(self, path: str) -> int:
-        return int(hashlib.sha256(self.ukey(path).encode()).hexdigest(), 16)
 
     # Reading
 
@@ -287,13 +201,13 @@ class ThalwegFileSystem(LiteralNames):
         return WrittenFile(self._joined(stream), mode, 0 if entry is None else entry.size)
 
     def _joined(self, upload: AnyUpload) -> AnyUpload:
-        """An upload, which takes part in the transaction if there is one."""
+        """Returns an upload, which takes part in the transaction if there is one."""
         if not upload.autocommit and self._intrans:
             self.transaction.files.append(upload)
         return upload
 
     def _entry_to_open(self, path: str, mode: str, version: int | None) -> Entry | None:
-        """What the file begins with; raises what can be told before anything is written."""
+        """Returns what the file begins with; raises the errors that are known before anything is written."""
         with using(self.location) as store:
             if mode[0] == "r":
                 return file_at(store, path, version)
@@ -301,7 +215,7 @@ class ThalwegFileSystem(LiteralNames):
         if entry is None:
             return None
         if mode[0] == "x":
-            raise FileExistsError(errno.EEXIST, "is there already", path)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         if entry.kind == "directory":
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return entry if mode[0] == "a" and entry.kind == "file" else None
@@ -314,6 +228,22 @@ class ThalwegFileSystem(LiteralNames):
         version: int | None = None,
         **kwargs: Any,
     ) -> bytes:
+        """Returns the content of a file, or a range of it.
+
+        Parameters
+        ----------
+        path : str
+            The file; glob characters in it are taken literally.
+        start, end : int, optional
+            The range (bytes), as in a slice: negative numbers count from the end.
+        version : int, optional
+            A kept version, instead of the newest one.
+
+        Examples
+        --------
+        >>> fs.cat_file("run1/a", 0, 2)
+        b'on'
+        """
         with using(self.location) as store:
             entry = file_at(store, self._strip_protocol(path), version)
             return store.read(entry, *byte_range(entry, start, end))
@@ -327,7 +257,24 @@ class ThalwegFileSystem(LiteralNames):
         on_error: str = "return",
         **kwargs: Any,
     ) -> list[Any]:
-        """Ranges of files, several at once. `max_gap` changes nothing: neighbours share decoded blocks anyway."""
+        """Returns ranges of files, several at once, on several threads.
+
+        Parameters
+        ----------
+        paths : list of str
+            The files.
+        starts, ends : int or list of int
+            The ranges (bytes), as in slices.
+        max_gap : int, optional
+            Changes nothing: neighbouring ranges share decoded blocks anyway.
+        on_error : {"return", "raise"}
+            Whether an exception stands in the result, or is raised.
+
+        Examples
+        --------
+        >>> fs.cat_ranges(["run1/a", "run1/b"], 0, 2)
+        [b'on', b'tw']
+        """
         if not isinstance(paths, list):
             raise TypeError("paths must be a list")
         starts = starts if isinstance(starts, Iterable) else [starts] * len(paths)
@@ -344,6 +291,27 @@ class ThalwegFileSystem(LiteralNames):
         return results
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any) -> Any:
+        """Returns the content of a file, or of many.
+
+        Parameters
+        ----------
+        path : str or list of str
+            A path, a pattern, or a list of them.
+        recursive : bool
+            Whether to read all below directories.
+        on_error : {"raise", "return", "omit"}
+            What becomes of files that cannot be read, where there are many.
+
+        Returns
+        -------
+        bytes or dict
+            A dict of contents by path, except for one path that is no pattern.
+
+        Examples
+        --------
+        >>> fs.cat("run1/*")
+        {'run1/a': b'one', 'run1/b': b'two'}
+        """
         paths = self.expand_path(path, recursive=recursive)
         if len(paths) == 1 and isinstance(path, str) and paths[0] == self._strip_protocol(path):
             return self.cat_file(paths[0], **kwargs)
@@ -356,6 +324,21 @@ class ThalwegFileSystem(LiteralNames):
     # Writing
 
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> None:
+        """Writes a file.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        value : bytes-like
+            Its content.
+        mode : {"overwrite", "create"}
+            Whether a file that exists gets a new version, or `FileExistsError` is raised.
+
+        Examples
+        --------
+        >>> fs.pipe_file("run1/a", b"one")
+        """
         if self._intrans:
             with self.open(path, "xb" if mode == "create" else "wb") as file:
                 file.write(value)
@@ -363,7 +346,19 @@ class ThalwegFileSystem(LiteralNames):
             self._pipe_all({self._strip_protocol(path): value}, "create" if mode == "create" else "replace")
 
     def pipe(self, path: str | Mapping[str, Any], value: Any = None, **kwargs: Any) -> None:
-        """Of a mapping, all files appear in one commit, or none."""
+        """Writes files. Those of a mapping appear in one commit, all or none.
+
+        Parameters
+        ----------
+        path : str or dict
+            A file, or contents by path.
+        value : bytes-like, optional
+            The content of one file.
+
+        Examples
+        --------
+        >>> fs.pipe({"run1/a": b"one", "run1/b": b"two"})
+        """
         if isinstance(path, str) or self._intrans:
             super().pipe(path, value, **kwargs)
         else:
@@ -376,7 +371,19 @@ class ThalwegFileSystem(LiteralNames):
             store.name(drafts)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
-        """Without `truncate`, a file that is there gets a new version of the same content, of now."""
+        """Makes an empty file, or changes the time of one.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        truncate : bool
+            Whether a file that exists becomes empty; otherwise it gets a new version of the same content.
+
+        Examples
+        --------
+        >>> fs.touch("run1/done")
+        """
         path = self._strip_protocol(path)
         if truncate or not self.exists(path):
             return self.pipe_file(path, b"")
@@ -385,7 +392,12 @@ class ThalwegFileSystem(LiteralNames):
             store.name([(entry.path, owner(entry.mode), "replace", store.draft_of(entry))])
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
-        """Without reading the content: the copy shares all of it."""
+        """Copies a file without reading it: the copy shares all content. Glob characters are taken literally.
+
+        Examples
+        --------
+        >>> fs.cp_file("run1/a", "run1/c")
+        """
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         with using(self.location) as store:
             entry = entry_at(store, path1)
@@ -395,7 +407,19 @@ class ThalwegFileSystem(LiteralNames):
             store.name([(os.fsencode(path2), owner(entry.mode), "replace", store.draft_of(entry))])
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
-        """Renames; a directory goes with all below it. Into `path2` when that is a directory or ends with a slash."""
+        """Renames, in one commit; a directory is renamed with all below it.
+
+        Parameters
+        ----------
+        path1 : str or list of str
+            What to rename: a path, a pattern, or a list of them. Many are copied, without reading them, and removed.
+        path2 : str
+            The new name, or, where it is a directory or ends with a slash, where to put it.
+
+        Examples
+        --------
+        >>> fs.mv("run1", "run2")
+        """
         if not isinstance(path1, str) or maxdepth is not None or self.is_pattern(path1):
             return self._move_many(path1, path2, recursive, maxdepth, **kwargs)
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
@@ -409,6 +433,19 @@ class ThalwegFileSystem(LiteralNames):
     # Directories, and removing
 
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
+        """Makes a directory. Files need none: those above them are made with them.
+
+        Parameters
+        ----------
+        path : str
+            The directory.
+        create_parents : bool
+            Whether to make missing directories above it.
+
+        Examples
+        --------
+        >>> fs.mkdir("run1/parts")
+        """
         path = self._strip_protocol(path)
         with using(self.location) as store:
             if store.entry(os.fsencode(path)) is not None:
@@ -418,10 +455,17 @@ class ThalwegFileSystem(LiteralNames):
             store.make_directory(os.fsencode(path), owner(0o755))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Makes a directory, and those above it."""
         if not (exist_ok and self.isdir(path)):
             self.mkdir(path)
 
     def rmdir(self, path: str) -> None:
+        """Removes an empty directory.
+
+        Examples
+        --------
+        >>> fs.rmdir("run1/parts")
+        """
         path = self._strip_protocol(path)
         with using(self.location) as store:
             if entry_at(store, path).kind != "directory":
@@ -429,7 +473,12 @@ class ThalwegFileSystem(LiteralNames):
             store.remove([os.fsencode(path)], False)
 
     def rm_file(self, path: str) -> None:
-        """Removes one file, with all its versions. Glob characters are taken literally."""
+        """Removes one file, with all its versions. Glob characters are taken literally.
+
+        Examples
+        --------
+        >>> fs.rm_file("run1/a")
+        """
         self._remove([self._file_to_remove(path)], False)
 
     def _rm(self, path: str) -> None:
@@ -442,7 +491,22 @@ class ThalwegFileSystem(LiteralNames):
         return path
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Removes files, with all versions; all of them or none. Space comes back with `thalweg collect`."""
+        """Removes files with all their versions, in one commit. `thalweg collect` frees their space.
+
+        Parameters
+        ----------
+        path : str or list of str
+            A path, a pattern, or a list of them. A name that exists is no pattern.
+        recursive : bool
+            Whether to remove directories with all below them.
+        maxdepth : int, optional
+            How many levels to go down.
+
+        Examples
+        --------
+        >>> fs.rm("run1/*.tmp")
+        >>> fs.rm("run1", recursive=True)
+        """
         if maxdepth is not None:
             paths = sorted(self.expand_path(path, recursive=recursive, maxdepth=maxdepth), reverse=True)
             return self._remove([one for one in paths if one], False)

@@ -107,7 +107,7 @@ class Upload:
             store.name([self.named()])
 
     def collect(self, is_unwinding: bool) -> None:
-        """Ends a file that nobody closed: stores it, unless an exception is what took it away."""
+        """Ends a file that was not closed: stores it, unless an exception is on its way."""
         if self.closed or self._process != os.getpid():
             return
         if is_unwinding:
@@ -146,7 +146,7 @@ class StreamUpload(Upload):
     def write_stored(self, content: bytes) -> None:
         """Takes the next bytes as they are stored."""
         if self._process != os.getpid():
-            raise RuntimeError(f"{self.path}: was opened by another process, before a fork; open it anew")
+            raise RuntimeError(f"{self.path}: was opened by another process, before a fork; open it again")
         try:
             writer = self._open_writer()
             with using(self.fs.location):
@@ -219,7 +219,7 @@ class ScratchUpload(Upload):
 
 
 def close_remaining() -> None:
-    """Stores the files that are open when the program ends; none after an exception that nobody caught."""
+    """Stores the files that are open when the program ends; none after an uncaught exception."""
     is_interactive = hasattr(sys, "ps1") or sys.flags.interactive
     has_failed = not is_interactive and getattr(sys, "last_value", None) is not None
     for upload in list(_unclosed):
