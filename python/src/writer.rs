@@ -9,38 +9,10 @@ use repository::FileWriter;
 use crate::error::of_repository;
 use crate::process::OfProcess;
 
-/// Small writes are gathered up to so many bytes.
-const GATHERED_BYTES: usize = 256 << 10;
-
 /// Dropped unfinished, it leaves nothing that anyone sees.
 #[pyclass(frozen, module = "thalweg._thalweg")]
 pub struct Writer {
-    writer: OfProcess<Mutex<Option<GatheringWriter>>>,
-}
-
-/// A writer, and what was written and not yet given to it.
-struct GatheringWriter {
-    writer: FileWriter,
-    gathered: Vec<u8>,
-}
-
-impl GatheringWriter {
-    fn write(&mut self, content: &[u8]) -> repository::Result<()> {
-        if self.gathered.len() + content.len() > GATHERED_BYTES {
-            self.writer.write(&self.gathered)?;
-            self.gathered.clear();
-        }
-        if content.len() > GATHERED_BYTES {
-            return self.writer.write(content);
-        }
-        self.gathered.extend_from_slice(content);
-        Ok(())
-    }
-
-    fn finish(mut self) -> repository::Result<repository::Draft> {
-        self.writer.write(&self.gathered)?;
-        self.writer.finish()
-    }
+    writer: OfProcess<Mutex<Option<FileWriter>>>,
 }
 
 /// Content in the store, without a name until `Store.name`.
@@ -51,7 +23,6 @@ pub struct Draft {
 
 impl Writer {
     pub fn new(writer: FileWriter) -> Self {
-        let writer = GatheringWriter { writer, gathered: Vec::new() };
         Writer { writer: OfProcess::new(Mutex::new(Some(writer))) }
     }
 }

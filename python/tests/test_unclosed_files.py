@@ -1,5 +1,6 @@
 """A file that is closed or collected is stored; one whose `with` block raises is not. SPDX-License-Identifier: Apache-2.0"""
 
+import concurrent.futures
 import gc
 import io
 import os
@@ -122,6 +123,22 @@ def test_a_call_that_raises_with_its_file_stores_nothing(fs, folder):
     with pytest.raises((pickle.PicklingError, AttributeError, TypeError)):
         pickle.dump([b"half" * 100_000, lambda: 0], fs.open(f"{folder}/x", "wb"))
     assert fs.cat_file(f"{folder}/x") == b"before"
+
+
+def test_a_file_that_cannot_be_text_is_left_as_it_was(fs, folder):
+    fs.pipe_file(f"{folder}/x", b"before")
+    with pytest.raises(LookupError):
+        fs.open(f"{folder}/x", "w", encoding="no such encoding")
+    gc.collect()
+    assert fs.cat_file(f"{folder}/x") == b"before"
+
+
+def test_threads_write_one_file(fs, folder):
+    with fs.open(f"{folder}/x", "wb") as file, concurrent.futures.ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda number: file.write(b"%09d\n" % number * 1000), range(100)))
+    assert sorted(fs.read_text(f"{folder}/x").split()) == sorted(
+        f"{number:09}" for number in range(100) for _ in range(1000)
+    )
 
 
 def test_a_transaction_has_what_was_collected_and_not_what_failed(fs, folder):

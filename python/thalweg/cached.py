@@ -169,6 +169,7 @@ class CachedFileSystem(ChainedFileSystem):  # type: ignore[misc]
         self.fs.rm_file(path)
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        """Copies a file, by the file system itself."""
         self.fs.cp_file(path1, path2, **kwargs)
 
     def mv(self, path1: Any, path2: Any, **kwargs: Any) -> None:

@@ -197,15 +197,18 @@ class ScratchFile(_FileBeingWritten):
         return self._scratch.read1(length)
 
     def readinto(self, target: Any, /) -> int:
+        """Reads into a buffer; returns how many bytes."""
         return self._scratch.readinto(target)
 
     def readinto1(self, target: Any, /) -> int:
+        """Reads into a buffer what one read gives; returns how many bytes."""
         return self._scratch.readinto1(target)
 
     def readline(self, limit: int | None = -1, /) -> bytes:
         return self._scratch.readline(-1 if limit is None else limit)
 
     def peek(self, count: int = 0, /) -> bytes:
+        """Returns buffered bytes, and stays where it is."""
         return self._scratch.peek(count)
 
     def write(self, content: Any, /) -> int:

@@ -164,7 +164,12 @@ class ThalwegFileSystem(Listing):
         if "b" not in mode:
             text = {name: kwargs.pop(name) for name in ("encoding", "errors", "newline") if name in kwargs}
             file = self.open(path, mode.replace("t", "") + "b", block_size, cache_options, compression, **kwargs)
-            return WrittenText(file, **text) if file.writable() else io.TextIOWrapper(file, **text)
+            try:
+                return WrittenText(file, **text) if file.writable() else io.TextIOWrapper(file, **text)
+            except BaseException:
+                if file.writable():
+                    file.discard()
+                raise
         kwargs.setdefault("autocommit", not self._intrans)
         return self._open(path, mode, block_size, cache_options=cache_options, compression=compression, **kwargs)
 

@@ -13,6 +13,7 @@ import io
 import os
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
@@ -34,6 +35,8 @@ Placing = Literal["replace", "create", "append"]
 Named = tuple[bytes, Owner, Placing, Draft]
 
 COPIED_BYTES = 4 << 20
+# Small writes are gathered up to so many bytes.
+_GATHERED_BYTES = 256 << 10
 
 
 def owner(mode: int = 0o644) -> Owner:
@@ -114,8 +117,9 @@ class Upload:
             self.discard()
             return
         self.close()
-        message = f"{self.path}: was never closed; it is stored, since it was collected"
-        warnings.warn(message, ResourceWarning, stacklevel=2)
+        if self.autocommit:
+            message = f"{self.path}: was never closed; it is stored, since it was collected"
+            warnings.warn(message, ResourceWarning, stacklevel=2)
 
     def _finish(self) -> Draft:
         raise NotImplementedError
@@ -132,6 +136,8 @@ class StreamUpload(Upload):
     ) -> None:
         super().__init__(fs, path, placing, autocommit)
         self._writer: Writer | None = None
+        self._gathered = bytearray()
+        self._lock = threading.Lock()
         self._compressor = compr[compression](_Sink(self), mode="w") if compression else None
 
     def write(self, content: Any) -> int:
@@ -147,25 +153,31 @@ class StreamUpload(Upload):
         """Takes the next bytes as they are stored."""
         if self._process != os.getpid():
             raise RuntimeError(f"{self.path}: was opened by another process, before a fork; open it again")
-        try:
-            writer = self._open_writer()
-            with using(self.fs.location):
-                writer.write(content)
-        except OSError:
-            # A writer that failed takes nothing more.
-            self.discard()
-            raise
+        with self._lock:
+            if len(self._gathered) + len(content) <= _GATHERED_BYTES:
+                self._gathered += content
+                return
+            try:
+                self._hand_over(bytes(self._gathered), content)
+            except OSError:
+                # A writer that failed takes nothing more.
+                self.discard()
+                raise
+            self._gathered.clear()
 
-    def _open_writer(self) -> Writer:
+    def _hand_over(self, *pieces: bytes) -> Writer:
         store = self.store()
         if self._writer is None:
             self._writer = store.writer()
+        with using(self.fs.location):
+            for piece in filter(None, pieces):
+                self._writer.write(piece)
         return self._writer
 
     def _finish(self) -> Draft:
         if self._compressor is not None:
             self._compressor.close()
-        return self._open_writer().finish()
+        return self._hand_over(bytes(self._gathered)).finish()
 
     def _release(self) -> None:
         if self._writer is not None and self._process == os.getpid():
