@@ -122,7 +122,8 @@ impl Connection {
     }
 
     pub(super) async fn slices(&self, body: &mut Body, stream: &Rc<Stream>, deadline: Option<Time>) -> Result<(), End> {
-        let mut keeps_up = true;
+        // One that was late for what it was granted is not waited for once more.
+        let mut keeps_up = false;
         while !body.is_over() {
             self.drain.room(&self.server, self.shares()).await;
             let slice = self.slice_of(body, u64::MAX);
