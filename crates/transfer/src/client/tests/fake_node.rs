@@ -95,6 +95,14 @@ struct Alive {
     names: HashMap<[u8; 32], Vec<SegmentEntry>>,
 }
 
+impl Alive {
+    fn break_connections(&mut self) {
+        for peer in self.connections.drain(..) {
+            let _ = peer.socket.lock().unwrap().shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
 /// Client and stream, session, seat and sequence.
 type Offer = ((u64, u32), SessionId, u32, u64);
 
@@ -131,8 +139,10 @@ impl Node {
 
     /// The process dies; whoever connects is turned away until [`Node::revive`].
     pub fn crash(&self) {
-        self.break_connections();
-        *self.alive.lock().unwrap() = None;
+        // Under one lock: who connected in between would be heard by nobody, and never closed.
+        let mut alive = self.alive.lock().unwrap();
+        alive.iter_mut().for_each(Alive::break_connections);
+        *alive = None;
     }
 
     pub fn revive(&self) {
@@ -170,11 +180,7 @@ impl Node {
     }
 
     pub fn break_connections(&self) {
-        if let Some(alive) = self.alive.lock().unwrap().as_mut() {
-            for peer in alive.connections.drain(..) {
-                let _ = peer.socket.lock().unwrap().shutdown(std::net::Shutdown::Both);
-            }
-        }
+        self.alive.lock().unwrap().iter_mut().for_each(Alive::break_connections);
     }
 
     /// Everything received becomes durable; clients are told.

@@ -24,15 +24,16 @@ impl Trouble {
         write: impl Fn(u64, &mut Random) -> (Client, File, T) + Sync,
     ) -> Vec<(Client, File, T)> {
         let done = AtomicBool::new(false);
-        let written = std::thread::scope(|scope| {
+        let written: Vec<_> = std::thread::scope(|scope| {
             let write = &write;
             let start = |writer| scope.spawn(move || write(writer, &mut Random(seed * 1000 + writer + 1)));
             let writers: Vec<_> = (0..CLIENTS).map(start).collect();
             let trouble = scope.spawn(|| self.make(nodes, seed + 77, &done));
-            let written: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+            // The trouble ends before a writer's panic goes on, which would wait for it for ever.
+            let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
             done.store(true, Ordering::SeqCst);
             trouble.join().unwrap();
-            written
+            written.into_iter().map(|written| written.unwrap()).collect()
         });
         written.iter().for_each(|(_, file, _)| file.flush().unwrap());
         written
