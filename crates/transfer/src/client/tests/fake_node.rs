@@ -96,6 +96,13 @@ struct Alive {
 }
 
 impl Alive {
+    /// Whether the piece came before, content and all.
+    fn has_taken(&self, offer: &Offer) -> bool {
+        let (source, session, seat, sequence) = offer;
+        let last = self.seats[&(*session, *seat)].sequences.get(source);
+        last.is_some_and(|last| last >= sequence) && !self.offers.contains_key(offer)
+    }
+
     fn break_connections(&mut self) {
         for peer in self.connections.drain(..) {
             let _ = peer.socket.lock().unwrap().shutdown(std::net::Shutdown::Both);
@@ -324,6 +331,9 @@ impl Node {
                 self.does.recalls.fetch_add(1, Ordering::SeqCst);
                 let offer = (peer.greeting(), session, seat, sequence);
                 let stamp = self.stamp(stamp);
+                if alive.has_taken(&offer) {
+                    return done(Reply::Received { sequence, stamp });
+                }
                 match alive.names.get(&names).cloned() {
                     Some(entries) => done(self.offered(alive, offer, stamp, &extents, &entries)),
                     None => {
@@ -338,7 +348,11 @@ impl Node {
                 let entries: Vec<SegmentEntry> = fingerprints.into_iter().map(entry).collect();
                 alive.names.insert(PlainReducer.digest(&entries), entries.clone());
                 let offer = (peer.greeting(), session, seat, sequence);
-                done(self.offered(alive, offer, self.stamp(stamp), &extents, &entries))
+                let stamp = self.stamp(stamp);
+                if alive.has_taken(&offer) {
+                    return done(Reply::Received { sequence, stamp });
+                }
+                done(self.offered(alive, offer, stamp, &extents, &entries))
             }
             Request::Supply { session, seat, sequence, blocks } => {
                 self.does.written_bytes.fetch_add(payload.len() as u64, Ordering::SeqCst);
@@ -480,17 +494,19 @@ impl Node {
             return;
         }
         let Some(seat) = alive.seats.get(&at) else { return };
-        self.world.durable.lock().unwrap().insert(at, seat.clone());
+        // What was offered and not supplied yet is not held, whatever came after it: it is sent again to the next process.
+        let mut durable = seat.clone();
+        for (source, .., sequence) in alive.offers.keys().filter(|offer| (offer.1, offer.2) == at) {
+            durable.sequences.entry(*source).and_modify(|last| *last = (*last).min(sequence - 1));
+        }
         for peer in &alive.connections {
-            let Some(last) = seat.sequences.get(&peer.greeting()).copied() else { continue };
-            // What was offered and not supplied yet is not held, whatever came after it.
-            let mine = alive.offers.keys().filter(|offer| (offer.0, offer.1, offer.2) == (peer.greeting(), at.0, at.1));
-            let sequence = mine.map(|offer| offer.3 - 1).fold(last, u64::min);
+            let Some(sequence) = durable.sequences.get(&peer.greeting()).copied() else { continue };
             if let Some(told) = peer.attached.lock().unwrap().get_mut(&at) {
                 *told = sequence;
                 self.send(peer, 0, &Reply::Durable { session: at.0, seat: at.1, sequence, held: vec![] }, &[]);
             }
         }
+        self.world.durable.lock().unwrap().insert(at, durable);
     }
 
     fn send(&self, peer: &Peer, number: u64, reply: &Reply, payload: &[u8]) {
