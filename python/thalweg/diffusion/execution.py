@@ -24,6 +24,8 @@ from thalweg.diffusion.failure import Failure, TaskTimeout, WorkerLost
 
 # What a process may take to start and to load a function, beside the task's own time.
 _LOADING_S = 120.0
+# What one whose pipes are closed may take to be gone.
+_ENDING_S = 5.0
 _LENGTH = struct.Struct("<Q")
 
 
@@ -113,9 +115,9 @@ class ProcessSlot:
             self.close()
             return Outcome(None, Failure.of(TaskTimeout(f"it took longer than timeout_s = {self._timeout_s} s")))
         except (EOFError, OSError):
-            status = process.poll()
+            how = _ending(process)
             self.close()
-            return Outcome(None, Failure.of(WorkerLost(f"the task's process died (status {status})"), died=True))
+            return Outcome(None, Failure.of(WorkerLost(f"the task's process {how}"), died=True))
         outcome: Outcome = answer
         return outcome
 
@@ -149,6 +151,20 @@ class ProcessSlot:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True, bufsize=0
         )
         return self._process
+
+
+def _ending(process: subprocess.Popen[bytes]) -> str:
+    """How a process ended whose pipes are closed; that may be a moment before it is gone."""
+    try:
+        status = process.wait(_ENDING_S)
+    except subprocess.TimeoutExpired:
+        return "closed its pipes"
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
 
 
 def serve() -> None:

@@ -42,7 +42,7 @@ class Local:
             silence_s=options.store_silence_s,
         )
         self._station = Station(shelf, options, self._hear, os.path.join(self._berth.folder, "scratch"))
-        count = workers or os.cpu_count() or 1
+        count = workers or len(os.sched_getaffinity(0))
         self._slots = [ProcessSlot(self._station.functions, options.timeout_s) for _ in range(count)]
         self._threads = [threading.Thread(target=self._coordinate, name="thalweg-coordinator", daemon=True)]
         for slot in self._slots:

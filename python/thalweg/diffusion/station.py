@@ -304,7 +304,7 @@ class Station:
 
     def _fail_all(self, order: Fetch, error: Exception) -> None:
         """The store does not have it: whoever waits for it fails with that."""
-        failure = Failure.of(error)
+        failure = Failure.of_fetch(error)
         with self._turn:
             jobs = self._awaiting(order)
             for job in jobs:
