@@ -38,6 +38,6 @@ def test_there_are_as_many_workers_as_cores_that_may_be_used(tmp_path):
     os.sched_setaffinity(0, {min(allowed)})
     try:
         with Diffusion(cache_folder=tmp_path / "cache") as run:
-            assert len(run._backend._slots) == 1
+            assert len(run._run._backend._slots) == 1
     finally:
         os.sched_setaffinity(0, allowed)

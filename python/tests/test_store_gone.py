@@ -41,7 +41,7 @@ def begin(request, tmp_path):
 
 
 def read_in_order(run, store, numbers):
-    return [result.value for result in run.map(content, [File(store.url(number)) for number in numbers], ordered=True)]
+    return [result.value for result in run.map(content, [File(store.url(number)) for number in numbers]).in_order()]
 
 
 @pytest.mark.parametrize("way", ["refusing", "silent", "busy"])

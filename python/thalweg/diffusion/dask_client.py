@@ -41,8 +41,14 @@ class OnDask:
         self._comm = self._client.scheduler_comm
         self._client.register_plugin(DiffusionPlugin(options, self._client.id))
 
-    def function(self, number: int, pickled: bytes) -> None:
-        self._send(number=number, function=pickled)
+    def keep(self, digest: bytes, pickled: bytes) -> None:
+        self._send(keep=pickled, digest=digest)
+
+    def forget(self, digests: list[bytes]) -> None:
+        self._send(forget=digests)
+
+    def cancel(self, numbers: list[int]) -> None:
+        self._send(cancel=numbers)
 
     def submit(self, tasks: Tasks) -> None:
         self._send(tasks=pickle.dumps(tasks, protocol=5))

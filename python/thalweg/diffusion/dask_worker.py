@@ -20,7 +20,7 @@ from thalweg.diffusion.berth import Berth
 from thalweg.diffusion.execution import ProcessSlot, ThreadSlot
 from thalweg.diffusion.messages import Report
 from thalweg.diffusion.options import Options
-from thalweg.diffusion.shelf import Shelf
+from thalweg.diffusion.shelf import Shelf, Tls
 from thalweg.diffusion.station import Station
 
 
@@ -45,6 +45,14 @@ def _host(address: str) -> str:
     return "127.0.0.1" if scheme == "inproc" else rest.rsplit(":", 1)[0].strip("[]")
 
 
+def _tls(worker: Worker) -> Tls | None:
+    """What Dask's workers speak with each other."""
+    if not worker.address.startswith("tls://"):
+        return None
+    server = worker.security.get_listen_args("worker")["ssl_context"]
+    return Tls(server, worker.security.get_connection_args("worker")["ssl_context"])
+
+
 class Post:
     """A station in a Dask worker, and how many agents it still has."""
 
@@ -63,6 +71,7 @@ class Post:
             peer_bytes_per_s=options.peer_bytes_per_s,
             storage_options=options.storage_options,
             silence_s=options.store_silence_s,
+            tls=_tls(worker),
         )
         self.station = Station(shelf, options, self._send, os.path.join(self._berth.folder, "scratch"))
         self._agents = 0
@@ -143,8 +152,8 @@ def agent(options: Options, slots: int) -> None:
     """A task of Dask's: one slot's agent, until the run ends."""
     worker: Any = get_worker()
     post = _post(worker, options, slots)
-    functions = post.station.functions
-    slot = ThreadSlot(functions) if options.timeout_s is None else ProcessSlot(functions, options.timeout_s)
+    values = post.station.values
+    slot = ThreadSlot(values) if options.timeout_s is None else ProcessSlot(values, options.timeout_s)
     try:
         while not post.station.is_closed and worker.status == Status.running:
             job = post.station.take(_LOOK_S)
