@@ -24,9 +24,7 @@ def test_a_run_goes_over_tls_and_its_peers_serve_nobody_else(tmp_path, files):  
         Diffusion(client, policy="mcu", cache_folder=tmp_path / "cache", run_folder=folder) as run,
     ):
         assert client.scheduler.address.startswith("tls://")
-        assert [result.value for result in run.map(read_slowly, calls[:12]).in_order()] == list(
-            zip(lengths, range(12))
-        )
+        assert [result.value for result in run.map(read_slowly, calls[:12]).in_order()] == list(zip(lengths, range(12)))
         # From now on only a peer has them.
         for path in files:
             os.unlink(path)

@@ -123,7 +123,7 @@ def _members(kind: type) -> dict[str, Any]:
     """The code of a class that tasks bring along; an imported one is its name."""
     if _is_imported(kind):
         return {}
-    members = []
+    members: list[tuple[str, Any]] = []
     for name, member in sorted(vars(kind).items()):
         member = getattr(member, "__func__", member)
         if isinstance(member, property):

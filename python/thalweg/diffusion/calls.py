@@ -130,7 +130,9 @@ class _Packing:
         others = {id(one): one for one in large}
         if len(others) < 2:
             return large
-        return [one for one in large if not self._contains(one, [other for other in others.values() if other is not one])]
+        return [
+            one for one in large if not self._contains(one, [other for other in others.values() if other is not one])
+        ]
 
     def _contains(self, argument: Any, others: list[Any]) -> bool:
         name = (id(argument), *(id(other) for other in others))
@@ -212,5 +214,3 @@ class _Unpickler(pickle.Unpickler):
         if kind == "shared":
             return self._places.shared(which)
         return _Unpickler(self._places.values[which], self._places, self._made).load()
-
-

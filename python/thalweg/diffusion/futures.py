@@ -85,4 +85,4 @@ def as_completed(futures: Iterable[TaskFuture], timeout: float | None = None) ->
     >>> for future in as_completed([d.submit(pow, 2, n) for n in range(10)]):
     ...     print(future.result())
     """
-    return concurrent.futures.as_completed(futures, timeout)
+    yield from concurrent.futures.as_completed(futures, timeout)  # type: ignore[misc]

@@ -190,9 +190,7 @@ class Run:
         for one in ready:
             self._add(calls, batch, *one)
 
-    def _add(
-        self, calls: Calls, batch: _Batch, index: int, arguments: tuple[Any, ...], shown: Any, call: Call
-    ) -> None:
+    def _add(self, calls: Calls, batch: _Batch, index: int, arguments: tuple[Any, ...], shown: Any, call: Call) -> None:
         waiter = _Waiter(calls.sink, index, shown)
         futures = [one for one in call.values if isinstance(one, TaskFuture) and not one.done()]
         if not futures:
