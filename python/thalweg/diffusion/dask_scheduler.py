@@ -126,6 +126,9 @@ class DiffusionPlugin(SchedulerPlugin):
         now_s = self._now_s()
         if worker is not None:
             self._heard.add(worker)
+            if "agents" in message:
+                self._tell_client({"agents": message["agents"], "worker": worker})
+                return
             self._coordinator.receive(now_s, worker, pickle.loads(message["reports"]), message["sent_s"])
         elif "end" in message:
             self._end()

@@ -118,6 +118,9 @@ class Station:
         # What was to be kept, came, and found no room: a job that was sent meanwhile counts on it in vain, and says so.
         self._passed: set[str] = set()
         self._is_closed = False
+        # Called, with the turn, when a job has become ready.
+        self.on_ready: Callable[[], None] = lambda: None
+        self._running = 0
         self._asked_losses = 0.0
         self._transfers = ThreadPoolExecutor(_TRANSFERS, "thalweg-transfer")
         self._chores = ThreadPoolExecutor(_CHORES, "thalweg-chore")
@@ -217,6 +220,7 @@ class Station:
             self._ready.append(job)
             self._most_ready = max(self._most_ready, len(self._ready))
             self._turn.notify()
+            self.on_ready()
 
     def _let_go(self, job: Job) -> None:
         for key in job.pinned:
@@ -355,10 +359,16 @@ class Station:
             if self._is_closed or not self._ready:
                 return None
             job = self._ready.popleft()
+            self._running += 1
             job.begun = time.monotonic()
             job.slot_since = max(since, job.came) if job.run.coming else job.begun
         job.outputs.prepare()
         return job
+
+    def runnable(self) -> int:
+        """Jobs that run, or could."""
+        with self._turn:
+            return len(self._ready) + self._running
 
     @property
     def is_closed(self) -> bool:
@@ -373,6 +383,7 @@ class Station:
             except OSError as error:
                 outcome = Outcome(None, Failure.of(error))
         with self._turn:
+            self._running -= 1
             if self._jobs.get(run.task) is job:
                 del self._jobs[run.task]
             self._let_go(job)
