@@ -20,6 +20,7 @@ mod cli {
     mod planted;
     mod printing;
     mod random;
+    mod reconnecting;
     mod remote;
     mod restoring;
     mod runner;
