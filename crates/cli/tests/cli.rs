@@ -2,6 +2,7 @@
 
 mod cli {
     mod architecture;
+    mod at;
     mod bounds;
     mod broken;
     mod company;
@@ -21,6 +22,7 @@ mod cli {
     mod printing;
     mod random;
     mod remote;
+    mod replacing;
     mod restoring;
     mod runner;
     mod secret;

@@ -60,7 +60,8 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
         // Best effort: the error that is told came first.
         let _ = remove_catalog(&fresh);
     }
-    let (left_out, given) = made?;
+    let (mut left_out, given) = made?;
+    left_out.retain(|left| !was_restated(&scan, left));
     let mut damages = std::mem::take(&mut scan.damages);
     damages.extend(old.missing(&scan, given.sequence));
     damages.extend(old.lost);
@@ -105,6 +106,12 @@ fn keep_losses(catalog: &SqliteCatalog, lost: &[LostSegment]) -> Result<()> {
     let kept = catalog.heal(session.id, session.epoch, &healed);
     catalog.end(session.id)?;
     Ok(kept?)
+}
+
+/// Whether what a record could not do for want of an earlier one was stated again: `repair` does that, and then puts
+/// records without changes in the place of those that are lost.
+fn was_restated(scan: &Scan, left: &LeftOut) -> bool {
+    scan.records.range(..left.sequence).any(|(_, record)| record.changes.is_empty())
 }
 
 fn would_lose(path: &Path, old: &OldCatalog) -> Error {

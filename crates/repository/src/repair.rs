@@ -102,7 +102,7 @@ fn read_version(repository: &Repository, path: &StorePath, version: &Version, lo
     });
     match walked {
         // Which bytes a page of the manifest names is lost with it.
-        Err(error) if is_damage(&error) => lose(0..record.size, error.to_string()),
+        Err(error) if is_damage(&error) => lose(0..record.size, error.reason()),
         other => other?,
     }
     Ok(())
@@ -121,7 +121,7 @@ fn read_entry(
     }
     for part in parts(repository, &entry).unwrap_or_else(|_| vec![whole]) {
         match repository.entry_pieces(entry, part.clone(), &mut |_| Ok(())) {
-            Err(error) if is_damage(&error) => lose(offset + part.start..offset + part.end, error.to_string()),
+            Err(error) if is_damage(&error) => lose(offset + part.start..offset + part.end, error.reason()),
             other => other?,
         }
     }

@@ -76,7 +76,7 @@ record! {
     Extent, 16, { offset, bytes };
     PlacedHeader, 72, { labels, header, segments };
     Session, 16, { id, epoch };
-    Version, 30, { number, committed_ns, record };
+    Version, 31, { number, committed_ns, record, attributes };
     FileEntry, 62, { file, attributes, head, links };
     Committed, 12, { sequence, numbers };
     PathSession, 41, { id, path, nodes, stripe_bytes, job, opened_ns, handles, interrupted };
