@@ -9,7 +9,7 @@ use catalog::{
     CONTAINER_LIMIT, Catalog, CatalogView, ContainerRecord, ContainerState, LeftOut, NumbersGiven, Purpose,
     SqliteCatalog,
 };
-use format::{JournalRecord, LostSegment, Settings};
+use format::{ContainerId, JournalRecord, LostSegment, Settings};
 use store::files::Permissions;
 
 use crate::agreement::lost_records;
@@ -24,6 +24,8 @@ use crate::{Error, Result};
 
 /// Paths that a refusal names.
 const MAX_NAMED: usize = 5;
+/// Containers without a file, below the last that has one.
+const MAX_LOST_CONTAINERS: u64 = 1 << 20;
 
 /// What was found again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,7 +83,10 @@ fn make_catalog(
 ) -> Result<(Vec<LeftOut>, NumbersGiven)> {
     remove_catalog(fresh)?;
     let is_given = |record: &&ContainerRecord| record.id.0 < CONTAINER_LIMIT;
-    let containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
+    let mut containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
+    if !old.is_sound {
+        containers.extend(lost_containers(scan));
+    }
     let catalog = new_catalog(path, settings, fresh)?;
     let left_out = catalog.replay(&containers, records, &catalog.marked().max(&old.given))?;
     catalog.know_records(&scan.passed_over)?;
@@ -89,6 +94,21 @@ fn make_catalog(
     catalog.journal_later(&unkept.cloned().collect::<Vec<_>>())?;
     keep_losses(&catalog, &old.lost_segments)?;
     Ok((left_out, catalog.given()?))
+}
+
+/// The numbers that no file bears, as far as nothing else tells what became of them: whether versions still need some is
+/// known when they are read. Copies of what lay there can only be found for a number that the catalog knows. Collection
+/// ends those that nobody needs.
+fn lost_containers(scan: &Scan) -> impl Iterator<Item = ContainerRecord> + '_ {
+    let last = scan.containers.keys().rfind(|number| number.0 < CONTAINER_LIMIT).map_or(0, |number| number.0);
+    let numbers = (last.saturating_sub(MAX_LOST_CONTAINERS).max(1)..last).map(ContainerId);
+    numbers.filter(|number| !scan.containers.contains_key(number)).map(|id| ContainerRecord {
+        id,
+        state: ContainerState::Live,
+        physical: id,
+        stored_bytes: 0,
+        segments: 0,
+    })
 }
 
 /// A segment whose container is gone could not be named any more, nor its copy be found.

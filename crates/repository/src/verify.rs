@@ -192,15 +192,15 @@ fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut Ver
             note(format!("it does not know container {container}"));
         }
     }
-    let (mut collected, mut elsewhere) = misplaced(repository, local)?;
+    let Misplaced { mut collected, mut elsewhere } = Misplaced::find(repository, local)?;
     if !collected.is_empty() {
         // What was removed and collected between the two looks is not needed any more.
-        let (again, _) = misplaced(repository, local)?;
+        let again = Misplaced::find(repository, local)?.collected;
         collected.retain(|container| again.contains(container));
     }
     if !elsewhere.is_empty() {
         // Collection may have moved some between the two looks.
-        let (_, again) = misplaced(repository, local)?;
+        let again = Misplaced::find(repository, local)?.elsewhere;
         elsewhere.retain(|place| again.contains(place));
     }
     let why = |container| format!("versions need container {container}, which it counts as collected");
@@ -212,33 +212,40 @@ fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut Ver
     Ok(())
 }
 
-/// Containers that versions need and the catalog counts as collected; and those that it has in a file, named beside each,
-/// that is whole and lacks a segment which is needed. None where a manifest cannot be read: that is told of its version.
-#[allow(clippy::type_complexity)]
-fn misplaced(
-    repository: &Repository,
-    local: &LocalStore,
-) -> Result<(Vec<ContainerId>, Vec<(ContainerId, ContainerId)>)> {
-    let Ok(marks) = Marks::of_catalog(repository) else { return Ok(Default::default()) };
-    let lost: HashSet<Place> = repository.catalog.lost()?.into_iter().map(|lost| lost.place).collect();
-    let (mut collected, mut elsewhere) = (Vec::new(), Vec::new());
-    for container in marks.containers() {
-        let Some(record) = repository.catalog.container(container)? else { continue };
-        if !record.is_referable() {
-            collected.push(container);
+/// Containers that versions need and that are not where the catalog has them.
+#[derive(Default)]
+struct Misplaced {
+    /// Those it counts as collected.
+    collected: Vec<ContainerId>,
+    /// Those it has in a file, named beside each, that is whole and lacks a segment which is needed.
+    elsewhere: Vec<(ContainerId, ContainerId)>,
+}
+
+impl Misplaced {
+    /// None where a manifest cannot be read: that is told of its version.
+    fn find(repository: &Repository, local: &LocalStore) -> Result<Self> {
+        let mut found = Misplaced::default();
+        let Ok(marks) = Marks::of_catalog(repository) else { return Ok(found) };
+        let lost: HashSet<Place> = repository.catalog.lost()?.into_iter().map(|lost| lost.place).collect();
+        for container in marks.containers() {
+            let Some(record) = repository.catalog.container(container)? else { continue };
+            if !record.is_referable() {
+                found.collected.push(container);
+                continue;
+            }
+            let index = match local.index(record.physical) {
+                Ok(index) if index.damages().is_empty() && index.is_sealed() => index,
+                Err(error) if !error.is_damage() => return Err(error.into()),
+                // What is damaged or missing is told of the file.
+                _ => continue,
+            };
+            let mut needed = marks.runs(container).into_iter().flat_map(|run| run.places());
+            if needed.any(|place| index.segment_at(place).is_none() && !lost.contains(&place)) {
+                found.elsewhere.push((container, record.physical));
+            }
         }
-        // What is damaged or missing is told of the file.
-        let index = match local.index(record.physical) {
-            Ok(index) if record.is_referable() && index.damages().is_empty() && index.is_sealed() => index,
-            Err(error) if !error.is_damage() => return Err(error.into()),
-            _ => continue,
-        };
-        let mut needed = marks.runs(container).into_iter().flat_map(|run| run.places());
-        if needed.any(|place| index.segment_at(place).is_none() && !lost.contains(&place)) {
-            elsewhere.push((container, record.physical));
-        }
+        Ok(found)
     }
-    Ok((collected, elsewhere))
 }
 
 fn check_containers(

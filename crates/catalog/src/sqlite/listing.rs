@@ -14,7 +14,7 @@ use crate::{FileEntry, Version};
 macro_rules! select_entries {
     ($rest:literal) => {
         concat!(
-            "SELECT path, f.id, links, attributes, v.id, number, committed_ns, size, content, root
+            "SELECT path, f.id, links, f.attributes, v.id, number, committed_ns, size, content, root
              FROM names JOIN files AS f ON f.id = names.file LEFT JOIN versions AS v ON v.id = f.head WHERE ",
             $rest
         )

@@ -128,6 +128,28 @@ fn a_rebuilt_catalog_knows_the_copies_that_the_old_one_knew() {
     store.verb("verify", &["--data"]);
 }
 
+/// Nothing tells of it but the fingerprint table.
+#[test]
+fn copies_of_what_lay_in_a_container_that_is_gone_are_found_without_any_old_catalog() {
+    let store = with_tree();
+    // Its record is in another container than its content, which was there.
+    store.put(&store.path("source/a"), "u/a");
+    fs::remove_file(container_of_a_file(&store)).unwrap();
+    run(&["put".as_ref(), "--force".as_ref(), store.path("source").as_os_str(), &store.place("again")]).expect(0);
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(store.directory().join(format!("catalog.sqlite{suffix}")));
+    }
+    let lost = store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
+    assert!(lost.stderr.contains("u/a version 1 cannot"), "{}", lost.stderr);
+    let repaired = store.verb("repair", &["--json"]).json();
+    assert!(repaired["lost"].as_array().unwrap().is_empty(), "{repaired}");
+    store.verb("collect", &[]);
+    store.verb("verify", &["--data"]);
+    for (place, file) in [("u/a", "a"), ("again/a", "a"), ("t/c", "c")] {
+        assert_eq!(store.read(place), fs::read(store.path("source").join(file)).unwrap(), "{place}");
+    }
+}
+
 #[test]
 fn one_repair_finds_all_copies() {
     let store = with_tree();

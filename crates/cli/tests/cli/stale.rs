@@ -484,7 +484,7 @@ fn a_version_that_was_forgotten_after_a_lost_record_is_no_loss_of_a_rebuild() {
     let store = Store::new();
     for content in ["one", "two", "three"] {
         fs::write(store.path("f"), content).unwrap();
-        put(&store, "f").expect(0);
+        store.put(&store.path("f"), "f");
         if content == "two" {
             damage_journal(store.containers().last().unwrap());
             store.at("forget", "f", &["--keep", "last=1"]);
