@@ -124,7 +124,7 @@ pub struct Version {
     pub record: VersionRecord,
     /// What the file had when a newer version took this one's place. None of the newest, which has the file's, and of
     /// those that catalogs of earlier formats replaced.
-    pub attributes: Option<Attributes>,
+    pub attributes: Option<Box<Attributes>>,
 }
 
 /// What a name points to.

@@ -41,7 +41,7 @@ pub(crate) fn records(
         return vec![record(now_ns, Vec::new(), vec![Change::Make { path, attributes }])];
     }
     let write = |version: &Version| {
-        let attributes = version.attributes.clone().unwrap_or_else(|| attributes.clone());
+        let attributes = version.attributes.as_deref().unwrap_or(&attributes).clone();
         let version = version.record.clone();
         Change::Write { path: path.clone(), attributes, version, base: None }
     };

@@ -37,7 +37,7 @@ impl Moment {
 /// The file as it was when this version was its newest.
 pub fn with_version(mut entry: FileEntry, mut version: Version) -> FileEntry {
     if let Some(attributes) = version.attributes.take() {
-        entry.attributes = attributes;
+        entry.attributes = *attributes;
     }
     entry.head = Some(version);
     entry

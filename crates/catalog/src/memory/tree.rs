@@ -140,7 +140,7 @@ impl Tree {
         self.versions += 1;
         let newest = file.newest;
         if let Some((_, newest)) = file.versions.get_mut(&newest) {
-            newest.attributes = Some(file.attributes.clone());
+            newest.attributes = Some(Box::new(file.attributes.clone()));
         }
         file.attributes = attributes.clone();
         file.newest = number;

@@ -101,7 +101,7 @@ pub(super) fn versions(sql: &Connection, path: &StorePath, after: u64, limit: us
     };
     all(sql, text, (file as i64, at_most(after as usize), at_most(limit)), |row| {
         let attributes = row.get_ref(5)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
-        let attributes = attributes.map(Attributes::decode).transpose()?;
+        let attributes = attributes.map(Attributes::decode).transpose()?.map(Box::new);
         Ok(Version { attributes, ..read_version(row, 0)? })
     })
 }

@@ -99,6 +99,16 @@ macro_rules! wrapped {
 
 wrapped! { ContainerId, 8; FileId, 8; SessionId, 8; Fingerprint, 32; HandleKey, 16 }
 
+impl<T: Field> Field for Box<T> {
+    const LEAST_BYTES: usize = T::LEAST_BYTES;
+    fn write(&self, to: &mut Writer) {
+        (**self).write(to);
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        T::read(from).map(Box::new)
+    }
+}
+
 impl<const N: usize> Field for [u8; N] {
     const LEAST_BYTES: usize = N;
     fn write(&self, to: &mut Writer) {

@@ -168,7 +168,7 @@ impl Random {
 
     fn version(&mut self) -> Version {
         let (number, committed_ns, record) = (self.u64(), self.u64() as i64, self.record());
-        Version { number, committed_ns, record, attributes: self.option(Self::attributes) }
+        Version { number, committed_ns, record, attributes: self.option(Self::attributes).map(Box::new) }
     }
 
     fn entry(&mut self) -> FileEntry {
