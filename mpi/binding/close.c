@@ -23,11 +23,13 @@ static int commit_together(struct open_file *file) {
 }
 
 static int detach_together(struct open_file *file, int failed) {
+    int ranks = 1;
+    PMPI_Comm_size(file->comm, &ranks);
     int code = file->rank != 0 ? thalweg_detach(file->stored, 0) : THALWEG_OK;
     if (code && !failed) failed = fail_as_store(code, "cannot close", file->name);
     failed = agree(file->comm, failed);
     if (file->rank != 0) return failed;
-    code = thalweg_detach(file->stored, 1);
+    code = thalweg_detach(file->stored, ranks);
     if (code && !failed) failed = fail_as_store(code, "cannot close", file->name);
     if (!(file->amode & MPI_MODE_DELETE_ON_CLOSE)) return failed;
     code = thalweg_delete(file->name);

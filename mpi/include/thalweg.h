@@ -59,9 +59,10 @@ int thalweg_abandon(const void *ticket, size_t ticket_bytes);
 int thalweg_attach(const void *ticket, size_t ticket_bytes, uint32_t flags, thalweg_file **file);
 
 /* Lets go of the file; what was not committed stays with the session. Waits for started operations.
- * `last` is given by exactly one of the processes that attached to a ticket, after all others detached
- * (a barrier between): it takes the ticket's handle off the session. */
-int thalweg_detach(thalweg_file *file, int last);
+ * `last_of` is given by exactly one of the processes that attached to a ticket, after all others detached
+ * (a barrier between): it takes the ticket's handle off the session. It is the number of these processes, itself
+ * included, or 1 where nothing was written; the others give 0. */
+int thalweg_detach(thalweg_file *file, int last_of);
 
 /* Writes the pieces, in order. Returns when they are copied; with atomicity on, or in a file also opened for reading,
  * when the nodes hold them. Blocks while the process's window is full. */

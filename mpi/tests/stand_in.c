@@ -97,8 +97,8 @@ int thalweg_attach(const void *ticket, size_t ticket_bytes, uint32_t flags, thal
     return (*file)->descriptor < 0 ? fail_errno() : THALWEG_OK;
 }
 
-int thalweg_detach(thalweg_file *file, int last) {
-    (void)last;
+int thalweg_detach(thalweg_file *file, int last_of) {
+    (void)last_of;
     close(file->descriptor);
     close(file->lock_descriptor);
     free(file);

@@ -5,6 +5,7 @@
 
 mod entry;
 mod error;
+mod finalizer;
 mod plan;
 mod process;
 mod store;
@@ -15,7 +16,12 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _thalweg {
     #[pymodule_export]
+    #[allow(non_upper_case_globals)]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+    #[pymodule_export]
     use crate::entry::Entry;
+    #[pymodule_export]
+    use crate::finalizer::Finalizer;
     #[pymodule_export]
     use crate::plan::Plan;
     #[pymodule_export]

@@ -17,7 +17,7 @@ impl<T> OfProcess<T> {
 
     pub fn get(&self) -> PyResult<&T> {
         let ours = self.value.as_ref().filter(|_| self.is_ours());
-        ours.ok_or_else(|| PyRuntimeError::new_err("it was opened by another process, before a fork; open it anew"))
+        ours.ok_or_else(|| PyRuntimeError::new_err("it was opened by another process, before a fork; open it again"))
     }
 
     /// In another process there is nothing to take.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use ::store::Claimant;
 use format::{Attributes, Change, FileKind, FileTime, FileTimes, Settings, StoreId, StorePath};
 use place::{CredentialFiles, StoreAddress, open_store_with, possible_access};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use repository::{FileWriter, Named, Placing, Repository};
@@ -24,7 +24,7 @@ pub struct Store {
     claimants: AtomicU64,
 }
 
-/// While it lives, versions that were looked up since stay readable, whoever removes or forgets them.
+/// Keeps versions that were looked up since readable while it lives, also removed and forgotten ones.
 #[pyclass(frozen, module = "thalweg._thalweg")]
 pub struct Hold {
     _hold: OfProcess<repository::Hold>,
@@ -51,7 +51,16 @@ fn placing(written: &str) -> PyResult<Placing> {
     }
 }
 
-/// Makes a store in a directory that is missing or empty, with the settings that `thalweg init` has by default.
+/// Makes a store, with the settings that `thalweg init` has by default.
+///
+/// Parameters
+/// ----------
+/// directory : str or os.PathLike
+///     Where; missing or empty.
+///
+/// Examples
+/// --------
+/// >>> thalweg.create("/scratch/st")
 #[pyfunction]
 pub fn create(py: Python<'_>, directory: PathBuf) -> PyResult<()> {
     py.detach(|| {
@@ -78,7 +87,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Ending the session of a node that is gone takes its patience, and Python waits for destructors.
+        // Ending the session of a node that is gone takes its timeout, and Python waits for destructors.
         if let Some(repository) = self.repository.take() {
             std::thread::spawn(move || drop(repository));
         }
@@ -99,6 +108,12 @@ impl Store {
         };
         let repository = py.detach(open).map_err(of_place)?;
         Ok(Store { repository: OfProcess::new(repository), claimants: AtomicU64::new(1) })
+    }
+
+    /// The store's identifier; another store in the same place has another one.
+    #[getter]
+    fn id(&self) -> PyResult<String> {
+        Ok(self.repository()?.settings.id.to_string())
     }
 
     fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
@@ -155,12 +170,22 @@ impl Store {
     fn read<'py>(&self, py: Python<'py>, entry: &Entry, start: u64, end: u64) -> PyResult<Bound<'py, PyBytes>> {
         let repository = self.repository()?;
         let record = entry.record().ok_or_else(no_content)?;
-        let length = end.min(record.size).saturating_sub(start);
-        PyBytes::new_with(py, length as usize, |bytes| {
-            py.detach(|| repository.reader(&record.root, record.size).read_at(start, bytes))
-                .map(drop)
-                .map_err(of_repository)
-        })
+        let length = end.min(record.size).saturating_sub(start) as usize;
+        // SAFETY: the interpreter makes a new object, of that length, which no other code has yet.
+        let bytes = unsafe {
+            let object = pyo3::ffi::PyBytes_FromStringAndSize(std::ptr::null(), length as isize);
+            Bound::from_owned_ptr_or_err(py, object)?.cast_into_unchecked::<PyBytes>()
+        };
+        // SAFETY: the object is not handed out before all of it is written.
+        let into = unsafe {
+            let first = pyo3::ffi::PyBytes_AsString(bytes.as_ptr()).cast::<u8>();
+            std::slice::from_raw_parts_mut(first, length)
+        };
+        let read = py.detach(|| repository.reader(&record.root, record.size).read_at_side_by_side(start, into));
+        match read.map_err(of_repository)? {
+            read if read == length => Ok(bytes),
+            read => Err(PyOSError::new_err((libc::EIO, format!("{read} bytes were read instead of {length}")))),
+        }
     }
 
     /// Each the bytes, or the exception that reading them ended with; several at once.
@@ -209,7 +234,7 @@ impl Store {
             {
                 numbered(
                     libc::EEXIST,
-                    &repository::Error::Refused { path: path.to_string(), why: "is there already".into() },
+                    &repository::Error::Refused { path: path.to_string(), why: "the file exists already".into() },
                 )
             }
             _ => of_repository(error),

@@ -12,7 +12,7 @@ import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from thalweg.cache import Cache, parse_bytes
-from thalweg.cached import CachedFileSystem, ChangedMeanwhile
+from thalweg.cached import CachedFileSystem, FileChangedError
 
 BLOCK = 1000
 
@@ -88,7 +88,7 @@ def test_a_file_that_changes_while_it_is_fetched_is_never_mixed(source, cached, 
     assert len(reading.read(10)) == 10
     file.write_bytes(b"x" * 50_500)
     reading.seek(40_000)
-    with pytest.raises(ChangedMeanwhile):
+    with pytest.raises(FileChangedError):
         reading.read(10)
     assert cached.cat_file(str(file)) == b"x" * 50_500
 

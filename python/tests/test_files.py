@@ -42,6 +42,23 @@ def test_every_way_to_name_a_store_leads_to_it(fs, store, folder, monkeypatch):
         thalweg.ThalwegFileSystem().ls("")
 
 
+def test_a_url_of_another_store_is_refused(fs, directory_store, tmp_path):
+    for deed in (fs.exists, fs.cat, fs.open, fs.rm, lambda one: fs.pipe_file(one, b"")):
+        with pytest.raises(ValueError, match="another store"):
+            deed("thalweg:///another/store!/x")
+    link = tmp_path / "link"
+    link.symlink_to(directory_store)
+    assert thalweg.ThalwegFileSystem(directory_store).ls(f"thalweg://{link}!/") is not None
+
+
+def test_seeking_in_a_file_that_is_written_front_to_end_says_what_does_it(fs, folder):
+    with fs.open(f"{folder}/x", "wb") as file:
+        file.write(b"12")
+        assert file.tell() == 2 and not file.seekable()
+        with pytest.raises(OSError, match="w\\+b"):
+            file.seek(0)
+
+
 def test_a_file_appears_whole_when_it_is_closed(fs, folder):
     path = f"{folder}/x"
     with fs.open(path, "wb") as file:
@@ -52,12 +69,6 @@ def test_a_file_appears_whole_when_it_is_closed(fs, folder):
         file.write(b"half")
         raise KeyError
     assert fs.size(path) == 20_000_000
-
-
-def test_a_file_never_closed_is_not_stored_and_says_so(fs, folder):
-    with pytest.warns(ResourceWarning, match="never closed"):
-        fs.open(f"{folder}/x", "wb").write(b"1")
-    assert not fs.exists(f"{folder}/x")
 
 
 def test_what_is_read_is_one_version(fs, folder):

@@ -1,11 +1,12 @@
-"""What Python sees of `python/src`: stores, without anything of fsspec, whose paths are bytes below their root; and plans
-of data diffusion."""
+"""The extension module (`python/src`): stores, whose paths are bytes below their root, and plans of data diffusion."""
 
 import builtins
 import os
-from typing import Literal, final
+from typing import Callable, Literal, final
 
-from thalweg.file import Named, Owner
+from thalweg.upload import Named, Owner
+
+__version__: str
 
 def create(directory: str | os.PathLike[str]) -> None:
     """Makes a store in a directory that is missing or empty."""
@@ -44,8 +45,15 @@ class Entry:
     def target(self) -> bytes: ...
 
 @final
+class Finalizer:
+    """Calls a function when it is released: after the finalizers of whatever held it, also of a cycle of garbage. The
+    argument is whether an exception is on its way at that moment."""
+
+    def __new__(cls, call: Callable[[bool], None]) -> Finalizer: ...
+
+@final
 class Hold:
-    """While it lives, versions that were looked up since stay readable."""
+    """Keeps versions that were looked up since readable while it lives."""
 
 @final
 class Draft:
@@ -64,6 +72,9 @@ class Store:
     """An open store, shared by all threads of the process that opened it."""
 
     def __new__(cls, address: bytes, secret_file: str | None = None, tls_ca: str | None = None) -> Store: ...
+    @property
+    def id(self) -> str:
+        """The store's identifier; another store in the same place has another one."""
     def hold(self) -> Hold: ...
     def entry(self, path: bytes) -> Entry | None: ...
     def entries(self, paths: builtins.list[bytes]) -> builtins.list[Entry | None | BaseException]: ...

@@ -1,8 +1,9 @@
-"""Blocks of files in a folder of this machine: never more bytes than its limit, whoever uses it.
+"""Blocks of files in a folder of this machine: never more bytes than its limit.
 
 Any number of processes share one folder. What is there is listed in an SQLite file; a block is a file beside it, named
-by its key, and checked against the digest that was taken when it came. The block that was used longest ago goes first.
-Whatever dies, or is deleted or damaged, costs time and no more: a block whose file is not what is listed is no hit.
+by its key. Each process compares a block with the digest that was taken when it came before it uses any of it, and again
+when its file has changed since. The block that was used longest ago goes first. Whatever dies, or is deleted or damaged,
+costs time and no more: a block whose file is not what is listed is no hit.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -14,7 +15,7 @@ import re
 import sqlite3
 import tempfile
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 from thalweg.shared_list import SharedList
 
@@ -30,23 +31,53 @@ CREATE INDEX IF NOT EXISTS blocks_by_use ON blocks (used_ns);
 _NOTED_USES = 256
 _NOTED_NS = 1_000_000_000
 
+# A file that was changed this recently may be changed again without showing a later time.
+_SETTLED_NS = 50_000_000
+# Blocks that a process remembers as checked; then it forgets them all.
+_MAX_CHECKED = 1 << 16
+
 
 def parse_bytes(written: int | str) -> int:
-    """`20 GB`, `512MiB`, or a number of bytes."""
+    """Returns the bytes in `20 GB`, `512MiB`, or a number of bytes."""
     found = re.fullmatch(r"\s*([0-9.]+)\s*([A-Za-z]*)\s*", str(written))
     if found is None or found[2].upper() not in _UNITS:
-        raise ValueError(f"{written!r} is no number of bytes; write it as in '20 GB'")
+        raise ValueError(f"{written!r} is not a number of bytes; write it as in '20 GB'")
     return int(float(found[1]) * _UNITS[found[2].upper()])
 
 
+class _Identity(NamedTuple):
+    """What tells a file from another at its path, and from itself before a change."""
+
+    inode: int
+    size: int
+    modified_ns: int
+    changed_ns: int
+
+
 class Cache:
-    """Blocks by key and number. A key stands for one content for ever."""
+    """Blocks of files by key and number. A key stands for one content for ever.
+
+    Parameters
+    ----------
+    folder : str or os.PathLike
+        Where the blocks are; any number of processes share it.
+    limit : int or str
+        The most it holds, in bytes or as in `20 GB`.
+
+    Examples
+    --------
+    >>> cache = Cache("/local/cache", "20 GB")
+    >>> cache.put("key", 0, b"content")
+    >>> cache.get("key", 0, 0, 3)
+    b'con'
+    """
 
     def __init__(self, folder: str | os.PathLike[str], limit: int | str) -> None:
         self.folder = os.path.abspath(folder)
         self.limit_bytes = parse_bytes(limit)
         self._list = SharedList(os.path.join(self.folder, "blocks.sqlite"), _TABLES)
         self._uses: dict[str, int] = {}
+        self._checked: dict[str, _Identity] = {}
         self._noted_ns = 0
         try:
             self._sweep()
@@ -55,15 +86,16 @@ class Cache:
             self._list.begin_anew()
             self._sweep()
 
-    def get(self, key: str, block: int) -> bytes | None:
+    def get(self, key: str, block: int, start: int = 0, end: int | None = None) -> bytes | None:
+        """Returns a block, or a range of it; None when it is not here."""
         try:
-            return self._get(_name(key, block))
+            return self._get(_name(key, block), start, end)
         except sqlite3.Error:
             self._list.drop_connection()
             return None
 
     def put(self, key: str, block: int, content: bytes) -> None:
-        """Makes room and keeps it; a block larger than the limit is not kept."""
+        """Keeps a block, for which older ones make room. One larger than the limit is not kept."""
         if len(content) > self.limit_bytes:
             return
         try:
@@ -74,16 +106,35 @@ class Cache:
             self._list.drop_connection()
             raise OSError(f"{self.folder}: {error}") from error
 
-    def _get(self, name: str) -> bytes | None:
-        row = self._list.sql().execute("SELECT digest FROM blocks WHERE name = ?", (name,)).fetchone()
-        if row is None:
+    def _get(self, name: str, start: int, end: int | None) -> bytes | None:
+        try:
+            file = os.open(self._path(name), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            self._checked.pop(name, None)
             return None
-        content = _content_of(self._path(name))
-        if content is None or _digest(content) != row[0]:
-            self._forget(name, row[0])
-            return None
+        try:
+            identity = _identity(file)
+            if self._checked.get(name) != identity and not self._check(name, file, identity):
+                return None
+            content = os.pread(file, max(0, (identity.size if end is None else end) - start), start)
+        finally:
+            os.close(file)
         self._note(name)
         return content
+
+    def _check(self, name: str, file: int, identity: _Identity) -> bool:
+        """Whether the file has what is listed; remembered, unless the file is so new that a change would not show."""
+        row = self._list.sql().execute("SELECT digest FROM blocks WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            return False
+        if _digest(os.pread(file, identity.size, 0)) != row[0]:
+            self._forget(name, row[0])
+            return False
+        if time.time_ns() - identity.changed_ns > _SETTLED_NS:
+            if len(self._checked) >= _MAX_CHECKED:
+                self._checked.clear()
+            self._checked[name] = identity
+        return True
 
     def _put(self, sql: sqlite3.Connection, name: str, content: bytes) -> None:
         self._make_room(sql, name, len(content))
@@ -99,6 +150,7 @@ class Cache:
         sql.execute("INSERT OR REPLACE INTO blocks VALUES (?, ?, ?, ?)", row)
 
     def held_bytes(self) -> int:
+        """Returns the bytes of all blocks."""
         return int(self._list.sql().execute("SELECT coalesce(sum(bytes), 0) FROM blocks").fetchone()[0])
 
     def _make_room(self, sql: sqlite3.Connection, name: str, count: int) -> None:
@@ -114,7 +166,7 @@ class Cache:
 
     def _forget(self, name: str, digest: bytes) -> None:
         with self._list.turn() as sql:
-            # Unless somebody has brought it again meanwhile.
+            # Unless another process has put it again.
             if sql.execute("DELETE FROM blocks WHERE name = ? AND digest = ?", (name, digest)).rowcount:
                 _unlink(self._path(name))
 
@@ -132,7 +184,7 @@ class Cache:
         sql.executemany("UPDATE blocks SET used_ns = ? WHERE name = ?", [(at, name) for name, at in list(uses.items())])
 
     def _sweep(self) -> None:
-        """Files that nobody lists: a process died between writing one and listing it."""
+        """Removes files that are not listed: a process died between writing one and listing it."""
         with self._list.turn() as sql:
             listed = {name for (name,) in sql.execute("SELECT name FROM blocks")}
             for folder, _, names in os.walk(self.folder):
@@ -153,6 +205,11 @@ def _content_of(path: str) -> bytes | None:
             return file.read()
     except FileNotFoundError:
         return None
+
+
+def _identity(file: int) -> _Identity:
+    found = os.fstat(file)
+    return _Identity(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _name(key: str, block: int) -> str:

@@ -3,7 +3,7 @@
     fsspec.open("thalwegcache::s3://bucket/x", thalwegcache={"folder": "/local/cache", "limit": "20 GB"})
 
 What is kept are blocks of what was read, under the key that the file system gives for the content (`ukey`): a changed
-file has another key, and is fetched anew. Everything that writes goes to the file system itself.
+file has another key, and is fetched again. Everything that writes goes to the file system itself.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -19,11 +19,12 @@ from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
 from thalweg.cache import Cache
+from thalweg.read_ahead import ReadAhead
 
 BLOCK_BYTES = 4 << 20
 
 # Asked for at once when neighbouring blocks are missing.
-_MOST_BLOCKS = 8
+_MAX_BLOCKS = 8
 # How often a file that changes while it is fetched is looked at again.
 _ATTEMPTS = 5
 _THREADS = 8
@@ -34,12 +35,22 @@ class CachedFileSystem(ChainedFileSystem):  # type: ignore[misc]
 
     Parameters
     ----------
-    folder, limit:
-        Where the cache lies, and how many bytes it holds at most (`20 GB`); the same in all processes that share it.
-    fs, or target_protocol and target_options:
-        The file system; chained URLs name it by themselves.
-    block_bytes:
-        What is fetched and kept at a time; likewise.
+    folder : str or os.PathLike
+        Where the cache is.
+    limit : int or str
+        The most it holds, in bytes or as in `20 GB`; the same in all processes that share the folder.
+    block_bytes : int
+        What is fetched and kept at a time; the same in all processes that share the folder.
+    fs : AbstractFileSystem, optional
+        The file system.
+    target_protocol, target_options : optional
+        The file system's protocol and options, instead of `fs`. Chained URLs name them.
+
+    Examples
+    --------
+    >>> cached = fsspec.filesystem("thalwegcache", fs=fs, folder="/local/cache", limit="20 GB")
+    >>> cached.cat_file("run1/x.dat", 0, 4096)
+    >>> fsspec.open("thalwegcache::s3://bucket/x", thalwegcache={"folder": "/local/cache"}).open().read()
     """
 
     protocol = "thalwegcache"
@@ -76,7 +87,7 @@ class CachedFileSystem(ChainedFileSystem):  # type: ignore[misc]
                 content = _Content(self, path)
                 begin, stop, _step = slice(start, end).indices(content.size)
                 return content.read(begin, max(begin, stop))
-            except ChangedMeanwhile as changed:
+            except FileChangedError as changed:
                 error = changed
         raise error
 
@@ -158,14 +169,15 @@ class CachedFileSystem(ChainedFileSystem):  # type: ignore[misc]
         self.fs.rm_file(path)
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
+        """Copies a file, by the file system itself."""
         self.fs.cp_file(path1, path2, **kwargs)
 
     def mv(self, path1: Any, path2: Any, **kwargs: Any) -> None:
         self.fs.mv(path1, path2, **kwargs)
 
 
-class ChangedMeanwhile(OSError):
-    """A file became another one while it was fetched."""
+class FileChangedError(OSError):
+    """The content of a file changed while it was fetched."""
 
 
 class _Content:
@@ -178,37 +190,41 @@ class _Content:
         self.version: dict[str, Any] = {"version": info["version"]} if "ukey" in info else {}
         self.size = int(info["size"])
         self.key = info["ukey"] if "ukey" in info else fs.ukey(path)
+        self._block_key = f"{fs.block_bytes} {self.key}"
         if not self.version and int(fs.fs.size(path)) != self.size:
-            raise ChangedMeanwhile(f"{path}: changed while it was looked at")
+            raise FileChangedError(f"{path}: changed while its size was read")
 
     def read(self, start: int, end: int) -> bytes:
         if start >= end:
             return b""
-        length = self.fs.block_bytes
-        first, last = start // length, (end - 1) // length
-        content = b"".join(self._blocks(first, last))
-        return content[start - first * length : end - first * length]
+        return b"".join(self._pieces(range(start, end)))
 
-    def _blocks(self, first: int, last: int) -> Iterable[bytes]:
+    def _pieces(self, wanted: range) -> Iterable[bytes]:
+        length = self.fs.block_bytes
         missing: list[int] = []
-        for number in range(first, last + 1):
-            kept = self._kept(number)
+        for number in range(wanted.start // length, (wanted.stop - 1) // length + 1):
+            kept = self._kept(number, wanted)
             if kept is None:
                 missing.append(number)
-            if missing and (kept is not None or len(missing) == _MOST_BLOCKS):
-                yield from self._fetched(missing[0], missing[-1])
+            if missing and (kept is not None or len(missing) == _MAX_BLOCKS):
+                yield from self._fetched(missing[0], missing[-1], wanted)
                 missing = []
             if kept is not None:
                 yield kept
         if missing:
-            yield from self._fetched(missing[0], missing[-1])
+            yield from self._fetched(missing[0], missing[-1], wanted)
 
-    def _kept(self, number: int) -> bytes | None:
-        kept = self.fs.cache.get(self._block_key(), number)
-        expected = min(self.size - number * self.fs.block_bytes, self.fs.block_bytes)
-        return kept if kept is not None and len(kept) == expected else None
+    def _inside(self, number: int, wanted: range) -> range:
+        """The part of a block that is wanted, counted from the block's start."""
+        begin, length = number * self.fs.block_bytes, self.fs.block_bytes
+        return range(max(wanted.start - begin, 0), min(wanted.stop - begin, length))
 
-    def _fetched(self, first: int, last: int) -> list[bytes]:
+    def _kept(self, number: int, wanted: range) -> bytes | None:
+        part = self._inside(number, wanted)
+        kept = self.fs.cache.get(self._block_key, number, part.start, part.stop)
+        return kept if kept is not None and len(kept) == len(part) else None
+
+    def _fetched(self, first: int, last: int, wanted: range) -> list[bytes]:
         length = self.fs.block_bytes
         content = self.fs.fs.cat_file(self.path, first * length, min((last + 1) * length, self.size), **self.version)
         # Only what was surely fetched of this content is kept under its key.
@@ -216,27 +232,25 @@ class _Content:
         blocks = [content[at : at + length] for at in range(0, len(content), length)]
         for number, block in enumerate(blocks, first):
             try:
-                self.fs.cache.put(self._block_key(), number, block)
+                self.fs.cache.put(self._block_key, number, block)
             except OSError:
                 # The disk is full, or the folder is gone: it is read all the same.
                 break
-        return blocks
+        parts = [self._inside(number, wanted) for number in range(first, last + 1)]
+        return [block[part.start : part.stop] for block, part in zip(blocks, parts)]
 
     def _check(self) -> None:
         now = self.fs.fs.info(self.path, **self.version)["ukey"] if self.version else self.fs.ukey(self.path)
         if now != self.key:
-            raise ChangedMeanwhile(f"{self.path}: changed while it was read")
-
-    def _block_key(self) -> str:
-        return f"{self.fs.block_bytes} {self.key}"
+            raise FileChangedError(f"{self.path}: changed while it was read")
 
 
 class CachedFile(AbstractBufferedFile):  # type: ignore[misc]
-    """A file that is read. When it changes under way, reading on fails rather than mix two contents."""
+    """A file that is read. When its content changes, reading fails rather than mix two contents."""
 
     def __init__(self, fs: CachedFileSystem, path: str, block_size: int) -> None:
         self._content = _Content(fs, path)
-        super().__init__(fs, path, "rb", block_size=block_size, size=self._content.size)
+        super().__init__(fs, path, "rb", block_size=block_size, size=self._content.size, cache_type=ReadAhead.name)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         return self._content.read(start, min(end, self.size))

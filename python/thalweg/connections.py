@@ -11,15 +11,17 @@ import errno
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from thalweg._thalweg import Store
+from thalweg.url import SCHEME
 
 _lock = threading.Lock()
-_stores: dict[Location, Store] = {}
-_inherited: list[dict[Location, Store]] = []
+_stores: dict[Location, _Known] = {}
+_inherited: list[dict[Location, _Known]] = []
+_before_closing: list[Callable[[], None]] = []
 
 
 class Location(NamedTuple):
@@ -31,21 +33,54 @@ class Location(NamedTuple):
     tls_ca: str | None = None
 
 
+class _Settings(NamedTuple):
+    """The file with a store's settings, which is written once."""
+
+    device: int
+    inode: int
+    modified_ns: int
+
+
+class _Known(NamedTuple):
+    store: Store
+    settings: _Settings | None
+
+
 def store_of(location: Location) -> Store:
-    """The open store there; opens it the first time."""
+    """Returns the open store there; opens it the first time, and again when another store lies there now."""
     with _lock:
-        store = _stores.get(location)
-        if store is None:
-            if not _stores:
-                _close_with_workers()
-            store = _stores[location] = Store(os.fsencode(location.address), location.secret_file, location.tls_ca)
+        known = _stores.get(location)
+        found = _settings_of(location)
+        if known is not None and (found is None or known.settings == found):
+            return known.store
+        if not _stores:
+            _close_with_workers()
+        # Before the directory's next store is opened, so that nothing of the removed one is in its way.
+        _stores.pop(location, None)
+        del known
+        store = Store(os.fsencode(location.address), location.secret_file, location.tls_ca)
+        _stores[location] = _Known(store, found)
         return store
+
+
+def _settings_of(location: Location) -> _Settings | None:
+    """Returns what tells the store in a directory from another that is made there later, if that is known."""
+    if location.address.startswith(SCHEME):
+        return None
+    try:
+        found = os.stat(os.path.join(location.address, "store.toml"))
+    except (FileNotFoundError, NotADirectoryError):
+        return _Settings(-1, -1, -1)
+    except OSError:
+        # Says nothing of the store that was opened.
+        return None
+    return _Settings(found.st_dev, found.st_ino, found.st_mtime_ns)
 
 
 @contextmanager
 def using(location: Location) -> Iterator[Store]:
-    """The open store for one deed; what is looked up during it stays readable until its end. One that is of no use any
-    more is opened anew the next time: its node is gone, or was replaced while it held what was written (`ESTALE`), or
+    """Gives the open store for one operation; what is looked up during it stays readable until its end. A store that is of
+    no use any more is opened again the next time: its node is gone, or was replaced while it held what was written (`ESTALE`), or
     its lease ran out while the machine slept (`ESTALE`)."""
     store = store_of(location)
     hold = store.hold()
@@ -54,7 +89,8 @@ def using(location: Location) -> Iterator[Store]:
     except OSError as error:
         if isinstance(error, ConnectionError) or error.errno == errno.ESTALE:
             with _lock:
-                if _stores.get(location) is store:
+                known = _stores.get(location)
+                if known is not None and known.store is store:
                     del _stores[location]
         raise
     finally:
@@ -64,7 +100,7 @@ def using(location: Location) -> Iterator[Store]:
 def close_all() -> None:
     """Ends this process's sessions, leaving nothing for others to tidy. Stores are opened again when they are used."""
     with _lock:
-        stores = list(_stores.values())
+        stores = [known.store for known in _stores.values()]
         _stores.clear()
     for store in stores:
         try:
@@ -78,7 +114,18 @@ def _close_with_workers() -> None:
     # Workers of multiprocessing end without running atexit; this is theirs.
     util = sys.modules.get("multiprocessing.util")
     if util is not None:
-        util.Finalize(None, close_all, exitpriority=0)
+        util.Finalize(None, _close_at_exit, exitpriority=0)
+
+
+def before_closing(call: Callable[[], None]) -> None:
+    """Has a function called when the program ends, while stores are open."""
+    _before_closing.append(call)
+
+
+def _close_at_exit() -> None:
+    for call in _before_closing:
+        call()
+    close_all()
 
 
 def _begin_child() -> None:
@@ -87,5 +134,5 @@ def _begin_child() -> None:
     _lock, _stores = threading.Lock(), {}
 
 
-atexit.register(close_all)
+atexit.register(_close_at_exit)
 os.register_at_fork(after_in_child=_begin_child)

@@ -1,67 +1,119 @@
 """Open files of a store.
 
 A file that is read is one version, whatever is committed meanwhile. A file that is written goes into the store as it
-comes, about a megabyte at a time, and gets its name when it is closed: others see it whole or not at all. One whose
-`with` block is left by an exception, or that is never closed, gets no name. SPDX-License-Identifier: Apache-2.0
+comes, about a megabyte at a time, and gets its name when it is closed or collected: others see it whole or not at all. One
+whose `with` block is left by an exception gets no name. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
+import errno
 import io
 import os
-import tempfile
-import time
-import warnings
-from typing import TYPE_CHECKING, Any, Literal
+import sys
+from typing import TYPE_CHECKING, Any
 
+from fsspec.core import OpenFile
 from fsspec.spec import AbstractBufferedFile
 
-from thalweg._thalweg import Draft, Entry, Hold, Store, Writer
+from thalweg._thalweg import Entry, Hold
 from thalweg.connections import store_of, using
+from thalweg.read_ahead import ReadAhead
+from thalweg.upload import ScratchUpload, StreamUpload, Upload
 
 if TYPE_CHECKING:
     from thalweg.filesystem import ThalwegFileSystem
 
-# Mode, uid, gid, and the time of the last change (ns since 1970).
-Owner = tuple[int, int, int, int]
-# What becomes of a file that has the name already: a new version of it, an error, or a new version with this behind it.
-Placing = Literal["replace", "create", "append"]
-Named = tuple[bytes, Owner, Placing, Draft]
-
-COPIED_BYTES = 4 << 20
+# Frames between `OpenFile.__exit__` and the file it closes: `OpenFile.close`, and wrappers written in Python.
+_MAX_FRAMES = 6
 
 
-def owner(mode: int = 0o644) -> Owner:
-    """Of what this process makes, now."""
-    return mode, os.geteuid(), os.getegid(), time.time_ns()
+class ThalwegFile(AbstractBufferedFile):  # type: ignore[misc]
+    """A file of a store opened with `rb`: one version, read anywhere.
+
+    Examples
+    --------
+    >>> with fs.open("run1/x.dat") as file:
+    ...     file.seek(1_000_000)
+    ...     piece = file.read(4096)
+    """
+
+    def __init__(self, fs: ThalwegFileSystem, path: str, entry: Entry, **options: Any) -> None:
+        self._entry = entry
+        store = store_of(fs.location)
+        self._hold: Hold | None = store.hold()
+        self._store_id = store.id
+        self._details = fs.described(entry)
+        options.update(size=entry.size, version=entry.version)
+        options["cache_type"] = options.get("cache_type") or ReadAhead.name
+        super().__init__(fs, path, "rb", **options)
+
+    def read(self, length: int | None = -1) -> bytes:
+        """Returns the next `length` bytes, or all that remain."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
+        remaining = max(0, self.size - self.loc)
+        length = remaining if length is None or length < 0 else min(int(length), remaining)
+        if length == 0:
+            return b""
+        content: bytes = self.cache._fetch(self.loc, self.loc + length)
+        self.loc += len(content)
+        return content
+
+    def _fetch_range(self, start: int, end: int) -> bytes:
+        with using(self.fs.location) as store:
+            if store.id != self._store_id:
+                raise OSError(errno.ESTALE, "the store was replaced by another one; open the file again", self.path)
+            return store.read(self._entry, start, end)
+
+    def close(self) -> None:
+        super().close()
+        self._hold = None
+
+    def __del__(self) -> None:
+        # Nothing is left to do for a file that was read.
+        pass
 
 
-class _Drafted:
-    """A file that leaves a draft when it is closed, and nothing when its `with` block fails or nobody closes it."""
+class _FileBeingWritten(io.BufferedIOBase):
+    """What files being written have in common. All that must outlive them is in their upload."""
 
-    closed: bool
-    path: str
-    fs: ThalwegFileSystem
-    _placing: Placing
-    _draft: Draft | None
+    mode: str
+    _upload: Upload
 
-    def named(self) -> Named:
-        """What a commit of this file is made of, once."""
-        draft, self._draft = self._draft, None
-        if draft is None:
-            raise ValueError(f"{self.path}: has not been closed, or is committed already")
-        return os.fsencode(self.path), owner(), self._placing, draft
+    def __init__(self, upload: Upload, mode: str) -> None:
+        self._upload, self.mode = upload, mode
+        self.fs, self.path, self.autocommit = upload.fs, upload.path, upload.autocommit
+        self._finalizer = upload.finalizer()
+
+    @property
+    def closed(self) -> bool:
+        return self._upload.closed
+
+    @property
+    def name(self) -> str:
+        return self.path
+
+    def close(self) -> None:
+        """Stores the file: it has its name when this returns, outside of transactions."""
+        if not self.closed and _is_left_by_an_exception():
+            self.discard()
+        self._upload.close()
+
+    def discard(self) -> None:
+        """Closes the file and gives up what was written."""
+        self._upload.discard()
 
     def commit(self) -> None:
-        """Gives a closed file its name; closing does it, outside of transactions."""
-        with using(self.fs.location) as store:
-            store.name([self.named()])
+        """Gives a closed file its name; only files opened with `autocommit=False` need it."""
+        self._upload.commit()
 
-    if TYPE_CHECKING:
+    def writable(self) -> bool:
+        return True
 
-        def discard(self) -> None: ...
-
-        def close(self) -> None: ...
+    def __enter__(self) -> Any:
+        self._check_open()
+        return self
 
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         if kind is None:
@@ -70,117 +122,154 @@ class _Drafted:
             self.discard()
 
     def __del__(self) -> None:
-        if not getattr(self, "closed", True):
-            if self._is_written():
-                warnings.warn(f"{self.path}: was never closed, and is not stored", ResourceWarning, stacklevel=2)
+        # The finalizer stores it, when everything that wraps this file has been finalized.
+        pass
+
+    def __reduce__(self) -> Any:
+        raise TypeError(f"{self.path}: a file being written cannot be pickled; close it and pickle its path")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path!r} mode={self.mode!r}>"
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on closed file.")
+
+
+class WrittenFile(_FileBeingWritten):
+    """A file of a store opened with `wb`, `xb` or `ab`: written from its start, or the old end, to its end.
+
+    Examples
+    --------
+    >>> with fs.open("run1/x.dat", "wb") as file:
+    ...     file.write(b"content")
+    """
+
+    _upload: StreamUpload
+
+    def __init__(self, upload: StreamUpload, mode: str, offset: int) -> None:
+        super().__init__(upload, mode)
+        self.loc = offset
+
+    def write(self, content: Any) -> int:
+        """Takes the next bytes; returns how many."""
+        self._check_open()
+        count = self._upload.write(content)
+        self.loc += count
+        return count
+
+    def tell(self) -> int:
+        self._check_open()
+        return self.loc
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Always fails: by that libraries see that they must write from start to end."""
+        how = f"a file opened with {self.mode!r} is written from start to end; open it with 'w+b' to write anywhere"
+        raise io.UnsupportedOperation(f"{self.path}: {how}")
+
+    def flush(self) -> None:
+        """Does nothing: what was written is stored when the file is closed."""
+        self._check_open()
+
+
+class ScratchFile(_FileBeingWritten):
+    """A file of a store opened with `r+b`, `w+b` or `x+b`: read and written anywhere, in a temporary file on this
+    machine's disk ($TMPDIR) that goes into the store when it is closed. What the store has of it already takes no room
+    there a second time.
+
+    Examples
+    --------
+    >>> with fs.open("run1/x.dat", "r+b") as file:
+    ...     file.seek(100)
+    ...     file.write(b"changed")
+    """
+
+    _upload: ScratchUpload
+
+    def __init__(self, upload: ScratchUpload, mode: str) -> None:
+        super().__init__(upload, mode)
+        self._scratch = upload.scratch
+
+    def read(self, length: int | None = -1, /) -> bytes:
+        return self._scratch.read(length)
+
+    def read1(self, length: int = -1, /) -> bytes:
+        return self._scratch.read1(length)
+
+    def readinto(self, target: Any, /) -> int:
+        """Reads into a buffer; returns how many bytes."""
+        return self._scratch.readinto(target)
+
+    def readinto1(self, target: Any, /) -> int:
+        """Reads into a buffer what one read gives; returns how many bytes."""
+        return self._scratch.readinto1(target)
+
+    def readline(self, limit: int | None = -1, /) -> bytes:
+        return self._scratch.readline(-1 if limit is None else limit)
+
+    def peek(self, count: int = 0, /) -> bytes:
+        """Returns buffered bytes, and stays where it is."""
+        return self._scratch.peek(count)
+
+    def write(self, content: Any, /) -> int:
+        return self._scratch.write(content)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        return self._scratch.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._scratch.tell()
+
+    def truncate(self, size: int | None = None, /) -> int:
+        return self._scratch.truncate(size)
+
+    def flush(self) -> None:
+        """Writes what is buffered to the temporary file."""
+        self._check_open()
+        self._scratch.flush()
+
+    def fileno(self) -> int:
+        """Returns the descriptor of the temporary file."""
+        return self._scratch.fileno()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+
+class WrittenText(io.TextIOWrapper):
+    """Text on its way into a file being written, which keeps nothing of it back."""
+
+    def __init__(self, file: _FileBeingWritten, **options: Any) -> None:
+        self._file = file
+        super().__init__(file, write_through=True, **options)
+
+    def discard(self) -> None:
+        """Closes the file and gives up what was written."""
+        self._file.discard()
+
+    def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
+        if kind is None:
+            self.close()
+        else:
             self.discard()
 
-    def _is_written(self) -> bool:
-        return True
+    def __del__(self) -> None:
+        # As with the file below.
+        pass
 
 
-class ThalwegFile(_Drafted, AbstractBufferedFile):  # type: ignore[misc]
-    """`rb`, or one of `wb`, `xb`, `ab`: read anywhere, or written from the start to the end."""
-
-    def __init__(
-        self, fs: ThalwegFileSystem, path: str, mode: str, placing: Placing, entry: Entry | None, **options: Any
-    ) -> None:
-        self._placing = placing
-        self._writer: Writer | None = None
-        self._draft: Draft | None = None
-        self._entry = entry
-        self._hold: Hold | None = None
-        if entry is not None and mode == "rb":
-            self._hold = store_of(fs.location).hold()
-            self._details = fs.described(entry)
-            options.update(size=entry.size, version=entry.version)
-        super().__init__(fs, path, mode, **options)
-        if entry is not None and mode == "ab":
-            self.loc = entry.size
-
-    def _fetch_range(self, start: int, end: int) -> bytes:
-        assert self._entry is not None
-        with using(self.fs.location) as store:
-            return store.read(self._entry, start, end)
-
-    def _initiate_upload(self) -> None:
-        with using(self.fs.location) as store:
-            self._writer = store.writer()
-
-    def _upload_chunk(self, final: bool = False) -> bool:
-        assert self._writer is not None
-        with using(self.fs.location):
-            self._writer.write(self.buffer.getvalue())
-            if final:
-                self._draft = self._writer.finish()
-        if final and self.autocommit:
-            self.commit()
-        return True
-
-    def close(self) -> None:
-        super().close()
-        self._hold = None
-
-    def discard(self) -> None:
-        """Closes it and gives up what was written."""
-        self.forced = True
-        self._draft = None
-        if self._writer is not None:
-            self._writer.discard()
-        self.close()
-
-    def _is_written(self) -> bool:
-        return bool(self.mode != "rb")
-
-
-class ScratchFile(_Drafted, io.BufferedRandom):
-    """`r+b`, `w+b` or `x+b`: read and written anywhere, in a temporary file on this machine's disk ($TMPDIR) that goes
-    into the store when it is closed. What the store has of it already takes no room there a second time."""
-
-    def __init__(
-        self, fs: ThalwegFileSystem, path: str, placing: Placing, entry: Entry | None, autocommit: bool
-    ) -> None:
-        super().__init__(tempfile.TemporaryFile(buffering=0))
-        self.fs, self.path, self.autocommit = fs, path, autocommit
-        self._placing = placing
-        self._draft: Draft | None = None
-        self._discarded = False
-        if entry is not None:
-            self._fill(entry)
-
-    def _fill(self, entry: Entry) -> None:
-        with using(self.fs.location) as store:
-            for start in range(0, entry.size, COPIED_BYTES):
-                self.write(store.read(entry, start, start + COPIED_BYTES))
-        self.seek(0)
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        try:
-            if not self._discarded:
-                self._store()
-        finally:
-            self._discarded = True
-            super().close()
-
-    def _store(self) -> None:
-        self.seek(0)
-        with using(self.fs.location) as store:
-            self._draft = _draft_of(self, store)
-        if self.autocommit:
-            self.commit()
-
-    def discard(self) -> None:
-        self._discarded = True
-        self._draft = None
-        self.close()
-
-
-def _draft_of(content: io.BufferedIOBase, store: Store) -> Draft:
-    writer = store.writer()
-    while True:
-        piece = content.read(COPIED_BYTES)
-        if not piece:
-            return writer.finish()
-        writer.write(piece)
+def _is_left_by_an_exception() -> bool:
+    """Returns whether `with fsspec.open(...)` closes the file since its block raised: it does not say so to the file."""
+    if sys.exc_info()[0] is None:
+        return False
+    frame = sys._getframe(2)
+    for _ in range(_MAX_FRAMES):
+        if frame.f_code is OpenFile.__exit__.__code__:
+            return bool(frame.f_locals["args"][0] is not None)
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return False

@@ -8,41 +8,51 @@ seen at once. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import errno
-import hashlib
+import io
 import os
 import posixpath
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timezone
-from typing import Any
+from typing import Any, TypeVar
 
-from fsspec.spec import AbstractFileSystem
+from fsspec.compression import compr
+from fsspec.core import get_compression
 from fsspec.utils import stringify_path
 
 from thalweg import url
 from thalweg._thalweg import Draft, Entry, Store
 from thalweg.connections import Location, using
-from thalweg.file import Placing, ScratchFile, ThalwegFile, owner
+from thalweg.entries import byte_range, entry_at, file_at, read_many
+from thalweg.file import ScratchFile, ThalwegFile, WrittenFile, WrittenText
+from thalweg.listing import Listing
+from thalweg.names import above
 from thalweg.transaction import ThalwegTransaction
+from thalweg.upload import Placing, ScratchUpload, StreamUpload, Upload, owner
 
-Info = dict[str, Any]
-
-_MAGIC = set("*?[")
-# As many as Linux follows.
-_MOST_LINKS = 40
+AnyUpload = TypeVar("AnyUpload", bound=Upload)
 
 
-class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
-    """Files of a Thalweg store.
+class ThalwegFileSystem(Listing):
+    """The fsspec file system of a Thalweg store.
 
     Parameters
     ----------
-    store:
+    store : str or os.PathLike, optional
         A directory or `thalweg://HOST:PORT`. URLs name it as well: `thalweg://HOST:PORT/path`,
         `thalweg:///directory/of/the/store!/path`. Without either it is `$THALWEG_STORE`.
-    secret_file:
+    secret_file : str or os.PathLike, optional
         The file with the secret of the store's node. Default: `$THALWEG_SECRET_FILE`.
-    tls_ca:
-        The file with the authorities (PEM) that vouch for the node, with which TLS is spoken. Default: `$THALWEG_TLS_CA`.
+    tls_ca : str or os.PathLike, optional
+        The file with the certificate authorities (PEM) for the node, which is spoken to by TLS then. Default:
+        `$THALWEG_TLS_CA`.
+
+    Examples
+    --------
+    >>> import fsspec, thalweg
+    >>> thalweg.create("/scratch/st")
+    >>> fs = fsspec.filesystem("thalweg", store="/scratch/st")
+    >>> fs.pipe({"run1/a": b"one", "run1/b": b"two"})
+    >>> fs.cat_file("run1/a")
+    b'one'
     """
 
     protocol = "thalweg"
@@ -59,15 +69,16 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         super().__init__(store=store, secret_file=secret_file, tls_ca=tls_ca, **storage_options)
         self._named = url.address(store) if store else None
         self._secret_file, self._tls_ca = _absolute(secret_file), _absolute(tls_ca)
+        self._strip_protocol = self._strip_own  # type: ignore[method-assign]
 
     @property
     def address(self) -> str:
-        """Of the store: as named, or as `$THALWEG_STORE` says now; fsspec keeps instances for longer than that."""
+        """Returns the address of the store: the one given, or what `$THALWEG_STORE` says now."""
         return self._named or url.address(None)
 
     @property
     def location(self) -> Location:
-        """Of the store, with its credentials."""
+        """Returns where the store is, with its credentials."""
         return Location(self.address, self._secret_file, self._tls_ca)
 
     # Names of files
@@ -78,121 +89,89 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return [cls._strip_protocol(one) for one in path]
         return url.split(stringify_path(path))[1]
 
+    def _strip_own(self, path: Any) -> Any:
+        """Returns the paths of URLs, which name this store if they name one."""
+        if isinstance(path, list):
+            return [self._strip_own(one) for one in path]
+        named, stripped = url.split(stringify_path(path))
+        if named is not None and not url.is_same_store(named, self.address):
+            raise ValueError(f"{path}: names another store than this file system's, {self.address}")
+        return stripped
+
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, str]:
         store, _ = url.split(path)
         return {} if store is None else {"store": store}
 
     def unstrip_protocol(self, name: str) -> str:
-        """The URL of a path, with its store."""
+        """Returns the URL of a path, with its store.
+
+        Examples
+        --------
+        >>> fs.unstrip_protocol("run1/x.dat")
+        'thalweg:///scratch/st!/run1/x.dat'
+        """
         return url.join(self.address, self._strip_protocol(name))
 
     @property
     def fsid(self) -> str:
+        """Returns a name for this store."""
         return f"thalweg-{self.address}"
 
-    # Looking
-
-    def described(self, entry: Entry) -> Info:
-        """An entry as fsspec shows it, with what the store knows besides."""
-        info: Info = {
-            "name": os.fsdecode(entry.path),
-            "size": entry.size,
-            "type": entry.kind,
-            "mode": entry.mode,
-            "uid": entry.uid,
-            "gid": entry.gid,
-            "nlink": entry.links,
-            "mtime": entry.modified_ns / 1e9,
-        }
-        if entry.kind == "file":
-            info["version"] = entry.version
-            info["committed"] = (entry.committed_ns or 0) / 1e9
-            info["ukey"] = _ukey(entry)
-        elif entry.kind == "link":
-            info["destination"] = os.fsdecode(entry.target)
-            info["islink"] = True
-        return info
-
-    def info(self, path: str, version: int | None = None, **kwargs: Any) -> Info:
-        with using(self.location) as store:
-            return self.described(_entry(store, self._strip_protocol(path), version))
-
-    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
-        path = self._strip_protocol(path)
-        with using(self.location) as store:
-            try:
-                entries = store.list(os.fsencode(path), False)
-            except NotADirectoryError:
-                entries = [_entry(store, path)]
-        return [self.described(entry) for entry in entries] if detail else [os.fsdecode(e.path) for e in entries]
-
-    def find(
-        self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
-    ) -> Any:
-        if maxdepth is not None and maxdepth < 1:
-            raise ValueError("maxdepth must be at least 1")
-        path = self._strip_protocol(path)
-        found: list[Entry] = []
-        with using(self.location) as store:
-            top = store.entry(os.fsencode(path))
-            if top is not None and top.kind == "directory":
-                found = store.list(os.fsencode(path), True)
-            if top is not None and (top.kind != "directory" or (withdirs and path)):
-                found.append(top)
-        start = path.count("/") + 1 if path else 0
-        kept = [
-            entry
-            for entry in found
-            if (withdirs or entry.kind != "directory")
-            and (maxdepth is None or entry.path.count(b"/") - start < maxdepth)
-        ]
-        infos = {os.fsdecode(entry.path): entry for entry in kept}
-        names = sorted(infos)
-        return {name: self.described(infos[name]) for name in names} if detail else names
-
-    def exists(self, path: str, **kwargs: Any) -> bool:
-        return self._kind(path) is not None
-
-    def lexists(self, path: str, **kwargs: Any) -> bool:
-        return self.exists(path)
-
-    def isdir(self, path: str) -> bool:
-        return self._kind(path) == "directory"
-
-    def isfile(self, path: str) -> bool:
-        return self._kind(path) == "file"
-
-    def _kind(self, path: str) -> str | None:
-        # Not by `info` and any exception, as fsspec has it: a node that is gone has not lost its files.
-        with using(self.location) as store:
-            entry = store.entry(os.fsencode(self._strip_protocol(path)))
-        return None if entry is None else entry.kind
-
-    def versions(self, path: str) -> list[Info]:
-        """The kept versions of a file, oldest first; `open`, `cat_file` and `info` take their number as `version`."""
-        with using(self.location) as store:
-            return [self.described(entry) for entry in store.versions(os.fsencode(self._strip_protocol(path)))]
-
-    def modified(self, path: str) -> datetime:
-        return datetime.fromtimestamp(self.info(path)["mtime"], timezone.utc)
-
-    def created(self, path: str) -> datetime:
-        """When the oldest kept version of a file was committed; of a directory, when it was made."""
-        info = self.info(path)
-        if info["type"] == "file":
-            return datetime.fromtimestamp(self.versions(path)[0]["committed"], timezone.utc)
-        return datetime.fromtimestamp(info["mtime"], timezone.utc)
-
-    def ukey(self, path: str) -> str:
-        """Stands for the content: never the same for two. `blake3-` and the digest where the store has it."""
-        info = self.info(path)
-        return str(info["ukey"]) if "ukey" in info else super().ukey(path)
-
-    def checksum(self, path: str) -> int:
-        return int(hashlib.sha256(self.ukey(path).encode()).hexdigest(), 16)
-
     # Reading
+
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        cache_options: dict[str, Any] | None = None,
+        compression: str | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Opens a file.
+
+        Parameters
+        ----------
+        path : str
+            The file; glob characters in it are taken literally.
+        mode : str
+            As Python's `open` has it: `r`, `w`, `x` or `a`, with `b` for bytes and `+` for both directions. Without `b`
+            the file is text, with the keywords `encoding`, `errors` and `newline`.
+        block_size : int, optional
+            The most that is read ahead (bytes; default 5 MiB).
+        cache_options : dict, optional
+            For the `cache_type` given, if one is.
+        compression : str, optional
+            A codec of fsspec (`gzip`, `zstd`, `xz`, ...), or `infer` for the one that the path's ending names.
+        version : int, optional
+            Reads this version instead of the newest one.
+
+        Returns
+        -------
+        A file object. What was written is stored when the file is closed, or collected without having been closed; when its
+        `with` block is left by an exception, nothing is.
+
+        Examples
+        --------
+        >>> with fs.open("run1/notes.txt.gz", "w", compression="infer") as file:
+        ...     file.write("so far so good")
+        >>> fs.open("run1/notes.txt.gz", "r", compression="infer").read()
+        'so far so good'
+        """
+        path = self._strip_protocol(path)
+        compression = get_compression(path, compression)
+        if "b" not in mode:
+            text = {name: kwargs.pop(name) for name in ("encoding", "errors", "newline") if name in kwargs}
+            file = self.open(path, mode.replace("t", "") + "b", block_size, cache_options, compression, **kwargs)
+            try:
+                return WrittenText(file, **text) if file.writable() else io.TextIOWrapper(file, **text)
+            except BaseException:
+                if file.writable():
+                    file.discard()
+                raise
+        kwargs.setdefault("autocommit", not self._intrans)
+        return self._open(path, mode, block_size, cache_options=cache_options, compression=compression, **kwargs)
 
     def _open(
         self,
@@ -203,6 +182,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         cache_options: dict[str, Any] | None = None,
         version: int | None = None,
         size: int | None = None,
+        compression: str | None = None,
         **kwargs: Any,
     ) -> Any:
         mode = "".join(sorted(mode, key="rwxab+".index)).replace("+", "") + "+" * ("+" in mode)
@@ -210,27 +190,37 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             raise ValueError(f"{path}: mode {mode!r} is none of rb, wb, xb, ab, r+b, w+b, x+b")
         if version is not None and mode != "rb":
             raise ValueError(f"{path}: older versions can only be read")
+        if compression is not None and "+" in mode:
+            raise ValueError(f"{path}: a compressed file is either read or written; mode {mode!r} is both")
         entry = self._entry_to_open(path, mode, version)
+        if mode == "rb":
+            assert entry is not None
+            kwargs.update(block_size=block_size or "default", autocommit=autocommit, cache_options=cache_options)
+            file = ThalwegFile(self, path, entry, **kwargs)
+            return file if compression is None else compr[compression](file, mode="r")
         placing: Placing = {"x": "create", "a": "append"}.get(mode[0], "replace")  # type: ignore[assignment]
         if "+" in mode:
-            scratch = ScratchFile(self, path, placing, entry, autocommit)
-            if not autocommit and mode[0] == "r":
-                # `open` takes what is read for not being written.
-                self.transaction.files.append(scratch)
-            return scratch
-        kwargs.update(block_size=block_size or "default", autocommit=autocommit, cache_options=cache_options)
-        return ThalwegFile(self, path, mode, placing, entry, **kwargs)
+            scratch = ScratchUpload(self, path, placing, entry, autocommit)
+            return ScratchFile(self._joined(scratch), mode)
+        stream = StreamUpload(self, path, placing, autocommit, compression)
+        return WrittenFile(self._joined(stream), mode, 0 if entry is None else entry.size)
+
+    def _joined(self, upload: AnyUpload) -> AnyUpload:
+        """Returns an upload, which takes part in the transaction if there is one."""
+        if not upload.autocommit and self._intrans:
+            self.transaction.files.append(upload)
+        return upload
 
     def _entry_to_open(self, path: str, mode: str, version: int | None) -> Entry | None:
-        """What the file begins with; raises what can be told before anything is written."""
+        """Returns what the file begins with; raises the errors that are known before anything is written."""
         with using(self.location) as store:
             if mode[0] == "r":
-                return _file(store, path, version)
+                return file_at(store, path, version)
             entry = store.entry(os.fsencode(path))
         if entry is None:
             return None
         if mode[0] == "x":
-            raise FileExistsError(errno.EEXIST, "is there already", path)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
         if entry.kind == "directory":
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return entry if mode[0] == "a" and entry.kind == "file" else None
@@ -243,9 +233,25 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         version: int | None = None,
         **kwargs: Any,
     ) -> bytes:
+        """Returns the content of a file, or a range of it.
+
+        Parameters
+        ----------
+        path : str
+            The file; glob characters in it are taken literally.
+        start, end : int, optional
+            The range (bytes), as in a slice: negative numbers count from the end.
+        version : int, optional
+            A kept version, instead of the newest one.
+
+        Examples
+        --------
+        >>> fs.cat_file("run1/a", 0, 2)
+        b'on'
+        """
         with using(self.location) as store:
-            entry = _file(store, self._strip_protocol(path), version)
-            return store.read(entry, *_range(entry, start, end))
+            entry = file_at(store, self._strip_protocol(path), version)
+            return store.read(entry, *byte_range(entry, start, end))
 
     def cat_ranges(
         self,
@@ -256,7 +262,24 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         on_error: str = "return",
         **kwargs: Any,
     ) -> list[Any]:
-        """Ranges of files, several at once. `max_gap` changes nothing: neighbours share decoded blocks anyway."""
+        """Returns ranges of files, several at once, on several threads.
+
+        Parameters
+        ----------
+        paths : list of str
+            The files.
+        starts, ends : int or list of int
+            The ranges (bytes), as in slices.
+        max_gap : int, optional
+            Changes nothing: neighbouring ranges share decoded blocks anyway.
+        on_error : {"return", "raise"}
+            Whether an exception stands in the result, or is raised.
+
+        Examples
+        --------
+        >>> fs.cat_ranges(["run1/a", "run1/b"], 0, 2)
+        [b'on', b'tw']
+        """
         if not isinstance(paths, list):
             raise TypeError("paths must be a list")
         starts = starts if isinstance(starts, Iterable) else [starts] * len(paths)
@@ -265,7 +288,7 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if len(wanted) != len(paths):
             raise ValueError("paths, starts and ends must be of one length")
         with using(self.location) as store:
-            results = _read_many(store, wanted)
+            results = read_many(store, wanted)
         if on_error == "raise":
             for result in results:
                 if isinstance(result, BaseException):
@@ -273,6 +296,27 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return results
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any) -> Any:
+        """Returns the content of a file, or of many.
+
+        Parameters
+        ----------
+        path : str or list of str
+            A path, a pattern, or a list of them.
+        recursive : bool
+            Whether to read all below directories.
+        on_error : {"raise", "return", "omit"}
+            What becomes of files that cannot be read, where there are many.
+
+        Returns
+        -------
+        bytes or dict
+            A dict of contents by path, except for one path that is no pattern.
+
+        Examples
+        --------
+        >>> fs.cat("run1/*")
+        {'run1/a': b'one', 'run1/b': b'two'}
+        """
         paths = self.expand_path(path, recursive=recursive)
         if len(paths) == 1 and isinstance(path, str) and paths[0] == self._strip_protocol(path):
             return self.cat_file(paths[0], **kwargs)
@@ -285,6 +329,21 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
     # Writing
 
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **kwargs: Any) -> None:
+        """Writes a file.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        value : bytes-like
+            Its content.
+        mode : {"overwrite", "create"}
+            Whether a file that exists gets a new version, or `FileExistsError` is raised.
+
+        Examples
+        --------
+        >>> fs.pipe_file("run1/a", b"one")
+        """
         if self._intrans:
             with self.open(path, "xb" if mode == "create" else "wb") as file:
                 file.write(value)
@@ -292,7 +351,19 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             self._pipe_all({self._strip_protocol(path): value}, "create" if mode == "create" else "replace")
 
     def pipe(self, path: str | Mapping[str, Any], value: Any = None, **kwargs: Any) -> None:
-        """Of a mapping, all files appear in one commit, or none."""
+        """Writes files. Those of a mapping appear in one commit, all or none.
+
+        Parameters
+        ----------
+        path : str or dict
+            A file, or contents by path.
+        value : bytes-like, optional
+            The content of one file.
+
+        Examples
+        --------
+        >>> fs.pipe({"run1/a": b"one", "run1/b": b"two"})
+        """
         if isinstance(path, str) or self._intrans:
             super().pipe(path, value, **kwargs)
         else:
@@ -305,29 +376,57 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
             store.name(drafts)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
-        """Without `truncate`, a file that is there gets a new version of the same content, of now."""
+        """Makes an empty file, or changes the time of one.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        truncate : bool
+            Whether a file that exists becomes empty; otherwise it gets a new version of the same content.
+
+        Examples
+        --------
+        >>> fs.touch("run1/done")
+        """
         path = self._strip_protocol(path)
         if truncate or not self.exists(path):
             return self.pipe_file(path, b"")
         with using(self.location) as store:
-            entry = _file(store, path)
+            entry = file_at(store, path)
             store.name([(entry.path, owner(entry.mode), "replace", store.draft_of(entry))])
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
-        """Without reading the content: the copy shares all of it."""
+        """Copies a file without reading it: the copy shares all content. Glob characters are taken literally.
+
+        Examples
+        --------
+        >>> fs.cp_file("run1/a", "run1/c")
+        """
         path1, path2 = self._strip_protocol(path1), self._strip_protocol(path2)
         with using(self.location) as store:
-            entry = _entry(store, path1)
+            entry = entry_at(store, path1)
             if entry.kind == "directory":
                 return self.makedirs(path2, exist_ok=True)
-            entry = _file(store, path1)
+            entry = file_at(store, path1)
             store.name([(os.fsencode(path2), owner(entry.mode), "replace", store.draft_of(entry))])
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
-        """Renames; a directory goes with all below it. Into `path2` when that is a directory or ends with a slash."""
-        if not isinstance(path1, str) or maxdepth is not None or _MAGIC & set(path1):
-            super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
-            return
+        """Renames, in one commit; a directory is renamed with all below it.
+
+        Parameters
+        ----------
+        path1 : str or list of str
+            What to rename: a path, a pattern, or a list of them. Many are copied, without reading them, and removed.
+        path2 : str
+            The new name, or, where it is a directory or ends with a slash, where to put it.
+
+        Examples
+        --------
+        >>> fs.mv("run1", "run2")
+        """
+        if not isinstance(path1, str) or maxdepth is not None or self.is_pattern(path1):
+            return self._move_many(path1, path2, recursive, maxdepth, **kwargs)
         source, target = self._strip_protocol(path1), self._strip_protocol(path2)
         if source == target:
             return
@@ -336,139 +435,108 @@ class ThalwegFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with using(self.location) as store:
             store.rename(os.fsencode(source), os.fsencode(target))
 
-    # Directories, and taking away
+    # Directories, and removing
 
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
+        """Makes a directory. Files need none: those above them are made with them.
+
+        Parameters
+        ----------
+        path : str
+            The directory.
+        create_parents : bool
+            Whether to make missing directories above it.
+
+        Examples
+        --------
+        >>> fs.mkdir("run1/parts")
+        """
         path = self._strip_protocol(path)
         with using(self.location) as store:
             if store.entry(os.fsencode(path)) is not None:
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             if not create_parents:
-                _entry(store, self._parent(path))
+                entry_at(store, self._parent(path))
             store.make_directory(os.fsencode(path), owner(0o755))
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        """Makes a directory, and those above it."""
         if not (exist_ok and self.isdir(path)):
             self.mkdir(path)
 
     def rmdir(self, path: str) -> None:
+        """Removes an empty directory.
+
+        Examples
+        --------
+        >>> fs.rmdir("run1/parts")
+        """
         path = self._strip_protocol(path)
         with using(self.location) as store:
-            if _entry(store, path).kind != "directory":
+            if entry_at(store, path).kind != "directory":
                 raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
             store.remove([os.fsencode(path)], False)
 
     def rm_file(self, path: str) -> None:
-        self.rm(path)
+        """Removes one file, with all its versions. Glob characters are taken literally.
+
+        Examples
+        --------
+        >>> fs.rm_file("run1/a")
+        """
+        self._remove([self._file_to_remove(path)], False)
 
     def _rm(self, path: str) -> None:
-        self.rm(path)
+        self.rm_file(path)
+
+    def _file_to_remove(self, path: str) -> str:
+        path = self._strip_protocol(path)
+        if self.isdir(path):
+            raise IsADirectoryError(errno.EISDIR, "is a directory; recursive=True removes all below it", path)
+        return path
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
-        """Takes names away, with all versions; all of them or none. Space comes back with `thalweg collect`."""
-        written = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        """Removes files with all their versions, in one commit. `thalweg collect` frees their space.
+
+        Parameters
+        ----------
+        path : str or list of str
+            A path, a pattern, or a list of them. A name that exists is no pattern.
+        recursive : bool
+            Whether to remove directories with all below them.
+        maxdepth : int, optional
+            How many levels to go down.
+
+        Examples
+        --------
+        >>> fs.rm("run1/*.tmp")
+        >>> fs.rm("run1", recursive=True)
+        """
         if maxdepth is not None:
-            paths = sorted(self.expand_path(written, recursive=recursive, maxdepth=maxdepth), reverse=True)
+            paths = sorted(self.expand_path(path, recursive=recursive, maxdepth=maxdepth), reverse=True)
             return self._remove([one for one in paths if one], False)
-        paths = self.expand_path(written) if any(_MAGIC & set(str(one)) for one in written) else written
+        written: list[Any] = [path] if isinstance(path, (str, os.PathLike)) else list(path)
+        paths = self.expand_path(written) if any(map(self.is_pattern, written)) else written
         paths = [self._strip_protocol(one) for one in paths]
         if "" in paths and recursive:
             paths = self.ls("", detail=False)
-        if not recursive:
-            for one in paths:
-                if self.isdir(one):
-                    raise IsADirectoryError(errno.EISDIR, "is a directory; recursive=True removes all below it", one)
-        return self._remove(paths, recursive)
+        return self._remove(paths if recursive else [self._file_to_remove(one) for one in paths], recursive)
 
     def _remove(self, paths: list[str], recursive: bool) -> None:
         paths = list(dict.fromkeys(paths))
         if recursive:
             # What goes along with a directory above it is not there any more when its turn comes.
             chosen = set(paths)
-            paths = [one for one in paths if not _above(one) & chosen]
+            paths = [one for one in paths if not above(one) & chosen]
         with using(self.location) as store:
             if paths:
                 store.remove([os.fsencode(one) for one in paths], recursive)
-
-
-def _entry(store: Store, path: str, version: int | None = None) -> Entry:
-    entry = store.entry(os.fsencode(path))
-    if entry is None:
-        raise FileNotFoundError(errno.ENOENT, "no such file or directory in the store", path)
-    if version is None or version == entry.version:
-        return entry
-    for kept in store.versions(os.fsencode(path)):
-        if kept.version == version:
-            return kept
-    raise FileNotFoundError(errno.ENOENT, f"the store keeps no version {version} of it", path)
-
-
-def _file(store: Store, path: str, version: int | None = None) -> Entry:
-    """The file that a path leads to, over symbolic links that stay in the store."""
-    entry = _entry(store, path, version)
-    for _ in range(_MOST_LINKS):
-        if entry.kind == "file":
-            return entry
-        if entry.kind == "directory":
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-        entry = _entry(store, _target(entry), version)
-    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
-
-
-def _target(link: Entry) -> str:
-    path, target = os.fsdecode(link.path), os.fsdecode(link.target)
-    leads_to = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
-    if leads_to.startswith(("/", "..")):
-        raise FileNotFoundError(errno.ENOENT, f"is a symbolic link out of the store, to {target}", path)
-    return leads_to
-
-
-def _ukey(entry: Entry) -> str:
-    if entry.content_digest is not None:
-        return f"blake3-{entry.content_digest.hex()}"
-    return f"root-{entry.size}-{hashlib.sha256(entry.root or b'').hexdigest()}"
-
-
-def _range(entry: Entry, start: int | None, end: int | None) -> tuple[int, int]:
-    """A slice of the file as Python has it: below zero counts from the end."""
-    begin, stop, _ = slice(start, end).indices(entry.size)
-    return begin, max(begin, stop)
-
-
-def _read_many(store: Store, wanted: list[tuple[str, int | None, int | None]]) -> list[Any]:
-    paths = list(dict.fromkeys(path for path, _, _ in wanted))
-    found = store.entries([os.fsencode(path) for path in paths])
-    entries = {path: _content_of(store, path, one) for path, one in zip(paths, found)}
-    results: list[Any] = [entries[path] for path, _, _ in wanted]
-    ranges, places = [], []
-    for place, (path, start, end) in enumerate(wanted):
-        entry = entries[path]
-        if isinstance(entry, Entry):
-            ranges.append((entry, *_range(entry, start, end)))
-            places.append(place)
-    for place, read in zip(places, store.read_many(ranges)):
-        results[place] = read
-    return results
-
-
-def _content_of(store: Store, path: str, found: Entry | BaseException | None) -> Entry | BaseException:
-    if isinstance(found, BaseException) or (found is not None and found.kind == "file"):
-        return found
-    try:
-        return _file(store, path)
-    except OSError as error:
-        return error
 
 
 def _draft(store: Store, value: Any) -> Draft:
     writer = store.writer()
     writer.write(value if isinstance(value, bytes) else bytes(memoryview(value)))
     return writer.finish()
-
-
-def _above(path: str) -> set[str]:
-    parts = path.split("/")
-    return {"/".join(parts[:count]) for count in range(1, len(parts))}
 
 
 def _absolute(path: str | os.PathLike[str] | None) -> str | None:

@@ -1,6 +1,6 @@
 """An SQLite file that any number of threads and processes of this machine write to, one at a time.
 
-What it lists is never the only copy of anything: a list that is damaged, or deleted under way, is begun anew.
+What it lists is never the only copy of anything: a list that is damaged, or deleted while in use, is made again.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-# How long a process waits for its turn with the list.
-_PATIENCE_S = 60
+# How long a process waits for the list's lock.
+_LOCK_TIMEOUT_S = 60
 # Connections of parents, never touched again: SQLite forbids even to close them.
 _inherited: list[sqlite3.Connection] = []
 
@@ -70,7 +70,7 @@ class SharedList:
     def _open(self) -> sqlite3.Connection:
         self.drop_connection()
         os.makedirs(os.path.dirname(self.path), exist_ok=True)
-        connection = sqlite3.connect(self.path, timeout=_PATIENCE_S, isolation_level=None)
+        connection = sqlite3.connect(self.path, timeout=_LOCK_TIMEOUT_S, isolation_level=None)
         _prepare(connection, self._script)
         self._local.kept = _Kept(os.getpid(), _inode(self.path), connection)
         return connection
@@ -84,7 +84,7 @@ def _prepare(connection: sqlite3.Connection, script: str) -> None:
             break
         except sqlite3.OperationalError:
             # SQLite does not wait by itself when two make the log at once.
-            if time.monotonic() - begun > _PATIENCE_S:
+            if time.monotonic() - begun > _LOCK_TIMEOUT_S:
                 raise
             time.sleep(0.02)
     # A list that a power loss takes back costs a few copies, not a wrong byte.

@@ -13,6 +13,7 @@ from thalweg.connections import using
 
 if TYPE_CHECKING:
     from thalweg.filesystem import ThalwegFileSystem
+    from thalweg.upload import Upload
 
 
 class ThalwegTransaction(Transaction):  # type: ignore[misc]
@@ -22,14 +23,19 @@ class ThalwegTransaction(Transaction):  # type: ignore[misc]
 
     def complete(self, commit: bool = True) -> None:
         fs: ThalwegFileSystem = self.fs
-        files = list(self.files)
+        uploads: list[Upload] = list(self.files)
         try:
-            if commit and files:
-                with using(fs.location) as store:
-                    store.name([file.named() for file in files])
+            # One whose `with` block was left by an exception takes no part.
+            chosen = [upload for upload in uploads if not upload.discarded]
+            if commit and chosen:
+                for upload in chosen:
+                    # Raises if the store was replaced since this one was begun.
+                    store = upload.store()
+                with using(fs.location):
+                    store.name([upload.named() for upload in chosen])
         finally:
-            for file in files:
-                file.discard()
+            for upload in uploads:
+                upload.discard()
             self.files.clear()
             fs._intrans = False
             fs._transaction = None

@@ -54,5 +54,13 @@ def address(store: str | os.PathLike[str] | None) -> str:
     return os.path.abspath(os.path.expanduser(written))
 
 
+def is_same_store(named: str, other: str) -> bool:
+    """Returns whether two names of stores, neither of them empty, mean the same store."""
+    first, second = address(named), address(other)
+    if first == second or SCHEME in first + second:
+        return first == second
+    return os.path.realpath(first) == os.path.realpath(second)
+
+
 def _plain(path: str) -> str:
     return "/".join(filter(None, path.split("/")))

@@ -34,10 +34,10 @@ class Stranger:
             self.open.append(client)
 
 
-def refusal(scene, stranger, command=None):
+def refusal(scene, stranger, command=None, **settings):
     """What a command says of this server, on its one line."""
     words = command or [THALWEG, "ls", f"thalweg://{stranger.address}::"]
-    process = scene.start(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    process = scene.start(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **settings)
     said = scene.wait_for(process).decode()
     scene.say(said)
     check(process.returncode not in (0, None), f"it ended with {process.returncode}")
@@ -57,9 +57,12 @@ def commands_refuse_a_node_of_another_release_and_what_is_no_node(scene):
 def programs_refuse_a_node_of_another_release_at_once(scene, mpi):
     stranger = Stranger(scene, OTHER_RELEASE)
     program = launch(mpi, 1, door_program(mpi, "equal"), "SD:/test-")
-    command = [THALWEG, "run", "--node", stranger.address, "--", *program]
-    said = refusal(scene, stranger, command)
-    check("this program is the older, update it" in said, f"it said: {said[:500]}")
+    # The command asks the node before it starts a program; launched without it, the program finds out itself.
+    variables = {"THALWEG_NODES": stranger.address, "LD_PRELOAD": str(THALWEG.parent / "libthalweg_door.so")}
+    commands = (([THALWEG, "run", "--node", stranger.address, "--", *program], {}), (program, variables))
+    for command, settings in commands:
+        said = refusal(scene, stranger, command, variables=settings)
+        check("this program is the older, update it" in said, f"it said: {said[:500]}")
 
 
 @test(seconds=20)

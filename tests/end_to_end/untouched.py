@@ -1,6 +1,7 @@
 """A program that names no file SD: does under `thalweg run` what it does without."""
 
 import signal
+import subprocess
 
 from stage import trees
 from stage.building import MPIS, door_program
@@ -33,10 +34,45 @@ def the_exit_code_of_the_command_is_that_of_the_run(scene):
 @test
 def the_exit_code_is_that_of_the_command_though_its_nodes_are_away(scene):
     store = Store(scene)
+    for code, expected in ((7, 7), (0, 1)):
+        node = store.start_node()
+        store.run(["sh", "-c", f"kill -9 {node.process.pid}; exit {code}"], [node], code=expected)
+
+
+@test
+def a_program_is_not_started_when_its_nodes_are_away(scene):
+    store = Store(scene)
     node = store.start_node()
+    started = scene.folder / "started"
+    store.run(["touch", started], [node])
+    started.unlink()
     node.stop()
-    store.run(["sh", "-c", "exit 7"], [node], code=7)
-    store.run(["true"], [node], code=1)
+    said = scene.start(store.run_command(["touch", started], [node]), stderr=subprocess.PIPE, text=True).communicate()[1]
+    check(not started.exists(), "it was started")
+    check("was not started" in said and node.address in said, f"the message: {said}")
+
+
+@test(seconds=30)
+def a_run_does_not_wait_long_for_a_node_that_froze_at_its_end(scene):
+    store = Store(scene)
+    node = store.start_node()
+    job = scene.start(store.run_command(["sh", "-c", f"kill -STOP {node.process.pid}; exit 7"], [node]))
+    scene.until(lambda: job.poll() is not None, "the end of thalweg run", seconds=7)
+    check(job.returncode == 7, f"it ended with {job.returncode}")
+
+
+@test
+def what_a_killed_run_left_is_removed_by_the_next(scene):
+    store = Store(scene)
+    began, folder = scene.folder / "began", scene.new_folder("temporary")
+    command = store.run_command(["sh", "-c", f"touch {began}; sleep 100"])
+    process = scene.start(command, variables={"TMPDIR": str(folder)})
+    scene.until(began.exists, "the job to begin")
+    process.kill()
+    process.wait()
+    check(len(list(folder.iterdir())) == 1, "the folder of the job's secret is there")
+    store.run(["true"], variables={"TMPDIR": str(folder)})
+    check(not list(folder.iterdir()), f"left: {list(folder.iterdir())}")
 
 
 @test(each=("TERM", "INT", "HUP"))

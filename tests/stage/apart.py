@@ -41,9 +41,10 @@ class Apart:
 
     def swallow(self, begin=True):
         """What is sent in either direction is lost, until it is called with False."""
-        for holder, device in ((self.near, "near"), (self.far, "far")):
-            rule = ["iptables", "-A" if begin else "-D", "INPUT", "-i", device, "-j", "DROP"]
-            self.scene.run(self.at(holder, rule))
+        for holder, device, other in ((self.near, "near", FAR), (self.far, "far", NEAR)):
+            # Packets for a link address that is nobody's are dropped by whoever gets them.
+            wrong = ["replace", other, "lladdr", "02:00:00:00:00:01", "nud", "permanent", "dev", device]
+            self.scene.run(self.at(holder, ["ip", "neigh", *(wrong if begin else ["del", other, "dev", device])]))
 
     @staticmethod
     def black_holes(count):

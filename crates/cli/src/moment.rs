@@ -29,7 +29,7 @@ impl Moment {
             return Ok(Some(entry));
         }
         let versions = catalog.versions(path)?;
-        let then = versions.into_iter().filter(|version| version.committed_ns <= self.0).next_back();
+        let then = versions.into_iter().rfind(|version| version.committed_ns <= self.0);
         Ok(then.map(|version| with_version(entry, version)))
     }
 }
@@ -72,7 +72,7 @@ impl FromStr for Moment {
 
 /// Days since 1970 of `YYYY-MM-DD`, by eras of 400 years that begin in March.
 fn day_of(date: &str) -> Option<i64> {
-    let mut parts = date.split('-').map(|part| digits(part));
+    let mut parts = date.split('-').map(digits);
     let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
     let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     let days = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];

@@ -21,6 +21,7 @@ mod cli {
     mod planted;
     mod printing;
     mod random;
+    mod reconnecting;
     mod remote;
     mod replacing;
     mod restoring;

@@ -20,8 +20,9 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    fn new(placed: &PlacedBlock, kind: FingerprintKind) -> Result<Self> {
-        let raw = segment::decode_verified(&placed.block, kind)?;
+    /// Takes the block's payload.
+    fn new(placed: &mut PlacedBlock, kind: FingerprintKind) -> Result<Self> {
+        let raw = segment::take_verified(&mut placed.block, kind)?;
         let ends = placed.block.segments.iter().scan(0, |end, segment| {
             *end += segment.bytes as usize;
             Some(*end)
@@ -78,8 +79,8 @@ impl BlockCache {
             }
             let missing = self.missing_from(run.container, next, end);
             let wanted = missing.first..missing.first + missing.count;
-            for placed in store.get(missing)? {
-                self.admit(&placed, kind, run.container, wanted.clone(), &mut found)?;
+            for mut placed in store.get(missing)? {
+                self.admit(&mut placed, kind, run.container, wanted.clone(), &mut found)?;
             }
             next = run.first + found.len() as u32;
             if next < missing.first + missing.count {
@@ -106,7 +107,7 @@ impl BlockCache {
     /// Caches a block and appends those of its segments that are wanted; blocks come in the order of the run.
     fn admit(
         &self,
-        placed: &PlacedBlock,
+        placed: &mut PlacedBlock,
         kind: FingerprintKind,
         container: ContainerId,
         wanted: Range<u32>,

@@ -65,7 +65,7 @@ impl FileWriter {
     }
 
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.packer.data(bytes)
+        self.packer.data_digested_beside(bytes)
     }
 
     /// No more comes.

@@ -1,15 +1,18 @@
 //! Many questions at once: look-ups and ranges of files, on a few threads.
 
 use std::ops::Range;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use catalog::FileEntry;
 use format::{StorePath, VersionRecord};
 
-use crate::{Repository, Result};
+use crate::{FileReader, Repository, Result};
 
 /// More than a few only wait for each other: for cores near a store, for connections far from it.
 const THREADS: usize = 8;
+/// A long range is read in such pieces (bytes): some blocks each, so that few are decoded for two.
+const PIECE_BYTES: usize = 4 << 20;
 
 impl Repository {
     /// What each name points to.
@@ -26,6 +29,18 @@ impl Repository {
             bytes.truncate(count);
             Ok(bytes)
         })
+    }
+}
+
+impl FileReader<'_> {
+    /// As `read_at`, on several threads where the range is long.
+    pub fn read_at_side_by_side(&self, offset: u64, into: &mut [u8]) -> Result<usize> {
+        let starts = (offset..).step_by(PIECE_BYTES);
+        let pieces: Vec<_> = starts.zip(into.chunks_mut(PIECE_BYTES).map(Mutex::new)).collect();
+        let read = side_by_side(&pieces, |(start, piece)| {
+            self.read_at(*start, &mut piece.lock().expect("each piece is one thread's"))
+        });
+        read.into_iter().sum()
     }
 }
 

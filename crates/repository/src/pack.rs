@@ -16,6 +16,8 @@ use crate::{Repository, Result};
 
 /// Segments gathered before the store is asked (bytes).
 const BATCH_BYTES: usize = 1 << 20;
+/// Bytes whose digest is worth starting a thread.
+const DIGESTED_BESIDE_BYTES: usize = 512 << 10;
 /// Holes of a file whose zeros go into its content digest (bytes): BLAKE3 of zeros costs as much as of anything else,
 /// since it counts places, and a hole of a TiB would take minutes.
 const MAX_DIGESTED_HOLE_BYTES: u64 = 1 << 30;
@@ -93,6 +95,26 @@ impl<'a, T> Packer<'a, T> {
         if let Some(hasher) = &mut self.current().hasher {
             hasher.update(bytes);
         }
+        self.store_data(bytes)
+    }
+
+    /// As `data`, with the content digest on a thread of its own where the bytes are many.
+    pub fn data_digested_beside(&mut self, bytes: &[u8]) -> Result<()> {
+        let hasher = if bytes.len() < DIGESTED_BESIDE_BYTES { None } else { self.current().hasher.take() };
+        let Some(mut hasher) = hasher else { return self.data(bytes) };
+        std::thread::scope(|scope| {
+            let digesting = scope.spawn(move || {
+                hasher.update(bytes);
+                hasher
+            });
+            let stored = self.store_data(bytes);
+            let hasher = digesting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            self.current().hasher = Some(hasher);
+            stored
+        })
+    }
+
+    fn store_data(&mut self, bytes: &[u8]) -> Result<()> {
         if self.current().tail.is_empty() {
             let used = self.cut(bytes, false)?;
             self.current().tail.extend_from_slice(&bytes[used..]);

@@ -2,7 +2,7 @@
 //!
 //! Nothing in a block is believed before it is checked: what is decoded may have come over a network.
 
-use format::{Block, BlockKind, CodecChoice, Fingerprint, FingerprintKind};
+use format::{Block, BlockKind, CodecChoice, CodecId, Fingerprint, FingerprintKind};
 
 use crate::builder::BlockBuilder;
 use crate::codec;
@@ -21,6 +21,11 @@ pub fn encode(kind: BlockKind, segments: &[(Fingerprint, &[u8])], choice: CodecC
 /// The raw bytes of all segments, one after the other. Checks that the block is consistent in itself, but not
 /// that the segments are what their fingerprints say.
 pub fn decode(block: &Block) -> Result<Vec<u8>> {
+    check_known(block)?;
+    codec::decode(block.header.codec, &block.payload, block.header.raw_bytes as usize)
+}
+
+fn check_known(block: &Block) -> Result<()> {
     let header = &block.header;
     if header.cipher != 0 || header.filters != [0; 4] {
         return corrupt(format!(
@@ -28,20 +33,35 @@ pub fn decode(block: &Block) -> Result<Vec<u8>> {
             header.cipher, header.filters
         ));
     }
-    block.check()?;
-    codec::decode(header.codec, &block.payload, header.raw_bytes as usize)
+    Ok(block.check()?)
 }
 
 /// As [`decode`], and every segment is what its fingerprint says; the error names the first that is not.
 pub fn decode_verified(block: &Block, kind: FingerprintKind) -> Result<Vec<u8>> {
     let raw = decode(block)?;
-    for (number, (expected, bytes)) in segments(block, &raw).enumerate() {
+    verify(block, &raw, kind)?;
+    Ok(raw)
+}
+
+/// As [`decode_verified`]; leaves the block without its payload, which is not copied where it is stored as it is.
+pub fn take_verified(block: &mut Block, kind: FingerprintKind) -> Result<Vec<u8>> {
+    let stored_as_it_is = block.header.codec == CodecId::None && block.header.raw_bytes == block.header.stored_bytes;
+    if !stored_as_it_is {
+        return decode_verified(block, kind);
+    }
+    check_known(block)?;
+    verify(block, &block.payload, kind)?;
+    Ok(std::mem::take(&mut block.payload))
+}
+
+fn verify(block: &Block, raw: &[u8], kind: FingerprintKind) -> Result<()> {
+    for (number, (expected, bytes)) in segments(block, raw).enumerate() {
         if fingerprint(kind, bytes) != expected {
             let why = format!("its {} bytes do not match their fingerprint {expected}", bytes.len());
             return Err(Error::Corrupt { segment: Some(number), why });
         }
     }
-    Ok(raw)
+    Ok(())
 }
 
 /// The segments of a block that was decoded to `raw`, in order.
@@ -84,6 +104,7 @@ mod tests {
                 let (contents, block) = encoded(seed, kind, choice);
                 block.check().unwrap();
                 let raw = decode_verified(&block, kind).unwrap();
+                assert_eq!(take_verified(&mut block.clone(), kind).unwrap(), raw);
                 let found: Vec<_> = segments(&block, &raw).map(|(_, bytes)| bytes.to_vec()).collect();
                 assert_eq!(found, contents, "seed {seed}, {kind}, {choice}");
             }
@@ -109,7 +130,9 @@ mod tests {
         let altered = |change: fn(&mut Block)| {
             let mut block = good.clone();
             change(&mut block);
-            decode_verified(&block, FingerprintKind::Blake3)
+            let decoded = decode_verified(&block, FingerprintKind::Blake3);
+            assert_eq!(take_verified(&mut block, FingerprintKind::Blake3).is_ok(), decoded.is_ok());
+            decoded
         };
         assert!(altered(|_| ()).is_ok());
         assert!(altered(|block| block.payload[7] ^= 1).is_err());

@@ -14,7 +14,7 @@ mod probe;
 #[cfg(test)]
 mod random;
 
-pub use block::{decode, decode_verified, encode, segments};
+pub use block::{decode, decode_verified, encode, segments, take_verified};
 pub use builder::{BLOCK_BYTES, BlockBuilder};
 pub use codec::MAX_BLOCK_BYTES;
 pub use cut::{ContentCutter, Cutter, FileCutter, FixedCutter};

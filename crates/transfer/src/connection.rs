@@ -25,6 +25,10 @@ const SEND_POLL: Duration = Duration::from_secs(1);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
+/// A node that drips is no better than a silent one: from its first byte on, a frame has so long to come, and a second
+/// more for each so many bytes.
+const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
+const MIN_BYTES_PER_S: u64 = 16 << 10;
 /// A client that reads nothing for so long is given up by the node.
 const NODE_PATIENCE: Duration = Duration::from_secs(30);
 /// A peer that is not welcome yet sends no more at once (bytes).
@@ -46,6 +50,8 @@ pub struct Frame {
 pub struct Connection {
     stream: TcpStream,
     peer: String,
+    /// How long the peer may take for a frame that it has begun; none at a node's end.
+    frame_timeout: Option<Duration>,
     /// Since the handshake, where both ends use TLS.
     tls: OnceLock<TlsStream>,
 }
@@ -76,7 +82,8 @@ impl Connection {
     }
 
     fn over(stream: TcpStream, peer: String, patience: Option<Duration>) -> Result<Self> {
-        let connection = Connection { stream, peer, tls: OnceLock::new() };
+        let frame_timeout = patience.is_none().then_some(FRAME_TIMEOUT);
+        let connection = Connection { stream, peer, frame_timeout, tls: OnceLock::new() };
         let set = connection.set_options(patience);
         set.map_err(|error| connection.broken("setting up the connection", error))?;
         Ok(connection)
@@ -128,9 +135,11 @@ impl Connection {
 
     /// The next frame, or none when the peer closed the connection between two. Call it from one thread at a time.
     pub fn receive(&self) -> Result<Option<Frame>> {
-        let Some(header) = self.receive_header()? else { return Ok(None) };
-        let body = self.take(header.body_bytes as usize, "a frame's body")?;
-        let payload = self.take(header.payload_bytes as usize, "a frame's payload")?;
+        let mut pace = Pace { connection: self, deadline: None };
+        let Some(header) = self.receive_header(&mut pace)? else { return Ok(None) };
+        pace.expect(u64::from(header.body_bytes) + u64::from(header.payload_bytes));
+        let body = self.take(header.body_bytes as usize, "a frame's body", &mut pace)?;
+        let payload = self.take(header.payload_bytes as usize, "a frame's payload", &mut pace)?;
         header.check(&body, &payload).map_err(|source| self.damaged(source))?;
         Ok(Some(Frame { header, body, payload }))
     }
@@ -336,12 +345,12 @@ impl Connection {
 
     /// None when the peer closed before its first byte. Looks at what there is as it comes: a stranger may say less than
     /// a header and then wait.
-    fn receive_header(&self) -> Result<Option<FrameHeader>> {
+    fn receive_header(&self, from: &mut Pace) -> Result<Option<FrameHeader>> {
         const WHAT: &str = "a frame's header";
         let mut header = [0; FRAME_HEADER_BYTES];
         let mut held = 0;
         while held < header.len() {
-            match self.read(&mut header[held..]) {
+            match from.read(&mut header[held..]) {
                 Ok(0) if held == 0 => return Ok(None),
                 Ok(0) => return Err(self.cut_short(WHAT, held, header.len())),
                 Ok(count) => held += count,
@@ -353,12 +362,9 @@ impl Connection {
         FrameHeader::decode(&header).map(Some).map_err(|source| self.damaged(source))
     }
 
-    fn take(&self, count: usize, what: &str) -> Result<Vec<u8>> {
+    fn take(&self, count: usize, what: &str, from: &mut Pace) -> Result<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count);
-        let taken = match self.tls.get() {
-            Some(_) => Decrypted(self).take(count as u64).read_to_end(&mut bytes),
-            None => (&self.stream).take(count as u64).read_to_end(&mut bytes),
-        };
+        let taken = from.take(count as u64).read_to_end(&mut bytes);
         taken.map_err(|error| self.broken(&format!("waiting for {what}"), error))?;
         if bytes.len() < count {
             return Err(self.cut_short(what, bytes.len(), count));
@@ -423,12 +429,29 @@ impl Connection {
     }
 }
 
-/// What arrives at a connection that uses TLS.
-struct Decrypted<'a>(&'a Connection);
+/// What arrives at a connection, as one frame that must keep its pace once it has begun.
+struct Pace<'a> {
+    connection: &'a Connection,
+    /// From the first byte on.
+    deadline: Option<Instant>,
+}
 
-impl Read for Decrypted<'_> {
+impl Pace<'_> {
+    /// The frame has so many bytes more.
+    fn expect(&mut self, bytes: u64) {
+        self.deadline = self.deadline.map(|deadline| deadline + Duration::from_secs(bytes / MIN_BYTES_PER_S));
+    }
+}
+
+impl Read for Pace<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into)
+        let read = self.connection.read(into)?;
+        let now = Instant::now();
+        if self.deadline.is_some_and(|deadline| now > deadline) {
+            return Err(io::Error::other(format!("it drips: fewer than {MIN_BYTES_PER_S} bytes a second")));
+        }
+        self.deadline = self.deadline.or_else(|| self.connection.frame_timeout.map(|timeout| now + timeout));
+        Ok(read)
     }
 }
 
@@ -472,6 +495,33 @@ mod tests {
                 Ok(None) => assert_eq!(cut, 0),
                 Ok(Some(frame)) => assert!(cut == bytes.len() && frame.payload == b"payload"),
                 Err(error) => assert!(error.to_string().contains("ended inside"), "cut at {cut}: {error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_node_that_drips_is_given_up_and_a_slow_one_is_not() {
+        let body = vec![7; 40 << 10];
+        let frame = [&FrameHeader::new(1, 2, &body, b"").encode()[..], &body].concat();
+        for (step, is_given_up) in [(40, true), (8 << 10, false)] {
+            let (mut near, far) = pair();
+            near.frame_timeout = Some(Duration::from_millis(100));
+            let received = thread::scope(|scope| {
+                scope.spawn(|| {
+                    for bytes in frame.chunks(step) {
+                        thread::sleep(Duration::from_millis(10));
+                        if (&far.stream).write_all(bytes).is_err() {
+                            return;
+                        }
+                    }
+                });
+                let received = near.receive();
+                near.shut();
+                received
+            });
+            match received {
+                Ok(frame) => assert!(!is_given_up && frame.unwrap().body == body),
+                Err(error) => assert!(is_given_up && error.to_string().contains("drips"), "{error}"),
             }
         }
     }

@@ -28,4 +28,10 @@ impl Error {
             _ => None,
         }
     }
+
+    /// What a node says as it turns a client away: it knows its own address no better than the client does.
+    pub(crate) fn of_node(peer: &str, mut failure: Failure) -> Self {
+        failure.text = format!("{peer}: {}", failure.text);
+        Error::Failed(failure)
+    }
 }

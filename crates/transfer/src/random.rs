@@ -5,7 +5,8 @@ use std::io::Read;
 
 use crate::{Error, Result};
 
-pub(crate) fn random_number() -> Result<u64> {
+/// A number for a process by which its nodes know it: nobody can guess it.
+pub fn random_number() -> Result<u64> {
     random_bytes().map(u64::from_le_bytes)
 }
 

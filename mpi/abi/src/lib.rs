@@ -91,8 +91,8 @@ pub unsafe extern "C" fn thalweg_attach(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn thalweg_detach(file: *mut File, last: c_int) -> c_int {
-    answer(|| Ok(unsafe { Box::from_raw(file) }.detach(last != 0)?))
+pub unsafe extern "C" fn thalweg_detach(file: *mut File, last_of: c_int) -> c_int {
+    answer(|| Ok(unsafe { Box::from_raw(file) }.detach(last_of.unsigned_abs())?))
 }
 
 #[unsafe(no_mangle)]

@@ -44,6 +44,9 @@ static void opening(const char *name) {
     OK(open_as(name, MPI_MODE_CREATE | MPI_MODE_WRONLY, &file));
     OK(MPI_File_close(&file));
     FAILS(open_as(name, MPI_MODE_CREATE | MPI_MODE_EXCL | MPI_MODE_WRONLY, &file), MPI_ERR_FILE_EXISTS, name);
+    FAILS(open_as("SD:", MPI_MODE_CREATE | MPI_MODE_WRONLY, &file), MPI_ERR_BAD_FILE, "cannot open");
+    CHECK(file == MPI_FILE_NULL, "a handle after a failed open");
+    FAILS(MPI_File_delete("SD:", MPI_INFO_NULL), MPI_ERR_BAD_FILE, "cannot delete");
 }
 
 static void accessing(const char *name) {

@@ -1,6 +1,6 @@
 //! Who else uses a seat, for the last process of a ticket: it ends the session when the others are done with it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use format::HandleKey;
@@ -10,7 +10,8 @@ use transfer::message::{Failure, FailureKind, Reply};
 
 use super::seats::ConnectionId;
 
-/// Others who have had nothing to make durable for so long may use the seat for another ticket: they are not waited for.
+/// Others who have had nothing to make durable for so long may use the seat for another ticket, or were done with it at an
+/// earlier node process: they are not waited for.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Who asks of one seat at a time; a session has few tickets.
 const MAX_WAITING: usize = 64;
@@ -21,6 +22,9 @@ pub(super) struct Company {
     /// Streams that attached and have not detached, broken ones too: they come back. Each with its handle's key: processes
     /// that close a file may open it again before the last has closed it.
     streams: HashMap<Source, HandleKey>,
+    /// The processes that attached here with a key, as long as one of them has not detached: one that has sent nothing
+    /// to this node process yet may still be on its way to it, with bytes that its predecessor lost.
+    came: Vec<(HandleKey, HashSet<u64>)>,
     waiting: Vec<Waiting>,
 }
 
@@ -28,6 +32,8 @@ struct Waiting {
     connection: ConnectionId,
     client: u64,
     key: HandleKey,
+    /// Of the key, this one included.
+    processes: usize,
     /// Since when the others have had nothing to make durable.
     idle_since: Instant,
     replier: Replier,
@@ -49,24 +55,32 @@ impl Due {
 impl Company {
     pub fn came(&mut self, source: Source, key: HandleKey) {
         self.streams.insert(source, key);
+        match self.came.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, came)) => drop(came.insert(source.client)),
+            None => self.came.push((key, HashSet::from([source.client]))),
+        }
     }
 
     pub fn went(&mut self, source: Source) {
-        self.streams.remove(&source);
+        let Some(key) = self.streams.remove(&source) else { return };
+        if !self.streams.values().any(|other| *other == key) {
+            self.came.retain(|(known, _)| *known != key);
+        }
     }
 
     /// Gives the replier back when too many wait.
     pub fn wait(
         &mut self,
-        connection: ConnectionId,
-        source: Source,
+        (connection, source): (ConnectionId, Source),
+        processes: u32,
         now: Instant,
         replier: Replier,
     ) -> Option<Replier> {
         let Some(key) = self.streams.get(&source).copied().filter(|_| self.waiting.len() < MAX_WAITING) else {
             return Some(replier);
         };
-        self.waiting.push(Waiting { connection, client: source.client, key, idle_since: now, replier });
+        let (client, processes) = (source.client, processes as usize);
+        self.waiting.push(Waiting { connection, client, key, processes, idle_since: now, replier });
         None
     }
 
@@ -83,7 +97,8 @@ impl Company {
             }
             let is_other = |(source, key): &(&Source, &HandleKey)| source.client != entry.client && **key == entry.key;
             let streams = self.streams.iter().filter(is_other).count() as u32;
-            if streams == 0 || now >= entry.idle_since + IDLE_TIMEOUT {
+            let have_all_come = self.came.iter().any(|(key, came)| *key == entry.key && came.len() >= entry.processes);
+            if (streams == 0 && have_all_come) || now >= entry.idle_since + IDLE_TIMEOUT {
                 due.push(Due { replier: entry.replier, streams });
             } else {
                 waiting.push(entry);

@@ -5,7 +5,7 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use catalog::{Catalog, Checkpoint, Commit, FileEntry, PathSession, Version};
-use format::{Block, BlockHeader, HandleKey, SegmentEntry, SessionId, StorePath};
+use format::{Block, BlockHeader, HandleKey, MAX_FILE_BYTES, SegmentEntry, SessionId, StorePath};
 use repository::{Arrival, Source};
 use store::{Claimant, SegmentStore};
 use transfer::message::{Extent, Failure, FailureKind, MAX_LISTED, PlacedHeader, Reply, Request, StoreStatistics};
@@ -103,8 +103,8 @@ impl Connection {
             Request::Settle { session, seat, epoch } => self.settle(session, seat, epoch, replier),
             Request::SetSize { session, seat, size } => self.set_size(session, seat, size, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
-            Request::AwaitOthers { session, seat } => match self.slot(session, seat) {
-                Ok(slot) => slot.await_others(self.claimant.0, self.source, replier),
+            Request::AwaitOthers { session, seat, processes } => match self.slot(session, seat) {
+                Ok(slot) => slot.await_others((self.claimant.0, self.source), processes, replier),
                 Err(failure) => replier.fail(failure),
             },
             Request::Lock { session } => {
@@ -343,14 +343,15 @@ impl Connection {
             ));
         }
         let slot = self.slot(session, seat)?;
-        let mut payload = vec![0; total as usize];
-        let (mut at, mut size) = (0, 0);
-        for extent in extents {
-            let into = &mut payload[at..at + extent.bytes as usize];
-            size = slot.seat.read(extent.offset, into).map_err(failure::of)?;
-            at += extent.bytes as usize;
+        let known = slot.seat.size().map_err(failure::of)?;
+        match read_until(&slot, extents, known)? {
+            // It has grown meanwhile, perhaps by something that was asked for.
+            (size, _) if size > known => {
+                let (size, payload) = read_until(&slot, extents, u64::MAX)?;
+                Ok((Reply::Bytes { size }, payload))
+            }
+            (size, payload) => Ok((Reply::Bytes { size }, payload)),
         }
-        Ok((Reply::Bytes { size }, payload))
     }
 
     fn statistics(&self) -> Answer {
@@ -368,6 +369,33 @@ impl Connection {
             },
         })
     }
+}
+
+/// The bytes of the extents, without what lies behind `end` at the end of them, and the size of the file as the seat knew it
+/// then: reading far behind the end costs nothing.
+fn read_until(slot: &Slot, extents: &[Extent], end: u64) -> Result<(u64, Vec<u8>), Failure> {
+    let (mut payload, mut size) = (vec![0; bytes_until(extents, end)], end.min(MAX_FILE_BYTES));
+    let mut left = &mut payload[..];
+    for extent in extents {
+        let into;
+        (into, left) = left.split_at_mut(left.len().min(extent.bytes as usize));
+        if !into.is_empty() {
+            size = slot.seat.read(extent.offset, into).map_err(failure::of)?;
+        }
+    }
+    Ok((size, payload))
+}
+
+/// Up to the last byte that lies before `end`.
+fn bytes_until(extents: &[Extent], end: u64) -> usize {
+    let (mut all, mut until) = (0, 0);
+    for extent in extents {
+        if extent.offset < end && extent.bytes > 0 {
+            until = all + extent.bytes.min(end - extent.offset);
+        }
+        all += extent.bytes;
+    }
+    until as usize
 }
 
 fn plain(reply: Reply) -> Answer {

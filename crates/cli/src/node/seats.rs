@@ -216,10 +216,10 @@ impl Slot {
         self.answer_the_last();
     }
 
-    /// Answers when the connection's process is the only one that uses the seat with its handle, or when the others stay
-    /// idle.
-    pub fn await_others(&self, connection: ConnectionId, source: Source, replier: Replier) {
-        let refused = self.users().company.wait(connection, source, Instant::now(), replier);
+    /// Answers when the connection's process is the last of so many that use the seat with its handle, or when the others
+    /// stay idle, or away.
+    pub fn await_others(&self, of: (ConnectionId, Source), processes: u32, replier: Replier) {
+        let refused = self.users().company.wait(of, processes, Instant::now(), replier);
         refused.map_or_else(|| self.answer_the_last(), company::too_many);
     }
 

@@ -16,7 +16,7 @@ impl Connection {
         let purpose = if purpose == Purpose::Path { Purpose::Write } else { purpose };
         let (begun, client) = (&self.node.begun_sessions, self.source.client);
         begun.admit(client)?;
-        let session = self.node.repository.catalog().begin_for(client, purpose, lease_ms)?;
+        let session = self.node.repository.catalog().begin_for(owner(client), purpose, lease_ms)?;
         begun.lasts(session.id, client, lease_ms);
         Ok(session)
     }
@@ -61,7 +61,7 @@ impl Connection {
 
     /// Whether there is such a session; refused when it is another's.
     fn check_owner(&self, session: SessionId) -> Result<bool, Failure> {
-        match self.node.repository.catalog().is_begun_for(session, self.source.client)? {
+        match self.node.repository.catalog().is_begun_for(session, owner(self.source.client))? {
             Some(false) => {
                 let why = format!("session {session} was not begun by this client; it is left alone");
                 Err(Failure::new(FailureKind::Refused, why))
@@ -99,4 +99,13 @@ impl Connection {
             Some(_) => Ok(()),
         }
     }
+}
+
+/// As what the catalog knows a client. Its number is all that a client shows to renew, commit under and end what it has
+/// begun: whoever may read the catalog must not learn it there.
+fn owner(client: u64) -> u64 {
+    let mut number = [0; HandleKey::BYTES];
+    number[..8].copy_from_slice(&client.to_le_bytes());
+    let digest = HandleKey(number).digest();
+    u64::from_le_bytes(std::array::from_fn(|at| digest[at]))
 }

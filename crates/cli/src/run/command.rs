@@ -15,6 +15,7 @@ use super::job::Job;
 use super::leftovers;
 use super::nodes::{OwnNode, end_with_us};
 use super::secret::{self, JobSecret};
+use super::welcome;
 use crate::failure::{explained, misuse};
 use crate::output::Output;
 
@@ -63,6 +64,11 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let folder = job_secret.as_ref().map(JobSecret::folder);
     let job = Job::prepare(move || secret::remove(folder.as_deref())).context("passing signals on to the job")?;
     let credentials = arguments.credentials(secret_file.as_deref())?;
+    if !is_own {
+        let welcomed = welcome::wait_for(&arguments.nodes, &credentials);
+        let program = arguments.command[0].to_string_lossy();
+        welcomed.with_context(|| format!("{program} was not started, since no node is there for it"))?;
+    }
     let own = match (&store, &secret_file) {
         (Some(store), Some(file)) => Some(OwnNode::start(store, file)?),
         _ => None,

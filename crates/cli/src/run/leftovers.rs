@@ -1,12 +1,12 @@
 //! What a job left behind: sessions that were never committed.
 
-use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use catalog::{Catalog, PathSession};
 use transfer::{Credentials, Remote, RemoteCatalog};
 
+use super::side_by_side::first_answer;
 use crate::output::Output;
 
 /// A node that was killed at the job's end is being started again.
@@ -14,33 +14,17 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(3);
 /// A commit that a process asked for before it ended may still go on.
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(100);
-/// Nodes that are asked side by side.
-const MAX_ASKED: usize = 64;
+/// A node that stands still is not waited for: the job has ended, and its user waits.
+const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
 
 type Answer = anyhow::Result<Vec<PathSession>>;
 
-/// The job's sessions that are not ended, as the first node says that answers. All are asked side by side: the silent ones
-/// cost their time once.
+/// The job's sessions that are not ended, as the first node says that answers.
 pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> Answer {
-    let (sender, answers) = mpsc::channel();
-    for node in nodes.iter().take(MAX_ASKED) {
-        let (node, job) = (node.clone(), job.to_owned());
-        let (sender, credentials) = (sender.clone(), credentials.clone());
-        let ask = move || {
-            // Nobody listens where another node was quicker.
-            let _ = sender.send(ask_until_settled(&node, &job, &credentials));
-        };
-        std::thread::Builder::new().name("leftovers".into()).spawn(ask).context("starting a thread")?;
-    }
-    drop(sender);
-    let mut failure = anyhow::anyhow!("no node was named");
-    for answer in answers {
-        match answer {
-            Ok(sessions) => return Ok(of(job, sessions)),
-            Err(error) => failure = error,
-        }
-    }
-    Err(failure.context("looking for what the job left open"))
+    let (of_job, credentials) = (job.to_owned(), credentials.clone());
+    let ask = move |node: &str| ask_until_settled(node, &of_job, &credentials);
+    let sessions = first_answer(nodes, ask).context("looking for what the job left open")?;
+    Ok(of(job, sessions))
 }
 
 fn of(job: &str, sessions: Vec<PathSession>) -> Vec<PathSession> {
@@ -65,7 +49,7 @@ fn is_ending(job: &str, sessions: &[PathSession]) -> bool {
 }
 
 fn sessions(node: &str, credentials: &Credentials) -> Answer {
-    let remote = Remote::connect_with(credentials.clone(), node, std::process::id() as u64, "", "")?;
+    let remote = Remote::connect_within(WELCOME_TIMEOUT, credentials.clone(), node, transfer::random_number()?)?;
     Ok(RemoteCatalog::new(remote).path_sessions()?)
 }
 

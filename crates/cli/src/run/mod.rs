@@ -7,3 +7,5 @@ mod job;
 mod leftovers;
 mod nodes;
 mod secret;
+mod side_by_side;
+mod welcome;

@@ -36,6 +36,27 @@ fn no_crate_uses_another_that_the_table_does_not_grant() {
     }
 }
 
+/// `make fuzz` builds from a lock file of its own, which nothing else reads.
+#[test]
+fn the_lock_file_of_the_fuzz_targets_knows_all_dependencies_of_our_crates() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/Cargo.lock");
+    let lock = std::fs::read_to_string(path).expect("fuzz/Cargo.lock can be read");
+    for package in packages() {
+        let entry = format!("name = {}\n", package["name"]);
+        let Some(locked) = lock.split("[[package]]").find(|locked| locked.contains(&entry)) else { continue };
+        for dependency in built(&package).filter(|dependency| dependency["optional"] == false) {
+            // Followed by a version where there are several.
+            let name = format!("\"{}", dependency["name"].as_str().expect("a name is a string"));
+            let is_known = locked.contains(&format!(" {name}\"")) || locked.contains(&format!(" {name} "));
+            assert!(
+                is_known,
+                "{} of {} is missing: cargo metadata --manifest-path fuzz/Cargo.toml",
+                name, package["name"]
+            );
+        }
+    }
+}
+
 fn packages() -> Vec<Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
@@ -49,9 +70,12 @@ fn packages() -> Vec<Value> {
 
 /// Our crates among the dependencies, except those only tests use.
 fn used_by(package: &Value) -> Vec<String> {
+    built(package).filter_map(|dependency| ours(&dependency["name"])).collect()
+}
+
+fn built(package: &Value) -> impl Iterator<Item = &Value> {
     let dependencies = package["dependencies"].as_array().expect("dependencies are a list");
-    let built = dependencies.iter().filter(|dependency| dependency["kind"] != "dev");
-    built.filter_map(|dependency| ours(&dependency["name"])).collect()
+    dependencies.iter().filter(|dependency| dependency["kind"] != "dev")
 }
 
 fn ours(name: &Value) -> Option<String> {

@@ -14,10 +14,14 @@ use super::runner::Store;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Asks in another thread.
-fn await_others(mut client: Client, session: SessionId) -> Receiver<Reply> {
+fn await_others(client: Client, session: SessionId) -> Receiver<Reply> {
+    await_others_of(2, client, session)
+}
+
+fn await_others_of(processes: u32, mut client: Client, session: SessionId) -> Receiver<Reply> {
     let (answer, answers) = channel();
     std::thread::spawn(move || {
-        let _ = answer.send(client.obtain(Request::AwaitOthers { session, seat: 0 }));
+        let _ = answer.send(client.obtain(Request::AwaitOthers { session, seat: 0, processes }));
     });
     answers
 }
@@ -52,6 +56,35 @@ fn a_process_whose_connection_broke_is_waited_for_until_it_came_back_and_was_don
     again.attach(session);
     assert_eq!(again.obtain(Request::Detach { session, seat: 0 }), Reply::Done {});
     assert_eq!(answers.recv_timeout(Duration::from_secs(5)), Ok(Reply::Others { streams: 0 }));
+}
+
+#[test]
+fn a_process_that_has_not_come_to_a_new_node_yet_is_waited_for() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let (last, mut other, session) = two_clients(&node);
+    assert_eq!(other.obtain(Request::Detach { session, seat: 0 }), Reply::Done {});
+    // It attached to a node that was killed, and this node has not seen it.
+    let mut third = Client::new(&node, 3);
+    let answers = await_others_of(3, last, session);
+    assert!(answers.recv_timeout(Duration::from_secs(1)).is_err(), "it was answered before all had come");
+    third.attach(session);
+    third.write(session, 100);
+    third.settle(session, 1);
+    assert_eq!(third.obtain(Request::Detach { session, seat: 0 }), Reply::Done {});
+    assert_eq!(answers.recv_timeout(Duration::from_secs(5)), Ok(Reply::Others { streams: 0 }));
+}
+
+#[test]
+fn processes_that_were_done_before_a_new_node_began_are_not_waited_for_for_ever() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let (last, mut other, session) = two_clients(&node);
+    assert_eq!(other.obtain(Request::Detach { session, seat: 0 }), Reply::Done {});
+    let begun = Instant::now();
+    let answer = await_others_of(3, last, session).recv_timeout(IDLE_TIMEOUT * 2);
+    assert_eq!(answer, Ok(Reply::Others { streams: 0 }));
+    assert!(begun.elapsed() >= IDLE_TIMEOUT);
 }
 
 #[test]

@@ -108,13 +108,31 @@ impl Client {
         assert!(matches!(received, Reply::Received { .. }), "{received:?}");
     }
 
+    /// Waits for the node's word that what was written last is durable.
+    pub(super) fn wait_durable(&mut self) {
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Instant::now() < deadline {
+            let frame = self.connection.receive().unwrap().expect("the node lives");
+            match Reply::decode(frame.header.kind, &frame.body).unwrap() {
+                Reply::Durable { sequence, .. } if sequence >= self.last_sequence => return,
+                _ => {}
+            }
+        }
+        panic!("the node did not say that {} is durable", self.last_sequence);
+    }
+
+    /// Another connection of the same stream used it.
+    pub(super) fn skip_sequence(&mut self) {
+        self.last_sequence += 1;
+    }
+
     fn read(&mut self, session: SessionId) {
         let extents = vec![Extent { offset: SEGMENT_BYTES as u64, bytes: 100 }];
         let read = self.obtain(Request::Read { session, seat: 0, extents });
         assert!(matches!(read, Reply::Bytes { .. }), "{read:?}");
     }
 
-    fn settle(&mut self, session: SessionId, epoch: u64) {
+    pub(super) fn settle(&mut self, session: SessionId, epoch: u64) {
         assert_eq!(self.obtain(Request::Settle { session, seat: 0, epoch }), Reply::Done {});
     }
 }
@@ -136,8 +154,8 @@ fn assert_no_later(found: Duration, undisturbed: Duration) {
 
 /// Sends requests whose answers fill all buffers, and reads none of them.
 fn stop_reading(client: &mut Client, session: SessionId) {
-    client.write(session, 1 << 20);
-    let extents = vec![Extent { offset: 0, bytes: 8 << 20 }];
+    (0..8).for_each(|_| client.write(session, 1 << 20));
+    let extents = vec![Extent { offset: 1 << 20, bytes: 8 << 20 }];
     for _ in 0..8 {
         client.send(&Request::Read { session, seat: 0, extents: extents.clone() }, &[]);
     }

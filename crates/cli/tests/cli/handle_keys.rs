@@ -153,3 +153,20 @@ fn a_key_that_nobody_chose_opens_nothing() {
     let refused = client.farewell(Request::OpenPath { path, flags: 6, job, nodes, stripe_bytes, key: empty });
     assert!(refused.contains("all zeros"), "{refused}");
 }
+
+#[test]
+fn the_catalog_says_nothing_about_the_numbers_by_which_clients_end_their_sessions() {
+    const NUMBER: u64 = 0x1234_5678_9abc_def0;
+    let store = Store::new();
+    let node = Node::of(&store);
+    let mut client = Client::greet(&node.address, NUMBER);
+    let begin = Request::Begin { purpose: catalog::Purpose::Write, lease_ms: 30_000 };
+    let Reply::Session { session } = client.ask(begin) else { panic!("no session") };
+    let catalog = rusqlite::Connection::open(store.directory().join("catalog.sqlite")).unwrap();
+    let text = "SELECT purpose FROM sessions WHERE id = ?1";
+    let purpose: i64 = catalog.query_row(text, [session.id.0 as i64], |row| row.get(0)).unwrap();
+    assert!(purpose < 0 && purpose as u64 & (u64::MAX >> 1) != NUMBER, "{purpose:x}");
+    let mut reader = Client::greet(&node.address, purpose as u64);
+    assert!(is_refused(&reader.ask(Request::End { session: session.id })));
+    assert_eq!(client.ask(Request::End { session: session.id }), Reply::Done {});
+}

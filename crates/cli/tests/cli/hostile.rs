@@ -363,7 +363,7 @@ impl Attacker {
                 if self.random.below(2) == 0 {
                     CommitPath { session }
                 } else {
-                    AwaitOthers { session, seat }
+                    AwaitOthers { session, seat, processes: 1 }
                 }
             }
             41 => {

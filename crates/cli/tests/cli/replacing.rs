@@ -42,7 +42,8 @@ fn begun() -> Store {
 
 #[test]
 fn a_name_that_became_something_else_keeps_its_versions_unless_they_are_given_up() {
-    let becomes: [(&str, fn(&Path)); 4] = [
+    type Make = fn(&Path);
+    let becomes: [(&str, Make); 4] = [
         ("file", |path| fs::create_dir(path).unwrap()),
         ("file", |path| symlink("x", path).unwrap()),
         ("folder", |path| fs::write(path, "now a file").unwrap()),

@@ -67,19 +67,22 @@ fn forgetting_goes_on_while_files_are_removed_and_made_again() {
     let is_over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|threads| {
         let remover = threads.spawn(|| {
-            for round in 0..12 {
-                for name in ["d/a", "d/b"] {
-                    fs::write(store.path("f"), format!("{name} {round}")).unwrap();
-                    store.put(&store.path("f"), name);
-                    fs::write(store.path("f"), format!("{name} {round} again")).unwrap();
-                    store.put(&store.path("f"), name);
+            for round in 0..6 {
+                // So many that the first are removed while the last are looked at.
+                for content in ["first", "second"] {
+                    fs::create_dir_all(store.path("d")).unwrap();
+                    (0..300).for_each(|name| {
+                        fs::write(store.path("d").join(name.to_string()), format!("{content} {name} {round}")).unwrap();
+                    });
+                    store.put(&store.path("d"), "d");
                 }
-                store.at("rm", if round % 3 == 0 { "d" } else { "d/a" }, &["--recursive"]);
+                ["d/7", "d/70", "d/200"].iter().for_each(|name| drop(store.at("rm", name, &[])));
+                store.at("rm", if round % 3 == 0 { "d" } else { "d/9" }, &["--recursive"]);
             }
             is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         while !is_over.load(std::sync::atomic::Ordering::Relaxed) && !remover.is_finished() {
-            for place in ["", "d", "d/a"] {
+            for place in ["", "d", "d/7"] {
                 let done = run(&["forget".as_ref(), store.place(place).as_os_str(), "--keep=last=1".as_ref()]);
                 let is_missing = done.stderr.contains("no such file or directory in the store");
                 assert!(done.code == Some(0) || (!place.is_empty() && is_missing), "{place}: {done:?}");

@@ -2,9 +2,9 @@
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::{File, Files, Held, Permissions, open_ordinary};
 use crate::{Error, Result};
@@ -19,12 +19,34 @@ const UNFINISHED: &str = ".tmp";
 pub struct Directory {
     root: PathBuf,
     permissions: Permissions,
+    /// The root as it was found or made; held open, so that no other directory gets its inode number.
+    opened: OnceLock<fs::File>,
 }
 
 impl Directory {
     /// The folder need not be there yet: it is made with the first file. Whatever is made gets these permissions.
     pub fn new(root: impl Into<PathBuf>, permissions: Permissions) -> Self {
-        Directory { root: root.into(), permissions }
+        let directory = Directory { root: root.into(), permissions, opened: OnceLock::new() };
+        directory.remember_root();
+        directory
+    }
+
+    fn remember_root(&self) {
+        if self.opened.get().is_none()
+            && let Ok(root) = fs::File::open(&self.root)
+        {
+            let _ = self.opened.set(root);
+        }
+    }
+
+    /// A removed store is not made again piece by piece, and nothing is written to another one in its place.
+    fn check_root(&self) -> io::Result<()> {
+        let Some(opened) = self.opened.get() else { return Ok(()) };
+        let (before, now) = (opened.metadata()?, fs::metadata(&self.root)?);
+        if (before.dev(), before.ino()) != (now.dev(), now.ino()) {
+            return Err(io::Error::new(ErrorKind::NotFound, "the directory was replaced while it was in use"));
+        }
+        Ok(())
     }
 
     fn place(&self, name: &str) -> PathBuf {
@@ -57,9 +79,11 @@ impl Directory {
     fn make_folder(&self, name: &str) -> Result<()> {
         let mut folder = self.place(name);
         folder.pop();
-        self.permissions
-            .create_folders(&self.root, &folder)
-            .map_err(|source| failure(&folder.display().to_string(), source))
+        self.check_root()
+            .and_then(|()| self.permissions.create_folders(&self.root, &folder))
+            .map_err(|source| failure(&folder.display().to_string(), source))?;
+        self.remember_root();
+        Ok(())
     }
 
     fn list_into(&self, folder: &str, names: &mut Vec<String>) -> io::Result<()> {
@@ -267,6 +291,20 @@ mod tests {
         files.remove("containers/ab/one").unwrap();
         assert!(matches!(files.open("containers/ab/one"), Err(Error::NotFound { .. })));
         assert_eq!(file.read(3, 4).unwrap(), b"left", "an open file outlives its name");
+    }
+
+    #[test]
+    fn a_removed_folder_is_not_made_again_and_another_in_its_place_is_left_alone() {
+        let scratch = tempfile::tempdir().unwrap();
+        let root = scratch.path().join("store");
+        let files = Directory::new(&root, Permissions::default());
+        drop(files.lock("table/lock").unwrap());
+        std::fs::remove_dir_all(&root).unwrap();
+        assert!(files.create("containers/ab/one").is_err() && files.lock("table/lock").is_err());
+        assert!(!root.exists());
+        std::fs::create_dir(&root).unwrap();
+        assert!(files.create("containers/ab/one").is_err() && files.lock("table/lock").is_err());
+        assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
     }
 
     #[test]

@@ -27,8 +27,10 @@ pub(super) enum Parting {
     Early,
     /// The last: all others have let go.
     Last,
-    /// The last, while the others let go in the background.
-    Together,
+    /// The last, while the others of so many processes let go in the background.
+    Together {
+        processes: u32,
+    },
 }
 
 impl Session {
@@ -42,14 +44,14 @@ impl Session {
                 (Err(error), _) => closing.detach_then(Err(error), done),
                 (Ok(()), Parting::Early) => closing.detach_then(Ok(Others::Gone), done),
                 (Ok(()), Parting::Last) => closing.commit_rest_then(Ok(Others::Gone), done),
-                (Ok(()), Parting::Together) => closing.await_others_then(done),
+                (Ok(()), Parting::Together { processes }) => closing.await_others_then(processes, done),
             }));
         }));
     }
 
-    fn await_others_then(self: Arc<Self>, done: Done<Others>) {
+    fn await_others_then(self: Arc<Self>, processes: u32, done: Done<Others>) {
         let session = self.clone();
-        let request = |lane: &Lane| Request::AwaitOthers { session: self.id, seat: lane.seat };
+        let request = |lane: &Lane| Request::AwaitOthers { session: self.id, seat: lane.seat, processes };
         let awaited =
             move |replies: Result<Vec<Reply>>| session.commit_rest_then(replies.map(|replies| others(&replies)), done);
         self.ask_seats(request, Box::new(awaited));

@@ -168,20 +168,20 @@ impl File {
             .map(drop)
     }
 
-    /// Lets go of the file, after started operations and when the nodes have made durable what is kept. `last`: all
-    /// other processes have detached, and the ticket's handle leaves the session.
-    pub fn detach(self, last: bool) -> Result<()> {
+    /// Lets go of the file, after started operations and when the nodes have made durable what is kept. `last_of`: of
+    /// so many processes that attached all others have detached, and the ticket's handle leaves the session; 0 for the others.
+    pub fn detach(self, last_of: u32) -> Result<()> {
         let flushed = self.flush();
         let handle = self.0;
         let ended: Arc<Handover<Result<()>>> = Handover::new();
         if handle.process.settings.acknowledge == Acknowledge::Durable {
-            handle.close_then(last, ended.leaver());
+            handle.close_then(last_of, ended.leaver());
             return flushed.and(ended.wait());
         }
         handle.process.background.begin();
         let named = handle.clone();
         handle.close_then(
-            last,
+            last_of,
             Box::new(move |result| named.process.background.end(result.map_err(|error| named.named(error)))),
         );
         flushed
@@ -205,26 +205,26 @@ impl Handle {
         }
     }
 
-    fn close_then(self: &Arc<Self>, last: bool, done: Done<()>) {
+    fn close_then(self: &Arc<Self>, last_of: u32, done: Done<()>) {
         let handle = self.clone();
         let leave: Done<Others> = Box::new(move |closed| {
-            if !last || !may_leave(&closed) {
+            if last_of == 0 || !may_leave(&closed) {
                 return done(closed.map(drop));
             }
             handle.session.leave_then(handle.key, Box::new(move |left| done(closed.and(left))));
         });
         if self.process.part(self.session.id) {
-            self.session.close_then(self.parting(last), leave);
+            self.session.close_then(self.parting(last_of), leave);
         } else {
             self.session.after_commit(Box::new(move || leave(Ok(Others::Gone))));
         }
     }
 
-    fn parting(&self, last: bool) -> Parting {
-        match (last, self.process.settings.acknowledge) {
-            (false, _) => Parting::Early,
-            (true, Acknowledge::Durable) => Parting::Last,
-            (true, Acknowledge::Received) => Parting::Together,
+    fn parting(&self, last_of: u32) -> Parting {
+        match (last_of, self.process.settings.acknowledge) {
+            (0, _) => Parting::Early,
+            (_, Acknowledge::Durable) => Parting::Last,
+            (processes, Acknowledge::Received) => Parting::Together { processes },
         }
     }
 

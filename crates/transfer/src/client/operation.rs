@@ -82,6 +82,8 @@ struct State {
     failure: Option<Error>,
     /// The largest size a node told while it answered (bytes).
     size: u64,
+    /// What nodes left out, because it lies behind the end of the file as they know it.
+    left_out: Vec<Piece>,
 }
 
 /// One read request: what is asked of a lane, and where the answer goes.
@@ -180,9 +182,10 @@ impl Started {
     }
 
     fn answered(self: &Arc<Self>, targets: &[Piece], bytes: u64, answer: Result<Answer>) {
+        let mut left_out = Vec::new();
         let read = answer.and_then(|answer| match answer.reply {
-            Reply::Bytes { size } if answer.payload.len() as u64 == bytes => {
-                targets.iter().fold(&answer.payload[..], |rest, target| target.fill(rest));
+            Reply::Bytes { size } if answer.payload.len() as u64 <= bytes => {
+                targets.iter().fold(&answer.payload[..], |rest, target| target.fill(rest, &mut left_out));
                 Ok(size)
             }
             other => {
@@ -192,6 +195,7 @@ impl Started {
             }
         });
         let mut state = self.state();
+        state.left_out.append(&mut left_out);
         match read {
             Ok(size) => state.size = state.size.max(size),
             Err(error) => drop(state.failure.get_or_insert(error)),
@@ -212,14 +216,22 @@ impl Started {
     fn end_within(self: &Arc<Self>, size: u64) {
         let end = self.pieces.iter().filter(|piece| piece.bytes() > 0).map(Piece::end).max().unwrap_or(0);
         if end <= size {
+            self.clear_left_out(end);
             return self.end(Ok(self.total_bytes()));
         }
         // The nodes asked know of a shorter file; another one may know of a longer.
         let started = self.clone();
         self.session.size_then(Box::new(move |largest| {
-            let got = largest.map(|largest| bytes_within(&started.pieces, largest.max(size)));
-            started.end(got);
+            let size = largest.map(|largest| largest.max(size));
+            let _ = size.as_ref().map(|size| started.clear_left_out(*size));
+            started.end(size.map(|size| bytes_within(&started.pieces, size)));
         }));
+    }
+
+    /// What one node leaves out is a hole where another knows of a longer file.
+    fn clear_left_out(&self, size: u64) {
+        let left_out = std::mem::take(&mut self.state().left_out);
+        left_out.iter().for_each(|piece| piece.first(piece.bytes_within(size)).clear());
     }
 
     fn total_bytes(&self) -> u64 {

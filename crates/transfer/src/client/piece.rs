@@ -49,14 +49,27 @@ impl Piece {
         unsafe { std::slice::from_raw_parts(self.memory, self.bytes as usize) }
     }
 
-    /// Fills the piece from the start of `bytes`; returns what is left of them.
-    pub fn fill<'a>(&self, bytes: &'a [u8]) -> &'a [u8] {
-        let (mine, rest) = bytes.split_at(self.bytes as usize);
+    /// Fills the piece from the start of `bytes`; returns what is left of them, and adds what they do not reach.
+    pub fn fill<'a>(&self, bytes: &'a [u8], unfilled: &mut Vec<Piece>) -> &'a [u8] {
+        let (mine, rest) = bytes.split_at(bytes.len().min(self.bytes as usize));
         if !mine.is_empty() {
             // SAFETY: promised by whoever made the piece; received buffers do not overlap the program's.
             unsafe { std::ptr::copy_nonoverlapping(mine.as_ptr(), self.memory, mine.len()) };
         }
+        let filled = mine.len() as u64;
+        if filled < self.bytes {
+            let memory = self.memory.wrapping_add(mine.len());
+            unfilled.push(Piece { offset: self.offset + filled, memory, bytes: self.bytes - filled });
+        }
         rest
+    }
+
+    /// Fills the piece with zeros.
+    pub fn clear(&self) {
+        if self.bytes > 0 {
+            // SAFETY: promised by whoever made the piece.
+            unsafe { std::ptr::write_bytes(self.memory, 0, self.bytes as usize) };
+        }
     }
 
     pub fn offset(&self) -> u64 {

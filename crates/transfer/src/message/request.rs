@@ -120,6 +120,6 @@ messages! {
         },
         /// The last process of a ticket, before it leaves: answered by `Others` when no other process uses the seat, or
         /// when those that do have had nothing to make durable for a while.
-        57 AwaitOthers { session: SessionId, seat: u32 },
+        57 AwaitOthers { session: SessionId, seat: u32, processes: u32 },
     }
 }

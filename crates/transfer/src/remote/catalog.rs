@@ -8,13 +8,19 @@ use catalog::{
     Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut,
     NumbersGiven, PathSession, Purpose, Result, Session, Snapshot, Statistics, Version,
 };
-use format::{ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
+use format::{
+    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StorePath, Writer,
+};
 
 use super::Remote;
 use super::failures::catalog_error;
-use crate::message::{MAX_LISTED, Reply, Request};
+use crate::message::{Field, MAX_LISTED, Reply, Request};
 
 const NO_SESSION: SessionId = SessionId(0);
+/// A page is as long as was asked for, unless its entries are long. An honest node sends one that is neither when a very
+/// long entry follows it.
+const MIN_PAGE_BYTES: usize = 1 << 20;
+const MAX_SHORT_PAGES: usize = 8;
 
 /// Each call is one transaction, but lists of more than [`MAX_LISTED`] entries, which take several.
 pub struct RemoteCatalog {
@@ -73,6 +79,12 @@ fn check_page(
     Ok(())
 }
 
+fn encoded_bytes(page: &[impl Field]) -> usize {
+    let mut to = Writer::new();
+    page.iter().for_each(|entry| entry.write(&mut to));
+    to.finish().len()
+}
+
 /// Refuses a page that does not lead on from `after`.
 fn check_order<T, K: Ord + Debug>(page: &[T], after: K, key: impl Fn(&T) -> K) -> std::result::Result<(), String> {
     let mut last = after;
@@ -97,7 +109,7 @@ impl RemoteCatalog {
 
     /// A list, asked for page by page from after `after` on, until there are `limit` entries or no more. `check` says what is
     /// wrong with a page that should follow the given entry.
-    fn pages<T, K: Clone>(
+    fn pages<T: Field, K: Clone>(
         &self,
         session: SessionId,
         mut after: K,
@@ -106,14 +118,16 @@ impl RemoteCatalog {
         request: impl Fn(&K, u32) -> (Request, Pick<T>),
         check: impl Fn(&[T], &K, usize) -> std::result::Result<(), String>,
     ) -> Result<Vec<T>> {
-        let mut all: Vec<T> = Vec::new();
+        let (mut all, mut short_pages): (Vec<T>, usize) = (Vec::new(), 0);
         while all.len() < limit {
             let wanted = MAX_LISTED.min(limit - all.len());
             let (request, pick) = request(&after, wanted as u32);
             let (page, more) = self.ask(session, request, pick)?;
-            let checked = match more && page.is_empty() {
-                true => Err("a page with more behind it was empty".to_owned()),
-                false => check(&page, &after, wanted),
+            short_pages += usize::from(more && page.len() < wanted && encoded_bytes(&page) < MIN_PAGE_BYTES);
+            let checked = match () {
+                () if more && page.is_empty() => Err("a page with more behind it was empty".to_owned()),
+                () if short_pages > MAX_SHORT_PAGES => Err("it lists a few entries at a time".to_owned()),
+                () => check(&page, &after, wanted),
             };
             checked.map_err(|why| catalog_error(self.remote.misbehaved(why), self.remote.address(), session))?;
             after = page.last().map_or(after, &key);

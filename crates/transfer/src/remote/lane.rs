@@ -48,7 +48,17 @@ pub(super) struct Lane {
 impl Lane {
     /// With TLS and a secret, if there are credentials for them: the node must have its part of each.
     pub fn open(address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
-        let opened = Self::open_within((SILENCE_TIMEOUT, WELCOME_TIMEOUT), address, hello, credentials);
+        Self::open_within((SILENCE_TIMEOUT, WELCOME_TIMEOUT), address, hello, credentials)
+    }
+
+    /// `silence`: how long it may say nothing; `welcome`: how long it may not welcome this client.
+    pub fn open_within(
+        timeouts: (Duration, Duration),
+        address: &str,
+        hello: Request,
+        credentials: &Credentials,
+    ) -> Result<Self> {
+        let opened = Self::try_open(timeouts, address, hello, credentials);
         let mut welcoming = WELCOMING.lock().unwrap_or_else(PoisonError::into_inner);
         if opened.is_ok() && welcoming.len() < MAX_WELCOMING {
             welcoming.insert(address.to_owned());
@@ -56,8 +66,7 @@ impl Lane {
         opened.map_err(|failure| failure.with_doubt(doubt(welcoming.contains(address))))
     }
 
-    /// `silence`: how long it may say nothing; `welcome`: how long it may not welcome this client.
-    fn open_within(
+    fn try_open(
         (silence, welcome): (Duration, Duration),
         address: &str,
         hello: Request,
@@ -99,10 +108,10 @@ impl Lane {
                     return Ok((settings, holder));
                 }
                 Reply::Failed { failure } if failure.kind == FailureKind::Refused => {
-                    return Err(Error::Failed(failure));
+                    return Err(Error::of_node(self.connection.peer(), failure));
                 }
                 Reply::Failed { failure } if answered == 0 => return Err(self.unavailable(failure.text)),
-                Reply::Failed { failure } => return Err(Error::Failed(failure)),
+                Reply::Failed { failure } => return Err(Error::of_node(self.connection.peer(), failure)),
                 reply => {
                     if let Some(answer) = challenge.take(&reply)? {
                         self.requests += 1;
@@ -270,7 +279,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(move || serve(listener.accept().unwrap().0));
             let timeouts = (Duration::from_millis(200), Duration::from_millis(500));
-            let opened = Lane::open_within(timeouts, &address, hello, &Credentials::default());
+            let opened = Lane::try_open(timeouts, &address, hello, &Credentials::default());
             opened.err().expect("this is no node").with_doubt(doubt(false))
         })
     }

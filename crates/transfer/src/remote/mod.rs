@@ -43,15 +43,27 @@ pub struct Remote {
 
 struct Shared {
     address: String,
-    client: u64,
-    job: String,
-    application: String,
+    hello: Hello,
     credentials: Credentials,
     settings: Settings,
     holder: u64,
     streams: AtomicU32,
     pool: Mutex<Pool>,
     turn_over: Condvar,
+}
+
+/// What all its connections say of this process.
+struct Hello {
+    client: u64,
+    job: String,
+    application: String,
+}
+
+impl Hello {
+    fn request(&self, stream: u32) -> Request {
+        let (job, application) = (self.job.clone(), self.application.clone());
+        Request::Hello { client: self.client, stream, job, application }
+    }
 }
 
 #[derive(Default)]
@@ -76,15 +88,33 @@ impl Remote {
         job: &str,
         application: &str,
     ) -> Result<Self> {
-        let credentials = credentials.into();
-        let (job, application) = (job.to_owned(), application.to_owned());
-        let hello = Request::Hello { client, stream: FIRST_STREAM, job: job.clone(), application: application.clone() };
-        let lane = Lane::open(address, hello, &credentials)?;
+        let hello = Hello { client, job: job.to_owned(), application: application.to_owned() };
+        Self::connect_by(credentials.into(), address, hello, Lane::open)
+    }
+
+    /// [`Remote::connect_with`] to a node that is given up when it has not welcomed this process within `timeout`.
+    pub fn connect_within(
+        timeout: Duration,
+        credentials: impl Into<Credentials>,
+        address: &str,
+        client: u64,
+    ) -> Result<Self> {
+        let hello = Hello { client, job: String::new(), application: String::new() };
+        Self::connect_by(credentials.into(), address, hello, |address, hello, credentials| {
+            Lane::open_within((timeout, timeout), address, hello, credentials)
+        })
+    }
+
+    fn connect_by(
+        credentials: Credentials,
+        address: &str,
+        hello: Hello,
+        open: impl FnOnce(&str, Request, &Credentials) -> Result<Lane>,
+    ) -> Result<Self> {
+        let lane = open(address, hello.request(FIRST_STREAM), &credentials)?;
         let shared = Shared {
             address: address.to_owned(),
-            client,
-            job,
-            application,
+            hello,
             credentials,
             settings: lane.settings.clone(),
             holder: lane.holder,
@@ -187,9 +217,7 @@ impl Remote {
         }
         let shared = &*self.shared;
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
-        let (client, job, application) = (shared.client, shared.job.clone(), shared.application.clone());
-        let hello = Request::Hello { client, stream, job, application };
-        let lane = Lane::open(&shared.address, hello, &shared.credentials)?;
+        let lane = Lane::open(&shared.address, shared.hello.request(stream), &shared.credentials)?;
         if lane.settings != shared.settings {
             return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
         }

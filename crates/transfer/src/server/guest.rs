@@ -70,21 +70,22 @@ fn greet(
     outbox: &Outbox,
 ) -> Result<Option<Box<dyn Handler>>, Farewell> {
     let deadline = Instant::now() + HELLO_TIMEOUT;
+    let ended = |error| farewell(connection, error);
     if let Some(tls) = service.tls() {
-        connection.accept_tls(tls, deadline).map_err(farewell)?;
+        connection.accept_tls(tls, deadline).map_err(ended)?;
     }
-    let Some(frame) = connection.receive_greeting(deadline).map_err(farewell)? else { return Ok(None) };
+    let Some(frame) = connection.receive_greeting(deadline).map_err(ended)? else { return Ok(None) };
     let body = frame.body.clone();
     let (request, _, number) = decode(connection, frame)?;
     let Request::Hello { client, stream, job, application } = request else {
-        return Err(refused(connection, "the first message must be Hello"));
+        return Err(refused("the first message must be Hello"));
     };
     if let Some(secret) = service.secret()
         && !challenge(connection, outbox, secret, &body, deadline)?
     {
         return Ok(None);
     }
-    connection.set_receive_timeout(None).map_err(farewell)?;
+    connection.set_receive_timeout(None).map_err(ended)?;
     let replier = outbox.replier(number);
     let hello = Hello { client, stream, job, application, peer };
     match service.connect(hello, outbox.clone()) {
@@ -107,17 +108,18 @@ fn challenge(
     hello: &[u8],
     deadline: Instant,
 ) -> Result<bool, Farewell> {
-    let of_node = random_bytes().map_err(farewell)?;
-    outbox.push(&Reply::Challenge { nonce: of_node }, &[]).map_err(farewell)?;
-    let Some(frame) = connection.receive_greeting(deadline).map_err(farewell)? else { return Ok(false) };
+    let ended = |error| farewell(connection, error);
+    let of_node = random_bytes().map_err(ended)?;
+    outbox.push(&Reply::Challenge { nonce: of_node }, &[]).map_err(ended)?;
+    let Some(frame) = connection.receive_greeting(deadline).map_err(ended)? else { return Ok(false) };
     let (request, _, number) = decode(connection, frame)?;
     let Request::Prove { nonce: of_client, proof } = request else {
         tracing::warn!(peer = connection.peer(), "authentication failed: the client proved no secret");
-        return Err(refused(connection, "this node serves only clients that prove its secret"));
+        return Err(refused("this node serves only clients that prove its secret"));
     };
     if !secret.proves(&proof, Role::Client, &of_node, &of_client, hello) {
         tracing::warn!(peer = connection.peer(), "authentication failed: the client has another secret than the node");
-        return Err(refused(connection, "the client has another secret than the node"));
+        return Err(refused("the client has another secret than the node"));
     }
     let proof = secret.proof(Role::Node, &of_node, &of_client, hello);
     outbox.replier(number).reply(Reply::Proved { proof });
@@ -137,11 +139,11 @@ fn attend(
             Ok(_) if closing.is_suspended() => return Ok(()),
             Ok(Some(frame)) => frame,
             Ok(None) => return Ok(()),
-            Err(error) => return Err(farewell(error)),
+            Err(error) => return Err(farewell(connection, error)),
         };
         let (request, payload, number) = decode(connection, frame)?;
         if matches!(request, Request::Hello { .. } | Request::Prove { .. }) {
-            return Err(refused(connection, "Hello and Prove come once, at the beginning"));
+            return Err(refused("Hello and Prove come once, at the beginning"));
         }
         let is_beyond = outbox.unanswered() >= MAX_UNANSWERED;
         let replier = outbox.replier(number);
@@ -157,14 +159,14 @@ fn attend(
 
 fn decode(connection: &Connection, frame: Frame) -> Result<(Request, Vec<u8>, u64), Farewell> {
     if frame.header.request == 0 {
-        return Err(refused(connection, "request number 0 is the node's own"));
+        return Err(refused("request number 0 is the node's own"));
     }
     let request = Request::decode(frame.header.kind, &frame.body);
-    let request = request.map_err(|source| farewell(Error::Protocol { peer: connection.peer().to_owned(), source }))?;
-    Ok((request, frame.payload, frame.header.request))
+    let damaged = |source| farewell(connection, Error::Protocol { peer: connection.peer().to_owned(), source });
+    Ok((request.map_err(damaged)?, frame.payload, frame.header.request))
 }
 
-fn farewell(error: Error) -> Farewell {
+fn farewell(connection: &Connection, error: Error) -> Farewell {
     let kind = match error {
         Error::Protocol { source: format::Error::OtherProtocol { .. }, .. } => FailureKind::TooNew,
         Error::Protocol { .. } => FailureKind::Corrupt,
@@ -172,9 +174,12 @@ fn farewell(error: Error) -> Farewell {
         Error::Refused(_) => FailureKind::Refused,
         _ => FailureKind::Unavailable,
     };
-    Failure::new(kind, format!("the node closed the connection: {error}"))
+    // The peer is the client, to whom its own port says nothing: it names the node.
+    let why = error.to_string();
+    let why = why.strip_prefix(&format!("{}: ", connection.peer())).unwrap_or(&why);
+    Failure::new(kind, format!("the node closed the connection: {why}"))
 }
 
-fn refused(connection: &Connection, why: &str) -> Farewell {
-    Failure::new(FailureKind::Refused, format!("the node closed the connection: {}: {why}", connection.peer()))
+fn refused(why: &str) -> Farewell {
+    Failure::new(FailureKind::Refused, format!("the node closed the connection: {why}"))
 }

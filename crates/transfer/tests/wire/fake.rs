@@ -31,6 +31,8 @@ pub struct Fake {
     pub forgetful: bool,
     /// Whether every page of a listing is the first.
     pub repeats_listings: bool,
+    /// Entries of a page, whatever is asked for.
+    pub page_entries: Option<usize>,
 }
 
 #[derive(Default)]
@@ -124,7 +126,7 @@ impl Handler for Seat {
                 let after = after.filter(|_| !self.fake.repeats_listings);
                 let beyond = names.iter().filter(|(path, _)| after.as_ref().is_none_or(|after| *path > after));
                 // As the node does.
-                let limit = (limit as usize).min(MAX_LISTED);
+                let limit = self.fake.page_entries.unwrap_or((limit as usize).min(MAX_LISTED));
                 let entries: Vec<_> = beyond.take(limit).map(|(path, entry)| (path.clone(), entry.clone())).collect();
                 let more = entries.len() == limit;
                 replier.reply(Reply::List { entries, more });

@@ -350,7 +350,7 @@ impl Random {
             Press { session: self.session(), seat: self.seat() },
             CommitPath { session: self.session() },
             Detach { session: self.session(), seat: self.seat() },
-            AwaitOthers { session: self.session(), seat: self.seat() },
+            AwaitOthers { session: self.session(), seat: self.seat(), processes: self.below(9) as u32 },
             Leave { session: self.session(), key: HandleKey(self.array()) },
             Lock { session: self.session() },
             Unlock { session: self.session() },

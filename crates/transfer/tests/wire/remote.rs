@@ -169,6 +169,18 @@ fn a_node_that_lists_the_same_page_again_and_again_is_refused() {
 }
 
 #[test]
+fn a_node_that_lists_a_name_at_a_time_is_refused() {
+    let fake = Arc::new(Fake { page_entries: Some(1), ..Fake::default() });
+    let server = fake.serve();
+    let catalog = RemoteCatalog::new(remote(&server));
+    fake.names.lock().unwrap().extend((0..500).map(|number| (path(&format!("{number:06}")), file(number))));
+    let refused = catalog.list(&StorePath::root(), true, None, 4096).unwrap_err();
+    assert!(refused.to_string().contains("a few entries at a time"), "{refused}");
+    // As many as are wanted are no few.
+    assert_eq!(catalog.list(&StorePath::root(), true, None, 1).unwrap().len(), 1);
+}
+
+#[test]
 fn a_node_whose_pages_do_not_get_on_is_refused() {
     let server = Fake::new(1).serve();
     let catalog = RemoteCatalog::new(remote(&server));

@@ -69,6 +69,7 @@ fn is_refused(address: &str, secret: Option<Secret>, words: &str) {
     let of_client = open(address, secret).to_string();
     for error in [of_remote, of_client] {
         assert!(error.contains(words) && !error.contains("not reached"), "{error}");
+        assert!(error.contains(address), "it does not name the node: {error}");
     }
     assert!(begun.elapsed() < Duration::from_secs(10));
 }

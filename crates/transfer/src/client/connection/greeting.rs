@@ -75,7 +75,7 @@ impl Connection {
         };
         match reply {
             Reply::Failed { failure } if failure.kind == FailureKind::Refused => {
-                Err(Broken::ForGood(Error::Failed(failure)))
+                Err(Broken::ForGood(Error::of_node(&self.stream.address, failure)))
             }
             Reply::Failed { failure } => Err(Broken::ForNow(failure.text)),
             reply => {
@@ -104,7 +104,7 @@ impl Connection {
             Reply::Failed { failure } if is_refusal(failure.kind) => {
                 // The socket is needed no more, and the phase is not a greeting's: the node has answered.
                 drop(socket);
-                Err(Broken::ForGood(Error::Failed(failure)))
+                Err(Broken::ForGood(Error::of_node(&self.stream.address, failure)))
             }
             Reply::Failed { failure } => Err(Broken::ForNow(failure.text)),
             other => Err(Broken::ForNow(format!("it answered a greeting with message {:#x}", other.kind()))),

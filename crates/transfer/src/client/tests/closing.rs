@@ -21,7 +21,7 @@ fn a_session_that_others_still_use_is_left_open() {
     let (_world, nodes) = nodes(1);
     nodes[0].does.others.store(1, Ordering::SeqCst);
     let (client, file) = written(Settings { acknowledge: Acknowledge::Received, ..settings(&nodes) });
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
     client.finalize().unwrap();
     assert_eq!(count(&nodes, |node| &node.does.leaves), 0);
 }
@@ -34,7 +34,7 @@ fn what_others_sent_again_to_a_new_node_after_the_commit_is_committed_too() {
     nodes[0].revive();
     // Answered by the new node: the client knows of it.
     file.size().unwrap();
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
     assert_eq!(count(&nodes, |node| &node.does.commits), 2);
     assert_eq!(count(&nodes, |node| &node.does.leaves), 1);
 }
@@ -44,6 +44,6 @@ fn a_session_whose_nodes_lived_on_is_committed_once() {
     let (_world, nodes) = nodes(2);
     let (_client, file) = written(settings(&nodes));
     nodes[0].break_connections();
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
     assert_eq!(count(&nodes, |node| &node.does.commits), 1);
 }

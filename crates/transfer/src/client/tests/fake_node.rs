@@ -72,6 +72,8 @@ pub struct Behaviour {
     pub others: AtomicU32,
     pub commits: AtomicU64,
     pub leaves: AtomicU64,
+    /// Bytes that reads were answered with.
+    pub read_bytes: AtomicU64,
     pub detaches: AtomicU64,
     /// Frames that arrived again although this node had told their client that they are durable.
     pub needless: AtomicU64,
@@ -346,7 +348,14 @@ impl Node {
             }
             Request::Read { session, seat, extents } => {
                 let seat = &alive.seats[&(session, seat)];
-                let bytes = extents.iter().flat_map(|extent| seat.read(extent)).collect();
+                let mut bytes: Vec<u8> = extents.iter().flat_map(|extent| seat.read(extent)).collect();
+                // As nodes do: what lies behind the end is left out at the end.
+                let within = extents.iter().rposition(|extent| extent.offset < seat.size);
+                let whole: u64 = within.map_or(0, |last| Extent::total_bytes(&extents[..=last]));
+                let behind =
+                    within.map_or(0, |last| (extents[last].offset + extents[last].bytes).saturating_sub(seat.size));
+                bytes.truncate((whole - behind) as usize);
+                self.does.read_bytes.fetch_add(bytes.len() as u64, Ordering::SeqCst);
                 (Reply::Bytes { size: seat.size }, bytes)
             }
             Request::Size { session, seat } => done(Reply::Size { size: alive.seats[&(session, seat)].size }),

@@ -91,7 +91,7 @@ fn history_of_blocks(seed: u64, node_count: usize, crashes: bool) {
     assert!(at_nodes[..all.len()] == all, "seed {seed}");
     let needless: u64 = nodes.iter().map(|node| node.does.needless.load(Ordering::SeqCst)).sum();
     assert_eq!(needless, 0, "seed {seed}: frames said to be durable came again");
-    written.into_iter().for_each(|(_, file, _)| file.detach(false).unwrap());
+    written.into_iter().for_each(|(_, file, _)| file.detach(0).unwrap());
 }
 
 /// Returns the file as this writer alone would have it.
@@ -151,7 +151,7 @@ fn history_of_equal_slots(seed: u64, node_count: usize) {
             assert!(seen == distinct(SLOT_SEGMENTS, content), "seed {seed}: slot {slot} of client {writer}");
         }
     }
-    written.into_iter().for_each(|(_, file, _)| file.detach(false).unwrap());
+    written.into_iter().for_each(|(_, file, _)| file.detach(0).unwrap());
 }
 
 /// Returns the content of each slot of this writer's.

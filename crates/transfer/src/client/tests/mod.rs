@@ -96,10 +96,29 @@ fn reads_see_own_writes_holes_are_zero_and_the_file_ends() {
     file.set_size(120_000).unwrap();
     assert!(read(&file, 110_000, 20_000) == expected[110_000..120_000]);
     file.commit().unwrap();
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
     client.finalize().unwrap();
     assert_eq!(nodes.iter().map(|node| node.does.leaves.load(Ordering::SeqCst)).sum::<u64>(), 1);
     assert_eq!(nodes.iter().map(|node| node.does.detaches.load(Ordering::SeqCst)).sum::<u64>(), 6);
+}
+
+#[test]
+fn what_lies_far_behind_the_end_does_not_travel() {
+    let (_world, nodes) = nodes(2);
+    let client = Client::new(settings(&nodes), None);
+    let file = open(&client, READ | WRITE);
+    let bytes: Vec<u8> = (0..300_000u32).map(|at| (at / 7) as u8).collect();
+    file.write(&[source(0, &bytes)]).unwrap();
+    assert!(read(&file, 0, 256 << 20) == bytes);
+    assert!(read(&file, 100_000, 64 << 20) == bytes[100_000..]);
+    assert_eq!(read(&file, 1 << 40, 256 << 20), []);
+    let travelled = || nodes.iter().map(|node| node.does.read_bytes.load(Ordering::SeqCst)).sum::<u64>();
+    assert!(travelled() < 1 << 20, "{}", travelled());
+    // One node knows of no byte behind the hole.
+    file.write(&[source(64 * STRIPE_BYTES, &bytes[..10])]).unwrap();
+    let mut expected = [&bytes[..], &vec![0; 64 * STRIPE_BYTES as usize - bytes.len()]].concat();
+    expected.extend(&bytes[..10]);
+    assert!(read(&file, 0, 16 << 20) == expected);
 }
 
 #[test]
@@ -133,7 +152,7 @@ fn a_full_window_blocks_and_presses_until_something_is_durable() {
         writing.join().unwrap();
     });
     file.flush().unwrap();
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
     assert_eq!(nodes[0].does.written_bytes.load(Ordering::SeqCst), 12 << 20);
     assert_eq!(nodes[0].does.needless.load(Ordering::SeqCst), 0);
 }
@@ -159,7 +178,7 @@ fn started_writes_wait_for_room_and_keep_their_order() {
     assert!(seen[..1 << 20].iter().all(|byte| *byte == 2) && seen[1 << 20..].iter().all(|byte| *byte == 1));
     drop(seen);
     assert_eq!(super::tests::read(&file, 499, 3), [2, 3, 3]);
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
 }
 
 #[test]
@@ -178,7 +197,7 @@ fn a_node_gone_for_good_is_an_error_within_patience_and_stays_one() {
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     nodes[0].revive();
     assert!(file.write(&[source(0, &[1; 10])]).is_err(), "what was given up is not forgotten");
-    assert!(file.detach(true).is_err());
+    assert!(file.detach(1).is_err());
     nodes[0].crash();
     assert!(client.open(b"/other", WRITE | CREATE).is_err());
 }
@@ -195,7 +214,7 @@ fn seats_move_to_another_node_with_everything_that_is_kept() {
     nodes[1].crash();
     assert!(read(&file, 0, bytes.len()) == bytes);
     file.commit().unwrap();
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
 }
 
 #[test]
@@ -206,7 +225,7 @@ fn a_commit_that_fails_in_the_background_is_reported_by_finalize() {
     let file = open(&client, WRITE);
     file.write(&[source(0, &[1; 1000])]).unwrap();
     file.commit().unwrap();
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
     let error = client.finalize().unwrap_err();
     assert_eq!(error.failure(), Some(FailureKind::Full));
     assert!(error.to_string().contains("/run/out.dat"), "{error}");
@@ -224,7 +243,7 @@ fn settled_frames_leave_the_window() {
     file.set_epoch(epoch).unwrap();
     wait_until_nothing_is_kept(&client);
     assert_eq!(file.settle().unwrap(), 3);
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
 }
 
 #[test]
@@ -236,9 +255,9 @@ fn a_file_closed_and_opened_again_is_no_stranger_to_its_node() {
         file.write(&[source(0, &[round; 100])]).unwrap();
         other.write(&[source(100, &[round; 100])]).unwrap();
         assert_eq!(read(&other, 0, 200), [round; 200]);
-        file.detach(true).unwrap();
+        file.detach(1).unwrap();
         assert_eq!(read(&other, 0, 200), [round; 200]);
-        other.detach(true).unwrap();
+        other.detach(1).unwrap();
     }
 }
 
@@ -260,7 +279,7 @@ fn the_lock_excludes_other_processes() {
         }
     });
     assert_eq!(read(&files[0], 0, 1), [100]);
-    files.into_iter().for_each(|file| file.detach(false).unwrap());
+    files.into_iter().for_each(|file| file.detach(0).unwrap());
 }
 
 #[test]
@@ -272,7 +291,7 @@ fn an_unknown_name_and_wrong_flags_are_told_apart() {
     let file = open(&client, READ);
     assert!(matches!(file.write(&[source(0, b"x")]), Err(Error::Refused(_))));
     assert!(matches!(client.open(b"/a", 0), Err(OpenError::Transfer(Error::Refused(_)))));
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
 }
 
 /// Run with `--ignored --nocapture`; prints MB/s and CPU seconds of the whole process, node included.

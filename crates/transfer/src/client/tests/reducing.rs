@@ -66,7 +66,7 @@ fn reduced_here_equal_segments_travel_once_and_zeros_not_at_all() {
     }
     let sent = nodes[0].does.written_bytes.load(Ordering::SeqCst);
     assert!(sent < 5 << 19, "{sent} bytes travelled for three times a mebibyte of which a fifth is zeros");
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
 }
 
 pub fn reducing(settings: Settings) -> Client {
@@ -118,7 +118,7 @@ fn recalls_and_names(client: &Client, node: &Node, numbers: std::ops::Range<u64>
         file.write(&[source(number * 10 * SEGMENT_BYTES as u64, &distinct(10, number))]).unwrap();
         file.flush().unwrap();
     }
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
     let after = counts();
     (after[0] - before[0], after[1] - before[1])
 }

@@ -31,7 +31,7 @@ fn closing_ends_with_the_failure_of_a_seat_that_failed_before() {
     let (_world, nodes) = nodes(1);
     let (client, file) = received(&nodes);
     nodes[0].fail_seats(&disk_is_full());
-    let error = soon(move || file.detach(true)).unwrap_err();
+    let error = soon(move || file.detach(1)).unwrap_err();
     assert_eq!(error.failure(), Some(FailureKind::Full), "{error}");
     wait_until_nothing_is_kept(&client);
 }
@@ -45,7 +45,7 @@ fn closing_ends_with_the_failure_of_a_seat_that_fails_meanwhile() {
         std::thread::sleep(Duration::from_millis(300));
         node.fail_seats(&disk_is_full());
     });
-    let error = soon(move || file.detach(true)).unwrap_err();
+    let error = soon(move || file.detach(1)).unwrap_err();
     assert_eq!(error.failure(), Some(FailureKind::Full), "{error}");
     failing.join().unwrap();
     wait_until_nothing_is_kept(&client);
@@ -56,7 +56,7 @@ fn a_seat_that_answers_press_with_its_failure_fails_the_file() {
     let (_world, nodes) = nodes(1);
     let (_client, file) = received(&nodes);
     nodes[0].does.fail_presses.store(true, Ordering::SeqCst);
-    let error = soon(move || file.detach(true)).unwrap_err();
+    let error = soon(move || file.detach(1)).unwrap_err();
     assert_eq!(error.failure(), Some(FailureKind::Full), "{error}");
 }
 

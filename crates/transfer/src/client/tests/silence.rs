@@ -45,7 +45,7 @@ fn closing_at_a_node_that_froze_is_an_error_within_patience() {
     let (_client, file) = file(&nodes, 3);
     nodes[0].does.frozen.store(true, Ordering::SeqCst);
     let begun = Instant::now();
-    let error = file.detach(true).unwrap_err();
+    let error = file.detach(1).unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains("has sent nothing"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
@@ -64,7 +64,7 @@ fn a_node_that_stood_still_for_a_while_costs_only_time() {
     });
     file.write(&[source(2 << 20, &vec![8; 2 << 20])]).unwrap();
     file.commit().unwrap();
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
     thaw.join().unwrap();
     wait_until_nothing_is_kept(&client);
     let mut kept = Vec::new();
@@ -78,7 +78,7 @@ fn a_node_that_lives_and_gets_nothing_done_is_an_error_within_patience() {
     let (_client, file) = file(&nodes, 3);
     nodes[0].does.stuck.store(true, Ordering::SeqCst);
     let begun = Instant::now();
-    let error = file.detach(true).unwrap_err();
+    let error = file.detach(1).unwrap_err();
     assert!(error.to_string().contains("got nothing done"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
     nodes[0].does.stuck.store(false, Ordering::SeqCst);
@@ -96,7 +96,7 @@ fn a_node_that_works_is_waited_for_however_long_it_holds_its_client_back() {
     });
     file.write(&[source(2 << 20, &vec![8; 8 << 20])]).unwrap();
     file.commit().unwrap();
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
     done.join().unwrap();
 }
 
@@ -126,7 +126,7 @@ fn a_process_that_holds_a_lock_says_that_it_lives() {
     assert!((2..=4).contains(&heard), "{heard} times");
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(nodes[0].does.heard_alive.load(Ordering::SeqCst), heard);
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn opening_passes_over_addresses_that_do_not_answer() {
     file.write(&[source(0, &bytes)]).unwrap();
     assert!(read(&file, 0, bytes.len()) == bytes);
     file.commit().unwrap();
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
 }
 

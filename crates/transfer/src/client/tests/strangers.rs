@@ -106,7 +106,7 @@ fn a_file_goes_on_at_its_other_node_when_one_comes_back_as_another_release() {
     nodes[1].crash();
     file.write(&[source(200_000, &bytes[200_000..])]).unwrap();
     assert!(read(&file, 0, bytes.len()) == bytes);
-    file.detach(true).unwrap();
+    file.detach(1).unwrap();
 }
 
 /// An address whose new connections go to a target that can be changed.
