@@ -19,7 +19,7 @@ class Thalweg(on_dask.Dask):
         self.run_folder = self.folder / run
         self.diffusion = Diffusion(
             self.client, cache=workload.cache_bytes * self.workers_a_cache, policy=self.policy,
-            workers=workloads.WORKERS, peer_mb_s=striped.PEER_BYTES_PER_S / 1e6, run_folder=self.run_folder,
+            workers=None if self.client else workloads.WORKERS, peer_mb_s=striped.PEER_BYTES_PER_S / 1e6, run_folder=self.run_folder,
         )
         # A worker is there when it has run something.
         for _ in self.diffusion.map(task.wait, [(0.05,)] * 4 * workloads.WORKERS):
@@ -31,7 +31,7 @@ class Thalweg(on_dask.Dask):
         tasks = [
             (number, inputs, workload.task_s, *map(File, inputs)) for number, inputs in enumerate(addresses)
         ]
-        return [(result.value, ()) for result in self.diffusion.map(task.on_paths, tasks, ordered=False)]
+        return [(result.value, ()) for result in self.diffusion.map(task.on_paths, tasks)]
 
     def finish(self):
         self.diffusion.close()

@@ -45,7 +45,7 @@ def main():
     options = parser.parse_args()
     place = contextlib.nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory()
     with place as folder:
-        data, run = os.path.join(folder, "numbers"), os.path.join(folder, "run")
+        data, run = os.path.join(folder, "numbers"), os.path.join(folder, "all-pairs-run")
         os.makedirs(data, exist_ok=True)
         paths = make_data(data, options.files, options.numbers, numpy.random.default_rng(1))
         pairs = list(itertools.combinations(paths, 2))

@@ -104,7 +104,7 @@ def main():
     options = parser.parse_args()
     place = contextlib.nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory()
     with place as folder:
-        data, run = os.path.join(folder, "sky"), os.path.join(folder, "run")
+        data, run = os.path.join(folder, "sky"), os.path.join(folder, "stacking-run")
         os.makedirs(data, exist_ok=True)
         catalogue = make_sky(data, options.tiles, options.objects, numpy.random.default_rng(1))
         stack, one = numpy.zeros((CUT, CUT)), None

@@ -63,7 +63,7 @@ def main():
     options = parser.parse_args()
     place = contextlib.nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory()
     with place as folder:
-        data, run = os.path.join(folder, "texts"), os.path.join(folder, "run")
+        data, run = os.path.join(folder, "texts"), os.path.join(folder, "word-count-run")
         os.makedirs(data, exist_ok=True)
         files = [File(path) for path in make_texts(data, options.files, options.words, random.Random(1))]
         with Diffusion(

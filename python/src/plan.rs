@@ -141,6 +141,10 @@ impl Plan {
         self.plan.done(now_s, TaskId(task));
     }
 
+    fn cancel(&mut self, task: u32) -> bool {
+        self.plan.cancel(TaskId(task))
+    }
+
     fn abandon(&mut self, task: u32) -> Vec<u32> {
         self.plan.abandon(TaskId(task)).into_iter().map(|task| task.0).collect()
     }

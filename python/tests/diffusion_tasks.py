@@ -91,3 +91,19 @@ def nap_and_double(number):
 def nap_and_tell(number, seconds):
     time.sleep(seconds)
     return number, os.getpid()
+
+
+class Unfit(Exception):
+    """Takes other arguments than it keeps."""
+
+    def __init__(self, what, why):
+        super().__init__(f"{what} is unfit: {why}")
+        self.what, self.why = what, why
+
+
+def refuse(what, why):
+    raise Unfit(what, why)
+
+
+def segfault():
+    os.kill(os.getpid(), signal.SIGSEGV)

@@ -1,5 +1,5 @@
-"""A store at the other end of a socket, which can be gone in the two ways in which stores are: nobody listens, or
-somebody does and says nothing. SPDX-License-Identifier: Apache-2.0"""
+"""A store at the other end of a socket, which can be gone in the three ways in which stores are: nobody listens, or
+somebody does and says nothing, or that it is busy. SPDX-License-Identifier: Apache-2.0"""
 
 import threading
 import urllib.error
@@ -45,7 +45,8 @@ class FarFileSystem(AbstractFileSystem):
         request = urllib.request.Request(f"http://{self._strip_protocol(path)}", body, method=verb)
         try:
             return urllib.request.urlopen(request)
-        except urllib.error.HTTPError as error:
+        except urllib.error.URLError as error:
+            # As fsspec's own file system for HTTP has it, whatever the answer was.
             raise FileNotFoundError(path) from error
 
 
@@ -62,12 +63,16 @@ class _Handler(BaseHTTPRequestHandler):
     def do_PUT(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self._wait()
+        if self.server.store.is_busy:
+            return self._answer(None, False)
         self.server.store.files[self.path] = body
         self._answer(b"", True)
 
     def do_MOVE(self):
         place = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self._wait()
+        if self.server.store.is_busy:
+            return self._answer(None, False)
         files = self.server.store.files
         files[place[place.index("/") :]] = files.pop(self.path)
         self._answer(b"", True)
@@ -83,7 +88,9 @@ class _Handler(BaseHTTPRequestHandler):
             raise ConnectionAbortedError
 
     def _answer(self, content, with_body):
-        self.send_response(404 if content is None else 200)
+        if self.server.store.is_busy:
+            content = None
+        self.send_response(503 if self.server.store.is_busy else 404 if content is None else 200)
         self.send_header("Content-Length", str(len(content or b"")))
         self.end_headers()
         if with_body and content:
@@ -101,11 +108,12 @@ class _Server(ThreadingHTTPServer):
 
 
 class FarStore:
-    """`silent` and `refusing` switch it off, `there` on again."""
+    """`silent`, `refusing` and `busy` switch it off, `there` on again."""
 
     def __init__(self):
         self.files = {}
         self.is_silent, self.is_over = threading.Event(), threading.Event()
+        self.is_busy = False
         self.port = 0
         self.server = None
         self.there()
@@ -115,6 +123,7 @@ class FarStore:
 
     def there(self):
         self.is_silent.clear()
+        self.is_busy = False
         if self.server is None:
             self.server = _Server(("127.0.0.1", self.port), _Handler)
             self.server.store = self
@@ -123,6 +132,9 @@ class FarStore:
 
     def silent(self):
         self.is_silent.set()
+
+    def busy(self):
+        self.is_busy = True
 
     def refusing(self):
         server, self.server = self.server, None

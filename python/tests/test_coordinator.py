@@ -8,8 +8,9 @@ from thalweg.diffusion.messages import (
     Ended,
     Failed,
     Fetch,
-    Function,
+    Forget,
     Hello,
+    Keep,
     Missed,
     Publish,
     Published,
@@ -26,7 +27,7 @@ class Play:
 
     def __init__(self, **options):
         self.coordinator = Coordinator(Options(**options))
-        self.coordinator.function(0, b"function")
+        self.coordinator.keep(b"f", b"function")
         self.news = []
 
     def join(self, name, held=()):
@@ -36,7 +37,7 @@ class Play:
         self.coordinator.receive(0.0, name, reports, 0.0)
 
     def submit(self, *tasks):
-        tasks = [Task(number, 0, "f", b"", inputs, outputs) for number, inputs, outputs in tasks]
+        tasks = [Task(number, b"f", "f", b"", (), inputs, outputs) for number, inputs, outputs in tasks]
         self.coordinator.submit(0.0, Tasks(tasks, True))
 
     def orders(self, kind):
@@ -55,8 +56,8 @@ def test_a_task_waits_for_a_worker_and_its_function_goes_once():
     play.submit((0, (), ()), (1, (), ()))
     assert play.orders(Run) == []
     play.join("a")
-    told = play.orders((Run, Function))
-    assert [type(order) for _, order in told] == [Function, Run, Run]
+    told = play.orders((Run, Keep))
+    assert [type(order) for _, order in told] == [Keep, Run, Run]
     play.say("a", *[ended(order) for _, order in told[1:]])
     assert play.orders(Run) == [] and [one.number for one in play.news] == [0, 1]
     assert not play.coordinator.busy()
@@ -117,10 +118,10 @@ def test_outputs_are_published_by_whoever_is_told_to_and_then_their_readers_run(
     ((_, again),) = play.orders(Run)
     play.say("b", ended(again))
     assert play.orders(Publish) == [("b", Publish(0, 2))]
-    play.say("b", Published(0, 2, [("/out", 5, b"d" * 16, True)]))
+    play.say("b", Published(0, 2, [("/out", 5, b"d" * 16, True, "v")]))
     ((name, reader),) = play.orders(Run)
     assert (name, reader.inputs, reader.coming) == ("b", ("/out",), ())
-    assert play.news == [Result(0, b"result", 2)]
+    assert play.news == [Result(0, b"result", 2, [], [("/out", 5, "v")])]
 
 
 def test_what_one_worker_has_the_next_gets_from_it_and_from_the_store_when_it_fails():
@@ -144,3 +145,34 @@ def test_a_worker_that_comes_back_gets_what_its_cache_still_holds():
     play.submit((0, ("in",), ()))
     ((name, run),) = play.orders(Run)
     assert (name, run.coming) == ("b", ())
+
+
+def test_cancelled_tasks_do_not_run_and_those_that_run_end_without_a_result():
+    play = Play()
+    play.join("a")
+    play.submit(*[(number, (), (f"/{number}",)) for number in range(20)], (20, ("/3",), ()))
+    begun = {run.task: run for _, run in play.orders(Run)}
+    assert 0 < len(begun) < 19
+    play.coordinator.cancel(range(20))
+    play.say("a", *[ended(run) for run in begun.values()])
+    assert play.orders((Run, Publish)) == []
+    assert [one.number for one in play.news] == [20] and "cancelled" in play.news[0].failure.line
+    assert not play.coordinator.busy()
+    play.submit((21, (), ()))
+    assert len(play.orders(Run)) == 1
+
+
+def test_values_go_once_to_each_worker_and_again_when_they_were_forgotten():
+    play = Play()
+    play.join("a")
+    play.coordinator.keep(b"v", b"value")
+    task = Task(0, b"f", "f", b"", (b"v",), (), ())
+    play.coordinator.submit(0.0, Tasks([task, task._replace(number=1)], True))
+    told = [order for _, order in play.orders((Keep, Run))]
+    assert told[:2] == [Keep(b"f", b"function"), Keep(b"v", b"value")] and len(told) == 4
+    play.say("a", *[ended(run) for run in told[2:]])
+    play.coordinator.forget([b"v"])
+    assert play.orders(Forget) == [("a", Forget([b"v"]))]
+    play.coordinator.keep(b"v", b"value")
+    play.coordinator.submit(0.0, Tasks([task._replace(number=2)], True))
+    assert play.orders(Keep) == [("a", Keep(b"v", b"value"))]

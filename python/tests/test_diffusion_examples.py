@@ -35,7 +35,7 @@ def test_stacking_finds_what_no_image_shows(tmp_path):
     assert stacked > 5 > one
     came = inputs_from(printed)
     assert sum(came.values()) == 120 and came["the"] == 8, "each tile came from the store once"
-    assert "<svg" in (tmp_path / "run" / "report.html").read_text()
+    assert "<svg" in (tmp_path / "stacking-run" / "report.html").read_text()
 
 
 def test_all_pairs_finds_the_two_that_are_alike():

@@ -20,7 +20,7 @@ def begin(tmp_path):
 def test_inputs_and_outputs_lie_in_a_thalweg_store(begin, fs, place, folder):
     fs.pipe({f"{folder}/{number}": bytes([number]) * (number * 1000) for number in range(8)})
     with begin() as run:
-        came = run.map(content, [File(f"{place}/{number}") for number in range(8)], ordered=True)
+        came = run.map(content, [File(f"{place}/{number}") for number in range(8)]).in_order()
         assert [result.value for result in came] == [bytes([number]) * (number * 1000) for number in range(8)]
         part = run.submit(content, File(f"{place}/7", 6990, 7000))
         assert part.result() == b"\x07" * 10
@@ -46,7 +46,7 @@ def test_caches_that_are_damaged_cut_short_and_deleted_under_way_give_no_wrong_b
         path.write_bytes(whole)
     with begin() as run:
         for deed in (damage, lambda path: os.truncate(path, 3), os.unlink, None):
-            came = run.map(content, [File(str(path)) for path in paths], ordered=True)
+            came = run.map(content, [File(str(path)) for path in paths]).in_order()
             assert [result.value for result in came] == contents
             copies = [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size == 5000]
             assert len(copies) >= 12, "nothing was cached: the test says nothing"

@@ -387,3 +387,61 @@ class relaying(serving):
     def __exit__(self, *_):
         # The connection is kept for the next time.
         pass
+
+
+def introduced_to(address):
+    host, port = address.rsplit(":", 1)
+    connection = socket.create_connection((host, int(port)), timeout=20)
+    introduce(connection, "the run's token")
+    return connection
+
+
+def test_a_peer_that_is_busy_says_so_and_keeps_its_copy(source, pair, monkeypatch):
+    monkeypatch.setattr("thalweg.diffusion.peer_server._MAX_CONNECTIONS", 2)
+    first, second = pair
+    first.bring(item_of(source, 1), "store", keep=True)
+    others = [introduced_to(first.address) for _ in range(2)]
+    with pytest.raises(PeerFailed) as failed:
+        second.bring(item_of(source, 1), first.address, keep=True)
+    assert failed.value.is_busy and first.lost() == []
+    for other in others:
+        other.close()
+    end = time.monotonic() + 20
+    while True:
+        try:
+            assert second.bring(item_of(source, 1), first.address, keep=True).source == "peer"
+            break
+        except PeerFailed as error:
+            assert error.is_busy and time.monotonic() < end
+            time.sleep(0.05)
+
+
+def test_strangers_take_nobodys_place_and_are_dropped_soon(source, pair):
+    first, second = pair
+    first.bring(item_of(source, 1), "store", keep=True)
+    host, port = first.address.rsplit(":", 1)
+    strangers = [socket.create_connection((host, int(port)), timeout=20) for _ in range(300)]
+    assert second.bring(item_of(source, 1), first.address, keep=True).source == "peer"
+    begun = time.monotonic()
+    # One that says a little now and then, too.
+    for stranger in strangers:
+        sent_all_but_the_end(stranger, b"x")
+    for stranger in strangers:
+        receive_all(stranger)
+        stranger.close()
+    assert time.monotonic() - begun < 15
+
+
+def sent_all_but_the_end(connection, content):
+    try:
+        connection.sendall(content)
+    except OSError:
+        pass
+
+
+def receive_all(connection):
+    try:
+        while connection.recv(1000):
+            pass
+    except ConnectionError:
+        pass

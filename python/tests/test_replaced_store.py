@@ -23,6 +23,8 @@ def remove(place):
 
 def make_again(place):
     remove(place)
+    # A thread that was about to write when the store went away may make a folder of it once more.
+    shutil.rmtree(place, ignore_errors=True)
     thalweg.create(place)
 
 

@@ -49,7 +49,8 @@ def item_of(source, number):
 
 
 def read_pinned(shelf, item):
-    path = shelf.pin(item)
+    row = shelf.pin(item)
+    path = row and row.path
     if path is None:
         return None
     try:
@@ -195,7 +196,8 @@ def test_what_is_pinned_is_pinned_again_while_nobody_touched_it(source, shelf):
     item = item_of(source, 1)
     brought(shelf, item)
     assert shelf.pin_again(item) is None
-    path = shelf.pin(item)
+    row = shelf.pin(item)
+    path = row and row.path
     assert shelf.pin_again(item).path == path
     shelf.unpin(item)
     shelf.evict([item.key])
@@ -387,7 +389,8 @@ class Deeds:
         self.shelf.release(arrival)
 
     def pin(self, number):
-        path = self.shelf.pin(item_of(self.source, number))
+        row = self.shelf.pin(item_of(self.source, number))
+        path = row and row.path
         if path is not None:
             assert number in self.held
             self.pinned.append((number, path))

@@ -5,8 +5,9 @@ from typing import NamedTuple
 
 from thalweg.diffusion.execution import Outcome
 from thalweg.diffusion.item import Item
-from thalweg.diffusion.messages import Answered, Arrived, Ended, Fetch, Missing, Recall, Run
+from thalweg.diffusion.messages import Answered, Arrived, Ended, Fetch, Missed, Missing, Recall, Run
 from thalweg.diffusion.options import Options
+from thalweg.diffusion.peer_client import PeerFailed
 from thalweg.diffusion.shelf import Arrival
 from thalweg.diffusion.station import Station
 
@@ -14,6 +15,7 @@ from thalweg.diffusion.station import Station
 class Copy(NamedTuple):
     path: str
     bytes: int
+    version: str = "v"
 
 
 class FakeShelf:
@@ -28,6 +30,10 @@ class FakeShelf:
         self.held = set()
         self.released = 0
         self.asked = 0
+        self.sources = []
+        # So often is the peer busy.
+        self.busy = 0
+        self.is_store_empty = False
 
     def contents(self):
         return []
@@ -39,6 +45,12 @@ class FakeShelf:
         pass
 
     def bring(self, item, source, *, keep, digest=None, pin=False):
+        self.sources.append(source)
+        if source != "store" and self.busy:
+            self.busy -= 1
+            raise PeerFailed(source, item.key, "it is busy", True)
+        if source == "store" and self.is_store_empty:
+            raise FileNotFoundError(item.key)
         if keep and self.keeps:
             self.held.add(item)
         return Arrival(str(self.path), 7, b"d" * 16, source, 0.0, item, keep and self.keeps, True)
@@ -48,7 +60,7 @@ class FakeShelf:
 
     def pin(self, item):
         self.asked += 1
-        return str(self.path) if item in self.held else None
+        return Copy(str(self.path), 7) if item in self.held else None
 
     def pin_again(self, item):
         return Copy(str(self.path), 7) if item in self.held and self.asked else None
@@ -71,7 +83,7 @@ def begun(tmp_path, keeps):
 
 
 def run(task, attempt=1, coming=("in",)):
-    return Run(task, attempt, 0, b"", ("in",), (), coming)
+    return Run(task, attempt, b"f", b"", (), ("in",), (), coming)
 
 
 def until(condition):
@@ -135,4 +147,21 @@ def test_a_copy_that_a_job_here_has_pinned_is_not_asked_for_again(tmp_path):
     jobs = [station.take(10) for _ in range(3)]
     assert [job.run.task for job in jobs] == [1, 2, 3] and jobs[2].sources == [("local", 7)]
     assert shelf.asked == 1
+    station.close()
+
+
+def test_a_busy_peer_is_asked_again_then_the_store_and_its_copy_counts_on(tmp_path):
+    station, shelf, reports = begun(tmp_path, keeps=True)
+    for busy, is_store_empty, asked in ((2, True, ["p:1"] * 3), (9, False, ["p:1"] * 4 + ["store"])):
+        shelf.busy, shelf.is_store_empty = busy, is_store_empty
+        shelf.sources.clear()
+        reports.clear()
+        station.receive([Fetch("in", "p:1", None, None)])
+        until(lambda: reports)
+        assert isinstance(reports[0], Arrived) and shelf.sources == asked
+    shelf.busy, shelf.is_store_empty = 9, True
+    reports.clear()
+    station.receive([Fetch("in", "p:1", None, None)])
+    until(lambda: reports)
+    assert isinstance(reports[0], Missed) and reports[0].peer == "", "nobody is told that the peer has none"
     station.close()

@@ -41,10 +41,10 @@ def begin(request, tmp_path):
 
 
 def read_in_order(run, store, numbers):
-    return [result.value for result in run.map(content, [File(store.url(number)) for number in numbers], ordered=True)]
+    return [result.value for result in run.map(content, [File(store.url(number)) for number in numbers]).in_order()]
 
 
-@pytest.mark.parametrize("way", ["refusing", "silent"])
+@pytest.mark.parametrize("way", ["refusing", "silent", "busy"])
 def test_a_run_goes_on_when_its_store_comes_back(begin, store, way):
     with begin(store_patience_s=6.0) as run:
         assert read_in_order(run, store, range(10)) == [bytes([number]) * 1000 for number in range(10)]
@@ -55,7 +55,7 @@ def test_a_run_goes_on_when_its_store_comes_back(begin, store, way):
     assert all(result.value == bytes([result.index]) * 1000 and result.attempts >= 1 for result in results)
 
 
-@pytest.mark.parametrize("way", ["refusing", "silent"])
+@pytest.mark.parametrize("way", ["refusing", "silent", "busy"])
 def test_tasks_fail_when_their_store_stays_gone_and_others_run(begin, store, way):
     with begin(store_patience_s=1.0) as run:
         assert read_in_order(run, store, range(3)) == [bytes([number]) * 1000 for number in range(3)]
@@ -77,7 +77,7 @@ def test_tasks_fail_when_their_store_stays_gone_and_others_run(begin, store, way
         assert future.result() == bytes([59]) * 1000
 
 
-@pytest.mark.parametrize("way", ["refusing", "silent"])
+@pytest.mark.parametrize("way", ["refusing", "silent", "busy"])
 def test_outputs_reach_a_store_that_comes_back(begin, store, way):
     with begin(store_patience_s=6.0) as run:
         getattr(store, way)()
@@ -89,7 +89,7 @@ def test_outputs_reach_a_store_that_comes_back(begin, store, way):
     }
 
 
-@pytest.mark.parametrize("way", ["refusing", "silent"])
+@pytest.mark.parametrize("way", ["refusing", "silent", "busy"])
 def test_outputs_for_a_store_that_stays_gone_fail_their_tasks(begin, store, way):
     with begin(store_patience_s=1.0) as run:
         getattr(store, way)()
@@ -118,6 +118,11 @@ class ClientError(Exception):
         self.status = status
 
 
+def caused(error, cause):
+    error.__cause__ = cause
+    return error
+
+
 def test_what_may_pass_is_asked_again_and_nothing_else():
     passing = [
         ClientError(),
@@ -127,7 +132,11 @@ def test_what_may_pass_is_asked_again_and_nothing_else():
         TimeoutError(),
         OSError("EIO"),
     ]
+    passing += [caused(FileNotFoundError("x"), cause) for cause in (ClientError(503), ClientError(429), passing[3])]
+    passing.append(caused(FileNotFoundError("x"), caused(OSError("no"), TimeoutError())))
     assert not any(is_hopeless(error) for error in passing)
+    hopeless = [caused(FileNotFoundError("x"), cause) for cause in (ClientError(404), KeyError("x"), ClientError())]
+    assert all(is_hopeless(error) for error in hopeless)
     assert all(is_hopeless(error) for error in [ClientError(403), FileNotFoundError(), PermissionError(), TypeError()])
     answers = iter(passing[:3])
 

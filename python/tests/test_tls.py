@@ -24,19 +24,19 @@ def test_a_run_goes_over_tls_and_its_peers_serve_nobody_else(tmp_path, files):  
         Diffusion(client, policy="mcu", cache_folder=tmp_path / "cache", run_folder=folder) as run,
     ):
         assert client.scheduler.address.startswith("tls://")
-        assert [result.value for result in run.map(read_slowly, calls[:12], ordered=True)] == list(
-            zip(lengths, range(12))
-        )
+        assert [result.value for result in run.map(read_slowly, calls[:12]).in_order()] == list(zip(lengths, range(12)))
         # From now on only a peer has them.
         for path in files:
             os.unlink(path)
         cluster.scale(2)
         client.wait_for_workers(2)
-        results = list(run.map(read_slowly, calls, ordered=True))
+        results = list(run.map(read_slowly, calls).in_order())
         assert [result.value for result in results] == list(zip(lengths * 5, range(60)))
         token, addresses = client.run_on_scheduler(peers)
-        assert any(has(token, address, files[0]) for address in addresses)
-        assert not any(has("a token of another run", address, path) for address in addresses for path in files)
+        tls = client.security.get_connection_args("worker")["ssl_context"]
+        assert any(has(token, address, files[0], tls) for address in addresses)
+        assert not any(has("a token of another run", address, path, tls) for address in addresses for path in files)
+        assert not any(has(token, address, files[0], None) for address in addresses), "nothing goes in the clear"
     sources = [source for record in events(folder, "done") for source, _ in record["inputs"]]
     assert sources.count("store") == 12 and sources.count("peer") > 0
 
@@ -46,9 +46,9 @@ def peers(dask_scheduler):
     return plugin.options.token, list(plugin._coordinator._addresses)
 
 
-def has(token, address, path):
+def has(token, address, path, tls):
     try:
-        with Peers(token).ask(address, Item(path), None, 0.0):
+        with Peers(token, tls=tls).ask(address, Item(path), None, 0.0):
             return True
     except PeerFailed:
         return False

@@ -238,6 +238,17 @@ impl Plan {
         }
     }
 
+    /// The task is not to run. Gives whether it waited, and ends it then; one that a worker has goes on there.
+    pub fn cancel(&mut self, task: TaskId) -> bool {
+        let waits = self.tasks.get(task.0 as usize).is_some_and(|task| !matches!(task.state, State::Assigned(_)));
+        if waits {
+            self.gathered.retain(|other| *other != task);
+            // The queue still has it: `assign` passes over it.
+            self.tasks[task.0 as usize].end();
+        }
+        waits
+    }
+
     /// The task will not be done. Gives those that will not be either, because they wait for its outputs.
     pub fn abandon(&mut self, task: TaskId) -> Vec<TaskId> {
         let mut abandoned = vec![task];
@@ -288,6 +299,11 @@ impl Plan {
 
     fn assign(&mut self, now_s: f64) {
         while let Some(Assignment { task, worker }) = self.scheduler.next(now_s) {
+            if self.tasks.get(task.0 as usize).is_none_or(|task| task.state == State::Ended) {
+                // Cancelled.
+                self.scheduler.vacate(worker);
+                continue;
+            }
             self.start(now_s, task, worker);
             self.rein_in(worker);
         }

@@ -312,6 +312,28 @@ fn a_task_behind_two_outputs_is_abandoned_once_and_the_other_output_may_still_co
 }
 
 #[test]
+fn cancelled_tasks_take_no_slot_and_no_input() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let input = plan.item("in");
+    plan.join(0.0, 1, 100, &[]);
+    let tasks: Vec<TaskId> = (0..20).map(|at| plan.submit(0.0, &[input], &[], at == 19)).collect();
+    let begun: Vec<TaskId> = run_orders(&plan.orders(0.0)).into_iter().map(|(_, task)| task).collect();
+    for &task in &tasks {
+        assert_eq!(plan.cancel(task), !begun.contains(&task));
+        if !begun.contains(&task) {
+            assert!(plan.abandon(task).is_empty());
+        }
+    }
+    for &task in &begun {
+        assert!(plan.ended(WorkerId(0), task, 1, None));
+        plan.abandon(task);
+    }
+    assert!(plan.orders(1.0).is_empty());
+    let last = plan.submit(1.0, &[], &[], true);
+    assert_eq!(run_orders(&plan.orders(1.0)), [(WorkerId(0), last)]);
+}
+
+#[test]
 fn tasks_that_ended_are_forgotten() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let worker = plan.join(0.0, 1, 100, &[]);

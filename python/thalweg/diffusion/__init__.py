@@ -11,12 +11,14 @@ How it works is in docs/diffusion.md. SPDX-License-Identifier: Apache-2.0
 
 from thalweg.diffusion.arguments import File, LocalPath, Output
 from thalweg.diffusion.command import Command, CommandFailed
-from thalweg.diffusion.diffusion import Diffusion, RunLost
+from thalweg.diffusion.diffusion import Diffusion
 from thalweg.diffusion.failure import InputFailed, TaskTimeout, WorkerLost, WorkerTraceback
+from thalweg.diffusion.futures import Scattered, TaskFuture, as_completed
 from thalweg.diffusion.journal import RunFolderBusy
 from thalweg.diffusion.outputs import OutputMissing
 from thalweg.diffusion.patience import StoreGone
 from thalweg.diffusion.results import Results, TaskResult
+from thalweg.diffusion.run import RunLost
 
 __all__ = [
     "Command",
@@ -30,9 +32,12 @@ __all__ = [
     "Results",
     "RunFolderBusy",
     "RunLost",
+    "Scattered",
     "StoreGone",
+    "TaskFuture",
     "TaskResult",
     "TaskTimeout",
     "WorkerLost",
     "WorkerTraceback",
+    "as_completed",
 ]

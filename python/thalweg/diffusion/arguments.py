@@ -1,27 +1,19 @@
-"""What a task is called with: files that come, files it writes, and everything else, pickled.
+"""What stands for files in a task's arguments: those that come, and those it writes.
 
-A `File` or `Output` may stand anywhere in arguments, in lists, tuples and dictionaries too. On the worker it is a
+A `File` or `Output` may stand anywhere in arguments, in objects of any kind that can be pickled. On the worker it is a
 `LocalPath`: a string, and a path to what was fetched or is to be written.
 SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
-import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
 from thalweg.diffusion.item import Item
-
-# Most of what arguments are made of; to ask of each whether it is a mapping takes longer than to pickle it.
-_PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 
 
 @dataclass(frozen=True)
@@ -76,90 +68,6 @@ def absolute(url: str | os.PathLike[str]) -> str:
     if "://" in written or "::" in written:
         return written.removeprefix("file://") if written.startswith("file:///") else written
     return os.path.abspath(os.path.expanduser(written))
-
-
-def files_in(value: Any) -> list[File | Output]:
-    """The files in a value."""
-    found: list[File | Output] = []
-    _gather(value, found)
-    return found
-
-
-def _gather(value: Any, found: list[File | Output]) -> None:
-    if type(value) in _PLAIN:
-        return
-    if isinstance(value, (File, Output)):
-        found.append(value)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            _gather(part, found)
-    elif isinstance(value, Mapping):
-        for part in value.values():
-            _gather(part, found)
-
-
-def replaced(value: Any, replacement: Callable[[File | Output], Any]) -> Any:
-    """The same value with something else for its files."""
-    if isinstance(value, (File, Output)):
-        return replacement(value)
-    if isinstance(value, tuple):
-        parts = [replaced(part, replacement) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    if isinstance(value, list):
-        return [replaced(part, replacement) for part in value]
-    if isinstance(value, dict):
-        return {name: replaced(part, replacement) for name, part in value.items()}
-    return value
-
-
-@dataclass(frozen=True)
-class Call:
-    """A task's arguments as they travel."""
-
-    payload: bytes
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-    @classmethod
-    def of(cls, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Call:
-        inputs, outputs = [], []
-        for file in files_in((arguments, keywords)):
-            if isinstance(file, File):
-                inputs.append(file.item.key)
-            else:
-                outputs.append(file.url)
-        if len(set(outputs)) < len(outputs):
-            raise ValueError(f"a task writes each of its outputs once: {outputs}")
-        return cls(pickled((arguments, keywords)), tuple(dict.fromkeys(inputs)), tuple(outputs))
-
-    def name(self, function: str) -> bytes:
-        """Equal for equal calls, also in another process."""
-        return hashlib.blake2b(function.encode() + b"\0" + self.payload, digest_size=16).digest()
-
-
-def unpacked(payload: bytes, inputs: Mapping[str, str], outputs: Mapping[str, str]) -> tuple[Any, dict[str, Any]]:
-    """Arguments and keywords, with the paths that are given by item and by URL."""
-
-    def path_of(file: File | Output) -> LocalPath:
-        if isinstance(file, File):
-            return LocalPath(inputs[file.item.key], file.url)
-        return LocalPath(outputs[file.url], file.url)
-
-    arguments, keywords = replaced(pickle.loads(payload), path_of)
-    return arguments, keywords
-
-
-def pickled(value: Any) -> bytes:
-    """Without references to what came before, as far as that goes: they would tell equal values apart."""
-    written = io.BytesIO()
-    pickler = pickle.Pickler(written, protocol=5)
-    pickler.fast = True
-    try:
-        pickler.dump(value)
-    except Exception:
-        # What pickle cannot write, or contains itself.
-        return bytes(cloudpickle.dumps(value, protocol=5))
-    return written.getvalue()
 
 
 def label(function: Callable[..., Any]) -> str:

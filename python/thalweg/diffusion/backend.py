@@ -15,8 +15,14 @@ Mourner = Callable[[BaseException], None]
 
 
 class Backend(Protocol):
-    def function(self, number: int, pickled: bytes) -> None:
-        """A function that tasks will name by this number."""
+    def keep(self, digest: bytes, pickled: bytes) -> None:
+        """A function or a large argument that tasks will name by its digest."""
+
+    def forget(self, digests: list[bytes]) -> None:
+        """No task that is submitted needs them any more."""
+
+    def cancel(self, numbers: list[int]) -> None:
+        """Nothing is to come of these tasks."""
 
     def submit(self, tasks: Tasks) -> None: ...
 

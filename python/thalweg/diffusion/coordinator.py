@@ -23,8 +23,9 @@ from thalweg.diffusion.messages import (
     Evict,
     Failed,
     Fetch,
-    Function,
+    Forget,
     Hello,
+    Keep,
     Lost,
     Missed,
     Missing,
@@ -59,7 +60,7 @@ _WEIGHT = 1 / 16
 class _Entry:
     """A task from its coming to its end."""
 
-    __slots__ = ("task", "failures", "deaths", "attempts", "result", "publisher")
+    __slots__ = ("task", "failures", "deaths", "attempts", "result", "publisher", "versions", "is_cancelled")
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -69,18 +70,21 @@ class _Entry:
         self.result: bytes | None = None
         # The worker that writes its outputs to where they belong.
         self.publisher: int | None = None
+        # Of its inputs, as the attempt that counts had them.
+        self.versions: list[tuple[str, str | None]] = []
+        self.is_cancelled = False
 
 
 class _Worker:
-    """`functions` are those it knows."""
+    """`values` are functions and large arguments that it has, by digest."""
 
-    __slots__ = ("name", "number", "address", "functions", "orders", "publishing")
+    __slots__ = ("name", "number", "address", "values", "orders", "publishing")
 
     def __init__(self, name: str, number: int, address: str) -> None:
         self.name = name
         self.number = number
         self.address = address
-        self.functions: set[int] = set()
+        self.values: set[bytes] = set()
         self.orders: list[Order] = []
         # Tasks whose outputs it is writing to where they belong.
         self.publishing = 0
@@ -104,8 +108,10 @@ class Coordinator:
         )
         self._options = options
         self._expected = expected
-        self._functions: dict[int, bytes] = {}
+        self._values: dict[bytes, bytes] = {}
         self._entries: dict[int, _Entry] = {}
+        # The plan's numbers of tasks, by the client's.
+        self._numbers: dict[int, int] = {}
         self._keys: list[str] = []
         self._digests: dict[str, bytes] = {}
         self._workers: dict[str, _Worker] = {}
@@ -121,8 +127,43 @@ class Coordinator:
 
     # From the client.
 
-    def function(self, number: int, pickled: bytes) -> None:
-        self._functions[number] = pickled
+    def keep(self, digest: bytes, pickled: bytes) -> None:
+        """A function or a large argument of tasks that follow."""
+        self._values[digest] = pickled
+
+    def forget(self, digests: list[bytes]) -> None:
+        """No task needs them any more, unless they come again."""
+        for digest in digests:
+            self._values.pop(digest, None)
+        for worker in self._workers.values():
+            gone = [digest for digest in digests if digest in worker.values]
+            if gone:
+                worker.values.difference_update(gone)
+                worker.orders.append(Forget(gone))
+
+    def cancel(self, client_numbers: Iterable[int]) -> None:
+        """What waits does not run, and nothing comes of what runs already."""
+        wanted = set(client_numbers)
+        self._early = [
+            tasks._replace(tasks=[task for task in tasks.tasks if task.number not in wanted]) for tasks in self._early
+        ]
+        for client_number in wanted:
+            number = self._numbers.get(client_number)
+            if number is None:
+                continue
+            if self._entries[number].publisher is not None:
+                # Its outputs are on their way.
+                continue
+            if self._plan.cancel(number):
+                self._end_cancelled(number)
+            else:
+                self._entries[number].is_cancelled = True
+
+    def _end_cancelled(self, number: int) -> None:
+        entry = self._forgotten(number)
+        for follower in self._plan.abandon(number):
+            error = InputFailed(f"{entry.task.name}, which was to write an input, was cancelled")
+            self._give_up(follower, Failure.of(error))
 
     def submit(self, now_s: float, tasks: Tasks) -> None:
         if self._is_gathering(now_s):
@@ -134,6 +175,7 @@ class Coordinator:
             outputs = [self._item(Item(url).key) for url in task.outputs]
             number = self._plan.submit(now_s, inputs, outputs, tasks.is_last and at == last)
             self._entries[number] = _Entry(task)
+            self._numbers[task.number] = number
         self._event("submitted", t=now_s, count=len(tasks.tasks))
 
     # From workers.
@@ -163,7 +205,9 @@ class Coordinator:
             lost += [number for number, entry in self._entries.items() if entry.publisher == worker.number]
         for number in lost:
             self._entries[number].publisher = None
-            if is_orderly:
+            if self._entries[number].is_cancelled:
+                self._end_cancelled(number)
+            elif is_orderly:
                 self._plan.again(now_s, number)
             else:
                 self._died(now_s, number)
@@ -271,7 +315,12 @@ class Coordinator:
         if not self._plan.ended(worker.number, report.task, report.attempt, seconds) or entry is None:
             worker.orders.append(Drop(report.task, report.attempt))
             return
+        if entry.is_cancelled:
+            worker.orders.append(Drop(report.task, report.attempt))
+            self._end_cancelled(report.task)
+            return
         entry.attempts = report.attempt
+        entry.versions = report.versions
         if report.failure is not None:
             self._failed(now_s, worker, report, report.failure)
             return
@@ -325,8 +374,13 @@ class Coordinator:
             self._give_up(follower, Failure.of(error))
 
     def _give_up(self, number: int, failure: Failure) -> None:
-        entry = self._entries.pop(number)
+        entry = self._forgotten(number)
         self._news.append(Failed(entry.task.number, failure, entry.attempts))
+
+    def _forgotten(self, number: int) -> _Entry:
+        entry = self._entries.pop(number)
+        self._numbers.pop(entry.task.number, None)
+        return entry
 
     def _died(self, now_s: float, number: int) -> None:
         entry = self._entries[number]
@@ -337,7 +391,7 @@ class Coordinator:
         entry = self._entries.get(report.task)
         if entry is None or entry.publisher != worker.number or entry.attempts != report.attempt:
             return
-        for url, count, digest, is_adopted in report.outputs:
+        for url, count, digest, is_adopted, _ in report.outputs:
             key = Item(url).key
             if digest:
                 self._digests[key] = digest
@@ -345,7 +399,7 @@ class Coordinator:
                 self._digests.pop(key, None)
             self._plan.wrote(now_s, worker.number, self._item(key), count, is_adopted)
         worker.publishing -= 1
-        self._done(now_s, report.task)
+        self._done(now_s, report.task, [(url, count, version) for url, count, _, _, version in report.outputs])
 
     def _unpublished(self, now_s: float, worker: _Worker, report: Unpublished) -> None:
         entry = self._entries.get(report.task)
@@ -354,10 +408,11 @@ class Coordinator:
             worker.publishing -= 1
             self._try_again(now_s, report.task, report.failure, self._is_final(entry, report.failure))
 
-    def _done(self, now_s: float, number: int) -> None:
+    def _done(self, now_s: float, number: int, outputs: Iterable[tuple[str, int, str | None]] = ()) -> None:
         self._plan.done(now_s, number)
-        entry = self._entries.pop(number)
-        self._news.append(Result(entry.task.number, entry.result or b"", entry.attempts))
+        entry = self._forgotten(number)
+        result = entry.result or b""
+        self._news.append(Result(entry.task.number, result, entry.attempts, entry.versions, list(outputs)))
 
     def _tell(self, kind: str, worker_number: int, number: int, other: int | None, numbers: list[int]) -> None:
         """One of the plan's orders, in words the worker understands."""
@@ -378,11 +433,14 @@ class Coordinator:
 
     def _tell_run(self, worker: _Worker, number: int, attempt: int, coming: list[int]) -> None:
         task = self._entries[number].task
-        if task.function not in worker.functions:
-            worker.functions.add(task.function)
-            worker.orders.append(Function(task.function, self._functions[task.function]))
+        for digest in (task.function, *task.values):
+            if digest not in worker.values:
+                worker.values.add(digest)
+                worker.orders.append(Keep(digest, self._values[digest]))
         keys = tuple(self._keys[item] for item in coming)
-        worker.orders.append(Run(number, attempt, task.function, task.payload, task.inputs, task.outputs, keys))
+        worker.orders.append(
+            Run(number, attempt, task.function, task.payload, task.values, task.inputs, task.outputs, keys)
+        )
 
     def _event(self, kind: str, **arguments: Any) -> None:
         self._news.append(Event(kind, arguments))

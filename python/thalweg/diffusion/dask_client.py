@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import pickle
+import threading
+from functools import partial
 from typing import Any
 
 from distributed import Client, Future, KilledWorker, wait
@@ -33,7 +35,10 @@ class OnDask:
         self._options = options
         self._listener, self._mourner = listener, mourner
         self._name = channel(options.run)
-        self._agents: dict[str, list[Future[None]]] = {}
+        # Of each worker's agents those that Dask has not ended.
+        self._agents: dict[str, set[Future[None]]] = {}
+        self._turn = threading.Lock()
+        self._slots: dict[str, int] = {}
         self._numbers = itertools.count()
         self._is_closed = False
         # Dask calls handlers of its streams by name.
@@ -41,8 +46,14 @@ class OnDask:
         self._comm = self._client.scheduler_comm
         self._client.register_plugin(DiffusionPlugin(options, self._client.id))
 
-    def function(self, number: int, pickled: bytes) -> None:
-        self._send(number=number, function=pickled)
+    def keep(self, digest: bytes, pickled: bytes) -> None:
+        self._send(keep=pickled, digest=digest)
+
+    def forget(self, digests: list[bytes]) -> None:
+        self._send(forget=digests)
+
+    def cancel(self, numbers: list[int]) -> None:
+        self._send(cancel=numbers)
 
     def submit(self, tasks: Tasks) -> None:
         self._send(tasks=pickle.dumps(tasks, protocol=5))
@@ -66,13 +77,14 @@ class OnDask:
         """Agents end by themselves when the coordinator does, as soon as they have ended their tasks."""
         try:
             self._send(end=True)
-            wait([future for futures in self._agents.values() for future in futures], timeout=_DISMISSAL_S)
+            with self._turn:
+                agents = [future for futures in self._agents.values() for future in futures]
+            wait(agents, timeout=_DISMISSAL_S)
         except Exception:
             # The scheduler is gone, or a worker, or a task takes long: the run has ended anyway.
             pass
-        for futures in list(self._agents.values()):
-            for future in futures:
-                future.release()
+        for future in [future for futures in list(self._agents.values()) for future in list(futures)]:
+            future.release()
 
     def _send(self, **message: Any) -> None:
         self._client._send_to_scheduler({"op": self._name, **message})
@@ -84,38 +96,50 @@ class OnDask:
         if "news" in message:
             self._listener(pickle.loads(message["news"]))
         elif "joined" in message:
-            self._man(message["joined"], message["slots"])
+            self._join(message["joined"], message["slots"])
+        elif "agents" in message:
+            self._start_agents(message["worker"], message["agents"])
         elif "lost" in message:
-            for future in self._agents.pop(message["lost"], []):
+            with self._turn:
+                lost = self._agents.pop(message["lost"], set())
+            for future in lost:
                 future.release()
         elif "error" in message:
             self._mourner(RuntimeError(message["error"]))
 
-    def _man(self, address: str, threads: int) -> None:
-        """One agent for each slot, each a Dask task that stays."""
-        slots = self._options.slots or threads
-        self._agents[address] = [self._agent(address, slots) for _ in range(min(slots, threads))]
+    def _join(self, address: str, threads: int) -> None:
+        """One agent for each slot, until it is known what there is to do."""
+        with self._turn:
+            self._slots[address] = self._options.slots or threads
+            self._agents[address] = set()
+        self._start_agents(address, min(self._slots[address], threads))
 
-    def _agent(self, address: str, slots: int) -> Future[None]:
-        future = self._client.submit(
-            agent,
-            self._options,
-            slots,
-            key=f"{self._name}-{address}-{next(self._numbers)}",
-            workers=[address],
-            allow_other_workers=False,
-            pure=False,
-            retries=0,
-        )
-        future.add_done_callback(self._agent_ended)
-        return future
+    def _start_agents(self, address: str, count: int) -> None:
+        """Each is a Dask task that stays as long as it has something to run."""
+        for _ in range(count):
+            if self._is_closed or address not in self._agents:
+                return
+            future = self._client.submit(
+                agent,
+                self._options,
+                self._slots[address],
+                key=f"{self._name}-{address}-{next(self._numbers)}",
+                workers=[address],
+                allow_other_workers=False,
+                pure=False,
+                retries=0,
+            )
+            with self._turn:
+                self._agents.setdefault(address, set()).add(future)
+            future.add_done_callback(partial(self._agent_ended, address))
 
-    def _agent_ended(self, future: Future[None]) -> None:
+    def _agent_ended(self, address: str, future: Future[None]) -> None:
         """One that failed leaves its slot to nobody, and is mostly not the only one: no room, or a folder that cannot be
         written. The run would wait for ever."""
-        if self._is_closed or future.status != "error":
-            return
-        error = future.exception()
-        if not isinstance(error, KilledWorker):
-            address = next((address for address, futures in self._agents.items() if future in futures), "a worker")
-            self._mourner(RuntimeError(f"{address} cannot run tasks: {type(error).__name__}: {error}"))
+        with self._turn:
+            self._agents.get(address, set()).discard(future)
+        if not self._is_closed and future.status == "error":
+            error = future.exception()
+            if not isinstance(error, KilledWorker):
+                self._mourner(RuntimeError(f"{address} cannot run tasks: {type(error).__name__}: {error}"))
+        future.release()

@@ -126,11 +126,18 @@ class DiffusionPlugin(SchedulerPlugin):
         now_s = self._now_s()
         if worker is not None:
             self._heard.add(worker)
+            if "agents" in message:
+                self._tell_client({"agents": message["agents"], "worker": worker})
+                return
             self._coordinator.receive(now_s, worker, pickle.loads(message["reports"]), message["sent_s"])
         elif "end" in message:
             self._end()
-        elif "function" in message:
-            self._coordinator.function(message["number"], message["function"])
+        elif "keep" in message:
+            self._coordinator.keep(message["digest"], message["keep"])
+        elif "forget" in message:
+            self._coordinator.forget(message["forget"])
+        elif "cancel" in message:
+            self._coordinator.cancel(message["cancel"])
         elif "tasks" in message:
             self._coordinator.submit(now_s, pickle.loads(message["tasks"]))
 

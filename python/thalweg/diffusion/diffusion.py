@@ -2,68 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-import struct
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sized
-from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
-import cloudpickle
-
 from thalweg.cache import parse_bytes
-from thalweg.diffusion.arguments import Call, label
-from thalweg.diffusion.backend import Backend
-from thalweg.diffusion.failure import Failure
+from thalweg.diffusion.backend import Backend, Listener, Mourner
+from thalweg.diffusion.calls import Apart, packed
+from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
 from thalweg.diffusion.local import Local
-from thalweg.diffusion.messages import Event, Failed, News, Result, Task, Tasks
 from thalweg.diffusion.options import Options, at_least, positive
 from thalweg.diffusion.record import Record
-from thalweg.diffusion.results import Results, TaskResult
+from thalweg.diffusion.results import Results, Sink
+from thalweg.diffusion.run import Calls, Run
 
-# Tasks in a message; in the first one few, that somebody begins while the others are made ready.
-_CHUNK = 2000
-_FIRST_CHUNK = 100
-# Tasks of arguments that come one by one, submitted before the first of them has ended.
-_LOOK_AHEAD = 10_000
 _MB = 10**6
-
-
-class RunLost(ConnectionError):
-    """The coordinator is gone, with Dask's scheduler or by a fault of ours; a new start with the same run folder goes
-    on where this one ended."""
-
-
-class _Waiter:
-    """Where a task's result goes, and its name in the journal."""
-
-    __slots__ = ("sink", "index", "arguments", "name")
-
-    def __init__(self, sink: Results | Future[Any], index: int, arguments: Any, name: bytes | None) -> None:
-        self.sink = sink
-        self.index = index
-        self.arguments = arguments
-        self.name = name
-
-    def resolve(self, attempts: int, pickled: bytes | None, failure: Failure | None) -> None:
-        result = TaskResult(self.index, self.arguments, attempts, pickled, failure)
-        if isinstance(self.sink, Results):
-            self.sink.put(result)
-        elif failure is not None:
-            self.sink.set_exception(failure.exception())
-        else:
-            try:
-                self.sink.set_result(result.value)
-            except Exception as error:
-                self.sink.set_exception(error)
-
-    def abandon(self, error: BaseException) -> None:
-        if isinstance(self.sink, Results):
-            self.sink.put(error)
-        elif not self.sink.done():
-            self.sink.set_exception(error)
 
 
 class Diffusion:
@@ -80,7 +37,7 @@ class Diffusion:
     eviction:
         What leaves a full cache: `lru`, `lfu`, `fifo`, `random` (drawn from `seed`) or `size-aware`.
     workers:
-        Processes, without a cluster; as many as there are cores by default.
+        Processes, without a cluster; as many as there are cores that may be used by default.
     slots:
         Tasks at once on each Dask worker; its threads by default.
     run_folder:
@@ -104,6 +61,13 @@ class Diffusion:
         A progress bar on standard error.
     page:
         A live page of the run: `True`, or its port.
+
+    Examples
+    --------
+    >>> from thalweg.diffusion import Diffusion, File
+    >>> with Diffusion(cache="1 GB", workers=2) as d:
+    ...     for r in d.map(os.path.getsize, [File("/etc/hosts"), File("/etc/passwd")]):
+    ...         print(r.index, r.value)
     """
 
     def __init__(
@@ -128,6 +92,8 @@ class Diffusion:
         page: bool | int = False,
     ) -> None:
         at_least("workers", workers, 1)
+        if cluster is not None and workers is not None:
+            raise ValueError("workers is for processes of this machine; a cluster has its own")
         positive("store_patience_s", store_patience_s)
         peer_rate, store_rate = positive("peer_mb_s", peer_mb_s), positive("store_mb_s", store_mb_s)
         self._options = Options(
@@ -144,197 +110,165 @@ class Diffusion:
             store_patience_s=store_patience_s,
             store_silence_s=store_patience_s / 2,
             cache_folder=None if cache_folder is None else os.path.abspath(cache_folder),
+            is_journaled=run_folder is not None,
         )
-        self._turn = threading.Condition()
-        self._waiters: dict[int, _Waiter] = {}
-        self._functions: dict[int, tuple[int, Callable[..., Any]]] = {}
-        self._repeats: dict[bytes, int] = {}
-        self._numbers = itertools.count()
-        self._lost: BaseException | None = None
-        self._is_closed = False
-        self._journal = None if run_folder is None else Journal(run_folder)
+        journal = None if run_folder is None else Journal(run_folder)
         self._record = Record(run_folder, self._options, progress=progress, page=page)
         try:
-            self._backend = self._begin(cluster, workers)
+            self._run = Run(self._options, self._record, journal, partial(_begin, cluster, self._options, workers))
         except BaseException:
-            self._end_folder()
+            self._record.close()
+            if journal is not None:
+                journal.close()
             raise
-
-    def _begin(self, cluster: Any, workers: int | None) -> Backend:
-        if cluster is None:
-            return Local(self._options, workers, self._hear, self._mourn)
-        from thalweg.diffusion.dask_client import OnDask
-
-        return OnDask(cluster, self._options, self._hear, self._mourn)
+        self._closing = weakref.finalize(self, _close_apart, self._run)
 
     @property
     def page(self) -> str:
         """Where the live page is, "" without one."""
         return self._record.page
 
-    def map(
-        self, function: Callable[..., Any], arguments: Iterable[Any], *, ordered: bool = False, **keywords: Any
-    ) -> Results:
-        """Runs `function` with each of `arguments`, a tuple or a single one, and gives results as they come.
+    def map(self, function: Callable[..., Any], /, *iterables: Iterable[Any], **keywords: Any) -> Results:
+        """Runs `function` with each of the arguments, and gives results as they come.
 
-        All of a list is submitted at once and ordered so that neighbours share input; an iterator is read as tasks end.
+        Parameters
+        ----------
+        function:
+            It and what it captured are taken as they are now.
+        *iterables:
+            One: each of its elements is the argument, or, if it is a tuple, the arguments. Several: one argument of
+            each, until the shortest ends. Lists are submitted at once, ordered so that neighbours share input;
+            iterators are read in the background, some way ahead of the tasks that end.
+        **keywords:
+            The same for all.
+
+        Returns
+        -------
+        Results
+            As they come; `in_order()` gives them in the order of the arguments.
+
+        Examples
+        --------
+        >>> with Diffusion(workers=2) as d:
+        ...     print(sum(r.value for r in d.map(pow, range(10), [2] * 10)))
+        285
         """
-        number = self._function(function)
-        name = label(function)
-        numbered = enumerate(arguments)
-        if isinstance(arguments, Sized):
-            results = Results(self._check, ordered, None)
-            self._submit(results, number, name, numbered, keywords)
-            return results
+        run, sink = self._run, Sink()
+        if not iterables:
+            raise TypeError("map needs at least one iterable of arguments")
+        length = min(map(len, iterables)) if all(isinstance(one, Sized) for one in iterables) else None  # type: ignore[arg-type]
+        is_snapshot = all(isinstance(one, (list, tuple)) for one in iterables)
+        calls = Calls(sink, run.function(function), dict(keywords), Apart(), is_snapshot)
+        # What is large among the keywords is pickled once.
+        packed((), calls.keywords, calls.apart)
+        results = Results(self, sink, run.check, partial(run.cancel, sink), length)
+        numbered = _numbered(iterables)
+        if length is None:
+            run.feed(calls, numbered)
+        else:
+            run.map(calls, numbered)
+        return results
 
-        def feed(results: Results) -> bool:
-            wanted = min(_CHUNK, _LOOK_AHEAD - results.outstanding)
-            if wanted < min(_CHUNK, _LOOK_AHEAD // 10) and results.outstanding:
-                return True
-            before = results.submitted
-            self._submit(results, number, name, itertools.islice(numbered, wanted), keywords)
-            return results.submitted > before
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> TaskFuture:
+        """Runs one task.
 
-        return Results(self._check, ordered, feed)
+        Parameters
+        ----------
+        function:
+            It and what it captured are taken as they are now.
+        *arguments, **keywords:
+            Also futures of other tasks, which stand for their results.
 
-    def submit(self, function: Callable[..., Any], *arguments: Any, **keywords: Any) -> Future[Any]:
-        """One task."""
-        number = self._function(function)
-        future: Future[Any] = Future()
-        future.set_running_or_notify_cancel()
-        self._submit(future, number, label(function), iter([(0, arguments)]), keywords)
+        Returns
+        -------
+        TaskFuture
+            A `concurrent.futures.Future` that coroutines can await, too.
+
+        Examples
+        --------
+        >>> with Diffusion(workers=2) as d:
+        ...     four = d.submit(pow, 2, 2)
+        ...     print(d.submit(pow, four, 2).result())
+        16
+        """
+        run = self._run
+        future = TaskFuture(self, run.cancel)
+        run.submit(future, run.function(function), arguments, keywords)
         return future
 
-    def _submit(
-        self,
-        sink: Results | Future[Any],
-        function: int,
-        name: str,
-        numbered: Iterator[tuple[int, Any]],
-        keywords: dict[str, Any],
-    ) -> None:
-        self._check()
-        chunk: list[Task] = []
-        limit = _FIRST_CHUNK
-        for index, one in numbered:
-            if isinstance(sink, Results):
-                sink.submitted += 1
-            call = Call.of(one if isinstance(one, tuple) else (one,), keywords)
-            task = self._enter(_Waiter(sink, index, one, self._name(call, name)), call, function, name)
-            if task is None:
-                continue
-            if len(chunk) == limit:
-                self._backend.submit(Tasks(chunk, False))
-                chunk = []
-                limit = min(2 * limit, _CHUNK)
-            chunk.append(task)
-        if chunk:
-            self._backend.submit(Tasks(chunk, True))
+    def scatter(self, value: Any) -> Scattered:
+        """Sends a value to each worker once, for the tasks that get it as an argument.
 
-    def _enter(self, waiter: _Waiter, call: Call, function: int, name: str) -> Task | None:
-        """Nothing is to be done for what the journal has."""
-        result = self._journal.result(waiter.name) if self._journal is not None and waiter.name is not None else None
-        if result is not None:
-            waiter.resolve(0, result, None)
-            return None
-        number = next(self._numbers)
-        with self._turn:
-            self._waiters[number] = waiter
-        return Task(number, function, name, call.payload, call.inputs, call.outputs)
+        What is large and equal in several tasks travels once anyway; a scattered value is also pickled only once, and
+        the tasks of one slot have the same object, which they must not change.
 
-    def _name(self, call: Call, function: str) -> bytes | None:
-        """Of equal calls, the first, the second, … of a run are the same ones when it is started again."""
-        if self._journal is None:
-            return None
-        name = call.name(function)
-        repeat = self._repeats.get(name, 0)
-        self._repeats[name] = repeat + 1
-        return name + struct.pack("<I", repeat)
-
-    def _function(self, function: Callable[..., Any]) -> int:
-        self._check()
-        known = self._functions.get(id(function))
-        if known is None:
-            known = self._functions[id(function)] = (len(self._functions), function)
-            self._backend.function(known[0], cloudpickle.dumps(function, protocol=5))
-        return known[0]
-
-    # From the back-end, in its thread.
-
-    def _hear(self, news: list[News]) -> None:
-        done: list[tuple[bytes, bytes]] = []
-        ended: list[tuple[_Waiter, Result | Failed]] = []
-        for one in news:
-            if isinstance(one, Event):
-                self._record.event(one)
-                continue
-            with self._turn:
-                waiter = self._waiters.pop(one.number, None)
-            if waiter is not None:
-                ended.append((waiter, one))
-                if isinstance(one, Result) and waiter.name is not None:
-                    done.append((waiter.name, one.result))
-        if self._journal is not None and done:
-            self._journal.write(done)
-        for waiter, one in ended:
-            if isinstance(one, Result):
-                waiter.resolve(one.attempts, one.result, None)
-            else:
-                waiter.resolve(one.attempts, None, one.failure)
-        with self._turn:
-            self._turn.notify_all()
-
-    def _mourn(self, error: BaseException) -> None:
-        with self._turn:
-            self._lost = RunLost(f"the run ended early: {error}")
-            self._lost.__cause__ = error
-            waiters, self._waiters = list(self._waiters.values()), {}
-            self._turn.notify_all()
-        for waiter in waiters:
-            waiter.abandon(self._lost)
-
-    def _check(self) -> None:
-        """Raises if nobody is there to run anything any more."""
-        if self._is_closed:
-            raise RuntimeError("this run has ended")
-        if self._lost is None:
-            self._backend.check()
-        if self._lost is not None:
-            raise self._lost
-
-    # The end.
+        Examples
+        --------
+        >>> with Diffusion(workers=2) as d:
+        ...     table = d.scatter({number: number**2 for number in range(1000)})
+        ...     print(d.submit(len, table).result())
+        1000
+        """
+        return self._run.scatter(value)
 
     def wait(self) -> None:
-        """Until all that was submitted has ended, well or not."""
-        while True:
-            with self._turn:
-                if self._turn.wait_for(lambda: not self._waiters, timeout=1.0):
-                    return
-            self._check()
+        """Waits until all that was submitted has ended, well or not.
+
+        Raises what an iterator of arguments raised, if nobody has read the results up to there.
+
+        Examples
+        --------
+        >>> with Diffusion(workers=2) as d:
+        ...     results = d.map(pow, range(10), range(10))
+        ...     d.wait()
+        """
+        self._run.wait()
 
     def close(self) -> None:
-        """What has not ended is given up."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self._backend.close()
-        with self._turn:
-            waiters, self._waiters = list(self._waiters.values()), {}
-        for waiter in waiters:
-            waiter.abandon(RuntimeError("the run was closed before this task ended"))
-        self._end_folder()
+        """Ends the run; what has not ended is given up.
 
-    def _end_folder(self) -> None:
-        self._record.close()
-        if self._journal is not None:
-            self._journal.close()
+        Examples
+        --------
+        >>> d = Diffusion(workers=2)
+        >>> d.close()
+        """
+        self._closing.detach()
+        self._run.close()
 
     def __enter__(self) -> Diffusion:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
-            if kind is None and self._lost is None:
+            if kind is None and not self._run.is_lost and not self._run.is_closed:
                 self.wait()
         finally:
             self.close()
+
+
+def _begin(cluster: Any, options: Options, workers: int | None, listener: Listener, mourner: Mourner) -> Backend:
+    if cluster is None:
+        return Local(options, workers, listener, mourner)
+    from thalweg.diffusion.dask_client import OnDask
+
+    return OnDask(cluster, options, listener, mourner)
+
+
+def _numbered(iterables: tuple[Iterable[Any], ...]) -> Iterator[tuple[int, tuple[Any, ...], Any]]:
+    """Each call's place, its arguments, and what they are for who reads results."""
+    if len(iterables) > 1:
+        for index, arguments in enumerate(zip(*iterables)):
+            yield index, arguments, arguments
+        return
+    for index, one in enumerate(iterables[0]):
+        # Named tuples are values.
+        yield index, one if type(one) is tuple else (one,), one
+
+
+def _close_apart(run: Run) -> None:
+    """In a thread of its own: garbage is collected anywhere, also in threads that closing waits for."""
+    try:
+        threading.Thread(target=run.close, name="thalweg-close", daemon=True).start()
+    except RuntimeError:
+        # The interpreter ends.
+        run.close()

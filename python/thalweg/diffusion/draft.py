@@ -1,12 +1,17 @@
-"""A file while it arrives: nobody's yet, its digest taken on the way. SPDX-License-Identifier: Apache-2.0"""
+"""A file while it arrives: nobody's yet, its digest taken on the way.
+
+Its lock is a byte of a file beside the folder, not its own: a task may be given its path, and HDF5 and netCDF refuse to
+open a file that somebody else has locked. SPDX-License-Identifier: Apache-2.0
+"""
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
+
+from thalweg.diffusion.locks import Locks
 
 # Under a name of its own, since what has a digest has `bytes`, too.
 Digest = bytes
@@ -22,11 +27,11 @@ class Draft:
         os.makedirs(folder, exist_ok=True)
         while True:
             self._descriptor, self.path = tempfile.mkstemp(suffix=f"-{ending}", prefix="", dir=folder)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            self._lock = _locks(folder).hold(os.path.basename(self.path))
             # Unless a sweep came between.
             if os.fstat(self._descriptor).st_nlink:
                 break
-            os.close(self._descriptor)
+            self._release()
 
     def write(self, piece: bytes | memoryview) -> None:
         left = memoryview(piece)
@@ -45,7 +50,6 @@ class Draft:
             return
         os.close(self._descriptor)
         self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.flock(self._descriptor, fcntl.LOCK_EX)
 
     def digest(self) -> Digest:
         """Of what the path holds now."""
@@ -59,19 +63,24 @@ class Draft:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.replace(self.path, path)
         self.path = path
-        self._let_go()
+        self._release()
 
     def discard(self) -> None:
         try:
             os.unlink(self.path)
         except FileNotFoundError:
             pass
-        self._let_go()
+        self._release()
 
-    def _let_go(self) -> None:
+    def _release(self) -> None:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+        self._lock.release()
+
+
+def _locks(folder: str) -> Locks:
+    return Locks(f"{folder}.lock")
 
 
 def sweep(folder: str) -> None:
@@ -80,21 +89,17 @@ def sweep(folder: str) -> None:
         names = os.listdir(folder)
     except FileNotFoundError:
         return
+    locks = _locks(folder)
     for name in names:
-        try:
-            _remove_if_left(os.path.join(folder, name))
-        except OSError:
-            # Placed, removed or taken meanwhile.
-            pass
-
-
-def _remove_if_left(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(path)
-    finally:
-        os.close(descriptor)
+        lock = locks.hold_if_free(name)
+        if lock is None:
+            continue
+        with lock:
+            try:
+                os.unlink(os.path.join(folder, name))
+            except OSError:
+                # Placed or removed meanwhile, or no file.
+                pass
 
 
 def digest_of(path: str) -> Digest:

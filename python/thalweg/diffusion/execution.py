@@ -15,15 +15,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
 import cloudpickle
 
-from thalweg.diffusion.arguments import unpacked
+from thalweg.diffusion.calls import Places, unpacked
 from thalweg.diffusion.failure import Failure, TaskTimeout, WorkerLost
 
 # What a process may take to start and to load a function, beside the task's own time.
 _LOADING_S = 120.0
+# What one whose pipes are closed may take to be gone.
+_ENDING_S = 5.0
 _LENGTH = struct.Struct("<Q")
 
 
@@ -37,15 +40,16 @@ class Outcome(NamedTuple):
 class Calling(NamedTuple):
     """A call whose files are in place."""
 
-    function: int
+    function: bytes
     payload: bytes
+    values: tuple[bytes, ...]
     inputs: Mapping[str, str]
     outputs: Mapping[str, str]
 
 
-def called(function: Callable[..., Any], calling: Calling) -> Outcome:
+def called(function: Callable[..., Any], calling: Calling, places: Places) -> Outcome:
     try:
-        arguments, keywords = unpacked(calling.payload, calling.inputs, calling.outputs)
+        arguments, keywords = unpacked(calling.payload, places)
         return Outcome(_pickled(function(*arguments, **keywords)), None)
     except (KeyboardInterrupt, SystemExit) as error:
         # The task's doing, not the worker's.
@@ -63,23 +67,31 @@ def _pickled(result: Any) -> bytes:
 
 
 class ThreadSlot:
-    """Runs tasks in the calling thread."""
+    """Runs tasks in the calling thread. `values` are functions and large arguments by digest; what goes from there is
+    not kept loaded."""
 
-    def __init__(self, functions: Mapping[int, bytes]) -> None:
-        self._functions = functions
-        self._loaded: dict[int, Callable[..., Any]] = {}
+    def __init__(self, values: Mapping[bytes, bytes]) -> None:
+        self._values = values
+        self._loaded: dict[bytes, Any] = {}
 
-    def load(self, number: int) -> Failure | None:
-        if number not in self._loaded:
-            try:
-                self._loaded[number] = pickle.loads(self._functions[number])
-            except Exception as error:
-                return Failure.of(error)
-        return None
+    def load(self, digest: bytes) -> Any:
+        if digest not in self._loaded:
+            for gone in [one for one in self._loaded if one not in self._values]:
+                del self._loaded[gone]
+            self._loaded[digest] = pickle.loads(self._values[digest])
+        return self._loaded[digest]
 
     def run(self, calling: Calling) -> Outcome:
-        failure = self.load(calling.function)
-        return called(self._loaded[calling.function], calling) if failure is None else Outcome(None, failure)
+        try:
+            function = self.load(calling.function)
+            values = [self._values[digest] for digest in calling.values]
+        except Exception as error:
+            return Outcome(None, Failure.of(error))
+        shared = partial(self._shared, calling.values)
+        return called(function, calling, Places(calling.inputs, calling.outputs, values, shared))
+
+    def _shared(self, digests: tuple[bytes, ...], place: int) -> Any:
+        return self.load(digests[place])
 
     def close(self) -> None:
         self._loaded.clear()
@@ -88,11 +100,12 @@ class ThreadSlot:
 class ProcessSlot:
     """Runs tasks in a process that is started with the first of them, and again after one that ended it."""
 
-    def __init__(self, functions: Mapping[int, bytes], timeout_s: float | None) -> None:
-        self._functions = functions
+    def __init__(self, values: Mapping[bytes, bytes], timeout_s: float | None) -> None:
+        self._values = values
         self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
-        self._known: set[int] = set()
+        # Values that the process has.
+        self._known: set[bytes] = set()
 
     @property
     def pid(self) -> int | None:
@@ -100,12 +113,15 @@ class ProcessSlot:
 
     def run(self, calling: Calling) -> Outcome:
         process = self._process or self._start()
-        function = None if calling.function in self._known else self._functions[calling.function]
-        self._known.add(calling.function)
+        try:
+            fresh, gone = self._changes(calling)
+        except KeyError as error:
+            # The attempt does not count any more, and what it needed went.
+            return Outcome(None, Failure.of(error))
         try:
             assert process.stdin is not None and process.stdout is not None
-            _write(process.stdin, (calling.function, function, calling))
-            if function is not None:
+            _write(process.stdin, (fresh, gone, calling))
+            if fresh:
                 # To start and to load what a function needs is not yet the task.
                 _read_within(process.stdout, None if self._timeout_s is None else self._timeout_s + _LOADING_S)
             answer = _read_within(process.stdout, self._timeout_s)
@@ -113,11 +129,20 @@ class ProcessSlot:
             self.close()
             return Outcome(None, Failure.of(TaskTimeout(f"it took longer than timeout_s = {self._timeout_s} s")))
         except (EOFError, OSError):
-            status = process.poll()
+            how = _ending(process)
             self.close()
-            return Outcome(None, Failure.of(WorkerLost(f"the task's process died (status {status})"), died=True))
+            return Outcome(None, Failure.of(WorkerLost(f"the task's process {how}"), died=True))
         outcome: Outcome = answer
         return outcome
+
+    def _changes(self, calling: Calling) -> tuple[dict[bytes, bytes], list[bytes]]:
+        """Values that the process needs and does not have, and those that it has and nobody needs."""
+        needed = (calling.function, *calling.values)
+        fresh = {digest: self._values[digest] for digest in needed if digest not in self._known}
+        gone = [digest for digest in self._known if digest not in self._values] if fresh else []
+        self._known.difference_update(gone)
+        self._known.update(fresh)
+        return fresh, gone
 
     def kill(self) -> None:
         """Ends the process, also while another thread runs a task in it: that thread closes what is left."""
@@ -151,22 +176,42 @@ class ProcessSlot:
         return self._process
 
 
+def _ending(process: subprocess.Popen[bytes]) -> str:
+    """How a process ended whose pipes are closed; that may be a moment before it is gone."""
+    try:
+        status = process.wait(_ENDING_S)
+    except subprocess.TimeoutExpired:
+        return "closed its pipes"
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
+
+
 def serve() -> None:
     """What such a process does. It ends when whoever started it does."""
     # The pipes are for us alone: what tasks read is empty, and what they print is told as errors are.
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    functions: dict[int, bytes] = {}
-    slot = ThreadSlot(functions)
+    values: dict[bytes, bytes] = {}
+    slot = ThreadSlot(values)
     while True:
         try:
-            number, function, calling = _read(requests)
+            fresh, gone, calling = _read(requests)
         except EOFError:
             return
-        if function is not None:
-            functions[number] = function
-            slot.load(number)
+        for digest in gone:
+            values.pop(digest, None)
+        if fresh:
+            values.update(fresh)
+            try:
+                slot.load(calling.function)
+            except Exception:
+                # The run will say so.
+                pass
             _write(answers, None)
         _write(answers, slot.run(calling))
 

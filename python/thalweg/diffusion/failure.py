@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 import traceback
 from dataclasses import dataclass
+from typing import Any
 
 import cloudpickle
 
@@ -45,6 +46,12 @@ class Failure:
     died: bool = False
 
     @classmethod
+    def of_fetch(cls, error: BaseException) -> Failure:
+        """Of an input that did not come: where in this package that was found out is of no use to anybody."""
+        line = traceback.format_exception_only(type(error), error)[-1].strip()
+        return cls(line, f"{line}\n", _pickled(error.with_traceback(None)))
+
+    @classmethod
     def of(cls, error: BaseException, died: bool = False) -> Failure:
         trace = "".join(traceback.format_exception(type(error), error, error.__traceback__))
         line = traceback.format_exception_only(type(error), error)[-1].strip()
@@ -59,13 +66,33 @@ class Failure:
 
 
 def _pickled(error: BaseException) -> bytes | None:
-    """Nothing for an exception that cannot be made again: some take other arguments than they keep."""
-    try:
-        written = bytes(cloudpickle.dumps(error))
-        pickle.loads(written)
-    except Exception:
-        return None
-    return written
+    """By its parts, for an exception that takes other arguments than it keeps; nothing for one with parts that cannot be
+    pickled."""
+    for form in (error, _Parts(type(error), error.args, vars(error))):
+        try:
+            written = bytes(cloudpickle.dumps(form))
+            if isinstance(pickle.loads(written), type(error)):
+                return written
+        except Exception:
+            pass
+    return None
+
+
+class _Parts:
+    """Pickles as an exception that is made again without asking its class for how."""
+
+    def __init__(self, kind: type[BaseException], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> None:
+        self._parts = kind, arguments, attributes
+
+    def __reduce__(self) -> Any:
+        return _made_again, self._parts
+
+
+def _made_again(kind: type[BaseException], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> BaseException:
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    vars(error).update(attributes)
+    return error
 
 
 def _unpickled(written: bytes | None) -> BaseException | None:

@@ -1,7 +1,8 @@
 """How two workers show each other that they hold the run's token, without sending it.
 
-Each sends 32 random bytes, and answers with HMAC-SHA256 of both under the token. What follows is not encrypted; the
-digest, which comes by another way, tells whether it was changed. SPDX-License-Identifier: Apache-2.0
+Each sends 32 random bytes, and answers with HMAC-SHA256 of both under the token. What follows is encrypted where the
+cluster's messages are (TLS, around all of it); otherwise the digest, which comes by another way, tells whether it was
+changed. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import hashlib
 import hmac
 import os
 import socket
+import time
 
 _GREETING = b"thalweg-peer 1\n"
 _NONCE_BYTES = 32
@@ -20,10 +22,12 @@ class Refused(OSError):
     """The other side does not hold the token, or is no peer."""
 
 
-def receive(connection: socket.socket, count: int) -> bytes:
-    """Exactly so many bytes."""
+def receive(connection: socket.socket, count: int, deadline: float | None = None) -> bytes:
+    """Exactly so many bytes, all of them until then."""
     received = bytearray()
     while len(received) < count:
+        if deadline is not None:
+            connection.settimeout(max(0.001, deadline - time.monotonic()))
         piece = connection.recv(count - len(received))
         if not piece:
             raise ConnectionError(f"the connection ended after {len(received)} of {count} bytes")
@@ -43,11 +47,11 @@ def introduce(connection: socket.socket, token: str) -> None:
         raise Refused("the peer does not hold this run's token")
 
 
-def admit(connection: socket.socket, token: str) -> None:
+def admit(connection: socket.socket, token: str, deadline: float | None = None) -> None:
     """The side that serves."""
     ours = os.urandom(_NONCE_BYTES)
     connection.sendall(_GREETING + ours)
-    answer = receive(connection, _NONCE_BYTES + _PROOF_BYTES)
+    answer = receive(connection, _NONCE_BYTES + _PROOF_BYTES, deadline)
     nonces, proof = ours + answer[:_NONCE_BYTES], answer[_NONCE_BYTES:]
     if not hmac.compare_digest(proof, _proof(token, b"asks", nonces)):
         raise Refused("who asks does not hold this run's token")

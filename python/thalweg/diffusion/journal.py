@@ -1,7 +1,8 @@
 """The journal of a run: which tasks are done, with their results, so that a run that is started again skips them.
 
 An append-only file in the run folder. A record is its length and CRC-32 (little-endian, four bytes each), the task's
-name of 20 bytes and its pickled result. What follows the last whole record is cut off: whoever wrote it died. Records
+name of 20 bytes (the digest of its call, and which of equal calls it is), the length of its evidence (four bytes), the
+evidence as JSON, and its pickled result. Of several records of one name the last counts. What follows the last whole record is cut off: whoever wrote it died. Records
 are in the operating system's hands when a result is handed out; a power loss may cost the last seconds.
 SPDX-License-Identifier: Apache-2.0
 """
@@ -9,13 +10,17 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
 
-_MAGIC = b"thalweg-run-1\n"
+from thalweg.diffusion.evidence import Evidence
+
+_MAGIC = b"thalweg-run-2\n"
 _HEAD = struct.Struct("<II")
+_LENGTH = struct.Struct("<I")
 _NAME_BYTES = 20
 
 
@@ -40,15 +45,28 @@ class Journal:
         self._places: dict[bytes, tuple[int, int]] = {}
         os.ftruncate(self._file, self._read())
 
-    def result(self, name: bytes) -> bytes | None:
-        place = self._places.get(name)
-        return None if place is None else os.pread(self._file, place[1], place[0])
+    @property
+    def has_any(self) -> bool:
+        """Whether an earlier start has left anything."""
+        return bool(self._places)
 
-    def write(self, done: Iterable[tuple[bytes, bytes]]) -> None:
-        """Names and results; all in one write."""
+    def find(self, name: bytes) -> tuple[Evidence, bytes] | None:
+        """What an earlier start has left: the evidence and the result."""
+        place = self._places.get(name)
+        if place is None:
+            return None
+        body = os.pread(self._file, place[1], place[0])
+        (length,) = _LENGTH.unpack_from(body)
+        inputs, outputs = json.loads(body[_LENGTH.size : _LENGTH.size + length])
+        evidence = Evidence([tuple(one) for one in inputs], [tuple(one) for one in outputs])
+        return evidence, body[_LENGTH.size + length :]
+
+    def write(self, done: Iterable[tuple[bytes, Evidence, bytes]]) -> None:
+        """Names, evidence and results; all in one write."""
         written = bytearray()
-        for name, result in done:
-            body = name + result
+        for name, evidence, result in done:
+            said = json.dumps(evidence, separators=(",", ":")).encode()
+            body = name + _LENGTH.pack(len(said)) + said + result
             written += _HEAD.pack(len(body), zlib.crc32(body)) + body
         rest = memoryview(written)
         while rest:
@@ -64,7 +82,7 @@ class Journal:
         if os.fstat(self._file).st_size == 0:
             os.write(self._file, _MAGIC)
         if os.pread(self._file, len(_MAGIC), 0) != _MAGIC:
-            raise ValueError(f"{self.path}: not the journal of a run; give another run_folder")
+            raise ValueError(f"{self.path}: not the journal of a run of this version; give another run_folder")
         end = len(_MAGIC)
         for start, body in self._records(end):
             end = start + len(body)
@@ -78,7 +96,7 @@ class Journal:
                 return
             length, check = _HEAD.unpack(head)
             body = os.pread(self._file, length, at + _HEAD.size)
-            if len(body) < length or length < _NAME_BYTES or zlib.crc32(body) != check:
+            if len(body) < length or length < _NAME_BYTES + _LENGTH.size or zlib.crc32(body) != check:
                 return
             yield at + _HEAD.size, body
             at += _HEAD.size + length

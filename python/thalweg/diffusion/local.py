@@ -42,8 +42,8 @@ class Local:
             silence_s=options.store_silence_s,
         )
         self._station = Station(shelf, options, self._hear, os.path.join(self._berth.folder, "scratch"))
-        count = workers or os.cpu_count() or 1
-        self._slots = [ProcessSlot(self._station.functions, options.timeout_s) for _ in range(count)]
+        count = workers or len(os.sched_getaffinity(0))
+        self._slots = [ProcessSlot(self._station.values, options.timeout_s) for _ in range(count)]
         self._threads = [threading.Thread(target=self._coordinate, name="thalweg-coordinator", daemon=True)]
         for slot in self._slots:
             self._threads.append(threading.Thread(target=self._work, args=(slot,), name="thalweg-slot", daemon=True))
@@ -51,8 +51,14 @@ class Local:
         for thread in self._threads:
             thread.start()
 
-    def function(self, number: int, pickled: bytes) -> None:
-        self._inbox.put(lambda now_s: self._coordinator.function(number, pickled))
+    def keep(self, digest: bytes, pickled: bytes) -> None:
+        self._inbox.put(lambda now_s: self._coordinator.keep(digest, pickled))
+
+    def forget(self, digests: list[bytes]) -> None:
+        self._inbox.put(lambda now_s: self._coordinator.forget(digests))
+
+    def cancel(self, numbers: list[int]) -> None:
+        self._inbox.put(lambda now_s: self._coordinator.cancel(numbers))
 
     def submit(self, tasks: Tasks) -> None:
         self._inbox.put(lambda now_s: self._coordinator.submit(now_s, tasks))

@@ -66,14 +66,16 @@ class Ended(NamedTuple):
     fetch_s: float
     inputs: list[tuple[str, int]]
     at_s: float
+    # Of each input its key and version, where a journal asks for them.
+    versions: list[tuple[str, str | None]] = []
 
 
 class Published(NamedTuple):
-    """The outputs are in the store: (URL, bytes, digest, whether they are in the cache as well)."""
+    """The outputs are in the store: (URL, bytes, digest, whether they are in the cache as well, version)."""
 
     task: int
     attempt: int
-    outputs: list[tuple[str, int, bytes, bool]]
+    outputs: list[tuple[str, int, bytes, bool, str | None]]
 
 
 class Unpublished(NamedTuple):
@@ -95,11 +97,17 @@ class Answered(NamedTuple):
 Report = Union[Hello, Arrived, Missed, Missing, Lost, Ended, Published, Unpublished, Answered]
 
 
-class Function(NamedTuple):
-    """A function that tasks will name by its number."""
+class Keep(NamedTuple):
+    """A function or a large argument, which tasks will name by its digest."""
 
-    number: int
+    digest: bytes
     pickled: bytes
+
+
+class Forget(NamedTuple):
+    """Of these no task will speak any more."""
+
+    digests: list[bytes]
 
 
 class Run(NamedTuple):
@@ -107,8 +115,9 @@ class Run(NamedTuple):
 
     task: int
     attempt: int
-    function: int
+    function: bytes
     payload: bytes
+    values: tuple[bytes, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     coming: tuple[str, ...]
@@ -146,16 +155,17 @@ class Drop(NamedTuple):
     attempt: int
 
 
-Order = Union[Function, Run, Fetch, Evict, Recall, Publish, Drop]
+Order = Union[Keep, Forget, Run, Fetch, Evict, Recall, Publish, Drop]
 
 
 class Task(NamedTuple):
     """From the client, which numbers its tasks itself."""
 
     number: int
-    function: int
+    function: bytes
     name: str
     payload: bytes
+    values: tuple[bytes, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
 
@@ -168,11 +178,13 @@ class Tasks(NamedTuple):
 
 
 class Result(NamedTuple):
-    """To the client."""
+    """To the client. `inputs` are keys and versions, `outputs` URLs, bytes and versions, for the journal."""
 
     number: int
     result: bytes
     attempts: int
+    inputs: list[tuple[str, str | None]] = []
+    outputs: list[tuple[str, int, str | None]] = []
 
 
 class Failed(NamedTuple):

@@ -27,6 +27,8 @@ class Options:
     store_patience_s: float = 60.0
     # A call to a store of which nothing is heard for so long has failed.
     store_silence_s: float = 30.0
+    # Workers tell which versions of their inputs tasks had.
+    is_journaled: bool = False
     run: str = field(default_factory=lambda: secrets.token_hex(8))
     # Peers serve whoever has it.
     token: str = field(default_factory=lambda: secrets.token_hex(16))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Callable, TypeVar
+from typing import Any, Callable, TypeVar
 
 Answer = TypeVar("Answer")
 
@@ -32,6 +33,10 @@ _HOPELESS = (
 )
 # HTTP's "not your turn" and "not so fast".
 _PASSING_STATUSES = (408, 425, 429)
+# Exceptions of client libraries for a connection that did not come about or broke; many are no `OSError`.
+_CONNECTION_ERRORS = frozenset(
+    {"ClientConnectionError", "ConnectionError", "HTTPClientError", "Timeout", "TimeoutError", "TransportError"}
+)
 
 
 class StoreGone(ConnectionError):
@@ -83,7 +88,7 @@ class Patience:
         """Raises when others have just found out that nobody is there."""
         with self._turn:
             outage = self._outages.get(_store(url))
-        if outage is None or not isinstance(outage.error, (ConnectionError, TimeoutError)):
+        if outage is None or not any(isinstance(one, (ConnectionError, TimeoutError)) for one in _causes(outage.error)):
             return
         if outage.asked - outage.since > self._patience_s and time.monotonic() - outage.asked < _LONGEST_PAUSE_S:
             raise self._gone(url, outage.error) from outage.error
@@ -109,10 +114,48 @@ class Patience:
 
 
 def is_hopeless(error: BaseException) -> bool:
-    status = getattr(error, "status", None)
-    if isinstance(status, int) and 400 <= status < 500:
-        return status not in _PASSING_STATUSES
+    """Whether asking again cannot help. fsspec's file systems raise `FileNotFoundError` for whatever a store answers
+    when it is asked for a file; what it answered is in the causes then."""
+    for cause in _causes(error):
+        status = _status(cause)
+        if status is not None:
+            return 400 <= status < 500 and status not in _PASSING_STATUSES
+        if _is_of_connection(cause):
+            return False
     return isinstance(error, _HOPELESS)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+
+
+def _status(error: BaseException) -> int | None:
+    """HTTP's, as client libraries keep it."""
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):
+        # botocore's.
+        response = response.get("ResponseMetadata", {})
+        found: Any = response.get("HTTPStatusCode")
+    else:
+        found = getattr(response, "status_code", None)
+    for name in ("status", "status_code", "code"):
+        found = getattr(error, name, None) if found is None else found
+    try:
+        status = int(found)
+    except (TypeError, ValueError):
+        return None
+    return status if 400 <= status < 600 else None
+
+
+def _is_of_connection(error: BaseException) -> bool:
+    if isinstance(error, _HOPELESS):
+        return False
+    return any(base.__name__ in _CONNECTION_ERRORS for base in type(error).__mro__)
 
 
 def _store(url: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from thalweg.diffusion.draft import DIGEST_BYTES, Draft
 from thalweg.diffusion.handshake import introduce
 from thalweg.diffusion.item import Item
-from thalweg.diffusion.peer_message import Reply, Request, receive_reply, send_request
+from thalweg.diffusion.peer_message import PeerBusy, Reply, Request, receive_reply, send_request
 
 _MOST_KEPT = 32
 _CONNECT_S = 10
@@ -22,14 +23,15 @@ _PIECE_BYTES = 1 << 20
 
 
 class PeerFailed(OSError):
-    """A peer that is gone, does not have the item, or sent what is not it: ask another, or the store."""
+    """A peer that is gone or busy, does not have the item, or sent what is not it: ask another, or the store. Of one that
+    `is_busy` the copy is as good as it was."""
 
-    def __init__(self, address: str, key: str, why: str) -> None:
+    def __init__(self, address: str, key: str, why: str, is_busy: bool = False) -> None:
         super().__init__(f"peer {address}: {key}: {why}")
-        self.address, self.key, self.why = address, key, why
+        self.address, self.key, self.why, self.is_busy = address, key, why, is_busy
 
-    def __reduce__(self) -> tuple[type[PeerFailed], tuple[str, str, str]]:
-        return PeerFailed, (self.address, self.key, self.why)
+    def __reduce__(self) -> tuple[type[PeerFailed], tuple[str, str, str, bool]]:
+        return PeerFailed, (self.address, self.key, self.why, self.is_busy)
 
 
 class PeerOffer:
@@ -65,10 +67,10 @@ class PeerOffer:
 
 
 class Peers:
-    """`patience_s`: how long a peer may send nothing."""
+    """`timeout_s`: how long a peer may send nothing."""
 
-    def __init__(self, token: str, patience_s: float = 60) -> None:
-        self._token, self._patience_s = token, patience_s
+    def __init__(self, token: str, timeout_s: float = 60, tls: ssl.SSLContext | None = None) -> None:
+        self._token, self._timeout_s, self._tls = token, timeout_s, tls
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -110,13 +112,13 @@ class Peers:
             return connection, self._exchange(connection, request)
         except OSError as error:
             connection.close()
-            raise PeerFailed(peer, request.key, str(error)) from error
+            raise PeerFailed(peer, request.key, str(error), isinstance(error, PeerBusy)) from error
 
     def _exchange(self, connection: socket.socket, request: Request) -> Reply | None:
-        connection.settimeout(self._patience_s + request.wait_s)
+        connection.settimeout(self._timeout_s + request.wait_s)
         send_request(connection, request)
         reply = receive_reply(connection)
-        connection.settimeout(self._patience_s)
+        connection.settimeout(self._timeout_s)
         return reply
 
     def _connect(self, peer: str, key: str) -> socket.socket:
@@ -127,6 +129,8 @@ class Peers:
             raise PeerFailed(peer, key, str(error)) from error
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is not None:
+                connection = self._tls.wrap_socket(connection, server_hostname=host.strip("[]"))
             introduce(connection, self._token)
         except OSError as error:
             connection.close()

@@ -2,7 +2,7 @@
 
 A request is the milliseconds it may take until the item is here (u32), the length of the key (u16) and the key; a reply
 is a status (one byte), the item's bytes (u64), its digest (16 bytes), the length of its version (u16), the version, and
-the content. Numbers are big-endian. A status other than `HERE` ends the reply. SPDX-License-Identifier: Apache-2.0
+the content. Numbers are big-endian. A status other than `HERE` ends the reply, and `BUSY` the connection. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
@@ -14,12 +14,16 @@ from typing import NamedTuple
 from thalweg.diffusion.draft import DIGEST_BYTES, Digest
 from thalweg.diffusion.handshake import receive
 
-HERE, NOT_HERE = b"\1", b"\0"
+HERE, NOT_HERE, BUSY = b"\1", b"\0", b"\2"
 
 _REQUEST = struct.Struct(">IH")
 _REPLY = struct.Struct(f">Q{DIGEST_BYTES}sH")
 _MOST_KEY_BYTES = (1 << 16) - 1
 _MOST_WAIT_MS = (1 << 32) - 1
+
+
+class PeerBusy(ConnectionError):
+    """The peer serves as many as it can: ask again later."""
 
 
 class Request(NamedTuple):
@@ -57,11 +61,17 @@ def send_reply(connection: socket.socket, reply: Reply | None) -> None:
     connection.sendall(HERE + _REPLY.pack(reply.bytes, reply.digest, len(version)) + version)
 
 
+def send_busy(connection: socket.socket) -> None:
+    connection.sendall(BUSY)
+
+
 def receive_reply(connection: socket.socket) -> Reply | None:
     """None when the item is not there."""
     status = receive(connection, 1)
     if status == NOT_HERE:
         return None
+    if status == BUSY:
+        raise PeerBusy("it serves as many as it can")
     if status != HERE:
         raise ConnectionError(f"the peer answered {status!r}, which no peer says")
     size, digest, version_bytes = _REPLY.unpack(receive(connection, _REPLY.size))

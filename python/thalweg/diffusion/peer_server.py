@@ -1,5 +1,7 @@
 """Serves a shelf's copies to the other workers of its run: a thread a connection, at a rate they share.
 
+Who has not shown yet that it belongs to the run takes no peer's place, and is dropped after two seconds.
+
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -7,17 +9,20 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import threading
 import time
 from io import FileIO
 from typing import Callable, NamedTuple
 
 from thalweg.diffusion.handshake import admit
-from thalweg.diffusion.peer_message import Reply, Request, receive_request, send_reply
+from thalweg.diffusion.peer_message import Reply, Request, receive_request, send_busy, send_reply
 from thalweg.diffusion.throttle import Throttle
 
-_MOST_CONNECTIONS = 128
-_INTRODUCTION_S = 10
+_MAX_CONNECTIONS = 128
+# That have not shown the token yet; the oldest goes for one more.
+_MAX_STRANGERS = 128
+_INTRODUCTION_TIMEOUT_S = 2.0
 # Between two requests; then, until the other side takes some bytes.
 _IDLE_S = 300
 _STUCK_S = 60
@@ -39,13 +44,22 @@ class PeerServer:
     """Listens on `host` or `host:port`. `open_copy` gives what this run's peers may have, or None."""
 
     def __init__(
-        self, listen: str, token: str, open_copy: Callable[[str], Served | None], bytes_per_s: int | None
+        self,
+        listen: str,
+        token: str,
+        open_copy: Callable[[str], Served | None],
+        bytes_per_s: int | None,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
         if not token:
             raise ValueError("a shelf serves peers only with a token, which they must hold")
         self._token, self._open_copy, self._throttle = token, open_copy, Throttle(bytes_per_s)
         self._arrivals = threading.Condition()
+        self._tls = tls
+        self._mutex = threading.Lock()
         self._connections: set[socket.socket] = set()
+        # In the order they came.
+        self._strangers: dict[socket.socket, None] = {}
         self._closed = False
         self._socket = _listen(listen)
         host, port = self._socket.getsockname()[:2]
@@ -64,13 +78,15 @@ class PeerServer:
     def close(self) -> None:
         self._closed = True
         _hang_up(self._socket)
-        for connection in list(self._connections):
+        with self._mutex:
+            connections = [*self._connections, *self._strangers]
+        for connection in connections:
             _hang_up(connection)
         self.tell()
 
     def leave_to_parent(self) -> None:
         """In a forked child: the port and the connections are the parent's."""
-        for connection in [self._socket, *self._connections]:
+        for connection in [self._socket, *self._connections, *self._strangers]:
             connection.close()
 
     def _accept(self) -> None:
@@ -81,32 +97,56 @@ class PeerServer:
                 # Closed; or no descriptor is left for now.
                 time.sleep(_LOOK_S)
                 continue
-            if len(self._connections) >= _MOST_CONNECTIONS:
-                connection.close()
-                continue
-            self._connections.add(connection)
+            with self._mutex:
+                self._strangers[connection] = None
+                oldest = next(iter(self._strangers)) if len(self._strangers) > _MAX_STRANGERS else None
+            if oldest is not None:
+                _hang_up(oldest)
             threading.Thread(target=self._attend, args=(connection,), name="thalweg-peer", daemon=True).start()
 
     def _attend(self, connection: socket.socket) -> None:
+        stranger = peer = connection
         try:
-            with connection:
-                self._converse(connection)
+            peer = self._admitted(connection)
+            self._converse(peer, self._enter(stranger, peer))
         except (OSError, ValueError):
             # Whoever asks badly, or is gone, finds the connection closed.
             pass
         finally:
-            self._connections.discard(connection)
+            with self._mutex:
+                self._strangers.pop(stranger, None)
+                self._connections.discard(peer)
+            peer.close()
+            stranger.close()
 
-    def _converse(self, connection: socket.socket) -> None:
+    def _admitted(self, connection: socket.socket) -> socket.socket:
+        """Shows that it holds the token, in time."""
+        deadline = time.monotonic() + _INTRODUCTION_TIMEOUT_S
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.settimeout(_INTRODUCTION_S)
-        admit(connection, self._token)
+        connection.settimeout(_INTRODUCTION_TIMEOUT_S)
+        if self._tls is not None:
+            connection = self._tls.wrap_socket(connection, server_side=True)
+        admit(connection, self._token, deadline)
+        return connection
+
+    def _enter(self, stranger: socket.socket, peer: socket.socket) -> bool:
+        """Whether there is room for one more."""
+        with self._mutex:
+            self._strangers.pop(stranger, None)
+            if len(self._connections) >= _MAX_CONNECTIONS:
+                return False
+            self._connections.add(peer)
+            return True
+
+    def _converse(self, connection: socket.socket, has_room: bool) -> None:
         while not self._closed:
             connection.settimeout(_IDLE_S)
             request = receive_request(connection)
             if request is None:
                 return
             connection.settimeout(_STUCK_S)
+            if not has_room:
+                return send_busy(connection)
             self._answer(connection, request)
 
     def _answer(self, connection: socket.socket, request: Request) -> None:
@@ -144,7 +184,7 @@ def _listen(address: str) -> socket.socket:
         return socket.create_server(
             (host.strip("[]"), int(port)),
             family=socket.AF_INET6 if ":" in host else socket.AF_INET,
-            backlog=_MOST_CONNECTIONS,
+            backlog=_MAX_CONNECTIONS,
         )
     except OSError as error:
         raise OSError(error.errno, f"cannot serve peers on {address}: {error.strerror or error}") from error

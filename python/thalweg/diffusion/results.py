@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import collections
 import pickle
-import queue
+import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any, Callable
 
@@ -14,7 +17,17 @@ _LOOK_S = 1.0
 
 
 class TaskResult:
-    """What came of one task of a map: `index` is its place there; `value` is what it returned, or raises."""
+    """What came of one task of a map.
+
+    Attributes
+    ----------
+    index:
+        Its place among the arguments.
+    arguments:
+        What the function was called with.
+    attempts:
+        How often it was begun; 0 when an earlier start of the run has done it.
+    """
 
     __slots__ = ("index", "arguments", "attempts", "_pickled", "_failure")
 
@@ -23,17 +36,18 @@ class TaskResult:
     ) -> None:
         self.index = index
         self.arguments = arguments
-        # 0 when it was done by an earlier start of the run.
         self.attempts = attempts
         self._pickled = pickled
         self._failure = failure
 
     @property
     def error(self) -> BaseException | None:
+        """What the task raised, if it did."""
         return None if self._failure is None else self._failure.exception()
 
     @property
     def value(self) -> Any:
+        """What the function returned; raises what it raised."""
         if self._failure is not None:
             raise self._failure.exception()
         return pickle.loads(self._pickled or b"")
@@ -43,55 +57,169 @@ class TaskResult:
         return f"TaskResult({self.index}, {came})"
 
 
-class Results(Iterator[TaskResult]):
-    """The results of one map, in the order in which they come; or, `ordered`, in that of the arguments.
+class Sink:
+    """Where the tasks of one map put their results, whether anybody reads them or not."""
 
-    `feed` submits more, when it is given, and gives whether there is any.
-    """
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._came: collections.deque[TaskResult] = collections.deque()
+        self._lost: BaseException | None = None
+        self._error: BaseException | None = None
+        self.submitted = self.ended = self._taken = 0
+        # All arguments were read.
+        self.is_complete = False
+        self._is_read = self._is_unwanted = False
 
-    def __init__(self, check: Callable[[], None], ordered: bool, feed: Callable[[Results], bool] | None) -> None:
-        self._check = check
-        self._ordered = ordered
-        self._feed = feed
-        self._came: queue.SimpleQueue[TaskResult | BaseException] = queue.SimpleQueue()
-        self._early: dict[int, TaskResult] = {}
-        self._next = 0
-        # Submitted, and handed out.
-        self.submitted = 0
-        self._taken = 0
+    def count(self) -> None:
+        with self._turn:
+            self.submitted += 1
 
-    def put(self, result: TaskResult | BaseException) -> None:
-        self._came.put(result)
+    def put(self, result: TaskResult) -> None:
+        with self._turn:
+            self.ended += 1
+            if not self._is_unwanted:
+                self._came.append(result)
+            self._turn.notify_all()
+
+    def withdraw(self) -> None:
+        """One that was counted will not come."""
+        with self._turn:
+            self.submitted -= 1
+            self._turn.notify_all()
+
+    def abandon(self, error: BaseException) -> None:
+        """Nothing more will come."""
+        with self._turn:
+            self._lost = error
+            self._turn.notify_all()
+
+    def complete(self, error: BaseException | None = None) -> None:
+        """`error` is what the iterator of the arguments raised; it comes after all results."""
+        with self._turn:
+            self.is_complete, self._error = True, error
+            self._turn.notify_all()
+
+    def leave(self) -> None:
+        """Nobody will read what comes."""
+        with self._turn:
+            self._is_unwanted = True
+            self._came.clear()
+            self._turn.notify_all()
+
+    def take_error(self) -> BaseException | None:
+        with self._turn:
+            error, self._error = self._error, None
+            return error
 
     @property
-    def outstanding(self) -> int:
-        return self.submitted - self._taken
+    def left(self) -> int:
+        """Tasks that have not ended."""
+        return self.submitted - self.ended
+
+    def await_room(self, most: int, is_waited_for: Callable[[], bool]) -> bool:
+        """Returns when less than `most` tasks have not ended and, if somebody reads, as few results are unread; unless
+        somebody waits for the end. False when the reader has gone before the end: no more tasks are wanted."""
+        with self._turn:
+            while True:
+                if self._lost is not None or (self._is_read and self._is_unwanted):
+                    return False
+                is_ahead = self._is_read and self.submitted - self._taken >= most and not is_waited_for()
+                if self.left < most and not is_ahead:
+                    return True
+                self._turn.wait(_LOOK_S)
+
+    def next(self, check: Callable[[], None]) -> TaskResult | None:
+        """None after the last."""
+        while True:
+            with self._turn:
+                self._is_read = True
+                if self._came:
+                    self._taken += 1
+                    self._turn.notify_all()
+                    return self._came.popleft()
+                if self._lost is not None:
+                    raise self._lost
+                if self.is_complete and self._taken == self.submitted:
+                    break
+                self._turn.notify_all()
+                if self._turn.wait(_LOOK_S):
+                    continue
+            check()
+        error = self.take_error()
+        if error is not None:
+            raise error
+        return None
+
+
+class Results(Iterator[TaskResult]):
+    """The results of one map, as they come.
+
+    `len()` counts them, where the arguments have a length. What the iterator of the arguments raises comes after the
+    results of those before.
+
+    Examples
+    --------
+    >>> results = d.map(pow, [1, 2, 3], [2, 2, 2])
+    >>> [r.value for r in results.in_order()]
+    [1, 4, 9]
+    """
+
+    def __init__(
+        self, owner: Any, sink: Sink, check: Callable[[], None], cancel: Callable[[], None], length: int | None
+    ) -> None:
+        self._owner = owner
+        self._sink, self._check, self._cancel = sink, check, cancel
+        self._length = length
+        weakref.finalize(self, sink.leave).atexit = False
+
+    def __len__(self) -> int:
+        if self._length is None:
+            raise TypeError("these are results of an iterator, whose length nobody knows")
+        return self._length
+
+    def __length_hint__(self) -> int:
+        return self._length or 0
 
     def __next__(self) -> TaskResult:
-        if self._feed is not None and not self._feed(self):
-            self._feed = None
-        if self.outstanding == 0:
+        result = self._sink.next(self._check)
+        if result is None:
             raise StopIteration
-        result = self._in_order() if self._ordered else self._wait()
-        self._taken += 1
         return result
 
-    def _in_order(self) -> TaskResult:
-        while self._next not in self._early:
-            result = self._wait()
-            self._early[result.index] = result
-        self._next += 1
-        return self._early.pop(self._next - 1)
+    def __aiter__(self) -> Results:
+        return self
 
-    def _wait(self) -> TaskResult:
-        while True:
-            try:
-                came = self._came.get(timeout=_LOOK_S)
-            except queue.Empty:
-                self._check()
-                continue
-            if isinstance(came, BaseException):
-                # For whoever asks again.
-                self._came.put(came)
-                raise came
-            return came
+    async def __anext__(self) -> TaskResult:
+        result = await asyncio.get_running_loop().run_in_executor(None, self._sink.next, self._check)
+        if result is None:
+            raise StopAsyncIteration
+        return result
+
+    def in_order(self) -> Iterator[TaskResult]:
+        """The results in the order of the arguments.
+
+        Examples
+        --------
+        >>> [r.value for r in d.map(pow, range(3), range(3)).in_order()]
+        [1, 1, 4]
+        """
+        early: dict[int, TaskResult] = {}
+        following = 0
+        for result in self:
+            early[result.index] = result
+            while following in early:
+                yield early.pop(following)
+                following += 1
+        # After some that were cancelled.
+        for index in sorted(early):
+            yield early[index]
+
+    def cancel(self) -> None:
+        """Withdraws the tasks that have not ended, and reads no more arguments.
+
+        Examples
+        --------
+        >>> results = d.map(pow, range(10**6), range(10**6))
+        >>> results.cancel()
+        """
+        self._cancel()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import ssl
 import threading
 import time
 import weakref
@@ -35,10 +36,18 @@ __all__ = ["Arrival", "Held", "Item", "PeerFailed", "Shelf"]
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
+class Tls(NamedTuple):
+    """For the side that serves, and the one that asks."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
 class Held(NamedTuple):
     item: Item
     bytes: int
     digest: Digest
+    version: str | None = None
 
 
 class Arrival(NamedTuple):
@@ -53,13 +62,14 @@ class Arrival(NamedTuple):
     item: Item
     kept: bool
     held: bool
+    version: str | None = None
 
 
 class _Temporary:
     """What is not kept, while it is used."""
 
-    def __init__(self, draft: Draft, digest: bytes) -> None:
-        self.draft, self.digest, self.users = draft, digest, 1
+    def __init__(self, draft: Draft, digest: bytes, version: str | None) -> None:
+        self.draft, self.digest, self.version, self.users = draft, digest, version, 1
 
 
 class _Order(NamedTuple):
@@ -86,6 +96,8 @@ class Shelf:
         What all peers together take from here at most.
     storage_options:
         fsspec's, for the store.
+    tls:
+        With which peers speak to each other, if they are to.
     silence_s:
         A call to the store fails when nothing is heard of it for so long; as long as fsspec's own patience by default.
     """
@@ -100,6 +112,7 @@ class Shelf:
         peer_bytes_per_s: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
         silence_s: float | None = None,
+        tls: Tls | None = None,
     ) -> None:
         self.folder = os.path.abspath(folder)
         self._drafts = os.path.join(self.folder, "drafts")
@@ -110,11 +123,12 @@ class Shelf:
         os.makedirs(self.folder, exist_ok=True)
         sweep(self._drafts)
         self._holdings = Holdings(self.folder, parse_bytes(limit), self._run, self._pin_locks, self._fetches)
-        self._peers = Peers(token)
+        self._peers = Peers(token, tls=None if tls is None else tls.client)
         self._begin_process()
         self._server: PeerServer | None = None
         if serve is not None:
-            self._server = PeerServer(serve, token, self._open_for_peer, peer_bytes_per_s)
+            server_tls = None if tls is None else tls.server
+            self._server = PeerServer(serve, token, self._open_for_peer, peer_bytes_per_s, server_tls)
         _shelves.add(self)
 
     @property
@@ -152,10 +166,9 @@ class Shelf:
 
     # Copies that are here
 
-    def pin(self, item: Item) -> str | None:
-        """The path of a copy, which stays until it is unpinned as often; None when there is none."""
-        row = self._pinned(item)
-        return None if row is None else row.path
+    def pin(self, item: Item) -> Row | None:
+        """A copy, which stays until it is unpinned as often; None when there is none."""
+        return self._pinned(item)
 
     def pin_again(self, item: Item) -> Row | None:
         """Pins, as `pin` does, a copy that this process has pinned already, without asking the list; None where only
@@ -263,7 +276,7 @@ class Shelf:
         """Of a row that is pinned."""
         if not order.hold:
             self.unpin(order.item)
-        return Arrival(row.path, row.bytes, row.digest or b"", source, 0, order.item, True, order.hold)
+        return Arrival(row.path, row.bytes, row.digest or b"", source, 0, order.item, True, order.hold, row.version)
 
     def _shared(self, item: Item) -> Arrival | None:
         """What is not kept, but used just now by another thread."""
@@ -299,7 +312,7 @@ class Shelf:
             draft.discard()
             self._holdings.cancel(order.item.key)
             raise
-        temporary = _Temporary(draft, digest)
+        temporary = _Temporary(draft, digest, offer.version)
         with self._mutex:
             self._temporaries[order.item.key] = temporary
         return _temporary_arrival(temporary, order.item, source)
@@ -330,7 +343,7 @@ class Shelf:
                 draft.take_over(os.fspath(path))
                 size, digest = draft.size(), draft.digest()
                 reserved = self._holdings.reserve(item.key, size)
-                row = self._settle(item, draft, digest, self._version(item)) if reserved else None
+                row = self._settle(item, draft, digest, self.version(item)) if reserved else None
             except BaseException:
                 self._holdings.cancel(item.key)
                 draft.discard()
@@ -339,9 +352,10 @@ class Shelf:
                 draft.discard()
                 return None
             self.unpin(item)
-            return Held(item, size, digest)
+            return Held(item, size, digest, row.version)
 
-    def _version(self, item: Item) -> str | None:
+    def version(self, item: Item) -> str | None:
+        """What the store has under its URL now; None when it does not say."""
         try:
             return self._origin.look(item.url).version
         except OSError:
@@ -408,4 +422,4 @@ def _run_of(token: str) -> str:
 
 def _temporary_arrival(temporary: _Temporary, item: Item, source: str) -> Arrival:
     draft = temporary.draft
-    return Arrival(draft.path, draft.size(), temporary.digest, source, 0, item, False, True)
+    return Arrival(draft.path, draft.size(), temporary.digest, source, 0, item, False, True, temporary.version)

@@ -29,8 +29,9 @@ from thalweg.diffusion.messages import (
     Ended,
     Evict,
     Fetch,
-    Function,
+    Forget,
     Hello,
+    Keep,
     Lost,
     Missed,
     Missing,
@@ -52,6 +53,8 @@ _log = logging.getLogger("thalweg.diffusion")
 # Transfers at once at most (how many the store and peers bear is the plan's to say), and whatever else waits for a disk.
 _TRANSFERS = 16
 _CHORES = 4
+# A peer that serves as many as it can is asked again after these.
+_BUSY_PAUSES_S = (0.1, 0.3, 1.0)
 # How often the shelf is asked what it lost by itself.
 _LOSSES_EVERY_S = 0.5
 
@@ -75,17 +78,19 @@ class Job:
         self.pinned: list[str] = []
         self.shared: list[_Shared] = []
         self.sources: list[tuple[str, int]] = []
+        self.versions: list[tuple[str, str | None]] = []
         self.came = now
         self.slot_since = now
         self.begun = 0.0
 
-    def supply(self, key: str, path: str, source: str, count: int) -> None:
+    def supply(self, key: str, path: str, source: str, count: int, version: str | None) -> None:
         self.paths[key] = path
         self.lacking.discard(key)
         self.sources.append((source, count))
+        self.versions.append((key, version))
 
     def calling(self) -> Calling:
-        return Calling(self.run.function, self.run.payload, self.paths, self.outputs.paths)
+        return Calling(self.run.function, self.run.payload, self.run.values, self.paths, self.outputs.paths)
 
 
 class Station:
@@ -94,7 +99,7 @@ class Station:
     def __init__(
         self, shelf: Shelf, options: Options, send: Callable[[list[Report], bool], None], scratch: str
     ) -> None:
-        self.functions: dict[int, bytes] = {}
+        self.values: dict[bytes, bytes] = {}
         self._shelf = shelf
         self._options = options
         self._send = send
@@ -113,6 +118,9 @@ class Station:
         # What was to be kept, came, and found no room: a job that was sent meanwhile counts on it in vain, and says so.
         self._passed: set[str] = set()
         self._is_closed = False
+        # Called, with the turn, when a job has become ready.
+        self.on_ready: Callable[[], None] = lambda: None
+        self._running = 0
         self._asked_losses = 0.0
         self._transfers = ThreadPoolExecutor(_TRANSFERS, "thalweg-transfer")
         self._chores = ThreadPoolExecutor(_CHORES, "thalweg-chore")
@@ -133,8 +141,11 @@ class Station:
                 self._submit(self._transfers, self._fetch, order)
             elif isinstance(order, Evict):
                 self._evict(order.keys)
-            elif isinstance(order, Function):
-                self.functions[order.number] = order.pickled
+            elif isinstance(order, Keep):
+                self.values[order.digest] = order.pickled
+            elif isinstance(order, Forget):
+                for digest in order.digests:
+                    self.values.pop(digest, None)
             elif isinstance(order, Recall):
                 self._recall(order)
             elif isinstance(order, Publish):
@@ -181,24 +192,24 @@ class Station:
         if row is None:
             return False
         job.pinned.append(key)
-        job.supply(key, row.path, "local", row.bytes)
+        job.supply(key, row.path, "local", row.bytes, row.version)
         return True
 
     def _pin(self, job: Job, key: str) -> None:
-        path = self._shelf.pin(Item.of_key(key))
+        row = self._shelf.pin(Item.of_key(key))
         with self._turn:
-            if path is None:
+            if row is None:
                 self._here.discard(key)
                 self._waiting.setdefault(key, []).append(job)
             else:
                 job.pinned.append(key)
-                self._supply(job, key, path, "local", os.path.getsize(path))
-        if path is None:
+                self._supply(job, key, row.path, "local", row.bytes, row.version)
+        if row is None:
             self._report(Missing(job.run.task, key))
 
-    def _supply(self, job: Job, key: str, path: str, source: str, count: int) -> None:
+    def _supply(self, job: Job, key: str, path: str, source: str, count: int, version: str | None) -> None:
         """With the turn."""
-        job.supply(key, path, source, count)
+        job.supply(key, path, source, count, version)
         self._ready_if_complete(job)
 
     def _ready_if_complete(self, job: Job) -> None:
@@ -209,6 +220,7 @@ class Station:
             self._ready.append(job)
             self._most_ready = max(self._most_ready, len(self._ready))
             self._turn.notify()
+            self.on_ready()
 
     def _let_go(self, job: Job) -> None:
         for key in job.pinned:
@@ -251,7 +263,8 @@ class Station:
         try:
             arrival = self._bring(item, order, is_kept)
         except PeerFailed as error:
-            self._report(Missed(order.key, order.only_for, order.peer, str(error)))
+            # Of a busy one the copy is good: then the plan is not told whose it was to be.
+            self._report(Missed(order.key, order.only_for, "" if error.is_busy else order.peer, str(error)))
             return
         except Exception as error:
             self._fail_all(order, error)
@@ -273,10 +286,31 @@ class Station:
 
     def _bring(self, item: Item, order: Fetch, is_kept: bool) -> Arrival:
         if order.peer:
-            return self._shelf.bring(item, order.peer, keep=is_kept, digest=order.digest, pin=is_kept)
+            try:
+                return self._bring_from_peer(item, order, is_kept)
+            except PeerFailed as error:
+                if not error.is_busy:
+                    raise
+                busy = error
+            try:
+                return self._shelf.bring(item, "store", keep=is_kept, pin=is_kept)
+            except Exception:
+                # It may have what the store has lost.
+                raise busy from None
         return self._patience.keep_trying(
             item.url, lambda: self._shelf.bring(item, "store", keep=is_kept, pin=is_kept), lambda: self._is_closed
         )
+
+    def _bring_from_peer(self, item: Item, order: Fetch, is_kept: bool) -> Arrival:
+        """A peer that is busy is asked again a few times."""
+        for pause_s in _BUSY_PAUSES_S:
+            try:
+                return self._shelf.bring(item, order.peer, keep=is_kept, digest=order.digest, pin=is_kept)
+            except PeerFailed as error:
+                if not error.is_busy or self._is_closed:
+                    raise
+            time.sleep(pause_s)
+        return self._shelf.bring(item, order.peer, keep=is_kept, digest=order.digest, pin=is_kept)
 
     def _awaiting(self, order: Fetch) -> list[Job]:
         """Takes those out that wait for it."""
@@ -296,7 +330,7 @@ class Station:
         for job in jobs:
             shared.users += 1
             job.shared.append(shared)
-            self._supply(job, key, arrival.path, source, arrival.bytes)
+            self._supply(job, key, arrival.path, source, arrival.bytes, arrival.version)
             # It came once: the others found it here.
             source = "local"
         if shared.users == 0:
@@ -304,7 +338,7 @@ class Station:
 
     def _fail_all(self, order: Fetch, error: Exception) -> None:
         """The store does not have it: whoever waits for it fails with that."""
-        failure = Failure.of(error)
+        failure = Failure.of_fetch(error)
         with self._turn:
             jobs = self._awaiting(order)
             for job in jobs:
@@ -325,10 +359,16 @@ class Station:
             if self._is_closed or not self._ready:
                 return None
             job = self._ready.popleft()
+            self._running += 1
             job.begun = time.monotonic()
             job.slot_since = max(since, job.came) if job.run.coming else job.begun
         job.outputs.prepare()
         return job
+
+    def runnable(self) -> int:
+        """Jobs that run, or could."""
+        with self._turn:
+            return len(self._ready) + self._running
 
     @property
     def is_closed(self) -> bool:
@@ -343,6 +383,7 @@ class Station:
             except OSError as error:
                 outcome = Outcome(None, Failure.of(error))
         with self._turn:
+            self._running -= 1
             if self._jobs.get(run.task) is job:
                 del self._jobs[run.task]
             self._let_go(job)
@@ -353,7 +394,8 @@ class Station:
         fetch_s = job.begun - job.slot_since
         spent = (ended - job.begun, ended - job.slot_since, fetch_s)
         can_wait = outcome.failure is None and not run.outputs and len(self._ready) > self._most_ready // 2
-        report = Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources, ended)
+        versions = job.versions if self._options.is_journaled else []
+        report = Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources, ended, versions)
         self._report(report, can_wait=can_wait)
 
     def _publish(self, order: Publish) -> None:
@@ -371,7 +413,7 @@ class Station:
         finally:
             written.remove()
 
-    def _put(self, url: str, path: str, order: Publish) -> tuple[str, int, bytes, bool]:
+    def _put(self, url: str, path: str, order: Publish) -> tuple[str, int, bytes, bool, str | None]:
         count = os.path.getsize(path)
         mark = f"{self._options.run}-{order.task}-{order.attempt}"
         options = self._options
@@ -380,16 +422,16 @@ class Station:
             lambda: outputs.put(path, url, mark, options.storage_options, options.store_silence_s),
             lambda: self._is_closed,
         )
-        if count > self._options.cache_bytes:
-            return url, count, b"", False
         item = Item(url)
-        self._shelf.evict([item.key])
-        held = self._shelf.adopt(item, path)
+        held = None
+        if count <= options.cache_bytes:
+            self._shelf.evict([item.key])
+            held = self._shelf.adopt(item, path)
         if held is None:
-            return url, count, b"", False
+            return url, count, b"", False, self._shelf.version(item) if options.is_journaled else None
         with self._turn:
             self._here.add(item.key)
-        return url, count, held.digest, True
+        return url, count, held.digest, True, held.version
 
     def _drop(self, order: Drop) -> None:
         with self._turn:

@@ -97,6 +97,21 @@ struct Alive {
     names: HashMap<[u8; 32], Vec<SegmentEntry>>,
 }
 
+impl Alive {
+    /// Whether the piece came before, content and all.
+    fn has_taken(&self, offer: &Offer) -> bool {
+        let (source, session, seat, sequence) = offer;
+        let last = self.seats[&(*session, *seat)].sequences.get(source);
+        last.is_some_and(|last| last >= sequence) && !self.offers.contains_key(offer)
+    }
+
+    fn break_connections(&mut self) {
+        for peer in self.connections.drain(..) {
+            let _ = peer.socket.lock().unwrap().shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
 /// Client and stream, session, seat and sequence.
 type Offer = ((u64, u32), SessionId, u32, u64);
 
@@ -133,8 +148,10 @@ impl Node {
 
     /// The process dies; whoever connects is turned away until [`Node::revive`].
     pub fn crash(&self) {
-        self.break_connections();
-        *self.alive.lock().unwrap() = None;
+        // Under one lock: who connected in between would be heard by nobody, and never closed.
+        let mut alive = self.alive.lock().unwrap();
+        alive.iter_mut().for_each(Alive::break_connections);
+        *alive = None;
     }
 
     pub fn revive(&self) {
@@ -172,11 +189,7 @@ impl Node {
     }
 
     pub fn break_connections(&self) {
-        if let Some(alive) = self.alive.lock().unwrap().as_mut() {
-            for peer in alive.connections.drain(..) {
-                let _ = peer.socket.lock().unwrap().shutdown(std::net::Shutdown::Both);
-            }
-        }
+        self.alive.lock().unwrap().iter_mut().for_each(Alive::break_connections);
     }
 
     /// Everything received becomes durable; clients are told.
@@ -320,6 +333,9 @@ impl Node {
                 self.does.recalls.fetch_add(1, Ordering::SeqCst);
                 let offer = (peer.greeting(), session, seat, sequence);
                 let stamp = self.stamp(stamp);
+                if alive.has_taken(&offer) {
+                    return done(Reply::Received { sequence, stamp });
+                }
                 match alive.names.get(&names).cloned() {
                     Some(entries) => done(self.offered(alive, offer, stamp, &extents, &entries)),
                     None => {
@@ -334,7 +350,11 @@ impl Node {
                 let entries: Vec<SegmentEntry> = fingerprints.into_iter().map(entry).collect();
                 alive.names.insert(PlainReducer.digest(&entries), entries.clone());
                 let offer = (peer.greeting(), session, seat, sequence);
-                done(self.offered(alive, offer, self.stamp(stamp), &extents, &entries))
+                let stamp = self.stamp(stamp);
+                if alive.has_taken(&offer) {
+                    return done(Reply::Received { sequence, stamp });
+                }
+                done(self.offered(alive, offer, stamp, &extents, &entries))
             }
             Request::Supply { session, seat, sequence, blocks } => {
                 self.does.written_bytes.fetch_add(payload.len() as u64, Ordering::SeqCst);
@@ -483,17 +503,19 @@ impl Node {
             return;
         }
         let Some(seat) = alive.seats.get(&at) else { return };
-        self.world.durable.lock().unwrap().insert(at, seat.clone());
+        // What was offered and not supplied yet is not held, whatever came after it: it is sent again to the next process.
+        let mut durable = seat.clone();
+        for (source, .., sequence) in alive.offers.keys().filter(|offer| (offer.1, offer.2) == at) {
+            durable.sequences.entry(*source).and_modify(|last| *last = (*last).min(sequence - 1));
+        }
         for peer in &alive.connections {
-            let Some(last) = seat.sequences.get(&peer.greeting()).copied() else { continue };
-            // What was offered and not supplied yet is not held, whatever came after it.
-            let mine = alive.offers.keys().filter(|offer| (offer.0, offer.1, offer.2) == (peer.greeting(), at.0, at.1));
-            let sequence = mine.map(|offer| offer.3 - 1).fold(last, u64::min);
+            let Some(sequence) = durable.sequences.get(&peer.greeting()).copied() else { continue };
             if let Some(told) = peer.attached.lock().unwrap().get_mut(&at) {
                 *told = sequence;
                 self.send(peer, 0, &Reply::Durable { session: at.0, seat: at.1, sequence, held: vec![] }, &[]);
             }
         }
+        self.world.durable.lock().unwrap().insert(at, durable);
     }
 
     fn send(&self, peer: &Peer, number: u64, reply: &Reply, payload: &[u8]) {

@@ -6,6 +6,8 @@ use super::reducing::{distinct, reducing};
 use super::*;
 
 const CLIENTS: u64 = 3;
+/// As by default: the time for which a new node process waits for what all clients keep is a part of it.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What goes wrong while clients write.
 struct Trouble {
@@ -24,15 +26,16 @@ impl Trouble {
         write: impl Fn(u64, &mut Random) -> (Client, File, T) + Sync,
     ) -> Vec<(Client, File, T)> {
         let done = AtomicBool::new(false);
-        let written = std::thread::scope(|scope| {
+        let written: Vec<_> = std::thread::scope(|scope| {
             let write = &write;
             let start = |writer| scope.spawn(move || write(writer, &mut Random(seed * 1000 + writer + 1)));
             let writers: Vec<_> = (0..CLIENTS).map(start).collect();
             let trouble = scope.spawn(|| self.make(nodes, seed + 77, &done));
-            let written: Vec<_> = writers.into_iter().map(|writer| writer.join().unwrap()).collect();
+            // The trouble ends before a writer's panic goes on, which would wait for it for ever.
+            let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
             done.store(true, Ordering::SeqCst);
             trouble.join().unwrap();
-            written
+            written.into_iter().map(|written| written.unwrap()).collect()
         });
         written.iter().for_each(|(_, file, _)| file.flush().unwrap());
         written
@@ -69,7 +72,7 @@ fn history_of_blocks(seed: u64, node_count: usize, crashes: bool) {
     println!("seed {seed}");
     let (_world, nodes) = nodes(node_count);
     nodes.iter().for_each(|node| node.does.split.store(seed.is_multiple_of(2), Ordering::SeqCst));
-    let settings = Settings { patience: Duration::from_secs(5), ..settings(&nodes) };
+    let settings = Settings { patience: PATIENCE, ..settings(&nodes) };
     let written = Trouble { pause_ms: 20, crashes }.amid(&nodes, seed, |writer, random| {
         let client = Client::new(settings.clone(), None);
         let file = open(&client, flags(writer));
@@ -137,7 +140,7 @@ const SLOT_BYTES: u64 = SLOT_SEGMENTS * SEGMENT_BYTES as u64;
 fn history_of_equal_slots(seed: u64, node_count: usize) {
     println!("seed {seed}");
     let (_world, nodes) = nodes(node_count);
-    let settings = Settings { stripe_bytes: 2 * SLOT_BYTES, patience: Duration::from_secs(5), ..settings(&nodes) };
+    let settings = Settings { stripe_bytes: 2 * SLOT_BYTES, patience: PATIENCE, ..settings(&nodes) };
     let written = Trouble { pause_ms: 10, crashes: true }.amid(&nodes, seed, |writer, random| {
         let client = reducing(settings.clone());
         let file = open(&client, flags(writer));

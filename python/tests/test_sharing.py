@@ -1,0 +1,70 @@
+"""Runs and Dask's own tasks share a cluster. SPDX-License-Identifier: Apache-2.0"""
+
+import gc
+import time
+
+import pytest
+from diffusion_tasks import double, nap_and_tell
+from distributed import Client, LocalCluster
+
+from thalweg.diffusion import Diffusion
+
+
+@pytest.fixture(scope="module")
+def client():
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster, Client(cluster) as client:
+        yield client
+
+
+def agents(dask_scheduler):
+    return [key for key in dask_scheduler.tasks if str(key).startswith("thalweg-diffusion-")]
+
+
+def until_no_agents(client):
+    end = time.monotonic() + 20
+    while client.run_on_scheduler(agents):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_an_idle_run_leaves_its_slots_and_works_when_there_is_work_again(client, tmp_path):
+    with Diffusion(client, cache_folder=tmp_path / "1") as first:
+        assert first.submit(double, 2).result() == 4
+        until_no_agents(client)
+        assert client.submit(double, 3).result(timeout=20) == 6
+        with Diffusion(client, cache_folder=tmp_path / "2") as second:
+            for number in range(3):
+                assert second.submit(double, number).result(timeout=20) == 2 * number
+                assert first.submit(double, number).result(timeout=20) == 2 * number
+                time.sleep(0.8)
+        assert sorted(result.value for result in first.map(double, range(100))) == list(range(0, 200, 2))
+
+
+def test_two_busy_runs_and_dask_itself_get_on_side_by_side(client, tmp_path):
+    with (
+        Diffusion(client, cache_folder=tmp_path / "1") as first,
+        Diffusion(client, cache_folder=tmp_path / "2") as second,
+    ):
+        long = first.map(nap_and_tell, [(number, 0.05) for number in range(400)])
+        next(long)
+        begun = time.monotonic()
+        others = [client.submit(double, number) for number in range(4)]
+        short = second.map(nap_and_tell, [(number, 0.05) for number in range(20)])
+        assert client.gather(others) == [0, 2, 4, 6]
+        assert len(list(short)) == 20
+        waited_s = time.monotonic() - begun
+        assert sum(1 for _ in long) == 399
+        assert waited_s < (time.monotonic() - begun) * 0.7, "they did not wait for the end of the long one"
+
+
+def test_a_run_that_nobody_has_leaves_the_cluster(client, tmp_path):
+    run = Diffusion(client, cache_folder=tmp_path / "cache")
+    assert run.submit(double, 2).result() == 4
+    inner = run._run
+    run = None
+    gc.collect()
+    end = time.monotonic() + 30
+    while not inner.is_closed and time.monotonic() < end:
+        time.sleep(0.05)
+    assert inner.is_closed
+    until_no_agents(client)

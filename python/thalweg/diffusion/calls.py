@@ -1,0 +1,216 @@
+"""A task's arguments as they travel: pickled as they are, and made again on the worker with paths for files.
+
+The pickler meets each `File`, `Output`, future and scattered value wherever it stands, and writes a reference in its
+place, so that containers of any kind keep their type and one object stays one. What is large goes apart, under its
+digest, and travels once. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from thalweg.diffusion.arguments import File, LocalPath, Output
+
+DIGEST_BYTES = 16
+# What pickles to so much goes apart.
+_LARGE_BYTES = 64 << 10
+
+
+class Value(NamedTuple):
+    """A function, or a large argument, pickled."""
+
+    digest: bytes
+    pickled: bytes
+
+    @classmethod
+    def of(cls, pickled: bytes) -> Value:
+        return cls(hashlib.blake2b(pickled, digest_size=DIGEST_BYTES).digest(), pickled)
+
+
+class Reference:
+    """An argument whose value is elsewhere: a future's, or a scattered one."""
+
+    # The same object for all tasks of a slot, or a new one for each.
+    is_shared = False
+
+    def value(self) -> Value:
+        """Raises when there is none yet."""
+        raise NotImplementedError
+
+    def digest(self) -> bytes:
+        """For the journal."""
+        return self.value().digest
+
+
+class Call(NamedTuple):
+    """`values` are those that the payload refers to by place."""
+
+    payload: bytes
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    values: tuple[Value | Reference, ...]
+
+
+class _Part(NamedTuple):
+    value: Value
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+class Apart:
+    """Arguments that calls had before, and what of them went apart; by identity. The objects are kept, that no others get
+    their numbers."""
+
+    def __init__(self) -> None:
+        self.parts: dict[int, tuple[Any, _Part | None]] = {}
+        # Whether the first contains any of the others.
+        self.contains: dict[tuple[int, ...], bool] = {}
+
+    def copy(self) -> Apart:
+        other = Apart()
+        other.parts, other.contains = dict(self.parts), dict(self.contains)
+        return other
+
+    def has(self, argument: Any) -> bool:
+        return self.parts.get(id(argument), (None, None))[1] is not None
+
+
+def packed(arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | None = None) -> Call:
+    """Of arguments that are the same objects in many calls, `apart` remembers what was pickled already."""
+    apart = Apart() if apart is None else apart
+    parts = (*arguments, *keywords.values())
+    call = _Packing(apart)
+    known = call.separable([one for one in parts if apart.has(one)])
+    payload = call.pickled((arguments, keywords), known)
+    if len(payload) > _LARGE_BYTES:
+        large = call.separable([one for one in parts if call.is_large(one)])
+        if len(large) > len(known):
+            call = _Packing(apart)
+            payload = call.pickled((arguments, keywords), large)
+    if len(set(call.outputs)) < len(call.outputs):
+        raise ValueError(f"a task writes each of its outputs once: {call.outputs}")
+    return Call(payload, tuple(dict.fromkeys(call.inputs)), tuple(call.outputs), tuple(call.values))
+
+
+class _Packing:
+    """What pickling one call comes across."""
+
+    def __init__(self, apart: Apart) -> None:
+        self._apart = apart
+        self.inputs: list[str] = []
+        self.outputs: list[str] = []
+        self.values: list[Value | Reference] = []
+        self._places: dict[int | bytes, int] = {}
+
+    def pickled(self, value: Any, large: Sequence[Any]) -> bytes:
+        stream = io.BytesIO()
+        _Pickler(stream, self, {id(one) for one in large}).dump(value)
+        return stream.getvalue()
+
+    def is_large(self, argument: Any) -> bool:
+        """Pickles it by itself, if nobody has yet. One that refers to others' values stays in its place."""
+        if isinstance(argument, (File, Output, Reference)):
+            return False
+        if id(argument) not in self._apart.parts:
+            alone = _Packing(Apart())
+            pickled = alone.pickled(argument, ())
+            is_part = len(pickled) > _LARGE_BYTES and not alone.values
+            part = _Part(Value.of(pickled), tuple(alone.inputs), tuple(alone.outputs)) if is_part else None
+            self._apart.parts[id(argument)] = argument, part
+        return self._apart.has(argument)
+
+    def separable(self, large: list[Any]) -> list[Any]:
+        """Those that contain none of the others: what is one object is to stay one."""
+        others = {id(one): one for one in large}
+        if len(others) < 2:
+            return large
+        return [
+            one for one in large if not self._contains(one, [other for other in others.values() if other is not one])
+        ]
+
+    def _contains(self, argument: Any, others: list[Any]) -> bool:
+        name = (id(argument), *(id(other) for other in others))
+        if name not in self._apart.contains:
+            alone = _Packing(self._apart)
+            alone.pickled(argument, others)
+            self._apart.contains[name] = bool(alone.values)
+        return self._apart.contains[name]
+
+    def place_of_large(self, argument: Any) -> int:
+        part = self._apart.parts[id(argument)][1]
+        assert part is not None
+        place = self._place(part.value.digest, part.value)
+        self.inputs += part.inputs
+        self.outputs += part.outputs
+        return place
+
+    def place(self, reference: Reference) -> int:
+        return self._place(id(reference), reference)
+
+    def _place(self, name: int | bytes, value: Value | Reference) -> int:
+        place = self._places.setdefault(name, len(self.values))
+        if place == len(self.values):
+            self.values.append(value)
+        return place
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    def __init__(self, stream: io.BytesIO, packing: _Packing, large: set[int]) -> None:
+        super().__init__(stream, protocol=5)
+        self._packing, self._large = packing, large
+
+    def persistent_id(self, value: Any) -> Any:
+        if id(value) in self._large:
+            return "value", self._packing.place_of_large(value)
+        if isinstance(value, File):
+            key = value.item.key
+            self._packing.inputs.append(key)
+            return "file", key, value.url
+        if isinstance(value, Output):
+            self._packing.outputs.append(value.url)
+            return "output", value.url
+        if isinstance(value, Reference):
+            return "shared" if value.is_shared else "value", self._packing.place(value)
+        return None
+
+
+class Places(NamedTuple):
+    """Where a call's files and values are on the worker. `shared` gives the one object that all calls of a slot have of
+    a value."""
+
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    values: Sequence[bytes]
+    shared: Callable[[int], Any]
+
+
+def unpacked(payload: bytes, places: Places) -> tuple[Any, dict[str, Any]]:
+    """Arguments and keywords."""
+    arguments, keywords = _Unpickler(payload, places, {}).load()
+    return arguments, keywords
+
+
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, payload: bytes, places: Places, made: dict[Any, Any]) -> None:
+        super().__init__(io.BytesIO(payload))
+        self._places, self._made = places, made
+
+    def persistent_load(self, name: Any) -> Any:
+        if name not in self._made:
+            self._made[name] = self._make(*name)
+        return self._made[name]
+
+    def _make(self, kind: str, which: Any, url: str = "") -> Any:
+        if kind == "file":
+            return LocalPath(self._places.inputs[which], url)
+        if kind == "output":
+            return LocalPath(self._places.outputs[which], which)
+        if kind == "shared":
+            return self._places.shared(which)
+        return _Unpickler(self._places.values[which], self._places, self._made).load()

@@ -1,0 +1,88 @@
+"""What `submit` gives: a future that can be waited for in threads and in coroutines, cancelled, and be an argument.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Generator, Iterable, Iterator
+from typing import Any, Callable
+
+import cloudpickle
+
+from thalweg.diffusion.calls import Reference, Value
+
+
+class TaskFuture(concurrent.futures.Future[Any], Reference):
+    """The result of one task, when it is there.
+
+    As an argument of another task it stands for its result: that task waits for it.
+
+    Examples
+    --------
+    >>> future = d.submit(pow, 2, 10)
+    >>> d.submit(print, future)
+    >>> future.result()
+    1024
+    """
+
+    def __init__(self, owner: Any, cancel: Callable[[TaskFuture], None]) -> None:
+        super().__init__()
+        # The run is not collected as long as somebody may wait for it.
+        self._owner = owner
+        self._withdraw = cancel
+        self._value: Value | None = None
+
+    def cancel(self) -> bool:
+        """Withdraws the task, unless it has ended: one that waits will not run, and nothing comes of one that runs."""
+        if self.cancelled():
+            return True
+        if not super().cancel():
+            return False
+        self.set_running_or_notify_cancel()
+        self._withdraw(self)
+        return True
+
+    def value(self) -> Value:
+        """Its result as an argument; raises what the task raised."""
+        if self._value is None:
+            self._value = Value.of(bytes(cloudpickle.dumps(self.result(), protocol=5)))
+        return self._value
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return asyncio.wrap_future(self).__await__()
+
+
+class Scattered(Reference):
+    """A value that tasks of this run get as the same object in each slot, and must not change."""
+
+    is_shared = True
+
+    def __init__(self, value: Value, digest: bytes) -> None:
+        self._value, self._digest = value, digest
+
+    def value(self) -> Value:
+        return self._value
+
+    def digest(self) -> bytes:
+        return self._digest
+
+
+def as_completed(futures: Iterable[TaskFuture], timeout: float | None = None) -> Iterator[TaskFuture]:
+    """Futures as they end.
+
+    Parameters
+    ----------
+    futures:
+        Of `submit`.
+    timeout:
+        Seconds after which `TimeoutError` is raised.
+
+    Examples
+    --------
+    >>> for future in as_completed([d.submit(pow, 2, n) for n in range(10)]):
+    ...     print(future.result())
+    """
+    yield from concurrent.futures.as_completed(futures, timeout)  # type: ignore[misc]

@@ -1,0 +1,509 @@
+"""A run as its client sees it: tasks on their way out, results on their way in.
+
+It knows neither `Diffusion` nor `Results`, so that these can be collected when nobody has them any more, and the run
+ends. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
+
+import cloudpickle
+
+from thalweg.diffusion.arguments import label
+from thalweg.diffusion.backend import Backend
+from thalweg.diffusion.call_digest import call_digest, digest_of, function_digest
+from thalweg.diffusion.calls import Apart, Call, Reference, Value, packed
+from thalweg.diffusion.evidence import Evidence, Inspector
+from thalweg.diffusion.failure import Failure, InputFailed
+from thalweg.diffusion.futures import Scattered, TaskFuture
+from thalweg.diffusion.journal import Journal
+from thalweg.diffusion.messages import Event, Failed, News, Result, Task, Tasks
+from thalweg.diffusion.options import Options
+from thalweg.diffusion.record import Record
+from thalweg.diffusion.results import Sink, TaskResult
+from thalweg.diffusion.values import SentValues
+
+# Tasks in a message; in the first one few, that somebody begins while the others are made ready.
+_CHUNK = 2000
+_FIRST_CHUNK = 100
+# Tasks of an iterator, submitted before the first of them has ended.
+_LOOK_AHEAD = 10_000
+# With less to do than this, tasks of an iterator do not wait for others to go out with; and never longer than that.
+_FEW = 100
+_GATHER_S = 0.005
+
+
+class RunLost(ConnectionError):
+    """The coordinator is gone, with Dask's scheduler or by a fault of ours; a new start with the same run folder goes
+    on where this one ended."""
+
+
+class Function(NamedTuple):
+    """`digest` is its code's, for the journal."""
+
+    value: Value
+    label: str
+    digest: bytes
+
+
+class Calls(NamedTuple):
+    """What one map or submit asks for. Of arguments that are all there `apart` remembers what was pickled."""
+
+    sink: Sink | TaskFuture
+    function: Function
+    keywords: dict[str, Any]
+    apart: Apart
+    is_snapshot: bool
+
+
+class _Waiter:
+    """Where a task's result goes, and its name in the journal."""
+
+    __slots__ = ("sink", "index", "arguments", "name", "values")
+
+    def __init__(self, sink: Sink | TaskFuture, index: int, arguments: Any) -> None:
+        self.sink = sink
+        self.index = index
+        self.arguments = arguments
+        self.name: bytes | None = None
+        self.values: tuple[bytes, ...] = ()
+
+    def resolve(self, attempts: int, pickled: bytes | None, failure: Failure | None) -> None:
+        result = TaskResult(self.index, self.arguments, attempts, pickled, failure)
+        if isinstance(self.sink, Sink):
+            self.sink.put(result)
+        elif not self.sink.cancelled():
+            try:
+                self._settle(self.sink, result)
+            except Exception:
+                # Cancelled just now.
+                if not self.sink.cancelled():
+                    raise
+
+    def _settle(self, future: TaskFuture, result: TaskResult) -> None:
+        error = result.error
+        if error is None:
+            try:
+                value = result.value
+            except Exception as failed:
+                error = failed
+            else:
+                future.set_result(value)
+                return
+        future.set_exception(error)
+
+    def abandon(self, error: BaseException) -> None:
+        if isinstance(self.sink, Sink):
+            self.sink.abandon(error)
+        elif not self.sink.done():
+            self.sink.set_exception(error)
+
+
+class Run:
+    """Thread-safe."""
+
+    def __init__(
+        self, options: Options, record: Record, journal: Journal | None, begin: Callable[[Any, Any], Backend]
+    ) -> None:
+        self._record, self._journal = record, journal
+        self._inspector = None if journal is None else Inspector(options)
+        self._turn = threading.Condition()
+        self._waiters: dict[int, _Waiter] = {}
+        # Tasks that wait for futures, and iterators that are being read.
+        self._blocked: set[_Waiter] = set()
+        self._feeders: set[_Feeder] = set()
+        # Maps whose iterator raised.
+        self._faulty: list[Sink] = []
+        self._waiting = 0
+        self._naming = threading.Lock()
+        self._repeats: dict[bytes, int] = {}
+        self._numbers = itertools.count()
+        self._lost: BaseException | None = None
+        self._is_closed = False
+        self._backend = begin(self._hear, self._mourn)
+        self._values = SentValues(self._backend)
+
+    # Tasks.
+
+    def function(self, function: Callable[..., Any]) -> Function:
+        """As it is now, with all that it captured."""
+        self.check()
+        name = label(function)
+        digest = b"" if self._journal is None else function_digest(function, name)
+        return Function(Value.of(bytes(cloudpickle.dumps(function, protocol=5))), name, digest)
+
+    def scatter(self, value: Any) -> Scattered:
+        self.check()
+        pickled = Value.of(bytes(cloudpickle.dumps(value, protocol=5)))
+        scattered = Scattered(pickled, pickled.digest if self._journal is None else digest_of(value))
+        digests = self._values.use([pickled])
+        weakref.finalize(scattered, self._values.release, digests).atexit = False
+        return scattered
+
+    def submit(self, future: TaskFuture, function: Function, arguments: tuple[Any, ...], keywords: Any) -> None:
+        calls = Calls(future, function, keywords, Apart(), True)
+        with _Batch(self._backend) as batch:
+            self._add(calls, batch, 0, arguments, arguments, packed(arguments, keywords))
+
+    def map(self, calls: Calls, numbered: Iterable[tuple[int, tuple[Any, ...], Any]]) -> None:
+        """All at once. What cannot be sent fails its task alone."""
+        assert isinstance(calls.sink, Sink)
+        numbered = iter(numbered)
+        with _Batch(self._backend) as batch:
+            chunk = list(itertools.islice(numbered, _FIRST_CHUNK))
+            while chunk:
+                self._submit_chunk(calls, chunk, batch)
+                chunk = list(itertools.islice(numbered, _CHUNK))
+        calls.sink.complete()
+
+    def feed(self, calls: Calls, numbered: Iterator[tuple[int, tuple[Any, ...], Any]]) -> None:
+        """As tasks end, in a thread of its own."""
+        feeder = _Feeder(self, calls, numbered)
+        with self._turn:
+            self._feeders.add(feeder)
+        threading.Thread(target=feeder.run, name="thalweg-feeder", daemon=True).start()
+
+    def submit_chunk(self, calls: Calls, chunk: list[tuple[int, tuple[Any, ...], Any]]) -> None:
+        with _Batch(self._backend) as batch:
+            self._submit_chunk(calls, chunk, batch)
+
+    def _submit_chunk(self, calls: Calls, chunk: list[tuple[int, tuple[Any, ...], Any]], batch: _Batch) -> None:
+        self.check()
+        assert isinstance(calls.sink, Sink)
+        ready = []
+        for index, arguments, shown in chunk:
+            calls.sink.count()
+            try:
+                apart = calls.apart if calls.is_snapshot else calls.apart.copy()
+                ready.append((index, arguments, shown, packed(arguments, calls.keywords, apart)))
+            except Exception as error:
+                _Waiter(calls.sink, index, shown).resolve(0, None, Failure.of(error))
+        self._look(calls, ready)
+        for one in ready:
+            self._add(calls, batch, *one)
+
+    def _add(self, calls: Calls, batch: _Batch, index: int, arguments: tuple[Any, ...], shown: Any, call: Call) -> None:
+        waiter = _Waiter(calls.sink, index, shown)
+        futures = [one for one in call.values if isinstance(one, TaskFuture) and not one.done()]
+        if not futures:
+            self._enter(calls, waiter, arguments, call, batch)
+            return
+        with self._turn:
+            self._blocked.add(waiter)
+        unblock = partial(self._unblock, calls, waiter, arguments, call)
+        _Unblocking(len(futures), lambda: self._apart(unblock)).wait_for(futures)
+
+    def _apart(self, act: Callable[[], None]) -> None:
+        """Not in the back-end's thread, where it may have to ask a store."""
+        if self._journal is not None and self._journal.has_any:
+            threading.Thread(target=act, name="thalweg-submit", daemon=True).start()
+        else:
+            act()
+
+    def _unblock(self, calls: Calls, waiter: _Waiter, arguments: tuple[Any, ...], call: Call) -> None:
+        with self._turn:
+            if waiter not in self._blocked:
+                # Cancelled, or the run has ended.
+                return
+        try:
+            with _Batch(self._backend) as batch:
+                self._enter(calls, waiter, arguments, call, batch)
+        except BaseException as error:
+            waiter.abandon(error)
+        with self._turn:
+            self._blocked.discard(waiter)
+            self._turn.notify_all()
+
+    def _enter(self, calls: Calls, waiter: _Waiter, arguments: tuple[Any, ...], call: Call, batch: _Batch) -> None:
+        """Nothing is to be done for what the journal has."""
+        try:
+            values = [one.value() if isinstance(one, Reference) else one for one in call.values]
+        except BaseException as error:
+            # Also one that was cancelled.
+            failed = InputFailed(f"{calls.function.label}: a task that was to compute an argument failed: {error!r}")
+            failed.__cause__ = error
+            waiter.resolve(0, None, Failure.of(failed))
+            return
+        waiter.name = self._name(calls, arguments)
+        known = self._known(waiter.name)
+        if known is not None:
+            waiter.resolve(0, known, None)
+            return
+        if self._inspector is not None:
+            self._inspector.will_write(call.outputs)
+        waiter.values = self._values.use([calls.function.value, *values])
+        number = next(self._numbers)
+        with self._turn:
+            self._waiters[number] = waiter
+        function, *rest = waiter.values
+        name = calls.function.label
+        batch.add(Task(number, function, name, call.payload, tuple(rest), call.inputs, call.outputs))
+
+    # The journal.
+
+    def _name(self, calls: Calls, arguments: tuple[Any, ...]) -> bytes | None:
+        """Of equal calls, the first, the second, … of a run are the same ones when it is started again."""
+        if self._journal is None:
+            return None
+        name = call_digest(calls.function.digest, arguments, calls.keywords)
+        with self._naming:
+            repeat = self._repeats.get(name, 0)
+            self._repeats[name] = repeat + 1
+        return name + struct.pack("<I", repeat)
+
+    def _look(self, calls: Calls, ready: list[Any]) -> None:
+        """Asks the stores for what all of them read and wrote, together."""
+        if self._journal is None or self._inspector is None or not self._journal.has_any:
+            return
+        names = {call_digest(calls.function.digest, one[1], calls.keywords) for one in ready if not one[3].values}
+        found = [self._journal.find(name + struct.pack("<I", 0)) for name in names]
+        self._inspector.look(one[0] for one in found if one is not None)
+
+    def _known(self, name: bytes | None) -> bytes | None:
+        if self._journal is None or self._inspector is None or name is None:
+            return None
+        found = self._journal.find(name)
+        return found[1] if found is not None and self._inspector.holds(found[0]) else None
+
+    # From the back-end, in its thread.
+
+    def _hear(self, news: list[News]) -> None:
+        done: list[tuple[bytes, Evidence, bytes]] = []
+        ended: list[tuple[_Waiter, Result | Failed]] = []
+        for one in news:
+            if isinstance(one, Event):
+                self._record.event(one)
+                continue
+            with self._turn:
+                waiter = self._waiters.pop(one.number, None)
+            if waiter is not None:
+                ended.append((waiter, one))
+                if isinstance(one, Result) and waiter.name is not None:
+                    done.append((waiter.name, Evidence.of(one), one.result))
+        if self._journal is not None and done:
+            self._journal.write(done)
+        for waiter, one in ended:
+            self._values.release(waiter.values)
+            if isinstance(one, Result):
+                waiter.resolve(one.attempts, one.result, None)
+            else:
+                waiter.resolve(one.attempts, None, one.failure)
+        with self._turn:
+            self._turn.notify_all()
+            feeders = list(self._feeders)
+        for feeder in feeders:
+            if feeder.is_due():
+                self._apart(feeder.flush_quietly)
+
+    def _mourn(self, error: BaseException) -> None:
+        lost = RunLost(f"the run ended early: {error}")
+        lost.__cause__ = error
+        with self._turn:
+            self._lost = lost
+        self._abandon(lost)
+
+    def _abandon(self, error: BaseException) -> None:
+        with self._turn:
+            waiters = [*self._waiters.values(), *self._blocked]
+            self._waiters, self._blocked = {}, set()
+            feeders = list(self._feeders)
+            self._turn.notify_all()
+        for waiter in waiters:
+            waiter.abandon(error)
+        for feeder in feeders:
+            feeder.sink.abandon(error)
+
+    def check(self) -> None:
+        """Raises if nobody is there to run anything any more."""
+        if self._is_closed:
+            raise RuntimeError("this run has ended")
+        if self._lost is None:
+            self._backend.check()
+        if self._lost is not None:
+            raise self._lost
+
+    # The end.
+
+    def cancel(self, sink: Sink | TaskFuture) -> None:
+        with self._turn:
+            numbers = [number for number, waiter in self._waiters.items() if waiter.sink is sink]
+            withdrawn = [self._waiters.pop(number) for number in numbers]
+            blocked = [waiter for waiter in self._blocked if waiter.sink is sink]
+            self._blocked.difference_update(blocked)
+            feeders = [feeder for feeder in self._feeders if feeder.sink is sink]
+            self._turn.notify_all()
+        for feeder in feeders:
+            feeder.stop()
+        if numbers and not self._is_closed:
+            self._backend.cancel(numbers)
+        for waiter in withdrawn + blocked:
+            self._values.release(waiter.values)
+            if isinstance(sink, Sink):
+                sink.withdraw()
+
+    def is_waited_for(self) -> bool:
+        return self._waiting > 0
+
+    def fed(self, feeder: _Feeder, has_failed: bool) -> None:
+        with self._turn:
+            self._feeders.discard(feeder)
+            if has_failed:
+                self._faulty.append(feeder.sink)
+            self._turn.notify_all()
+
+    def wait(self) -> None:
+        """Until all that was submitted has ended. Raises what an iterator of arguments raised that nobody has read."""
+        with self._turn:
+            self._waiting += 1
+        try:
+            while True:
+                with self._turn:
+                    is_over = self._turn.wait_for(
+                        lambda: not (self._waiters or self._blocked or self._feeders), timeout=1.0
+                    )
+                if is_over:
+                    break
+                self.check()
+        finally:
+            with self._turn:
+                self._waiting -= 1
+        while self._faulty:
+            error = self._faulty.pop().take_error()
+            if error is not None:
+                raise error
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lost is not None
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    def close(self) -> None:
+        """What has not ended is given up."""
+        with self._turn:
+            if self._is_closed:
+                return
+            self._is_closed = True
+        self._values.close()
+        self._backend.close()
+        self._abandon(RuntimeError("the run was closed before this task ended"))
+        self._record.close()
+        if self._journal is not None:
+            self._journal.close()
+
+
+class _Batch:
+    """Tasks on their way to the back-end, several in a message."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._tasks: list[Task] = []
+        self._limit = _FIRST_CHUNK
+
+    def add(self, task: Task) -> None:
+        if len(self._tasks) == self._limit:
+            self._send(False)
+            self._limit = min(2 * self._limit, _CHUNK)
+        self._tasks.append(task)
+
+    def __enter__(self) -> _Batch:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        """Also what was added before an exception: it counts as submitted."""
+        if self._tasks:
+            self._send(True)
+
+    def _send(self, is_last: bool) -> None:
+        tasks, self._tasks = self._tasks, []
+        self._backend.submit(Tasks(tasks, is_last))
+
+
+class _Unblocking:
+    """Acts when the last of several futures is done."""
+
+    def __init__(self, count: int, act: Callable[[], None]) -> None:
+        self._left, self._act = count, act
+        self._mutex = threading.Lock()
+
+    def wait_for(self, futures: list[TaskFuture]) -> None:
+        for future in futures:
+            future.add_done_callback(self._done)
+
+    def _done(self, _: Any) -> None:
+        with self._mutex:
+            self._left -= 1
+            is_last = self._left == 0
+        if is_last:
+            self._act()
+
+
+class _Feeder:
+    """Reads an iterator of arguments, some way ahead of the tasks that end."""
+
+    def __init__(self, run: Run, calls: Calls, numbered: Iterator[tuple[int, tuple[Any, ...], Any]]) -> None:
+        assert isinstance(calls.sink, Sink)
+        self.sink = calls.sink
+        self._run, self._calls, self._numbered = run, calls, numbered
+        self._mutex = threading.Lock()
+        self._chunk: list[tuple[int, tuple[Any, ...], Any]] = []
+        self._since = 0.0
+        self._is_over = False
+
+    def run(self) -> None:
+        error: BaseException | None = None
+        try:
+            while self.sink.await_room(_LOOK_AHEAD, self._run.is_waited_for) and not self._is_over:
+                one = next(self._numbered, None)
+                if one is None:
+                    break
+                self._take(one)
+            self._flush()
+        except BaseException as raised:
+            error = raised
+            self.flush_quietly()
+        self.sink.complete(error)
+        self._run.fed(self, error is not None)
+
+    def stop(self) -> None:
+        self._is_over = True
+        with self._mutex:
+            self._chunk = []
+
+    def is_due(self) -> bool:
+        """The iterator may take long for the next: what it gave is not to wait for that when workers are idle."""
+        return bool(self._chunk) and self.sink.left < _FEW and not self._mutex.locked()
+
+    def _take(self, one: tuple[int, tuple[Any, ...], Any]) -> None:
+        now = time.monotonic()
+        with self._mutex:
+            if not self._chunk:
+                self._since = now
+            if not self._is_over:
+                self._chunk.append(one)
+            is_due = self.sink.left < _FEW or len(self._chunk) >= _FEW or now - self._since > _GATHER_S
+        if is_due:
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._mutex:
+            chunk, self._chunk = self._chunk, []
+            if chunk:
+                self._run.submit_chunk(self._calls, chunk)
+
+    def flush_quietly(self) -> None:
+        try:
+            self._flush()
+        except Exception:
+            # The run has ended, and says so to who reads.
+            pass
