@@ -122,6 +122,9 @@ pub struct Version {
     pub number: u64,
     pub committed_ns: i64,
     pub record: VersionRecord,
+    /// What the file had when a newer version took this one's place. None of the newest, which has the file's, and of
+    /// those that catalogs of earlier formats replaced.
+    pub attributes: Option<Box<Attributes>>,
 }
 
 /// What a name points to.

@@ -41,7 +41,8 @@ pub(crate) fn records(
         return vec![record(now_ns, Vec::new(), vec![Change::Make { path, attributes }])];
     }
     let write = |version: &Version| {
-        let (attributes, version) = (attributes.clone(), version.record.clone());
+        let attributes = version.attributes.as_deref().unwrap_or(&attributes).clone();
+        let version = version.record.clone();
         Change::Write { path: path.clone(), attributes, version, base: None }
     };
     let (mut records, mut forgotten, mut next) = (Vec::new(), BTreeSet::new(), 1);

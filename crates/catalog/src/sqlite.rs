@@ -475,7 +475,7 @@ mod tests {
             "DELETE FROM files WHERE kind = 1",
             "DELETE FROM containers",
             "UPDATE containers SET state = 2",
-            "INSERT INTO versions VALUES (7, 7, 7, 7, 7, NULL, x'00')",
+            "INSERT INTO versions VALUES (7, 7, 7, 7, 7, NULL, x'00', NULL)",
             "DELETE FROM journal",
             "UPDATE counters SET sequence = 0",
             "UPDATE counters SET referral = 0",
@@ -515,6 +515,7 @@ mod tests {
         ] {
             sql.execute_batch(&format!("ALTER TABLE counters DROP COLUMN {column}")).unwrap();
         }
+        sql.execute_batch("ALTER TABLE versions DROP COLUMN attributes").unwrap();
         sql.execute_batch(
             "DROP TABLE lost_segments; DROP TABLE journal_checksums; DROP TABLE path_handles; PRAGMA user_version = 2",
         )

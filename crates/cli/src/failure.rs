@@ -35,6 +35,21 @@ impl std::fmt::Display for Misuse {
 
 impl std::error::Error for Misuse {}
 
+/// A signal ended the command before it was done; what is done has been told.
+#[derive(Debug)]
+pub struct Interrupted {
+    pub signal: i32,
+    pub told: String,
+}
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.told)
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
 /// `bail!` with a [`Misuse`].
 macro_rules! misuse {
     ($($text:tt)*) => {
@@ -56,6 +71,9 @@ pub fn report(error: &anyhow::Error, output: &Output) -> ExitCode {
 
 fn code_of(error: &anyhow::Error) -> u8 {
     let is_misuse = error.is::<Misuse>() || matches!(error.downcast_ref(), Some(place::Error::Address(_)));
+    if let Some(Interrupted { signal, .. }) = error.downcast_ref() {
+        return 128_u8.saturating_add(*signal as u8);
+    }
     match error.is::<Incomplete>() {
         true => INCOMPLETE,
         false if is_misuse => USAGE,

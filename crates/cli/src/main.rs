@@ -7,6 +7,7 @@ mod clock;
 mod commands;
 mod failure;
 mod get;
+mod moment;
 mod node;
 mod opening;
 mod output;

@@ -1,10 +1,12 @@
 //! Places as users write them: `STORE::PATH`, with STORE a directory or `thalweg://HOST:PORT`.
 //!
-//! Both halves are bytes. The first `::` separates them, except inside the brackets of an IPv6 address.
+//! Both halves are bytes. The first `::` separates them, except inside the brackets of an IPv6 address and in the path of a
+//! store that is there.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 use ::place::SCHEME;
 pub use ::place::StoreAddress;
@@ -28,9 +30,15 @@ pub struct Place {
 pub fn store_of_argument(written: Option<&OsStr>) -> anyhow::Result<StoreAddress> {
     let Some(written) = written else { return Ok(StoreAddress::from_environment("no store is named")?) };
     let bytes = written.as_bytes();
+    if is_store(bytes) {
+        return Ok(StoreAddress::Directory(written.into()));
+    }
     match separator(bytes) {
         Some(at) if at + 2 < bytes.len() => {
-            misuse!("{}: this command takes a whole store, without a path", shown::escaped(bytes))
+            misuse!(
+                "{}: this command takes a whole store, without a path (a store's own path should not hold `::`)",
+                shown::escaped(bytes)
+            )
         }
         at => Ok(StoreAddress::parse(&bytes[..at.unwrap_or(bytes.len())], NOTHING_BEFORE)?),
     }
@@ -83,7 +91,18 @@ pub fn is_place(written: &OsStr) -> bool {
 fn separator(written: &[u8]) -> Option<usize> {
     let bracket = [SCHEME, b"["].concat();
     let start = if written.starts_with(&bracket) { written.iter().position(|byte| *byte == b']')? } else { 0 };
-    written[start..].windows(2).position(|pair| pair == b"::").map(|at| start + at)
+    let mut found = (start..written.len()).filter(|at| written[*at..].starts_with(b"::"));
+    let first = found.clone().next()?;
+    // A store whose own path holds `::` is found by its being there.
+    if written.starts_with(SCHEME) || is_store(&written[..first]) {
+        return Some(first);
+    }
+    found.find(|at| is_store(&written[..*at])).or(Some(first))
+}
+
+/// Whether a store lies in this directory.
+fn is_store(path: &[u8]) -> bool {
+    !path.is_empty() && Path::new(OsStr::from_bytes(path)).join("store.toml").is_file()
 }
 
 #[cfg(test)]

@@ -36,7 +36,9 @@ impl FromStr for Retention {
                     retention.last =
                         Some(last.with_context(|| format!("last={number}: a number from 1 on is needed"))?);
                 }
-                Some(("within", span)) => retention.within_ns = Some(span_ns(span)?),
+                Some(("within", span)) => {
+                    retention.within_ns = Some(span_ns(span).map_err(|error| anyhow::anyhow!("within={error}"))?)
+                }
                 _ => bail!("{rule:?} is neither last=N nor within=SPAN"),
             }
         }
@@ -44,8 +46,9 @@ impl FromStr for Retention {
     }
 }
 
-fn span_ns(span: &str) -> anyhow::Result<i64> {
-    let refuse = || format!("within={span}: a number and one of s, m, h, d, w, y is needed, as in 30d");
+/// `30d`, as nanoseconds.
+pub fn span_ns(span: &str) -> anyhow::Result<i64> {
+    let refuse = || format!("{span}: a number and one of s, m, h, d, w, y is needed, as in 30d");
     let unit = span.chars().last().with_context(refuse)?;
     let seconds = match unit {
         's' => 1,
@@ -74,6 +77,7 @@ mod tests {
             number: at as u64 + 1,
             committed_ns: day * DAY_NS,
             record: record.clone(),
+            attributes: None,
         };
         days.iter().enumerate().map(version).collect()
     }

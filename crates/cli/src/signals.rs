@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -36,6 +37,53 @@ impl Ending {
     }
 }
 
+/// For a command that has work to finish when it is interrupted: the first signal is noted once that work is under way,
+/// and another ends the process at once.
+#[derive(Clone, Default)]
+pub(crate) struct Interruption {
+    noted: Arc<Noted>,
+}
+
+#[derive(Default)]
+struct Noted {
+    is_heeded: Mutex<bool>,
+    signal: AtomicI32,
+}
+
+impl Interruption {
+    /// Watches for the signals that this process does not ignore (`nohup`, a shell's background). Must be called before
+    /// there are other threads.
+    pub fn watch() -> io::Result<Self> {
+        let interruption = Interruption::default();
+        let signals = Signals::block_unless_ignored();
+        let noted = interruption.noted.clone();
+        let watch = move || {
+            loop {
+                let signal = signals.wait().signal;
+                let is_heeded = noted.is_heeded.lock().unwrap_or_else(PoisonError::into_inner);
+                if !*is_heeded || noted.signal.swap(signal, Ordering::SeqCst) != 0 {
+                    std::process::exit(128 + signal);
+                }
+            }
+        };
+        std::thread::Builder::new().name("signals".into()).spawn(watch)?;
+        Ok(interruption)
+    }
+
+    /// Whether signals are noted from now on, instead of ending the process.
+    pub fn heed(&self, is_heeded: bool) {
+        *self.noted.is_heeded.lock().unwrap_or_else(PoisonError::into_inner) = is_heeded;
+    }
+
+    pub fn has_come(&self) -> bool {
+        self.signal().is_some()
+    }
+
+    pub fn signal(&self) -> Option<libc::c_int> {
+        Some(self.noted.signal.load(Ordering::SeqCst)).filter(|signal| *signal != 0)
+    }
+}
+
 /// SIGTERM, SIGINT and SIGHUP, kept back for [`Signals::wait`].
 #[derive(Clone, Copy)]
 pub(crate) struct Signals {
@@ -53,11 +101,26 @@ pub(crate) struct Came {
 impl Signals {
     /// Blocks the signals in this thread and all it starts from now on.
     pub fn block() -> Self {
+        Self::block_those(|_| true)
+    }
+
+    /// The same without those that this process ignores: a blocked signal is kept although it is ignored.
+    fn block_unless_ignored() -> Self {
+        Self::block_those(|signal| {
+            // SAFETY: only the present action is read, into memory that outlives the call.
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                libc::sigaction(signal, std::ptr::null(), &mut action) != 0 || action.sa_sigaction != libc::SIG_IGN
+            }
+        })
+    }
+
+    fn block_those(is_meant: impl Fn(libc::c_int) -> bool) -> Self {
         // SAFETY: the set is initialised by sigemptyset before it is used; the calls touch nothing else.
         unsafe {
             let mut set = std::mem::zeroed();
             libc::sigemptyset(&mut set);
-            for signal in ENDING {
+            for signal in ENDING.into_iter().filter(|signal| is_meant(*signal)) {
                 libc::sigaddset(&mut set, signal);
             }
             libc::pthread_sigmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());

@@ -2,6 +2,7 @@
 
 mod cli {
     mod architecture;
+    mod at;
     mod bounds;
     mod broken;
     mod company;
@@ -22,6 +23,7 @@ mod cli {
     mod random;
     mod reconnecting;
     mod remote;
+    mod replacing;
     mod restoring;
     mod runner;
     mod secret;

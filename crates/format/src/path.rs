@@ -24,7 +24,7 @@ impl StorePath {
         for name in written.split(|byte| *byte == b'/') {
             match name {
                 b"" | b"." => continue,
-                b".." => return refuse("leads outside the store (`..`)"),
+                b".." => return refuse("has a part `..`, which a path in a store may not have"),
                 _ if path.is_empty() => path.extend_from_slice(name),
                 _ => {
                     path.push(b'/');

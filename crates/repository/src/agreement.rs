@@ -4,8 +4,10 @@
 //! The catalog knows the sequence of each record it wrote. Where all of them are in the containers, the journal is whole,
 //! and a catalog that differs was changed by something else. Where some are not, the journal has lost them.
 
+use std::collections::BTreeSet;
+
 use catalog::Catalog;
-use format::JournalRecord;
+use format::{ContainerId, JournalRecord};
 use store::LocalStore;
 
 use crate::comparison::{Difference, compare};
@@ -18,6 +20,8 @@ pub(crate) struct Agreement {
     pub differences: Vec<Difference>,
     /// Sequences of records that the catalog wrote and no container keeps; none when the catalog does not know them all.
     pub lost_records: Option<Vec<u64>>,
+    /// Files with a block of the journal that cannot be read.
+    pub unreadable: BTreeSet<ContainerId>,
 }
 
 impl Agreement {
@@ -38,7 +42,7 @@ impl Agreement {
         let (replayed, _) = scan.replayed(sequence)?;
         let mut differences = Vec::new();
         compare(&*view, &*replayed.view()?, &mut |difference| differences.push(difference))?;
-        Ok(Agreement { differences, lost_records })
+        Ok(Agreement { differences, lost_records, unreadable: scan.unreadable })
     }
 
     /// Refuses when the catalog lacks something that the journal has: the data of that would be deleted.

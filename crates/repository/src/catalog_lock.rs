@@ -25,9 +25,18 @@ impl CatalogLock {
     pub fn share(path: &Path, settings: &Settings, access: Access) -> Result<Option<Self>> {
         let file = lock_file(path, settings);
         let may_make = matches!(access, Access::Write | Access::Remove);
-        let opened = open_ordinary(&file, OpenOptions::new().read(true))
-            .or_else(|source| if may_make { make(path, settings) } else { Err(source) });
-        let Ok(opened) = opened else { return Ok(None) };
+        let opened = open_ordinary(&file, OpenOptions::new().read(true)).or_else(|source| match source.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::PermissionDenied if may_make => make(path, settings),
+            _ => Err(source),
+        });
+        let opened = match opened {
+            Ok(opened) => opened,
+            // A link or a pipe: somebody put it there.
+            Err(source) if source.kind() == std::io::ErrorKind::InvalidInput => {
+                return Err(Error::io(file.display(), source));
+            }
+            Err(_) => return Ok(None),
+        };
         match opened.try_lock_shared() {
             Ok(()) => Ok(Some(CatalogLock(opened))),
             Err(TryLockError::Error(_)) => Ok(None),

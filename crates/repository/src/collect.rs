@@ -61,30 +61,33 @@ struct FileOf {
 
 /// Collects the store, which must be on this machine.
 pub fn collect(repository: &Repository) -> Result<Collected> {
-    let local = repository.local_store("collect")?;
-    let mut collected = Collected::default();
-    // Our own container would be one more file that is not looked at.
-    local.close()?;
-    check_containers(repository, local)?;
-    Agreement::of(repository, local)?.check_catalog()?;
-    repository.lease.refresh_now()?;
-    let snapshot = repository.catalog.snapshot()?;
-    let marks = Marks::of_catalog(repository)?;
-    delete(repository, local, &marks, &mut collected)?;
-    // Numbers of which something was found damaged once.
-    let lost: BTreeSet<_> = repository.catalog.lost()?.iter().map(|lost| lost.place.container).collect();
+    let mut collection = Collection::begin(repository)?;
+    collection.delete()?;
     let mut rewrites = Vec::new();
     for file in live_files(repository)? {
-        rewrites.extend(condemn_or_choose(repository, local, snapshot, &marks, &lost, file, &mut collected)?);
+        rewrites.extend(collection.condemn_or_choose(file)?);
     }
-    delete_older(repository, local, &marks, &mut collected)?;
+    collection.delete_older()?;
     // What needs the least room frees the most of it, for the others.
     rewrites.sort_by_key(|rewrite| rewrite.living_bytes);
     for chosen in rewrites {
-        rewrite_or_leave(repository, local, snapshot, &marks, chosen, &mut collected)?;
+        collection.rewrite_or_leave(chosen)?;
     }
-    delete_older(repository, local, &marks, &mut collected)?;
-    Ok(collected)
+    collection.delete_older()?;
+    Ok(collection.collected)
+}
+
+/// A collection under way.
+struct Collection<'a> {
+    repository: &'a Repository,
+    local: &'a LocalStore,
+    snapshot: Snapshot,
+    marks: Marks,
+    /// Numbers of which something was found damaged once.
+    lost: BTreeSet<ContainerId>,
+    /// Files with a block of the journal that cannot be read: its records are in other files again before it goes.
+    unreadable: BTreeSet<ContainerId>,
+    collected: Collected,
 }
 
 /// A file of which enough is dead, or that is damaged.
@@ -97,44 +100,166 @@ struct Rewrite {
     dead_stored_bytes: u64,
 }
 
-/// As `delete`, once whatever this process learned before is of older epochs: it must not hold its own condemnations back.
-fn delete_older(repository: &Repository, local: &LocalStore, marks: &Marks, collected: &mut Collected) -> Result<()> {
-    repository.lease.refresh_now()?;
-    delete(repository, local, marks, collected)
-}
+impl<'a> Collection<'a> {
+    /// Refuses where the catalog cannot be believed, or a manifest is lost.
+    fn begin(repository: &'a Repository) -> Result<Self> {
+        let local = repository.local_store("collect")?;
+        // Our own container would be one more file that is not looked at.
+        local.close()?;
+        check_containers(repository, local)?;
+        let agreement = Agreement::of(repository, local)?;
+        agreement.check_catalog()?;
+        repository.lease.refresh_now()?;
+        let snapshot = repository.catalog.snapshot()?;
+        let marks = Marks::of_catalog(repository)?;
+        let lost = repository.catalog.lost()?.iter().map(|lost| lost.place.container).collect();
+        let unreadable = agreement.unreadable;
+        Ok(Collection { repository, local, snapshot, marks, lost, unreadable, collected: Collected::default() })
+    }
 
-/// Where there is no room, that of files which were rewritten before is made use of; a file for which that does not do is
-/// left and counted.
-fn rewrite_or_leave(
-    repository: &Repository,
-    local: &LocalStore,
-    snapshot: Snapshot,
-    marks: &Marks,
-    mut chosen: Rewrite,
-    collected: &mut Collected,
-) -> Result<()> {
-    loop {
-        if let Some(reserve) = &repository.reserve {
-            reserve.hold_back();
-        }
-        let rewritten = match chosen.is_damaged {
-            true => replace(repository, local, snapshot, marks, &chosen.file, collected),
-            false => rewrite(repository, local, snapshot, marks, &chosen.file, collected),
-        };
-        release(repository);
-        match rewritten {
-            Err(error) if error.is_full() => {
-                let deleted = collected.deleted;
-                delete_older(repository, local, marks, collected)?;
-                if collected.deleted == deleted {
-                    collected.short_of_room += 1;
-                    collected.not_freed_bytes += chosen.dead_stored_bytes;
-                    return Ok(());
+    /// Condemns a file of which nothing is needed; returns one that is to be rewritten.
+    fn condemn_or_choose(&mut self, file: FileOf) -> Result<Option<Rewrite>> {
+        let damaged = |file| Some(Rewrite { file, is_damaged: true, living_bytes: 0, dead_stored_bytes: 0 });
+        let index = match self.local.index(file.physical) {
+            Ok(index) => index,
+            // It was registered but never got its first byte, since its writer died, or nothing in it is needed. A file
+            // that is needed and missing may come back, from a disk that was not mounted, from a copy: it stays unless
+            // all of it can be read elsewhere.
+            Err(store::Error::NotFound { .. }) => {
+                if file.logical.iter().any(|logical| !self.marks.runs(*logical).is_empty()) {
+                    return Ok(damaged(file));
                 }
+                self.condemn(&file)?;
+                return Ok(None);
             }
-            Err(Error::Store(store::Error::Corrupt { .. })) if !chosen.is_damaged => chosen.is_damaged = true,
-            other => return other,
+            Err(store::Error::Corrupt { .. }) => return Ok(damaged(file)),
+            Err(other) => return Err(other.into()),
+        };
+        if !index.damages().is_empty()
+            || has_lost_its_end(self.repository, &index)?
+            || self.unreadable.contains(&file.physical)
+            || file.logical.iter().any(|logical| self.lost.contains(logical))
+        {
+            return Ok(damaged(file));
         }
+        let (alive, all) = living_bytes(&index, &self.marks, &file.logical);
+        if alive == 0 {
+            self.condemn(&file)?;
+            return Ok(None);
+        }
+        let dead = all - alive;
+        let dead_stored_bytes = (u128::from(index.end_offset()) * u128::from(dead) / u128::from(all)) as u64;
+        Ok((dead * 100 >= all * DEAD_PERCENT).then_some(Rewrite {
+            file,
+            is_damaged: false,
+            living_bytes: alive,
+            dead_stored_bytes,
+        }))
+    }
+
+    fn condemn(&mut self, file: &FileOf) -> Result<()> {
+        let condemned = self.repository.catalog.condemn(self.snapshot, &file.logical)?;
+        self.collected.condemned += (condemned.len() == file.logical.len()) as u64;
+        Ok(())
+    }
+
+    /// Where there is no room, that of files which were rewritten before is made use of; a file for which that does not do
+    /// is left and counted.
+    fn rewrite_or_leave(&mut self, mut chosen: Rewrite) -> Result<()> {
+        loop {
+            if let Some(reserve) = &self.repository.reserve {
+                reserve.hold_back();
+            }
+            let rewritten = match chosen.is_damaged {
+                true => self.replace(&chosen.file),
+                false => self.rewrite(&chosen.file),
+            };
+            release(self.repository);
+            match rewritten {
+                Err(error) if error.is_full() => {
+                    let deleted = self.collected.deleted;
+                    self.delete_older()?;
+                    if self.collected.deleted == deleted {
+                        self.collected.short_of_room += 1;
+                        self.collected.not_freed_bytes += chosen.dead_stored_bytes;
+                        return Ok(());
+                    }
+                }
+                Err(Error::Store(store::Error::Corrupt { .. })) if !chosen.is_damaged => chosen.is_damaged = true,
+                other => return other,
+            }
+        }
+    }
+
+    fn rewrite(&mut self, file: &FileOf) -> Result<()> {
+        let (repository, marks) = (self.repository, &self.marks);
+        let index = self.local.index(file.physical)?;
+        let plans: Vec<_> = index.blocks().iter().map(|spot| index.describe(spot)).collect();
+        let mut plans = plans.into_iter();
+        let mut blocks = Vec::new();
+        self.local.visit_blocks(file.physical, None, &mut |placed| {
+            let plan = plans.next().expect("a plan for every block");
+            if plan.spot.header.kind == BlockKind::Journal {
+                check_block(repository, file.physical, &placed).map_err(as_store_error)?;
+            }
+            let keep = |container, at| is_alive(&plan, marks, &file.logical, container, at);
+            blocks.extend(living_part(repository, placed, &keep).map_err(as_store_error)?);
+            Ok(())
+        })?;
+        self.move_into(file, blocks).map(drop)
+    }
+
+    /// Puts a whole file in place of a damaged or missing one. What cannot be read anywhere stays as it is, for it may come
+    /// back, and is verify's to report.
+    fn replace(&mut self, file: &FileOf) -> Result<()> {
+        let Some(salvaged) = salvage(self.repository, self.local, &self.marks, file.physical, &file.logical)? else {
+            return Ok(());
+        };
+        if salvaged.may_lack_journal {
+            restate_lost(self.repository, self.local)?;
+        }
+        if salvaged.blocks.is_empty() {
+            return self.condemn(file);
+        }
+        let has_moved = self.move_into(file, salvaged.blocks)?;
+        self.collected.replaced += has_moved as u64;
+        Ok(())
+    }
+
+    /// Writes a file of these blocks, and has the numbers' segments found there from now on. Returns whether they are: not
+    /// when a writer has referred to them meanwhile.
+    fn move_into(&mut self, file: &FileOf, blocks: Vec<PlacedBlock>) -> Result<bool> {
+        let (physical, facts) = self.local.write_rewritten(blocks.into_iter().map(Ok))?;
+        self.collected.written_bytes += facts.stored_bytes;
+        release(self.repository);
+        let moves: Vec<_> = file.logical.iter().map(|logical| (*logical, physical)).collect();
+        let moved = self.repository.catalog.relocate(self.snapshot, &moves)?;
+        self.collected.rewritten += !moved.is_empty() as u64;
+        Ok(!moved.is_empty())
+    }
+
+    /// As `delete`, once whatever this process learned before is of older epochs: it must not hold its own condemnations
+    /// back.
+    fn delete_older(&mut self) -> Result<()> {
+        self.repository.lease.refresh_now()?;
+        self.delete()
+    }
+
+    /// Deletes what no session can need any more.
+    fn delete(&mut self) -> Result<()> {
+        let catalog = &self.repository.catalog;
+        let deletable = catalog.deletable()?;
+        let check = |physical: &ContainerId| check_unneeded(self.repository, self.local, &self.marks, *physical);
+        deletable.iter().try_for_each(check)?;
+        for physical in &deletable {
+            self.collected.deleted_bytes += self.local.remove_file(*physical)?;
+            self.collected.deleted += 1;
+        }
+        catalog.deleted(&deletable)?;
+        self.collected.waiting = catalog.statistics()?.condemned_containers;
+        let is_open = |record: &ContainerRecord| record.state == ContainerState::Open;
+        self.collected.open = catalog.containers()?.iter().filter(|record| is_open(record)).count() as u64;
+        Ok(())
     }
 }
 
@@ -160,63 +285,10 @@ fn is_live(record: &ContainerRecord) -> bool {
     record.state == ContainerState::Live
 }
 
-/// Condemns a file of which nothing is needed; returns one that is to be rewritten.
-fn condemn_or_choose(
-    repository: &Repository,
-    local: &LocalStore,
-    snapshot: Snapshot,
-    marks: &Marks,
-    lost: &BTreeSet<ContainerId>,
-    file: FileOf,
-    collected: &mut Collected,
-) -> Result<Option<Rewrite>> {
-    let damaged = |file| Some(Rewrite { file, is_damaged: true, living_bytes: 0, dead_stored_bytes: 0 });
-    let index = match local.index(file.physical) {
-        Ok(index) => index,
-        // It was registered but never got its first byte, since its writer died, or nothing in it is needed. A file
-        // that is needed and missing may come back, from a disk that was not mounted, from a copy: it stays unless
-        // all of it can be read elsewhere.
-        Err(store::Error::NotFound { .. }) => {
-            if file.logical.iter().any(|logical| !marks.runs(*logical).is_empty()) {
-                return Ok(damaged(file));
-            }
-            condemn(repository, snapshot, &file, collected)?;
-            return Ok(None);
-        }
-        Err(store::Error::Corrupt { .. }) => return Ok(damaged(file)),
-        Err(other) => return Err(other.into()),
-    };
-    if !index.damages().is_empty()
-        || has_lost_its_end(repository, &index)?
-        || file.logical.iter().any(|logical| lost.contains(logical))
-    {
-        return Ok(damaged(file));
-    }
-    let (alive, all) = living_bytes(&index, marks, &file.logical);
-    if alive == 0 {
-        condemn(repository, snapshot, &file, collected)?;
-        return Ok(None);
-    }
-    let dead = all - alive;
-    let dead_stored_bytes = (u128::from(index.end_offset()) * u128::from(dead) / u128::from(all)) as u64;
-    Ok((dead * 100 >= all * DEAD_PERCENT).then_some(Rewrite {
-        file,
-        is_damaged: false,
-        living_bytes: alive,
-        dead_stored_bytes,
-    }))
-}
-
 /// Whether a container that had its footer has none any more.
 fn has_lost_its_end(repository: &Repository, index: &ContainerIndex) -> Result<bool> {
     let record = repository.catalog.container(index.container())?;
     Ok(!index.is_sealed() && record.is_some_and(|record| record.segments > 0))
-}
-
-fn condemn(repository: &Repository, snapshot: Snapshot, file: &FileOf, collected: &mut Collected) -> Result<()> {
-    let condemned = repository.catalog.condemn(snapshot, &file.logical)?;
-    collected.condemned += (condemned.len() == file.logical.len()) as u64;
-    Ok(())
 }
 
 /// Decoded bytes of the segments still needed, and of all.
@@ -248,71 +320,6 @@ fn is_alive(plan: &BlockPlan, marks: &Marks, logical: &[ContainerId], container:
     ours && (plan.spot.header.kind == BlockKind::Journal || marks.is_marked(container, ordinal))
 }
 
-fn rewrite(
-    repository: &Repository,
-    local: &LocalStore,
-    snapshot: Snapshot,
-    marks: &Marks,
-    file: &FileOf,
-    collected: &mut Collected,
-) -> Result<()> {
-    let index = local.index(file.physical)?;
-    let plans: Vec<_> = index.blocks().iter().map(|spot| index.describe(spot)).collect();
-    let mut plans = plans.into_iter();
-    let mut blocks = Vec::new();
-    local.visit_blocks(file.physical, None, &mut |placed| {
-        let plan = plans.next().expect("a plan for every block");
-        if plan.spot.header.kind == BlockKind::Journal {
-            check_block(repository, file.physical, &placed).map_err(as_store_error)?;
-        }
-        let keep = |container, at| is_alive(&plan, marks, &file.logical, container, at);
-        blocks.extend(living_part(repository, placed, &keep).map_err(as_store_error)?);
-        Ok(())
-    })?;
-    move_into(repository, local, snapshot, file, blocks, collected).map(drop)
-}
-
-/// Puts a whole file in place of a damaged or missing one. What cannot be read anywhere stays as it is, for it may come
-/// back, and is verify's to report.
-fn replace(
-    repository: &Repository,
-    local: &LocalStore,
-    snapshot: Snapshot,
-    marks: &Marks,
-    file: &FileOf,
-    collected: &mut Collected,
-) -> Result<()> {
-    let Some(salvaged) = salvage(repository, local, marks, file.physical, &file.logical)? else { return Ok(()) };
-    if salvaged.may_lack_journal {
-        restate_lost(repository, local)?;
-    }
-    if salvaged.blocks.is_empty() {
-        return condemn(repository, snapshot, file, collected);
-    }
-    let has_moved = move_into(repository, local, snapshot, file, salvaged.blocks, collected)?;
-    collected.replaced += has_moved as u64;
-    Ok(())
-}
-
-/// Writes a file of these blocks, and has the numbers' segments found there from now on. Returns whether they are: not
-/// when a writer has referred to them meanwhile.
-fn move_into(
-    repository: &Repository,
-    local: &LocalStore,
-    snapshot: Snapshot,
-    file: &FileOf,
-    blocks: Vec<PlacedBlock>,
-    collected: &mut Collected,
-) -> Result<bool> {
-    let (physical, facts) = local.write_rewritten(blocks.into_iter().map(Ok))?;
-    collected.written_bytes += facts.stored_bytes;
-    release(repository);
-    let moves: Vec<_> = file.logical.iter().map(|logical| (*logical, physical)).collect();
-    let moved = repository.catalog.relocate(snapshot, &moves)?;
-    collected.rewritten += !moved.is_empty() as u64;
-    Ok(!moved.is_empty())
-}
-
 fn as_store_error(error: Error) -> store::Error {
     match error {
         Error::Store(error) => error,
@@ -342,21 +349,6 @@ pub(crate) fn living_part(
     let kept = placed.places().zip(&alive).filter(|(_, alive)| **alive);
     kept.for_each(|(place, _)| add_label(&mut labels, place));
     Ok(Some(PlacedBlock { labels, block }))
-}
-
-/// Deletes what no session can need any more.
-fn delete(repository: &Repository, local: &LocalStore, marks: &Marks, collected: &mut Collected) -> Result<()> {
-    let deletable = repository.catalog.deletable()?;
-    deletable.iter().try_for_each(|physical| check_unneeded(repository, local, marks, *physical))?;
-    for physical in &deletable {
-        collected.deleted_bytes += local.remove_file(*physical)?;
-        collected.deleted += 1;
-    }
-    repository.catalog.deleted(&deletable)?;
-    collected.waiting = repository.catalog.statistics()?.condemned_containers;
-    let is_open = |record: &ContainerRecord| record.state == ContainerState::Open;
-    collected.open = repository.catalog.containers()?.iter().filter(|record| is_open(record)).count() as u64;
-    Ok(())
 }
 
 impl Repository {

@@ -84,12 +84,16 @@ fn compare_entries(
             None => {
                 differ(&format!("the catalog does not have version {}, the journal does", version.number), false, true)
             }
-            Some(found) if found != version => {
+            Some(found) if found.record != version.record || found.committed_ns != version.committed_ns => {
                 differ(
                     &format!("version {} is another in the catalog than in the journal", version.number),
                     true,
                     true,
                 );
+            }
+            Some(found) if has_other_attributes(found, version) => {
+                let why = format!("version {} has other attributes in the catalog than in the journal", version.number);
+                differ(&why, true, false);
             }
             Some(_) => {}
         }
@@ -98,6 +102,11 @@ fn compare_entries(
         differ(&format!("the catalog has version {}, the journal does not", version.number), true, false);
     }
     Ok(())
+}
+
+/// Catalogs of earlier formats have kept none.
+fn has_other_attributes(version: &Version, kept: &Version) -> bool {
+    matches!((&version.attributes, &kept.attributes), (Some(one), Some(other)) if one != other)
 }
 
 fn find(versions: &[Version], number: u64) -> Option<&Version> {

@@ -42,6 +42,11 @@ const NUMBERS_LOOKED_FOR: u64 = 8;
 pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     settings.check()?;
     let io = |source| Error::io(path.display(), source);
+    if let Some(around) = store_around(path) {
+        let why =
+            format!("lies in the store {}, which would put and collect it; name a place of its own", around.display());
+        return Err(Error::Refused { path: path.display().to_string(), why });
+    }
     let permissions = Permissions::of(path, settings);
     if path.exists() {
         check_empty(path)?;
@@ -53,6 +58,13 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     new_catalog(path, settings, &state.join(CATALOG_FILE))?;
     Reserve::create(path, settings);
     write_settings(path, settings).map_err(io)
+}
+
+/// The store in whose directory something lies, if it does.
+fn store_around(path: &Path) -> Option<PathBuf> {
+    let absolute = std::path::absolute(path).ok()?;
+    let existing = absolute.ancestors().skip(1).find(|above| above.exists())?.canonicalize().ok()?;
+    existing.ancestors().find(|above| read_settings(above).is_ok()).map(Path::to_owned)
 }
 
 fn check_empty(path: &Path) -> Result<()> {

@@ -1,5 +1,7 @@
 //! Why a verb failed: the engines' reasons, and a few of its own.
 
+use std::fmt;
+
 use format::StorePath;
 
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +24,9 @@ pub enum Error {
     /// A manifest does not agree with the segments it names.
     #[error("{path}: byte {offset} on: {why}; `thalweg verify --data` lists what is affected")]
     Damaged { path: StorePath, offset: u64, why: String },
+    /// What these versions need cannot be known, so that nothing can be said to be needed by none.
+    #[error("{0}")]
+    LostManifests(LostManifests),
     /// An earlier failure for want of room; nothing more is taken until the session is opened anew.
     #[error("{0}")]
     NoRoom(String),
@@ -30,11 +35,62 @@ pub enum Error {
     Failed(String),
 }
 
+/// Versions of which a page of the manifest is lost.
+#[derive(Debug)]
+pub struct LostManifests(pub Vec<LostManifest>);
+
+#[derive(Debug)]
+pub struct LostManifest {
+    pub path: StorePath,
+    pub version: u64,
+    pub is_newest: bool,
+    pub why: String,
+}
+
+/// Versions that a message names.
+const MAX_NAMED: usize = 20;
+
+impl fmt::Display for LostManifests {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "which segments these versions need is not known, since their manifests are damaged: ")?;
+        for (at, lost) in self.0.iter().take(MAX_NAMED).enumerate() {
+            let LostManifest { path, version, why, .. } = lost;
+            write!(f, "{}{path} version {version} ({why})", if at == 0 { "" } else { ", " })?;
+        }
+        if self.0.len() > MAX_NAMED {
+            write!(f, ", and {} more", self.0.len() - MAX_NAMED)?;
+        }
+        write!(
+            f,
+            "; nothing was deleted; `thalweg repair`, or putting the same files again, may heal them; to give them up:"
+        )?;
+        for (at, LostManifest { path, version, is_newest, .. }) in self.0.iter().take(MAX_NAMED).enumerate() {
+            let and = if at == 0 { "" } else { "," };
+            match is_newest {
+                true => write!(f, "{and} `thalweg rm STORE::{path}` (it is the newest version)")?,
+                false => write!(f, "{and} `thalweg forget STORE::{path} --version {version}`")?,
+            }
+        }
+        Ok(())
+    }
+}
+
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn io(path: impl std::fmt::Display, source: std::io::Error) -> Self {
         Error::Io { path: path.to_string(), source }
+    }
+
+    /// The error without its advice, for what is itself the answer to it.
+    pub fn reason(&self) -> String {
+        match self {
+            Error::Damaged { path, offset, why } => format!("{path}: byte {offset} on: {why}"),
+            Error::Store(store::Error::Corrupt { path, offset, why }) => {
+                format!("{path} is damaged at byte {offset}: {why}")
+            }
+            other => other.to_string(),
+        }
     }
 
     /// Whether the disk is full: the one failure a user mends by making room.

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use catalog::{FileEntry, Version};
 use format::{ContainerId, LostSegment, Place, Root, Run, StorePath};
 
+use crate::error::{LostManifest, LostManifests};
 use crate::list::list;
+use crate::repair::is_damage;
 use crate::tree::collect_runs;
 use crate::{Error, Repository, Result};
 
@@ -22,16 +25,20 @@ pub(crate) struct Marks {
 impl Marks {
     /// Marks every segment that a kept version or a checkpoint needs, manifests included.
     pub fn of_catalog(repository: &Repository) -> Result<Self> {
-        let mut marks = Marks::default();
-        let mut after = 0;
+        let (mut marks, mut lost, mut after) = (Marks::default(), Vec::new(), 0);
         loop {
             let roots = repository.catalog.roots(after, ROOTS_AT_ONCE)?;
             let Some((last, _)) = roots.last() else { break };
             after = *last;
-            for (_, root) in &roots {
-                collect_runs(repository, root, &mut |run| marks.mark(run))
-                    .map_err(|error| named(repository, root, error))?;
+            for (_, root) in roots {
+                match collect_runs(repository, &root, &mut |run| marks.mark(run)) {
+                    Err(error) if is_damage(&error) => lost.push((root, error)),
+                    other => other?,
+                }
             }
+        }
+        if !lost.is_empty() {
+            return Err(lost_manifests(repository, lost));
         }
         marks.follow_copies(&repository.catalog.lost()?);
         Ok(marks)
@@ -92,22 +99,50 @@ impl Marks {
     }
 }
 
+/// The error that names all versions with these roots.
+fn lost_manifests(repository: &Repository, mut lost: Vec<(Root, Error)>) -> Error {
+    let mut versions = Vec::new();
+    let looked = each_version(repository, &mut |path, entry, version| {
+        if let Some((_, error)) = lost.iter().find(|(root, _)| version.record.root == *root) {
+            let is_newest = entry.head.as_ref().is_some_and(|head| head.number == version.number);
+            let (path, version) = (path.clone(), version.number);
+            versions.push(LostManifest { path, version, is_newest, why: error.reason() });
+        }
+    });
+    match looked {
+        // Of something that was removed meanwhile, or the checkpoint of a session.
+        Ok(()) if versions.is_empty() => lost.swap_remove(0).1,
+        Ok(()) => Error::LostManifests(LostManifests(versions)),
+        Err(error) => error,
+    }
+}
+
+fn each_version(repository: &Repository, visit: &mut dyn FnMut(&StorePath, &FileEntry, &Version)) -> Result<()> {
+    list(repository.catalog(), &StorePath::root(), true, |listed| {
+        for (path, entry) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
+            repository.catalog.versions(path)?.iter().for_each(|version| visit(path, entry, version));
+        }
+        Ok::<_, Error>(())
+    })
+}
+
 /// The error, with the path and the version whose manifest it is about. That is looked for only now: roots are read by
 /// the thousands, and an error is rare.
 pub(crate) fn named(repository: &Repository, root: &Root, error: Error) -> Error {
     let mut found = None;
-    let looked = list(repository.catalog(), &StorePath::root(), true, |listed| {
-        for (path, _) in listed.into_iter().filter(|(_, entry)| entry.head.is_some()) {
-            let versions = repository.catalog.versions(&path)?;
-            if let Some(version) = versions.into_iter().find(|version| version.record.root == *root) {
-                found.get_or_insert((path, version.number));
-            }
+    let looked = each_version(repository, &mut |path, _, version| {
+        if version.record.root == *root {
+            found.get_or_insert((path.clone(), version.number));
         }
-        Ok::<_, Error>(())
     });
     match (looked, found) {
         (Ok(()), Some((path, version))) => {
-            Error::Damaged { path, offset: 0, why: format!("version {version}: {error}") }
+            // The advice is that of the error around it.
+            let why = match error {
+                Error::Damaged { why, .. } => why,
+                other => other.reason(),
+            };
+            Error::Damaged { path, offset: 0, why: format!("version {version}: {why}") }
         }
         _ => error,
     }

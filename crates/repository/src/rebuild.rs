@@ -9,7 +9,7 @@ use catalog::{
     CONTAINER_LIMIT, Catalog, CatalogView, ContainerRecord, ContainerState, LeftOut, NumbersGiven, Purpose,
     SqliteCatalog,
 };
-use format::{JournalRecord, LostSegment, Settings};
+use format::{ContainerId, JournalRecord, LostSegment, Settings};
 use store::files::Permissions;
 
 use crate::agreement::lost_records;
@@ -24,6 +24,8 @@ use crate::{Error, Result};
 
 /// Paths that a refusal names.
 const MAX_NAMED: usize = 5;
+/// Containers without a file, below the last that has one.
+const MAX_LOST_CONTAINERS: u64 = 1 << 20;
 
 /// What was found again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,7 +62,8 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
         // Best effort: the error that is told came first.
         let _ = remove_catalog(&fresh);
     }
-    let (left_out, given) = made?;
+    let (mut left_out, given) = made?;
+    left_out.retain(|left| !was_restated(&scan, left));
     let mut damages = std::mem::take(&mut scan.damages);
     damages.extend(old.missing(&scan, given.sequence));
     damages.extend(old.lost);
@@ -80,7 +83,10 @@ fn make_catalog(
 ) -> Result<(Vec<LeftOut>, NumbersGiven)> {
     remove_catalog(fresh)?;
     let is_given = |record: &&ContainerRecord| record.id.0 < CONTAINER_LIMIT;
-    let containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
+    let mut containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
+    if !old.is_sound {
+        containers.extend(lost_containers(scan));
+    }
     let catalog = new_catalog(path, settings, fresh)?;
     let left_out = catalog.replay(&containers, records, &catalog.marked().max(&old.given))?;
     catalog.know_records(&scan.passed_over)?;
@@ -88,6 +94,21 @@ fn make_catalog(
     catalog.journal_later(&unkept.cloned().collect::<Vec<_>>())?;
     keep_losses(&catalog, &old.lost_segments)?;
     Ok((left_out, catalog.given()?))
+}
+
+/// The numbers that no file bears, as far as nothing else tells what became of them: whether versions still need some is
+/// known when they are read. Copies of what lay there can only be found for a number that the catalog knows. Collection
+/// ends those that nobody needs.
+fn lost_containers(scan: &Scan) -> impl Iterator<Item = ContainerRecord> + '_ {
+    let last = scan.containers.keys().rfind(|number| number.0 < CONTAINER_LIMIT).map_or(0, |number| number.0);
+    let numbers = (last.saturating_sub(MAX_LOST_CONTAINERS).max(1)..last).map(ContainerId);
+    numbers.filter(|number| !scan.containers.contains_key(number)).map(|id| ContainerRecord {
+        id,
+        state: ContainerState::Live,
+        physical: id,
+        stored_bytes: 0,
+        segments: 0,
+    })
 }
 
 /// A segment whose container is gone could not be named any more, nor its copy be found.
@@ -105,6 +126,12 @@ fn keep_losses(catalog: &SqliteCatalog, lost: &[LostSegment]) -> Result<()> {
     let kept = catalog.heal(session.id, session.epoch, &healed);
     catalog.end(session.id)?;
     Ok(kept?)
+}
+
+/// Whether what a record could not do for want of an earlier one was stated again: `repair` does that, and then puts
+/// records without changes in the place of those that are lost.
+fn was_restated(scan: &Scan, left: &LeftOut) -> bool {
+    scan.records.range(..left.sequence).any(|(_, record)| record.changes.is_empty())
 }
 
 fn would_lose(path: &Path, old: &OldCatalog) -> Error {

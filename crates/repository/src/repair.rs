@@ -70,8 +70,31 @@ fn read_again(repository: &Repository) -> Result<Repaired> {
         repository.store.release(REPAIRER);
         sought?;
     }
+    if lost.iter().any(|lost| lost.copy.is_none() && lost.fingerprint == UNNAMED) {
+        look_everything_up(repository)?;
+    }
     repository.store.make_durable()?;
     read_all(repository)
+}
+
+/// Of a container that is gone only the fingerprint table still tells what lay where: each segment that is there is looked
+/// up, and so found to be a copy of what was lost.
+fn look_everything_up(repository: &Repository) -> Result<()> {
+    let local = repository.local_store("repair")?;
+    for container in local.containers_on_disk()? {
+        let index = match local.index(container) {
+            // Named by verify, or collected since it was listed.
+            Err(error) if error.is_damage() => continue,
+            index => index?,
+        };
+        let fingerprints: Vec<_> = index.segments().iter().map(|segment| segment.fingerprint).collect();
+        for some in fingerprints.chunks(SOUGHT_AT_ONCE) {
+            let sought = repository.store.lacking(REPAIRER, some);
+            repository.store.release(REPAIRER);
+            sought?;
+        }
+    }
+    Ok(())
 }
 
 fn read_all(repository: &Repository) -> Result<Repaired> {
@@ -102,7 +125,7 @@ fn read_version(repository: &Repository, path: &StorePath, version: &Version, lo
     });
     match walked {
         // Which bytes a page of the manifest names is lost with it.
-        Err(error) if is_damage(&error) => lose(0..record.size, error.to_string()),
+        Err(error) if is_damage(&error) => lose(0..record.size, error.reason()),
         other => other?,
     }
     Ok(())
@@ -119,9 +142,13 @@ fn read_entry(
         Err(error) if is_damage(&error) => {}
         other => return other,
     }
+    if let EntryKind::Data { run, .. } = entry.kind {
+        // What cannot be read is recorded by that; the entry's error is told below.
+        let _ = repository.store.get(run);
+    }
     for part in parts(repository, &entry).unwrap_or_else(|_| vec![whole]) {
         match repository.entry_pieces(entry, part.clone(), &mut |_| Ok(())) {
-            Err(error) if is_damage(&error) => lose(offset + part.start..offset + part.end, error.to_string()),
+            Err(error) if is_damage(&error) => lose(offset + part.start..offset + part.end, error.reason()),
             other => other?,
         }
     }
@@ -169,14 +196,18 @@ impl Repository {
         let files: HashSet<_> = local.containers_on_disk()?.into_iter().collect();
         let live: Vec<_> = self.catalog.containers()?;
         let live = || live.iter().filter(|record| record.state == ContainerState::Live);
-        let (mut cut_files, mut missing) = (HashSet::new(), HashSet::new());
+        let (mut cut_files, mut no_files, mut missing) = (HashSet::new(), HashSet::new(), HashSet::new());
         for file in live().filter(|record| record.segments > 0 && files.contains(&record.id)) {
-            // One that went meanwhile was collected, with nothing in it that anybody needs.
-            if local.file_bytes(file.id).is_ok_and(|bytes| bytes < file.stored_bytes) {
-                cut_files.insert(file.id);
+            match local.file_bytes(file.id) {
+                Ok(bytes) if bytes < file.stored_bytes => drop(cut_files.insert(file.id)),
+                // Something else stands in its place.
+                Err(store::Error::Corrupt { .. }) => drop(no_files.insert(file.id)),
+                // One that went meanwhile was collected, with nothing in it that anybody needs.
+                _ => {}
             }
         }
-        missing.extend(live().filter(|record| !files.contains(&record.physical)).map(|record| record.id));
+        let is_there = |file: &ContainerId| files.contains(file) && !no_files.contains(file);
+        missing.extend(live().filter(|record| !is_there(&record.physical)).map(|record| record.id));
         let cut: HashSet<_> =
             live().filter(|record| cut_files.contains(&record.physical)).map(|record| record.id).collect();
         if lost.is_empty() && missing.is_empty() && cut.is_empty() {

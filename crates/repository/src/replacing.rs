@@ -70,7 +70,8 @@ fn take_readable(
     let (mut blocks, mut first_error, mut is_whole) = (Vec::new(), None, true);
     let read = local.visit_readable(physical, kind, &mut |_, read| match read.map_err(crate::Error::from) {
         Ok(placed) => match take_block(repository, (physical, logical), kind, placed, missing) {
-            Ok(taken) => blocks.extend(taken),
+            Ok(Taken::Undecodable) => is_whole = false,
+            Ok(Taken::Part(taken)) => blocks.extend(taken),
             Err(error) => drop(first_error.get_or_insert(error)),
         },
         Err(error) if crate::repair::is_damage(&error) => is_whole = false,
@@ -87,17 +88,25 @@ fn take_readable(
     Ok(())
 }
 
+/// What is kept of a block that matches its checksum.
+enum Taken {
+    Part(Option<PlacedBlock>),
+    /// It holds something else than its fingerprints say.
+    Undecodable,
+}
+
 fn take_block(
     repository: &Repository,
     (physical, logical): (ContainerId, &[ContainerId]),
     kind: BlockKind,
     placed: PlacedBlock,
     missing: &mut BTreeSet<Place>,
-) -> Result<Option<PlacedBlock>> {
+) -> Result<Taken> {
+    if segment::decode_verified(&placed.block, repository.settings.fingerprint).is_err() {
+        return Ok(Taken::Undecodable);
+    }
     if kind == BlockKind::Journal {
         check_block(repository, physical, &placed)?;
-    } else if segment::decode_verified(&placed.block, repository.settings.fingerprint).is_err() {
-        return Ok(None);
     }
     // A record whose number has moved on is in another file as well.
     let is_kept = |container| kind == BlockKind::Journal && logical.contains(&container);
@@ -106,7 +115,7 @@ fn take_block(
     for place in taken.iter().flat_map(PlacedBlock::places) {
         missing.remove(&place);
     }
-    Ok(taken)
+    Ok(Taken::Part(taken))
 }
 
 /// Blocks of these segments, which lie in no readable part of their own file.

@@ -40,6 +40,8 @@ pub(crate) struct Scan {
     /// Files that could be read.
     pub readable: u64,
     pub damages: Vec<Damage>,
+    /// Files with a block of the journal that cannot be read.
+    pub unreadable: BTreeSet<ContainerId>,
     /// Sequences of records that only a catalog's outbox has.
     pub unkept: BTreeSet<u64>,
     /// Sequence and checksum of records that do not count: they make no sense, or another has their sequence.
@@ -73,7 +75,10 @@ impl Scan {
     ) -> Result<()> {
         let salvaged = local.visit_readable(physical, BlockKind::Journal, &mut |offset, read| match read {
             Ok(placed) => self.read_block(fingerprint, physical, offset, &placed),
-            Err(error) => self.note(physical, offset, format!("records of the journal are lost: {}", cause(error))),
+            Err(error) => {
+                self.unreadable.insert(physical);
+                self.note(physical, offset, format!("records of the journal are lost: {}", cause(error)));
+            }
         });
         match salvaged {
             Ok(salvaged) => {
@@ -108,7 +113,10 @@ impl Scan {
     fn read_block(&mut self, fingerprint: FingerprintKind, container: ContainerId, offset: u64, placed: &PlacedBlock) {
         let raw = match segment::decode_verified(&placed.block, fingerprint) {
             Ok(raw) => raw,
-            Err(error) => return self.note(container, offset, format!("records of the journal are lost: {error}")),
+            Err(error) => {
+                self.unreadable.insert(container);
+                return self.note(container, offset, format!("records of the journal are lost: {error}"));
+            }
         };
         for (_, bytes) in segment::segments(&placed.block, &raw) {
             let record = JournalRecord::decode(bytes);

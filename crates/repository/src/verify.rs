@@ -1,7 +1,7 @@
 //! Verification: every container against its checksums, the catalog against the journal, every kept version against
 //! its segments.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use catalog::{ContainerRecord, ContainerState};
 use format::{ContainerId, JournalRecord, LostSegment, Place, Run, StorePath};
@@ -192,27 +192,60 @@ fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut Ver
             note(format!("it does not know container {container}"));
         }
     }
-    let mut collected = needed_and_collected(repository)?;
+    let Misplaced { mut collected, mut elsewhere } = Misplaced::find(repository, local)?;
     if !collected.is_empty() {
         // What was removed and collected between the two looks is not needed any more.
-        let again = needed_and_collected(repository)?;
+        let again = Misplaced::find(repository, local)?.collected;
         collected.retain(|container| again.contains(container));
     }
+    if !elsewhere.is_empty() {
+        // Collection may have moved some between the two looks.
+        let again = Misplaced::find(repository, local)?.elsewhere;
+        elsewhere.retain(|place| again.contains(place));
+    }
     let why = |container| format!("versions need container {container}, which it counts as collected");
-    collected.into_iter().map(why).for_each(note);
+    collected.into_iter().map(why).for_each(&mut note);
+    let why = |(container, physical)| {
+        format!("it has container {container} in file {physical}, which does not hold what versions need of it")
+    };
+    elsewhere.into_iter().map(why).for_each(&mut note);
     Ok(())
 }
 
-/// None where a manifest cannot be read: that is told of its version.
-fn needed_and_collected(repository: &Repository) -> Result<Vec<ContainerId>> {
-    let Ok(marks) = Marks::of_catalog(repository) else { return Ok(Vec::new()) };
-    let mut collected = Vec::new();
-    for container in marks.containers() {
-        if repository.catalog.container(container)?.is_some_and(|record| !record.is_referable()) {
-            collected.push(container);
+/// Containers that versions need and that are not where the catalog has them.
+#[derive(Default)]
+struct Misplaced {
+    /// Those it counts as collected.
+    collected: Vec<ContainerId>,
+    /// Those it has in a file, named beside each, that is whole and lacks a segment which is needed.
+    elsewhere: Vec<(ContainerId, ContainerId)>,
+}
+
+impl Misplaced {
+    /// None where a manifest cannot be read: that is told of its version.
+    fn find(repository: &Repository, local: &LocalStore) -> Result<Self> {
+        let mut found = Misplaced::default();
+        let Ok(marks) = Marks::of_catalog(repository) else { return Ok(found) };
+        let lost: HashSet<Place> = repository.catalog.lost()?.into_iter().map(|lost| lost.place).collect();
+        for container in marks.containers() {
+            let Some(record) = repository.catalog.container(container)? else { continue };
+            if !record.is_referable() {
+                found.collected.push(container);
+                continue;
+            }
+            let index = match local.index(record.physical) {
+                Ok(index) if index.damages().is_empty() && index.is_sealed() => index,
+                Err(error) if !error.is_damage() => return Err(error.into()),
+                // What is damaged or missing is told of the file.
+                _ => continue,
+            };
+            let mut needed = marks.runs(container).into_iter().flat_map(|run| run.places());
+            if needed.any(|place| index.segment_at(place).is_none() && !lost.contains(&place)) {
+                found.elsewhere.push((container, record.physical));
+            }
         }
+        Ok(found)
     }
-    Ok(collected)
 }
 
 fn check_containers(
@@ -302,7 +335,7 @@ fn check_versions(
             for version in repository.catalog.versions(path)? {
                 verified.versions += 1;
                 let checked = check_version(repository, &version, data, lost, verified, progress);
-                if let Some(why) = checked.unwrap_or_else(|error| Some(error.to_string()))
+                if let Some(why) = checked.unwrap_or_else(|error| Some(error.reason()))
                     && is_kept(repository, path, version.number)?
                 {
                     let path = path.clone();

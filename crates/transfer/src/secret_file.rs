@@ -49,7 +49,12 @@ pub(crate) fn read_private(path: &Path, what: &str, if_missing: &str, max_bytes:
         return Err(refuse(why));
     }
     let mut text = String::new();
-    file.take(max_bytes).read_to_string(&mut text).map_err(|error| refuse(error.to_string()))?;
+    file.take(max_bytes).read_to_string(&mut text).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidData => {
+            refuse(format!("it holds other bytes than text, so it is none; {if_missing}"))
+        }
+        _ => refuse(error.to_string()),
+    })?;
     Ok(text)
 }
 

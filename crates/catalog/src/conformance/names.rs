@@ -25,6 +25,7 @@ promises!(
     paths_may_hold_any_bytes,
     paths_do_not_grow_too_long_by_renaming,
     attributes_come_back_whole,
+    versions_keep_the_attributes_that_they_had,
 );
 
 fn refuses(stand: &Stand, change: Change) {
@@ -244,4 +245,25 @@ fn attributes_come_back_whole(stand: &Stand) {
     let Change::Write { attributes, version, .. } = change else { unreachable!() };
     let entry = stand.catalog.entry(&path("a")).unwrap().unwrap();
     assert_eq!((entry.attributes, entry.head.unwrap().record), (attributes, version));
+}
+
+fn versions_keep_the_attributes_that_they_had(stand: &Stand) {
+    let write = |mode: u32| {
+        let Change::Write { path, version, base, .. } = written("a", mode.into()) else {
+            unreachable!("it is a write")
+        };
+        stand.apply(Change::Write { path, attributes: attributes(FileKind::Regular, mode), version, base });
+    };
+    let modes = || -> Vec<Option<u32>> {
+        let versions = stand.catalog.versions(&path("a")).unwrap();
+        versions.into_iter().map(|version| version.attributes.map(|attributes| attributes.mode)).collect()
+    };
+    write(0o600);
+    write(0o640);
+    // Of the newest version, which is the one that changes.
+    stand.apply(Change::Attributes { path: path("a"), attributes: attributes(FileKind::Regular, 0o644) });
+    write(0o444);
+    assert_eq!(modes(), [Some(0o600), Some(0o644), None]);
+    let entry = stand.catalog.entry(&path("a")).unwrap().unwrap();
+    assert_eq!((entry.attributes.mode, entry.head.unwrap().attributes), (0o444, None));
 }

@@ -26,13 +26,15 @@ struct File {
     attributes: Attributes,
     links: u64,
     last_version: u64,
+    /// The version that was written last: it has the file's attributes.
+    newest: u64,
     /// By number; each with its cursor in `roots`.
     versions: BTreeMap<u64, (u64, Version)>,
 }
 
 impl File {
     fn new(attributes: &Attributes) -> Self {
-        File { attributes: attributes.clone(), links: 0, last_version: 0, versions: BTreeMap::new() }
+        File { attributes: attributes.clone(), links: 0, last_version: 0, newest: 0, versions: BTreeMap::new() }
     }
 
     fn head(&self) -> Option<&Version> {
@@ -136,9 +138,15 @@ impl Tree {
         let mut file = self.files.get(&id).cloned().unwrap_or_else(|| File::new(attributes));
         let number = number.map_or(file.last_version + 1, |(_, number)| number);
         self.versions += 1;
+        let newest = file.newest;
+        if let Some((_, newest)) = file.versions.get_mut(&newest) {
+            newest.attributes = Some(Box::new(file.attributes.clone()));
+        }
         file.attributes = attributes.clone();
+        file.newest = number;
         file.last_version = file.last_version.max(number);
-        file.versions.insert(number, (self.versions, Version { number, committed_ns, record: record.clone() }));
+        let version = Version { number, committed_ns, record: record.clone(), attributes: None };
+        file.versions.insert(number, (self.versions, version));
         self.set_file(id, Some(file));
         self.point(path.as_bytes(), Some(id));
         (id, number)
@@ -306,7 +314,8 @@ impl Tree {
 
     fn entry_of(&self, id: FileId) -> FileEntry {
         let file = &self.files[&id];
-        FileEntry { file: id, attributes: file.attributes.clone(), head: file.head().cloned(), links: file.links }
+        let head = file.head().map(|head| Version { attributes: None, ..head.clone() });
+        FileEntry { file: id, attributes: file.attributes.clone(), head, links: file.links }
     }
 
     pub fn entry(&self, path: &StorePath) -> Option<FileEntry> {

@@ -4,6 +4,7 @@
 //! asked for at the beginning (BEGIN IMMEDIATE), so that none fails half-way. `synchronous = FULL`: a
 //! transaction that returned is on the disk.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -285,9 +286,16 @@ const COMPANIONS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 fn check_ordinary(path: &Path) -> Result<()> {
     for suffix in COMPANIONS {
         let file = format!("{}{suffix}", path.display());
-        if std::fs::symlink_metadata(&file).is_ok_and(|found| !found.is_file()) {
+        let Ok(found) = std::fs::symlink_metadata(&file) else { continue };
+        if !found.is_file() {
             let why = "a link, or no regular file, stands where the catalog's files belong; remove it".to_owned();
             return Err(Error::Corrupt { path: file, why });
+        }
+        // The catalog itself has a second name for a moment of each rebuild.
+        if found.nlink() > 1 && !suffix.is_empty() {
+            let why = "the file has another name as well, and would be written, or given away, under that too; remove this \
+                       name (`cp` and `mv` make a file of its own of it)";
+            return Err(Error::Io { path: file, why: why.to_owned() });
         }
     }
     Ok(())

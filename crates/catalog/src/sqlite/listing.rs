@@ -4,6 +4,7 @@ use format::{Attributes, FileId, FileKind, Root, StorePath, VersionRecord};
 use rusqlite::{Connection, Row};
 
 use super::failure::Attempt;
+use super::schema;
 use super::statement::{all, at_most, first, number};
 use crate::reasons::{NOT_DIRECTORY, not_found, refused};
 use crate::subtree::{bounds, child_end, end, successor};
@@ -13,7 +14,7 @@ use crate::{FileEntry, Version};
 macro_rules! select_entries {
     ($rest:literal) => {
         concat!(
-            "SELECT path, f.id, links, attributes, v.id, number, committed_ns, size, content, root
+            "SELECT path, f.id, links, f.attributes, v.id, number, committed_ns, size, content, root
              FROM names JOIN files AS f ON f.id = names.file LEFT JOIN versions AS v ON v.id = f.head WHERE ",
             $rest
         )
@@ -87,9 +88,22 @@ impl Page<'_> {
 pub(super) fn versions(sql: &Connection, path: &StorePath, after: u64, limit: usize) -> Attempt<Vec<Version>> {
     let file = first(sql, "SELECT file FROM names WHERE path = ?1", [path.as_bytes()], |row| number(row, 0))?;
     let file = file.ok_or_else(|| not_found(path))?;
-    let text = "SELECT number, committed_ns, size, content, root FROM versions WHERE file = ?1 AND number > ?2
-        ORDER BY number LIMIT ?3";
-    all(sql, text, (file as i64, at_most(after as usize), at_most(limit)), |row| read_version(row, 0))
+    // A catalog that is only read may be of an earlier format.
+    let text = match schema::keeps_attributes(sql)? {
+        true => {
+            "SELECT number, committed_ns, size, content, root, attributes FROM versions WHERE file = ?1 AND number > ?2
+            ORDER BY number LIMIT ?3"
+        }
+        false => {
+            "SELECT number, committed_ns, size, content, root, NULL FROM versions WHERE file = ?1 AND number > ?2
+            ORDER BY number LIMIT ?3"
+        }
+    };
+    all(sql, text, (file as i64, at_most(after as usize), at_most(limit)), |row| {
+        let attributes = row.get_ref(5)?.as_blob_or_null().map_err(rusqlite::Error::from)?;
+        let attributes = attributes.map(Attributes::decode).transpose()?.map(Box::new);
+        Ok(Version { attributes, ..read_version(row, 0)? })
+    })
 }
 
 fn read_entry(row: &Row) -> Attempt<FileEntry> {
@@ -109,5 +123,6 @@ fn read_version(row: &Row, first: usize) -> Attempt<Version> {
         number: number(row, first)?,
         committed_ns: row.get(first + 1)?,
         record: VersionRecord { root, size: number(row, first + 2)?, content: row.get(first + 3)? },
+        attributes: None,
     })
 }

@@ -107,6 +107,9 @@ impl Writing<'_> {
             (None, None) => self.counters.next_versioned(),
         };
         let last_version = present.map_or(0, |present| present.last_version);
+        if present.is_some() {
+            self.keep_attributes(file)?;
+        }
         let number = given.map_or(last_version + 1, |(_, number)| number);
         let head = self.insert_version(file, number, committed_ns, record)?;
         let last_version = last_version.max(number) as i64;
@@ -119,6 +122,14 @@ impl Writing<'_> {
             self.point(path, found, file)?;
         }
         Ok((file, number))
+    }
+
+    /// Of the version that was written last, which is to be the newest no more.
+    fn keep_attributes(&self, file: FileId) -> Attempt<()> {
+        let text = "UPDATE versions SET attributes = (SELECT attributes FROM files WHERE id = ?1)
+            WHERE id = (SELECT head FROM files WHERE id = ?1)";
+        run(self.sql, text, [file.0 as i64])?;
+        Ok(())
     }
 
     /// Returns the version's row. A number that is there already is only met in replay, and replaced.

@@ -13,7 +13,7 @@ use crate::clock::system_clock;
 use crate::counters::{Counters, ROOT};
 
 /// The format of `schema.sql` and the files beside it, kept in `user_version`.
-const SCHEMA_FORMAT: u16 = 7;
+const SCHEMA_FORMAT: u16 = 8;
 /// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
 const SINCE_FORMAT_2: &str = "
     CREATE TABLE left_files (
@@ -41,6 +41,8 @@ const SINCE_FORMAT_5: &str = include_str!("journal_checksums.sql");
 const COUNTING_FORMAT: u16 = 6;
 /// Format 7 has the keys of handles.
 const SINCE_FORMAT_7: &str = include_str!("path_handles.sql");
+/// Format 8 keeps the attributes of versions that are not the newest.
+const SINCE_FORMAT_8: &str = "ALTER TABLE versions ADD COLUMN attributes BLOB;";
 /// "TWGC": marks the file as ours among SQLite databases.
 const APPLICATION_ID: i64 = 0x5457_4743;
 
@@ -90,6 +92,9 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
     if found < 7 {
         transaction.execute_batch(SINCE_FORMAT_7)?;
     }
+    if found < 8 {
+        transaction.execute_batch(SINCE_FORMAT_8)?;
+    }
     transaction.pragma_update(None, "user_version", SCHEMA_FORMAT)?;
     Ok(transaction.commit()?)
 }
@@ -123,6 +128,11 @@ pub(super) fn counts_transactions(connection: &Connection) -> Attempt<bool> {
     Ok(format(connection)? >= COUNTING_FORMAT)
 }
 
+/// Whether versions have attributes of their own.
+pub(super) fn keeps_attributes(connection: &Connection) -> Attempt<bool> {
+    Ok(format(connection)? >= 8)
+}
+
 fn is_filled(connection: &Connection, path: &Path) -> Attempt<bool> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
@@ -153,6 +163,7 @@ fn fill(connection: &Connection) -> Attempt<()> {
     connection.execute_batch(SINCE_FORMAT_5)?;
     begin_counting(connection)?;
     connection.execute_batch(SINCE_FORMAT_7)?;
+    connection.execute_batch(SINCE_FORMAT_8)?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     Ok(connection.pragma_update(None, "user_version", SCHEMA_FORMAT)?)
 }

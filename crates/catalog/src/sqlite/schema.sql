@@ -1,5 +1,5 @@
--- The catalog's tables, format 7 (`PRAGMA user_version`) with guard.sql, journal_checksums.sql, transactions.sql and
--- path_handles.sql.
+-- The catalog's tables, format 8 (`PRAGMA user_version`) with guard.sql, journal_checksums.sql, transactions.sql and
+-- path_handles.sql, and with the column `versions.attributes` (schema.rs).
 -- Unsigned numbers of 64 bits are kept as SQLite's signed ones, bit for bit; times are nanoseconds since 1970; paths are bytes.
 
 -- The last number given of each kind: see counters.rs.

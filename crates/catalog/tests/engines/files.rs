@@ -67,9 +67,26 @@ fn a_catalog_of_format_1_is_brought_up_to_date() {
     drop(opened(&file));
     let sql = rusqlite::Connection::open(&file).unwrap();
     undo_guard(&sql);
-    sql.execute_batch("DROP TABLE left_files; DROP TABLE lost_segments; PRAGMA user_version = 1").unwrap();
+    sql.execute_batch("DROP TABLE left_files; DROP TABLE lost_segments; ALTER TABLE versions DROP COLUMN attributes; PRAGMA user_version = 1").unwrap();
     drop(sql);
     assert!(opened(&file).files_of(format::ContainerId(1)).unwrap().is_empty());
+}
+
+#[test]
+fn a_catalog_of_format_7_keeps_its_versions_and_the_attributes_of_those_to_come() {
+    let directory = scratch();
+    let file = directory.path().join("catalog");
+    let first = opened(&file);
+    let session = writer(&first);
+    (1..=2).for_each(|size| drop(commit(&first, session, vec![written("a", size, None)]).unwrap()));
+    drop(first);
+    let sql = rusqlite::Connection::open(&file).unwrap();
+    sql.execute_batch("ALTER TABLE versions DROP COLUMN attributes; PRAGMA user_version = 7").unwrap();
+    drop(sql);
+    let again = opened(&file);
+    commit(&again, writer(&again), vec![written("a", 3, None)]).unwrap();
+    let known: Vec<bool> = again.versions(&path("a")).unwrap().iter().map(|found| found.attributes.is_some()).collect();
+    assert_eq!(known, [false, true, false]);
 }
 
 #[test]

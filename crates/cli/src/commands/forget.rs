@@ -1,6 +1,6 @@
 //! `thalweg forget`: drops old versions by a rule. The space comes back with `thalweg collect`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsString;
 
 use anyhow::bail;
@@ -31,6 +31,9 @@ pub struct Arguments {
     /// last=N, within=SPAN, or both with a comma between
     #[arg(long, value_name = "RULES")]
     keep: Option<Retention>,
+    /// This version of one file, which must not be the newest (repeatable)
+    #[arg(long, value_name = "N", conflicts_with = "keep")]
+    version: Vec<u64>,
 }
 
 /// Changes committed at once.
@@ -45,12 +48,13 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let mut forgetting =
         Forgetting { repository: &repository, seen: HashSet::new(), forgotten: Vec::new(), versions: 0 };
     match &arguments.keep {
+        _ if !arguments.version.is_empty() => forgetting.these(&place, &entry, &arguments.version)?,
         Some(keep) => forgetting.run(&place.path, &entry, keep)?,
         None => output.summary("no --keep rule, so every version is kept")?,
     }
     let Forgetting { forgotten, versions, .. } = forgetting;
     repository.close()?;
-    if arguments.keep.is_some() {
+    if arguments.keep.is_some() || !arguments.version.is_empty() {
         output.summary(format_args!(
             "forgot {} of {}",
             shown::count(versions, "version"),
@@ -68,6 +72,21 @@ fn refused_path(error: &anyhow::Error) -> Option<&StorePath> {
         }
         _ => None,
     }
+}
+
+/// Whoever names versions wants those of the file that is there now.
+fn check_versions(repository: &Repository, place: &Place, entry: &FileEntry, versions: &[u64]) -> anyhow::Result<()> {
+    let Some(head) = &entry.head else { bail!("{place}: --version is for regular files") };
+    let known = repository.catalog().versions(&place.path)?;
+    for number in versions {
+        if *number == head.number {
+            bail!("{place}: version {number} is the newest, which stays; `thalweg rm` removes the file");
+        }
+        if !known.iter().any(|version| version.number == *number) {
+            bail!("{place}: there is no version {number}; `thalweg stat` lists them");
+        }
+    }
+    Ok(())
 }
 
 struct Forgetting<'a> {
@@ -89,6 +108,12 @@ impl Forgetting<'_> {
             Err(error) if refused_path(&error) == Some(path) && catalog.entry(path)?.is_none() => Ok(()),
             listed => listed,
         }
+    }
+
+    fn these(&mut self, place: &Place, entry: &FileEntry, versions: &[u64]) -> anyhow::Result<()> {
+        check_versions(self.repository, place, entry, versions)?;
+        let versions: BTreeSet<u64> = versions.iter().copied().collect();
+        self.commit(vec![(place.path.clone(), entry.file, versions.into_iter().collect())])
     }
 
     fn forget(&mut self, entries: Vec<(StorePath, FileEntry)>, keep: &Retention) -> anyhow::Result<()> {

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{COMMITTER, sessions_of};
 use crate::failure::{Incomplete, misuse};
 use crate::get::{Destination, Options, Range, Summary, Wanted, Withheld, get, print, sync};
+use crate::moment::{self, Moment, with_version};
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::place::{Place, is_place};
@@ -38,6 +39,10 @@ pub struct Arguments {
     /// This version of a file instead of the newest
     #[arg(long, value_name = "N", conflicts_with = "unfinished")]
     version: Option<u64>,
+    /// Files as they were then: 2026-11-21, 2026-11-21T02:10:07Z (UTC), or 12h for 12 hours ago; those without a version of
+    /// that time are left out, and names are those of today
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["version", "unfinished"])]
+    at: Option<Moment>,
     /// What a live or interrupted session has checkpointed of a file, though it is not committed
     #[arg(long)]
     unfinished: bool,
@@ -61,7 +66,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     // Reading what is unfinished makes pages of a manifest for it.
     let access = if arguments.unfinished { Access::Write } else { Access::Read };
     let repository = open_store(&places[0].store, access)?;
-    let entries = entries(&repository, &places, &arguments)?;
+    let entries = entries(&repository, &places, &arguments, output)?;
     let done = if to == "-" {
         print_all(&repository, &places, &entries, &arguments, output)
     } else {
@@ -72,12 +77,18 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 /// What each place stands for, with the version to read as its head.
-fn entries(repository: &Repository, places: &[Place], arguments: &Arguments) -> anyhow::Result<Vec<FileEntry>> {
+fn entries(
+    repository: &Repository,
+    places: &[Place],
+    arguments: &Arguments,
+    output: &Output,
+) -> anyhow::Result<Vec<FileEntry>> {
     let is_one_file = arguments.range.is_some() || arguments.version.is_some() || arguments.unfinished;
     if is_one_file && places.len() > 1 {
         misuse!("--range, --version and --unfinished take one file at a time");
     }
-    let entries: Vec<_> = places.iter().map(|place| entry(repository, place, arguments)).collect::<Result<_, _>>()?;
+    let entries = places.iter().map(|place| entry(repository, place, arguments, output));
+    let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
     let other = places.iter().zip(&entries).find(|(_, entry)| entry.attributes.kind != FileKind::Regular);
     match other {
         Some((place, _)) if is_one_file => bail!("{place}: --range, --version and --unfinished are for regular files"),
@@ -85,12 +96,12 @@ fn entries(repository: &Repository, places: &[Place], arguments: &Arguments) -> 
     }
 }
 
-fn entry(repository: &Repository, place: &Place, arguments: &Arguments) -> anyhow::Result<FileEntry> {
+fn entry(repository: &Repository, place: &Place, arguments: &Arguments, output: &Output) -> anyhow::Result<FileEntry> {
     let found = repository.catalog().entry(&place.path)?;
     if arguments.unfinished {
         return unfinished(repository, place, found);
     }
-    let Some(mut entry) = found else {
+    let Some(entry) = found else {
         if sessions_of(repository.catalog(), &place.path)?.is_empty() {
             bail!("{place}: no such file or directory in the store");
         }
@@ -99,10 +110,21 @@ fn entry(repository: &Repository, place: &Place, arguments: &Arguments) -> anyho
     if let Some(number) = arguments.version {
         let versions = repository.catalog().versions(&place.path)?;
         let version = versions.into_iter().find(|version| version.number == number);
-        entry.head =
-            Some(version.with_context(|| format!("{place}: there is no version {number}; `thalweg stat` lists them"))?);
+        let version =
+            version.with_context(|| format!("{place}: there is no version {number}; `thalweg stat` lists them"))?;
+        let is_newest = entry.head.as_ref().is_some_and(|head| head.number == number);
+        if !is_newest && version.attributes.is_none() {
+            output.note(format_args!(
+                "{place}: the catalog of an earlier thalweg has not kept mode and times of version {number}; they are the \
+                 newest's"
+            ));
+        }
+        return Ok(with_version(entry, version));
     }
-    Ok(entry)
+    match arguments.at {
+        Some(at) => moment::expect(at.entry(repository.catalog(), &place.path, entry)?, place),
+        None => Ok(entry),
+    }
 }
 
 /// The file as the newest session of its path would leave it, if it were committed now.
@@ -119,7 +141,7 @@ fn unfinished(repository: &Repository, place: &Place, found: Option<FileEntry>) 
     // What it has of the session is at least as new as the session.
     let times = &mut entry.attributes.times;
     times.modified = times.modified.max(modified);
-    entry.head = Some(Version { number: 0, committed_ns: 0, record });
+    entry.head = Some(Version { number: 0, committed_ns: 0, record, attributes: None });
     Ok(entry)
 }
 
@@ -162,7 +184,7 @@ fn fetch(
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let range = arguments.range.unwrap_or(Range::WHOLE);
     let withheld = if arguments.privileged { Withheld::Nothing } else { Withheld::Privileges };
-    let options = Options { workers, sparse: arguments.sparse, range, withheld };
+    let options = Options { workers, sparse: arguments.sparse, range, withheld, at: arguments.at };
     let summary = get(repository, &destination, &wanted, options, output)?;
     if arguments.sync {
         sync(base)?;
@@ -236,11 +258,13 @@ fn fields(summary: &Summary) -> Value {
 
 fn line(summary: &Summary) -> String {
     let mut line = format!("got {} ({})", shown::count(summary.files, "file"), shown::size(summary.bytes));
-    for (number, what) in
-        [(summary.directories, "directories"), (summary.symlinks, "symlinks"), (summary.links, "hard links")]
-    {
+    for (number, what) in [
+        (summary.directories, ["directory", "directories"]),
+        (summary.symlinks, ["symlink", "symlinks"]),
+        (summary.links, ["hard link", "hard links"]),
+    ] {
         if number > 0 {
-            line += &format!(", {number} {what}");
+            line += &format!(", {number} {}", what[usize::from(number != 1)]);
         }
     }
     if !summary.left_out.is_empty() {

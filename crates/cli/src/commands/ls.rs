@@ -10,6 +10,7 @@ use repository::{Access, Repository};
 use serde_json::Value;
 
 use super::{checkpointed, list};
+use crate::moment::Moment;
 use crate::opening::open_store;
 use crate::output::{Array, Output};
 use crate::place::Place;
@@ -31,6 +32,9 @@ pub struct Arguments {
     /// Everything below, not only the directory's own names
     #[arg(long, short = 'R')]
     recursive: bool,
+    /// Files as they were then: 2026-11-21, 2026-11-21T02:10:07Z (UTC), or 12h for 12 hours ago
+    #[arg(long, value_name = "TIME")]
+    at: Option<Moment>,
 }
 
 struct Listing<'a> {
@@ -45,7 +49,10 @@ struct Listing<'a> {
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let place = Place::parse(&arguments.place)?;
     let repository = open_store(&place.store, Access::Read)?;
-    let sessions = repository.catalog().path_sessions()?;
+    let sessions = match arguments.at {
+        Some(_) => Vec::new(),
+        None => repository.catalog().path_sessions()?,
+    };
     let within = |path: &StorePath| match path.below(&place.path) {
         Some(rest) => arguments.recursive || !rest.contains(&b'/'),
         None => false,
@@ -81,6 +88,14 @@ impl Listing<'_> {
     }
 
     fn entry(&mut self, base: &StorePath, path: &StorePath, entry: &FileEntry) -> anyhow::Result<()> {
+        let Some(at) = self.arguments.at else { return self.print(base, path, entry) };
+        match at.entry(self.repository.catalog(), path, entry.clone())? {
+            Some(entry) => self.print(base, path, &entry),
+            None => Ok(()),
+        }
+    }
+
+    fn print(&mut self, base: &StorePath, path: &StorePath, entry: &FileEntry) -> anyhow::Result<()> {
         let session = self.unfinished.remove(path);
         if self.output.is_json() {
             let mut fields = shown::entry_fields(path, entry);

@@ -8,9 +8,11 @@ use repository::{Access, Repository};
 use serde_json::{Value, json};
 
 use super::commit_names;
+use crate::failure::misuse;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::place::Place;
+use crate::put::versions_of;
 use crate::shown;
 
 /// Rename or move within a store; all of them or none
@@ -20,6 +22,9 @@ pub struct Arguments {
     /// What to move, and last where to: a new name, or a directory
     #[arg(required = true, num_args = 1..)]
     pub places: Vec<OsString>,
+    /// Drop a file that has the new name, with all its versions
+    #[arg(long)]
+    replace: bool,
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
@@ -30,10 +35,17 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let into = is_into(&repository, to, from.len())?;
     let mut changes = Vec::new();
     for place in from {
-        if repository.catalog().entry(&place.path)?.is_none() {
+        let Some(moved) = repository.catalog().entry(&place.path)? else {
             bail!("{place}: no such file or directory in the store");
-        }
+        };
         let target = if into { to.path.join(place.path.name())? } else { to.path.clone() };
+        if changes.iter().any(|change| matches!(change, Change::Rename { to, .. } if *to == target)) {
+            misuse!("{place}: another source becomes {}::{} too", to.store, shown::path(&target));
+        }
+        let present = repository.catalog().entry(&target)?.filter(|present| present.file != moved.file);
+        if present.is_some_and(|present| present.head.is_some() && present.links == 1) {
+            check_replaced(&repository, to, &target, arguments.replace, output)?;
+        }
         changes.push(Change::Rename { from: place.path.clone(), to: target });
     }
     let moved: Vec<_> = changes.iter().map(moved_fields).collect();
@@ -41,6 +53,22 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     repository.close()?;
     output.summary(format_args!("moved {}", shown::count(moved.len() as u64, "name")))?;
     output.document(&json!({ "moved": moved }))
+}
+
+/// A file's versions go with its last name: that must be meant.
+fn check_replaced(
+    repository: &Repository,
+    to: &Place,
+    target: &StorePath,
+    is_meant: bool,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let (what, store, shown) = (versions_of(repository.catalog(), target)?, &to.store, shown::path(target));
+    if !is_meant {
+        bail!("{store}::{shown}: is there, {what}, which would be dropped; --replace drops them");
+    }
+    output.note(format_args!("{store}::{shown}: {what} is dropped"));
+    Ok(())
 }
 
 fn is_into(repository: &Repository, to: &Place, sources: usize) -> anyhow::Result<bool> {

@@ -7,15 +7,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
-use crate::failure::Incomplete;
+use crate::failure::{Incomplete, Interrupted};
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::place::{Place, StoreAddress};
-use crate::put::{Options, Source, Summary, plan, put, put_stream};
+use crate::put::{Exclusion, Options, Source, Summary, plan, put, put_stream};
+use crate::signals::Interruption;
 use crate::{shown, streams};
 
 /// Store files, trees, or standard input
@@ -24,8 +25,9 @@ use crate::{shown, streams};
     after_help = "With a slash at the end of the place, or several sources, each source keeps its name below it;\n\
                         otherwise the place is the one source's name there. Files that are as they were when put last\n\
                         are skipped. Sockets, pipes and devices are named and skipped. A run that breaks off keeps what\n\
-                        it committed, and goes on cheaply when it is run again. Exits with 3 when some file could not be\n\
-                        read, or kept changing.\n\n\
+                        it committed, and goes on cheaply when it is run again; one that is interrupted (Ctrl-C) commits what\n\
+                        it has read first. Exits with 3 when some file could not be read, kept changing, or is a name whose\n\
+                        versions only --replace drops.\n\n\
                         Example: thalweg put results/ notes.txt /scratch/st::run1/"
 )]
 pub struct Arguments {
@@ -38,6 +40,12 @@ pub struct Arguments {
     /// Read every file again, also those that are as they were when put last
     #[arg(long)]
     force: bool,
+    /// Where a name was a file or directory and is something else now, drop what the store has of it, with all versions
+    #[arg(long)]
+    replace: bool,
+    /// Pass over names that match: `*.o` and `cache/` at any depth, `/build` and `a/*.o` below the source (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<Exclusion>,
 }
 
 /// How often a put begins again because its node was started again.
@@ -50,7 +58,9 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let (to, sources) = arguments.paths.split_last().expect("the names were counted");
     let to = Place::parse(to)?;
     let sources = plan(sources, &to)?;
-    let summary = put_again_after_restarts(sources, &arguments, &to, output)?;
+    // Before the store's threads, which must not get the signals either.
+    let interruption = Interruption::watch().context("starting the thread that waits for signals")?;
+    let summary = put_again_after_restarts(sources, &arguments, &to, &interruption, output)?;
     output.document(&fields(&summary))?;
     output.summary(line(&summary))?;
     judge(&summary)
@@ -62,17 +72,23 @@ fn put_again_after_restarts(
     sources: Vec<Source>,
     arguments: &Arguments,
     to: &Place,
+    interruption: &Interruption,
     output: &Output,
 ) -> anyhow::Result<Summary> {
     let may_begin_again =
         matches!(to.store, StoreAddress::Node(_)) && sources.iter().all(|source| source.from.as_os_str() != "-");
     let mut repository = open_store(&to.store, Access::Write)?;
     for attempt in 1.. {
-        match run(&repository, sources.clone(), arguments, to, output).and_then(|summary| {
+        match run(&repository, sources.clone(), arguments, to, interruption, output).and_then(|summary| {
             repository.close()?;
             Ok(summary)
         }) {
-            Err(error) if may_begin_again && attempt < MAX_ATTEMPTS && is_of_a_restarted_node(&error) => {
+            Err(error)
+                if may_begin_again
+                    && attempt < MAX_ATTEMPTS
+                    && is_of_a_restarted_node(&error)
+                    && !interruption.has_come() =>
+            {
                 let why = format!("{error:#}");
                 let why = why.strip_suffix("; begin again").unwrap_or(&why);
                 output.note(format_args!("{why}; beginning again with what is not committed yet"));
@@ -112,6 +128,7 @@ fn run(
     sources: Vec<Source>,
     arguments: &Arguments,
     to: &Place,
+    interruption: &Interruption,
     output: &Output,
 ) -> anyhow::Result<Summary> {
     if let [source] = &sources[..] {
@@ -129,8 +146,14 @@ fn run(
         force: arguments.force,
         workers,
         avoid: own_directories(repository, &to.store),
+        exclusions: arguments.exclude.clone(),
+        replace: arguments.replace,
+        interruption: interruption.clone(),
     };
-    put(repository, sources, &options, output)
+    interruption.heed(true);
+    let summary = put(repository, sources, &options, output);
+    interruption.heed(false);
+    summary
 }
 
 /// A lone file is not to take the place of a whole directory by a forgotten slash.
@@ -170,6 +193,9 @@ fn fields(summary: &Summary) -> Value {
         "read_bytes": summary.read_bytes,
         "unchanged_bytes": summary.unchanged_bytes,
         "commits": summary.commits,
+        "excluded": summary.excluded,
+        "interrupted": summary.interrupted.is_some(),
+        "dropped": named(&summary.dropped),
         "skipped": named(&summary.skipped),
         "failed": named(&summary.left),
         "incomplete": named(&summary.incomplete),
@@ -188,20 +214,39 @@ fn with_reason(path: &Path, why: Option<&str>) -> Value {
 fn line(summary: &Summary) -> String {
     let mut line = format!("put {} ({})", shown::count(summary.files, "file"), shown::size(summary.read_bytes));
     for (number, what) in [
-        (summary.directories, "directories"),
-        (summary.symlinks, "symlinks"),
-        (summary.links, "hard links"),
-        (summary.attributes, "with new attributes only"),
-        (summary.unchanged, "unchanged"),
+        (summary.directories, ["directory", "directories"]),
+        (summary.symlinks, ["symlink", "symlinks"]),
+        (summary.links, ["hard link", "hard links"]),
+        (summary.attributes, ["with new attributes only"; 2]),
+        (summary.unchanged, ["unchanged"; 2]),
+        (summary.excluded, ["excluded"; 2]),
     ] {
         if number > 0 {
-            line += &format!(", {number} {what}");
+            line += &format!(", {number} {}", what[usize::from(number != 1)]);
         }
     }
     line
 }
 
+fn interrupted(summary: &Summary) -> String {
+    let stored = summary.files + summary.attributes + summary.symlinks + summary.links;
+    if summary.is_empty() {
+        return "interrupted: nothing was stored; run the same command again".to_owned();
+    }
+    let unchanged = match summary.unchanged {
+        0 => String::new(),
+        unchanged => format!(" ({unchanged} were there already)"),
+    };
+    format!(
+        "interrupted: {} stored{unchanged}, the rest is not; run the same command again to go on",
+        shown::count(stored, "file")
+    )
+}
+
 fn judge(summary: &Summary) -> anyhow::Result<()> {
+    if let Some(signal) = summary.interrupted {
+        return Err(Interrupted { signal, told: interrupted(summary) }.into());
+    }
     let (left, changing) = (summary.left.len() as u64, summary.changing.len() as u64);
     if summary.is_empty() && !summary.skipped.is_empty() {
         bail!("nothing was put: no source is a file, directory or symlink");

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 
 use anyhow::bail;
-use format::{Change, FileKind};
-use repository::Access;
+use format::{Change, FileKind, StorePath};
+use repository::{Access, Repository};
 use serde_json::{Value, json};
 
-use super::commit_names;
+use super::{commit_names, list};
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::place::Place;
@@ -29,19 +29,34 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let places = Place::parse_all(&arguments.places)?;
     places.iter().try_for_each(|place| place.refuse_root("removed"))?;
     let repository = open_store(&places[0].store, Access::Remove)?;
-    let mut changes = Vec::new();
+    let (mut changes, mut names) = (Vec::new(), 0);
     for place in &places {
         match repository.catalog().entry(&place.path)? {
             None => bail!("{place}: no such file or directory in the store"),
             Some(entry) if entry.attributes.kind == FileKind::Directory && !arguments.recursive => {
                 bail!("{place}: is a directory; -r removes it with all below it")
             }
-            Some(_) => changes.push(Change::Remove { path: place.path.clone(), recursive: arguments.recursive }),
+            Some(entry) => {
+                names += 1;
+                if entry.attributes.kind == FileKind::Directory {
+                    names += names_below(&repository, &place.path)?;
+                }
+                changes.push(Change::Remove { path: place.path.clone(), recursive: arguments.recursive });
+            }
         }
     }
     commit_names(&repository, changes)?;
     repository.close()?;
-    output.summary(format_args!("removed {}", shown::count(places.len() as u64, "name")))?;
+    output.summary(format_args!("removed {}", shown::count(names, "name")))?;
     let removed = places.iter().map(|place| Value::Object(shown::path_fields(place.path.as_bytes())));
-    output.document(&json!({ "removed": removed.collect::<Vec<_>>() }))
+    output.document(&json!({ "removed": removed.collect::<Vec<_>>(), "names": names }))
+}
+
+fn names_below(repository: &Repository, directory: &StorePath) -> anyhow::Result<u64> {
+    let mut names = 0;
+    list(repository.catalog(), directory, true, |listed| {
+        names += listed.len() as u64;
+        Ok(())
+    })?;
+    Ok(names)
 }

@@ -15,6 +15,7 @@ use super::destination::{self, Destination, explained};
 use super::leftovers;
 use super::report::{Fault, Report};
 use crate::commands::list;
+use crate::moment::Moment;
 use crate::shown;
 
 /// Files handed to a worker at a time.
@@ -40,6 +41,7 @@ pub struct Listing<'a> {
     destination: &'a Destination,
     units: SyncSender<Unit>,
     report: &'a Report<'a>,
+    at: Option<Moment>,
     made: Made,
     /// Files with several names, under the first.
     first: HashMap<FileId, PathBuf>,
@@ -54,9 +56,10 @@ impl<'a> Listing<'a> {
         destination: &'a Destination,
         units: SyncSender<Unit>,
         report: &'a Report<'a>,
+        at: Option<Moment>,
     ) -> Self {
         let (made, first, refused) = (Made::default(), HashMap::new(), HashSet::new());
-        Listing { catalog, destination, units, report, made, first, refused, open: None }
+        Listing { catalog, destination, units, report, at, made, first, refused, open: None }
     }
 
     /// Returns when all is handed out.
@@ -76,7 +79,13 @@ impl<'a> Listing<'a> {
 
     fn tree(&mut self, wanted: &Wanted) -> anyhow::Result<()> {
         list(self.catalog, &wanted.path, true, |entries| {
-            entries.into_iter().try_for_each(|(path, entry)| self.name(below(&path, wanted)?, entry))
+            entries.into_iter().try_for_each(|(path, entry)| {
+                let entry = match self.at {
+                    Some(at) => at.entry(self.catalog, &path, entry)?,
+                    None => Some(entry),
+                };
+                entry.map_or(Ok(()), |entry| self.name(below(&path, wanted)?, entry))
+            })
         })
     }
 

@@ -33,6 +33,7 @@ pub use self::report::Summary;
 use self::report::{Fault, Report};
 use self::worker::Worker;
 use crate::commands::list;
+use crate::moment::Moment;
 use crate::output::Output;
 
 /// Units of work between the listing and the workers.
@@ -55,6 +56,8 @@ pub struct Options {
     /// Which part of each file.
     pub range: Range,
     pub withheld: Withheld,
+    /// When files are to be as they were.
+    pub at: Option<Moment>,
 }
 
 /// Fetches everything wanted. Fails when the store or the disk does.
@@ -76,10 +79,11 @@ pub fn get(
         }
         // Only the workers hold the queue now: it closes with the last of them.
         drop(units_out);
-        if report.progress.is_shown() {
+        // What files were at another time takes a question each.
+        if report.progress.is_shown() && options.at.is_none() {
             scope.spawn(|| set_total(repository, wanted, &report, &done));
         }
-        let made = Listing::new(repository.catalog(), destination, units_in, &report).run(wanted);
+        let made = Listing::new(repository.catalog(), destination, units_in, &report, options.at).run(wanted);
         done.store(true, Ordering::Relaxed);
         made
     });

@@ -12,9 +12,11 @@ use repository::Access;
 use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
 use super::{Node, NodeOptions, NodeService, log, open_files, panics, restart};
+use crate::failure::misuse;
 use crate::output::Output;
+use crate::shown;
 use crate::signals::Signals;
-use ::place::random_bytes;
+use ::place::{SCHEME, random_bytes};
 
 #[derive(clap::Args, Debug)]
 #[command(
@@ -81,6 +83,9 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let ending = Signals::block().end_until_ready().context("starting the node's threads")?;
     log::start(arguments.log.as_deref())?;
     panics::end_the_process();
+    if arguments.store.as_os_str().as_encoded_bytes().starts_with(SCHEME) {
+        misuse!("{}: is a node's address; a node serves a store's directory", shown::local(&arguments.store));
+    }
     let max_connections = open_files::raise_limit();
     let secret = arguments.secret()?;
     let tls = arguments.tls()?;

@@ -7,7 +7,7 @@ pub(super) fn of(error: Error) -> Failure {
     match error {
         Error::Store(error) => error.into(),
         Error::Catalog(error) => error.into(),
-        Error::Damaged { .. } | Error::Segment(_) | Error::Format(_) => {
+        Error::Damaged { .. } | Error::LostManifests(_) | Error::Segment(_) | Error::Format(_) => {
             Failure::new(FailureKind::Corrupt, error.to_string())
         }
         Error::NoStore { .. } => Failure::new(FailureKind::NotFound, error.to_string()),

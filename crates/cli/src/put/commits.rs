@@ -15,6 +15,7 @@ use crate::clock::now_ns;
 use crate::commands::COMMITTER;
 use crate::output::Output;
 use crate::shown;
+use crate::signals::Interruption;
 
 /// A batch is committed when it has this many changes, this many bytes, or is this old: what a broken run has
 /// to do again.
@@ -36,6 +37,12 @@ pub struct Summary {
     pub read_bytes: u64,
     pub unchanged_bytes: u64,
     pub commits: u64,
+    /// Names that the user had passed over.
+    pub excluded: u64,
+    /// The run was interrupted: the rest of the sources is not stored.
+    pub interrupted: Option<i32>,
+    /// Names that became something else, and what was dropped with that.
+    pub dropped: Vec<(PathBuf, String)>,
     /// Neither file, directory nor symlink, with what they are.
     pub skipped: Vec<(PathBuf, String)>,
     /// Not stored, with the reason.
@@ -79,8 +86,8 @@ impl<'a> Commits<'a> {
         Commits { repository, atomic, output, batch, targets, links: Vec::new(), summary }
     }
 
-    /// Commits what comes until all who send are gone.
-    pub fn run(mut self, outcomes: Receiver<Vec<Outcome>>) -> anyhow::Result<Summary> {
+    /// Commits what comes until all who send are gone; when the run is interrupted, what has come by then.
+    pub fn run(mut self, outcomes: Receiver<Vec<Outcome>>, interruption: &Interruption) -> anyhow::Result<Summary> {
         loop {
             match outcomes.recv_timeout(BATCH_AGE) {
                 Ok(told) => told.into_iter().try_for_each(|outcome| self.note(outcome))?,
@@ -91,7 +98,15 @@ impl<'a> Commits<'a> {
                 self.commit()?;
             }
         }
-        self.link()?;
+        self.summary.interrupted = interruption.signal();
+        match self.summary.interrupted {
+            Some(_) if self.atomic => {
+                return Ok(Summary { interrupted: self.summary.interrupted, ..Summary::default() });
+            }
+            // What they link to may be on its way no more.
+            Some(_) => self.links.clear(),
+            None => self.link()?,
+        }
         self.commit()?;
         Ok(self.summary)
     }
@@ -113,6 +128,11 @@ impl<'a> Commits<'a> {
             Outcome::Unchanged { bytes } => {
                 self.summary.unchanged += 1;
                 self.summary.unchanged_bytes += bytes;
+            }
+            Outcome::Excluded => self.summary.excluded += 1,
+            Outcome::Dropped { path, what } => {
+                self.say(&path, &format!("takes the place of {what}, which is dropped"));
+                self.summary.dropped.push((path, what));
             }
             Outcome::Skipped { path, what } => {
                 self.say(&path, &format!("skipped, it is {what}"));

@@ -7,6 +7,7 @@ use rustix::fs::{SeekFrom, Stat};
 use rustix::io::Errno;
 
 use crate::progress::Progress;
+use crate::signals::Interruption;
 
 /// Read at a time (bytes).
 pub const READ_BYTES: usize = 1 << 20;
@@ -15,6 +16,8 @@ pub const READ_BYTES: usize = 1 << 20;
 pub enum Trouble {
     Source(Errno),
     Store(repository::Error),
+    /// The run was interrupted.
+    Interrupted,
 }
 
 impl From<Errno> for Trouble {
@@ -37,9 +40,10 @@ pub fn pack<T>(
     packer: &mut Packer<T>,
     buffer: &mut [u8],
     progress: &Progress,
+    interruption: &Interruption,
 ) -> Result<u64, Trouble> {
     let size = stat.st_size as u64;
-    let mut copy = Copy { file, packer, buffer, progress };
+    let mut copy = Copy { file, packer, buffer, progress, interruption };
     if (stat.st_blocks as u64).saturating_mul(512) >= size {
         // Some file systems give no size for what they make up while it is read: such a file is read to its end.
         return copy.stretch(0, if size == 0 { u64::MAX } else { size });
@@ -74,12 +78,16 @@ struct Copy<'a, 'b, T> {
     packer: &'a mut Packer<'b, T>,
     buffer: &'a mut [u8],
     progress: &'a Progress,
+    interruption: &'a Interruption,
 }
 
 impl<T> Copy<'_, '_, T> {
     /// Returns where the file or the stretch ended.
     fn stretch(&mut self, mut offset: u64, end: u64) -> Result<u64, Trouble> {
         while offset < end {
+            if self.interruption.has_come() {
+                return Err(Trouble::Interrupted);
+            }
             let most = (end - offset).min(self.buffer.len() as u64) as usize;
             let count = match rustix::io::pread(self.file, &mut self.buffer[..most], offset) {
                 Ok(0) => break,

@@ -5,10 +5,12 @@
 
 mod commits;
 mod content;
+mod excluding;
 mod links;
 mod observed;
 mod outcome;
 mod queue;
+mod replacing;
 mod sources;
 mod walk;
 mod worker;
@@ -23,12 +25,16 @@ use store::Claimant;
 
 use self::commits::Commits;
 pub use self::commits::Summary;
+pub use self::excluding::Exclusion;
 use self::links::Links;
 use self::queue::Queue;
+use self::replacing::Replacing;
+pub use self::replacing::versions_of;
 pub use self::sources::{Source, plan};
 use self::walk::Walk;
-use self::worker::{Again, Worker};
+use self::worker::{Again, Shared, Worker};
 use crate::output::Output;
+use crate::signals::Interruption;
 
 /// Units of work between the walk and the workers, and results between them and the commits.
 const QUEUED_UNITS: usize = 64;
@@ -42,6 +48,12 @@ pub struct Options {
     pub workers: usize,
     /// Device and inode of directories not to descend into: the store itself.
     pub avoid: HashSet<(u64, u64)>,
+    /// Names to pass over.
+    pub exclusions: Vec<Exclusion>,
+    /// Drop versions where a name becomes something else.
+    pub replace: bool,
+    /// Once it has come, what is stored is committed and the rest left.
+    pub interruption: Interruption,
 }
 
 /// Puts the sources. Fails when the store does; a source that cannot be read is named in the summary.
@@ -55,6 +67,7 @@ pub fn put(
     let queue = Queue::new(QUEUED_UNITS, options.workers);
     let (outcomes_in, outcomes_out) = sync_channel(QUEUED_UNITS);
     let links = Links::default();
+    let replacing = Replacing::new(repository.catalog(), options.replace);
     let again = match repository.known_damage()? {
         _ if options.force => Again::All,
         Some(damage) => Again::Damaged(damage),
@@ -64,21 +77,30 @@ pub fn put(
     let summary = std::thread::scope(|scope| {
         for number in 1..=options.workers as u64 {
             let (place, outcomes) = (queue.place(), outcomes_in.clone());
-            let (again, links, progress) = (&again, &links, progress.clone());
-            scope.spawn(move || Worker::new(repository, Claimant(number), again, links, outcomes, progress).run(place));
+            let shared = Shared {
+                repository,
+                again: &again,
+                links: &links,
+                replacing: &replacing,
+                interruption: &options.interruption,
+                progress: &progress,
+            };
+            scope.spawn(move || Worker::new(shared, Claimant(number), outcomes).run(place));
         }
         if progress.is_shown() {
             let (sources, done, progress) = (sources.clone(), &done, &progress);
             scope.spawn(move || {
-                if let Some(bytes) = sources::total_bytes(&sources, done) {
+                if let Some(bytes) = sources::total_bytes(&sources, &options.exclusions, done) {
                     progress.set_total(bytes);
                 }
             });
         }
         let inlet = queue.inlet();
         let targets = sources.iter().map(|source| source.target.clone()).collect();
-        scope.spawn(|| Walk::new(repository.catalog(), inlet, outcomes_in, &options.avoid).run(sources));
-        let summary = Commits::new(repository, targets, options.atomic, output).run(outcomes_out);
+        let walk = Walk::new(repository.catalog(), inlet, outcomes_in, options, &replacing);
+        scope.spawn(|| walk.run(sources));
+        let summary =
+            Commits::new(repository, targets, options.atomic, output).run(outcomes_out, &options.interruption);
         done.store(true, Ordering::Relaxed);
         summary
     });

@@ -12,6 +12,10 @@ pub enum Outcome {
     Link { path: StorePath, target: StorePath, replaces: bool },
     /// As it was when it was put last.
     Unchanged { bytes: u64 },
+    /// Versions go with the change of this name that comes.
+    Dropped { path: PathBuf, what: String },
+    /// Passed over as the user asked.
+    Excluded,
     /// Neither file, directory nor symlink.
     Skipped { path: PathBuf, what: &'static str },
     /// Could not be read.

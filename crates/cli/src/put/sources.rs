@@ -1,13 +1,16 @@
 //! What goes where: the arguments of `put`, made into pairs of a local path and a path in the store.
 
-use std::ffi::OsString;
+use std::collections::HashMap;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use format::StorePath;
 
+use super::excluding::{Exclusion, is_excluded};
 use crate::failure::misuse;
 use crate::place::Place;
 use crate::shown;
@@ -22,7 +25,58 @@ pub struct Source {
 /// the one source's new name. A source without a name (`.`, `/`) gives its content.
 pub fn plan(sources: &[OsString], to: &Place) -> anyhow::Result<Vec<Source>> {
     let into = to.into || sources.len() > 1;
-    sources.iter().map(|source| place_one(Path::new(source), to, into)).collect()
+    let planned = sources.iter().map(|source| place_one(Path::new(source), to, into));
+    let planned: Vec<Source> = planned.collect::<anyhow::Result<_>>()?;
+    if !planned.iter().any(|source| is_there(&source.from)) {
+        let first = &planned[0].from;
+        first.symlink_metadata().with_context(|| shown::local(first))?;
+    }
+    without_clashes(planned, to)
+}
+
+/// Also of what is only to be told of later, when it is read.
+fn is_there(from: &Path) -> bool {
+    from.as_os_str() == "-" || from.symlink_metadata().is_ok()
+}
+
+/// Refuses what two sources would put under one name; one that was named twice is put once.
+fn without_clashes(sources: Vec<Source>, to: &Place) -> anyhow::Result<Vec<Source>> {
+    let mut kept: Vec<Source> = Vec::new();
+    let mut by_target = HashMap::<StorePath, PathBuf>::new();
+    for source in sources {
+        match by_target.get(&source.target) {
+            Some(other) if is_same(other, &source.from) => continue,
+            Some(other) => clash(other, &source, to)?,
+            None => drop(by_target.insert(source.target.clone(), source.from.clone())),
+        }
+        kept.push(source);
+    }
+    // Directories whose content goes where others put a name of their own.
+    for source in &kept {
+        let above = kept.iter().filter(|above| above.target != source.target && source.target.is_within(&above.target));
+        for above in above {
+            let below = source.target.below(&above.target).unwrap_or_default();
+            let twin = above.from.join(OsStr::from_bytes(below));
+            if is_there(&twin) && !is_same(&twin, &source.from) {
+                clash(&twin, source, to)?;
+            }
+        }
+    }
+    Ok(kept)
+}
+
+fn clash(other: &Path, source: &Source, to: &Place) -> anyhow::Result<()> {
+    let (other, from, target) = (shown::local(other), shown::local(&source.from), shown::path(&source.target));
+    misuse!(
+        "{other} and {from} would both be {}::{target}; nothing was put; put them to places of their own, one after the \
+         other",
+        to.store
+    )
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    let identity = |path: &Path| path.symlink_metadata().ok().map(|found| (found.dev(), found.ino()));
+    identity(one).is_some() && identity(one) == identity(other)
 }
 
 fn place_one(from: &Path, to: &Place, into: bool) -> anyhow::Result<Source> {
@@ -33,12 +87,13 @@ fn place_one(from: &Path, to: &Place, into: bool) -> anyhow::Result<Source> {
         }
         return Ok(Source { from: from.to_owned(), target: to.path.clone() });
     }
-    let found = from.symlink_metadata().with_context(|| shown::local(from))?;
+    // One that is not there is told of beside the others, which are put.
+    let is_directory = from.symlink_metadata().is_ok_and(|found| found.is_dir());
     let target = match own_name(from) {
         Some(name) if into => to.path.join(name)?,
         _ => to.path.clone(),
     };
-    if target.is_root() && !found.is_dir() {
+    if target.is_root() && !is_directory && is_there(from) {
         misuse!("{}: needs a name in the store", shown::local(from));
     }
     Ok(Source { from: from.to_owned(), target })
@@ -53,20 +108,24 @@ fn own_name(path: &Path) -> Option<&[u8]> {
 }
 
 /// Bytes of all files below the sources, for the time left; none when `done` comes first.
-pub fn total_bytes(sources: &[Source], done: &AtomicBool) -> Option<u64> {
+pub fn total_bytes(sources: &[Source], exclusions: &[Exclusion], done: &AtomicBool) -> Option<u64> {
     let mut total = 0;
-    let mut pending: Vec<PathBuf> = sources.iter().map(|source| source.from.clone()).collect();
-    while let Some(path) = pending.pop() {
+    let mut pending: Vec<(&Source, PathBuf)> = sources.iter().map(|source| (source, source.from.clone())).collect();
+    while let Some((source, path)) = pending.pop() {
         if done.load(Ordering::Relaxed) {
             return None;
         }
         // What cannot be looked at is the walk's to report.
         let Ok(found) = path.symlink_metadata() else { continue };
+        let below = path.strip_prefix(&source.from).unwrap_or(Path::new(""));
+        if is_excluded(exclusions, below.as_os_str().as_bytes(), found.is_dir()) {
+            continue;
+        }
         if found.is_file() {
             total += found.len();
         } else if found.is_dir() {
             let entries = path.read_dir().into_iter().flatten().flatten();
-            pending.extend(entries.map(|entry| entry.path()));
+            pending.extend(entries.map(|entry| (source, entry.path())));
         }
     }
     Some(total)

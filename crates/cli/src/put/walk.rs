@@ -16,11 +16,14 @@ use format::{Change, FileKind, StorePath};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::Source;
+use super::excluding::{self, Exclusion};
 use super::observed;
 use super::outcome::{Outcome, Ready};
 use super::queue::Inlet;
+use super::replacing::{Replacement, Replacing, refused};
+use super::{Options, Source};
 use crate::commands::list;
+use crate::signals::Interruption;
 
 /// Names handed to a worker at a time.
 const NAMES_AT_ONCE: usize = 64;
@@ -63,7 +66,12 @@ pub struct Walk<'a> {
     units: Inlet<'a>,
     outcomes: SyncSender<Vec<Outcome>>,
     avoid: &'a HashSet<(u64, u64)>,
+    exclusions: &'a [Exclusion],
+    interruption: &'a Interruption,
+    replacing: &'a Replacing<'a>,
     pending: Vec<Pending>,
+    /// Of the source that is walked.
+    root: StorePath,
 }
 
 /// The other end of a queue is gone: the run is over.
@@ -76,9 +84,12 @@ impl<'a> Walk<'a> {
         catalog: &'a dyn Catalog,
         units: Inlet<'a>,
         outcomes: SyncSender<Vec<Outcome>>,
-        avoid: &'a HashSet<(u64, u64)>,
+        options: &'a Options,
+        replacing: &'a Replacing<'a>,
     ) -> Self {
-        Walk { catalog, units, outcomes, avoid, pending: Vec::new() }
+        let Options { avoid, exclusions, interruption, .. } = options;
+        let (pending, root) = (Vec::new(), StorePath::root());
+        Walk { catalog, units, outcomes, avoid, exclusions, interruption, replacing, pending, root }
     }
 
     /// Walks all sources, or until the run is over.
@@ -86,6 +97,9 @@ impl<'a> Walk<'a> {
         let _: Step = sources.into_iter().try_for_each(|source| {
             self.source(source)?;
             while let Some(pending) = self.pending.pop() {
+                if self.interruption.has_come() {
+                    return Err(Over);
+                }
                 self.directory(pending)?;
             }
             Ok(())
@@ -94,6 +108,7 @@ impl<'a> Walk<'a> {
 
     fn source(&mut self, source: Source) -> Step {
         let Source { from, target } = source;
+        self.root = target.clone();
         let stat = match rustix::fs::statat(CWD, &from, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(error) => return self.left(from, error),
@@ -138,6 +153,12 @@ impl<'a> Walk<'a> {
     fn opened(&mut self, pending: Pending, stat: rustix::fs::Stat, opened: OwnedFd) -> Step {
         let Pending { path, target, known, .. } = pending;
         let is_known = known.as_ref().is_some_and(|known| known.attributes.kind == FileKind::Directory);
+        let replaces = known.as_ref().filter(|known| known.attributes.kind != FileKind::Directory);
+        if let Some(known) = replaces
+            && !self.may_replace(&path, &target, known)?
+        {
+            return Ok(());
+        }
         // Its own change comes before those of what lies in it.
         self.tell(made(&stat, &opened, &path, &target, known.as_ref()))?;
         let children = match is_known.then(|| self.known_children(&target)).transpose() {
@@ -149,6 +170,26 @@ impl<'a> Walk<'a> {
             Err(error) => return self.left(path, error),
         };
         self.sort_out(Arc::new(Directory { opened, path }), &target, entries, children)
+    }
+
+    /// Whether a directory takes the place of something else: if not, that is said.
+    fn may_replace(&self, path: &Path, target: &StorePath, known: &FileEntry) -> Result<bool, Over> {
+        match self.replacing.judge(target, known, Some(FileKind::Directory)) {
+            Ok(Replacement::Remove { dropped: None } | Replacement::Append) => Ok(true),
+            Ok(Replacement::Remove { dropped: Some(what) }) => {
+                self.tell(Outcome::Dropped { path: path.to_owned(), what }).map(|()| true)
+            }
+            Ok(Replacement::Refused { what }) => {
+                let why = refused(&what);
+                self.tell(Outcome::Left { path: path.to_owned(), why }).map(|()| false)
+            }
+            Err(error) => self.tell(Outcome::Failed(error.into())).map(|()| false),
+        }
+    }
+
+    fn is_excluded(&self, target: &StorePath, file_type: FileType) -> bool {
+        let below = target.below(&self.root).unwrap_or_default();
+        excluding::is_excluded(self.exclusions, below, file_type == FileType::Directory)
     }
 
     /// Files to the workers, in order; directories onto the pile, the first on top.
@@ -170,6 +211,10 @@ impl<'a> Walk<'a> {
                     continue;
                 }
             };
+            if self.is_excluded(&target, file_type) {
+                self.tell(Outcome::Excluded)?;
+                continue;
+            }
             let known = children.remove(name.as_bytes());
             if file_type == FileType::Directory {
                 self.pending.push(Pending { parent: Some(directory.clone()), path: path(), name, target, known });

@@ -19,8 +19,11 @@ use super::links::Links;
 use super::observed;
 use super::outcome::{Outcome, Ready};
 use super::queue::Place;
+use super::replacing::{Replacement, Replacing, refused};
 use super::walk::{Directory, Name, Unit};
 use crate::progress::Progress;
+use crate::shown;
+use crate::signals::Interruption;
 
 /// How often a file that changes while it is read is read.
 const ATTEMPTS: usize = 3;
@@ -31,15 +34,23 @@ const OPEN_FILE: OFlags =
 
 pub struct Worker<'a> {
     packer: Packer<'a, Tag>,
-    repository: &'a Repository,
-    again: &'a Again,
-    links: &'a Links,
+    shared: Shared<'a>,
     outcomes: SyncSender<Vec<Outcome>>,
-    progress: Progress,
     buffer: Vec<u8>,
     /// Of the unit under way, as are the bytes.
     told: Vec<Outcome>,
     unit_bytes: u64,
+}
+
+/// What all workers of a run have.
+#[derive(Clone, Copy)]
+pub struct Shared<'a> {
+    pub repository: &'a Repository,
+    pub again: &'a Again,
+    pub links: &'a Links,
+    pub replacing: &'a Replacing<'a>,
+    pub interruption: &'a Interruption,
+    pub progress: &'a Progress,
 }
 
 /// What goes with a file through the packer.
@@ -73,25 +84,18 @@ impl From<repository::Error> for Stop {
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(
-        repository: &'a Repository,
-        claimant: Claimant,
-        again: &'a Again,
-        links: &'a Links,
-        outcomes: SyncSender<Vec<Outcome>>,
-        progress: Progress,
-    ) -> Self {
+    pub fn new(shared: Shared<'a>, claimant: Claimant, outcomes: SyncSender<Vec<Outcome>>) -> Self {
         let buffer = vec![0; content::READ_BYTES];
-        let packer = Packer::new(repository, claimant);
-        Worker { packer, repository, again, links, outcomes, progress, buffer, told: Vec::new(), unit_bytes: 0 }
+        let packer = Packer::new(shared.repository, claimant);
+        Worker { packer, shared, outcomes, buffer, told: Vec::new(), unit_bytes: 0 }
     }
 
     /// Whether a file is read although it is as it was when it was put.
     fn reads_again(&self, known: &FileEntry) -> bool {
         let Some(head) = &known.head else { return false };
-        match self.again {
+        match self.shared.again {
             Again::All => true,
-            Again::Damaged(damage) => damage.affects(self.repository, &head.record.root),
+            Again::Damaged(damage) => damage.affects(self.shared.repository, &head.record.root),
             Again::Nothing => false,
         }
     }
@@ -119,6 +123,9 @@ impl<'a> Worker<'a> {
         let mut names = names.into_iter();
         self.unit_bytes = 0;
         while let Some(name) = names.next() {
+            if self.shared.interruption.has_come() {
+                return Ok(());
+            }
             self.name(&directory, name)?;
             if self.unit_bytes >= MUCH_BYTES && names.len() > 0 {
                 place.give_back(Unit { directory, names: names.collect() });
@@ -151,59 +158,120 @@ impl<'a> Worker<'a> {
                 Ok(())
             }
             Err(Trouble::Store(error)) => Err(Stop::Failed(error)),
+            Err(Trouble::Interrupted) => Ok(()),
         }
     }
 
     fn visit(&mut self, directory: &Directory, name: &Name) -> Result<(), Trouble> {
         let is_symlink = name.file_type == FileType::Symlink;
         if name.known.is_none() && !is_symlink {
-            return self.file(directory, name);
+            return self.file(directory, name, false);
         }
         let stat = rustix::fs::statat(&directory.opened, &name.name, AtFlags::SYMLINK_NOFOLLOW)?;
-        if self.is_another_name(&stat, name) {
+        let replaces = match replaces(&stat, name) {
+            true => self.may_replace(directory, name, observed::kind(&stat))?,
+            false => Some(false),
+        };
+        let Some(replaces) = replaces else { return Ok(()) };
+        let is_same = |known: &FileEntry| observed::is_as_put(&stat, known) && !self.reads_again(known);
+        let is_unchanged = name.known.as_ref().is_some_and(is_same);
+        if self.is_another_name(directory, &stat, name, replaces, is_unchanged)? {
             return Ok(());
         }
         match &name.known {
-            Some(known) if observed::is_as_put(&stat, known) && !self.reads_again(known) => {
+            Some(_) if is_unchanged => {
                 let bytes = if is_symlink { 0 } else { stat.st_size as u64 };
-                self.progress.add(bytes);
+                self.shared.progress.add(bytes);
                 self.told.push(Outcome::Unchanged { bytes });
                 Ok(())
             }
-            _ if observed::kind(&stat) == Some(FileKind::Symlink) => self.symlink(directory, name, &stat),
-            _ => self.file(directory, name),
+            _ if observed::kind(&stat) == Some(FileKind::Symlink) => self.symlink(directory, name, &stat, replaces),
+            _ => self.file(directory, name, replaces),
         }
     }
 
-    /// Whether the file was seen under another name; then it becomes a link to that, unless it is one.
-    fn is_another_name(&mut self, stat: &Stat, name: &Name) -> bool {
-        let file = name.known.as_ref().filter(|_| !replaces(stat, name)).map(|known| known.file);
-        let Some(first) = self.links.seen_before(stat, &name.target, file) else { return false };
-        if first.path == name.target {
-            return false;
-        }
-        self.told.push(match (&name.known, first.file) {
-            (Some(known), Some(file)) if known.file == file => Outcome::Unchanged { bytes: 0 },
-            (known, _) => {
-                let replaces = known.as_ref().is_some_and(|known| known.attributes.kind == FileKind::Directory);
-                Outcome::Link { path: name.target.clone(), target: first.path, replaces }
+    /// Whether what the store has under the name is to be removed first; none where it stays, which is said.
+    fn may_replace(
+        &mut self,
+        directory: &Directory,
+        name: &Name,
+        kind: Option<FileKind>,
+    ) -> Result<Option<bool>, Trouble> {
+        let Some(known) = &name.known else { return Ok(Some(false)) };
+        Ok(match self.shared.replacing.judge(&name.target, known, kind)? {
+            Replacement::Append => Some(false),
+            Replacement::Remove { dropped } => {
+                self.drop_versions(directory, name, dropped);
+                Some(true)
             }
-        });
-        true
+            Replacement::Refused { what } => {
+                self.told.push(Outcome::Left { path: path(directory, name), why: refused(&what) });
+                None
+            }
+        })
     }
 
-    fn symlink(&mut self, directory: &Directory, name: &Name, stat: &Stat) -> Result<(), Trouble> {
+    fn drop_versions(&mut self, directory: &Directory, name: &Name, dropped: Option<String>) {
+        self.told.extend(dropped.map(|what| Outcome::Dropped { path: path(directory, name), what }));
+    }
+
+    /// Whether the file was seen under another name and becomes a link to that, unless it is one. The last name of another
+    /// file with versions becomes none: it stays a file of its own.
+    fn is_another_name(
+        &mut self,
+        directory: &Directory,
+        stat: &Stat,
+        name: &Name,
+        replaces: bool,
+        is_unchanged: bool,
+    ) -> Result<bool, Trouble> {
+        let file = name.known.as_ref().filter(|_| !replaces).map(|known| known.file);
+        let Some(first) = self.shared.links.seen_before(stat, &name.target, file) else { return Ok(false) };
+        if first.path == name.target {
+            return Ok(false);
+        }
+        if file.is_some() && file == first.file {
+            self.told.push(Outcome::Unchanged { bytes: 0 });
+            return Ok(true);
+        }
+        let judged = match &name.known {
+            Some(known) if !replaces => self.shared.replacing.judge(&name.target, known, None)?,
+            _ => Replacement::Append,
+        };
+        let replaces = match judged {
+            Replacement::Append => replaces,
+            Replacement::Remove { dropped } => {
+                self.drop_versions(directory, name, dropped);
+                true
+            }
+            Replacement::Refused { what } => {
+                if !is_unchanged {
+                    let why = format!(
+                        "stored as a file of its own and not as a hard link to {}, since that would drop {what} \
+                         (--replace drops them)",
+                        shown::path(&first.path)
+                    );
+                    self.told.push(Outcome::Incomplete { path: path(directory, name), why });
+                }
+                return Ok(false);
+            }
+        };
+        self.told.push(Outcome::Link { path: name.target.clone(), target: first.path, replaces });
+        Ok(true)
+    }
+
+    fn symlink(&mut self, directory: &Directory, name: &Name, stat: &Stat, replaces: bool) -> Result<(), Trouble> {
         let target = rustix::fs::readlinkat(&directory.opened, &name.name, Vec::new())?;
         let path = directory.path.join(OsStr::from_bytes(name.name.as_bytes()));
         let extended = self.extended(observed::extended_of_link(&path), path);
         let attributes = observed::attributes(stat, FileKind::Symlink, extended);
         let attributes = Attributes { target: target.into_bytes(), ..attributes };
         let change = Change::Make { path: name.target.clone(), attributes };
-        self.told.push(Outcome::Change(Box::new(Ready::plain(change, replaces(stat, name)))));
+        self.told.push(Outcome::Change(Box::new(Ready::plain(change, replaces))));
         Ok(())
     }
 
-    fn file(&mut self, directory: &Directory, name: &Name) -> Result<(), Trouble> {
+    fn file(&mut self, directory: &Directory, name: &Name, replaces: bool) -> Result<(), Trouble> {
         for attempt in 1.. {
             let file = open(directory, name)?;
             let before = rustix::fs::fstat(&file)?;
@@ -213,7 +281,7 @@ impl<'a> Worker<'a> {
                 self.told.push(Outcome::Skipped { path: path(directory, name), what });
                 return Ok(());
             }
-            if self.is_another_name(&before, name) {
+            if name.known.is_none() && self.is_another_name(directory, &before, name, replaces, false)? {
                 return Ok(());
             }
             let bytes = self.read(&file, &before)?;
@@ -228,7 +296,7 @@ impl<'a> Worker<'a> {
             if !is_stable {
                 self.told.push(Outcome::Changing { path: path(directory, name) });
             }
-            return self.end(directory, name, &file, &before, bytes);
+            return self.end(directory, name, &file, &before, bytes, replaces);
         }
         unreachable!("the last attempt returns")
     }
@@ -236,10 +304,11 @@ impl<'a> Worker<'a> {
     /// Begins a file in the packer and gives it all bytes; nothing is left of it there on failure.
     fn read(&mut self, file: &OwnedFd, stat: &Stat) -> Result<u64, Trouble> {
         self.packer.begin();
-        let read = content::pack(file.as_fd(), stat, &mut self.packer, &mut self.buffer, &self.progress);
+        let Shared { progress, interruption, .. } = self.shared;
+        let read = content::pack(file.as_fd(), stat, &mut self.packer, &mut self.buffer, progress, interruption);
         match &read {
             Ok(bytes) => self.unit_bytes += bytes,
-            Err(Trouble::Source(_)) => self.packer.abandon()?,
+            Err(Trouble::Source(_) | Trouble::Interrupted) => self.packer.abandon()?,
             Err(Trouble::Store(_)) => {}
         }
         read
@@ -252,13 +321,14 @@ impl<'a> Worker<'a> {
         file: &OwnedFd,
         stat: &Stat,
         bytes: u64,
+        replaces: bool,
     ) -> Result<(), Trouble> {
         let extended = self.extended(observed::extended_of(file), path(directory, name));
         let head = name.known.as_ref().and_then(|known| known.head.as_ref());
         let tag = Tag {
             target: name.target.clone(),
             attributes: observed::attributes(stat, FileKind::Regular, extended),
-            replaces: replaces(stat, name),
+            replaces,
             head: head.map(|head| (head.record.root.clone(), head.record.size)),
             bytes,
         };

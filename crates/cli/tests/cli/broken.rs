@@ -128,6 +128,28 @@ fn a_rebuilt_catalog_knows_the_copies_that_the_old_one_knew() {
     store.verb("verify", &["--data"]);
 }
 
+/// Nothing tells of it but the fingerprint table.
+#[test]
+fn copies_of_what_lay_in_a_container_that_is_gone_are_found_without_any_old_catalog() {
+    let store = with_tree();
+    // Its record is in another container than its content, which was there.
+    store.put(&store.path("source/a"), "u/a");
+    fs::remove_file(container_of_a_file(&store)).unwrap();
+    run(&["put".as_ref(), "--force".as_ref(), store.path("source").as_os_str(), &store.place("again")]).expect(0);
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(store.directory().join(format!("catalog.sqlite{suffix}")));
+    }
+    let lost = store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
+    assert!(lost.stderr.contains("u/a version 1 cannot"), "{}", lost.stderr);
+    let repaired = store.verb("repair", &["--json"]).json();
+    assert!(repaired["lost"].as_array().unwrap().is_empty(), "{repaired}");
+    store.verb("collect", &[]);
+    store.verb("verify", &["--data"]);
+    for (place, file) in [("u/a", "a"), ("again/a", "a"), ("t/c", "c")] {
+        assert_eq!(store.read(place), fs::read(store.path("source").join(file)).unwrap(), "{place}");
+    }
+}
+
 #[test]
 fn one_repair_finds_all_copies() {
     let store = with_tree();
@@ -326,5 +348,49 @@ struct Unmount(std::path::PathBuf);
 impl Drop for Unmount {
     fn drop(&mut self) {
         let _ = std::process::Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Two versions of `f`, the first of which has a manifest of pages; and the container with that, with nothing else that
+/// anybody needs.
+fn with_a_manifest() -> (Store, PathBuf) {
+    let store = Store::new();
+    let content = Random::new(11).bytes(16 << 20);
+    fs::write(store.path("f"), &content).unwrap();
+    store.put(&store.path("f"), "g");
+    let slices: Vec<u8> = content.chunks(16 << 10).rev().flatten().copied().collect();
+    fs::write(store.path("f"), slices).unwrap();
+    store.put(&store.path("f"), "f");
+    let container = store.containers().last().unwrap().clone();
+    fs::write(store.path("f"), "the second version").unwrap();
+    store.put(&store.path("f"), "f");
+    (store, container)
+}
+
+#[test]
+fn collection_says_which_version_is_in_its_way_and_how_it_goes() {
+    let (store, container) = with_a_manifest();
+    fs::remove_file(container).unwrap();
+    let refused = store.try_verb("collect", &[]).expect(1);
+    assert!(refused.stderr.contains("f version 1 (") && !refused.stderr.contains("g version"), "{}", refused.stderr);
+    let advice = "`thalweg forget STORE::f --version 1`";
+    assert_eq!(refused.stderr.matches(advice).count(), 1, "{}", refused.stderr);
+    assert_eq!(refused.stderr.matches("thalweg verify").count(), 0, "{}", refused.stderr);
+    run(&["forget".as_ref(), store.place("f").as_os_str(), "--version=2".as_ref()]).expect(1);
+    run(&["forget".as_ref(), store.place("f").as_os_str(), "--version=7".as_ref()]).expect(1);
+    assert_eq!(store.at("forget", "f", &["--version=1", "--json"]).json()["versions"], 1);
+    store.verb("collect", &[]);
+    assert_eq!(store.read("f"), b"the second version");
+    store.verb("verify", &["--data"]);
+}
+
+#[test]
+fn what_reads_everything_does_not_advise_itself() {
+    let (store, container) = with_a_manifest();
+    let bytes = fs::metadata(&container).unwrap().len() as usize;
+    (0..bytes / 4096).for_each(|page| flip(&container, page * 4096 + 2000));
+    for arguments in [&["verify"][..], &["verify", "--data"], &["repair"]] {
+        let found = store.try_verb(arguments[0], &arguments[1..]).expect(3);
+        assert!(!found.stderr.contains("lists what is affected"), "{}", found.stderr);
     }
 }

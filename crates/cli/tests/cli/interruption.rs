@@ -1,12 +1,13 @@
 //! kill -9 at any moment: what was committed stays, nothing half-done shows, and the next run finishes the work.
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::random::Random;
-use super::runner::{Store, command, run};
+use super::runner::{Run, Store, command, run};
 use super::snapshot::{assert_same, snapshot};
 
 fn tree(root: &Path, random: &mut Random) {
@@ -89,4 +90,73 @@ fn a_killed_get_leaves_no_half_file_under_its_name() {
         }
         fs::remove_dir_all(&copy).unwrap();
     }
+}
+
+/// Starts a put, and sends it SIGINT as soon as something of it is stored.
+fn put_and_interrupt(store: &Store, source: &Path, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Run {
+    let mut arguments: Vec<std::ffi::OsString> = vec!["put".into()];
+    arguments.extend(options.iter().map(std::ffi::OsString::from));
+    arguments.extend([source.as_os_str().to_owned(), store.place("t")]);
+    let mut command = command(&arguments);
+    prepare(&mut command);
+    let before = store.container_bytes();
+    let mut child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    while store.container_bytes() == before && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    // SAFETY: the process is ours, and was not waited for, so that the number is its own.
+    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    child.wait_with_output().unwrap().into()
+}
+
+/// More than is put in a moment.
+fn much(root: &Path, random: &mut Random) {
+    fs::create_dir_all(root).unwrap();
+    for file in 0..64 {
+        fs::write(root.join(format!("f{file}")), random.bytes(4 << 20)).unwrap();
+    }
+}
+
+#[test]
+fn an_interrupted_put_commits_what_it_has_read_and_says_so() {
+    let mut random = Random::fresh();
+    let store = Store::new();
+    let source = store.path("source");
+    much(&source, &mut random);
+    let nothing = put_and_interrupt(&store, &source, &["--atomic"], |_| ()).expect(130);
+    assert!(nothing.stderr.contains("interrupted: nothing was stored"), "{}", nothing.stderr);
+    assert_eq!(store.json("stats")["files"], 0);
+    // What is in the store already is not read twice: other content.
+    much(&source, &mut random);
+    let done = put_and_interrupt(&store, &source, &["--json"], |_| ()).expect(130);
+    let files = done.json()["files"].as_u64().unwrap();
+    assert_eq!(done.json()["interrupted"], true);
+    assert_eq!(store.json("stats")["files"].as_u64().unwrap(), files);
+    assert!(files < 64, "it ended at once");
+    if files > 0 {
+        assert!(done.stderr.contains("the rest is not; run the same command again"), "{}", done.stderr);
+    }
+    store.put(&source, "t");
+    store.get("t", &store.path("copy"));
+    assert_same(&snapshot(&source), &snapshot(&store.path("copy")));
+    store.verb("verify", &["--data"]);
+}
+
+#[test]
+fn a_put_that_was_started_to_ignore_signals_is_not_interrupted() {
+    let mut random = Random::fresh();
+    let store = Store::new();
+    let source = store.path("source");
+    much(&source, &mut random);
+    let ignore = || {
+        // SAFETY: no handler is set.
+        unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+        Ok(())
+    };
+    let prepare = |command: &mut Command| {
+        // SAFETY: between fork and exec only a system call is made.
+        unsafe { command.pre_exec(ignore) };
+    };
+    put_and_interrupt(&store, &source, &[], prepare).expect(0);
+    assert_eq!(store.json("stats")["files"], 64);
 }

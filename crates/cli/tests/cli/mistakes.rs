@@ -14,8 +14,10 @@ fn every_mistake_gets_one_line() {
     let nowhere = store.path("nowhere").display().to_string();
     let cases: &[(&[&str], i32, &str)] = &[
         (&["ls", "@::nothing"], 1, "no such file or directory in the store"),
-        (&["ls", "@::../x"], 2, "leads outside the store"),
+        (&["ls", "@::../x"], 2, "a part `..`"),
+        (&["ls", "@::a//b/../c"], 2, "a part `..`"),
         (&["ls", "@"], 2, "write STORE::PATH"),
+        (&["node", "thalweg://h:1"], 2, "a node serves a store's directory"),
         (&["ls", "::x"], 2, "$THALWEG_STORE is not set"),
         (&["stats"], 2, "$THALWEG_STORE is not set"),
         (&["stats", "@::x"], 2, "without a path"),
@@ -108,16 +110,6 @@ fn a_line_stays_one_line_whatever_the_name() {
 }
 
 #[test]
-fn a_missing_source_stops_the_run_before_it_begins() {
-    let store = Store::new();
-    fs::write(store.path("a"), "x").unwrap();
-    let (there, missing) = (store.path("a"), store.path("missing"));
-    let done = run(&["put".as_ref(), there.as_os_str(), missing.as_os_str(), &store.place("t/")]).expect(1);
-    assert!(done.stderr.contains("missing"), "{}", done.stderr);
-    assert_eq!(store.at("ls", "", &[]).text(), "");
-}
-
-#[test]
 fn unreadable_files_are_named_and_the_rest_goes_on() {
     let store = Store::new();
     fs::write(store.path("a"), "x").unwrap();
@@ -159,4 +151,32 @@ fn a_standard_error_that_is_full_ends_no_work() {
     assert_eq!(store.at("ls", "t", &[]).text(), "a\n");
     let ls = command(&["ls".into(), store.place("nothing")]).stderr(full()).status().unwrap();
     assert_eq!(ls.code(), Some(1));
+}
+
+#[test]
+fn a_store_whose_path_holds_two_colons_is_found() {
+    let store = Store::new();
+    fs::write(store.path("file"), "x").unwrap();
+    store.put(&store.path("file"), "a::b");
+    assert_eq!(store.read("a::b"), b"x", "the first store on the way is meant");
+    let moved = store.path("with::colons");
+    fs::create_dir(&moved).unwrap();
+    fs::rename(store.directory(), moved.join("st")).unwrap();
+    let place = |path: &str| format!("{}::{path}", moved.join("st").display());
+    assert_eq!(run(&["get", &place("a::b"), "-"]).expect(0).stdout, b"x");
+    run(&["verify".as_ref(), moved.join("st").as_os_str()]).expect(0);
+    let refused = run(&["init".as_ref(), moved.join("new").as_os_str()]).expect(2);
+    assert!(refused.stderr.contains("should not hold `::`"), "{}", refused.stderr);
+}
+
+#[test]
+fn summaries_count_what_they_are_about() {
+    let store = Store::new();
+    fs::create_dir(store.path("d")).unwrap();
+    fs::write(store.path("d/file"), "x").unwrap();
+    assert!(store.put(&store.path("d"), "t").text().ends_with(", 1 directory\n"));
+    store.put(&store.path("d"), "u/v");
+    assert!(store.get("t", &store.path("copy")).text().ends_with(", 1 directory\n"));
+    assert_eq!(store.at("rm", "u", &["-r"]).text(), "removed 3 names\n");
+    assert_eq!(store.at("rm", "t/file", &[]).text(), "removed 1 name\n");
 }

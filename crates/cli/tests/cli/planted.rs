@@ -2,9 +2,10 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::random::Random;
 use super::runner::{Store, run};
 
 const SECRET: &str = "of another user";
@@ -49,4 +50,68 @@ fn a_pipe_in_the_place_of_a_file_is_refused_and_holds_up_nobody() {
             assert!(String::from_utf8_lossy(&ended.stderr).contains("regular file"), "{ended:?}");
         }
     }
+}
+
+#[test]
+fn what_is_no_file_in_a_containers_place_is_damage_like_any_other() {
+    let makes: [fn(&Path); 3] = [
+        |at| fs::create_dir(at).unwrap(),
+        |at| symlink("/etc/passwd", at).unwrap(),
+        |at| assert!(Command::new("mkfifo").arg(at).status().unwrap().success()),
+    ];
+    for make in makes {
+        let store = Store::new();
+        let mut random = Random::new(3);
+        for name in ["a", "b"] {
+            fs::write(store.path(name), random.bytes(100_000)).unwrap();
+            store.put(&store.path(name), name);
+        }
+        let first = store.containers()[0].clone();
+        fs::remove_file(&first).unwrap();
+        make(&first);
+        let found = store.try_verb("verify", &["--data"]).expect(3);
+        assert!(found.stderr.contains("a version 1 cannot") && !found.stderr.contains("b version"), "{found:?}");
+        store.try_verb("repair", &[]).expect(3);
+        store.verb("collect", &[]);
+        assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
+        assert_eq!(store.put_json(&store.path("a"), "a")["files"], 1, "it is read again");
+        store.verb("repair", &[]);
+        assert_eq!(store.json("collect")["replaced"], 1);
+        store.verb("verify", &["--data"]);
+        assert_eq!(store.read("a"), fs::read(store.path("a")).unwrap());
+    }
+}
+
+#[test]
+fn a_lock_that_is_no_file_is_refused_by_readers_too() {
+    let store = Store::new();
+    link_out(&store, "catalog.lock");
+    for verb in ["ls", "stats", "verify"] {
+        let place = if verb == "ls" { store.place("") } else { store.directory().into_os_string() };
+        let refused = run(&[verb.as_ref(), place.as_os_str()]).expect(1);
+        assert!(refused.stderr.contains("catalog.lock"), "{refused:?}");
+    }
+}
+
+/// SQLite would write into them, and as root give them to the owner of the catalog.
+#[test]
+fn a_log_that_has_another_name_is_not_written() {
+    for suffix in ["-wal", "-shm", "-journal"] {
+        let store = Store::new();
+        let (outside, at) = (store.path("outside"), store.directory().join(format!("catalog.sqlite{suffix}")));
+        fs::write(&outside, SECRET).unwrap();
+        let _ = fs::remove_file(&at);
+        fs::hard_link(&outside, &at).unwrap();
+        let refused = run(&["put".as_ref(), outside.as_os_str(), &store.place("x")]).expect(1);
+        assert!(refused.stderr.contains("another name"), "{refused:?}");
+        assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET);
+    }
+}
+
+#[test]
+fn no_store_is_made_in_a_store() {
+    let store = Store::new();
+    let inside = store.directory().join("some/inner");
+    let refused = run(&["init".as_ref(), inside.as_os_str()]).expect(1);
+    assert!(refused.stderr.contains("lies in the store") && !inside.exists(), "{refused:?}");
 }

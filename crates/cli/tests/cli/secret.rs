@@ -58,3 +58,16 @@ fn a_secret_file_that_others_may_read_is_refused_by_node_and_client() {
     assert!(refused.expect(1).stderr.contains("chmod 600"));
     assert!(run(&["secret".as_ref(), file.as_os_str()]).expect(1).stderr.contains("exists"));
 }
+
+#[test]
+fn a_file_that_is_no_text_is_no_secret() {
+    let store = Store::new();
+    let file = secret(&store, "secret");
+    std::fs::write(&file, b"\xff\xfe\x00").unwrap();
+    let refused =
+        store.try_verb("node", &["--listen", "127.0.0.1:0", "--secret-file", file.to_str().unwrap()]).expect(1);
+    assert!(
+        refused.stderr.contains("other bytes than text") && refused.stderr.contains("thalweg secret FILE"),
+        "{refused:?}"
+    );
+}

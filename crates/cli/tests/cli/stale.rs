@@ -461,6 +461,43 @@ fn damage_journal(container: &Path) {
 }
 
 #[test]
+fn collection_replaces_a_container_with_a_damaged_journal_and_nothing_is_wrong_any_more() {
+    for repairs_first in [false, true] {
+        let store = with_files(&["a", "b"]);
+        damage_journal(store.containers().last().unwrap());
+        store.try_verb("verify", &[]).expect(3);
+        if repairs_first {
+            store.verb("repair", &[]);
+        }
+        assert_eq!(store.json("collect")["replaced"], 1);
+        store.verb("verify", &["--data"]);
+        assert_eq!(store.json("collect")["rewritten"], 0, "once is enough");
+        store.verb("verify", &["--rebuild-catalog", "--data"]);
+        assert_eq!(store.at("ls", "", &[]).text(), "a\nb\n");
+        assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
+    }
+}
+
+/// In the order of the journal a version is forgotten before the newer one that is stated again.
+#[test]
+fn a_version_that_was_forgotten_after_a_lost_record_is_no_loss_of_a_rebuild() {
+    let store = Store::new();
+    for content in ["one", "two", "three"] {
+        fs::write(store.path("f"), content).unwrap();
+        store.put(&store.path("f"), "f");
+        if content == "two" {
+            damage_journal(store.containers().last().unwrap());
+            store.at("forget", "f", &["--keep", "last=1"]);
+        }
+    }
+    store.verb("repair", &[]);
+    store.verb("collect", &[]);
+    store.verb("verify", &[]);
+    store.verb("verify", &["--rebuild-catalog", "--data"]);
+    assert_eq!(store.at("stat", "f", &["--json"]).json()["versions"].as_array().unwrap().len(), 2);
+}
+
+#[test]
 fn a_rebuild_from_a_damaged_journal_does_not_lose_what_the_present_catalog_has() {
     let store = with_files(&["a", "b"]);
     damage_journal(store.containers().last().unwrap());
@@ -469,9 +506,6 @@ fn a_rebuild_from_a_damaged_journal_does_not_lose_what_the_present_catalog_has()
     let refused = store.try_verb("verify", &["--rebuild-catalog"]).expect(1);
     assert!(refused.stderr.contains("would lack a name or version that the present one has (b)"), "{refused:?}");
     assert!(refused.stderr.contains("--force"), "{refused:?}");
-    store.verb("collect", &[]);
-    assert_eq!(store.at("ls", "", &[]).text(), "a\nb\n");
-    assert_eq!(store.read("b"), fs::read(store.path("b")).unwrap());
     assert_eq!(store.verb("repair", &["--json"]).json()["journaled_paths"], 1);
     store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
     assert_eq!(store.at("ls", "", &[]).text(), "a\nb\n", "the journal has it again");

@@ -5,7 +5,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::runner::Store;
+use super::runner::{Store, run};
 use super::snapshot::{assert_same, snapshot};
 
 /// A source of a few files, put once and old enough for its times to be trusted.
@@ -93,11 +93,14 @@ fn files_become_directories_and_symlinks_and_back() {
     fs::write(source.join("b/inside"), "x").unwrap();
     fs::remove_dir_all(source.join("d")).unwrap();
     symlink("b", source.join("d")).unwrap();
+    let replace = || run(&["put".as_ref(), "--replace".as_ref(), source.as_os_str(), &store.place("t")]).expect(0);
+    replace();
     assert_put_is_same(&store, &source);
     fs::remove_dir_all(source.join("b")).unwrap();
     fs::write(source.join("b"), "a file again").unwrap();
     fs::remove_file(source.join("d")).unwrap();
     fs::write(source.join("d"), "and this").unwrap();
+    replace();
     assert_put_is_same(&store, &source);
 }
 

@@ -115,7 +115,7 @@ impl Files for Directory {
             {
                 Ok(Arc::new(self.open_as(name, OpenOptions::new().read(true))?))
             }
-            other => Ok(Arc::new(other?)),
+            other => Ok(Arc::new(other.map_err(no_file_is_damage)?)),
         }
     }
 
@@ -138,6 +138,8 @@ impl Files for Directory {
     fn remove(&self, name: &str) -> Result<()> {
         let path = self.place(name);
         match fs::remove_file(&path) {
+            // What somebody put in the file's place, with nothing in it.
+            Err(source) if source.kind() == ErrorKind::IsADirectory && fs::remove_dir(&path).is_ok() => Ok(()),
             Err(source) if source.kind() != ErrorKind::NotFound => Err(failure(&path.display().to_string(), source)),
             _ => Ok(()),
         }
@@ -242,6 +244,20 @@ impl File for OpenFile {
 
 fn ends_early(path: &str, offset: u64) -> Error {
     Error::Corrupt { path: path.to_owned(), offset, why: "the file ends before what should be here does".into() }
+}
+
+/// A link, a pipe or a directory in a file's place: what the file held is lost, and that is no trouble of the disk.
+fn no_file_is_damage(error: Error) -> Error {
+    match error {
+        Error::Io { path, source } if source.kind() == ErrorKind::InvalidInput => {
+            Error::Corrupt { path, offset: 0, why: source.to_string() }
+        }
+        Error::Io { path, source } if source.kind() == ErrorKind::IsADirectory => {
+            let why = "a directory stands where a file of the store belongs; remove it".to_owned();
+            Error::Corrupt { path, offset: 0, why }
+        }
+        other => other,
+    }
 }
 
 fn failure(path: &str, source: io::Error) -> Error {

@@ -130,7 +130,13 @@ impl LocalStore {
 
     /// Reads all of a container and compares every checksum. Damage is in the report; an error is the disk's.
     pub fn check(&self, physical: ContainerId) -> Result<Report> {
-        let file = self.shared.files.open(&file_name(physical))?;
+        let file = match self.shared.files.open(&file_name(physical)) {
+            Err(Error::Corrupt { offset, why, .. }) => {
+                let damages = vec![Damage { offset, why, lost_segments: 0 }];
+                return Ok(Report { damages, ..Report::default() });
+            }
+            opened => opened?,
+        };
         let mut report = Report { stored_bytes: file.length()?, ..Report::default() };
         let index = match container::read_index(&*file, self.shared.store, physical) {
             Ok(index) => index,
@@ -179,7 +185,8 @@ impl LocalStore {
     pub fn remove_file(&self, physical: ContainerId) -> Result<u64> {
         let name = file_name(physical);
         let bytes = match self.shared.files.open(&name).and_then(|file| file.length()) {
-            Err(Error::NotFound { .. }) => 0,
+            // What stands in the file's place goes with it.
+            Err(Error::NotFound { .. } | Error::Corrupt { .. }) => 0,
             length => length?,
         };
         self.shared.files.remove(&name)?;

@@ -76,7 +76,7 @@ record! {
     Extent, 16, { offset, bytes };
     PlacedHeader, 72, { labels, header, segments };
     Session, 16, { id, epoch };
-    Version, 30, { number, committed_ns, record };
+    Version, 31, { number, committed_ns, record, attributes };
     FileEntry, 62, { file, attributes, head, links };
     Committed, 12, { sequence, numbers };
     PathSession, 41, { id, path, nodes, stripe_bytes, job, opened_ns, handles, interrupted };
@@ -98,6 +98,16 @@ macro_rules! wrapped {
 }
 
 wrapped! { ContainerId, 8; FileId, 8; SessionId, 8; Fingerprint, 32; HandleKey, 16 }
+
+impl<T: Field> Field for Box<T> {
+    const LEAST_BYTES: usize = T::LEAST_BYTES;
+    fn write(&self, to: &mut Writer) {
+        (**self).write(to);
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        T::read(from).map(Box::new)
+    }
+}
 
 impl<const N: usize> Field for [u8; N] {
     const LEAST_BYTES: usize = N;

@@ -167,7 +167,8 @@ impl Random {
     }
 
     fn version(&mut self) -> Version {
-        Version { number: self.u64(), committed_ns: self.u64() as i64, record: self.record() }
+        let (number, committed_ns, record) = (self.u64(), self.u64() as i64, self.record());
+        Version { number, committed_ns, record, attributes: self.option(Self::attributes).map(Box::new) }
     }
 
     fn entry(&mut self) -> FileEntry {
