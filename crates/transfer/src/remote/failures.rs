@@ -119,22 +119,30 @@ fn damaged(text: &str) -> Option<store::Error> {
     Some(store::Error::Corrupt { path: path.to_owned(), offset, why: why.to_owned() })
 }
 
+fn lasting(why: &str) -> &'static str {
+    static KNOWN: Mutex<Reasons> = Mutex::new(Reasons(BTreeSet::new()));
+    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).lasting(why)
+}
+
 /// [`catalog::Error::Refused`] holds sentences of the program's own text, of which there are a dozen or two. Those
 /// that come from afar are kept for good, each once, and not more than a node of ours could ever send.
-fn lasting(why: &str) -> &'static str {
+struct Reasons(BTreeSet<&'static str>);
+
+impl Reasons {
     const MOST: usize = 64;
     const LONGEST_BYTES: usize = 300;
-    static KNOWN: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(sentence) = known.get(why) {
-        return sentence;
+
+    fn lasting(&mut self, why: &str) -> &'static str {
+        if let Some(sentence) = self.0.get(why) {
+            return sentence;
+        }
+        if self.0.len() >= Self::MOST || why.len() > Self::LONGEST_BYTES {
+            return "the node refused it";
+        }
+        let sentence: &'static str = Box::leak(why.into());
+        self.0.insert(sentence);
+        sentence
     }
-    if known.len() >= MOST || why.len() > LONGEST_BYTES {
-        return "the node refused it";
-    }
-    let sentence: &'static str = Box::leak(why.into());
-    known.insert(sentence);
-    sentence
 }
 
 #[cfg(test)]
@@ -193,10 +201,11 @@ mod tests {
 
     #[test]
     fn reasons_from_afar_are_kept_once_and_not_without_bound() {
-        assert!(std::ptr::eq(lasting("a reason"), lasting("a reason")));
+        let mut reasons = Reasons(BTreeSet::new());
+        assert!(std::ptr::eq(reasons.lasting("a reason"), reasons.lasting("a reason")));
         for number in 0..1000 {
-            lasting(&format!("reason {number}"));
+            reasons.lasting(&format!("reason {number}"));
         }
-        assert_eq!(lasting("one reason more"), "the node refused it");
+        assert_eq!(reasons.lasting("one reason more"), "the node refused it");
     }
 }
