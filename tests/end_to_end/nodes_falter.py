@@ -87,3 +87,23 @@ def a_full_disk_fails_jobs_at_once_and_none_once_there_is_room(scene, mpi):
         later_job(scene, store, node, mpi)
         store.command("rm", store.at("later"))
     node.stop()
+
+
+@test(seconds=60)
+def run_ends_although_someone_has_stopped_its_own_node(scene):
+    store = Store(scene)
+    job = scene.start(store.run_command(["sleep", "3"]))
+    scene.until(lambda: children(job.pid, "node"), "the job's node")
+    (node,) = children(job.pid, "node")
+    processes.kill(node, signal.SIGSTOP)
+    scene.until(lambda: job.poll() is not None, "the job's end", 30)
+    # What the job left open could not be asked of it.
+    check(job.returncode == 1, f"run ended with {job.returncode}")
+    store.verify()
+
+
+def children(parent, verb):
+    """The ids of the processes that this one started for a verb of the command."""
+    listed = subprocess.run(["ps", "--ppid", str(parent), "-o", "pid=,args="], capture_output=True, text=True, check=False)
+    words = [line.split() for line in listed.stdout.splitlines()]
+    return [int(pid) for pid, _, *arguments in words if arguments[:1] == [verb]]

@@ -137,7 +137,6 @@ impl Connection {
     pub fn receive(&self) -> Result<Option<Frame>> {
         let mut pace = Pace { connection: self, deadline: None };
         let Some(header) = self.receive_header(&mut pace)? else { return Ok(None) };
-        pace.expect(u64::from(header.body_bytes) + u64::from(header.payload_bytes));
         let body = self.take(header.body_bytes as usize, "a frame's body", &mut pace)?;
         let payload = self.take(header.payload_bytes as usize, "a frame's payload", &mut pace)?;
         header.check(&body, &payload).map_err(|source| self.damaged(source))?;
@@ -436,13 +435,6 @@ struct Pace<'a> {
     deadline: Option<Instant>,
 }
 
-impl Pace<'_> {
-    /// The frame has so many bytes more.
-    fn expect(&mut self, bytes: u64) {
-        self.deadline = self.deadline.map(|deadline| deadline + Duration::from_secs(bytes / MIN_BYTES_PER_S));
-    }
-}
-
 impl Read for Pace<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let read = self.connection.read(into)?;
@@ -450,7 +442,10 @@ impl Read for Pace<'_> {
         if self.deadline.is_some_and(|deadline| now > deadline) {
             return Err(io::Error::other(format!("it drips: fewer than {MIN_BYTES_PER_S} bytes a second")));
         }
-        self.deadline = self.deadline.or_else(|| self.connection.frame_timeout.map(|timeout| now + timeout));
+        // What has come counts, not what was announced: that costs a hostile node nothing.
+        let earned = Duration::from_secs(1).mul_f64(read as f64 / MIN_BYTES_PER_S as f64);
+        let first = || self.connection.frame_timeout.map(|timeout| now + timeout);
+        self.deadline = self.deadline.or_else(first).map(|deadline| deadline + earned);
         Ok(read)
     }
 }
@@ -502,8 +497,9 @@ mod tests {
     #[test]
     fn a_node_that_drips_is_given_up_and_a_slow_one_is_not() {
         let body = vec![7; 40 << 10];
-        let frame = [&FrameHeader::new(1, 2, &body, b"").encode()[..], &body].concat();
-        for (step, is_given_up) in [(40, true), (8 << 10, false)] {
+        for (step, announced_bytes, is_given_up) in [(40, 0, true), (40, 80 << 20, true), (8 << 10, 0, false)] {
+            let header = FrameHeader { payload_bytes: announced_bytes, ..FrameHeader::new(1, 2, &body, b"") };
+            let frame = [&header.encode()[..], &body].concat();
             let (mut near, far) = pair();
             near.frame_timeout = Some(Duration::from_millis(100));
             let received = thread::scope(|scope| {
@@ -514,6 +510,7 @@ mod tests {
                             return;
                         }
                     }
+                    far.shut();
                 });
                 let received = near.receive();
                 near.shut();

@@ -107,9 +107,12 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, start: impl Fn() -> anyhow
     }
 }
 
+/// Also a node that someone has stopped: it goes on, to store what it received, and ends.
 fn terminate(child: &Child) {
     if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
-        // Gone already: its status says how.
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        for signal in [rustix::process::Signal::TERM, rustix::process::Signal::CONT] {
+            // Gone already: its status says how.
+            let _ = rustix::process::kill_process(pid, signal);
+        }
     }
 }

@@ -127,8 +127,7 @@ impl Connection {
         let grant = Some(Grant::new(turn, bytes));
         let upload = small.is_none().then(|| body.promised().unwrap_or(0));
         self.begin_progress();
-        let asked =
-            Asked { method, stream: stream.clone(), grant, upload, granted: bytes, is_alone: false, deadline, began };
+        let asked = Asked { method, stream: stream.clone(), grant, upload, is_alone: false, deadline, began };
         self.pending.push(asked);
         self.has_continued.set(false);
         let is_followed = small.is_some_and(|small| small > 0 && self.client.has(small as usize));
@@ -153,7 +152,7 @@ impl Connection {
     fn expected_read(&self, range_bytes: Option<u64>, stream: &Stream) -> u64 {
         let shares = self.shares();
         let usual = stream.application().counters.read_bytes.get().max(SLICE as u64);
-        shares.reads.bytes(range_bytes.unwrap_or(usual), shares.clock().now()).min(shares.max_grant())
+        shares.reads.bytes(range_bytes.unwrap_or(usual)).min(shares.max_grant())
     }
 
     /// Passes on what is no request, and all that follows it.

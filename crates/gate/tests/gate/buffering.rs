@@ -248,29 +248,6 @@ fn read(served: &Served) -> [f64; 2] {
     [0, 1].map(|at| served[at].load(Ordering::Relaxed) as f64)
 }
 
-/// Granted whole, they came in turn: the light application stood still for four seconds between two.
-#[test]
-fn long_uploads_share_while_they_pass_before_a_server_that_reads_a_mebibyte_ahead() {
-    let served = Served::default();
-    let gate = Gate::before(counting(&served, Disk::new(RATE), MIB, 1000, 0), APPLICATIONS);
-    begin_clients(&gate, |client, key| put(client, key, 32 * MIB));
-    thread::sleep(Duration::from_secs(2));
-    let (began, before) = (Instant::now(), read(&served));
-    let (mut last, mut moved_at, mut longest) = (before, began, Duration::ZERO);
-    while began.elapsed() < Duration::from_secs(8) {
-        thread::sleep(Duration::from_millis(20));
-        let now = read(&served);
-        if now[1] > last[1] {
-            moved_at = Instant::now();
-        }
-        longest = longest.max(moved_at.elapsed());
-        last = now;
-    }
-    let [heavy, light] = [0, 1].map(|at| last[at] - before[at]);
-    assert_shared((heavy / light.max(1.0), (heavy + light) / began.elapsed().as_secs_f64() / RATE));
-    assert!(longest < Duration::from_secs(2), "light got nothing for {longest:?}");
-}
-
 /// Served bytes of heavy and light, each second: `LENGTH=… WEIGHT=… SECONDS=… cargo test … measured -- --ignored --nocapture`.
 /// AHEAD: bytes between the server's disk and a client. WORKERS: requests that it serves at once. READ: 1 for downloads.
 /// RATE: the disk's, MB/s.
