@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use policy::fairness::{Depth, Kind, Next, Scheduler, Settings, Time, scheduler};
+use policy::fairness::{Depth, Kind, Next, Request, Scheduler, Settings, Time, scheduler};
 use tokio::sync::Notify;
 
 use crate::applications::{Application, Applications};
@@ -234,9 +234,9 @@ impl State {
         self.settings = settings.clone();
         self.tree.forget_flows();
         let State { scheduler, tree, tickets, .. } = self;
-        tickets.requeue(|stream, request| {
+        tickets.requeue(|stream, id, cost_bytes, deadline| {
             let flow = tree.stream_flow(scheduler.as_mut(), stream);
-            scheduler.enqueue(flow, request, now);
+            scheduler.enqueue(flow, Request { id, cost_bytes, deadline }, now);
         });
     }
 }

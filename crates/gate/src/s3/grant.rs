@@ -15,9 +15,8 @@ impl Grant {
         Grant { turn: Some(turn), bytes, moved: 0 }
     }
 
-    /// An object's last slice, which has been moved already.
+    /// A slice that has been moved already.
     pub fn spent(turn: Turn, bytes: u64) -> Grant {
-        turn.awaits_reply();
         Grant { turn: Some(turn), bytes, moved: bytes }
     }
 

@@ -32,8 +32,6 @@ pub(crate) struct Asked {
     pub grant: Option<Grant>,
     /// Bytes of its body, if that is more than passes with the head.
     pub upload: Option<u64>,
-    /// Bytes that it was granted when it began.
-    pub granted: u64,
     /// It began when all before it were answered.
     pub is_alone: bool,
     /// The request's own, for all of its answer.

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use policy::fairness::{Completion, Time};
+use policy::fairness::Time;
 
 use crate::applications::add;
 use crate::config::Facts;
@@ -115,20 +115,19 @@ impl Connection {
         self.pending.room().await;
         let small = body.promised().filter(|promised| *promised <= SMALL_BODY);
         let plan = self.plan_upload(body.promised());
-        let (bytes, completion) = match (method, small) {
+        let bytes = match (method, small) {
             // What is sent ahead of answers gets its turns when those before it are answered.
-            _ if !self.pending.is_empty() => (small.unwrap_or(0), Completion::Served),
+            _ if !self.pending.is_empty() => small.unwrap_or(0),
             // What a GET will cost is not known before its answer: what they mostly cost is assumed.
-            (Method::Get, _) => (self.expected_read(range_bytes, &stream), Completion::Served),
-            (_, Some(small)) => (small, Completion::Served),
-            (_, None) => (plan.bytes, plan.completion),
+            (Method::Get, _) => self.expected_read(range_bytes, &stream),
+            (_, Some(small)) => small,
+            (_, None) => plan.bytes,
         };
-        let turn = stream.turn(bytes, deadline, completion).await;
+        let turn = stream.turn(bytes, deadline).await;
         let grant = Some(Grant::new(turn, bytes));
         let upload = small.is_none().then(|| body.promised().unwrap_or(0));
         self.begin_progress();
-        let asked =
-            Asked { method, stream: stream.clone(), grant, upload, granted: bytes, is_alone: false, deadline, began };
+        let asked = Asked { method, stream: stream.clone(), grant, upload, is_alone: false, deadline, began };
         self.pending.push(asked);
         self.has_continued.set(false);
         let is_followed = small.is_some_and(|small| small > 0 && self.client.has(small as usize));
@@ -153,7 +152,7 @@ impl Connection {
     fn expected_read(&self, range_bytes: Option<u64>, stream: &Stream) -> u64 {
         let shares = self.shares();
         let usual = stream.application().counters.read_bytes.get().max(SLICE as u64);
-        shares.reads.bytes(range_bytes.unwrap_or(usual), shares.clock().now()).min(shares.max_grant())
+        shares.reads.bytes(range_bytes.unwrap_or(usual)).min(shares.max_grant())
     }
 
     /// Passes on what is no request, and all that follows it.
@@ -167,7 +166,7 @@ impl Connection {
 
     async fn tunnel(&self, stream: &Rc<Stream>) -> End {
         self.server.tell(true);
-        match self.slices(&mut Body::Rest, stream, None, Completion::Received).await {
+        match self.slices(&mut Body::Rest, stream, None).await {
             Ok(()) | Err(End::Cut) => End::Clean,
             Err(end) => end,
         }

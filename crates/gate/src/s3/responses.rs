@@ -175,7 +175,7 @@ impl Connection {
     async fn response(&self, response: Response) -> Result<(), End> {
         let is_tunnel = response.status == 101 || response.body == Body::Rest;
         let Some(asked) = self.pending.answer(response.status == 101) else { return Ok(()) };
-        let Asked { method, stream, grant, upload, granted, is_alone, deadline, began } = asked;
+        let Asked { method, stream, grant, upload, is_alone, deadline, began } = asked;
         let now = self.shares().clock().now();
         self.shares().note_request(now.since(began));
         let mut grant = grant;
@@ -183,7 +183,7 @@ impl Connection {
             grant.take().into_iter().for_each(Grant::complete);
             if is_alone && response.is_success() {
                 let progress = self.drain.with_progress(|progress| *progress);
-                self.shares().writes.note(length, granted, &progress, now);
+                self.shares().writes.note(length, &progress, now);
             }
         }
         let mut body = response.body;
@@ -201,7 +201,7 @@ impl Connection {
         let now = self.shares().clock().now();
         if let Some(length) = length.filter(|_| is_read && is_alone && passed.is_ok()) {
             let progress = self.drain.with_progress(|progress| *progress);
-            self.shares().reads.note(length, granted, &progress, now);
+            self.shares().reads.note(length, &progress, now);
         }
         stream.application().counters.latencies.note(Duration::from_nanos(now.since(began)));
         match passed {

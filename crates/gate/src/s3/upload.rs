@@ -6,15 +6,15 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use policy::fairness::{Completion, Time};
+use policy::fairness::Time;
 
 use crate::applications::add;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
 use crate::s3::grant::Grant;
 use crate::s3::pass::{Broken, Stopped, pass};
-use crate::shares::reserve::{MIN_BYTES, is_long};
-use crate::shares::{Stream, Turn, Waiting};
+use crate::shares::Stream;
+use crate::shares::reserve::MIN_BYTES;
 use crate::socket::SLICE;
 
 /// The last slice of a body may be a little longer than the others.
@@ -35,8 +35,6 @@ pub(crate) struct Plan {
     pub bytes: u64,
     /// Whether that is all of it. Otherwise it ends when it is acknowledged: what waits for more depth must hold none.
     is_whole: bool,
-    /// Of all but the last of its slices.
-    pub completion: Completion,
 }
 
 impl Connection {
@@ -44,9 +42,8 @@ impl Connection {
     pub(super) fn plan_upload(&self, length: Option<u64>) -> Plan {
         let shares = self.shares();
         let length = length.unwrap_or(u64::MAX);
-        let is_whole = shares.writes.bytes(length, shares.clock().now()).min(shares.max_grant()) >= length;
-        let completion = if is_whole || !is_long(length) { Completion::Served } else { Completion::Received };
-        Plan { bytes: if is_whole { length } else { MIN_BYTES }, is_whole, completion }
+        let is_whole = shares.writes.bytes(length).min(shares.max_grant()) >= length;
+        Plan { bytes: if is_whole { length } else { MIN_BYTES }, is_whole }
     }
 
     /// `expects_continue`: the client waits to be told that it may send.
@@ -64,7 +61,7 @@ impl Connection {
             if !plan.is_whole {
                 self.let_grant_end_when_acknowledged();
             }
-            passed = self.slices(body, stream, deadline, plan.completion).await;
+            passed = self.slices(body, stream, deadline).await;
         }
         self.is_sending.set(false);
         self.server.tell(false);
@@ -124,36 +121,14 @@ impl Connection {
         }
     }
 
-    pub(super) async fn slices(
-        &self,
-        body: &mut Body,
-        stream: &Rc<Stream>,
-        deadline: Option<Time>,
-        completion: Completion,
-    ) -> Result<(), End> {
-        // One that was late for what it was granted is not waited for once more.
-        let mut keeps_up = false;
+    pub(super) async fn slices(&self, body: &mut Body, stream: &Rc<Stream>, deadline: Option<Time>) -> Result<(), End> {
         while !body.is_over() {
-            self.drain.room(&self.server, self.shares()).await;
             let slice = self.slice_of(body, u64::MAX);
             // Of bodies whose length is not known, whatever has come is passed on.
             let wanted = body.promised().map_or(1, |_| slice);
-            let is_last = body.promised() == Some(slice as u64) && !self.pending.holds_grant();
-            let completion = match completion {
-                Completion::Received if is_last => Completion::EndServed,
-                completion => completion,
-            };
-            let mut turn = None;
-            if keeps_up && body.promised().is_some() {
-                turn = self.turn_asked_ahead(slice, stream.slice(slice as u64, deadline, completion), stream).await?;
-            }
-            let turn = match turn {
-                Some(turn) => turn,
-                None => {
-                    keeps_up = self.keeps_up(wanted, stream).await?;
-                    stream.slice(slice as u64, deadline, completion).await
-                }
-            };
+            self.arrived(wanted).await.map_err(|_| End::Broken(Broken::Reading))?;
+            self.drain.room(&self.server, self.shares()).await;
+            let turn = stream.slice(slice as u64, deadline).await;
             let moved = pass(&self.client, &self.server, body, slice).await.map_err(End::Broken)?;
             add(&stream.application().counters.up_bytes, moved.bytes);
             if moved.bytes == 0 {
@@ -169,44 +144,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes a slice's turn when the slice has arrived. It is asked for before: a connection that has none queued
-    /// between two slices leaves its place to others. A client that is late for its turn loses it.
-    async fn turn_asked_ahead(&self, slice: usize, mut waiting: Waiting, stream: &Stream) -> Result<Option<Turn>, End> {
-        let turn = tokio::select! {
-            biased;
-            arrived = self.arrived(slice) => {
-                arrived?;
-                return Ok(Some(waiting.await));
-            }
-            turn = &mut waiting => turn,
-        };
-        let clock = self.shares().clock();
-        let client_timeout = &stream.application().client_timeout;
-        tokio::select! {
-            biased;
-            arrived = self.arrived(slice) => arrived.map(|()| Some(turn)),
-            () = clock.sleep_about(client_timeout.get(clock.now())) => {
-                client_timeout.note_late(clock.now());
-                turn.give_back(0);
-                Ok(None)
-            }
-        }
-    }
-
-    /// Waits for a slice: whether the client would have kept its turn.
-    async fn keeps_up(&self, wanted: usize, stream: &Stream) -> Result<bool, End> {
-        let clock = self.shares().clock();
-        let began = clock.now();
-        self.arrived(wanted).await?;
-        let waited = Duration::from_nanos(clock.now().since(began));
-        Ok(waited < stream.application().client_timeout.get(clock.now()))
-    }
-
     /// Returns when a slice has arrived, or a part of one some time ago, or the end.
-    async fn arrived(&self, wanted: usize) -> Result<(), End> {
-        let broken = |_| End::Broken(Broken::Reading);
-        while !self.client.gathers(wanted, GATHERING, self.shares().clock()).await.map_err(broken)? {
-            self.client.holds(1).await.map_err(broken)?;
+    async fn arrived(&self, wanted: usize) -> std::io::Result<()> {
+        while !self.client.gathers(wanted, GATHERING, self.shares().clock()).await? {
+            self.client.holds(1).await?;
         }
         Ok(())
     }

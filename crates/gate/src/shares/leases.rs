@@ -3,8 +3,7 @@
 //! ever.
 //!
 //! Sooner than that, all turns end when the server makes no progress with any of them while others wait: then the depth
-//! is held by what the server does not read, and what it does read waits for it. Not those of long objects of which the
-//! server has all: it works on what it has buffered of them, which shows no progress before a reply.
+//! is held by what the server does not read, and what it does read waits for it.
 
 use std::rc::Weak;
 use std::time::Duration;
@@ -70,16 +69,16 @@ impl Shares {
             return;
         }
         if self.has_objects.get() && queued > 0 && stood > self.stall_timeout() {
-            self.end_turns(now, |_, awaits_reply| !awaits_reply);
+            self.end_turns(now, |_| true);
             self.progress_at.set(now);
         } else {
             let timeout_ns = self.lease_timeout().as_nanos() as u64;
-            self.end_turns(now, |progress_at, _| now.since(progress_at) > timeout_ns);
+            self.end_turns(now, |progress_at| now.since(progress_at) > timeout_ns);
         }
     }
 
     /// The bytes stay paid: the server was given them.
-    fn end_turns(&self, now: Time, is_too_old: impl Fn(Time, bool) -> bool) {
+    fn end_turns(&self, now: Time, is_too_old: impl Fn(Time) -> bool) {
         let mut state = self.state.borrow_mut();
         let State { scheduler, tree, tickets, .. } = &mut *state;
         let expired = tickets.expire(is_too_old);

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use policy::fairness::{Completion, Request, Time};
+use policy::fairness::{Request, Time};
 
 use super::ticket::Removed;
 use super::{Shares, State};
@@ -42,32 +42,26 @@ impl Stream {
 
     /// A turn for an operation that moves this many bytes: it costs what operations cost besides. Without a deadline
     /// it has the application's.
-    pub fn turn(self: &Rc<Self>, bytes: u64, deadline: Option<Time>, completion: Completion) -> Waiting {
+    pub fn turn(self: &Rc<Self>, bytes: u64, deadline: Option<Time>) -> Waiting {
         add(&self.application.counters.requests, 1);
-        self.waiting(bytes, self.shares.operation_bytes.get(), deadline, completion)
+        self.waiting(bytes, self.shares.operation_bytes.get(), deadline)
     }
 
     /// A turn for more bytes of an operation that had its turn.
-    pub fn slice(self: &Rc<Self>, bytes: u64, deadline: Option<Time>, completion: Completion) -> Waiting {
-        self.waiting(bytes, 0, deadline, completion)
+    pub fn slice(self: &Rc<Self>, bytes: u64, deadline: Option<Time>) -> Waiting {
+        self.waiting(bytes, 0, deadline)
     }
 
-    fn waiting(
-        self: &Rc<Self>,
-        bytes: u64,
-        operation_bytes: u64,
-        deadline: Option<Time>,
-        completion: Completion,
-    ) -> Waiting {
+    fn waiting(self: &Rc<Self>, bytes: u64, operation_bytes: u64, deadline: Option<Time>) -> Waiting {
         let shares = &self.shares;
         let now = shares.clock.now();
         let cost_bytes = bytes.saturating_add(operation_bytes).max(1);
         let mut state = shares.state.borrow_mut();
         let State { scheduler, tree, tickets, .. } = &mut *state;
-        let request = tickets.queue(self.key.clone(), Request { id: 0, cost_bytes, deadline, completion });
+        let id = tickets.queue(self.key.clone(), cost_bytes, deadline);
         let flow = tree.stream_flow(scheduler.as_mut(), &self.key);
-        scheduler.enqueue(flow, request, now);
-        let ticket = Ticket { stream: self.clone(), id: request.id, cost_bytes, operation_bytes };
+        scheduler.enqueue(flow, Request { id, cost_bytes, deadline }, now);
+        let ticket = Ticket { stream: self.clone(), id, cost_bytes, operation_bytes };
         drop(state);
         add(&self.application.counters.queued, 1);
         // A hint to wait is repeated to the task that can: it dispatches after every change.
@@ -185,11 +179,6 @@ impl Turn {
         let now = shares.clock.now();
         shares.state.borrow_mut().tickets.progress(self.ticket.id, now);
         shares.note_progress(now);
-    }
-
-    /// The server has all of the object: nothing before its reply says what it does.
-    pub fn awaits_reply(&self) {
-        self.ticket.stream.shares.state.borrow_mut().tickets.awaits_reply(self.ticket.id);
     }
 
     /// The server does nothing with what it was given: others shall have the turn. It is paid as far as it is said to

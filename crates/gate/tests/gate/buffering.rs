@@ -186,23 +186,8 @@ fn an_answer_from_memory_does_not_stand_still_on_its_way() {
 /// Bytes of each application's uploads that the disk has, and of its downloads that have come.
 type Served = Arc<[AtomicU64; 2]>;
 
-/// When its disk has the bytes of an upload.
-#[derive(Clone, Copy)]
-enum Writes {
-    /// While more come.
-    Along,
-    /// After all have come.
-    AtTheEnd,
-}
-
 /// Its disk is ahead of its uploads by so many bytes, or of its downloads, each of this length.
-fn counting(
-    served: &Served,
-    disk: Disk,
-    ahead: usize,
-    workers: usize,
-    (length, writes): (usize, Writes),
-) -> SocketAddr {
+fn counting(served: &Served, disk: Disk, ahead: usize, workers: usize, length: usize) -> SocketAddr {
     let (served, free) = (served.clone(), Free::new(workers));
     server(move |mut stream| {
         loop {
@@ -214,14 +199,10 @@ fn counting(
                 if head.starts_with("PUT") {
                     thread::scope(|scope| {
                         scope.spawn(|| {
-                            let write = |piece| {
+                            moved.into_iter().for_each(|piece| {
                                 disk.moves(piece);
                                 uploaded.fetch_add(piece as u64, Ordering::Relaxed);
-                            };
-                            match writes {
-                                Writes::Along => moved.into_iter().for_each(write),
-                                Writes::AtTheEnd => moved.into_iter().collect::<Vec<_>>().into_iter().for_each(write),
-                            }
+                            })
                         });
                         take(&mut stream, content_length(&head), pieces)
                     })?;
@@ -267,40 +248,16 @@ fn read(served: &Served) -> [f64; 2] {
     [0, 1].map(|at| served[at].load(Ordering::Relaxed) as f64)
 }
 
-/// Granted whole, they came in turn: the light application stood still for four seconds between two.
-#[test]
-fn long_uploads_share_while_they_pass_before_a_server_that_reads_a_mebibyte_ahead() {
-    let served = Served::default();
-    let gate = Gate::before(counting(&served, Disk::new(RATE), MIB, 1000, (0, Writes::Along)), APPLICATIONS);
-    begin_clients(&gate, |client, key| put(client, key, 32 * MIB));
-    thread::sleep(Duration::from_secs(2));
-    let (began, before) = (Instant::now(), read(&served));
-    let (mut last, mut moved_at, mut longest) = (before, began, Duration::ZERO);
-    while began.elapsed() < Duration::from_secs(8) {
-        thread::sleep(Duration::from_millis(20));
-        let now = read(&served);
-        if now[1] > last[1] {
-            moved_at = Instant::now();
-        }
-        longest = longest.max(moved_at.elapsed());
-        last = now;
-    }
-    let [heavy, light] = [0, 1].map(|at| last[at] - before[at]);
-    assert_shared((heavy / light.max(1.0), (heavy + light) / began.elapsed().as_secs_f64() / RATE));
-    assert!(longest < Duration::from_secs(2), "light got nothing for {longest:?}");
-}
-
 /// Served bytes of heavy and light, each second: `LENGTH=… WEIGHT=… SECONDS=… cargo test … measured -- --ignored --nocapture`.
 /// AHEAD: bytes between the server's disk and a client. WORKERS: requests that it serves at once. READ: 1 for downloads.
-/// SYNC: 1 for a server that writes an upload when all of it has come. RATE: the disk's, MB/s.
+/// RATE: the disk's, MB/s.
 #[test]
 #[ignore = "a measurement"]
 fn measured() {
     let number = |name: &str, default: usize| std::env::var(name).map_or(default, |text| text.parse().expect(name));
     let (length, seconds, weight) = (number("LENGTH", 32 * MIB), number("SECONDS", 20), number("WEIGHT", 16));
     let (served, disk) = (Served::default(), Disk::new(number("RATE", 40) as f64 * 1e6));
-    let writes = if number("SYNC", 0) == 1 { Writes::AtTheEnd } else { Writes::Along };
-    let server = counting(&served, disk, number("AHEAD", MIB), number("WORKERS", 1000), (length, writes));
+    let server = counting(&served, disk, number("AHEAD", MIB), number("WORKERS", 1000), length);
     let gate = Gate::before(server, &APPLICATIONS.replace("weight = 4", &format!("weight = {weight}")));
     let (is_read, counted) = (number("READ", 0) == 1, served.clone());
     begin_clients(&gate, move |client, key| match is_read {
