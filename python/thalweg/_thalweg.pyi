@@ -4,7 +4,7 @@ import builtins
 import os
 from typing import Callable, Literal, final
 
-from thalweg.upload import Named, Owner
+from thalweg.upload import CommitEntry, Owner
 
 __version__: str
 
@@ -57,7 +57,7 @@ class Hold:
 
 @final
 class Draft:
-    """Content in the store, without a name until `Store.name`."""
+    """Content in the store, without a name until `Store.commit_drafts`."""
 
 @final
 class Writer:
@@ -84,7 +84,7 @@ class Store:
     def read_many(self, wanted: builtins.list[tuple[Entry, int, int]]) -> builtins.list[bytes | BaseException]: ...
     def writer(self) -> Writer: ...
     def draft_of(self, entry: Entry) -> Draft: ...
-    def name(self, drafts: builtins.list[Named]) -> None: ...
+    def commit_drafts(self, drafts: builtins.list[CommitEntry]) -> None: ...
     def make_directory(self, path: bytes, owner: Owner) -> None: ...
     def remove(self, paths: builtins.list[bytes], recursive: bool) -> None: ...
     def rename(self, source: bytes, target: bytes) -> None: ...
