@@ -91,6 +91,52 @@ class Store:
     def close(self) -> None: ...
 
 @final
+class RunOrder:
+    """Run this attempt of a task; the items of `coming` are not there yet, and fetches follow."""
+
+    @property
+    def worker(self) -> int: ...
+    @property
+    def task(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def coming(self) -> builtins.list[int]: ...
+
+@final
+class FetchOrder:
+    """Fetch an item from a peer, or from the store without one. With `only_for`, a task and its attempt, it is not kept."""
+
+    @property
+    def worker(self) -> int: ...
+    @property
+    def item(self) -> int: ...
+    @property
+    def peer(self) -> int | None: ...
+    @property
+    def only_for(self) -> builtins.tuple[int, int] | None: ...
+
+@final
+class EvictOrder:
+    """Remove items from the worker's cache."""
+
+    @property
+    def worker(self) -> int: ...
+    @property
+    def items(self) -> builtins.list[int]: ...
+
+@final
+class RecallOrder:
+    """Give an attempt back, if it has not begun."""
+
+    @property
+    def worker(self) -> int: ...
+    @property
+    def task(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
+
+@final
 class Plan:
     """What each worker of a run does next; used by one thread at a time. Times are seconds since the run began; workers,
     items and tasks are numbered from 0 as they come."""
@@ -141,9 +187,8 @@ class Plan:
     def cancel(self, task: int) -> bool: ...
     def abandon(self, task: int) -> builtins.list[int]:
         """Gives the tasks that wait for its outputs in vain."""
-    def orders(self, now_s: float) -> builtins.list[builtins.tuple[str, int, int, int | None, builtins.list[int]]]:
-        """In order: ("run", worker, task, attempt, items that are coming), ("fetch", worker, item, peer or None, [task
-        and attempt it is for alone]), ("evict", worker, 0, None, items), ("recall", worker, task, attempt, [])."""
+    def orders(self, now_s: float) -> builtins.list[RunOrder | FetchOrder | EvictOrder | RecallOrder]:
+        """Returns the orders since the last call, in the order in which workers must get them."""
     def next_wake_s(self) -> float | None: ...
     def last_copy_bytes(self, worker: int) -> int: ...
     def is_idle(self, worker: int) -> bool: ...

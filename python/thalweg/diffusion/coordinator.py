@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from thalweg._thalweg import Plan
+from thalweg._thalweg import EvictOrder, FetchOrder, Plan, RecallOrder, RunOrder
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.failure import Failure, InputFailed, WorkerLost
 from thalweg.diffusion.messages import (
@@ -221,7 +221,7 @@ class Coordinator:
             for tasks in early:
                 self.submit(now_s, tasks)
         for order in self._plan.orders(now_s):
-            self._add_order(*order)
+            self._add_order(order)
         orders = {}
         for worker in self._workers.values():
             if worker.orders:
@@ -414,32 +414,32 @@ class Coordinator:
         result = entry.result or b""
         self._updates.append(Result(entry.task.number, result, entry.attempts, entry.versions, list(outputs)))
 
-    def _add_order(self, kind: str, worker_number: int, number: int, other: int | None, numbers: list[int]) -> None:
-        """One of the plan's orders, in words the worker understands."""
-        worker = self._numbered.get(worker_number)
+    def _add_order(self, order: RunOrder | FetchOrder | EvictOrder | RecallOrder) -> None:
+        """Translates an order of the plan, whose items and peers are numbers, for the worker."""
+        worker = self._numbered.get(order.worker)
         if worker is None:
             return
-        if kind == "run":
-            self._add_run(worker, number, other or 0, numbers)
-        elif kind == "fetch":
-            peer = "" if other is None else self._numbered[other].address if other in self._numbered else ""
-            key = self._keys[number]
-            only_for = (numbers[0], numbers[1]) if numbers else None
-            worker.orders.append(Fetch(key, peer, self._digests.get(key), only_for))
-        elif kind == "evict":
-            worker.orders.append(Evict([self._keys[item] for item in numbers]))
+        if isinstance(order, RunOrder):
+            self._add_run(worker, order)
+        elif isinstance(order, FetchOrder):
+            peer = self._numbered.get(order.peer) if order.peer is not None else None
+            key = self._keys[order.item]
+            address = "" if peer is None else peer.address
+            worker.orders.append(Fetch(key, address, self._digests.get(key), order.only_for))
+        elif isinstance(order, EvictOrder):
+            worker.orders.append(Evict([self._keys[item] for item in order.items]))
         else:
-            worker.orders.append(Recall(number, other or 0))
+            worker.orders.append(Recall(order.task, order.attempt))
 
-    def _add_run(self, worker: _Worker, number: int, attempt: int, coming: list[int]) -> None:
-        task = self._entries[number].task
+    def _add_run(self, worker: _Worker, order: RunOrder) -> None:
+        task = self._entries[order.task].task
         for digest in (task.function, *task.values):
             if digest not in worker.values:
                 worker.values.add(digest)
                 worker.orders.append(Keep(digest, self._values[digest]))
-        keys = tuple(self._keys[item] for item in coming)
+        keys = tuple(self._keys[item] for item in order.coming)
         worker.orders.append(
-            Run(number, attempt, task.function, task.payload, task.values, task.inputs, task.outputs, keys)
+            Run(order.task, order.attempt, task.function, task.payload, task.values, task.inputs, task.outputs, keys)
         )
 
     def _event(self, kind: str, **arguments: Any) -> None:
