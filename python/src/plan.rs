@@ -134,8 +134,8 @@ impl Plan {
         self.plan.leave(now_s, WorkerId(worker)).into_iter().map(|task| task.0).collect()
     }
 
-    fn submit(&mut self, now_s: f64, inputs: Vec<u32>, outputs: Vec<u32>, is_last: bool) -> u32 {
-        self.plan.submit(now_s, &items(inputs), &items(outputs), is_last).0
+    fn submit(&mut self, now_s: f64, inputs: Vec<u32>, awaited: Vec<u32>, outputs: Vec<u32>, is_last: bool) -> u32 {
+        self.plan.submit(now_s, &items(inputs), &items(awaited), &items(outputs), is_last).0
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -182,6 +182,10 @@ impl Plan {
 
     fn wrote(&mut self, now_s: f64, worker: u32, item: u32, bytes: u64, is_adopted: bool) {
         self.plan.wrote(now_s, WorkerId(worker), ItemId(item), bytes, is_adopted);
+    }
+
+    fn outdated(&mut self, now_s: f64, item: u32) {
+        self.plan.outdated(now_s, ItemId(item));
     }
 
     fn done(&mut self, now_s: f64, task: u32) {

@@ -14,6 +14,7 @@ from thalweg.diffusion.messages import (
     Missed,
     Publish,
     Published,
+    PublishedOutput,
     Result,
     Run,
     Task,
@@ -118,7 +119,7 @@ def test_outputs_are_published_by_whoever_is_told_to_and_then_their_readers_run(
     ((_, again),) = play.orders(Run)
     play.say("b", ended(again))
     assert play.orders(Publish) == [("b", Publish(0, 2))]
-    play.say("b", Published(0, 2, [("/out", 5, b"d" * 16, True, "v")]))
+    play.say("b", Published(0, 2, [PublishedOutput("/out", 5, b"d" * 16, True, "v")]))
     ((name, reader),) = play.orders(Run)
     assert (name, reader.inputs, reader.coming) == ("b", ("/out",), ())
     assert play.news == [Result(0, b"result", 2, [], [("/out", 5, "v")])]

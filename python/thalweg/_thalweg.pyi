@@ -161,7 +161,15 @@ class Plan:
     ) -> int: ...
     def leave(self, now_s: float, worker: int) -> builtins.list[int]:
         """Gives the tasks that were lost with it."""
-    def submit(self, now_s: float, inputs: builtins.list[int], outputs: builtins.list[int], is_last: bool) -> int: ...
+    def submit(
+        self,
+        now_s: float,
+        inputs: builtins.list[int],
+        awaited: builtins.list[int],
+        outputs: builtins.list[int],
+        is_last: bool,
+    ) -> int:
+        """`awaited` are items that are no inputs, and which other tasks are to write before this one runs."""
     def arrived(
         self,
         now_s: float,
@@ -183,6 +191,8 @@ class Plan:
         """Whether that attempt is the one that counts."""
     def again(self, now_s: float, task: int) -> None: ...
     def wrote(self, now_s: float, worker: int, item: int, bytes: int, is_adopted: bool) -> None: ...
+    def outdated(self, now_s: float, item: int) -> None:
+        """All copies of the item are stale: something that overlaps it was written."""
     def done(self, now_s: float, task: int) -> None: ...
     def cancel(self, task: int) -> bool: ...
     def abandon(self, task: int) -> builtins.list[int]:

@@ -24,7 +24,7 @@ from thalweg.cache import parse_bytes
 from thalweg.diffusion.cache.index import CacheIndex, Row, stamp_of
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.cache.locks import Locks
-from thalweg.diffusion.cache.partial_file import Digest, PartialFile, digest_of, sweep
+from thalweg.diffusion.cache.partial_file import Digest, Partial, digest_of, new_partial, sweep
 from thalweg.diffusion.cache.pins import Pins
 from thalweg.diffusion.peers.client import PeerFailed, PeerOffer, Peers
 from thalweg.diffusion.peers.message import Reply
@@ -68,8 +68,8 @@ class Arrival(NamedTuple):
 class _Temporary:
     """What is not kept, while it is used."""
 
-    def __init__(self, partial_file: PartialFile, digest: bytes, version: str | None) -> None:
-        self.partial_file, self.digest, self.version, self.users = partial_file, digest, version, 1
+    def __init__(self, partial: Partial, digest: bytes, version: str | None) -> None:
+        self.partial, self.digest, self.version, self.users = partial, digest, version, 1
 
 
 class _Order(NamedTuple):
@@ -262,7 +262,7 @@ class WorkerCache:
                 temporary.users -= 1
                 if temporary.users == 0:
                     del self._temporaries[arrival.item.key]
-                    temporary.partial_file.discard()
+                    temporary.partial.discard()
 
     def _at_hand(self, order: _Order) -> Arrival | None:
         row = self._pinned(order.item)
@@ -299,20 +299,22 @@ class WorkerCache:
 
     def _fetch(self, order: _Order) -> Arrival:
         source = "store" if order.source == "store" else "peer"
-        partial_file = PartialFile(self._partial_folder, ending_of(order.item.url))
+        partial: Partial | None = None
         try:
             with self._offer(order) as offer:
+                partial = new_partial(self._partial_folder, ending_of(order.item.url), offer.is_folder)
                 keep = order.keep and (offer.bytes is None or self._index.reserve(order.item.key, offer.bytes))
-                digest = offer.fill(partial_file)
-            if keep and (offer.bytes is not None or self._index.reserve(order.item.key, partial_file.size())):
-                row = self._commit(order.item, partial_file, digest, offer.version)
+                digest = offer.fill(partial)
+            if keep and (offer.bytes is not None or self._index.reserve(order.item.key, partial.size())):
+                row = self._commit(order.item, partial, digest, offer.version)
                 if row is not None:
                     return self._kept(row, order, source)
         except BaseException:
-            partial_file.discard()
+            if partial is not None:
+                partial.discard()
             self._index.cancel(order.item.key)
             raise
-        temporary = _Temporary(partial_file, digest, offer.version)
+        temporary = _Temporary(partial, digest, offer.version)
         with self._mutex:
             self._temporaries[order.item.key] = temporary
         return _temporary_arrival(temporary, order.item, source)
@@ -322,10 +324,10 @@ class WorkerCache:
             return nullcontext(self._origin.offer(order.item))
         return self._peers.ask(order.source, order.item, order.digest, order.wait_s)
 
-    def _commit(self, item: Item, partial_file: PartialFile, digest: Digest, version: str | None) -> Row | None:
+    def _commit(self, item: Item, partial: Partial, digest: Digest, version: str | None) -> Row | None:
         """Puts what has a place reserved there, pinned."""
         self._pins.add(item.key)
-        row = self._index.commit(item.key, partial_file, digest, version, ending_of(item.url))
+        row = self._index.commit(item.key, partial, digest, version, ending_of(item.url))
         if row is None:
             self._pins.remove(item.key)
             return None
@@ -335,21 +337,21 @@ class WorkerCache:
         return row
 
     def adopt(self, item: Item, path: str | os.PathLike[str]) -> Held | None:
-        """Keeps a file that a task wrote as the copy of `item`, by a link where it can be; None without room for it.
+        """Keeps a file or folder that a task wrote as the copy of `item`, by a link where it can be; None without room for it.
         Its version is what the store has under its URL by now; without any, it serves this run only."""
         with self._fetches.hold(item.key):
-            partial_file = PartialFile(self._partial_folder, ending_of(item.url))
+            partial = new_partial(self._partial_folder, ending_of(item.url), os.path.isdir(path))
             try:
-                partial_file.take_over(os.fspath(path))
-                size, digest = partial_file.size(), partial_file.digest()
+                partial.take_over(os.fspath(path))
+                size, digest = partial.size(), partial.digest()
                 reserved = self._index.reserve(item.key, size)
-                row = self._commit(item, partial_file, digest, self.version(item)) if reserved else None
+                row = self._commit(item, partial, digest, self.version(item)) if reserved else None
             except BaseException:
                 self._index.cancel(item.key)
-                partial_file.discard()
+                partial.discard()
                 raise
             if row is None:
-                partial_file.discard()
+                partial.discard()
                 return None
             self.unpin(item)
             return Held(item, size, digest, row.version)
@@ -376,7 +378,7 @@ class WorkerCache:
         self._peers.close()
         self._pins.clear()
         for temporary in self._temporaries.values():
-            temporary.partial_file.discard()
+            temporary.partial.discard()
         self._temporaries.clear()
 
     def _reset_process_state(self) -> None:
@@ -421,7 +423,5 @@ def _run_of(token: str) -> str:
 
 
 def _temporary_arrival(temporary: _Temporary, item: Item, source: str) -> Arrival:
-    partial_file = temporary.partial_file
-    return Arrival(
-        partial_file.path, partial_file.size(), temporary.digest, source, 0, item, False, True, temporary.version
-    )
+    partial = temporary.partial
+    return Arrival(partial.path, partial.size(), temporary.digest, source, 0, item, False, True, temporary.version)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from thalweg.diffusion.cache.item import Item
-from thalweg.diffusion.cache.partial_file import DIGEST_BYTES, PartialFile
+from thalweg.diffusion.cache.partial_file import DIGEST_BYTES, Partial
 from thalweg.diffusion.peers.handshake import introduce
 from thalweg.diffusion.peers.message import PeerBusy, Reply, Request, receive_reply, send_request
 
@@ -39,11 +39,11 @@ class PeerOffer:
 
     def __init__(self, peer: str, key: str, connection: socket.socket, reply: Reply) -> None:
         self.peer, self.key = peer, key
-        self.bytes, self.version = reply.bytes, reply.version
+        self.bytes, self.version, self.is_folder = reply.bytes, reply.version, reply.is_folder
         self.left_bytes = reply.bytes
         self._digest, self._connection = reply.digest, connection
 
-    def fill(self, partial_file: PartialFile) -> bytes:
+    def fill(self, partial_file: Partial) -> bytes:
         """Raises unless the content is what its digest says, which it returns."""
         digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
         buffer = memoryview(bytearray(min(_PIECE_BYTES, self.left_bytes)))

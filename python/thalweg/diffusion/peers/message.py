@@ -2,7 +2,8 @@
 
 A request is the milliseconds it may take until the item is here (u32), the length of the key (u16) and the key; a reply
 is a status (one byte), the item's bytes (u64), its digest (16 bytes), the length of its version (u16), the version, and
-the content. Numbers are big-endian. A status other than `HERE` ends the reply, and `BUSY` the connection. SPDX-License-Identifier: Apache-2.0
+the content, of a folder as `cache.tree` has it. Numbers are big-endian. `NOT_HERE` ends the reply, and `BUSY` the
+connection. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from thalweg.diffusion.cache.partial_file import DIGEST_BYTES, Digest
 from thalweg.diffusion.peers.handshake import receive
 
-HERE, NOT_HERE, BUSY = b"\1", b"\0", b"\2"
+HERE, NOT_HERE, BUSY, FOLDER_HERE = b"\1", b"\0", b"\2", b"\3"
 
 _REQUEST = struct.Struct(">IH")
 _REPLY = struct.Struct(f">Q{DIGEST_BYTES}sH")
@@ -35,6 +36,7 @@ class Reply(NamedTuple):
     bytes: int
     digest: Digest
     version: str | None
+    is_folder: bool = False
 
 
 def send_request(connection: socket.socket, request: Request) -> None:
@@ -58,7 +60,8 @@ def send_reply(connection: socket.socket, reply: Reply | None) -> None:
         connection.sendall(NOT_HERE)
         return
     version = (reply.version or "").encode()
-    connection.sendall(HERE + _REPLY.pack(reply.bytes, reply.digest, len(version)) + version)
+    status = FOLDER_HERE if reply.is_folder else HERE
+    connection.sendall(status + _REPLY.pack(reply.bytes, reply.digest, len(version)) + version)
 
 
 def send_busy(connection: socket.socket) -> None:
@@ -72,7 +75,8 @@ def receive_reply(connection: socket.socket) -> Reply | None:
         return None
     if status == BUSY:
         raise PeerBusy("it serves as many as it can")
-    if status != HERE:
+    if status not in (HERE, FOLDER_HERE):
         raise ConnectionError(f"the peer answered {status!r}, which no peer says")
     size, digest, version_bytes = _REPLY.unpack(receive(connection, _REPLY.size))
-    return Reply(size, digest, receive(connection, version_bytes).decode() or None)
+    version = receive(connection, version_bytes).decode() or None
+    return Reply(size, digest, version, status == FOLDER_HERE)

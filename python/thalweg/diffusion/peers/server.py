@@ -15,6 +15,7 @@ import time
 from io import FileIO
 from typing import Callable, NamedTuple
 
+from thalweg.diffusion.cache.tree import TreeReader
 from thalweg.diffusion.peers.handshake import admit
 from thalweg.diffusion.peers.message import Reply, Request, receive_request, send_busy, send_reply
 from thalweg.diffusion.peers.throttle import Throttle
@@ -36,7 +37,7 @@ _SLICE_BYTES = 1 << 20
 class Served(NamedTuple):
     """A copy that is open for a peer."""
 
-    file: FileIO
+    file: FileIO | TreeReader
     reply: Reply
 
 
@@ -162,7 +163,7 @@ class PeerServer:
         for start in range(0, served.reply.bytes, slice_bytes):
             count = min(slice_bytes, served.reply.bytes - start)
             self._throttle.take(count)
-            if self._closed or connection.sendfile(served.file, start, count) != count:
+            if self._closed or not _send_piece(connection, served.file, start, count):
                 raise ConnectionError("the copy became shorter while it was sent")
 
     def _await(self, request: Request) -> Served | None:
@@ -198,9 +199,24 @@ def _hang_up(connection: socket.socket) -> None:
     connection.close()
 
 
+def _send_piece(connection: socket.socket, file: FileIO | TreeReader, start: int, count: int) -> bool:
+    if isinstance(file, FileIO):
+        return connection.sendfile(file, start, count) == count
+    while count:
+        piece = file.read(count)
+        if not piece:
+            return False
+        connection.sendall(piece)
+        count -= len(piece)
+    return True
+
+
 def open_served(path: str, reply: Reply) -> Served | None:
     """None when the file is not of this size: it was touched meanwhile."""
     try:
+        if os.path.isdir(path):
+            reader = TreeReader(path)
+            return Served(reader, reply._replace(is_folder=True)) if reader.bytes == reply.bytes else None
         file = open(path, "rb", buffering=0)  # noqa: SIM115
     except OSError:
         return None
