@@ -219,8 +219,4 @@ impl Plan {
     fn wanted_workers(&self, more: u64, task_s: f64, drain_s: f64, slots_per_worker: u32) -> u32 {
         self.plan.wanted_workers(more, task_s, drain_s, slots_per_worker)
     }
-
-    fn holders(&self, item: u32) -> Vec<u32> {
-        self.plan.holders(ItemId(item)).into_iter().map(|worker| worker.0).collect()
-    }
 }

@@ -259,9 +259,6 @@ class Coordinator:
         task_s = guess_s if self._task_s is None else self._task_s
         return self._plan.wanted_workers(early, task_s, drain_s, self._slots)
 
-    def busy(self) -> bool:
-        return bool(self._entries or self._early)
-
     def _is_gathering(self, now_s: float) -> bool:
         # Nothing runs without a worker anyway, and a batch is best cut when all are there.
         return not self._workers or (len(self._workers) < self._expected and now_s < _GATHER_S)

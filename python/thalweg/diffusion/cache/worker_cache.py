@@ -80,7 +80,6 @@ class _Order(NamedTuple):
     keep: bool
     digest: Digest | None
     hold: bool
-    wait_s: float
 
 
 class WorkerCache:
@@ -136,11 +135,6 @@ class WorkerCache:
         """`host:port` where peers are served, "" when they are not."""
         return self._server.address if self._server is not None else ""
 
-    @property
-    def served_bytes(self) -> int:
-        """What peers took from here."""
-        return self._server.served_bytes if self._server is not None else 0
-
     def held_bytes(self) -> int:
         """What is kept, with the room for what is on its way."""
         return self._index.held_bytes()
@@ -156,9 +150,6 @@ class WorkerCache:
     def allow(self, keys: Iterable[str]) -> None:
         """Peers may have them. What comes in this run they may have without."""
         self._index.allow(keys, self._run)
-
-    def forbid(self, keys: Iterable[str]) -> None:
-        self._index.allow(keys, "")
 
     def evict(self, keys: Iterable[str]) -> None:
         """Removes them; what is pinned goes when it is not any more."""
@@ -235,17 +226,15 @@ class WorkerCache:
         keep: bool,
         digest: Digest | None = None,
         pin: bool = False,
-        wait_s: float = 0.0,
     ) -> Arrival:
         """Makes the item be here, from `source`: "store", or a peer's address. Who wants it at the same time waits for
         the same fetch.
 
-        `keep` puts it on the cache, if there is room; with `pin` it stays until it is released. What is not kept is
-        there until it is released. A peer's copy must have `digest`, and it may take `wait_s` until it has got it
-        itself. Raises `PeerFailed`, and the store's own errors.
+        `keep` puts it in the cache, if there is room; with `pin` it stays until it is released. What is not kept is
+        there until it is released. A peer's copy must have `digest`. Raises `PeerFailed`, and the store's own errors.
         """
         begun = time.monotonic()
-        order = _Order(item, source, keep, digest, pin or not keep, wait_s)
+        order = _Order(item, source, keep, digest, pin or not keep)
         arrival = self._at_hand(order)
         if arrival is None:
             with self._fetches.hold(item.key):
@@ -322,7 +311,7 @@ class WorkerCache:
     def _offer(self, order: _Order) -> AbstractContextManager[StoreOffer | PeerOffer]:
         if order.source == "store":
             return nullcontext(self._origin.offer(order.item))
-        return self._peers.ask(order.source, order.item, order.digest, order.wait_s)
+        return self._peers.ask(order.source, order.item, order.digest)
 
     def _commit(self, item: Item, partial: Partial, digest: Digest, version: str | None) -> Row | None:
         """Puts what has a place reserved there, pinned."""
@@ -332,8 +321,6 @@ class WorkerCache:
             self._pins.remove(item.key)
             return None
         self._in_use[item.key] = row
-        if self._server is not None:
-            self._server.notify()
         return row
 
     def adopt(self, item: Item, path: str | os.PathLike[str]) -> Held | None:

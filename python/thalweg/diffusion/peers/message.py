@@ -1,9 +1,8 @@
 """What peers say to each other once they are introduced.
 
-A request is the milliseconds it may take until the item is here (u32), the length of the key (u16) and the key; a reply
-is a status (one byte), the item's bytes (u64), its digest (16 bytes), the length of its version (u16), the version, and
-the content, of a folder as `cache.tree` has it. Numbers are big-endian. `NOT_HERE` ends the reply, and `BUSY` the
-connection. SPDX-License-Identifier: Apache-2.0
+A request is the length of the key (u16) and the key. A reply is a status (one byte), the item's bytes (u64), its digest (16
+bytes), the length of its version (u16), the version, and the content, of a folder as `cache.tree` has it. Numbers are
+big-endian. `NOT_HERE` ends the reply, and `BUSY` the connection. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
@@ -17,19 +16,13 @@ from thalweg.diffusion.peers.handshake import receive
 
 HERE, NOT_HERE, BUSY, FOLDER_HERE = b"\1", b"\0", b"\2", b"\3"
 
-_REQUEST = struct.Struct(">IH")
+_KEY_BYTES = struct.Struct(">H")
 _REPLY = struct.Struct(f">Q{DIGEST_BYTES}sH")
 _MAX_KEY_BYTES = (1 << 16) - 1
-_MAX_WAIT_MS = (1 << 32) - 1
 
 
 class PeerBusy(ConnectionError):
     """The peer serves as many as it can: ask again later."""
-
-
-class Request(NamedTuple):
-    key: str
-    wait_s: float
 
 
 class Reply(NamedTuple):
@@ -39,20 +32,20 @@ class Reply(NamedTuple):
     is_folder: bool = False
 
 
-def send_request(connection: socket.socket, request: Request) -> None:
-    key = request.key.encode(errors="surrogateescape")
-    if len(key) > _MAX_KEY_BYTES:
-        raise ValueError(f"{request.key[:80]}…: keys of more than {_MAX_KEY_BYTES} bytes are not asked for")
-    connection.sendall(_REQUEST.pack(min(int(request.wait_s * 1000), _MAX_WAIT_MS), len(key)) + key)
+def send_request(connection: socket.socket, key: str) -> None:
+    written = key.encode(errors="surrogateescape")
+    if len(written) > _MAX_KEY_BYTES:
+        raise ValueError(f"{key[:80]}…: keys of more than {_MAX_KEY_BYTES} bytes are not asked for")
+    connection.sendall(_KEY_BYTES.pack(len(written)) + written)
 
 
-def receive_request(connection: socket.socket) -> Request | None:
+def receive_request(connection: socket.socket) -> str | None:
     """None when the other side has hung up between two requests."""
     first = connection.recv(1)
     if not first:
         return None
-    wait_ms, key_bytes = _REQUEST.unpack(first + receive(connection, _REQUEST.size - 1))
-    return Request(receive(connection, key_bytes).decode(errors="surrogateescape"), wait_ms / 1000)
+    (key_bytes,) = _KEY_BYTES.unpack(first + receive(connection, _KEY_BYTES.size - 1))
+    return receive(connection, key_bytes).decode(errors="surrogateescape")
 
 
 def send_reply(connection: socket.socket, reply: Reply | None) -> None:
