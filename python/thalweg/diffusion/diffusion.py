@@ -16,7 +16,7 @@ from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
 from thalweg.diffusion.local import Local
 from thalweg.diffusion.options import Options, at_least, positive
-from thalweg.diffusion.record import Record
+from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Results, Sink
 from thalweg.diffusion.run import Calls, Run
 

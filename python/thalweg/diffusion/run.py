@@ -27,7 +27,7 @@ from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
 from thalweg.diffusion.messages import Event, Failed, News, Result, Task, Tasks
 from thalweg.diffusion.options import Options
-from thalweg.diffusion.record import Record
+from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Sink, TaskResult
 from thalweg.diffusion.values import SentValues
 

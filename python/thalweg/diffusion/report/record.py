@@ -9,7 +9,7 @@ import os
 import time
 from typing import Any
 
-from thalweg.diffusion.events import Events
+from thalweg.diffusion.report.events import Events
 from thalweg.diffusion.messages import Event
 from thalweg.diffusion.options import Options
 
@@ -24,11 +24,11 @@ class Record:
         self._watchers: list[Any] = []
         self.page = ""
         if progress:
-            from thalweg.diffusion.progress import Progress
+            from thalweg.diffusion.report.progress import Progress
 
             self._watchers.append(Progress())
         if page is not False:
-            from thalweg.diffusion.page import Page
+            from thalweg.diffusion.report.page import Page
 
             served = Page(port=0 if page is True else int(page))
             self.page = str(served.address)
@@ -50,7 +50,7 @@ class Record:
             self._events.close()
             self._events = None
             if self._folder is not None:
-                from thalweg.diffusion.report import write
+                from thalweg.diffusion.report.report import write
 
                 write(self._folder)
         for watcher in self._watchers:
