@@ -9,9 +9,9 @@ import os
 import time
 from typing import Any
 
-from thalweg.diffusion.report.events import Events
 from thalweg.diffusion.messages import Event
 from thalweg.diffusion.options import Options
+from thalweg.diffusion.report.events import Events
 
 
 class Record:

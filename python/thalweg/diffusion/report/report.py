@@ -12,7 +12,7 @@ from functools import lru_cache
 from html import escape
 from importlib.resources import files
 
-from thalweg.diffusion.draft import Draft
+from thalweg.diffusion.cache.partial_file import PartialFile
 from thalweg.diffusion.report.events import read
 from thalweg.diffusion.report.run_stats import RunStats
 from thalweg.diffusion.report.sections import sections, title
@@ -27,13 +27,13 @@ def write(run_folder: str | os.PathLike[str]) -> str:
         stats.fold(record)
     folder = os.path.abspath(run_folder)
     path = os.path.join(folder, FILE)
-    draft = Draft(folder, FILE)
+    partial_file = PartialFile(folder, FILE)
     try:
-        draft.write(html(stats).encode(errors="replace"))
-        os.chmod(draft.path, 0o644)
-        draft.place(path)
+        partial_file.write(html(stats).encode(errors="replace"))
+        os.chmod(partial_file.path, 0o644)
+        partial_file.rename_to(path)
     except BaseException:
-        draft.discard()
+        partial_file.discard()
         raise
     return path
 

@@ -168,7 +168,7 @@ class ProcessSlot:
                     pass
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", "from thalweg.diffusion.execution import serve; serve()"]
+        command = [sys.executable, "-c", "from thalweg.diffusion.worker.execution import serve; serve()"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True, bufsize=0

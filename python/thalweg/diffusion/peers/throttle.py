@@ -34,11 +34,11 @@ class Throttle:
 
     def take(self, count: int) -> None:
         """Returns when so many bytes may go."""
-        wait_s = self._turn(count)
+        wait_s = self._reserve(count)
         if wait_s > 0:
             self._sleep(wait_s)
 
-    def _turn(self, count: int) -> float:
+    def _reserve(self, count: int) -> float:
         with self._mutex:
             self.passed_bytes += count
             if self.bytes_per_s is None:

@@ -1,7 +1,7 @@
 """What a task writes, on its way to where it belongs: there it appears whole or not at all.
 
 A task writes into a folder of its attempt on the worker. When the attempt is the one that counts, each file goes to a
-draft beside its place and is renamed, or is put in place at once where a store shows nothing before all is there.
+temporary beside its place and is renamed, or is put in place at once where a store shows nothing before all is there.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 import fsspec
 
 from thalweg.diffusion.arguments import base_name
-from thalweg.diffusion.silence import unless_silent
+from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
 
 # Stores that show a file when its last byte is there, and cannot rename or do it by copying.
 _WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "thalweg", "memory"}
@@ -49,16 +49,18 @@ class Outputs:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def put(path: str, url: str, draft_mark: str, storage_options: dict[str, Any], silence_s: float | None = None) -> None:
-    """Puts a file in its place; `draft_mark` tells drafts of different attempts apart. Beyond what its size takes, the
-    store may be silent for `silence_s`."""
+def put(
+    path: str, url: str, suffix: str, storage_options: dict[str, Any], stall_timeout_s: float | None = None
+) -> None:
+    """Puts a file in its place; `suffix` tells temporary files of different attempts apart. Beyond what its size takes, the
+    store may be silent for `stall_timeout_s`."""
     fs, place = fsspec.core.url_to_fs(url, **storage_options)
-    if silence_s is not None:
-        silence_s += os.path.getsize(path) / _SLOWEST_BYTES_PER_S
-    unless_silent(lambda: _put(path, fs, place, draft_mark), silence_s, url)
+    if stall_timeout_s is not None:
+        stall_timeout_s += os.path.getsize(path) / _SLOWEST_BYTES_PER_S
+    with_stall_timeout(lambda: _put(path, fs, place, suffix), stall_timeout_s, url)
 
 
-def _put(path: str, fs: Any, place: str, draft_mark: str) -> None:
+def _put(path: str, fs: Any, place: str, suffix: str) -> None:
     parent = fs._parent(place)
     if parent:
         fs.makedirs(parent, exist_ok=True)
@@ -66,23 +68,23 @@ def _put(path: str, fs: Any, place: str, draft_mark: str) -> None:
     if protocols & _WHOLE:
         fs.put_file(path, place)
         return
-    draft = f"{parent}/.{base_name(place)}.{draft_mark}"
+    temporary = f"{parent}/.{base_name(place)}.{suffix}"
     try:
-        fs.put_file(path, draft)
+        fs.put_file(path, temporary)
         if "file" in protocols:
-            os.replace(draft, place)
+            os.replace(temporary, place)
         else:
-            _move(fs, draft, place)
+            _move(fs, temporary, place)
     except BaseException:
-        if fs.exists(draft):
-            fs.rm_file(draft)
+        if fs.exists(temporary):
+            fs.rm_file(temporary)
         raise
 
 
-def _move(fs: Any, draft: str, place: str) -> None:
+def _move(fs: Any, temporary: str, place: str) -> None:
     try:
-        fs.mv(draft, place)
+        fs.mv(temporary, place)
     except FileExistsError:
         # Some (FTP, SFTP) do not replace: then what was there has to go first.
         fs.rm_file(place)
-        fs.mv(draft, place)
+        fs.mv(temporary, place)

@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
 # What no patience helps against; whatever else it is, client libraries have names of their own for it.
-_HOPELESS = (
+_PERMANENT = (
     *(FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError),
     *(
         ArithmeticError,
@@ -32,7 +32,7 @@ _HOPELESS = (
     ),
 )
 # HTTP's "not your turn" and "not so fast".
-_PASSING_STATUSES = (408, 425, 429)
+_TRANSIENT_STATUSES = (408, 425, 429)
 # Exceptions of client libraries for a connection that did not come about or broke; many are no `OSError`.
 _CONNECTION_ERRORS = frozenset(
     {"ClientConnectionError", "ConnectionError", "HTTPClientError", "Timeout", "TimeoutError", "TransportError"}
@@ -40,7 +40,7 @@ _CONNECTION_ERRORS = frozenset(
 
 
 class StoreGone(ConnectionError):
-    """A store failed for longer than `store_patience_s`."""
+    """A store failed for longer than `store_timeout_s`."""
 
 
 @dataclass
@@ -52,16 +52,16 @@ class _Outage:
     error: BaseException
 
 
-class Patience:
+class StoreRetry:
     """Thread-safe; one for each worker."""
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._turn = threading.Lock()
+    def __init__(self, timeout_s: float) -> None:
+        self._patience_s = timeout_s
+        self._mutex = threading.Lock()
         self._outages: dict[str, _Outage] = {}
 
-    def keep_trying(self, url: str, act: Callable[[], Answer], is_over: Callable[[], bool] = lambda: False) -> Answer:
-        """What `act`, which speaks with the store of `url`, gives in the end. Raises `StoreGone` after `patience_s`, at
+    def call(self, url: str, act: Callable[[], Answer], is_over: Callable[[], bool] = lambda: False) -> Answer:
+        """What `act`, which speaks with the store of `url`, gives in the end. Raises `StoreGone` after `timeout_s`, at
         once what no patience helps against, and the store's own error when the run `is_over`."""
         begun = time.monotonic()
         pause_s = _FIRST_PAUSE_S
@@ -70,7 +70,7 @@ class Patience:
             try:
                 answer = act()
             except Exception as error:
-                if is_hopeless(error):
+                if is_permanent(error):
                     self._answered(url)
                     raise
                 since = self._failed(url, begun, error)
@@ -86,7 +86,7 @@ class Patience:
 
     def _pass_over(self, url: str) -> None:
         """Raises when others have just found out that nobody is there."""
-        with self._turn:
+        with self._mutex:
             outage = self._outages.get(_store(url))
         if outage is None or not any(isinstance(one, (ConnectionError, TimeoutError)) for one in _causes(outage.error)):
             return
@@ -94,7 +94,7 @@ class Patience:
             raise self._gone(url, outage.error) from outage.error
 
     def _failed(self, url: str, begun: float, error: BaseException) -> float:
-        with self._turn:
+        with self._mutex:
             now = time.monotonic()
             outage = self._outages.setdefault(_store(url), _Outage(begun, now, error))
             outage.asked, outage.error = now, error
@@ -102,27 +102,27 @@ class Patience:
 
     def _answered(self, url: str) -> None:
         if self._outages:
-            with self._turn:
+            with self._mutex:
                 self._outages.pop(_store(url), None)
 
     def _gone(self, url: str, error: BaseException) -> StoreGone:
         said = str(error) or type(error).__name__
         return StoreGone(
             f"{url}: {_store(url)} has failed for more than {self._patience_s:.3g} s (last: {said}). See that it is there, "
-            "then start the run again, with the same run_folder to keep what is done; or wait longer: store_patience_s"
+            "then start the run again, with the same run_folder to keep what is done; or wait longer: store_timeout_s"
         )
 
 
-def is_hopeless(error: BaseException) -> bool:
+def is_permanent(error: BaseException) -> bool:
     """Whether asking again cannot help. fsspec's file systems raise `FileNotFoundError` for whatever a store answers
     when it is asked for a file; what it answered is in the causes then."""
     for cause in _causes(error):
         status = _status(cause)
         if status is not None:
-            return 400 <= status < 500 and status not in _PASSING_STATUSES
+            return 400 <= status < 500 and status not in _TRANSIENT_STATUSES
         if _is_of_connection(cause):
             return False
-    return isinstance(error, _HOPELESS)
+    return isinstance(error, _PERMANENT)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
@@ -153,7 +153,7 @@ def _status(error: BaseException) -> int | None:
 
 
 def _is_of_connection(error: BaseException) -> bool:
-    if isinstance(error, _HOPELESS):
+    if isinstance(error, _PERMANENT):
         return False
     return any(base.__name__ in _CONNECTION_ERRORS for base in type(error).__mro__)
 

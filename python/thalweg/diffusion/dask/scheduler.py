@@ -18,14 +18,14 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from distributed.scheduler import WorkerState
 
 from thalweg.diffusion.coordinator import Coordinator
-from thalweg.diffusion.dask_demand import Demand
-from thalweg.diffusion.dask_worker import channel
-from thalweg.diffusion.messages import News
+from thalweg.diffusion.dask.demand import Demand
+from thalweg.diffusion.dask.worker import channel
+from thalweg.diffusion.messages import Update
 from thalweg.diffusion.options import Options
 
-# Orders and news go out at most so often: a message costs Dask's event loop more than what is in it.
+# Orders and updates go out at most so often: a message costs Dask's event loop more than what is in it.
 _TICK_S = 0.004
-_NEWS_TICK_S = 0.02
+_UPDATES_TICK_S = 0.02
 
 # How the names of Dask's reasons begin when it closes a worker that nothing has happened to.
 _ORDERLY = ("retire-workers", "worker-close-gracefully")
@@ -33,7 +33,7 @@ _ORDERLY = ("retire-workers", "worker-close-gracefully")
 _log = logging.getLogger("thalweg.diffusion")
 
 
-def _send_away(scheduler: Scheduler, name: str, worker: str = "", **_: Any) -> None:
+def _dismiss(scheduler: Scheduler, name: str, worker: str = "", **_: Any) -> None:
     """Answers what comes after the end of a run."""
     stream = scheduler.stream_comms.get(worker)
     if stream is not None and not stream.closed():
@@ -55,15 +55,15 @@ class DiffusionPlugin(SchedulerPlugin):
         self._began = time.monotonic()
         self._coordinator = Coordinator(self.options, len(scheduler.workers))
         self._is_due = self._is_ended = False
-        self._delivered_s = self._told_s = -1.0
-        self._is_news_due = False
-        self._news: list[News] = []
+        self._delivered_s = self._updates_sent_s = -1.0
+        self._are_updates_due = False
+        self._updates: list[Update] = []
         self._alarm: Any = None
         # Workers that know this run's messages.
-        self._heard: set[str] = set()
+        self._known_workers: set[str] = set()
         # Those that Dask is closing. It may think better of it.
         self._leaving: set[str] = set()
-        scheduler.stream_handlers[self.name] = self._hear
+        scheduler.stream_handlers[self.name] = self._on_message
         Demand.of(scheduler).join(self.wanted_workers)
         for address, state in scheduler.workers.items():
             self._welcome(address, state.nthreads)
@@ -74,11 +74,11 @@ class DiffusionPlugin(SchedulerPlugin):
         self._welcome(worker, scheduler.workers[worker].nthreads)
 
     def remove_worker(self, scheduler: Scheduler, worker: str, **details: Any) -> None:
-        self._heard.discard(worker)
+        self._known_workers.discard(worker)
         self._leaving.discard(worker)
         why = str(details.get("stimulus_id", ""))
         self._coordinator.gone(self._now_s(), worker, why, why.startswith(_ORDERLY))
-        self._tell_client({"lost": worker})
+        self._send_to_client({"lost": worker})
         self._soon()
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
@@ -96,22 +96,22 @@ class DiffusionPlugin(SchedulerPlugin):
         return self._coordinator.wanted_workers(drain_s, guess_s)
 
     def _end(self) -> None:
-        """Workers end their agents; what they still say is not heard."""
+        """Workers end their runners; what they still say is not heard."""
         if self._is_ended:
             return
         self._is_ended = True
         if self._alarm is not None:
             self._alarm.cancel()
-        for address in self._heard:
-            self._tell_worker(address, None)
+        for address in self._known_workers:
+            self._send_to_worker(address, None)
         self._scheduler.plugins.pop(self.name, None)
         Demand.of(self._scheduler).leave(self.wanted_workers)
-        # Agents that come only now are sent away; and Dask closes a worker's stream over a message that nobody takes.
-        self._scheduler.stream_handlers[self.name] = partial(_send_away, self._scheduler, self.name)
+        # Runners that come only now are sent away; and Dask closes a worker's stream over a message that nobody takes.
+        self._scheduler.stream_handlers[self.name] = partial(_dismiss, self._scheduler, self.name)
 
     # Messages.
 
-    def _hear(self, worker: str | None = None, client: str | None = None, **message: Any) -> None:
+    def _on_message(self, worker: str | None = None, client: str | None = None, **message: Any) -> None:
         """From a worker or the client; Dask's streams do not survive an exception."""
         if self._is_ended:
             return
@@ -119,15 +119,15 @@ class DiffusionPlugin(SchedulerPlugin):
             self._take(worker, **message)
         except Exception:
             _log.exception("a message of a run of data diffusion was not understood")
-            self._tell_client({"error": "the coordinator failed; see the scheduler's log"})
+            self._send_to_client({"error": "the coordinator failed; see the scheduler's log"})
         self._soon()
 
     def _take(self, worker: str | None, **message: Any) -> None:
         now_s = self._now_s()
         if worker is not None:
-            self._heard.add(worker)
-            if "agents" in message:
-                self._tell_client({"agents": message["agents"], "worker": worker})
+            self._known_workers.add(worker)
+            if "runners" in message:
+                self._send_to_client({"runners": message["runners"], "worker": worker})
                 return
             self._coordinator.receive(now_s, worker, pickle.loads(message["reports"]), message["sent_s"])
         elif "end" in message:
@@ -142,7 +142,7 @@ class DiffusionPlugin(SchedulerPlugin):
             self._coordinator.submit(now_s, pickle.loads(message["tasks"]))
 
     def _soon(self) -> None:
-        """What follows is told when all that has come together is understood."""
+        """What follows is messages when all that has come together is understood."""
         if not self._is_due:
             self._is_due = True
             delay_s = max(0.0, self._delivered_s + _TICK_S - self._now_s())
@@ -155,29 +155,29 @@ class DiffusionPlugin(SchedulerPlugin):
         self._delivered_s = self._now_s()
         self._let_leave()
         try:
-            orders, news = self._coordinator.collect(self._now_s())
+            orders, updates = self._coordinator.collect(self._now_s())
         except Exception:
             _log.exception("the coordinator of a run of data diffusion failed")
-            self._tell_client({"error": "the coordinator failed; see the scheduler's log"})
+            self._send_to_client({"error": "the coordinator failed; see the scheduler's log"})
             return
-        for address, told in orders.items():
-            self._tell_worker(address, pickle.dumps(told, protocol=5))
-        self._news += news
-        if self._news and not self._is_news_due:
-            self._is_news_due = True
-            delay_s = max(0.0, self._told_s + _NEWS_TICK_S - self._delivered_s)
-            asyncio.get_running_loop().call_later(delay_s, self._deliver_news)
+        for address, messages in orders.items():
+            self._send_to_worker(address, pickle.dumps(messages, protocol=5))
+        self._updates += updates
+        if self._updates and not self._are_updates_due:
+            self._are_updates_due = True
+            delay_s = max(0.0, self._updates_sent_s + _UPDATES_TICK_S - self._delivered_s)
+            asyncio.get_running_loop().call_later(delay_s, self._deliver_updates)
         self._set_alarm()
 
     def _let_leave(self) -> None:
         """Workers that are to close get nothing more."""
-        for address in list(self._heard):
+        for address in list(self._known_workers):
             if self._is_leaving(address):
-                self._heard.discard(address)
+                self._known_workers.discard(address)
                 self._leaving.add(address)
                 self._coordinator.gone(self._now_s(), address, "retired", True)
-                self._tell_worker(address, None)
-                self._tell_client({"lost": address})
+                self._send_to_worker(address, None)
+                self._send_to_client({"lost": address})
         for address in [address for address in self._leaving if not self._is_leaving(address)]:
             self._leaving.discard(address)
             self._welcome(address, self._scheduler.workers[address].nthreads)
@@ -186,12 +186,12 @@ class DiffusionPlugin(SchedulerPlugin):
         state = self._scheduler.workers.get(address)
         return state is not None and state.status not in (Status.running, Status.paused)
 
-    def _deliver_news(self) -> None:
-        self._is_news_due = False
-        self._told_s = self._now_s()
-        news, self._news = self._news, []
+    def _deliver_updates(self) -> None:
+        self._are_updates_due = False
+        self._updates_sent_s = self._now_s()
+        updates, self._updates = self._updates, []
         if not self._is_ended:
-            self._tell_client({"news": pickle.dumps(news, protocol=5)})
+            self._send_to_client({"updates": pickle.dumps(updates, protocol=5)})
 
     def _set_alarm(self) -> None:
         if self._alarm is not None:
@@ -203,15 +203,15 @@ class DiffusionPlugin(SchedulerPlugin):
             self._alarm = asyncio.get_running_loop().call_later(delay_s, self._soon)
 
     def _welcome(self, address: str, slots: int) -> None:
-        """The client sends agents there."""
-        self._tell_client({"joined": address, "slots": slots})
+        """The client sends runners there."""
+        self._send_to_client({"joined": address, "slots": slots})
 
-    def _tell_worker(self, address: str, orders: bytes | None) -> None:
+    def _send_to_worker(self, address: str, orders: bytes | None) -> None:
         stream = self._scheduler.stream_comms.get(address)
         if stream is not None and not stream.closed():
             stream.send({"op": self.name, "orders": orders})
 
-    def _tell_client(self, message: dict[str, Any]) -> None:
+    def _send_to_client(self, message: dict[str, Any]) -> None:
         stream = self._scheduler.client_comms.get(self.client)
         if stream is not None and not stream.closed():
             stream.send({"op": self.name, "message": message})

@@ -12,12 +12,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from thalweg.diffusion.draft import DIGEST_BYTES, Draft
-from thalweg.diffusion.handshake import introduce
-from thalweg.diffusion.item import Item
-from thalweg.diffusion.peer_message import PeerBusy, Reply, Request, receive_reply, send_request
+from thalweg.diffusion.cache.item import Item
+from thalweg.diffusion.cache.partial_file import DIGEST_BYTES, PartialFile
+from thalweg.diffusion.peers.handshake import introduce
+from thalweg.diffusion.peers.message import PeerBusy, Reply, Request, receive_reply, send_request
 
-_MOST_KEPT = 32
+_MAX_KEPT = 32
 _CONNECT_S = 10
 _PIECE_BYTES = 1 << 20
 
@@ -43,7 +43,7 @@ class PeerOffer:
         self.left_bytes = reply.bytes
         self._digest, self._connection = reply.digest, connection
 
-    def fill(self, draft: Draft) -> bytes:
+    def fill(self, partial_file: PartialFile) -> bytes:
         """Raises unless the content is what its digest says, which it returns."""
         digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
         buffer = memoryview(bytearray(min(_PIECE_BYTES, self.left_bytes)))
@@ -51,7 +51,7 @@ class PeerOffer:
             piece = buffer[: self._next(buffer[: min(self.left_bytes, len(buffer))])]
             self.left_bytes -= len(piece)
             digest.update(piece)
-            draft.write(piece)
+            partial_file.write(piece)
         if digest.digest() != self._digest:
             raise PeerFailed(self.peer, self.key, "what it sent has another digest")
         return self._digest
@@ -71,9 +71,9 @@ class Peers:
 
     def __init__(self, token: str, timeout_s: float = 60, tls: ssl.SSLContext | None = None) -> None:
         self._token, self._timeout_s, self._tls = token, timeout_s, tls
-        self.begin_anew()
+        self.reset()
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Also in a forked child, where the connections are the parent's."""
         self._kept: list[tuple[str, socket.socket]] = []
         self._mutex = threading.Lock()
@@ -148,8 +148,8 @@ class Peers:
     def _keep(self, peer: str, connection: socket.socket) -> None:
         with self._mutex:
             self._kept.append((peer, connection))
-            spare = self._kept[:-_MOST_KEPT]
-            del self._kept[:-_MOST_KEPT]
+            spare = self._kept[:-_MAX_KEPT]
+            del self._kept[:-_MAX_KEPT]
         for _, one in spare:
             one.close()
 

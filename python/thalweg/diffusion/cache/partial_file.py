@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 
-from thalweg.diffusion.locks import Locks
+from thalweg.diffusion.cache.locks import Locks
 
 # Under a name of its own, since what has a digest has `bytes`, too.
 Digest = bytes
@@ -19,7 +19,7 @@ DIGEST_BYTES = 16
 _CHUNK_BYTES = 1 << 20
 
 
-class Draft:
+class PartialFile:
     """A new file in a folder, which is swept away when its process has died."""
 
     def __init__(self, folder: str, ending: str) -> None:
@@ -58,7 +58,7 @@ class Draft:
     def size(self) -> int:
         return os.stat(self.path).st_size
 
-    def place(self, path: str) -> None:
+    def rename_to(self, path: str) -> None:
         """Gives it the name it stays under."""
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.replace(self.path, path)
@@ -84,7 +84,7 @@ def _locks(folder: str) -> Locks:
 
 
 def sweep(folder: str) -> None:
-    """Removes the drafts of the dead."""
+    """Removes the partial files of the dead."""
     try:
         names = os.listdir(folder)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""The list of what a shelf holds, shared by the processes of a worker; and the files it lists.
+"""The list of what a cache holds, shared by the processes of a worker; and the files it lists.
 
-A row without a digest is room for what is on its way. `vouched` names the run in which a copy was last compared with
+A row without a digest is room for what is on its way. `verified` names the run in which a copy was last compared with
 its digest and its version in the store, `allowed` the run in which peers may have it, `stamp` what the disk said of the
 file then: when any of these is another one now, the copy is looked at again, or is none.
 SPDX-License-Identifier: Apache-2.0
@@ -15,14 +15,14 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from thalweg.diffusion.draft import Digest, Draft
-from thalweg.diffusion.locks import Lock, Locks
+from thalweg.diffusion.cache.locks import Lock, Locks
+from thalweg.diffusion.cache.partial_file import Digest, PartialFile
 from thalweg.shared_list import SharedList
 
 _SCRIPT = """
 CREATE TABLE IF NOT EXISTS items (
     key TEXT PRIMARY KEY, path TEXT, bytes INTEGER, digest BLOB, version TEXT, stamp TEXT,
-    vouched TEXT, allowed TEXT, doomed INTEGER DEFAULT 0, used_ns INTEGER
+    verified TEXT, allowed TEXT, evicting INTEGER DEFAULT 0, used_ns INTEGER
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS items_by_use ON items (used_ns);
 CREATE TABLE IF NOT EXISTS lost (key TEXT PRIMARY KEY) WITHOUT ROWID;
@@ -31,7 +31,7 @@ INSERT INTO held SELECT 0 WHERE NOT EXISTS (SELECT 1 FROM held);
 CREATE TRIGGER IF NOT EXISTS comes AFTER INSERT ON items BEGIN UPDATE held SET bytes = bytes + new.bytes; END;
 CREATE TRIGGER IF NOT EXISTS goes AFTER DELETE ON items BEGIN UPDATE held SET bytes = bytes - old.bytes; END;
 """
-_COLUMNS = "key, path, bytes, digest, version, stamp, vouched, allowed, doomed"
+_COLUMNS = "key, path, bytes, digest, version, stamp, verified, allowed, evicting"
 
 # Looked at together when room is made.
 _VICTIMS = 64
@@ -49,18 +49,18 @@ class Row(NamedTuple):
     digest: Digest | None
     version: str | None
     stamp: str
-    vouched: str
+    verified: str
     allowed: str
-    doomed: int
+    evicting: int
 
 
-class Holdings:
+class CacheIndex:
     """`run` names the run that this process works for."""
 
     def __init__(self, folder: str, limit_bytes: int, run: str, pins: Locks, fetches: Locks) -> None:
         self.folder, self.limit_bytes, self.run = folder, limit_bytes, run
         self._pins, self._fetches = pins, fetches
-        self._list = SharedList(os.path.join(folder, "items.sqlite"), _SCRIPT)
+        self._list = SharedList(os.path.join(folder, "index.sqlite"), _SCRIPT)
         self._uses: dict[str, int] = {}
         self._noted_ns = 0
         try:
@@ -69,7 +69,7 @@ class Holdings:
             raise OSError(f"{folder}: {error}") from error
         except sqlite3.DatabaseError:
             # The list is damaged: without it, nothing there is of use.
-            self._list.begin_anew()
+            self._list.recreate()
             self._sweep()
 
     def find(self, key: str) -> Row | None:
@@ -78,7 +78,9 @@ class Holdings:
         return Row(*found[0]) if found else None
 
     def all(self) -> list[Row]:
-        return [Row(*one) for one in self._ask(f"SELECT {_COLUMNS} FROM items WHERE digest IS NOT NULL AND NOT doomed")]
+        return [
+            Row(*one) for one in self._ask(f"SELECT {_COLUMNS} FROM items WHERE digest IS NOT NULL AND NOT evicting")
+        ]
 
     def held_bytes(self) -> int:
         """With what is on its way."""
@@ -96,9 +98,9 @@ class Holdings:
         """Makes room for what is on its way; the caller holds its fetch lock. False: there is none, as all is pinned or
         it is larger than the limit."""
 
-        def deed(sql: sqlite3.Connection) -> bool:
+        def change(sql: sqlite3.Connection) -> bool:
             self._write_uses(sql)
-            self._remove(sql, _row(sql, key), tell=False)
+            self._remove(sql, _row(sql, key), report_loss=False)
             if not self._make_room(sql, count):
                 return False
             row = (key, self._path(key), count, time.time_ns(), self.run)
@@ -106,63 +108,67 @@ class Holdings:
             sql.execute("DELETE FROM lost WHERE key = ?", (key,))
             return True
 
-        return bool(self._try_to(deed))
+        return bool(self._try_to(change))
 
-    def settle(self, key: str, draft: Draft, digest: Digest, version: str | None, ending: str) -> Row | None:
-        """What was on its way is here. None: its place was taken away meanwhile, and it stays a draft."""
+    def commit(
+        self, key: str, partial_file: PartialFile, digest: Digest, version: str | None, ending: str
+    ) -> Row | None:
+        """What was on its way is here. None: its place was taken away meanwhile, and the file stays partial."""
         path = f"{self._path(key)}-{ending}"
 
-        def deed(sql: sqlite3.Connection) -> Row | None:
+        def change(sql: sqlite3.Connection) -> Row | None:
             if _row(sql, key) is None:
                 return None
-            draft.place(path)
+            partial_file.rename_to(path)
             row = (path, digest, version, stamp_of(path), self.run, key)
-            sql.execute("UPDATE items SET path = ?, digest = ?, version = ?, stamp = ?, vouched = ? WHERE key = ?", row)
+            sql.execute(
+                "UPDATE items SET path = ?, digest = ?, version = ?, stamp = ?, verified = ? WHERE key = ?", row
+            )
             return _row(sql, key)
 
-        return self._try_to(deed)
+        return self._try_to(change)
 
     def cancel(self, key: str) -> None:
         """Gives back the room of what does not come."""
 
-        def deed(sql: sqlite3.Connection) -> None:
+        def change(sql: sqlite3.Connection) -> None:
             row = _row(sql, key)
             if row is not None and row.digest is None:
-                self._remove(sql, row, tell=False)
+                self._remove(sql, row, report_loss=False)
 
-        self._try_to(deed)
+        self._try_to(change)
 
-    def vouch(self, row: Row, stamp: str) -> None:
+    def mark_verified(self, row: Row, stamp: str) -> None:
         """This very copy was looked at."""
         values = (stamp, self.run, row.key, row.digest)
         self._try_to(
-            lambda sql: sql.execute("UPDATE items SET stamp = ?, vouched = ? WHERE key = ? AND digest = ?", values)
+            lambda sql: sql.execute("UPDATE items SET stamp = ?, verified = ? WHERE key = ? AND digest = ?", values)
         )
 
-    def lose(self, row: Row) -> None:
+    def discard(self, row: Row) -> None:
         """This copy is no copy; unless somebody has brought it again meanwhile."""
 
-        def deed(sql: sqlite3.Connection) -> None:
+        def change(sql: sqlite3.Connection) -> None:
             now = _row(sql, row.key)
             if now is not None and now[:6] == row[:6]:
-                self._remove(sql, now, tell=True)
+                self._remove(sql, now, report_loss=True)
 
-        self._try_to(deed)
+        self._try_to(change)
 
-    def doom(self, keys: Iterable[str]) -> None:
+    def evict(self, keys: Iterable[str]) -> None:
         """They are to go as soon as nobody uses them."""
         wanted = list(keys)
 
-        def deed(sql: sqlite3.Connection) -> None:
+        def change(sql: sqlite3.Connection) -> None:
             for key in wanted:
                 row = _row(sql, key)
-                if row is not None and row.digest is not None and not self._remove_if_free(sql, row, tell=False):
-                    sql.execute("UPDATE items SET doomed = 1 WHERE key = ?", (key,))
+                if row is not None and row.digest is not None and not self._remove_if_free(sql, row, report_loss=False):
+                    sql.execute("UPDATE items SET evicting = 1 WHERE key = ?", (key,))
 
-        self._try_to(deed)
+        self._try_to(change)
 
-    def spare(self, key: str) -> None:
-        self._try_to(lambda sql: sql.execute("UPDATE items SET doomed = 0 WHERE key = ?", (key,)))
+    def keep(self, key: str) -> None:
+        self._try_to(lambda sql: sql.execute("UPDATE items SET evicting = 0 WHERE key = ?", (key,)))
 
     def allow(self, keys: Iterable[str], run: str) -> None:
         rows = [(run, key) for key in keys]
@@ -172,16 +178,16 @@ class Holdings:
         if not self._ask("SELECT 1 FROM lost LIMIT 1"):
             return []
 
-        def deed(sql: sqlite3.Connection) -> list[str]:
+        def change(sql: sqlite3.Connection) -> list[str]:
             keys = [key for (key,) in sql.execute("SELECT key FROM lost")]
             sql.execute("DELETE FROM lost")
             return keys
 
-        return self._try_to(deed) or []
+        return self._try_to(change) or []
 
     def free(self, count: int) -> None:
         """Removes so many bytes of what is not used, as the disk is full."""
-        self._try_to(lambda sql: self._evict(sql, count))
+        self._try_to(lambda sql: self._evict_lru(sql, count))
 
     def _ask(self, question: str, values: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
         """A list that cannot be read holds nothing."""
@@ -191,11 +197,11 @@ class Holdings:
             self._list.drop_connection()
             return []
 
-    def _try_to(self, deed: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
+    def _try_to(self, change: Callable[[sqlite3.Connection], _Result]) -> _Result | None:
         """A list that cannot be written, as the disk is full or the folder goes, says nothing instead."""
         try:
-            with self._list.turn() as sql:
-                return deed(sql)
+            with self._list.transaction() as sql:
+                return change(sql)
         except (sqlite3.Error, OSError):
             self._list.drop_connection()
             return None
@@ -207,17 +213,17 @@ class Holdings:
         if excess > 0:
             self._remove_dead(sql)
             excess = self._excess(sql, count)
-        return excess <= 0 or self._evict(sql, excess)
+        return excess <= 0 or self._evict_lru(sql, excess)
 
     def _excess(self, sql: sqlite3.Connection, count: int) -> int:
         held = int(sql.execute("SELECT bytes FROM held").fetchone()[0])
         return held + count - self.limit_bytes
 
-    def _evict(self, sql: sqlite3.Connection, count: int) -> bool:
+    def _evict_lru(self, sql: sqlite3.Connection, count: int) -> bool:
         for row in self._longest_unused(sql):
             if count <= 0:
                 break
-            if self._remove_if_free(sql, row, tell=not row.doomed):
+            if self._remove_if_free(sql, row, report_loss=not row.evicting):
                 count -= row.bytes
         return count <= 0
 
@@ -235,19 +241,19 @@ class Holdings:
                 yield Row(*columns)
                 after = (used_ns, columns[0])
 
-    def _remove_if_free(self, sql: sqlite3.Connection, row: Row, tell: bool) -> bool:
+    def _remove_if_free(self, sql: sqlite3.Connection, row: Row, report_loss: bool) -> bool:
         lock: Lock | None = self._pins.hold_if_free(row.key)
         if lock is None:
             return False
         with lock:
-            self._remove(sql, row, tell)
+            self._remove(sql, row, report_loss)
         return True
 
-    def _remove(self, sql: sqlite3.Connection, row: Row | None, tell: bool) -> None:
+    def _remove(self, sql: sqlite3.Connection, row: Row | None, report_loss: bool) -> None:
         if row is None:
             return
         sql.execute("DELETE FROM items WHERE key = ?", (row.key,))
-        if tell:
+        if report_loss:
             sql.execute("INSERT OR IGNORE INTO lost VALUES (?)", (row.key,))
         _unlink(row.path)
 
@@ -257,11 +263,11 @@ class Holdings:
             lock = self._fetches.hold_if_free(columns[0])
             if lock is not None:
                 with lock:
-                    self._remove(sql, Row(*columns), tell=False)
+                    self._remove(sql, Row(*columns), report_loss=False)
 
-    def _remove_doomed(self, sql: sqlite3.Connection) -> None:
-        for columns in sql.execute(f"SELECT {_COLUMNS} FROM items WHERE doomed").fetchall():
-            self._remove_if_free(sql, Row(*columns), tell=False)
+    def _remove_evicted(self, sql: sqlite3.Connection) -> None:
+        for columns in sql.execute(f"SELECT {_COLUMNS} FROM items WHERE evicting").fetchall():
+            self._remove_if_free(sql, Row(*columns), report_loss=False)
 
     def _write_uses(self, sql: sqlite3.Connection) -> None:
         # Without a lock, which a fork could leave closed: a use that falls in between is lost, and no harm done.
@@ -271,9 +277,9 @@ class Holdings:
 
     def _sweep(self) -> None:
         """What the dead left: room that nobody fills, files that nobody lists, and more than the limit is now."""
-        with self._list.turn() as sql:
+        with self._list.transaction() as sql:
             self._remove_dead(sql)
-            self._remove_doomed(sql)
+            self._remove_evicted(sql)
             listed = {path for (path,) in sql.execute("SELECT path FROM items")}
             for folder, _, names in os.walk(os.path.join(self.folder, "items")):
                 for name in names:

@@ -1,15 +1,15 @@
-"""A worker's station by itself, with a shelf that does what it is told to. SPDX-License-Identifier: Apache-2.0"""
+"""A worker's agent by itself, with a cache that does what it is told to. SPDX-License-Identifier: Apache-2.0"""
 
 import time
 from typing import NamedTuple
 
-from thalweg.diffusion.execution import Outcome
-from thalweg.diffusion.item import Item
+from thalweg.diffusion.cache.item import Item
+from thalweg.diffusion.cache.worker_cache import Arrival
 from thalweg.diffusion.messages import Answered, Arrived, Ended, Fetch, Missed, Missing, Recall, Run
 from thalweg.diffusion.options import Options
-from thalweg.diffusion.peer_client import PeerFailed
-from thalweg.diffusion.shelf import Arrival
-from thalweg.diffusion.station import Station
+from thalweg.diffusion.peers.client import PeerFailed
+from thalweg.diffusion.worker.agent import Agent
+from thalweg.diffusion.worker.execution import Outcome
 
 
 class Copy(NamedTuple):
@@ -18,7 +18,7 @@ class Copy(NamedTuple):
     version: str = "v"
 
 
-class FakeShelf:
+class FakeCache:
     """Keeps nothing, or everything."""
 
     address = ""
@@ -77,9 +77,9 @@ class FakeShelf:
 
 def begun(tmp_path, keeps):
     reports = []
-    shelf = FakeShelf(tmp_path, keeps)
-    station = Station(shelf, Options(), lambda told, can_wait: reports.extend(told), str(tmp_path))
-    return station, shelf, reports
+    cache = FakeCache(tmp_path, keeps)
+    agent = Agent(cache, Options(), lambda told, can_wait: reports.extend(told), str(tmp_path))
+    return agent, cache, reports
 
 
 def run(task, attempt=1, coming=("in",)):
@@ -94,74 +94,74 @@ def until(condition):
 
 
 def test_a_job_runs_when_its_input_has_come_and_lets_go_of_it_after(tmp_path):
-    station, shelf, reports = begun(tmp_path, keeps=True)
-    station.receive([run(1), run(2), Fetch("in", "", None, None)])
-    jobs = [station.take(10), station.take(10)]
-    assert [job.run.task for job in jobs] == [1, 2] and jobs[0].paths == {"in": str(shelf.path)}
+    agent, cache, reports = begun(tmp_path, keeps=True)
+    agent.receive([run(1), run(2), Fetch("in", "", None, None)])
+    jobs = [agent.take(10), agent.take(10)]
+    assert [job.run.task for job in jobs] == [1, 2] and jobs[0].paths == {"in": str(cache.path)}
     for job in jobs:
-        station.finish(job, Outcome(b"done", None))
-    assert shelf.released == 1
+        agent.finish(job, Outcome(b"done", None))
+    assert cache.released == 1
     assert [report.task for report in reports if isinstance(report, Ended)] == [1, 2]
-    station.close()
+    agent.close()
 
 
 def test_a_job_that_was_sent_while_its_input_passed_by_says_that_it_has_none(tmp_path):
-    station, shelf, reports = begun(tmp_path, keeps=False)
-    station.receive([run(1), Fetch("in", "", None, None)])
+    agent, cache, reports = begun(tmp_path, keeps=False)
+    agent.receive([run(1), Fetch("in", "", None, None)])
     until(lambda: any(isinstance(report, Arrived) for report in reports))
-    station.receive([run(2)])
+    agent.receive([run(2)])
     assert reports[-1] == Missing(2, "in")
-    station.receive([Fetch("in", "", None, (2, 1))])
-    jobs = [station.take(10), station.take(10)]
+    agent.receive([Fetch("in", "", None, (2, 1))])
+    jobs = [agent.take(10), agent.take(10)]
     assert [job.run.task for job in jobs] == [1, 2]
-    station.close()
+    agent.close()
 
 
 def test_what_has_not_begun_is_given_back_and_nothing_else(tmp_path):
-    station, _, reports = begun(tmp_path, keeps=True)
-    station.receive([run(1), Fetch("in", "", None, None), run(2)])
-    assert station.take(10).run.task == 1
-    station.receive([Recall(1, 1), Recall(2, 1), Recall(3, 1)])
+    agent, _, reports = begun(tmp_path, keeps=True)
+    agent.receive([run(1), Fetch("in", "", None, None), run(2)])
+    assert agent.take(10).run.task == 1
+    agent.receive([Recall(1, 1), Recall(2, 1), Recall(3, 1)])
     answers = [report for report in reports if isinstance(report, Answered)]
     assert answers == [Answered(1, 1, False), Answered(2, 1, True), Answered(3, 1, False)]
-    assert station.take(0.01) is None
-    station.close()
+    assert agent.take(0.01) is None
+    agent.close()
 
 
 def test_a_copy_that_is_gone_is_reported_and_fetched_again(tmp_path):
-    station, shelf, reports = begun(tmp_path, keeps=True)
-    station.receive([run(1, coming=())])
+    agent, cache, reports = begun(tmp_path, keeps=True)
+    agent.receive([run(1, coming=())])
     until(lambda: Missing(1, "in") in reports)
-    station.receive([Fetch("in", "", None, None)])
-    assert station.take(10).run.task == 1
-    station.close()
+    agent.receive([Fetch("in", "", None, None)])
+    assert agent.take(10).run.task == 1
+    agent.close()
 
 
 def test_a_copy_that_a_job_here_has_pinned_is_not_asked_for_again(tmp_path):
-    station, shelf, reports = begun(tmp_path, keeps=True)
-    station.receive([run(1), Fetch("in", "", None, None)])
+    agent, cache, reports = begun(tmp_path, keeps=True)
+    agent.receive([run(1), Fetch("in", "", None, None)])
     until(lambda: any(isinstance(report, Arrived) for report in reports))
-    station.receive([run(2, coming=())])
-    until(lambda: shelf.asked)
-    station.receive([run(3, coming=())])
-    jobs = [station.take(10) for _ in range(3)]
+    agent.receive([run(2, coming=())])
+    until(lambda: cache.asked)
+    agent.receive([run(3, coming=())])
+    jobs = [agent.take(10) for _ in range(3)]
     assert [job.run.task for job in jobs] == [1, 2, 3] and jobs[2].sources == [("local", 7)]
-    assert shelf.asked == 1
-    station.close()
+    assert cache.asked == 1
+    agent.close()
 
 
 def test_a_busy_peer_is_asked_again_then_the_store_and_its_copy_counts_on(tmp_path):
-    station, shelf, reports = begun(tmp_path, keeps=True)
+    agent, cache, reports = begun(tmp_path, keeps=True)
     for busy, is_store_empty, asked in ((2, True, ["p:1"] * 3), (9, False, ["p:1"] * 4 + ["store"])):
-        shelf.busy, shelf.is_store_empty = busy, is_store_empty
-        shelf.sources.clear()
+        cache.busy, cache.is_store_empty = busy, is_store_empty
+        cache.sources.clear()
         reports.clear()
-        station.receive([Fetch("in", "p:1", None, None)])
+        agent.receive([Fetch("in", "p:1", None, None)])
         until(lambda: reports)
-        assert isinstance(reports[0], Arrived) and shelf.sources == asked
-    shelf.busy, shelf.is_store_empty = 9, True
+        assert isinstance(reports[0], Arrived) and cache.sources == asked
+    cache.busy, cache.is_store_empty = 9, True
     reports.clear()
-    station.receive([Fetch("in", "p:1", None, None)])
+    agent.receive([Fetch("in", "p:1", None, None)])
     until(lambda: reports)
     assert isinstance(reports[0], Missed) and reports[0].peer == "", "nobody is told that the peer has none"
-    station.close()
+    agent.close()

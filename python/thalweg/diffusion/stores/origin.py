@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import fsspec
 from fsspec.spec import AbstractFileSystem
 
-from thalweg.diffusion.draft import Digest, Draft
-from thalweg.diffusion.item import Item
-from thalweg.diffusion.silence import unless_silent
+from thalweg.diffusion.cache.item import Item
+from thalweg.diffusion.cache.partial_file import Digest, PartialFile
+from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
 
 # A range is asked for in pieces of so many bytes, one of which is in memory.
 _PIECE_BYTES = 8 << 20
@@ -34,7 +34,7 @@ _EVIDENCE = (
 _REPLACED = "created"
 
 
-class Sight(NamedTuple):
+class FileInfo(NamedTuple):
     """A file as its file system describes it; `bytes` is None when it does not know, `version` when it changes
     unnoticed."""
 
@@ -50,52 +50,54 @@ class StoreOffer(NamedTuple):
     item: Item
     bytes: int | None
     version: str | None
-    silence_s: float | None
+    stall_timeout_s: float | None
 
-    def fill(self, draft: Draft) -> Digest:
+    def fill(self, partial_file: PartialFile) -> Digest:
         """Never with less than the item; returns its digest."""
         if self.item.whole:
-            unless_silent(
-                lambda: self.fs.get_file(self.path, draft.path),
-                self.silence_s,
+            with_stall_timeout(
+                lambda: self.fs.get_file(self.path, partial_file.path),
+                self.stall_timeout_s,
                 self.item.url,
-                lambda: _seen(draft.path),
+                lambda: _size_of(partial_file.path),
             )
         else:
-            self._fill_range(draft)
-        came = draft.size()
+            self._fill_range(partial_file)
+        came = partial_file.size()
         if self.bytes is not None and came != self.bytes:
             raise OSError(f"{self.item.key}: {came} bytes came of {self.bytes}; was the file changed meanwhile?")
-        return draft.digest()
+        return partial_file.digest()
 
-    def _fill_range(self, draft: Draft) -> None:
+    def _fill_range(self, partial_file: PartialFile) -> None:
         item = self.item
         if self.bytes is None:
-            draft.write(self._piece(item.start, item.end))
+            partial_file.write(self._piece(item.start, item.end))
             return
         end = item.start + self.bytes
         for start in range(item.start, end, _PIECE_BYTES):
-            draft.write(self._piece(start, min(start + _PIECE_BYTES, end)))
+            partial_file.write(self._piece(start, min(start + _PIECE_BYTES, end)))
 
     def _piece(self, start: int, end: int | None) -> Any:
-        return unless_silent(lambda: self.fs.cat_file(self.path, start=start, end=end), self.silence_s, self.item.url)
+        return with_stall_timeout(
+            lambda: self.fs.cat_file(self.path, start=start, end=end), self.stall_timeout_s, self.item.url
+        )
 
 
 class Origin:
-    """The store, by URL. `storage_options` are fsspec's; a call of which nothing is heard for `silence_s` fails."""
+    """The store, by URL. `storage_options` are fsspec's; a call of which nothing is heard for `stall_timeout_s` fails."""
 
-    def __init__(self, storage_options: Mapping[str, Any] | None = None, silence_s: float | None = None) -> None:
+    def __init__(self, storage_options: Mapping[str, Any] | None = None, stall_timeout_s: float | None = None) -> None:
         self.storage_options = dict(storage_options or {})
-        self._silence_s = silence_s
+        self._stall_timeout_s = stall_timeout_s
 
-    def look(self, url: str) -> Sight:
+    def stat(self, url: str) -> FileInfo:
         fs, path = self._find(url)
-        return _sight(unless_silent(lambda: fs.info(path), self._silence_s, url), url)
+        return _file_info(with_stall_timeout(lambda: fs.info(path), self._stall_timeout_s, url), url)
 
     def offer(self, item: Item) -> StoreOffer:
         fs, path = self._find(item.url)
-        sight = _sight(unless_silent(lambda: fs.info(path), self._silence_s, item.url), item.url)
-        return StoreOffer(fs, path, item, _span(item, sight.bytes), sight.version, self._silence_s)
+        sight = _file_info(with_stall_timeout(lambda: fs.info(path), self._stall_timeout_s, item.url), item.url)
+        return StoreOffer(fs, path, item, _span(item, sight.bytes), sight.version, self._stall_timeout_s)
 
     def _find(self, url: str) -> tuple[AbstractFileSystem, str]:
         fs, path = fsspec.core.url_to_fs(url, **self.storage_options)
@@ -104,7 +106,7 @@ class Origin:
         return fs, path
 
 
-def _seen(path: str) -> int:
+def _size_of(path: str) -> int:
     """How much of a file is there, when it grows as it comes."""
     try:
         return os.stat(path).st_size
@@ -119,7 +121,7 @@ def _span(item: Item, file_bytes: int | None) -> int | None:
     return max(0, end - item.start)
 
 
-def _sight(info: Mapping[str, Any], url: str) -> Sight:
+def _file_info(info: Mapping[str, Any], url: str) -> FileInfo:
     if info.get("type") == "directory":
         raise IsADirectoryError(f"{url}: is a directory; inputs are files")
     size = info.get("size")
@@ -127,9 +129,9 @@ def _sight(info: Mapping[str, Any], url: str) -> Sight:
     if not evidence and info.get(_REPLACED) is not None:
         evidence = [(_REPLACED, str(info[_REPLACED]))]
     if not evidence:
-        return Sight(size, None)
+        return FileInfo(size, None)
     written = repr((size, info.get("ino"), evidence)).encode()
-    return Sight(size, hashlib.blake2b(written, digest_size=16).hexdigest())
+    return FileInfo(size, hashlib.blake2b(written, digest_size=16).hexdigest())
 
 
 def ending_of(url: str) -> str:

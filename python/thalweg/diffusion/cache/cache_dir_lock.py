@@ -12,10 +12,10 @@ import itertools
 import os
 import tempfile
 
-from thalweg.diffusion.private_folder import make_private
+from thalweg.diffusion.cache.private_folder import make_private
 
 
-class Berth:
+class CacheDirLock:
     """Taken until it is left, or its process ends."""
 
     def __init__(self, base: str) -> None:
@@ -32,7 +32,7 @@ class Berth:
             make_private(self.folder)
             return
 
-    def leave(self) -> None:
+    def release(self) -> None:
         if self._lock >= 0:
             os.close(self._lock)
             self._lock = -1

@@ -1,4 +1,4 @@
-"""Serves a shelf's copies to the other workers of its run: a thread a connection, at a rate they share.
+"""Serves a cache's copies to the other workers of its run: a thread a connection, at a rate they share.
 
 Who has not shown yet that it belongs to the run takes no peer's place, and is dropped after two seconds.
 
@@ -15,21 +15,21 @@ import time
 from io import FileIO
 from typing import Callable, NamedTuple
 
-from thalweg.diffusion.handshake import admit
-from thalweg.diffusion.peer_message import Reply, Request, receive_request, send_busy, send_reply
-from thalweg.diffusion.throttle import Throttle
+from thalweg.diffusion.peers.handshake import admit
+from thalweg.diffusion.peers.message import Reply, Request, receive_request, send_busy, send_reply
+from thalweg.diffusion.peers.throttle import Throttle
 
 _MAX_CONNECTIONS = 128
 # That have not shown the token yet; the oldest goes for one more.
 _MAX_STRANGERS = 128
 _INTRODUCTION_TIMEOUT_S = 2.0
 # Between two requests; then, until the other side takes some bytes.
-_IDLE_S = 300
-_STUCK_S = 60
+_IDLE_TIMEOUT_S = 300
+_SEND_TIMEOUT_S = 60
 # Waited at most for an item that is on its way here, whatever is asked; and how often is looked for one that another
 # process of the worker brings.
-_MOST_WAIT_S = 60.0
-_LOOK_S = 0.05
+_MAX_WAIT_S = 60.0
+_POLL_S = 0.05
 _SLICE_BYTES = 1 << 20
 
 
@@ -52,7 +52,7 @@ class PeerServer:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         if not token:
-            raise ValueError("a shelf serves peers only with a token, which they must hold")
+            raise ValueError("a cache serves peers only with a token, which they must hold")
         self._token, self._open_copy, self._throttle = token, open_copy, Throttle(bytes_per_s)
         self._arrivals = threading.Condition()
         self._tls = tls
@@ -70,7 +70,7 @@ class PeerServer:
     def served_bytes(self) -> int:
         return self._throttle.passed_bytes
 
-    def tell(self) -> None:
+    def notify(self) -> None:
         """Something has arrived: who waits for it looks again."""
         with self._arrivals:
             self._arrivals.notify_all()
@@ -82,7 +82,7 @@ class PeerServer:
             connections = [*self._connections, *self._strangers]
         for connection in connections:
             _hang_up(connection)
-        self.tell()
+        self.notify()
 
     def leave_to_parent(self) -> None:
         """In a forked child: the port and the connections are the parent's."""
@@ -95,7 +95,7 @@ class PeerServer:
                 connection, _ = self._socket.accept()
             except OSError:
                 # Closed; or no descriptor is left for now.
-                time.sleep(_LOOK_S)
+                time.sleep(_POLL_S)
                 continue
             with self._mutex:
                 self._strangers[connection] = None
@@ -140,11 +140,11 @@ class PeerServer:
 
     def _converse(self, connection: socket.socket, has_room: bool) -> None:
         while not self._closed:
-            connection.settimeout(_IDLE_S)
+            connection.settimeout(_IDLE_TIMEOUT_S)
             request = receive_request(connection)
             if request is None:
                 return
-            connection.settimeout(_STUCK_S)
+            connection.settimeout(_SEND_TIMEOUT_S)
             if not has_room:
                 return send_busy(connection)
             self._answer(connection, request)
@@ -166,14 +166,14 @@ class PeerServer:
                 raise ConnectionError("the copy became shorter while it was sent")
 
     def _await(self, request: Request) -> Served | None:
-        deadline = time.monotonic() + min(request.wait_s, _MOST_WAIT_S)
+        deadline = time.monotonic() + min(request.wait_s, _MAX_WAIT_S)
         while True:
             served = self._open_copy(request.key)
             left_s = deadline - time.monotonic()
             if served is not None or left_s <= 0 or self._closed:
                 return served
             with self._arrivals:
-                self._arrivals.wait(min(left_s, _LOOK_S))
+                self._arrivals.wait(min(left_s, _POLL_S))
 
 
 def _listen(address: str) -> socket.socket:

@@ -1,4 +1,4 @@
-"""A worker's shelf: the copies of inputs that its tasks find on this machine.
+"""A worker's cache: the copies of inputs that its tasks find on this machine.
 
 One folder for all threads and processes of a worker, of never more bytes than its limit, that survives restarts. What
 is fetched goes straight to the disk, its digest is taken there, and a copy is given out only while the disk says that
@@ -21,17 +21,17 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from thalweg.cache import parse_bytes
-from thalweg.diffusion.draft import Digest, Draft, digest_of, sweep
-from thalweg.diffusion.holdings import Holdings, Row, stamp_of
-from thalweg.diffusion.item import Item
-from thalweg.diffusion.locks import Locks
-from thalweg.diffusion.origin import Origin, StoreOffer, ending_of
-from thalweg.diffusion.peer_client import PeerFailed, PeerOffer, Peers
-from thalweg.diffusion.peer_message import Reply
-from thalweg.diffusion.peer_server import PeerServer, Served, open_served
-from thalweg.diffusion.pins import Pins
+from thalweg.diffusion.cache.index import CacheIndex, Row, stamp_of
+from thalweg.diffusion.cache.item import Item
+from thalweg.diffusion.cache.locks import Locks
+from thalweg.diffusion.cache.partial_file import Digest, PartialFile, digest_of, sweep
+from thalweg.diffusion.cache.pins import Pins
+from thalweg.diffusion.peers.client import PeerFailed, PeerOffer, Peers
+from thalweg.diffusion.peers.message import Reply
+from thalweg.diffusion.peers.server import PeerServer, Served, open_served
+from thalweg.diffusion.stores.origin import Origin, StoreOffer, ending_of
 
-__all__ = ["Arrival", "Held", "Item", "PeerFailed", "Shelf"]
+__all__ = ["Arrival", "Held", "Item", "PeerFailed", "WorkerCache"]
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -68,8 +68,8 @@ class Arrival(NamedTuple):
 class _Temporary:
     """What is not kept, while it is used."""
 
-    def __init__(self, draft: Draft, digest: bytes, version: str | None) -> None:
-        self.draft, self.digest, self.version, self.users = draft, digest, version, 1
+    def __init__(self, partial_file: PartialFile, digest: bytes, version: str | None) -> None:
+        self.partial_file, self.digest, self.version, self.users = partial_file, digest, version, 1
 
 
 class _Order(NamedTuple):
@@ -83,7 +83,7 @@ class _Order(NamedTuple):
     wait_s: float
 
 
-class Shelf:
+class WorkerCache:
     """The copies in `folder`, of `limit` bytes (`20 GB`) at most.
 
     Parameters
@@ -98,7 +98,7 @@ class Shelf:
         fsspec's, for the store.
     tls:
         With which peers speak to each other, if they are to.
-    silence_s:
+    stall_timeout_s:
         A call to the store fails when nothing is heard of it for so long; as long as fsspec's own patience by default.
     """
 
@@ -111,25 +111,25 @@ class Shelf:
         serve: str | None = None,
         peer_bytes_per_s: int | None = None,
         storage_options: Mapping[str, Any] | None = None,
-        silence_s: float | None = None,
+        stall_timeout_s: float | None = None,
         tls: Tls | None = None,
     ) -> None:
         self.folder = os.path.abspath(folder)
-        self._drafts = os.path.join(self.folder, "drafts")
+        self._partial_folder = os.path.join(self.folder, "partial")
         self._fetches = Locks(os.path.join(self.folder, "fetches.lock"))
         self._pin_locks = Locks(os.path.join(self.folder, "pins.lock"))
         self._run = _run_of(token)
-        self._origin = Origin(storage_options, silence_s)
+        self._origin = Origin(storage_options, stall_timeout_s)
         os.makedirs(self.folder, exist_ok=True)
-        sweep(self._drafts)
-        self._holdings = Holdings(self.folder, parse_bytes(limit), self._run, self._pin_locks, self._fetches)
+        sweep(self._partial_folder)
+        self._index = CacheIndex(self.folder, parse_bytes(limit), self._run, self._pin_locks, self._fetches)
         self._peers = Peers(token, tls=None if tls is None else tls.client)
-        self._begin_process()
+        self._reset_process_state()
         self._server: PeerServer | None = None
         if serve is not None:
             server_tls = None if tls is None else tls.server
             self._server = PeerServer(serve, token, self._open_for_peer, peer_bytes_per_s, server_tls)
-        _shelves.add(self)
+        _caches.add(self)
 
     @property
     def address(self) -> str:
@@ -143,26 +143,26 @@ class Shelf:
 
     def held_bytes(self) -> int:
         """What is kept, with the room for what is on its way."""
-        return self._holdings.held_bytes()
+        return self._index.held_bytes()
 
     def contents(self) -> list[Held]:
         """What is kept: also from earlier runs, then not yet looked at."""
-        return [Held(Item.of_key(row.key), row.bytes, row.digest or b"") for row in self._holdings.all()]
+        return [Held(Item.of_key(row.key), row.bytes, row.digest or b"") for row in self._index.all()]
 
     def lost(self) -> list[str]:
         """What went without being told to, by any process of the worker, since this was asked last."""
-        return self._holdings.lost()
+        return self._index.lost()
 
     def allow(self, keys: Iterable[str]) -> None:
         """Peers may have them. What comes in this run they may have without."""
-        self._holdings.allow(keys, self._run)
+        self._index.allow(keys, self._run)
 
     def forbid(self, keys: Iterable[str]) -> None:
-        self._holdings.allow(keys, "")
+        self._index.allow(keys, "")
 
     def evict(self, keys: Iterable[str]) -> None:
         """Removes them; what is pinned goes when it is not any more."""
-        self._holdings.doom(keys)
+        self._index.evict(keys)
 
     # Copies that are here
 
@@ -184,46 +184,46 @@ class Shelf:
     def unpin(self, item: Item) -> None:
         if self._pins.remove(item.key):
             self._in_use.pop(item.key, None)
-            self._holdings.note(item.key)
-            row = self._holdings.find(item.key)
-            if row is not None and row.doomed:
-                self._holdings.doom([item.key])
+            self._index.note(item.key)
+            row = self._index.find(item.key)
+            if row is not None and row.evicting:
+                self._index.evict([item.key])
 
     def _pinned(self, item: Item) -> Row | None:
-        if self._holdings.find(item.key) is None:
+        if self._index.find(item.key) is None:
             return None
         self._pins.add(item.key)
         # Only what is found now stays: before, it could still be evicted.
-        row = self._holdings.find(item.key)
-        if row is not None and self._good(row, item):
-            self._holdings.note(item.key)
+        row = self._index.find(item.key)
+        if row is not None and self._is_valid(row, item):
+            self._index.note(item.key)
             self._in_use[item.key] = row
             return row
         self.unpin(item)
         return None
 
-    def _good(self, row: Row, item: Item) -> bool:
+    def _is_valid(self, row: Row, item: Item) -> bool:
         stamp = stamp_of(row.path)
-        if stamp and stamp == row.stamp and row.vouched == self._run:
+        if stamp and stamp == row.stamp and row.verified == self._run:
             return True
         try:
-            good = stamp != "" and digest_of(row.path) == row.digest and self._current(row, item)
+            good = stamp != "" and digest_of(row.path) == row.digest and self._is_current(row, item)
         except FileNotFoundError:
             good = False
         except OSError:
             # The disk or the store does not answer: that says nothing of the copy, which is no hit for now.
             return False
         if good:
-            self._holdings.vouch(row, stamp)
+            self._index.mark_verified(row, stamp)
         else:
-            self._holdings.lose(row)
+            self._index.discard(row)
         return good
 
-    def _current(self, row: Row, item: Item) -> bool:
-        if row.vouched == self._run:
+    def _is_current(self, row: Row, item: Item) -> bool:
+        if row.verified == self._run:
             # Within a run a file is taken as constant.
             return True
-        return row.version is not None and self._origin.look(item.url).version == row.version
+        return row.version is not None and self._origin.stat(item.url).version == row.version
 
     # Bringing
 
@@ -240,7 +240,7 @@ class Shelf:
         """Makes the item be here, from `source`: "store", or a peer's address. Who wants it at the same time waits for
         the same fetch.
 
-        `keep` puts it on the shelf, if there is room; with `pin` it stays until it is released. What is not kept is
+        `keep` puts it on the cache, if there is room; with `pin` it stays until it is released. What is not kept is
         there until it is released. A peer's copy must have `digest`, and it may take `wait_s` until it has got it
         itself. Raises `PeerFailed`, and the store's own errors.
         """
@@ -262,14 +262,14 @@ class Shelf:
                 temporary.users -= 1
                 if temporary.users == 0:
                     del self._temporaries[arrival.item.key]
-                    temporary.draft.discard()
+                    temporary.partial_file.discard()
 
     def _at_hand(self, order: _Order) -> Arrival | None:
         row = self._pinned(order.item)
         if row is None:
             return None
-        if row.doomed and order.keep:
-            self._holdings.spare(row.key)
+        if row.evicting and order.keep:
+            self._index.keep(row.key)
         return self._kept(row, order, "local")
 
     def _kept(self, row: Row, order: _Order, source: str) -> Arrival:
@@ -294,25 +294,25 @@ class Shelf:
             if error.errno not in _FULL:
                 raise
         # The disk has less room than the limit says: half of what nobody uses goes.
-        self._holdings.free(self.held_bytes() // 2)
+        self._index.free(self.held_bytes() // 2)
         return self._fetch(order)
 
     def _fetch(self, order: _Order) -> Arrival:
         source = "store" if order.source == "store" else "peer"
-        draft = Draft(self._drafts, ending_of(order.item.url))
+        partial_file = PartialFile(self._partial_folder, ending_of(order.item.url))
         try:
             with self._offer(order) as offer:
-                keep = order.keep and (offer.bytes is None or self._holdings.reserve(order.item.key, offer.bytes))
-                digest = offer.fill(draft)
-            if keep and (offer.bytes is not None or self._holdings.reserve(order.item.key, draft.size())):
-                row = self._settle(order.item, draft, digest, offer.version)
+                keep = order.keep and (offer.bytes is None or self._index.reserve(order.item.key, offer.bytes))
+                digest = offer.fill(partial_file)
+            if keep and (offer.bytes is not None or self._index.reserve(order.item.key, partial_file.size())):
+                row = self._commit(order.item, partial_file, digest, offer.version)
                 if row is not None:
                     return self._kept(row, order, source)
         except BaseException:
-            draft.discard()
-            self._holdings.cancel(order.item.key)
+            partial_file.discard()
+            self._index.cancel(order.item.key)
             raise
-        temporary = _Temporary(draft, digest, offer.version)
+        temporary = _Temporary(partial_file, digest, offer.version)
         with self._mutex:
             self._temporaries[order.item.key] = temporary
         return _temporary_arrival(temporary, order.item, source)
@@ -322,34 +322,34 @@ class Shelf:
             return nullcontext(self._origin.offer(order.item))
         return self._peers.ask(order.source, order.item, order.digest, order.wait_s)
 
-    def _settle(self, item: Item, draft: Draft, digest: Digest, version: str | None) -> Row | None:
+    def _commit(self, item: Item, partial_file: PartialFile, digest: Digest, version: str | None) -> Row | None:
         """Puts what has a place reserved there, pinned."""
         self._pins.add(item.key)
-        row = self._holdings.settle(item.key, draft, digest, version, ending_of(item.url))
+        row = self._index.commit(item.key, partial_file, digest, version, ending_of(item.url))
         if row is None:
             self._pins.remove(item.key)
             return None
         self._in_use[item.key] = row
         if self._server is not None:
-            self._server.tell()
+            self._server.notify()
         return row
 
     def adopt(self, item: Item, path: str | os.PathLike[str]) -> Held | None:
         """Keeps a file that a task wrote as the copy of `item`, by a link where it can be; None without room for it.
         Its version is what the store has under its URL by now; without any, it serves this run only."""
         with self._fetches.hold(item.key):
-            draft = Draft(self._drafts, ending_of(item.url))
+            partial_file = PartialFile(self._partial_folder, ending_of(item.url))
             try:
-                draft.take_over(os.fspath(path))
-                size, digest = draft.size(), draft.digest()
-                reserved = self._holdings.reserve(item.key, size)
-                row = self._settle(item, draft, digest, self.version(item)) if reserved else None
+                partial_file.take_over(os.fspath(path))
+                size, digest = partial_file.size(), partial_file.digest()
+                reserved = self._index.reserve(item.key, size)
+                row = self._commit(item, partial_file, digest, self.version(item)) if reserved else None
             except BaseException:
-                self._holdings.cancel(item.key)
-                draft.discard()
+                self._index.cancel(item.key)
+                partial_file.discard()
                 raise
             if row is None:
-                draft.discard()
+                partial_file.discard()
                 return None
             self.unpin(item)
             return Held(item, size, digest, row.version)
@@ -357,15 +357,15 @@ class Shelf:
     def version(self, item: Item) -> str | None:
         """What the store has under its URL now; None when it does not say."""
         try:
-            return self._origin.look(item.url).version
+            return self._origin.stat(item.url).version
         except OSError:
             return None
 
     # Peers, and processes
 
     def _open_for_peer(self, key: str) -> Served | None:
-        row = self._holdings.find(key)
-        if row is None or row.digest is None or row.allowed != self._run or not self._good(row, Item.of_key(key)):
+        row = self._index.find(key)
+        if row is None or row.digest is None or row.allowed != self._run or not self._is_valid(row, Item.of_key(key)):
             return None
         return open_served(row.path, Reply(row.bytes, row.digest, row.version))
 
@@ -376,35 +376,35 @@ class Shelf:
         self._peers.close()
         self._pins.clear()
         for temporary in self._temporaries.values():
-            temporary.draft.discard()
+            temporary.partial_file.discard()
         self._temporaries.clear()
 
-    def _begin_process(self) -> None:
+    def _reset_process_state(self) -> None:
         self._mutex = threading.Lock()
         self._temporaries: dict[str, _Temporary] = {}
         self._pins = Pins(self._pin_locks)
         # Rows of what is pinned, as they were when it was looked at.
         self._in_use: dict[str, Row] = {}
 
-    def _begin_child(self) -> None:
+    def _reset_after_fork(self) -> None:
         """What the parent has in use is the parent's."""
         self._pins.clear()
-        self._begin_process()
-        self._peers.begin_anew()
+        self._reset_process_state()
+        self._peers.reset()
         if self._server is not None:
             self._server.leave_to_parent()
             self._server = None
 
 
-_shelves: weakref.WeakSet[Shelf] = weakref.WeakSet()
+_caches: weakref.WeakSet[WorkerCache] = weakref.WeakSet()
 
 
-def _begin_child() -> None:
-    for shelf in list(_shelves):
-        shelf._begin_child()
+def _reset_after_fork() -> None:
+    for cache in list(_caches):
+        cache._reset_after_fork()
 
 
-os.register_at_fork(after_in_child=_begin_child)
+os.register_at_fork(after_in_child=_reset_after_fork)
 
 
 def _run_of(token: str) -> str:
@@ -421,5 +421,7 @@ def _run_of(token: str) -> str:
 
 
 def _temporary_arrival(temporary: _Temporary, item: Item, source: str) -> Arrival:
-    draft = temporary.draft
-    return Arrival(draft.path, draft.size(), temporary.digest, source, 0, item, False, True, temporary.version)
+    partial_file = temporary.partial_file
+    return Arrival(
+        partial_file.path, partial_file.size(), temporary.digest, source, 0, item, False, True, temporary.version
+    )

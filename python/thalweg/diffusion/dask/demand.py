@@ -1,6 +1,6 @@
 """What Dask's `Adaptive` is told when it asks a scheduler how many workers there should be.
 
-Dask counts its own tasks, and sees of a run nothing but agents, which are on workers that are there already: it would
+Dask counts its own tasks, and sees of a run nothing but runners, which are on workers that are there already: it would
 never ask for one more, nor let one go. So as long as there are runs, they are asked how many they want, and Dask counts
 what else is on the cluster. SPDX-License-Identifier: Apache-2.0
 """
@@ -17,8 +17,8 @@ from distributed import Scheduler
 Wanted = Callable[[float, float], int]
 
 _NAME = "thalweg-diffusion-demand"
-# How the keys of agents begin.
-_AGENTS = "thalweg-diffusion-"
+# How the keys of runners begin.
+_RUNNERS = "thalweg-diffusion-"
 
 
 class Demand:
@@ -58,4 +58,4 @@ class Demand:
         return max(wanted, type(self._scheduler).adaptive_target(self._scheduler, drain_s))
 
     def _is_alone(self) -> bool:
-        return all(isinstance(key, str) and key.startswith(_AGENTS) for key in self._scheduler.tasks)
+        return all(isinstance(key, str) and key.startswith(_RUNNERS) for key in self._scheduler.tasks)

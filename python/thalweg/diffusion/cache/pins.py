@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from thalweg.diffusion.locks import Lock, Locks
+from thalweg.diffusion.cache.locks import Lock, Locks
 
 
 class _Pin:

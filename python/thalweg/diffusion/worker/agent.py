@@ -1,7 +1,7 @@
-"""A worker's station: brings what tasks need, hands them to whoever runs them, and tells the coordinator what happened.
+"""A worker's agent: brings what tasks need, hands them to whoever runs them, and tells the coordinator what happened.
 
-Orders come in by `receive`, reports go out through `send`; agents, one a slot, `take` a job that has all its input, run
-it and `finish` it. Transfers and pins happen in threads of the station, so that inputs come while others compute.
+Orders come in by `receive`, reports go out through `send`; runners, one a slot, `take` a job that has all its input, run
+it and `finish` it. Transfers and pins happen in threads of the agent, so that inputs come while others compute.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from thalweg.diffusion import outputs
-from thalweg.diffusion.execution import Calling, Outcome
+from thalweg.diffusion.cache.item import Item
+from thalweg.diffusion.cache.worker_cache import Arrival, PeerFailed, WorkerCache
 from thalweg.diffusion.failure import Failure
-from thalweg.diffusion.item import Item
 from thalweg.diffusion.messages import (
     Answered,
     Arrived,
@@ -44,9 +43,10 @@ from thalweg.diffusion.messages import (
     Unpublished,
 )
 from thalweg.diffusion.options import Options
-from thalweg.diffusion.outputs import Outputs
-from thalweg.diffusion.patience import Patience
-from thalweg.diffusion.shelf import Arrival, PeerFailed, Shelf
+from thalweg.diffusion.stores import outputs
+from thalweg.diffusion.stores.outputs import Outputs
+from thalweg.diffusion.stores.store_retry import StoreRetry
+from thalweg.diffusion.worker.execution import Calling, Outcome
 
 _log = logging.getLogger("thalweg.diffusion")
 
@@ -55,8 +55,8 @@ _TRANSFERS = 16
 _CHORES = 4
 # A peer that serves as many as it can is asked again after these.
 _BUSY_PAUSES_S = (0.1, 0.3, 1.0)
-# How often the shelf is asked what it lost by itself.
-_LOSSES_EVERY_S = 0.5
+# How often the cache is asked what it lost by itself.
+_LOSSES_INTERVAL_S = 0.5
 
 
 class _Shared:
@@ -74,7 +74,7 @@ class Job:
         self.run = run
         self.outputs = Outputs(os.path.join(folder, f"{run.task}-{run.attempt}"), run.outputs)
         self.paths: dict[str, str] = {}
-        self.lacking = set(run.inputs)
+        self.missing_keys = set(run.inputs)
         self.pinned: list[str] = []
         self.shared: list[_Shared] = []
         self.sources: list[tuple[str, int]] = []
@@ -85,7 +85,7 @@ class Job:
 
     def supply(self, key: str, path: str, source: str, count: int, version: str | None) -> None:
         self.paths[key] = path
-        self.lacking.discard(key)
+        self.missing_keys.discard(key)
         self.sources.append((source, count))
         self.versions.append((key, version))
 
@@ -93,24 +93,24 @@ class Job:
         return Calling(self.run.function, self.run.payload, self.run.values, self.paths, self.outputs.paths)
 
 
-class Station:
+class Agent:
     """Thread-safe. `send` must not call back; beside reports it gets whether they can wait for others."""
 
     def __init__(
-        self, shelf: Shelf, options: Options, send: Callable[[list[Report], bool], None], scratch: str
+        self, cache: WorkerCache, options: Options, send: Callable[[list[Report], bool], None], scratch: str
     ) -> None:
         self.values: dict[bytes, bytes] = {}
-        self._shelf = shelf
+        self._cache = cache
         self._options = options
         self._send = send
-        self._patience = Patience(options.store_patience_s)
+        self._store_retry = StoreRetry(options.store_timeout_s)
         os.makedirs(scratch, exist_ok=True)
         self._folder = tempfile.mkdtemp(prefix="tasks-", dir=scratch)
-        self._turn = threading.Condition()
+        self._changed = threading.Condition()
         self._jobs: dict[int, Job] = {}
         self._ready: collections.deque[Job] = collections.deque()
         # What ended need not be told at once while half of that is left.
-        self._most_ready = 2
+        self._max_ready = 2
         self._waiting: dict[str, list[Job]] = {}
         # What tasks wrote, until it is where it belongs.
         self._written: dict[tuple[int, int], Outputs] = {}
@@ -118,7 +118,7 @@ class Station:
         # What was to be kept, came, and found no room: a job that was sent meanwhile counts on it in vain, and says so.
         self._passed: set[str] = set()
         self._is_closed = False
-        # Called, with the turn, when a job has become ready.
+        # Called, with the lock, when a job has become ready.
         self.on_ready: Callable[[], None] = lambda: None
         self._running = 0
         self._asked_losses = 0.0
@@ -126,10 +126,10 @@ class Station:
         self._chores = ThreadPoolExecutor(_CHORES, "thalweg-chore")
 
     def hello(self, slots: int) -> Hello:
-        held = [(one.item.key, one.bytes, one.digest) for one in self._shelf.contents()]
+        held = [(one.item.key, one.bytes, one.digest) for one in self._cache.contents()]
         self._here.update(key for key, _, _ in held)
-        self._shelf.allow([key for key, _, _ in held])
-        return Hello(slots, self._options.cache_bytes, self._shelf.address, held)
+        self._cache.allow([key for key, _, _ in held])
+        return Hello(slots, self._options.cache_bytes, self._cache.address, held)
 
     # What the coordinator says.
 
@@ -165,13 +165,13 @@ class Station:
             act(*arguments)
         except Exception:
             if not self._is_closed:
-                _log.exception("a worker's station failed")
+                _log.exception("a worker's agent failed")
 
     def _accept(self, run: Run) -> None:
         job = Job(run, self._folder, time.monotonic())
         pins: list[str] = []
         missing: list[Report] = []
-        with self._turn:
+        with self._changed:
             self._jobs[run.task] = job
             for key in run.inputs:
                 if key in run.coming and key not in self._here:
@@ -187,8 +187,8 @@ class Station:
             self._report(*missing)
 
     def _pin_again(self, job: Job, key: str) -> bool:
-        """With the turn: whether it is pinned at once, since another job here has it pinned."""
-        row = self._shelf.pin_again(Item.of_key(key))
+        """With the lock held: whether it is pinned at once, since another job here has it pinned."""
+        row = self._cache.pin_again(Item.of_key(key))
         if row is None:
             return False
         job.pinned.append(key)
@@ -196,8 +196,8 @@ class Station:
         return True
 
     def _pin(self, job: Job, key: str) -> None:
-        row = self._shelf.pin(Item.of_key(key))
-        with self._turn:
+        row = self._cache.pin(Item.of_key(key))
+        with self._changed:
             if row is None:
                 self._here.discard(key)
                 self._waiting.setdefault(key, []).append(job)
@@ -208,36 +208,36 @@ class Station:
             self._report(Missing(job.run.task, key))
 
     def _supply(self, job: Job, key: str, path: str, source: str, count: int, version: str | None) -> None:
-        """With the turn."""
+        """With the lock held."""
         job.supply(key, path, source, count, version)
         self._ready_if_complete(job)
 
     def _ready_if_complete(self, job: Job) -> None:
         if self._jobs.get(job.run.task) is not job:
             # Recalled or failed: nobody will take it.
-            self._let_go(job)
-        elif not job.lacking:
+            self._release(job)
+        elif not job.missing_keys:
             self._ready.append(job)
-            self._most_ready = max(self._most_ready, len(self._ready))
-            self._turn.notify()
+            self._max_ready = max(self._max_ready, len(self._ready))
+            self._changed.notify()
             self.on_ready()
 
-    def _let_go(self, job: Job) -> None:
+    def _release(self, job: Job) -> None:
         for key in job.pinned:
-            self._shelf.unpin(Item.of_key(key))
+            self._cache.unpin(Item.of_key(key))
         for shared in job.shared:
             shared.users -= 1
             if shared.users == 0 and not self._is_closed:
-                self._shelf.release(shared.arrival)
+                self._cache.release(shared.arrival)
         job.pinned, job.shared = [], []
 
     def _evict(self, keys: list[str]) -> None:
-        with self._turn:
+        with self._changed:
             self._here.difference_update(keys)
-        self._submit(self._chores, self._shelf.evict, keys)
+        self._submit(self._chores, self._cache.evict, keys)
 
     def _recall(self, order: Recall) -> None:
-        with self._turn:
+        with self._changed:
             job = self._jobs.get(order.task)
             is_mine = job is not None and job.run.attempt == order.attempt and not job.begun
             if job is not None and is_mine:
@@ -245,14 +245,14 @@ class Station:
         self._report(Answered(order.task, order.attempt, is_mine))
 
     def _remove(self, job: Job) -> None:
-        """With the turn: an attempt that has not begun."""
+        """With the lock held: an attempt that has not begun."""
         del self._jobs[job.run.task]
         if job in self._ready:
             self._ready.remove(job)
         for waiting in self._waiting.values():
             if job in waiting:
                 waiting.remove(job)
-        self._let_go(job)
+        self._release(job)
 
     # Transfers.
 
@@ -270,11 +270,11 @@ class Station:
             self._fail_all(order, error)
             return
         if self._is_closed:
-            self._shelf.release(arrival)
+            self._cache.release(arrival)
             return
         count = arrival.bytes
         arrived = Arrived(order.key, order.only_for, count, arrival.digest, time.monotonic() - begun, arrival.kept)
-        with self._turn:
+        with self._changed:
             if arrival.kept:
                 self._here.add(order.key)
                 self._passed.discard(order.key)
@@ -293,24 +293,24 @@ class Station:
                     raise
                 busy = error
             try:
-                return self._shelf.bring(item, "store", keep=is_kept, pin=is_kept)
+                return self._cache.bring(item, "store", keep=is_kept, pin=is_kept)
             except Exception:
                 # It may have what the store has lost.
                 raise busy from None
-        return self._patience.keep_trying(
-            item.url, lambda: self._shelf.bring(item, "store", keep=is_kept, pin=is_kept), lambda: self._is_closed
+        return self._store_retry.call(
+            item.url, lambda: self._cache.bring(item, "store", keep=is_kept, pin=is_kept), lambda: self._is_closed
         )
 
     def _bring_from_peer(self, item: Item, order: Fetch, is_kept: bool) -> Arrival:
         """A peer that is busy is asked again a few times."""
         for pause_s in _BUSY_PAUSES_S:
             try:
-                return self._shelf.bring(item, order.peer, keep=is_kept, digest=order.digest, pin=is_kept)
+                return self._cache.bring(item, order.peer, keep=is_kept, digest=order.digest, pin=is_kept)
             except PeerFailed as error:
                 if not error.is_busy or self._is_closed:
                     raise
             time.sleep(pause_s)
-        return self._shelf.bring(item, order.peer, keep=is_kept, digest=order.digest, pin=is_kept)
+        return self._cache.bring(item, order.peer, keep=is_kept, digest=order.digest, pin=is_kept)
 
     def _awaiting(self, order: Fetch) -> list[Job]:
         """Takes those out that wait for it."""
@@ -334,12 +334,12 @@ class Station:
             # It came once: the others found it here.
             source = "local"
         if shared.users == 0:
-            self._shelf.release(arrival)
+            self._cache.release(arrival)
 
     def _fail_all(self, order: Fetch, error: Exception) -> None:
         """The store does not have it: whoever waits for it fails with that."""
         failure = Failure.of_fetch(error)
-        with self._turn:
+        with self._changed:
             jobs = self._awaiting(order)
             for job in jobs:
                 self._remove(job)
@@ -354,8 +354,8 @@ class Station:
     def take(self, timeout_s: float | None = None) -> Job | None:
         """A job with all its input; nothing when there is none in that time, or no more at all."""
         since = time.monotonic()
-        with self._turn:
-            self._turn.wait_for(lambda: self._ready or self._is_closed, timeout_s)
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._is_closed, timeout_s)
             if self._is_closed or not self._ready:
                 return None
             job = self._ready.popleft()
@@ -367,7 +367,7 @@ class Station:
 
     def runnable(self) -> int:
         """Jobs that run, or could."""
-        with self._turn:
+        with self._changed:
             return len(self._ready) + self._running
 
     @property
@@ -382,25 +382,25 @@ class Station:
                 job.outputs.check()
             except OSError as error:
                 outcome = Outcome(None, Failure.of(error))
-        with self._turn:
+        with self._changed:
             self._running -= 1
             if self._jobs.get(run.task) is job:
                 del self._jobs[run.task]
-            self._let_go(job)
+            self._release(job)
             if outcome.failure is None and run.outputs:
                 self._written[(run.task, run.attempt)] = job.outputs
             else:
                 job.outputs.remove()
         fetch_s = job.begun - job.slot_since
         spent = (ended - job.begun, ended - job.slot_since, fetch_s)
-        can_wait = outcome.failure is None and not run.outputs and len(self._ready) > self._most_ready // 2
+        can_wait = outcome.failure is None and not run.outputs and len(self._ready) > self._max_ready // 2
         versions = job.versions if self._options.is_journaled else []
         report = Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources, ended, versions)
         self._report(report, can_wait=can_wait)
 
     def _publish(self, order: Publish) -> None:
         """The attempt counts: its outputs go where they belong, and into the cache."""
-        with self._turn:
+        with self._changed:
             written = self._written.pop((order.task, order.attempt), None)
         if written is None:
             return
@@ -417,24 +417,24 @@ class Station:
         count = os.path.getsize(path)
         mark = f"{self._options.run}-{order.task}-{order.attempt}"
         options = self._options
-        self._patience.keep_trying(
+        self._store_retry.call(
             url,
-            lambda: outputs.put(path, url, mark, options.storage_options, options.store_silence_s),
+            lambda: outputs.put(path, url, mark, options.storage_options, options.store_stall_timeout_s),
             lambda: self._is_closed,
         )
         item = Item(url)
         held = None
         if count <= options.cache_bytes:
-            self._shelf.evict([item.key])
-            held = self._shelf.adopt(item, path)
+            self._cache.evict([item.key])
+            held = self._cache.adopt(item, path)
         if held is None:
-            return url, count, b"", False, self._shelf.version(item) if options.is_journaled else None
-        with self._turn:
+            return url, count, b"", False, self._cache.version(item) if options.is_journaled else None
+        with self._changed:
             self._here.add(item.key)
         return url, count, held.digest, True, held.version
 
     def _drop(self, order: Drop) -> None:
-        with self._turn:
+        with self._changed:
             written = self._written.pop((order.task, order.attempt), None)
         if written is not None:
             self._submit(self._chores, written.remove)
@@ -444,7 +444,7 @@ class Station:
             return
         lost = self._lost()
         if lost:
-            with self._turn:
+            with self._changed:
                 self._here.difference_update(lost)
             self._send([Lost(lost), *reports], can_wait)
         else:
@@ -452,17 +452,17 @@ class Station:
 
     def _lost(self) -> list[str]:
         now = time.monotonic()
-        if now < self._asked_losses + _LOSSES_EVERY_S:
+        if now < self._asked_losses + _LOSSES_INTERVAL_S:
             return []
         self._asked_losses = now
-        return self._shelf.lost()
+        return self._cache.lost()
 
     def close(self) -> None:
-        """Agents that wait get nothing; what is under way ends by itself."""
-        with self._turn:
+        """Runners that wait get nothing; what is under way ends by itself."""
+        with self._changed:
             self._is_closed = True
-            self._turn.notify_all()
+            self._changed.notify_all()
         self._transfers.shutdown(wait=False, cancel_futures=True)
         self._chores.shutdown(wait=False, cancel_futures=True)
-        self._shelf.close()
+        self._cache.close()
         shutil.rmtree(self._folder, ignore_errors=True)

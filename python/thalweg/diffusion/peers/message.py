@@ -11,15 +11,15 @@ import socket
 import struct
 from typing import NamedTuple
 
-from thalweg.diffusion.draft import DIGEST_BYTES, Digest
-from thalweg.diffusion.handshake import receive
+from thalweg.diffusion.cache.partial_file import DIGEST_BYTES, Digest
+from thalweg.diffusion.peers.handshake import receive
 
 HERE, NOT_HERE, BUSY = b"\1", b"\0", b"\2"
 
 _REQUEST = struct.Struct(">IH")
 _REPLY = struct.Struct(f">Q{DIGEST_BYTES}sH")
-_MOST_KEY_BYTES = (1 << 16) - 1
-_MOST_WAIT_MS = (1 << 32) - 1
+_MAX_KEY_BYTES = (1 << 16) - 1
+_MAX_WAIT_MS = (1 << 32) - 1
 
 
 class PeerBusy(ConnectionError):
@@ -39,9 +39,9 @@ class Reply(NamedTuple):
 
 def send_request(connection: socket.socket, request: Request) -> None:
     key = request.key.encode(errors="surrogateescape")
-    if len(key) > _MOST_KEY_BYTES:
-        raise ValueError(f"{request.key[:80]}…: keys of more than {_MOST_KEY_BYTES} bytes are not asked for")
-    connection.sendall(_REQUEST.pack(min(int(request.wait_s * 1000), _MOST_WAIT_MS), len(key)) + key)
+    if len(key) > _MAX_KEY_BYTES:
+        raise ValueError(f"{request.key[:80]}…: keys of more than {_MAX_KEY_BYTES} bytes are not asked for")
+    connection.sendall(_REQUEST.pack(min(int(request.wait_s * 1000), _MAX_WAIT_MS), len(key)) + key)
 
 
 def receive_request(connection: socket.socket) -> Request | None:
