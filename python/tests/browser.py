@@ -34,7 +34,7 @@ class Browser:
             # Of pages that this test makes itself; and root has no other choice.
             "--no-sandbox",
         ]
-        script = f"exec 3<&{from_us} 4>&{to_us}; exec \"$@\""
+        script = f'exec 3<&{from_us} 4>&{to_us}; exec "$@"'
         self._log = open(f"{folder}/browser.log", "wb")
         self._process = subprocess.Popen(
             ["bash", "-c", script, "bash", find(), *flags, "about:blank"],

@@ -49,11 +49,15 @@ def go_on(events, first, last, workers=3):
     """Tasks of several functions, some of which fail; arguments of all lengths."""
     for number in range(first, last):
         worker = f"tcp://192.168.100.{number % workers}:40331"
-        name = ("sky.stack", "analysis.a_package.with_a_long_name.function_of_some_kind", "convert 0 --to={1}")[number % 3]
+        name = ("sky.stack", "analysis.a_package.with_a_long_name.function_of_some_kind", "convert 0 --to={1}")[
+            number % 3
+        ]
         spent = (number / 10, worker, number, 1, name, 0.1 + number % 7, 0.1, [("local", 10**6), ("store", 10**6)])
         if number % 25 == 7:
             error = f"ValueError: row {number} of s3://bucket/{'long' * 20}/night-{number}.fits is empty"
-            events.failed(*spent, error, TRACE, number >= 100, arguments=f"s3://bucket/night-{number}.fits, {'x' * 150}")
+            events.failed(
+                *spent, error, TRACE, number >= 100, arguments=f"s3://bucket/night-{number}.fits, {'x' * 150}"
+            )
         elif number % 25 == 8 and number < 300:
             events.failed(*spent, BAD, BAD * 10, True, arguments=describe_arguments((BAD, Hostile())))
         else:
@@ -165,7 +169,7 @@ def test_a_live_page_changes_without_closing_what_is_open(browser, page):
     browser.wait_for("document.getElementById('status').textContent.startsWith('Live')")
     browser.evaluate(
         """window.same = "still this page";
-        window.opened = document.querySelector("#failures details");
+        window.opened = document.querySelectorAll("#failures details")[1];
         opened.open = true;
         opened.querySelector("pre").scrollTop = 40;
         window.selected = document.querySelector("#functions tbody th");

@@ -156,7 +156,9 @@ def test_failures_of_one_kind_are_shown_once():
     stats = RunStats()
     events = Events(None, [stats.fold])
     for number in range(3000):
-        error = f"ValueError: row {number} of s3://b/{number}.fits is '{number}'" if number % 3 else "KeyError: 'exposure'"
+        error = (
+            f"ValueError: row {number} of s3://b/{number}.fits is '{number}'" if number % 3 else "KeyError: 'exposure'"
+        )
         spent = (number, "a", number, 1, "f" if number % 2 else "g", 1.0, 0.0, [])
         events.failed(*spent, error, f"Traceback of {number}", number % 2 == 0, arguments=f"night-{number}")
     groups = stats.failures.by_count()
@@ -389,7 +391,7 @@ def test_the_live_page_shows_the_run_so_far(page):
     assert "Tasks done0of 0" in looked_at(asked(page.address)).text
     tell(Events(None, [page.listen]))
     text = asked(page.address)
-    assert "Tasks done2of 5" in looked_at(text).text and "http-equiv=\"refresh\"" not in text
+    assert "Tasks done2of 5" in looked_at(text).text and 'http-equiv="refresh"' not in text
 
 
 def test_the_live_page_gives_what_changed_and_says_when_the_run_has_ended(page):
@@ -398,7 +400,9 @@ def test_the_live_page_gives_what_changed_and_says_when_the_run_has_ended(page):
     events.submitted(0, 2)
     events.joined(0, "a", 1)
     first = json.loads(asked(f"{page.address}state?since=0"))
-    assert "of 2" in first["parts"]["overview"] and not first["ended"] and set(first["parts"]) >= {"functions", "workers"}
+    assert (
+        "of 2" in first["parts"]["overview"] and not first["ended"] and set(first["parts"]) >= {"functions", "workers"}
+    )
     events.done(1, "a", 1, 1, "f", 1.0, 0.0, [], arguments="night-1")
     second = json.loads(asked(f"{page.address}state?since={first['version']}"))
     assert second["version"] > first["version"] and "fetches" not in second["parts"], "that did not change"

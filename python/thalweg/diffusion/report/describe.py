@@ -8,7 +8,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from thalweg.diffusion.arguments import File, Output
@@ -80,7 +81,7 @@ def _file(value: File | Output) -> str:
 def _container(value: Any, depth: int) -> str:
     kind = type(value)
     if kind in (list, tuple) or isinstance(value, (set, frozenset)):
-        opening, closing = {list: "[]", tuple: "()"}.get(kind, "{}")
+        opening, closing = "[]" if kind is list else "()" if kind is tuple else "{}"
         return f"{opening}{_elements(value, depth)}{closing}"
     if kind is dict:
         return "{" + _pairs(value, depth) + "}"
@@ -91,7 +92,7 @@ def _container(value: Any, depth: int) -> str:
         return f"{kind.__name__}({_named(fields, depth)})"
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         return f"{kind.__name__}({_named(dict(zip(kind._fields, value)), depth)})"
-    if isinstance(value, (Mapping, Set, list, tuple)):
+    if isinstance(value, (Mapping, AbstractSet, list, tuple)):
         return f"{kind.__name__} of {len(value)}"
     return _own(value)
 
@@ -124,7 +125,7 @@ def _array(value: Any) -> str:
 
 def _own(value: Any) -> str:
     kind = type(value)
-    if kind in _slow or kind.__repr__ is object.__repr__:
+    if kind in _slow or getattr(kind, "__repr__", None) is object.__repr__:
         return kind.__name__
     begun = time.perf_counter()
     try:

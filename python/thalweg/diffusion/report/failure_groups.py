@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-
 _Record = dict[str, Any]
 
 _MAX_GROUPS = 100

@@ -50,7 +50,11 @@ def strips(series: Sequence[Series], axis: TimeAxis, unit: str) -> str:
     """One above the other on one scale, with their time below."""
     most = axis_to(max((value for one in series for value in one.values), default=0.0)).most
     parts = [_strip(one, most, axis, unit) for one in series]
-    scale = f"up to {format_amount(most, unit)}" if len(series) == 1 else f"all of one scale, up to {format_amount(most, unit)}"
+    scale = (
+        f"up to {format_amount(most, unit)}"
+        if len(series) == 1
+        else f"all of one scale, up to {format_amount(most, unit)}"
+    )
     return f'<div class="strips">{"".join(parts)}{_times(axis)}<p class="scale">Height: {escape(scale)}</p></div>'
 
 
@@ -68,7 +72,9 @@ def small_strip(one: Series, axis: TimeAxis, most: float) -> str:
     values, edges = _coarser(one.values, axis.edges_s)
     coarse = axis._replace(edges_s=edges)
     area = _area(values, coarse, most if most > 0 else 1.0, one.style)
-    return f'<svg class="small" width="110" height="22" role="img" aria-label="{escape(one.label)} over time">{area}</svg>'
+    return (
+        f'<svg class="small" width="110" height="22" role="img" aria-label="{escape(one.label)} over time">{area}</svg>'
+    )
 
 
 def share_bar(shares: Sequence[tuple[str, float]]) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from functools import lru_cache
+from functools import cache
 from html import escape
 from importlib.resources import files
 
@@ -49,18 +49,18 @@ def html(stats: RunStats, is_live: bool = False) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{allowed}">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="referrer" content="no-referrer">'
-        f'<title>{escape(title(stats))}</title><style>{style}</style></head><body>'
+        f"<title>{escape(title(stats))}</title><style>{style}</style></head><body>"
         f'<p id="status" class="faint" role="status"></p><main>{parts}</main>'
         f"{f'<script>{script}</script>' if is_live else ''}</body></html>\n"
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def _source(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _hash(source: str) -> str:
     """What the page's policy names it by: no other script or style runs, whatever the page shows."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(source.encode()).digest()).decode()}'"

@@ -69,7 +69,10 @@ def _fact(label: str, value: str, more: str = "") -> str:
 
 def _facts(stats: RunStats) -> list[tuple[str, str, str]]:
     failed = f"{stats.tried_again:,} attempts were repeated" if stats.tried_again else ""
-    facts = [("Tasks done", f"{stats.done:,}", f"of {stats.submitted:,}"), ("Tasks failed", f"{stats.failed:,}", failed)]
+    facts = [
+        ("Tasks done", f"{stats.done:,}", f"of {stats.submitted:,}"),
+        ("Tasks failed", f"{stats.failed:,}", failed),
+    ]
     if stats.cancelled:
         facts.append(("Tasks cancelled", f"{stats.cancelled:,}", ""))
     if not stats.ended:
@@ -131,9 +134,16 @@ def _failure_group(group: FailureGroup) -> str:
     if repeated:
         counts.append(f"{repeated:,} attempts failed and were repeated")
     names = ", ".join(text(name, 80) for name in group.names)
-    summary = f'<span class="bad">{text(group.error)}</span><br><span class="count">{"; ".join(counts)}</span> · {names}'
+    summary = (
+        f'<span class="bad">{text(group.error)}</span><br><span class="count">{"; ".join(counts)}</span> · {names}'
+    )
     rows = [
-        (text(one.get("name", ""), 80), _code(one.get("arguments")), text(one.get("worker") or "none", 80), text(one["task"]))
+        (
+            text(one.get("name", ""), 80),
+            _code(one.get("arguments")),
+            text(one.get("worker") or "none", 80),
+            text(one["task"]),
+        )
         for one in group.examples
     ]
     columns = [_NAMED, Column("Arguments"), Column("Worker"), Column("Task", True)]
@@ -192,7 +202,10 @@ def _functions(stats: RunStats) -> str:
     functions = stats.functions.by_time()
     if not functions:
         return ""
-    columns = [_NAMED, *(Column(title, True) for title in ("Done", "Median", "p95", "Longest", "Total", "Waiting", "Failed"))]
+    columns = [
+        _NAMED,
+        *(Column(title, True) for title in ("Done", "Median", "p95", "Longest", "Total", "Waiting", "Failed")),
+    ]
     caption = (
         "How long calls had their slots: 95 of 100 no longer than p95. Total includes attempts that failed; "
         "Waiting is its share of waiting for input"
