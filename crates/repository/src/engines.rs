@@ -295,6 +295,14 @@ impl Registrar for CatalogRegistrar {
         Ok(record.filter(|record| record.segments > 0).map_or(0, |record| record.stored_bytes))
     }
 
+    fn is_growing(&self, container: ContainerId) -> store::Result<bool> {
+        let record = self.catalog.container(container).map_err(as_store_error)?;
+        Ok(match record.map(|record| record.state) {
+            Some(ContainerState::Open) => self.catalog.growing().map_err(as_store_error)?.contains(&container),
+            _ => false,
+        })
+    }
+
     fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {
         self.catalog.lose(lost).map_err(as_store_error)
     }
