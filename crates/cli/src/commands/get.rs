@@ -11,7 +11,7 @@ use format::{Attributes, FileKind, FileTime, FileTimes, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
-use super::{COMMITTER, sessions_of};
+use super::{COMMITTER, note_holes, refuse_without_data, sessions_of};
 use crate::failure::{Incomplete, misuse};
 use crate::get::{Destination, Options, Range, Summary, Wanted, Withheld, get, print, sync};
 use crate::moment::{self, Moment, with_version};
@@ -46,6 +46,9 @@ pub struct Arguments {
     /// What a live or interrupted session has checkpointed of a file, though it is not committed
     #[arg(long)]
     unfinished: bool,
+    /// With --unfinished: also where none of the file's content was stored
+    #[arg(long, requires = "unfinished")]
+    force: bool,
     /// Leave holes also where zeros were written
     #[arg(long)]
     sparse: bool,
@@ -99,7 +102,7 @@ fn entries(
 fn entry(repository: &Repository, place: &Place, arguments: &Arguments, output: &Output) -> anyhow::Result<FileEntry> {
     let found = repository.catalog().entry(&place.path)?;
     if arguments.unfinished {
-        return unfinished(repository, place, found);
+        return unfinished(repository, place, found, arguments.force, output);
     }
     let Some(entry) = found else {
         if sessions_of(repository.catalog(), &place.path)?.is_empty() {
@@ -128,11 +131,21 @@ fn entry(repository: &Repository, place: &Place, arguments: &Arguments, output: 
 }
 
 /// The file as the newest session of its path would leave it, if it were committed now.
-fn unfinished(repository: &Repository, place: &Place, found: Option<FileEntry>) -> anyhow::Result<FileEntry> {
+fn unfinished(
+    repository: &Repository,
+    place: &Place,
+    found: Option<FileEntry>,
+    is_forced: bool,
+    output: &Output,
+) -> anyhow::Result<FileEntry> {
     let Some(session) = sessions_of(repository.catalog(), &place.path)?.pop() else {
         bail!("{place}: no session has anything unfinished there");
     };
+    if !is_forced {
+        refuse_without_data(repository, &session, place, "`get --unfinished --force` fetches that many zeros")?;
+    }
     let (root, size) = repository::unfinished(repository, COMMITTER, &session)?;
+    note_holes(output, place, repository::data_bytes(repository, &root)?, size);
     let modified = FileTime::from_ns(session.opened_ns);
     let times = FileTimes { modified, ..FileTimes::default() };
     let attributes = Attributes { mode: 0o644, times, ..Attributes::default() };

@@ -109,6 +109,50 @@ fn a_log_that_has_another_name_is_not_written() {
 }
 
 #[test]
+fn a_reserve_that_has_another_name_or_is_no_file_gives_way_to_one_that_is_the_stores_alone() {
+    let makes: [fn(&Path, &Path); 3] = [
+        |at, outside| fs::hard_link(outside, at).unwrap(),
+        |at, outside| symlink(outside, at).unwrap(),
+        |at, _| assert!(Command::new("mkfifo").arg(at).status().unwrap().success()),
+    ];
+    for make in makes {
+        let store = Store::new();
+        let (outside, at) = (store.path("outside"), store.directory().join("reserve"));
+        fs::write(&outside, SECRET).unwrap();
+        fs::remove_file(&at).unwrap();
+        make(&at, &outside);
+        store.verb("collect", &[]);
+        assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET);
+        assert!(fs::symlink_metadata(&at).unwrap().is_file() && at.metadata().unwrap().len() > 1 << 20);
+    }
+}
+
+/// Without it an older catalog would pass for the newest.
+#[test]
+fn a_mark_that_is_not_the_stores_own_file_is_refused() {
+    let makes: [(fn(&Path, &Path), &[&str]); 4] = [
+        (|at, outside| fs::hard_link(outside, at).unwrap(), &["rm", "collect"]),
+        (|at, outside| symlink(outside, at).unwrap(), &["rm", "collect", "ls", "verify"]),
+        (|at, _| assert!(Command::new("mkfifo").arg(at).status().unwrap().success()), &["rm", "collect", "ls", "verify"]),
+        (|at, _| fs::create_dir(at).unwrap(), &["rm", "collect", "ls", "verify"]),
+    ];
+    for (make, verbs) in makes {
+        let store = Store::new();
+        let (outside, at) = (store.path("outside"), store.directory().join("journal.mark"));
+        fs::write(&outside, SECRET).unwrap();
+        store.put(&outside, "x");
+        fs::remove_file(&at).unwrap();
+        make(&at, &outside);
+        for verb in verbs {
+            let place = if *verb == "rm" { store.place("x") } else { store.directory().into_os_string() };
+            let refused = run(&[verb.as_ref(), place.as_os_str()]).expect(1);
+            assert!(refused.stderr.contains("journal.mark: ") && refused.stderr.contains("remove"), "{refused:?}");
+        }
+        assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET);
+    }
+}
+
+#[test]
 fn no_store_is_made_in_a_store() {
     let store = Store::new();
     let inside = store.directory().join("some/inner");
