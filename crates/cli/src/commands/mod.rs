@@ -73,7 +73,9 @@ pub fn refuse_without_data(
 pub fn note_holes(output: &Output, place: &Place, data_bytes: u64, size: u64) {
     if data_bytes < size {
         let (data, size) = (shown::size(data_bytes), shown::size(size));
-        output.note(format_args!("{place}: {data} of {size} are data; the rest was never stored, or zeros, and reads as zeros"));
+        output.note(format_args!(
+            "{place}: {data} of {size} are data; the rest was never stored, or zeros, and reads as zeros"
+        ));
     }
 }
 

@@ -116,7 +116,8 @@ impl<'a> Commits<'a> {
         let bytes = packed.built.length;
         let version = VersionRecord { root: packed.built.root, size: bytes, content: packed.content };
         let change = Change::Write { path, attributes, version, base: None };
-        self.take(Ready { change, replaces: false, references: packed.built.references, bytes });
+        let references = packed.built.references;
+        self.take(Ready { change, replaces: false, is_same_content: false, references, bytes });
         self.commit()?;
         Ok(self.summary)
     }
@@ -161,8 +162,8 @@ impl<'a> Commits<'a> {
 
     fn take(&mut self, ready: Ready) {
         match &ready.change {
+            Change::Write { .. } | Change::Attributes { .. } if ready.is_same_content => self.summary.attributes += 1,
             Change::Write { .. } => self.summary.files += 1,
-            Change::Attributes { .. } => self.summary.attributes += 1,
             Change::Make { attributes, .. } if attributes.kind == FileKind::Symlink => self.summary.symlinks += 1,
             Change::Make { .. } => self.summary.directories += 1,
             _ => {}

@@ -133,7 +133,10 @@ fn a_mark_that_is_not_the_stores_own_file_is_refused() {
     let makes: [(fn(&Path, &Path), &[&str]); 4] = [
         (|at, outside| fs::hard_link(outside, at).unwrap(), &["rm", "collect"]),
         (|at, outside| symlink(outside, at).unwrap(), &["rm", "collect", "ls", "verify"]),
-        (|at, _| assert!(Command::new("mkfifo").arg(at).status().unwrap().success()), &["rm", "collect", "ls", "verify"]),
+        (
+            |at, _| assert!(Command::new("mkfifo").arg(at).status().unwrap().success()),
+            &["rm", "collect", "ls", "verify"],
+        ),
         (|at, _| fs::create_dir(at).unwrap(), &["rm", "collect", "ls", "verify"]),
     ];
     for (make, verbs) in makes {
