@@ -16,7 +16,7 @@ impl Retention {
     /// Numbers of the versions (oldest first) that no rule keeps at the time `now_ns`.
     pub fn dropped(&self, versions: &[Version], now_ns: i64) -> Vec<u64> {
         let newest = versions.len().saturating_sub(1);
-        let from_last = first_of_last(versions, self.last.unwrap_or(1));
+        let from_last = self.last.map_or(newest, |last| first_of_last(versions, last));
         let oldest_ns = self.within_ns.map_or(i64::MAX, |within| now_ns.saturating_sub(within));
         let is_kept = |at: usize, version: &Version| at >= from_last.min(newest) || version.committed_ns >= oldest_ns;
         let dropped = versions.iter().enumerate().filter(|(at, version)| !is_kept(*at, version));
@@ -109,7 +109,8 @@ mod tests {
         let dropped = |rules: &str| rules.parse::<Retention>().unwrap().dropped(&versions, 10 * DAY_NS);
         assert_eq!(dropped("last=1"), [1, 2]);
         assert_eq!(dropped("last=2"), [1]);
-        assert_eq!(dropped("within=6d"), [1, 2, 3], "the newest, and what is younger");
+        assert_eq!(dropped("within=6d"), [1, 2, 3], "this rule looks at the age alone");
+        assert_eq!(dropped("within=1s"), [1, 2, 3, 4]);
     }
 
     #[test]

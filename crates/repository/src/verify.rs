@@ -170,11 +170,11 @@ fn note_unknown_records(repository: &Repository, scan: &Scan, verified: &mut Ver
     let records: Vec<_> = scan.records.values().map(|record| (record.sequence, checksum_of(record))).collect();
     let unknown = repository.catalog.unknown_records(&records)?;
     let Some(first) = unknown.first() else { return Ok(false) };
-    let why = format!(
-        "{} transactions of the journal are not its own, the first of them {first}: it is an older copy, or went on \
-         apart from the newest",
-        unknown.len()
-    );
+    let unknown = match unknown.len() {
+        1 => format!("transaction {first} of the journal is"),
+        count => format!("{count} transactions of the journal are not its own, the first of them {first}: it is"),
+    };
+    let why = format!("{unknown} an older copy, or went on apart from the newest");
     verified.damages.push(Damage::Catalog { path: None, why });
     Ok(true)
 }

@@ -14,8 +14,8 @@ use crate::shown;
 /// Free what no kept version needs, safely beside writers
 #[derive(clap::Args)]
 #[command(
-    after_help = "Files that a running reader or writer may still need wait for the next collection. Damaged containers\n\
-                        are replaced where all that is needed of them can be read, there or in copies.\n\
+    after_help = "Files that a running reader or writer may still need wait for the next collection. Damaged containers \
+                        are replaced where all that is needed of them can be read, there or in copies. \
                         Exits with 3 when the disk is too full to rewrite what is partly dead.\n\n\
                         Example: thalweg collect /scratch/st"
 )]

@@ -35,6 +35,8 @@ pub struct Summary {
     pub unchanged: u64,
     /// Read from the sources.
     pub read_bytes: u64,
+    /// Of those, what was read of files of which only attributes had changed.
+    pub attributes_read_bytes: u64,
     pub unchanged_bytes: u64,
     pub commits: u64,
     /// Names that the user had passed over.
@@ -169,6 +171,9 @@ impl<'a> Commits<'a> {
             _ => {}
         }
         self.summary.read_bytes += ready.bytes;
+        if ready.is_same_content {
+            self.summary.attributes_read_bytes += ready.bytes;
+        }
         let batch = &mut self.batch;
         batch.begun.get_or_insert_with(Instant::now);
         if ready.replaces {

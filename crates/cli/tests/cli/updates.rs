@@ -43,6 +43,7 @@ fn only_what_changed_is_read_again() {
 fn a_new_mode_makes_a_version_that_takes_no_content_s_place() {
     let (store, source) = begun();
     fs::set_permissions(source.join("b"), fs::Permissions::from_mode(0o600)).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
     let done = store.put_json(&source, "t");
     assert_eq!((&done["files"], &done["attributes"]), (&0.into(), &1.into()), "{done}");
     let seen = store.at("stat", "t/b", &["--json"]).json();

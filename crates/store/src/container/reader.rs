@@ -168,7 +168,7 @@ fn walk(file: &dyn File, index: &mut ContainerIndex, length: u64, blocks: Blocks
 /// Why a part cannot be read, and what its segments are called, if its index says so.
 struct Unreadable {
     why: String,
-    names: Option<PartIndex>,
+    names: Option<Box<PartIndex>>,
 }
 
 impl Unreadable {
@@ -177,7 +177,7 @@ impl Unreadable {
     }
 
     fn keep_names(&self, index: &mut ContainerIndex, offset: u64) {
-        self.names.iter().for_each(|part| index.keep_names(offset, part.clone()));
+        self.names.iter().for_each(|part| index.keep_names(offset, PartIndex::clone(part)));
     }
 }
 
@@ -212,7 +212,7 @@ fn read_whole_part(
         let payload = file.read(data_offset + block.offset, block.stored_bytes as usize)?;
         if checksum(&payload) != block.checksum {
             let why = "a block does not match its checksum".to_owned();
-            return Ok(Err(Unreadable { why, names: Some(part) }));
+            return Ok(Err(Unreadable { why, names: Some(Box::new(part)) }));
         }
     }
     Ok(Ok(part))
