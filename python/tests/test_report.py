@@ -9,14 +9,14 @@ import urllib.request
 
 import pytest
 
-from thalweg.diffusion.events import FILE, Events, read
-from thalweg.diffusion.page import Page
-from thalweg.diffusion.picture import Picture
-from thalweg.diffusion.plot import amount_written, axis_to, seconds_written
-from thalweg.diffusion.progress import Progress
-from thalweg.diffusion.report import html as html_of
-from thalweg.diffusion.report import write
-from thalweg.diffusion.timeline import Timeline
+from thalweg.diffusion.report.events import FILE, Events, read
+from thalweg.diffusion.report.page import Page
+from thalweg.diffusion.report.plot import amount_written, axis_to, seconds_written
+from thalweg.diffusion.report.progress import Progress
+from thalweg.diffusion.report.report import html as html_of
+from thalweg.diffusion.report.report import write
+from thalweg.diffusion.report.run_stats import RunStats
+from thalweg.diffusion.report.timeline import Timeline
 
 TRACE = 'Traceback (most recent call last):\n  File "x.py", line 3, in <module>\nValueError: <script>alert(1)</script>'
 
@@ -44,23 +44,23 @@ def run_folder(tmp_path):
     return tmp_path / "run"
 
 
-def picture_of(run_folder):
-    picture = Picture()
+def stats_of(run_folder):
+    stats = RunStats()
     for record in read(run_folder):
-        picture.fold(record)
-    return picture
+        stats.fold(record)
+    return stats
 
 
-def test_a_picture_adds_up_what_happened(run_folder):
-    picture = picture_of(run_folder)
-    assert (picture.submitted, picture.done, picture.failed, picture.tried_again) == (5, 2, 1, 1)
-    assert picture.bytes == {"local": 3000, "peer": 2000, "store": 1500}
-    assert (picture.busy_s, picture.waiting_s, picture.end_s, picture.ended) == (6, 1.5, 10, True)
-    picture.count_slots(10)
-    picture.count_slots(10)
-    assert picture.slots_s == 10 * 2 + 4 * 2, "two all the time, two from 2 to 6"
-    assert [record["task"] for record in picture.slowest()] == [2, 1] and picture.rows() == ["a", "b"]
-    assert sum(picture.timeline.rates("working", 10)) * 0.1 == pytest.approx(4.5)
+def test_run_stats_add_up_what_happened(run_folder):
+    stats = stats_of(run_folder)
+    assert (stats.submitted, stats.done, stats.failed, stats.tried_again) == (5, 2, 1, 1)
+    assert stats.bytes == {"local": 3000, "peer": 2000, "store": 1500}
+    assert (stats.busy_s, stats.waiting_s, stats.end_s, stats.ended) == (6, 1.5, 10, True)
+    stats.count_slots(10)
+    stats.count_slots(10)
+    assert stats.slots_s == 10 * 2 + 4 * 2, "two all the time, two from 2 to 6"
+    assert [record["task"] for record in stats.slowest()] == [2, 1] and stats.rows() == ["a", "b"]
+    assert sum(stats.timeline.rates("working", 10)) * 0.1 == pytest.approx(4.5)
 
 
 def test_lines_that_were_cut_off_cost_themselves_only(run_folder):
@@ -75,9 +75,9 @@ def test_lines_that_were_cut_off_cost_themselves_only(run_folder):
     events.done(2, "c", 5, 1, "stack", 1.0, 0.0, [])
     events.ended(2)
     events.close()
-    picture = picture_of(run_folder)
-    assert (picture.submitted, picture.done, picture.failed) == (5, 4, 1)
-    assert picture.end_s == 102, "it went on a hundred seconds after the beginning"
+    stats = stats_of(run_folder)
+    assert (stats.submitted, stats.done, stats.failed) == (5, 4, 1)
+    assert stats.end_s == 102, "it went on a hundred seconds after the beginning"
 
 
 class Reader(html.parser.HTMLParser):
@@ -124,14 +124,14 @@ def test_a_report_is_one_file_that_needs_nothing_else(run_folder):
 
 @pytest.mark.parametrize("end", [0, 1e-9, 0.04, 0.3, 7, 119, 121, 4000, 1e6])
 def test_runs_of_any_length_can_be_drawn(end):
-    picture = Picture()
-    looked_at(html_of(picture))
-    listen = Events(None, [picture.fold])
+    stats = RunStats()
+    looked_at(html_of(stats))
+    listen = Events(None, [stats.fold])
     listen.run(began=0.0, policy="")
     listen.joined(0, "a", 1)
     listen.done(end, "a", "x", 1, "f", end, end / 2, [("store", 0), ("local", 10)])
     listen.ended(end)
-    text = html_of(picture)
+    text = html_of(stats)
     looked_at(text)
     assert "nan" not in text
 
@@ -163,7 +163,7 @@ def test_events_from_many_threads_are_whole_lines(tmp_path):
     for thread in threads:
         thread.join()
     events.close()
-    assert picture_of(tmp_path).done == 8000 == len((tmp_path / FILE).read_text().splitlines())
+    assert stats_of(tmp_path).done == 8000 == len((tmp_path / FILE).read_text().splitlines())
 
 
 def test_numbers_are_written_as_people_do():

@@ -40,7 +40,7 @@ mod verify;
 mod writable;
 
 pub use collect::{Collected, collect};
-pub use draft::{Draft, FileWriter, Named, Placing};
+pub use draft::{CommitEntry, Draft, FileWriter, WriteMode};
 pub use engines::{Access, create, open, read_settings};
 pub use error::{Error, Result};
 pub use lease::{Hold, LEASE_MS, Lease};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use catalog::Catalog;
 use format::{Attributes, BlockKind, Change, ContainerId};
-use repository::{FileWriter, Named, Placing, Repository, collect, repair, verify};
+use repository::{CommitEntry, FileWriter, Repository, WriteMode, collect, repair, verify};
 use store::Claimant;
 use store::files::Files;
 
@@ -14,8 +14,8 @@ pub fn put(process: &Arc<Repository>, name: &str, bytes: &[u8]) {
     let mut writer = FileWriter::new(process.clone(), Claimant(1 << 60));
     writer.write(bytes).unwrap();
     let draft = writer.finish().unwrap();
-    let named = Named { path: path(name), attributes: Attributes::default(), placing: Placing::Replace, draft };
-    process.name(CLAIMANT, &[named]).unwrap();
+    let entry = CommitEntry { path: path(name), attributes: Attributes::default(), mode: WriteMode::Replace, draft };
+    process.name(CLAIMANT, &[entry]).unwrap();
 }
 
 pub fn reads(process: &Arc<Repository>, name: &str, version: usize, plain: &[u8]) -> bool {

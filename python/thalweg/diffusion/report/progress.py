@@ -1,0 +1,81 @@
+"""A bar on the terminal: how far a run is, and how much of its input was there. SPDX-License-Identifier: Apache-2.0"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections import deque
+from typing import Callable, TextIO
+
+from thalweg.diffusion.report.events import Record
+from thalweg.diffusion.report.plot import seconds_written
+from thalweg.diffusion.report.run_stats import SOURCES
+
+_EVERY_S = 0.2
+# The rate is that of so long.
+_RECENT_S = 15.0
+_BAR = 24
+
+
+class Progress:
+    """`listen` takes the records of `Events`. Silent where nobody looks: into a file or a pipe."""
+
+    def __init__(
+        self, stream: TextIO | None = None, total: int | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._is_seen = self._stream.isatty()
+        self._clock, self._total = clock, total
+        self._submitted = self._done = self._failed = 0
+        self._bytes = dict.fromkeys(SOURCES, 0)
+        self._drawn_at = float("-inf")
+        # When how many were done.
+        self._past: deque[tuple[float, int]] = deque([(clock(), 0)])
+
+    def listen(self, record: Record) -> None:
+        if not self._is_seen:
+            return
+        kind = record["kind"]
+        if kind == "submitted":
+            self._submitted += record["count"]
+        elif kind == "done" or (kind == "failed" and record["final"]):
+            self._done += kind == "done"
+            self._failed += kind == "failed"
+            for source, count in record["inputs"]:
+                self._bytes[source] += count
+        now = self._clock()
+        if now - self._drawn_at >= _EVERY_S:
+            self._draw(now)
+
+    def close(self) -> None:
+        if self._is_seen:
+            self._draw(self._clock())
+            self._stream.write("\n")
+            self._stream.flush()
+            self._is_seen = False
+
+    def _draw(self, now: float) -> None:
+        self._drawn_at = now
+        ended = self._done + self._failed
+        self._past.append((now, ended))
+        while len(self._past) > 2 and now - self._past[0][0] > _RECENT_S:
+            self._past.popleft()
+        line = self.line(now)[: shutil.get_terminal_size().columns - 1]
+        self._stream.write(f"\r{line}\x1b[K")
+        self._stream.flush()
+
+    def line(self, now: float) -> str:
+        ended, total = self._done + self._failed, self._total or self._submitted
+        then, before = self._past[0]
+        rate = (ended - before) / (now - then) if now > then else 0.0
+        full = round(_BAR * min(1.0, ended / total)) if total else 0
+        parts = [f"{'█' * full}{'░' * (_BAR - full)} {ended:,}/{total:,}", f"{rate:.3g}/s"]
+        if rate > 0 and total > ended:
+            parts.append(f"{seconds_written(round((total - ended) / rate))} left")
+        read = sum(self._bytes.values())
+        if read:
+            parts.append(", ".join(f"{self._bytes[source] / read:.0%} {source}" for source in SOURCES))
+        if self._failed:
+            parts.append(f"{self._failed:,} failed")
+        return "  ".join(parts)
