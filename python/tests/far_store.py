@@ -11,7 +11,7 @@ from fsspec.spec import AbstractFileSystem
 
 
 class FarFileSystem(AbstractFileSystem):
-    """`far://host:port/name`, over plain HTTP, with no patience limits of its own."""
+    """`far://host:port/name`, over plain HTTP, with no timeouts of its own."""
 
     protocol = "far"
     cachable = False

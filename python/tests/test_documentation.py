@@ -54,4 +54,4 @@ def test_the_stub_of_the_extension_module_is_true():
         for name, member in vars(_thalweg).items()
         if not name.startswith("_")
     }
-    assert found == stated and set(upload.Placing.__args__) == {"replace", "create", "append"}
+    assert found == stated and set(upload.WriteMode.__args__) == {"replace", "create", "append"}

@@ -16,13 +16,13 @@ def client():
         yield client
 
 
-def agents(dask_scheduler):
+def runners(dask_scheduler):
     return [key for key in dask_scheduler.tasks if str(key).startswith("thalweg-diffusion-")]
 
 
 def until_no_agents(client):
     end = time.monotonic() + 20
-    while client.run_on_scheduler(agents):
+    while client.run_on_scheduler(runners):
         assert time.monotonic() < end
         time.sleep(0.05)
 

@@ -205,6 +205,10 @@ impl Catalog for SqliteCatalog {
         self.connections.read(|sql| containers::files_of(sql, container))
     }
 
+    fn growing(&self) -> Result<Vec<ContainerId>> {
+        self.connections.read_once(|sql| containers::growing(sql, (self.clocks.lease)()))
+    }
+
     fn containers(&self) -> Result<Vec<ContainerRecord>> {
         self.connections.read_once(containers::containers)
     }

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from thalweg.diffusion.item import Item
+from thalweg.diffusion.cache.item import Item
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ import subprocess
 from typing import Any
 
 _PLACE = re.compile(r"\{(\d+)\}")
-# Of what a command that failed wrote, so much is told.
-_TOLD_BYTES = 4000
+# Of what a command that failed wrote, so much is in the message.
+_MAX_OUTPUT_BYTES = 4000
 
 
 class CommandFailed(RuntimeError):
@@ -27,8 +27,8 @@ class Command:
         words = [self._filled(word, arguments) for word in self.words]
         ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
         if ended.returncode != 0:
-            told = (ended.stderr or ended.stdout)[-_TOLD_BYTES:].decode(errors="replace")
-            raise CommandFailed(f"{' '.join(words)}: status {ended.returncode}\n{told}")
+            output = (ended.stderr or ended.stdout)[-_MAX_OUTPUT_BYTES:].decode(errors="replace")
+            raise CommandFailed(f"{' '.join(words)}: status {ended.returncode}\n{output}")
         return ended.stdout.decode(errors="replace")
 
     def _filled(self, word: str | int, arguments: tuple[Any, ...]) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from thalweg._thalweg import Plan
+from thalweg._thalweg import EvictOrder, FetchOrder, Plan, RecallOrder, RunOrder
+from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.failure import Failure, InputFailed, WorkerLost
-from thalweg.diffusion.item import Item
 from thalweg.diffusion.messages import (
     Answered,
     Arrived,
@@ -29,7 +29,6 @@ from thalweg.diffusion.messages import (
     Lost,
     Missed,
     Missing,
-    News,
     Order,
     Publish,
     Published,
@@ -40,6 +39,7 @@ from thalweg.diffusion.messages import (
     Task,
     Tasks,
     Unpublished,
+    Update,
 )
 from thalweg.diffusion.options import Options
 
@@ -118,7 +118,7 @@ class Coordinator:
         self._numbered: dict[int, _Worker] = {}
         self._addresses: dict[str, int] = {}
         self._early: list[Tasks] = []
-        self._news: list[News] = []
+        self._updates: list[Update] = []
         # The clock of the worker that speaks, before ours.
         self._ahead_s = 0.0
         # What a task has its slot for, as soon as one has ended.
@@ -189,7 +189,7 @@ class Coordinator:
                 continue
             worker = self._workers.get(name)
             if worker is not None:
-                self._hear(now_s, worker, report)
+                self._on_report(now_s, worker, report)
 
     def gone(self, now_s: float, name: str, why: str = "", is_orderly: bool = False) -> None:
         """The worker is no more; what it had under way is for others. `is_orderly` when no task can have been the
@@ -214,20 +214,20 @@ class Coordinator:
 
     # What follows.
 
-    def collect(self, now_s: float) -> tuple[dict[str, list[Order]], list[News]]:
-        """Orders for each worker, and news for the client, since the last call."""
+    def collect(self, now_s: float) -> tuple[dict[str, list[Order]], list[Update]]:
+        """Orders for each worker, and updates for the client, since the last call."""
         if self._early and not self._is_gathering(now_s):
             early, self._early = self._early, []
             for tasks in early:
                 self.submit(now_s, tasks)
         for order in self._plan.orders(now_s):
-            self._tell(*order)
+            self._add_order(order)
         orders = {}
         for worker in self._workers.values():
             if worker.orders:
                 orders[worker.name], worker.orders = worker.orders, []
-        news, self._news = self._news, []
-        return orders, news
+        updates, self._updates = self._updates, []
+        return orders, updates
 
     def next_wake_s(self) -> float | None:
         """When to collect again, though nothing should happen until then."""
@@ -280,7 +280,7 @@ class Coordinator:
             self._expected = 0
         self._event("joined", t=now_s, worker=name, slots=hello.slots)
 
-    def _hear(self, now_s: float, worker: _Worker, report: Report) -> None:
+    def _on_report(self, now_s: float, worker: _Worker, report: Report) -> None:
         if isinstance(report, Ended):
             self._ended(now_s, worker, report)
         elif isinstance(report, Arrived):
@@ -375,7 +375,7 @@ class Coordinator:
 
     def _give_up(self, number: int, failure: Failure) -> None:
         entry = self._forgotten(number)
-        self._news.append(Failed(entry.task.number, failure, entry.attempts))
+        self._updates.append(Failed(entry.task.number, failure, entry.attempts))
 
     def _forgotten(self, number: int) -> _Entry:
         entry = self._entries.pop(number)
@@ -412,35 +412,35 @@ class Coordinator:
         self._plan.done(now_s, number)
         entry = self._forgotten(number)
         result = entry.result or b""
-        self._news.append(Result(entry.task.number, result, entry.attempts, entry.versions, list(outputs)))
+        self._updates.append(Result(entry.task.number, result, entry.attempts, entry.versions, list(outputs)))
 
-    def _tell(self, kind: str, worker_number: int, number: int, other: int | None, numbers: list[int]) -> None:
-        """One of the plan's orders, in words the worker understands."""
-        worker = self._numbered.get(worker_number)
+    def _add_order(self, order: RunOrder | FetchOrder | EvictOrder | RecallOrder) -> None:
+        """Translates an order of the plan, whose items and peers are numbers, for the worker."""
+        worker = self._numbered.get(order.worker)
         if worker is None:
             return
-        if kind == "run":
-            self._tell_run(worker, number, other or 0, numbers)
-        elif kind == "fetch":
-            peer = "" if other is None else self._numbered[other].address if other in self._numbered else ""
-            key = self._keys[number]
-            only_for = (numbers[0], numbers[1]) if numbers else None
-            worker.orders.append(Fetch(key, peer, self._digests.get(key), only_for))
-        elif kind == "evict":
-            worker.orders.append(Evict([self._keys[item] for item in numbers]))
+        if isinstance(order, RunOrder):
+            self._add_run(worker, order)
+        elif isinstance(order, FetchOrder):
+            peer = self._numbered.get(order.peer) if order.peer is not None else None
+            key = self._keys[order.item]
+            address = "" if peer is None else peer.address
+            worker.orders.append(Fetch(key, address, self._digests.get(key), order.only_for))
+        elif isinstance(order, EvictOrder):
+            worker.orders.append(Evict([self._keys[item] for item in order.items]))
         else:
-            worker.orders.append(Recall(number, other or 0))
+            worker.orders.append(Recall(order.task, order.attempt))
 
-    def _tell_run(self, worker: _Worker, number: int, attempt: int, coming: list[int]) -> None:
-        task = self._entries[number].task
+    def _add_run(self, worker: _Worker, order: RunOrder) -> None:
+        task = self._entries[order.task].task
         for digest in (task.function, *task.values):
             if digest not in worker.values:
                 worker.values.add(digest)
                 worker.orders.append(Keep(digest, self._values[digest]))
-        keys = tuple(self._keys[item] for item in coming)
+        keys = tuple(self._keys[item] for item in order.coming)
         worker.orders.append(
-            Run(number, attempt, task.function, task.payload, task.values, task.inputs, task.outputs, keys)
+            Run(order.task, order.attempt, task.function, task.payload, task.values, task.inputs, task.outputs, keys)
         )
 
     def _event(self, kind: str, **arguments: Any) -> None:
-        self._news.append(Event(kind, arguments))
+        self._updates.append(Event(kind, arguments))

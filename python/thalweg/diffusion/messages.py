@@ -200,4 +200,4 @@ class Event(NamedTuple):
     arguments: dict[str, Any]
 
 
-News = Union[Result, Failed, Event]
+Update = Union[Result, Failed, Event]
