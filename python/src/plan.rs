@@ -134,8 +134,8 @@ impl Plan {
         self.plan.leave(now_s, WorkerId(worker)).into_iter().map(|task| task.0).collect()
     }
 
-    fn submit(&mut self, now_s: f64, inputs: Vec<u32>, outputs: Vec<u32>, is_last: bool) -> u32 {
-        self.plan.submit(now_s, &items(inputs), &items(outputs), is_last).0
+    fn submit(&mut self, now_s: f64, inputs: Vec<u32>, awaited: Vec<u32>, outputs: Vec<u32>, is_last: bool) -> u32 {
+        self.plan.submit(now_s, &items(inputs), &items(awaited), &items(outputs), is_last).0
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -184,6 +184,10 @@ impl Plan {
         self.plan.wrote(now_s, WorkerId(worker), ItemId(item), bytes, is_adopted);
     }
 
+    fn outdated(&mut self, now_s: f64, item: u32) {
+        self.plan.outdated(now_s, ItemId(item));
+    }
+
     fn done(&mut self, now_s: f64, task: u32) {
         self.plan.done(now_s, TaskId(task));
     }
@@ -214,9 +218,5 @@ impl Plan {
 
     fn wanted_workers(&self, more: u64, task_s: f64, drain_s: f64, slots_per_worker: u32) -> u32 {
         self.plan.wanted_workers(more, task_s, drain_s, slots_per_worker)
-    }
-
-    fn holders(&self, item: u32) -> Vec<u32> {
-        self.plan.holders(ItemId(item)).into_iter().map(|worker| worker.0).collect()
     }
 }

@@ -88,9 +88,11 @@ class _Handler(BaseHTTPRequestHandler):
             raise ConnectionAbortedError
 
     def _answer(self, content, with_body):
-        if self.server.store.is_busy:
+        # Looked at once: it may change at any time.
+        is_busy = self.server.store.is_busy
+        if is_busy:
             content = None
-        self.send_response(503 if self.server.store.is_busy else 404 if content is None else 200)
+        self.send_response(503 if is_busy else 404 if content is None else 200)
         self.send_header("Content-Length", str(len(content or b"")))
         self.end_headers()
         if with_body and content:

@@ -19,7 +19,7 @@ from test_worker_cache import SIZE, brought, content_of, files_of, flip, item_of
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.cache.worker_cache import PeerFailed, WorkerCache
 from thalweg.diffusion.peers.handshake import Refused, admit, introduce, receive
-from thalweg.diffusion.peers.message import Reply, Request, receive_reply, receive_request, send_reply, send_request
+from thalweg.diffusion.peers.message import Reply, receive_reply, receive_request, send_reply, send_request
 from thalweg.diffusion.peers.throttle import BURST_S, Throttle
 
 
@@ -61,7 +61,7 @@ def test_a_copy_comes_from_a_peer(source, pair):
         arrival = second.bring(item, first.address, keep=True, digest=digest)
         assert (arrival.source, arrival.digest) == ("peer", digest)
         assert read_pinned(second, item) == content_of(1)[item.start : item.end]
-    assert len(source.fetches()) == 2 and first.served_bytes == SIZE + 190
+    assert len(source.fetches()) == 2
 
 
 def test_what_a_peer_sent_serves_other_peers_and_later_runs(source, pair, make):
@@ -82,10 +82,6 @@ def test_only_what_is_in_this_runs_index_is_served(source, pair, make):
     with pytest.raises(PeerFailed, match="does not have it"):
         second.bring(item, first.address, keep=True)
     first.bring(item, "store", keep=True)
-    first.forbid([item.key])
-    with pytest.raises(PeerFailed, match="does not have it"):
-        second.bring(item, first.address, keep=True)
-    first.allow([item.key])
     assert second.bring(item, first.address, keep=True).source == "peer"
     survivor = make("first", token="the next")
     other = make("other", token="the next")
@@ -129,7 +125,6 @@ def test_whoever_does_not_hold_the_token_gets_nothing(source, make):
     first.bring(item_of(source, 1), "store", keep=True)
     with pytest.raises(PeerFailed):
         stranger.bring(item_of(source, 1), first.address, keep=True)
-    assert first.served_bytes == 0
     with pytest.raises(ValueError, match="token"):
         make("none", token="")
 
@@ -220,22 +215,6 @@ def test_wrong_bytes_on_the_way_are_seen(source, make):
     assert not partial_files_of(cache) and cache.held_bytes() == 0
 
 
-def test_a_peer_that_waits_for_it_itself_serves_when_it_is_here(source, pair):
-    first, second = pair
-    source.switch("gate")
-    with concurrent.futures.ThreadPoolExecutor(2) as threads:
-        behind = threads.submit(second.bring, item_of(source, 1), first.address, keep=True, wait_s=30)
-        ahead = threads.submit(first.bring, item_of(source, 1), "store", keep=True)
-        while not source.fetches():
-            time.sleep(0.01)
-        with pytest.raises(PeerFailed, match="does not have it"):
-            second.bring(item_of(source, 2), first.address, keep=True, wait_s=0.1)
-        assert not behind.done()
-        source.switch("gate", on=False)
-        assert ahead.result().source == "store" and behind.result().source == "peer"
-    assert len(source.fetches()) == 1
-
-
 def test_many_ask_at_once_over_connections_that_are_kept(source, make):
     first, others = make("first"), [make(f"other{number}") for number in range(3)]
     items = [Item(source.url("1.bin"), start, start + 100) for start in range(0, 900, 10)]
@@ -313,17 +292,17 @@ def test_peers_are_served_at_the_rate(source, make):
     for number in (1, 2, 3):
         first.bring(item_of(source, number), "store", keep=True)
         second.bring(item_of(source, number), first.address, keep=True)
-    assert time.now == pytest.approx(103) and first.served_bytes == 3 * SIZE
+    assert time.now == pytest.approx(103)
 
 
 def test_messages_survive_the_way():
     here, there = socket.socketpair()
     with here, there:
         for key in ("s3://x", "\udcff", "k" * 65535):
-            send_request(here, Request(key, 1.5))
-            assert receive_request(there) == Request(key, 1.5)
+            send_request(here, key)
+            assert receive_request(there) == key
         with pytest.raises(ValueError):
-            send_request(here, Request("k" * 65536, 0))
+            send_request(here, "k" * 65536)
         for reply in (None, Reply(1 << 40, bytes(range(16)), "v"), Reply(0, bytes(16), None)):
             send_reply(there, reply)
             assert receive_reply(here) == reply

@@ -22,6 +22,7 @@ def test_the_examples_run(tmp_path, node, capsys):
         "b'from afar'",
         "b'two'",
         "\n100\n3\n",
+        "[0.0, 1.0, 2.0]\n['0.zarr', '1.zarr', '2.zarr'] 3\n",
     ):
         assert expected in printed
     assert len(list((tmp_path / "store-cache").glob("??/*"))) == 2

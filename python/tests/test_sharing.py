@@ -47,14 +47,12 @@ def test_two_busy_runs_and_dask_itself_get_on_side_by_side(client, tmp_path):
     ):
         long = first.map(nap_and_tell, [(number, 0.05) for number in range(400)])
         next(long)
-        begun = time.monotonic()
         others = [client.submit(double, number) for number in range(4)]
         short = second.map(nap_and_tell, [(number, 0.05) for number in range(20)])
         assert client.gather(others) == [0, 2, 4, 6]
         assert len(list(short)) == 20
-        waited_s = time.monotonic() - begun
+        assert long._sink.left > 100, "they did not wait for the end of the long one"
         assert sum(1 for _ in long) == 399
-        assert waited_s < (time.monotonic() - begun) * 0.7, "they did not wait for the end of the long one"
 
 
 def test_a_run_that_nobody_has_leaves_the_cluster(client, tmp_path):

@@ -112,6 +112,26 @@ def test_a_question_without_an_answer_is_given_up_and_one_that_gets_on_is_not():
         with_stall_timeout(lambda: fail(1), 0.2, "s3://bucket/x")
 
 
+def test_time_in_which_the_machine_stood_still_does_not_count(monkeypatch):
+    clock = time.monotonic
+    begun = clock()
+    # One jump, before the store has had any time to answer.
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + (60 if clock() > begun + 0.2 else 0))
+    pause = threading.Event()
+    assert with_stall_timeout(lambda: pause.wait(0.5) or "answer", 1.0, "s3://bucket/x") == "answer"
+    answers = iter([TimeoutError(), TimeoutError()])
+
+    def ask():
+        error = next(answers, None)
+        if error is not None:
+            pause.wait(0.3)
+            raise error
+        return "answer"
+
+    begun = clock()
+    assert StoreRetry(1.0).call("s3://bucket/x", ask) == "answer"
+
+
 class ClientError(Exception):
     """As libraries have them: no `OSError`."""
 

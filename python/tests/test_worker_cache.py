@@ -121,11 +121,11 @@ def test_what_is_not_kept_is_there_until_it_is_released(source, cache):
     assert read_pinned(cache, item_of(source, 1)) is None
 
 
-def test_missing_files_and_directories_are_errors_and_leave_nothing(source, cache):
+def test_missing_files_and_ranges_of_folders_are_errors_and_leave_nothing(source, cache):
     with pytest.raises(FileNotFoundError):
         cache.bring(Item(source.url("none")), "store", keep=True)
     with pytest.raises(IsADirectoryError):
-        cache.bring(Item(source.url("")), "store", keep=True)
+        cache.bring(Item(source.url(""), 0, 10), "store", keep=True)
     assert cache.held_bytes() == 0 and not partial_files_of(cache)
 
 

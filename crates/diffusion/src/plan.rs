@@ -1,6 +1,6 @@
 //! The plan itself: tasks in, workers in and out, attempts that end, and the orders that follow.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{self, Assignment, Costs, Fetch, Rule, Scheduler, TaskId};
@@ -137,13 +137,21 @@ impl Plan {
         lost
     }
 
-    /// A task; of a batch it waits for the rest of it until `is_last`, if it has input to share.
-    pub fn submit(&mut self, now_s: f64, inputs: &[ItemId], outputs: &[ItemId], is_last: bool) -> TaskId {
+    /// A task, which waits until its inputs and what else is `awaited` are written by the tasks that are to do it. Of a
+    /// batch it waits for the rest of it until `is_last`, if it has input to share.
+    pub fn submit(
+        &mut self,
+        now_s: f64,
+        inputs: &[ItemId],
+        awaited: &[ItemId],
+        outputs: &[ItemId],
+        is_last: bool,
+    ) -> TaskId {
         let task = TaskId(self.tasks.ever() as u32);
         let mut entry = Task::new(inputs, outputs);
         let mut blocked = 0;
-        for (at, &item) in inputs.iter().enumerate() {
-            if self.items.get(item).producer.is_some() && !inputs[..at].contains(&item) {
+        for item in inputs.iter().chain(awaited).copied().collect::<BTreeSet<_>>() {
+            if self.items.get(item).producer.is_some() {
                 self.items.get_mut(item).consumers.push(task);
                 blocked += 1;
             }
@@ -213,6 +221,14 @@ impl Plan {
         self.measured(now_s, item, bytes);
         if is_adopted && self.workers[worker.0 as usize].is_open && !self.enter(now_s, worker, item) {
             self.order_eviction(worker, &[item]);
+        }
+    }
+
+    /// A task wrote something that the item has as a part, or is a part of: all copies of the item are stale.
+    pub fn outdated(&mut self, now_s: f64, item: ItemId) {
+        for holder in self.holders(item) {
+            self.forget(now_s, holder, item);
+            self.order_eviction(holder, &[item]);
         }
     }
 

@@ -42,6 +42,7 @@ from thalweg.diffusion.messages import (
     Update,
 )
 from thalweg.diffusion.options import Options
+from thalweg.diffusion.path_tree import PathTree
 
 # A task whose processes died so often is taken to kill them.
 _DEATHS = 5
@@ -114,6 +115,9 @@ class Coordinator:
         self._numbers: dict[int, int] = {}
         self._keys: list[str] = []
         self._digests: dict[str, bytes] = {}
+        # Outputs of tasks that have not ended; and all items, by URL, once a task has written any.
+        self._unwritten = PathTree()
+        self._known: PathTree | None = None
         self._workers: dict[str, _Worker] = {}
         self._numbered: dict[int, _Worker] = {}
         self._addresses: dict[str, int] = {}
@@ -172,8 +176,12 @@ class Coordinator:
         last = len(tasks.tasks) - 1
         for at, task in enumerate(tasks.tasks):
             inputs = [self._item(key) for key in task.inputs]
+            # What the inputs are part of, or made of, and others have yet to write.
+            awaited = [item for key in task.inputs for item in self._unwritten.overlapping(Item.of_key(key).url)]
             outputs = [self._item(Item(url).key) for url in task.outputs]
-            number = self._plan.submit(now_s, inputs, outputs, tasks.is_last and at == last)
+            number = self._plan.submit(now_s, inputs, awaited, outputs, tasks.is_last and at == last)
+            for url, item in zip(task.outputs, outputs):
+                self._unwritten.add(url, item)
             self._entries[number] = _Entry(task)
             self._numbers[task.number] = number
         self._event("submitted", t=now_s, count=len(tasks.tasks))
@@ -251,9 +259,6 @@ class Coordinator:
         task_s = guess_s if self._task_s is None else self._task_s
         return self._plan.wanted_workers(early, task_s, drain_s, self._slots)
 
-    def busy(self) -> bool:
-        return bool(self._entries or self._early)
-
     def _is_gathering(self, now_s: float) -> bool:
         # Nothing runs without a worker anyway, and a batch is best cut when all are there.
         return not self._workers or (len(self._workers) < self._expected and now_s < _GATHER_S)
@@ -262,7 +267,17 @@ class Coordinator:
         number = self._plan.item(key)
         if number == len(self._keys):
             self._keys.append(key)
+            if self._known is not None:
+                self._known.add(Item.of_key(key).url, number)
         return number
+
+    def _overlapping(self, url: str) -> list[int]:
+        """The items that are parts of what lies at the URL, or have it as a part."""
+        if self._known is None:
+            self._known = PathTree()
+            for number, key in enumerate(self._keys):
+                self._known.add(Item.of_key(key).url, number)
+        return self._known.overlapping(url)
 
     def _join(self, now_s: float, name: str, hello: Hello) -> None:
         if name in self._workers:
@@ -380,6 +395,8 @@ class Coordinator:
     def _forgotten(self, number: int) -> _Entry:
         entry = self._entries.pop(number)
         self._numbers.pop(entry.task.number, None)
+        for url in entry.task.outputs:
+            self._unwritten.remove(url, self._item(Item(url).key))
         return entry
 
     def _died(self, now_s: float, number: int) -> None:
@@ -391,15 +408,20 @@ class Coordinator:
         entry = self._entries.get(report.task)
         if entry is None or entry.publisher != worker.number or entry.attempts != report.attempt:
             return
-        for url, count, digest, is_adopted, _ in report.outputs:
-            key = Item(url).key
-            if digest:
-                self._digests[key] = digest
+        for output in report.outputs:
+            key = Item(output.url).key
+            if output.digest:
+                self._digests[key] = output.digest
             else:
                 self._digests.pop(key, None)
-            self._plan.wrote(now_s, worker.number, self._item(key), count, is_adopted)
+            item = self._item(key)
+            for other in self._overlapping(output.url):
+                if other != item:
+                    self._digests.pop(self._keys[other], None)
+                    self._plan.outdated(now_s, other)
+            self._plan.wrote(now_s, worker.number, item, output.size, output.is_adopted)
         worker.publishing -= 1
-        self._done(now_s, report.task, [(url, count, version) for url, count, _, _, version in report.outputs])
+        self._done(now_s, report.task, [(one.url, one.size, one.version) for one in report.outputs])
 
     def _unpublished(self, now_s: float, worker: _Worker, report: Unpublished) -> None:
         entry = self._entries.get(report.task)

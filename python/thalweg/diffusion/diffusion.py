@@ -66,8 +66,10 @@ class Diffusion:
     --------
     >>> from thalweg.diffusion import Diffusion, File
     >>> with Diffusion(cache="1 GB", workers=2) as d:
-    ...     for r in d.map(os.path.getsize, [File("/etc/hosts"), File("/etc/passwd")]):
+    ...     for r in d.map(os.path.isfile, [File("/etc/hosts"), File("/etc/passwd")]).in_order():
     ...         print(r.index, r.value)
+    0 True
+    1 True
     """
 
     def __init__(

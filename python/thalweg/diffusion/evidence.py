@@ -12,6 +12,7 @@ from typing import NamedTuple
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.messages import Result
 from thalweg.diffusion.options import Options
+from thalweg.diffusion.path_tree import PathTree
 from thalweg.diffusion.stores.origin import FileInfo, Origin
 from thalweg.diffusion.stores.store_retry import StoreRetry
 
@@ -40,10 +41,11 @@ class Inspector:
         self._origin = Origin(options.storage_options, options.store_stall_timeout_s)
         self._store_retry = StoreRetry(options.store_timeout_s)
         self._known: dict[str, FileInfo | None] = {}
-        self._written: set[str] = set()
+        self._written = PathTree()
 
     def will_write(self, urls: Iterable[str]) -> None:
-        self._written.update(urls)
+        for url in urls:
+            self._written.add(url, 0)
 
     def prefetch(self, evidence: Iterable[Evidence]) -> None:
         """Asks for what several tasks had, at once."""
@@ -53,7 +55,7 @@ class Inspector:
                 self._known.update(zip(wanted, pool.map(self._stat, wanted)))
 
     def holds(self, evidence: Evidence) -> bool:
-        if not self._written.isdisjoint(evidence.urls()):
+        if any(self._written.overlapping(url) for url in evidence.urls()):
             return False
         return all(self._is_input(key, version) for key, version in evidence.inputs) and all(
             self._is_output(*output) for output in evidence.outputs

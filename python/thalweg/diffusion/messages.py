@@ -70,12 +70,23 @@ class Ended(NamedTuple):
     versions: list[tuple[str, str | None]] = []
 
 
+class PublishedOutput(NamedTuple):
+    """An output that is in the store; one that `is_adopted` is in the worker's cache as well, and has a digest."""
+
+    url: str
+    size: int
+    digest: bytes
+    is_adopted: bool
+    version: str | None
+    is_folder: bool = False
+
+
 class Published(NamedTuple):
-    """The outputs are in the store: (URL, bytes, digest, whether they are in the cache as well, version)."""
+    """The outputs of a task are in the store."""
 
     task: int
     attempt: int
-    outputs: list[tuple[str, int, bytes, bool, str | None]]
+    outputs: list[PublishedOutput]
 
 
 class Unpublished(NamedTuple):

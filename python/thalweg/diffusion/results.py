@@ -17,16 +17,28 @@ _POLL_S = 1.0
 
 
 class TaskResult:
-    """What came of one task of a map.
+    """The outcome of one task of a map.
 
     Attributes
     ----------
-    index:
+    index : int
         Its place among the arguments.
-    arguments:
-        What the function was called with.
-    attempts:
+    arguments : object
+        The element it was called with; of several iterables a tuple.
+    attempts : int
         How often it was begun; 0 when an earlier start of the run has done it.
+    value : object
+        What the function returned. Raises what the function raised.
+    error : BaseException or None
+        What the function raised, with the worker's traceback as its cause.
+
+    Examples
+    --------
+    >>> with Diffusion(workers=2) as d:
+    ...     for r in d.map(int, ["1", "two"]).in_order():
+    ...         print(r.index, r.arguments, r.attempts, r.error or r.value)
+    0 1 1 1
+    1 two 1 invalid literal for int() with base 10: 'two'
     """
 
     __slots__ = ("index", "arguments", "attempts", "_pickled", "_failure")
@@ -219,7 +231,7 @@ class Results(Iterator[TaskResult]):
 
         Examples
         --------
-        >>> results = d.map(pow, range(10**6), range(10**6))
+        >>> results = d.map(pow, range(1000), range(1000))
         >>> results.cancel()
         """
         self._cancel()

@@ -11,12 +11,14 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, TypeVar
 
 from thalweg.diffusion.cache.locks import Lock, Locks
-from thalweg.diffusion.cache.partial_file import Digest, PartialFile
+from thalweg.diffusion.cache.partial_file import Digest, Partial
+from thalweg.diffusion.cache.tree import remove, tree_stamp
 from thalweg.shared_list import SharedList
 
 _SCRIPT = """
@@ -110,9 +112,7 @@ class CacheIndex:
 
         return bool(self._try_to(change))
 
-    def commit(
-        self, key: str, partial_file: PartialFile, digest: Digest, version: str | None, ending: str
-    ) -> Row | None:
+    def commit(self, key: str, partial_file: Partial, digest: Digest, version: str | None, ending: str) -> Row | None:
         """What was on its way is here. None: its place was taken away meanwhile, and the file stays partial."""
         path = f"{self._path(key)}-{ending}"
 
@@ -255,7 +255,7 @@ class CacheIndex:
         sql.execute("DELETE FROM items WHERE key = ?", (row.key,))
         if report_loss:
             sql.execute("INSERT OR IGNORE INTO lost VALUES (?)", (row.key,))
-        _unlink(row.path)
+        remove(row.path)
 
     def _remove_dead(self, sql: sqlite3.Connection) -> None:
         """Room for what nobody fetches any more, since its process died."""
@@ -281,10 +281,9 @@ class CacheIndex:
             self._remove_dead(sql)
             self._remove_evicted(sql)
             listed = {path for (path,) in sql.execute("SELECT path FROM items")}
-            for folder, _, names in os.walk(os.path.join(self.folder, "items")):
-                for name in names:
-                    if os.path.join(folder, name) not in listed:
-                        _unlink(os.path.join(folder, name))
+            for path in _entries(os.path.join(self.folder, "items")):
+                if path not in listed:
+                    remove(path)
             self._make_room(sql, 0)
 
     def _path(self, key: str) -> str:
@@ -301,13 +300,19 @@ def stamp_of(path: str) -> str:
     """What tells that a file was not touched; "" when there is none."""
     try:
         seen = os.stat(path)
+        if stat.S_ISDIR(seen.st_mode):
+            return tree_stamp(path)
     except OSError:
         return ""
     return f"{seen.st_size} {seen.st_mtime_ns} {seen.st_ino}"
 
 
-def _unlink(path: str) -> None:
+def _entries(folder: str) -> Iterator[str]:
+    """The paths of copies, which lie in folders by the first letters of their names."""
     try:
-        os.unlink(path)
+        shards = os.listdir(folder)
     except FileNotFoundError:
-        pass
+        return
+    for shard in shards:
+        for name in os.listdir(os.path.join(folder, shard)):
+            yield os.path.join(folder, shard, name)

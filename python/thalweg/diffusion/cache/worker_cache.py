@@ -24,7 +24,7 @@ from thalweg.cache import parse_bytes
 from thalweg.diffusion.cache.index import CacheIndex, Row, stamp_of
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.cache.locks import Locks
-from thalweg.diffusion.cache.partial_file import Digest, PartialFile, digest_of, sweep
+from thalweg.diffusion.cache.partial_file import Digest, Partial, digest_of, new_partial, sweep
 from thalweg.diffusion.cache.pins import Pins
 from thalweg.diffusion.peers.client import PeerFailed, PeerOffer, Peers
 from thalweg.diffusion.peers.message import Reply
@@ -68,8 +68,8 @@ class Arrival(NamedTuple):
 class _Temporary:
     """What is not kept, while it is used."""
 
-    def __init__(self, partial_file: PartialFile, digest: bytes, version: str | None) -> None:
-        self.partial_file, self.digest, self.version, self.users = partial_file, digest, version, 1
+    def __init__(self, partial: Partial, digest: bytes, version: str | None) -> None:
+        self.partial, self.digest, self.version, self.users = partial, digest, version, 1
 
 
 class _Order(NamedTuple):
@@ -80,7 +80,6 @@ class _Order(NamedTuple):
     keep: bool
     digest: Digest | None
     hold: bool
-    wait_s: float
 
 
 class WorkerCache:
@@ -136,11 +135,6 @@ class WorkerCache:
         """`host:port` where peers are served, "" when they are not."""
         return self._server.address if self._server is not None else ""
 
-    @property
-    def served_bytes(self) -> int:
-        """What peers took from here."""
-        return self._server.served_bytes if self._server is not None else 0
-
     def held_bytes(self) -> int:
         """What is kept, with the room for what is on its way."""
         return self._index.held_bytes()
@@ -156,9 +150,6 @@ class WorkerCache:
     def allow(self, keys: Iterable[str]) -> None:
         """Peers may have them. What comes in this run they may have without."""
         self._index.allow(keys, self._run)
-
-    def forbid(self, keys: Iterable[str]) -> None:
-        self._index.allow(keys, "")
 
     def evict(self, keys: Iterable[str]) -> None:
         """Removes them; what is pinned goes when it is not any more."""
@@ -235,17 +226,15 @@ class WorkerCache:
         keep: bool,
         digest: Digest | None = None,
         pin: bool = False,
-        wait_s: float = 0.0,
     ) -> Arrival:
         """Makes the item be here, from `source`: "store", or a peer's address. Who wants it at the same time waits for
         the same fetch.
 
-        `keep` puts it on the cache, if there is room; with `pin` it stays until it is released. What is not kept is
-        there until it is released. A peer's copy must have `digest`, and it may take `wait_s` until it has got it
-        itself. Raises `PeerFailed`, and the store's own errors.
+        `keep` puts it in the cache, if there is room; with `pin` it stays until it is released. What is not kept is
+        there until it is released. A peer's copy must have `digest`. Raises `PeerFailed`, and the store's own errors.
         """
         begun = time.monotonic()
-        order = _Order(item, source, keep, digest, pin or not keep, wait_s)
+        order = _Order(item, source, keep, digest, pin or not keep)
         arrival = self._at_hand(order)
         if arrival is None:
             with self._fetches.hold(item.key):
@@ -262,7 +251,7 @@ class WorkerCache:
                 temporary.users -= 1
                 if temporary.users == 0:
                     del self._temporaries[arrival.item.key]
-                    temporary.partial_file.discard()
+                    temporary.partial.discard()
 
     def _at_hand(self, order: _Order) -> Arrival | None:
         row = self._pinned(order.item)
@@ -299,20 +288,22 @@ class WorkerCache:
 
     def _fetch(self, order: _Order) -> Arrival:
         source = "store" if order.source == "store" else "peer"
-        partial_file = PartialFile(self._partial_folder, ending_of(order.item.url))
+        partial: Partial | None = None
         try:
             with self._offer(order) as offer:
+                partial = new_partial(self._partial_folder, ending_of(order.item.url), offer.is_folder)
                 keep = order.keep and (offer.bytes is None or self._index.reserve(order.item.key, offer.bytes))
-                digest = offer.fill(partial_file)
-            if keep and (offer.bytes is not None or self._index.reserve(order.item.key, partial_file.size())):
-                row = self._commit(order.item, partial_file, digest, offer.version)
+                digest = offer.fill(partial)
+            if keep and (offer.bytes is not None or self._index.reserve(order.item.key, partial.size())):
+                row = self._commit(order.item, partial, digest, offer.version)
                 if row is not None:
                     return self._kept(row, order, source)
         except BaseException:
-            partial_file.discard()
+            if partial is not None:
+                partial.discard()
             self._index.cancel(order.item.key)
             raise
-        temporary = _Temporary(partial_file, digest, offer.version)
+        temporary = _Temporary(partial, digest, offer.version)
         with self._mutex:
             self._temporaries[order.item.key] = temporary
         return _temporary_arrival(temporary, order.item, source)
@@ -320,36 +311,34 @@ class WorkerCache:
     def _offer(self, order: _Order) -> AbstractContextManager[StoreOffer | PeerOffer]:
         if order.source == "store":
             return nullcontext(self._origin.offer(order.item))
-        return self._peers.ask(order.source, order.item, order.digest, order.wait_s)
+        return self._peers.ask(order.source, order.item, order.digest)
 
-    def _commit(self, item: Item, partial_file: PartialFile, digest: Digest, version: str | None) -> Row | None:
+    def _commit(self, item: Item, partial: Partial, digest: Digest, version: str | None) -> Row | None:
         """Puts what has a place reserved there, pinned."""
         self._pins.add(item.key)
-        row = self._index.commit(item.key, partial_file, digest, version, ending_of(item.url))
+        row = self._index.commit(item.key, partial, digest, version, ending_of(item.url))
         if row is None:
             self._pins.remove(item.key)
             return None
         self._in_use[item.key] = row
-        if self._server is not None:
-            self._server.notify()
         return row
 
     def adopt(self, item: Item, path: str | os.PathLike[str]) -> Held | None:
-        """Keeps a file that a task wrote as the copy of `item`, by a link where it can be; None without room for it.
+        """Keeps a file or folder that a task wrote as the copy of `item`, by a link where it can be; None without room for it.
         Its version is what the store has under its URL by now; without any, it serves this run only."""
         with self._fetches.hold(item.key):
-            partial_file = PartialFile(self._partial_folder, ending_of(item.url))
+            partial = new_partial(self._partial_folder, ending_of(item.url), os.path.isdir(path))
             try:
-                partial_file.take_over(os.fspath(path))
-                size, digest = partial_file.size(), partial_file.digest()
+                partial.take_over(os.fspath(path))
+                size, digest = partial.size(), partial.digest()
                 reserved = self._index.reserve(item.key, size)
-                row = self._commit(item, partial_file, digest, self.version(item)) if reserved else None
+                row = self._commit(item, partial, digest, self.version(item)) if reserved else None
             except BaseException:
                 self._index.cancel(item.key)
-                partial_file.discard()
+                partial.discard()
                 raise
             if row is None:
-                partial_file.discard()
+                partial.discard()
                 return None
             self.unpin(item)
             return Held(item, size, digest, row.version)
@@ -376,7 +365,7 @@ class WorkerCache:
         self._peers.close()
         self._pins.clear()
         for temporary in self._temporaries.values():
-            temporary.partial_file.discard()
+            temporary.partial.discard()
         self._temporaries.clear()
 
     def _reset_process_state(self) -> None:
@@ -421,7 +410,5 @@ def _run_of(token: str) -> str:
 
 
 def _temporary_arrival(temporary: _Temporary, item: Item, source: str) -> Arrival:
-    partial_file = temporary.partial_file
-    return Arrival(
-        partial_file.path, partial_file.size(), temporary.digest, source, 0, item, False, True, temporary.version
-    )
+    partial = temporary.partial
+    return Arrival(partial.path, partial.size(), temporary.digest, source, 0, item, False, True, temporary.version)

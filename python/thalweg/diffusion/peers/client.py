@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from thalweg.diffusion.cache.item import Item
-from thalweg.diffusion.cache.partial_file import DIGEST_BYTES, PartialFile
+from thalweg.diffusion.cache.partial_file import DIGEST_BYTES, Partial
 from thalweg.diffusion.peers.handshake import introduce
-from thalweg.diffusion.peers.message import PeerBusy, Reply, Request, receive_reply, send_request
+from thalweg.diffusion.peers.message import PeerBusy, Reply, receive_reply, send_request
 
 _MAX_KEPT = 32
 _CONNECT_S = 10
@@ -39,11 +39,11 @@ class PeerOffer:
 
     def __init__(self, peer: str, key: str, connection: socket.socket, reply: Reply) -> None:
         self.peer, self.key = peer, key
-        self.bytes, self.version = reply.bytes, reply.version
+        self.bytes, self.version, self.is_folder = reply.bytes, reply.version, reply.is_folder
         self.left_bytes = reply.bytes
         self._digest, self._connection = reply.digest, connection
 
-    def fill(self, partial_file: PartialFile) -> bytes:
+    def fill(self, partial_file: Partial) -> bytes:
         """Raises unless the content is what its digest says, which it returns."""
         digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
         buffer = memoryview(bytearray(min(_PIECE_BYTES, self.left_bytes)))
@@ -79,9 +79,9 @@ class Peers:
         self._mutex = threading.Lock()
 
     @contextmanager
-    def ask(self, peer: str, item: Item, digest: bytes | None, wait_s: float) -> Iterator[PeerOffer]:
+    def ask(self, peer: str, item: Item, digest: bytes | None) -> Iterator[PeerOffer]:
         """What the peer sends, to be received whole before the end."""
-        connection, reply = self._begin(peer, Request(item.key, wait_s))
+        connection, reply = self._begin(peer, item.key)
         if reply is None:
             self._keep(peer, connection)
             raise PeerFailed(peer, item.key, "it does not have it")
@@ -96,30 +96,28 @@ class Peers:
             else:
                 self._keep(peer, connection)
 
-    def _begin(self, peer: str, request: Request) -> tuple[socket.socket, Reply | None]:
+    def _begin(self, peer: str, key: str) -> tuple[socket.socket, Reply | None]:
         kept = self._take(peer)
         if kept is not None:
             try:
-                return kept, self._exchange(kept, request)
+                return kept, self._exchange(kept, key)
             except socket.timeout as error:
                 kept.close()
-                raise PeerFailed(peer, request.key, "it says nothing") from error
+                raise PeerFailed(peer, key, "it says nothing") from error
             except OSError:
                 # The peer hung up long ago, or is another one at the same address.
                 kept.close()
-        connection = self._connect(peer, request.key)
+        connection = self._connect(peer, key)
         try:
-            return connection, self._exchange(connection, request)
+            return connection, self._exchange(connection, key)
         except OSError as error:
             connection.close()
-            raise PeerFailed(peer, request.key, str(error), isinstance(error, PeerBusy)) from error
+            raise PeerFailed(peer, key, str(error), isinstance(error, PeerBusy)) from error
 
-    def _exchange(self, connection: socket.socket, request: Request) -> Reply | None:
-        connection.settimeout(self._timeout_s + request.wait_s)
-        send_request(connection, request)
-        reply = receive_reply(connection)
+    def _exchange(self, connection: socket.socket, key: str) -> Reply | None:
         connection.settimeout(self._timeout_s)
-        return reply
+        send_request(connection, key)
+        return receive_reply(connection)
 
     def _connect(self, peer: str, key: str) -> socket.socket:
         host, _, port = peer.rpartition(":")

@@ -15,8 +15,9 @@ import time
 from io import FileIO
 from typing import Callable, NamedTuple
 
+from thalweg.diffusion.cache.tree import TreeReader
 from thalweg.diffusion.peers.handshake import admit
-from thalweg.diffusion.peers.message import Reply, Request, receive_request, send_busy, send_reply
+from thalweg.diffusion.peers.message import Reply, receive_request, send_busy, send_reply
 from thalweg.diffusion.peers.throttle import Throttle
 
 _MAX_CONNECTIONS = 128
@@ -26,9 +27,7 @@ _INTRODUCTION_TIMEOUT_S = 2.0
 # Between two requests; then, until the other side takes some bytes.
 _IDLE_TIMEOUT_S = 300
 _SEND_TIMEOUT_S = 60
-# Waited at most for an item that is on its way here, whatever is asked; and how often is looked for one that another
-# process of the worker brings.
-_MAX_WAIT_S = 60.0
+# Between two tries to accept a connection when no descriptor is left.
 _POLL_S = 0.05
 _SLICE_BYTES = 1 << 20
 
@@ -36,7 +35,7 @@ _SLICE_BYTES = 1 << 20
 class Served(NamedTuple):
     """A copy that is open for a peer."""
 
-    file: FileIO
+    file: FileIO | TreeReader
     reply: Reply
 
 
@@ -54,7 +53,6 @@ class PeerServer:
         if not token:
             raise ValueError("a cache serves peers only with a token, which they must hold")
         self._token, self._open_copy, self._throttle = token, open_copy, Throttle(bytes_per_s)
-        self._arrivals = threading.Condition()
         self._tls = tls
         self._mutex = threading.Lock()
         self._connections: set[socket.socket] = set()
@@ -66,15 +64,6 @@ class PeerServer:
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         threading.Thread(target=self._accept, name="thalweg-peers", daemon=True).start()
 
-    @property
-    def served_bytes(self) -> int:
-        return self._throttle.passed_bytes
-
-    def notify(self) -> None:
-        """Something has arrived: who waits for it looks again."""
-        with self._arrivals:
-            self._arrivals.notify_all()
-
     def close(self) -> None:
         self._closed = True
         _hang_up(self._socket)
@@ -82,7 +71,6 @@ class PeerServer:
             connections = [*self._connections, *self._strangers]
         for connection in connections:
             _hang_up(connection)
-        self.notify()
 
     def leave_to_parent(self) -> None:
         """In a forked child: the port and the connections are the parent's."""
@@ -141,16 +129,16 @@ class PeerServer:
     def _converse(self, connection: socket.socket, has_room: bool) -> None:
         while not self._closed:
             connection.settimeout(_IDLE_TIMEOUT_S)
-            request = receive_request(connection)
-            if request is None:
+            key = receive_request(connection)
+            if key is None:
                 return
             connection.settimeout(_SEND_TIMEOUT_S)
             if not has_room:
                 return send_busy(connection)
-            self._answer(connection, request)
+            self._answer(connection, key)
 
-    def _answer(self, connection: socket.socket, request: Request) -> None:
-        served = self._await(request)
+    def _answer(self, connection: socket.socket, key: str) -> None:
+        served = self._open_copy(key)
         if served is None:
             return send_reply(connection, None)
         with served.file:
@@ -162,18 +150,8 @@ class PeerServer:
         for start in range(0, served.reply.bytes, slice_bytes):
             count = min(slice_bytes, served.reply.bytes - start)
             self._throttle.take(count)
-            if self._closed or connection.sendfile(served.file, start, count) != count:
+            if self._closed or not _send_piece(connection, served.file, start, count):
                 raise ConnectionError("the copy became shorter while it was sent")
-
-    def _await(self, request: Request) -> Served | None:
-        deadline = time.monotonic() + min(request.wait_s, _MAX_WAIT_S)
-        while True:
-            served = self._open_copy(request.key)
-            left_s = deadline - time.monotonic()
-            if served is not None or left_s <= 0 or self._closed:
-                return served
-            with self._arrivals:
-                self._arrivals.wait(min(left_s, _POLL_S))
 
 
 def _listen(address: str) -> socket.socket:
@@ -198,9 +176,24 @@ def _hang_up(connection: socket.socket) -> None:
     connection.close()
 
 
+def _send_piece(connection: socket.socket, file: FileIO | TreeReader, start: int, count: int) -> bool:
+    if isinstance(file, FileIO):
+        return connection.sendfile(file, start, count) == count
+    while count:
+        piece = file.read(count)
+        if not piece:
+            return False
+        connection.sendall(piece)
+        count -= len(piece)
+    return True
+
+
 def open_served(path: str, reply: Reply) -> Served | None:
     """None when the file is not of this size: it was touched meanwhile."""
     try:
+        if os.path.isdir(path):
+            reader = TreeReader(path)
+            return Served(reader, reply._replace(is_folder=True)) if reader.bytes == reply.bytes else None
         file = open(path, "rb", buffering=0)  # noqa: SIM115
     except OSError:
         return None

@@ -24,7 +24,6 @@ class Throttle:
         self.bytes_per_s = bytes_per_s
         self._clock, self._sleep = clock, sleep
         self._mutex = threading.Lock()
-        self.passed_bytes = 0
         # When all that was let pass has been paid for.
         self._paid_at = clock()
 
@@ -40,7 +39,6 @@ class Throttle:
 
     def _reserve(self, count: int) -> float:
         with self._mutex:
-            self.passed_bytes += count
             if self.bytes_per_s is None:
                 return 0
             now = self._clock()

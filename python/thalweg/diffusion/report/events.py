@@ -13,20 +13,28 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Callable
 
+from thalweg.diffusion.report.failure_groups import normalised
+from thalweg.diffusion.report.markup import shortened
+
 FILE = "events.jsonl"
 
-# What is not written yet is written after so many records, or with the next one after so long.
+# Lines are written when there are so many, or with the next one after so long.
 _MAX_LINES = 1000
-_FLUSH_S = 1.0
-# Longer tracebacks lose their middle.
-_TRACEBACK_CHARACTERS = 20_000
+_FLUSH_INTERVAL_S = 1.0
+# Longer texts lose their middle.
+_MAX_TRACEBACK = 20_000
+_MAX_ERROR = 1000
+_MAX_NAME = 200
+# Failures of one kind with their tracebacks, and kinds that are told from each other.
+_MAX_TRACEBACKS = 3
+_MAX_KINDS = 1000
 
 Record = dict[str, Any]
 Input = tuple[str, int]
 
 
 class Events:
-    """Appends to `events.jsonl` in the run folder, if there is one, and tells the listeners."""
+    """Appends to `events.jsonl` in the run folder, if there is one, and passes each record to the listeners."""
 
     def __init__(
         self, run_folder: str | os.PathLike[str] | None, listeners: Sequence[Callable[[Record], None]] = ()
@@ -35,6 +43,8 @@ class Events:
         self._mutex = threading.Lock()
         self._lines: list[str] = []
         self._written_at = time.monotonic()
+        # Tracebacks written, by the kind of failure.
+        self._tracebacks: dict[str, int] = {}
         self._descriptor = -1 if run_folder is None else _open(os.fspath(run_folder))
 
     def run(self, began: float, policy: str, cache_bytes: int | None = None) -> None:
@@ -51,6 +61,21 @@ class Events:
     def left(self, t: float, worker: str, why: str = "") -> None:
         self._add(kind="left", t=t, worker=worker, why=why)
 
+    def usage(
+        self,
+        t: float,
+        worker: str,
+        seconds: float,
+        cores: float,
+        memory_bytes: int | None,
+        running: int,
+        longest: Iterable[Record] = (),
+    ) -> None:
+        """What a worker's processes used in the last `seconds`: processors on average, and memory now. `running` are its
+        tasks, `longest` those of them that it runs longest."""
+        used = {"seconds": round(seconds, 3), "cores": round(cores, 3), "memory_bytes": memory_bytes}
+        self._add(kind="usage", t=t, worker=worker, **used, running=running, longest=list(longest))
+
     def done(
         self,
         t: float,
@@ -61,10 +86,11 @@ class Events:
         seconds: float,
         fetch_s: float,
         inputs: Iterable[Input],
+        arguments: str = "",
     ) -> None:
         """An attempt that counts. It had the slot for `seconds`, of which it waited `fetch_s` for its inputs; these are
-        pairs of where one came from ("local", "peer" or "store") and its bytes."""
-        self._add(kind="done", **_spent(t, worker, task, attempt, name, seconds, fetch_s, inputs))
+        pairs of where one came from ("local", "peer" or "store") and its bytes. `arguments` are a short text."""
+        self._add(kind="done", **_spent(t, worker, task, attempt, name, seconds, fetch_s, inputs, arguments))
 
     def failed(
         self,
@@ -79,14 +105,25 @@ class Events:
         error: str,
         traceback: str,
         final: bool,
+        arguments: str = "",
+        was_done: bool = False,
     ) -> None:
-        """An attempt that does not count; `final` when no other follows."""
-        spent = _spent(t, worker, task, attempt, name, seconds, fetch_s, inputs)
-        self._add(kind="failed", **spent, error=error, traceback=_shortened(traceback), final=final)
+        """An attempt that does not count; `final` when no other follows. `worker` is empty when none ran it. One that
+        `was_done` could not write its outputs to where they belong."""
+        record = _spent(t, worker, task, attempt, name, seconds, fetch_s, inputs, arguments)
+        record.update(error=shortened(error, _MAX_ERROR), traceback=self._kept(error, traceback), final=final)
+        if was_done:
+            record["was_done"] = True
+        self._add(kind="failed", **record)
+
+    def cancelled(self, t: float, count: int) -> None:
+        """Tasks left the queue without having run, or nothing comes of what they did."""
+        self._add(kind="cancelled", t=t, count=count)
 
     def fetch_failed(self, t: float, worker: str, item_key: str, source: str, error: str) -> None:
         """A peer or the store did not give an item."""
-        self._add(kind="fetch_failed", t=t, worker=worker, item=item_key, source=source, error=error)
+        item, error = shortened(item_key, _MAX_ERROR), shortened(error, _MAX_ERROR)
+        self._add(kind="fetch_failed", t=t, worker=worker, item=item, source=source, error=error)
 
     def ended(self, t: float) -> None:
         self._add(kind="ended", t=t)
@@ -98,11 +135,21 @@ class Events:
                 os.close(self._descriptor)
                 self._descriptor = -1
 
+    def _kept(self, error: str, traceback: str) -> str:
+        """The traceback of the first few failures of a kind: a hundred thousand of them are no use to anybody."""
+        kind = normalised(error)
+        with self._mutex:
+            count = self._tracebacks.get(kind, 0)
+            if count >= _MAX_TRACEBACKS or (not count and len(self._tracebacks) >= _MAX_KINDS):
+                return ""
+            self._tracebacks[kind] = count + 1
+        return shortened(traceback, _MAX_TRACEBACK)
+
     def _add(self, **record: Any) -> None:
         with self._mutex:
             if self._descriptor >= 0:
                 self._lines.append(json.dumps(record, separators=(",", ":"), default=str))
-                if len(self._lines) >= _MAX_LINES or time.monotonic() - self._written_at > _FLUSH_S:
+                if len(self._lines) >= _MAX_LINES or time.monotonic() - self._written_at > _FLUSH_INTERVAL_S:
                     self._write()
             for listen in self._listeners:
                 listen(record)
@@ -145,14 +192,10 @@ def _spent(
     seconds: float,
     fetch_s: float,
     inputs: Iterable[Input],
+    arguments: str,
 ) -> Record:
-    record: Record = {"t": t, "worker": worker, "task": task, "attempt": attempt, "name": name}
+    record: Record = {"t": t, "worker": worker, "task": task, "attempt": attempt, "name": shortened(name, _MAX_NAME)}
     record.update(seconds=round(seconds, 6), fetch_s=round(fetch_s, 6), inputs=[list(one) for one in inputs])
+    if arguments:
+        record["arguments"] = arguments
     return record
-
-
-def _shortened(traceback: str) -> str:
-    if len(traceback) <= _TRACEBACK_CHARACTERS:
-        return traceback
-    half = _TRACEBACK_CHARACTERS // 2
-    return f"{traceback[:half]}\n[…]\n{traceback[-half:]}"

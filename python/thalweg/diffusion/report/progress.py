@@ -5,16 +5,14 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections import deque
 from typing import Callable, TextIO
 
 from thalweg.diffusion.report.events import Record
-from thalweg.diffusion.report.plot import seconds_written
+from thalweg.diffusion.report.rate import RecentRate
 from thalweg.diffusion.report.run_stats import SOURCES
+from thalweg.diffusion.report.units import format_seconds
 
-_EVERY_S = 0.2
-# The rate is that of so long.
-_RECENT_S = 15.0
+_INTERVAL_S = 0.2
 _BAR = 24
 
 
@@ -27,16 +25,17 @@ class Progress:
         self._stream = sys.stderr if stream is None else stream
         self._is_seen = self._stream.isatty()
         self._clock, self._total = clock, total
-        self._submitted = self._done = self._failed = 0
+        self._submitted = self._done = self._failed = self._cancelled = 0
         self._bytes = dict.fromkeys(SOURCES, 0)
         self._drawn_at = float("-inf")
-        # When how many were done.
-        self._past: deque[tuple[float, int]] = deque([(clock(), 0)])
+        self._rate = RecentRate(clock())
 
     def listen(self, record: Record) -> None:
         if not self._is_seen:
             return
         kind = record["kind"]
+        if record.get("was_done"):
+            self._done -= 1
         if kind == "submitted":
             self._submitted += record["count"]
         elif kind == "done" or (kind == "failed" and record["final"]):
@@ -44,8 +43,11 @@ class Progress:
             self._failed += kind == "failed"
             for source, count in record["inputs"]:
                 self._bytes[source] += count
+        elif kind == "cancelled":
+            self._cancelled += record["count"]
         now = self._clock()
-        if now - self._drawn_at >= _EVERY_S:
+        self._rate.add(now, self._ended)
+        if now - self._drawn_at >= _INTERVAL_S:
             self._draw(now)
 
     def close(self) -> None:
@@ -57,22 +59,21 @@ class Progress:
 
     def _draw(self, now: float) -> None:
         self._drawn_at = now
-        ended = self._done + self._failed
-        self._past.append((now, ended))
-        while len(self._past) > 2 and now - self._past[0][0] > _RECENT_S:
-            self._past.popleft()
         line = self.line(now)[: shutil.get_terminal_size().columns - 1]
         self._stream.write(f"\r{line}\x1b[K")
         self._stream.flush()
 
+    @property
+    def _ended(self) -> int:
+        return self._done + self._failed + self._cancelled
+
     def line(self, now: float) -> str:
-        ended, total = self._done + self._failed, self._total or self._submitted
-        then, before = self._past[0]
-        rate = (ended - before) / (now - then) if now > then else 0.0
+        ended, total = self._ended, self._total or self._submitted
         full = round(_BAR * min(1.0, ended / total)) if total else 0
-        parts = [f"{'█' * full}{'░' * (_BAR - full)} {ended:,}/{total:,}", f"{rate:.3g}/s"]
-        if rate > 0 and total > ended:
-            parts.append(f"{seconds_written(round((total - ended) / rate))} left")
+        parts = [f"{'█' * full}{'░' * (_BAR - full)} {ended:,}/{total:,}", f"{self._rate.per_second(now):.3g}/s"]
+        remaining_s = self._rate.remaining_s(now, total - ended)
+        if remaining_s is not None and total > ended:
+            parts.append(f"{format_seconds(round(remaining_s))} left")
         read = sum(self._bytes.values())
         if read:
             parts.append(", ".join(f"{self._bytes[source] / read:.0%} {source}" for source in SOURCES))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 from thalweg.diffusion.report.events import read
-from thalweg.diffusion.report.plot import amount_written, seconds_written
 from thalweg.diffusion.report.run_stats import SOURCES, RunStats
+from thalweg.diffusion.report.units import format_amount, format_seconds
 
 # Where inputs come from, in words.
 SOURCE_NAMES = {"local": "this worker's copies", "peer": "other workers' copies", "store": "the store"}
@@ -21,12 +21,12 @@ def summary(run_folder: str | os.PathLike[str]) -> str:
 
 
 def in_words(stats: RunStats) -> str:
-    first = f"{stats.done:,} tasks in {seconds_written(stats.end_s)}"
+    first = f"{stats.done:,} tasks in {format_seconds(stats.end_s)}"
     if stats.failed:
         first += f", {stats.failed:,} failed"
     return "\n".join([first, *(_source(stats, source) for source in SOURCES)])
 
 
 def _source(stats: RunStats, source: str) -> str:
-    amount = amount_written(stats.bytes[source], "B")
+    amount = format_amount(stats.bytes[source], "B")
     return f"{stats.inputs[source]:8,} inputs {amount:>8} {stats.share(source):6.1%}  from {SOURCE_NAMES[source]}"

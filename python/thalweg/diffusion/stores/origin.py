@@ -15,7 +15,8 @@ import fsspec
 from fsspec.spec import AbstractFileSystem
 
 from thalweg.diffusion.cache.item import Item
-from thalweg.diffusion.cache.partial_file import Digest, PartialFile
+from thalweg.diffusion.cache.partial_file import Digest, Partial
+from thalweg.diffusion.cache.tree import TreeFile, check_path, tree_bytes
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
 
 # A range is asked for in pieces of so many bytes, one of which is in memory.
@@ -34,12 +35,20 @@ _EVIDENCE = (
 _REPLACED = "created"
 
 
+class FolderEntry(NamedTuple):
+    """A file below a folder: where it is, relative to the folder and in its store."""
+
+    file: TreeFile
+    path: str
+
+
 class FileInfo(NamedTuple):
-    """A file as its file system describes it; `bytes` is None when it does not know, `version` when it changes
-    unnoticed."""
+    """A file or folder as its file system describes it; `bytes` is None when it does not know, `version` when it changes
+    unnoticed. A folder has `entries`; its bytes and version are those of its listing."""
 
     bytes: int | None
     version: str | None
+    entries: list[FolderEntry] | None = None
 
 
 class StoreOffer(NamedTuple):
@@ -51,10 +60,17 @@ class StoreOffer(NamedTuple):
     bytes: int | None
     version: str | None
     stall_timeout_s: float | None
+    entries: list[FolderEntry] | None
 
-    def fill(self, partial_file: PartialFile) -> Digest:
+    @property
+    def is_folder(self) -> bool:
+        return self.entries is not None
+
+    def fill(self, partial_file: Partial) -> Digest:
         """Never with less than the item; returns its digest."""
-        if self.item.whole:
+        if self.entries is not None:
+            self._fill_folder(partial_file, self.entries)
+        elif self.item.whole:
             with_stall_timeout(
                 lambda: self.fs.get_file(self.path, partial_file.path),
                 self.stall_timeout_s,
@@ -68,7 +84,23 @@ class StoreOffer(NamedTuple):
             raise OSError(f"{self.item.key}: {came} bytes came of {self.bytes}; was the file changed meanwhile?")
         return partial_file.digest()
 
-    def _fill_range(self, partial_file: PartialFile) -> None:
+    def _fill_folder(self, partial: Partial, entries: list[FolderEntry]) -> None:
+        """All files, several at once where the file system can. What is listed after must be what was listed before."""
+        targets = [os.path.join(partial.path, entry.file.path) for entry in entries]
+        for folder in {os.path.dirname(target) for target in targets}:
+            os.makedirs(folder, exist_ok=True)
+        if targets:
+            with_stall_timeout(
+                lambda: self.fs.get([entry.path for entry in entries], targets),
+                self.stall_timeout_s,
+                self.item.url,
+                lambda: sum(map(_size_of, targets)),
+            )
+        now = _folder_info(self.fs, self.path, self.stall_timeout_s, self.item.url)
+        if now.entries != entries or now.version != self.version:
+            raise OSError(f"{self.item.url}: the folder was changed while it was fetched")
+
+    def _fill_range(self, partial_file: Partial) -> None:
         item = self.item
         if self.bytes is None:
             partial_file.write(self._piece(item.start, item.end))
@@ -92,12 +124,20 @@ class Origin:
 
     def stat(self, url: str) -> FileInfo:
         fs, path = self._find(url)
-        return _file_info(with_stall_timeout(lambda: fs.info(path), self._stall_timeout_s, url), url)
+        return self._info(fs, path, url)
 
     def offer(self, item: Item) -> StoreOffer:
         fs, path = self._find(item.url)
-        sight = _file_info(with_stall_timeout(lambda: fs.info(path), self._stall_timeout_s, item.url), item.url)
-        return StoreOffer(fs, path, item, _span(item, sight.bytes), sight.version, self._stall_timeout_s)
+        info = self._info(fs, path, item.url)
+        if info.entries is not None and not item.whole:
+            raise IsADirectoryError(f"{item.key}: is a folder, which has no ranges")
+        return StoreOffer(fs, path, item, _span(item, info.bytes), info.version, self._stall_timeout_s, info.entries)
+
+    def _info(self, fs: AbstractFileSystem, path: str, url: str) -> FileInfo:
+        info = with_stall_timeout(lambda: fs.info(path), self._stall_timeout_s, url)
+        if info.get("type") == "directory":
+            return _folder_info(fs, path, self._stall_timeout_s, url)
+        return _file_info(info)
 
     def _find(self, url: str) -> tuple[AbstractFileSystem, str]:
         fs, path = fsspec.core.url_to_fs(url, **self.storage_options)
@@ -121,9 +161,30 @@ def _span(item: Item, file_bytes: int | None) -> int | None:
     return max(0, end - item.start)
 
 
-def _file_info(info: Mapping[str, Any], url: str) -> FileInfo:
-    if info.get("type") == "directory":
-        raise IsADirectoryError(f"{url}: is a directory; inputs are files")
+def _folder_info(fs: AbstractFileSystem, path: str, stall_timeout_s: float | None, url: str) -> FileInfo:
+    """Lists a folder. Its version changes when a file is added, removed or changed."""
+    fs.invalidate_cache()
+    found = with_stall_timeout(lambda: fs.find(path, detail=True), stall_timeout_s, url)
+    root = path.rstrip("/") + "/"
+    entries, versions = [], []
+    for name, info in found.items():
+        # Object stores may have an object that stands for the folder itself.
+        if info.get("type") == "directory" or name.rstrip("/") == root.rstrip("/") or name.endswith("/"):
+            continue
+        one = _file_info(info)
+        if one.bytes is None or not name.startswith(root):
+            raise OSError(f"{url}: the store lists {name} without a size, or outside of the folder")
+        file = TreeFile(check_path(name[len(root) :]), one.bytes)
+        entries.append(FolderEntry(file, name))
+        versions.append((file.path, one.version))
+    entries.sort()
+    version = None
+    if all(one is not None for _, one in versions):
+        version = hashlib.blake2b(repr(sorted(versions)).encode(), digest_size=16).hexdigest()
+    return FileInfo(tree_bytes([entry.file for entry in entries]), version, entries)
+
+
+def _file_info(info: Mapping[str, Any]) -> FileInfo:
     size = info.get("size")
     evidence = [(name, str(info[name])) for name in _EVIDENCE if info.get(name) is not None]
     if not evidence and info.get(_REPLACED) is not None:

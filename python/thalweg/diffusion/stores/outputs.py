@@ -14,11 +14,10 @@ from typing import Any
 import fsspec
 
 from thalweg.diffusion.arguments import base_name
+from thalweg.diffusion.cache.tree import size_of
+from thalweg.diffusion.stores.output_folder import put_folder
+from thalweg.diffusion.stores.protocols import is_local, make_parent, shows_whole_files
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
-
-# Stores that show a file when its last byte is there, and cannot rename or do it by copying.
-_WHOLE = {"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl", "thalweg", "memory"}
-
 
 # A store that takes less than this a second is taken to be silent.
 _SLOWEST_BYTES_PER_S = 1e6
@@ -29,7 +28,7 @@ class OutputMissing(FileNotFoundError):
 
 
 class Outputs:
-    """The files one attempt writes."""
+    """The files and folders one attempt writes."""
 
     def __init__(self, folder: str, urls: tuple[str, ...]) -> None:
         self.folder = folder
@@ -41,7 +40,7 @@ class Outputs:
 
     def check(self) -> None:
         for url, path in self.paths.items():
-            if not os.path.isfile(path):
+            if not os.path.exists(path):
                 raise OutputMissing(f"the task ended without writing its output {url} (to {path})")
 
     def remove(self) -> None:
@@ -52,26 +51,27 @@ class Outputs:
 def put(
     path: str, url: str, suffix: str, storage_options: dict[str, Any], stall_timeout_s: float | None = None
 ) -> None:
-    """Puts a file in its place; `suffix` tells temporary files of different attempts apart. Beyond what its size takes, the
-    store may be silent for `stall_timeout_s`."""
-    fs, place = fsspec.core.url_to_fs(url, **storage_options)
+    """Puts a file or folder in its place; `suffix` tells temporary files of different attempts apart. Beyond what its
+    size takes, the store may be silent for `stall_timeout_s`."""
+    is_folder = os.path.isdir(path)
+    # Of its own, as it may begin a transaction, which belongs to the file system object.
+    options = {**storage_options, "skip_instance_cache": True} if is_folder else storage_options
+    fs, place = fsspec.core.url_to_fs(url, **options)
     if stall_timeout_s is not None:
-        stall_timeout_s += os.path.getsize(path) / _SLOWEST_BYTES_PER_S
-    with_stall_timeout(lambda: _put(path, fs, place, suffix), stall_timeout_s, url)
+        stall_timeout_s += size_of(path) / _SLOWEST_BYTES_PER_S
+    act = put_folder if is_folder else _put
+    with_stall_timeout(lambda: act(path, fs, place, suffix), stall_timeout_s, url)
 
 
 def _put(path: str, fs: Any, place: str, suffix: str) -> None:
-    parent = fs._parent(place)
-    if parent:
-        fs.makedirs(parent, exist_ok=True)
-    protocols = {fs.protocol} if isinstance(fs.protocol, str) else set(fs.protocol)
-    if protocols & _WHOLE:
+    parent = make_parent(fs, place)
+    if shows_whole_files(fs):
         fs.put_file(path, place)
         return
     temporary = f"{parent}/.{base_name(place)}.{suffix}"
     try:
         fs.put_file(path, temporary)
-        if "file" in protocols:
+        if is_local(fs):
             os.replace(temporary, place)
         else:
             _move(fs, temporary, place)

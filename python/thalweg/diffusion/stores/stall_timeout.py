@@ -1,4 +1,4 @@
-"""Calls to a store that may never return: given up when nothing was progress of them for long enough.
+"""Calls to a store that may never return: given up when they make no progress for long enough.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -6,8 +6,9 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import threading
-import time
 from typing import Any, Callable, TypeVar
+
+from thalweg.diffusion.running_time import RunningTime
 
 Answer = TypeVar("Answer")
 
@@ -36,12 +37,14 @@ def with_stall_timeout(
         is_over.set()
 
     threading.Thread(target=carry_out, name="thalweg-store", daemon=True).start()
-    since, before = time.monotonic(), progress()
-    while not is_over.wait(min(_POLL_S, stall_timeout_s / 4)):
-        now, state = time.monotonic(), progress()
+    poll_s = min(_POLL_S, stall_timeout_s / 4)
+    stalled, before = RunningTime(2 * poll_s), progress()
+    while not is_over.wait(poll_s):
+        state = progress()
         if state != before:
-            since, before = now, state
-        elif now - since > stall_timeout_s:
+            before = state
+            stalled.restart()
+        elif stalled.look() > stall_timeout_s:
             raise StoreStalled(f"{url}: the store has not sent or taken anything for {stall_timeout_s:.3g} s")
     answer, error = outcome[0]
     if error is not None:

@@ -17,7 +17,9 @@ Answer = TypeVar("Answer")
 # Between two questions.
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
-# What no patience helps against; whatever else it is, client libraries have names of their own for it.
+# A store that has failed less often is asked again, however long ago it answered.
+_MIN_FAILURES = 3
+# Errors not worth retrying; for others client libraries have names of their own.
 _PERMANENT = (
     *(FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError),
     *(
@@ -45,24 +47,25 @@ class StoreGone(ConnectionError):
 
 @dataclass
 class _Outage:
-    """Of one store: since when it answered nobody, and what it said last."""
+    """Of one store: since when it answered nobody, how often it failed since, and what it said last."""
 
     since: float
     asked: float
     error: BaseException
+    failures: int = 0
 
 
 class StoreRetry:
     """Thread-safe; one for each worker."""
 
     def __init__(self, timeout_s: float) -> None:
-        self._patience_s = timeout_s
+        self._timeout_s = timeout_s
         self._mutex = threading.Lock()
         self._outages: dict[str, _Outage] = {}
 
     def call(self, url: str, act: Callable[[], Answer], is_over: Callable[[], bool] = lambda: False) -> Answer:
         """What `act`, which speaks with the store of `url`, gives in the end. Raises `StoreGone` after `timeout_s`, at
-        once what no patience helps against, and the store's own error when the run `is_over`."""
+        once an error that is not worth retrying, and the store's own error when the run `is_over`."""
         begun = time.monotonic()
         pause_s = _FIRST_PAUSE_S
         while True:
@@ -73,10 +76,12 @@ class StoreRetry:
                 if is_permanent(error):
                     self._answered(url)
                     raise
-                since = self._failed(url, begun, error)
+                outage = self._failed(url, begun, error)
                 if is_over():
                     raise
-                if time.monotonic() + pause_s > min(begun, since) + self._patience_s:
+                is_late = time.monotonic() + pause_s > min(begun, outage.since) + self._timeout_s
+                # One that was asked once while the machine stood still may be there.
+                if is_late and outage.failures >= _MIN_FAILURES:
                     raise self._gone(url, error) from error
             else:
                 self._answered(url)
@@ -88,17 +93,20 @@ class StoreRetry:
         """Raises when others have just found out that nobody is there."""
         with self._mutex:
             outage = self._outages.get(_store(url))
-        if outage is None or not any(isinstance(one, (ConnectionError, TimeoutError)) for one in _causes(outage.error)):
+        if outage is None or outage.failures < _MIN_FAILURES:
             return
-        if outage.asked - outage.since > self._patience_s and time.monotonic() - outage.asked < _LONGEST_PAUSE_S:
+        if not any(isinstance(one, (ConnectionError, TimeoutError)) for one in _causes(outage.error)):
+            return
+        if outage.asked - outage.since > self._timeout_s and time.monotonic() - outage.asked < _LONGEST_PAUSE_S:
             raise self._gone(url, outage.error) from outage.error
 
-    def _failed(self, url: str, begun: float, error: BaseException) -> float:
+    def _failed(self, url: str, begun: float, error: BaseException) -> _Outage:
         with self._mutex:
             now = time.monotonic()
             outage = self._outages.setdefault(_store(url), _Outage(begun, now, error))
             outage.asked, outage.error = now, error
-            return outage.since
+            outage.failures += 1
+            return outage
 
     def _answered(self, url: str) -> None:
         if self._outages:
@@ -108,7 +116,7 @@ class StoreRetry:
     def _gone(self, url: str, error: BaseException) -> StoreGone:
         said = str(error) or type(error).__name__
         return StoreGone(
-            f"{url}: {_store(url)} has failed for more than {self._patience_s:.3g} s (last: {said}). See that it is there, "
+            f"{url}: {_store(url)} has failed for more than {self._timeout_s:.3g} s (last: {said}). See that it is there, "
             "then start the run again, with the same run_folder to keep what is done; or wait longer: store_timeout_s"
         )
 

@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from thalweg.diffusion.cache.item import Item
+from thalweg.diffusion.cache.tree import size_of
 from thalweg.diffusion.cache.worker_cache import Arrival, PeerFailed, WorkerCache
 from thalweg.diffusion.failure import Failure
 from thalweg.diffusion.messages import (
@@ -37,6 +38,7 @@ from thalweg.diffusion.messages import (
     Order,
     Publish,
     Published,
+    PublishedOutput,
     Recall,
     Report,
     Run,
@@ -413,8 +415,8 @@ class Agent:
         finally:
             written.remove()
 
-    def _put(self, url: str, path: str, order: Publish) -> tuple[str, int, bytes, bool, str | None]:
-        count = os.path.getsize(path)
+    def _put(self, url: str, path: str, order: Publish) -> PublishedOutput:
+        count, is_folder = size_of(path), os.path.isdir(path)
         mark = f"{self._options.run}-{order.task}-{order.attempt}"
         options = self._options
         self._store_retry.call(
@@ -428,10 +430,11 @@ class Agent:
             self._cache.evict([item.key])
             held = self._cache.adopt(item, path)
         if held is None:
-            return url, count, b"", False, self._cache.version(item) if options.is_journaled else None
+            version = self._cache.version(item) if options.is_journaled else None
+            return PublishedOutput(url, count, b"", False, version, is_folder)
         with self._changed:
             self._here.add(item.key)
-        return url, count, held.digest, True, held.version
+        return PublishedOutput(url, count, held.digest, True, held.version, is_folder)
 
     def _drop(self, order: Drop) -> None:
         with self._changed:

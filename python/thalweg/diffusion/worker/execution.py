@@ -13,7 +13,6 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
@@ -22,11 +21,14 @@ import cloudpickle
 
 from thalweg.diffusion.calls import Places, unpacked
 from thalweg.diffusion.failure import Failure, TaskTimeout, WorkerLost
+from thalweg.diffusion.running_time import RunningTime
 
 # What a process may take to start and to load a function, beside the task's own time.
 _LOADING_S = 120.0
 # What one whose pipes are closed may take to be gone.
 _ENDING_S = 5.0
+# A process that runs a task is looked at this often at least.
+_POLL_S = 1.0
 _LENGTH = struct.Struct("<Q")
 
 
@@ -106,10 +108,6 @@ class ProcessSlot:
         self._process: subprocess.Popen[bytes] | None = None
         # Values that the process has.
         self._known: set[bytes] = set()
-
-    @property
-    def pid(self) -> int | None:
-        return None if self._process is None else self._process.pid
 
     def run(self, calling: Calling) -> Outcome:
         process = self._process or self._start()
@@ -240,10 +238,14 @@ def _exactly(pipe: BinaryIO, count: int) -> bytes:
 
 def _read_within(pipe: Any, timeout_s: float | None) -> Any:
     """The first byte within that time: what follows is on its way."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
-    while not poll.poll(None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000):
-        if deadline is not None and time.monotonic() >= deadline:
+    if timeout_s is None:
+        poll.poll()
+        return _read(pipe)
+    step_s = min(_POLL_S, timeout_s / 4)
+    waited = RunningTime(2 * step_s)
+    while not poll.poll(max(0.0, min(step_s, timeout_s - waited.seconds)) * 1000):
+        if waited.look() >= timeout_s:
             raise TimeoutError
     return _read(pipe)

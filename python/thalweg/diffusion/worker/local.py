@@ -66,10 +66,6 @@ class Local:
     def check(self) -> None:
         """Its thread tells by itself."""
 
-    def processes(self) -> list[int]:
-        """Those that run tasks now."""
-        return [pid for slot in self._slots if (pid := slot.pid) is not None]
-
     def close(self) -> None:
         self._inbox.put(None)
         self._agent.close()
