@@ -138,7 +138,8 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let lease = match access {
         Access::Inspect if unsound.is_some() => Lease::unrecorded(catalog.clone()),
         Access::Read | Access::Inspect => Lease::begin_reading(catalog.clone())?,
-        Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
+        Access::Write => Lease::begin(catalog.clone(), Purpose::Write)?.with_reserve_of(path, &settings),
+        Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
     };
     let (session, epoch, is_leased) = (lease.session(), lease.epoch_cell(), lease.is_recorded());
     let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch, is_leased });

@@ -316,19 +316,26 @@ mod tests {
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
     }
 
-    /// Whenever it is removed: a look before would not do.
+    /// Whenever it goes: a look before would not do.
     #[test]
-    fn a_folder_that_is_removed_at_any_moment_is_not_made_again() {
+    fn a_folder_that_goes_away_at_any_moment_is_not_made_again() {
         let scratch = tempfile::tempdir().unwrap();
-        let root = scratch.path().join("store");
-        for _ in 0..300 {
+        let (root, aside) = (scratch.path().join("store"), scratch.path().join("aside"));
+        for _ in 0..200 {
             std::fs::create_dir(&root).unwrap();
-            let files = Directory::new(&root, Permissions::default());
+            let files = &Directory::new(&root, Permissions::default());
             std::thread::scope(|threads| {
-                threads.spawn(|| (0..50).for_each(|number| drop(files.create(&format!("containers/{number}/one")))));
-                while std::fs::remove_dir_all(&root).is_err() {}
+                for thread in 0..4 {
+                    threads.spawn(move || {
+                        let mut names = (0..).map(|number| format!("containers/{thread}-{number}/one"));
+                        names.find(|name| files.create(name).is_err())
+                    });
+                }
+                std::thread::sleep(std::time::Duration::from_micros(300));
+                std::fs::rename(&root, &aside).unwrap();
             });
             assert!(!root.exists());
+            std::fs::remove_dir_all(&aside).unwrap();
         }
     }
 
