@@ -58,7 +58,7 @@ fn many_half_frames_stay_within_the_bound_while_an_honest_writer_goes_on() {
     assert!(held_bytes < MAX_NODE_BYTES, "the node held {} MiB", held_bytes >> 20);
     // Others wait for the memory that these hold: their connections end, and the node says so.
     let deadline = Instant::now() + Duration::from_secs(60);
-    while half.iter().all(|stream| is_open(stream)) {
+    while half.iter().all(is_open) {
         assert!(Instant::now() < deadline, "no half frame was given up");
         std::thread::sleep(Duration::from_millis(50));
     }
