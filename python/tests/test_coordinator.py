@@ -154,7 +154,7 @@ def test_cancelled_tasks_do_not_run_and_those_that_run_end_without_a_result():
     play.submit(*[(number, (), (f"/{number}",)) for number in range(20)], (20, ("/3",), ()))
     begun = {run.task: run for _, run in play.orders(Run)}
     assert 0 < len(begun) < 19
-    play.coordinator.cancel(range(20))
+    play.coordinator.cancel(0.0, range(20))
     play.say("a", *[ended(run) for run in begun.values()])
     assert play.orders((Run, Publish)) == []
     assert [one.number for one in play.news] == [20] and "cancelled" in play.news[0].failure.line

@@ -40,6 +40,7 @@ from thalweg.diffusion.messages import (
     Tasks,
     Unpublished,
     Update,
+    Usage,
 )
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.path_tree import PathTree
@@ -54,6 +55,8 @@ _LINK_BYTES_PER_S = 1e9
 _PEER_BYTES_PER_S = 2e8
 _LOCAL_BYTES_PER_S = 2e9
 _GUESS_BYTES = 16 << 20
+# Workers' usage goes on as events so often, together and each.
+_MAX_USAGES_PER_S = 10.0
 # Weight of the newest in the mean of what tasks take.
 _WEIGHT = 1 / 16
 
@@ -79,7 +82,7 @@ class _Entry:
 class _Worker:
     """`values` are functions and large arguments that it has, by digest."""
 
-    __slots__ = ("name", "number", "address", "values", "orders", "publishing")
+    __slots__ = ("name", "number", "address", "values", "orders", "publishing", "usage_due_s")
 
     def __init__(self, name: str, number: int, address: str) -> None:
         self.name = name
@@ -89,6 +92,8 @@ class _Worker:
         self.orders: list[Order] = []
         # Tasks whose outputs it is writing to where they belong.
         self.publishing = 0
+        # When its usage is an event again.
+        self.usage_due_s = 0.0
 
 
 class Coordinator:
@@ -145,12 +150,15 @@ class Coordinator:
                 worker.values.difference_update(gone)
                 worker.orders.append(Forget(gone))
 
-    def cancel(self, client_numbers: Iterable[int]) -> None:
+    def cancel(self, now_s: float, client_numbers: Iterable[int]) -> None:
         """What waits does not run, and nothing comes of what runs already."""
         wanted = set(client_numbers)
+        before = self._early_count()
         self._early = [
             tasks._replace(tasks=[task for task in tasks.tasks if task.number not in wanted]) for tasks in self._early
         ]
+        if self._early_count() < before:
+            self._event("cancelled", t=now_s, count=before - self._early_count())
         for client_number in wanted:
             number = self._numbers.get(client_number)
             if number is None:
@@ -159,20 +167,23 @@ class Coordinator:
                 # Its outputs are on their way.
                 continue
             if self._plan.cancel(number):
-                self._end_cancelled(number)
+                self._end_cancelled(now_s, number)
             else:
                 self._entries[number].is_cancelled = True
 
-    def _end_cancelled(self, number: int) -> None:
+    def _end_cancelled(self, now_s: float, number: int) -> None:
         entry = self._forgotten(number)
-        for follower in self._plan.abandon(number):
-            error = InputFailed(f"{entry.task.name}, which was to write an input, was cancelled")
-            self._give_up(follower, Failure.of(error))
+        self._event("cancelled", t=now_s, count=1)
+        self._give_up_followers(now_s, number, f"{entry.task.name}, which was to write an input, was cancelled")
 
     def submit(self, now_s: float, tasks: Tasks) -> None:
+        self._event("submitted", t=now_s, count=len(tasks.tasks))
         if self._is_gathering(now_s):
             self._early.append(tasks)
-            return
+        else:
+            self._enter(now_s, tasks)
+
+    def _enter(self, now_s: float, tasks: Tasks) -> None:
         last = len(tasks.tasks) - 1
         for at, task in enumerate(tasks.tasks):
             inputs = [self._item(key) for key in task.inputs]
@@ -184,7 +195,9 @@ class Coordinator:
                 self._unwritten.add(url, item)
             self._entries[number] = _Entry(task)
             self._numbers[task.number] = number
-        self._event("submitted", t=now_s, count=len(tasks.tasks))
+
+    def _early_count(self) -> int:
+        return sum(len(tasks.tasks) for tasks in self._early)
 
     # From workers.
 
@@ -212,13 +225,12 @@ class Coordinator:
         if worker.publishing:
             lost += [number for number, entry in self._entries.items() if entry.publisher == worker.number]
         for number in lost:
+            was_done = self._entries[number].publisher is not None
             self._entries[number].publisher = None
             if self._entries[number].is_cancelled:
-                self._end_cancelled(number)
-            elif is_orderly:
-                self._plan.again(now_s, number)
+                self._end_cancelled(now_s, number)
             else:
-                self._died(now_s, number)
+                self._died(now_s, number, was_done, is_orderly)
 
     # What follows.
 
@@ -227,7 +239,7 @@ class Coordinator:
         if self._early and not self._is_gathering(now_s):
             early, self._early = self._early, []
             for tasks in early:
-                self.submit(now_s, tasks)
+                self._enter(now_s, tasks)
         for order in self._plan.orders(now_s):
             self._add_order(order)
         orders = {}
@@ -255,9 +267,8 @@ class Coordinator:
 
     def wanted_workers(self, drain_s: float, guess_s: float) -> int:
         """How many there should be, for all to be done within `drain_s`. A task takes `guess_s` until one has ended."""
-        early = sum(len(tasks.tasks) for tasks in self._early)
         task_s = guess_s if self._task_s is None else self._task_s
-        return self._plan.wanted_workers(early, task_s, drain_s, self._slots)
+        return self._plan.wanted_workers(self._early_count(), task_s, drain_s, self._slots)
 
     def _is_gathering(self, now_s: float) -> bool:
         # Nothing runs without a worker anyway, and a batch is best cut when all are there.
@@ -318,6 +329,8 @@ class Coordinator:
             self._published(now_s, worker, report)
         elif isinstance(report, Unpublished):
             self._unpublished(now_s, worker, report)
+        elif isinstance(report, Usage):
+            self._used(now_s, worker, report)
         elif isinstance(report, Answered):
             if report.given_back:
                 self._plan.returned(now_s, worker.number, report.task, report.attempt)
@@ -332,7 +345,7 @@ class Coordinator:
             return
         if entry.is_cancelled:
             worker.orders.append(Drop(report.task, report.attempt))
-            self._end_cancelled(report.task)
+            self._end_cancelled(now_s, report.task)
             return
         entry.attempts = report.attempt
         entry.versions = report.versions
@@ -382,11 +395,26 @@ class Coordinator:
         if not is_final:
             self._plan.again(now_s, number)
             return
-        line = self._entries[number].task.name
+        name = self._entries[number].task.name
         self._give_up(number, failure)
+        self._give_up_followers(now_s, number, f"{name}, which was to write an input, failed: {failure.line}")
+
+    def _give_up_followers(self, now_s: float, number: int, why: str) -> None:
+        """Tasks that would have read what the task was to write."""
         for follower in self._plan.abandon(number):
-            error = InputFailed(f"{line}, which was to write an input, failed: {failure.line}")
-            self._give_up(follower, Failure.of(error))
+            failure = Failure.of(InputFailed(why))
+            self._failed_event(now_s, follower, failure, True)
+            self._give_up(follower, failure)
+
+    def _failed_event(
+        self, now_s: float, number: int, failure: Failure, is_final: bool, was_done: bool = False
+    ) -> None:
+        """Of a failure that is no attempt's end: there was none, its worker is gone, or it had ended well."""
+        entry = self._entries[number]
+        spent = {"t": now_s, "worker": "", "seconds": 0.0, "fetch_s": 0.0, "inputs": []}
+        task = {"task": entry.task.number, "attempt": entry.attempts, "name": entry.task.name}
+        told = {"error": failure.line, "traceback": failure.trace, "final": is_final, "was_done": was_done}
+        self._event("failed", **spent, **task, **told)
 
     def _give_up(self, number: int, failure: Failure) -> None:
         entry = self._forgotten(number)
@@ -399,10 +427,26 @@ class Coordinator:
             self._unwritten.remove(url, self._item(Item(url).key))
         return entry
 
-    def _died(self, now_s: float, number: int) -> None:
+    def _died(self, now_s: float, number: int, was_done: bool, is_orderly: bool) -> None:
+        """The task was under way, or its outputs were, on a worker that is no more."""
         entry = self._entries[number]
         failure = Failure.of(WorkerLost(f"{entry.task.name}: its workers were lost"), died=True)
-        self._try_again(now_s, number, failure, self._is_final(entry, failure))
+        is_final = not is_orderly and self._is_final(entry, failure)
+        if was_done or not is_orderly:
+            self._failed_event(now_s, number, failure, is_final, was_done)
+        self._try_again(now_s, number, failure, is_final)
+
+    def _used(self, now_s: float, worker: _Worker, usage: Usage) -> None:
+        """With many workers each says it more seldom."""
+        if now_s < worker.usage_due_s:
+            return
+        worker.usage_due_s = now_s + len(self._workers) / _MAX_USAGES_PER_S
+        longest = []
+        for number, seconds in usage.longest:
+            entry = self._entries.get(number)
+            if entry is not None:
+                longest.append({"task": entry.task.number, "name": entry.task.name, "seconds": round(seconds, 3)})
+        self._event("usage", t=now_s, worker=worker.name, **{**usage._asdict(), "longest": longest})
 
     def _published(self, now_s: float, worker: _Worker, report: Published) -> None:
         entry = self._entries.get(report.task)
@@ -428,7 +472,9 @@ class Coordinator:
         if entry is not None and entry.publisher == worker.number and entry.attempts == report.attempt:
             entry.publisher = None
             worker.publishing -= 1
-            self._try_again(now_s, report.task, report.failure, self._is_final(entry, report.failure))
+            is_final = self._is_final(entry, report.failure)
+            self._failed_event(now_s, report.task, report.failure, is_final, was_done=True)
+            self._try_again(now_s, report.task, report.failure, is_final)
 
     def _done(self, now_s: float, number: int, outputs: Iterable[tuple[str, int, str | None]] = ()) -> None:
         self._plan.done(now_s, number)

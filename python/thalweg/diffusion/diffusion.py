@@ -113,6 +113,7 @@ class Diffusion:
             store_stall_timeout_s=store_timeout_s / 2,
             cache_folder=None if cache_folder is None else os.path.abspath(cache_folder),
             is_journaled=run_folder is not None,
+            is_watched=run_folder is not None or page is not False,
         )
         journal = None if run_folder is None else Journal(run_folder)
         self._record = Record(run_folder, self._options, progress=progress, page=page)

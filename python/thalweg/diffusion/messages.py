@@ -105,7 +105,18 @@ class Answered(NamedTuple):
     given_back: bool
 
 
-Report = Union[Hello, Arrived, Missed, Missing, Lost, Ended, Published, Unpublished, Answered]
+class Usage(NamedTuple):
+    """What a worker's processes use: memory now, if that is known, and processors on average over the last `seconds`.
+    `running` are its tasks, `longest` those of them that it runs longest: (task, seconds)."""
+
+    seconds: float
+    cores: float
+    memory_bytes: int | None
+    running: int
+    longest: list[tuple[int, float]]
+
+
+Report = Union[Hello, Arrived, Missed, Missing, Lost, Ended, Published, Unpublished, Answered, Usage]
 
 
 class Keep(NamedTuple):

@@ -29,6 +29,8 @@ class Options:
     store_stall_timeout_s: float = 30.0
     # Workers tell which versions of their inputs tasks had.
     is_journaled: bool = False
+    # Workers report what they use of memory and processors.
+    is_watched: bool = False
     run: str = field(default_factory=lambda: secrets.token_hex(8))
     # Peers serve whoever has it.
     token: str = field(default_factory=lambda: secrets.token_hex(16))

@@ -67,12 +67,13 @@ class Calls(NamedTuple):
 class _Waiter:
     """Where a task's result goes, and its name in the journal."""
 
-    __slots__ = ("sink", "index", "arguments", "name", "values")
+    __slots__ = ("sink", "index", "arguments", "keywords", "name", "values")
 
     def __init__(self, sink: Sink | TaskFuture, index: int, arguments: Any) -> None:
         self.sink = sink
         self.index = index
         self.arguments = arguments
+        self.keywords: dict[str, Any] = {}
         self.name: bytes | None = None
         self.values: tuple[bytes, ...] = ()
 
@@ -239,6 +240,7 @@ class Run:
             return
         if self._inspector is not None:
             self._inspector.will_write(call.outputs)
+        waiter.keywords = calls.keywords
         waiter.values = self._values.use([calls.function.value, *values])
         number = next(self._numbers)
         with self._changed:
@@ -280,7 +282,7 @@ class Run:
         ended: list[tuple[_Waiter, Result | Failed]] = []
         for one in updates:
             if isinstance(one, Event):
-                self._record.event(one)
+                self._record.event(one, self._arguments_of)
                 continue
             with self._changed:
                 waiter = self._waiters.pop(one.number, None)
@@ -302,6 +304,11 @@ class Run:
         for feeder in feeders:
             if feeder.is_due():
                 self._apart(feeder.flush_quietly)
+
+    def _arguments_of(self, number: int) -> tuple[Any, dict[str, Any]]:
+        with self._changed:
+            waiter = self._waiters[number]
+        return waiter.arguments, waiter.keywords
 
     def _on_backend_lost(self, error: BaseException) -> None:
         lost = RunLost(f"the run ended early: {error}")

@@ -137,7 +137,7 @@ class DiffusionPlugin(SchedulerPlugin):
         elif "forget" in message:
             self._coordinator.forget(message["forget"])
         elif "cancel" in message:
-            self._coordinator.cancel(message["cancel"])
+            self._coordinator.cancel(now_s, message["cancel"])
         elif "tasks" in message:
             self._coordinator.submit(now_s, pickle.loads(message["tasks"]))
 

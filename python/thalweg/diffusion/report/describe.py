@@ -27,11 +27,12 @@ _slow: set[type] = set()
 _PLAIN = (bool, float, complex, type(None), type(Ellipsis))
 
 
-def describe_arguments(arguments: Any) -> str:
-    """Those of one call: a tuple's elements, or the one argument."""
+def describe_arguments(arguments: Any, keywords: Mapping[str, Any] | None = None) -> str:
+    """Those of one call: a tuple's elements, or the one argument; and its keywords."""
     try:
         parts = _elements(arguments, 0) if type(arguments) is tuple else _value(arguments, 0)
-        return shortened(parts, MAX_ARGUMENTS)
+        named = _named(keywords, 0) if keywords else ""
+        return shortened(", ".join(part for part in (parts, named) if part), MAX_ARGUMENTS)
     except Exception:
         return "?"
 

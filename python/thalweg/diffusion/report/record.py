@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from typing import Any
 
 from thalweg.diffusion.messages import Event
 from thalweg.diffusion.options import Options
+from thalweg.diffusion.report.describe import describe_arguments
 from thalweg.diffusion.report.events import Events
 
 
@@ -39,10 +41,18 @@ class Record:
             self._events.run(began=time.time(), policy=options.policy, cache_bytes=options.cache_bytes)
         self._last_s = 0.0
 
-    def event(self, event: Event) -> None:
-        if self._events is not None:
-            self._last_s = event.arguments["t"]
-            getattr(self._events, event.kind)(**event.arguments)
+    def event(self, event: Event, arguments_of: Callable[[int], tuple[Any, dict[str, Any]]]) -> None:
+        """`arguments_of` gives the arguments and keywords of a task that has not been resolved; `KeyError` of another one."""
+        if self._events is None:
+            return
+        told = event.arguments
+        self._last_s = told["t"]
+        if event.kind in ("done", "failed"):
+            told = {**told, "arguments": _described(arguments_of, told["task"])}
+        elif event.kind == "usage":
+            longest = [{**one, "arguments": _described(arguments_of, one["task"])} for one in told["longest"]]
+            told = {**told, "longest": longest}
+        getattr(self._events, event.kind)(**told)
 
     def close(self) -> None:
         if self._events is not None:
@@ -55,3 +65,12 @@ class Record:
                 write(self._folder)
         for watcher in self._watchers:
             watcher.close()
+
+
+def _described(arguments_of: Callable[[int], tuple[Any, dict[str, Any]]], task: int) -> str:
+    try:
+        arguments, keywords = arguments_of(task)
+    except KeyError:
+        # Cancelled.
+        return ""
+    return describe_arguments(arguments, keywords)

@@ -68,7 +68,7 @@ def _fact(label: str, value: str, more: str = "") -> str:
 
 
 def _facts(stats: RunStats) -> list[tuple[str, str, str]]:
-    failed = f"{stats.tried_again:,} attempts were repeated" if stats.tried_again else ""
+    failed = f"{stats.tried_again:,} failed attempts repeated" if stats.tried_again else ""
     facts = [
         ("Tasks done", f"{stats.done:,}", f"of {stats.submitted:,}"),
         ("Tasks failed", f"{stats.failed:,}", failed),
@@ -130,9 +130,9 @@ def _failures(stats: RunStats) -> str:
 def _failure_group(group: FailureGroup) -> str:
     key = f"failure {group.key}"
     repeated = group.count - group.final
-    counts = [f"{group.final:,} tasks failed"] if group.final else []
+    counts = [f"{group.final:,} {'task' if group.final == 1 else 'tasks'} failed"] if group.final else []
     if repeated:
-        counts.append(f"{repeated:,} attempts failed and were repeated")
+        counts.append(f"{repeated:,} failed {'attempt' if repeated == 1 else 'attempts'} repeated")
     names = ", ".join(text(name, 80) for name in group.names)
     summary = (
         f'<span class="bad">{text(group.error)}</span><br><span class="count">{"; ".join(counts)}</span> · {names}'

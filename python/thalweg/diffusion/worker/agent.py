@@ -8,6 +8,7 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import collections
+import heapq
 import logging
 import os
 import shutil
@@ -43,12 +44,14 @@ from thalweg.diffusion.messages import (
     Report,
     Run,
     Unpublished,
+    Usage,
 )
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.stores import outputs
 from thalweg.diffusion.stores.outputs import Outputs
 from thalweg.diffusion.stores.store_retry import StoreRetry
 from thalweg.diffusion.worker.execution import Calling, Outcome
+from thalweg.diffusion.worker.usage import process_tree_usage
 
 _log = logging.getLogger("thalweg.diffusion")
 
@@ -59,6 +62,10 @@ _CHORES = 4
 _BUSY_PAUSES_S = (0.1, 0.3, 1.0)
 # How often the cache is asked what it lost by itself.
 _LOSSES_INTERVAL_S = 0.5
+# How often what the worker uses is measured and reported, but for the first time; and how many tasks it names then.
+_USAGE_INTERVAL_S = 2.0
+_FIRST_USAGE_S = 0.5
+_MAX_LONGEST = 3
 
 
 class _Shared:
@@ -126,6 +133,9 @@ class Agent:
         self._asked_losses = 0.0
         self._transfers = ThreadPoolExecutor(_TRANSFERS, "thalweg-transfer")
         self._chores = ThreadPoolExecutor(_CHORES, "thalweg-chore")
+        self._closing = threading.Event()
+        if options.is_watched:
+            threading.Thread(target=self._watch, name="thalweg-usage", daemon=True).start()
 
     def hello(self, slots: int) -> Hello:
         held = [(one.item.key, one.bytes, one.digest) for one in self._cache.contents()]
@@ -400,6 +410,25 @@ class Agent:
         report = Ended(run.task, run.attempt, outcome.result, outcome.failure, *spent, job.sources, ended, versions)
         self._report(report, can_wait=can_wait)
 
+    def _watch(self) -> None:
+        """Reports what the worker uses while it runs tasks, and once more when it has none."""
+        then, before = time.monotonic(), process_tree_usage()
+        was_running, interval_s = 0, _FIRST_USAGE_S
+        while not self._closing.wait(interval_s):
+            interval_s = _USAGE_INTERVAL_S
+            now, used = time.monotonic(), process_tree_usage()
+            running, longest = self._longest(now)
+            if running or was_running:
+                cores = max(0.0, used.processor_s - before.processor_s) / (now - then)
+                self._report(Usage(now - then, cores, used.memory_bytes, running, longest), can_wait=True)
+            then, before, was_running = now, used, running
+
+    def _longest(self, now: float) -> tuple[int, list[tuple[int, float]]]:
+        """How many tasks run, and which of them since when."""
+        with self._changed:
+            begun = [(job.run.task, now - job.begun) for job in self._jobs.values() if job.begun]
+        return len(begun), heapq.nlargest(_MAX_LONGEST, begun, key=lambda one: one[1])
+
     def _publish(self, order: Publish) -> None:
         """The attempt counts: its outputs go where they belong, and into the cache."""
         with self._changed:
@@ -465,6 +494,7 @@ class Agent:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
+        self._closing.set()
         self._transfers.shutdown(wait=False, cancel_futures=True)
         self._chores.shutdown(wait=False, cancel_futures=True)
         self._cache.close()

@@ -58,7 +58,7 @@ class Local:
         self._inbox.put(lambda now_s: self._coordinator.forget(digests))
 
     def cancel(self, numbers: list[int]) -> None:
-        self._inbox.put(lambda now_s: self._coordinator.cancel(numbers))
+        self._inbox.put(lambda now_s: self._coordinator.cancel(now_s, numbers))
 
     def submit(self, tasks: Tasks) -> None:
         self._inbox.put(lambda now_s: self._coordinator.submit(now_s, tasks))
