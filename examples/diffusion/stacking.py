@@ -15,7 +15,7 @@ import tempfile
 import numpy
 
 from thalweg.diffusion import Diffusion, File
-from thalweg.diffusion.summary import summary
+from thalweg.diffusion.report.summary import summary
 
 try:
     from astropy.io import fits

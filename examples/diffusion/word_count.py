@@ -16,7 +16,7 @@ import random
 import tempfile
 
 from thalweg.diffusion import Diffusion, File
-from thalweg.diffusion.summary import summary
+from thalweg.diffusion.report.summary import summary
 
 
 def count_words(path):

@@ -23,7 +23,7 @@ mod _thalweg {
     #[pymodule_export]
     use crate::finalizer::Finalizer;
     #[pymodule_export]
-    use crate::plan::Plan;
+    use crate::plan::{EvictOrder, FetchOrder, Plan, RecallOrder, RunOrder};
     #[pymodule_export]
     use crate::store::{Hold, Store, create};
     #[pymodule_export]

@@ -1,4 +1,4 @@
-//! The plan of a run of data diffusion as Python sees it: names and numbers in, tuples out. What it does is in
+//! The plan of a run of data diffusion as Python sees it: names and numbers in, orders out. What it does is in
 //! `diffusion`.
 
 use diffusion::{Attempt, Order, Settings};
@@ -16,19 +16,66 @@ pub struct Plan {
     plan: diffusion::Plan,
 }
 
-/// Kind, worker, number (task or item), attempt, items; see `_thalweg.pyi`.
-type Told = (&'static str, u32, u32, Option<u32>, Vec<u32>);
+/// Run this attempt of a task; the items of `coming` are not there yet, and fetches follow.
+#[pyclass(module = "thalweg._thalweg", frozen, get_all)]
+pub struct RunOrder {
+    worker: u32,
+    task: u32,
+    attempt: u32,
+    coming: Vec<u32>,
+}
 
-fn told(order: Order) -> Told {
-    let numbers = |items: Vec<ItemId>| items.into_iter().map(|item| item.0).collect();
-    match order {
-        Order::Run { worker, task, attempt, coming } => ("run", worker.0, task.0, Some(attempt), numbers(coming)),
-        Order::Fetch { worker, item, from, only_for } => {
-            let only_for = only_for.map_or(Vec::new(), |(task, attempt)| vec![task.0, attempt]);
-            ("fetch", worker.0, item.0, from.map(|peer| peer.0), only_for)
+/// Fetch an item from a peer, or from the store without one. With `only_for`, a task and its attempt, it is not kept.
+#[pyclass(module = "thalweg._thalweg", frozen, get_all)]
+pub struct FetchOrder {
+    worker: u32,
+    item: u32,
+    peer: Option<u32>,
+    only_for: Option<(u32, u32)>,
+}
+
+/// Remove items from the worker's cache.
+#[pyclass(module = "thalweg._thalweg", frozen, get_all)]
+pub struct EvictOrder {
+    worker: u32,
+    items: Vec<u32>,
+}
+
+/// Give an attempt back, if it has not begun.
+#[pyclass(module = "thalweg._thalweg", frozen, get_all)]
+pub struct RecallOrder {
+    worker: u32,
+    task: u32,
+    attempt: u32,
+}
+
+/// An order as an object of its kind's class.
+#[derive(IntoPyObject)]
+enum PythonOrder {
+    Run(RunOrder),
+    Fetch(FetchOrder),
+    Evict(EvictOrder),
+    Recall(RecallOrder),
+}
+
+impl From<Order> for PythonOrder {
+    fn from(order: Order) -> Self {
+        let numbers = |items: Vec<ItemId>| items.into_iter().map(|item| item.0).collect();
+        match order {
+            Order::Run { worker, task, attempt, coming } => {
+                Self::Run(RunOrder { worker: worker.0, task: task.0, attempt, coming: numbers(coming) })
+            }
+            Order::Fetch { worker, item, from, only_for } => Self::Fetch(FetchOrder {
+                worker: worker.0,
+                item: item.0,
+                peer: from.map(|peer| peer.0),
+                only_for: only_for.map(|(task, attempt)| (task.0, attempt)),
+            }),
+            Order::Evict { worker, items } => Self::Evict(EvictOrder { worker: worker.0, items: numbers(items) }),
+            Order::Recall { worker, task, attempt } => {
+                Self::Recall(RecallOrder { worker: worker.0, task: task.0, attempt })
+            }
         }
-        Order::Evict { worker, items } => ("evict", worker.0, 0, None, numbers(items)),
-        Order::Recall { worker, task, attempt } => ("recall", worker.0, task.0, Some(attempt), Vec::new()),
     }
 }
 
@@ -87,8 +134,8 @@ impl Plan {
         self.plan.leave(now_s, WorkerId(worker)).into_iter().map(|task| task.0).collect()
     }
 
-    fn submit(&mut self, now_s: f64, inputs: Vec<u32>, outputs: Vec<u32>, is_last: bool) -> u32 {
-        self.plan.submit(now_s, &items(inputs), &items(outputs), is_last).0
+    fn submit(&mut self, now_s: f64, inputs: Vec<u32>, awaited: Vec<u32>, outputs: Vec<u32>, is_last: bool) -> u32 {
+        self.plan.submit(now_s, &items(inputs), &items(awaited), &items(outputs), is_last).0
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -137,6 +184,10 @@ impl Plan {
         self.plan.wrote(now_s, WorkerId(worker), ItemId(item), bytes, is_adopted);
     }
 
+    fn outdated(&mut self, now_s: f64, item: u32) {
+        self.plan.outdated(now_s, ItemId(item));
+    }
+
     fn done(&mut self, now_s: f64, task: u32) {
         self.plan.done(now_s, TaskId(task));
     }
@@ -149,8 +200,8 @@ impl Plan {
         self.plan.abandon(TaskId(task)).into_iter().map(|task| task.0).collect()
     }
 
-    fn orders(&mut self, now_s: f64) -> Vec<Told> {
-        self.plan.orders(now_s).into_iter().map(told).collect()
+    fn orders(&mut self, now_s: f64) -> Vec<PythonOrder> {
+        self.plan.orders(now_s).into_iter().map(PythonOrder::from).collect()
     }
 
     fn next_wake_s(&self) -> Option<f64> {
@@ -167,9 +218,5 @@ impl Plan {
 
     fn wanted_workers(&self, more: u64, task_s: f64, drain_s: f64, slots_per_worker: u32) -> u32 {
         self.plan.wanted_workers(more, task_s, drain_s, slots_per_worker)
-    }
-
-    fn holders(&self, item: u32) -> Vec<u32> {
-        self.plan.holders(ItemId(item)).into_iter().map(|worker| worker.0).collect()
     }
 }

@@ -10,7 +10,7 @@ use place::{CredentialFiles, StoreAddress, open_store_with, possible_access};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use repository::{FileWriter, Named, Placing, Repository};
+use repository::{CommitEntry, FileWriter, Repository, WriteMode};
 
 use crate::entry::Entry;
 use crate::error::{numbered, of_path, of_place, of_repository};
@@ -42,12 +42,12 @@ fn parse(path: &[u8]) -> PyResult<StorePath> {
     StorePath::new(path).map_err(of_path)
 }
 
-fn placing(written: &str) -> PyResult<Placing> {
+fn write_mode(written: &str) -> PyResult<WriteMode> {
     match written {
-        "replace" => Ok(Placing::Replace),
-        "create" => Ok(Placing::Create),
-        "append" => Ok(Placing::Append),
-        other => Err(PyValueError::new_err(format!("{other:?} is no way to place a draft"))),
+        "replace" => Ok(WriteMode::Replace),
+        "create" => Ok(WriteMode::Create),
+        "append" => Ok(WriteMode::Append),
+        other => Err(PyValueError::new_err(format!("{other:?} is not a write mode"))),
     }
 }
 
@@ -220,17 +220,17 @@ impl Store {
     }
 
     /// Commits drafts under their names, all or none: (path, owner, `replace`, `create` or `append`, draft) each.
-    fn name(&self, py: Python<'_>, drafts: Vec<(Vec<u8>, Owner, String, Bound<'_, Draft>)>) -> PyResult<()> {
+    fn commit_drafts(&self, py: Python<'_>, drafts: Vec<(Vec<u8>, Owner, String, Bound<'_, Draft>)>) -> PyResult<()> {
         let repository = self.repository()?;
-        let mut named = Vec::with_capacity(drafts.len());
-        for (path, owner, how, draft) in drafts {
-            let (path, placing) = (parse(&path)?, placing(&how)?);
+        let mut entries = Vec::with_capacity(drafts.len());
+        for (path, owner, mode, draft) in drafts {
+            let (path, mode) = (parse(&path)?, write_mode(&mode)?);
             let attributes = attributes(FileKind::Regular, owner);
-            named.push(Named { path, attributes, placing, draft: draft.get().take()? });
+            entries.push(CommitEntry { path, attributes, mode, draft: draft.get().take()? });
         }
-        py.detach(|| repository.name(self.claimant(), &named)).map_err(|error| match &error {
+        py.detach(|| repository.name(self.claimant(), &entries)).map_err(|error| match &error {
             repository::Error::Catalog(catalog::Error::HeadMoved { path, .. })
-                if named.iter().any(|named| named.placing == Placing::Create && named.path == *path) =>
+                if entries.iter().any(|entry| entry.mode == WriteMode::Create && entry.path == *path) =>
             {
                 numbered(
                     libc::EEXIST,

@@ -15,7 +15,7 @@ pub struct Writer {
     writer: OfProcess<Mutex<Option<FileWriter>>>,
 }
 
-/// Content in the store, without a name until `Store.name`.
+/// Content in the store, without a name until `Store.commit_drafts`.
 #[pyclass(frozen, module = "thalweg._thalweg")]
 pub struct Draft {
     draft: OfProcess<Mutex<Option<repository::Draft>>>,

@@ -11,7 +11,7 @@ from fsspec.spec import AbstractFileSystem
 
 
 class FarFileSystem(AbstractFileSystem):
-    """`far://host:port/name`, over plain HTTP, with no patience limits of its own."""
+    """`far://host:port/name`, over plain HTTP, with no timeouts of its own."""
 
     protocol = "far"
     cachable = False
@@ -88,9 +88,11 @@ class _Handler(BaseHTTPRequestHandler):
             raise ConnectionAbortedError
 
     def _answer(self, content, with_body):
-        if self.server.store.is_busy:
+        # Looked at once: it may change at any time.
+        is_busy = self.server.store.is_busy
+        if is_busy:
             content = None
-        self.send_response(503 if self.server.store.is_busy else 404 if content is None else 200)
+        self.send_response(503 if is_busy else 404 if content is None else 200)
         self.send_header("Content-Length", str(len(content or b"")))
         self.end_headers()
         if with_body and content:

@@ -151,7 +151,7 @@ def read_at_random(folder, path, seed):
         end = start + dice.randrange(5000)
         assert cached.cat_file(path, start, end) == content[start:end]
         # When nobody is about to replace a block by another.
-        with cached.cache._list.turn():
+        with cached.cache._list.transaction():
             assert sum(found.stat().st_size for found in Path(folder).glob("??/*")) <= 10 * BLOCK
     return True
 

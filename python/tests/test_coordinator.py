@@ -14,6 +14,7 @@ from thalweg.diffusion.messages import (
     Missed,
     Publish,
     Published,
+    PublishedOutput,
     Result,
     Run,
     Task,
@@ -60,7 +61,7 @@ def test_a_task_waits_for_a_worker_and_its_function_goes_once():
     assert [type(order) for _, order in told] == [Keep, Run, Run]
     play.say("a", *[ended(order) for _, order in told[1:]])
     assert play.orders(Run) == [] and [one.number for one in play.news] == [0, 1]
-    assert not play.coordinator.busy()
+    assert not play.coordinator._entries
 
 
 def test_only_the_newest_attempt_counts():
@@ -118,7 +119,7 @@ def test_outputs_are_published_by_whoever_is_told_to_and_then_their_readers_run(
     ((_, again),) = play.orders(Run)
     play.say("b", ended(again))
     assert play.orders(Publish) == [("b", Publish(0, 2))]
-    play.say("b", Published(0, 2, [("/out", 5, b"d" * 16, True, "v")]))
+    play.say("b", Published(0, 2, [PublishedOutput("/out", 5, b"d" * 16, True, "v")]))
     ((name, reader),) = play.orders(Run)
     assert (name, reader.inputs, reader.coming) == ("b", ("/out",), ())
     assert play.news == [Result(0, b"result", 2, [], [("/out", 5, "v")])]
@@ -153,11 +154,11 @@ def test_cancelled_tasks_do_not_run_and_those_that_run_end_without_a_result():
     play.submit(*[(number, (), (f"/{number}",)) for number in range(20)], (20, ("/3",), ()))
     begun = {run.task: run for _, run in play.orders(Run)}
     assert 0 < len(begun) < 19
-    play.coordinator.cancel(range(20))
+    play.coordinator.cancel(0.0, range(20))
     play.say("a", *[ended(run) for run in begun.values()])
     assert play.orders((Run, Publish)) == []
     assert [one.number for one in play.news] == [20] and "cancelled" in play.news[0].failure.line
-    assert not play.coordinator.busy()
+    assert not play.coordinator._entries
     play.submit((21, (), ()))
     assert len(play.orders(Run)) == 1
 

@@ -48,7 +48,9 @@ def test_caches_that_are_damaged_cut_short_and_deleted_under_way_give_no_wrong_b
         for deed in (damage, lambda path: os.truncate(path, 3), os.unlink, None):
             came = run.map(content, [File(str(path)) for path in paths]).in_order()
             assert [result.value for result in came] == contents
-            copies = [path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size == 5000]
+            copies = [
+                path for path in (tmp_path / "cache").rglob("*") if path.is_file() and path.stat().st_size == 5000
+            ]
             assert len(copies) >= 12, "nothing was cached: the test says nothing"
             if deed is not None:
                 for path in copies:

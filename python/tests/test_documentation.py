@@ -1,14 +1,16 @@
 """What `help()` and type checkers show is there. SPDX-License-Identifier: Apache-2.0"""
 
 import ast
+import doctest
 import importlib.metadata
 import inspect
+import os
 from pathlib import Path
 
 import pytest
 
 import thalweg
-from thalweg import _thalweg, cache, cached, file, listing, names, upload
+from thalweg import _thalweg, cache, cached, diffusion, file, listing, names, upload
 
 CLASSES = [
     thalweg.ThalwegFileSystem,
@@ -20,6 +22,8 @@ CLASSES = [
     file.WrittenFile,
     file.ScratchFile,
 ]
+# Of `thalweg.diffusion`: exceptions and what users are given need no example.
+SHOWN = {"Command", "Diffusion", "File", "Output", "Results", "TaskFuture", "TaskResult", "as_completed"}
 
 
 def test_the_version_is_the_packages():
@@ -41,6 +45,20 @@ def test_public_names_have_an_example(shown):
     assert "Examples\n--------\n>>> " in inspect.getdoc(shown)
 
 
+@pytest.mark.parametrize("shown", [getattr(diffusion, name) for name in diffusion.__all__])
+def test_examples_of_data_diffusion_run(shown, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    found = doctest.DocTestFinder().find(shown, shown.__name__, globs={**vars(diffusion), "os": os})
+    has_example = any(test.examples for test in found)
+    assert has_example == (shown.__name__ in SHOWN)
+    with diffusion.Diffusion(workers=2, cache_folder=tmp_path / "cache") as run:
+        for test in found:
+            test.globs["d"] = run
+            failed = doctest.DocTestRunner().run(test).failed
+            assert failed == 0
+
+
 def test_the_stub_of_the_extension_module_is_true():
     tree = ast.parse(Path(thalweg.__file__).with_name("_thalweg.pyi").read_text())
     stated = {}
@@ -54,4 +72,4 @@ def test_the_stub_of_the_extension_module_is_true():
         for name, member in vars(_thalweg).items()
         if not name.startswith("_")
     }
-    assert found == stated and set(upload.Placing.__args__) == {"replace", "create", "append"}
+    assert found == stated and set(upload.WriteMode.__args__) == {"replace", "create", "append"}

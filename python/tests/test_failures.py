@@ -30,7 +30,7 @@ def test_a_missing_input_is_a_line_and_not_a_walk_through_the_library(run, tmp_p
     with pytest.raises(FileNotFoundError, match="nowhere") as raised:
         run.submit(content, File(tmp_path / "nowhere")).result()
     cause = "".join(traceback.format_exception(raised.value.__cause__))
-    assert len(cause.splitlines()) < 8 and "station.py" not in cause
+    assert len(cause.splitlines()) < 8 and "agent.py" not in cause
 
 
 def test_there_are_as_many_workers_as_cores_that_may_be_used(tmp_path):

@@ -267,7 +267,7 @@ def test_other_writers_are_seen_at_once(fs, store, folder):
     assert not fs.exists(f"{folder}/x")
     writer = other.writer()
     writer.write(b"theirs")
-    other.name([(os.fsencode(f"{folder}/x"), (0o600, 1, 2, 3), "create", writer.finish())])
+    other.commit_drafts([(os.fsencode(f"{folder}/x"), (0o600, 1, 2, 3), "create", writer.finish())])
     assert fs.cat_file(f"{folder}/x") == b"theirs"
     assert fs.info(f"{folder}/x")["mode"] == 0o600
     other.close()

@@ -19,7 +19,7 @@ from thalweg.diffusion import Diffusion, File, RunLost
         ({"timeout_s": 0}, "timeout_s must be more than 0, not 0; leave it out"),
         ({"peer_mb_s": 0}, "peer_mb_s must be more than 0"),
         ({"store_mb_s": -3}, "store_mb_s must be more than 0"),
-        ({"store_patience_s": float("nan")}, "store_patience_s must be more than 0"),
+        ({"store_timeout_s": float("nan")}, "store_timeout_s must be more than 0"),
         ({"policy": "best"}, "best"),
         ({"eviction": "all"}, "all"),
         ({"cache": "much"}, "much"),

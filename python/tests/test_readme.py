@@ -13,7 +13,17 @@ def test_the_examples_run(tmp_path, node, capsys):
     for example in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
         exec(compile(example, str(README), "exec"), names)
     printed = capsys.readouterr().out
-    for expected in ("so far so good", "1000.0", "[b'on', b'tw']", "b'one'", "[5 6 7]", "b'from afar'", "b'two'", "\n100\n3\n"):
+    for expected in (
+        "so far so good",
+        "1000.0",
+        "[b'on', b'tw']",
+        "b'one'",
+        "[5 6 7]",
+        "b'from afar'",
+        "b'two'",
+        "\n100\n3\n",
+        "[0.0, 1.0, 2.0]\n['0.zarr', '1.zarr', '2.zarr'] 3\n",
+    ):
         assert expected in printed
     assert len(list((tmp_path / "store-cache").glob("??/*"))) == 2
     assert names["fs"].find("run4") == ["run4/a", "run4/b"]

@@ -9,8 +9,8 @@ from distributed import LocalCluster
 from far_store import FarStore
 
 from thalweg.diffusion import Diffusion, File, Output, StoreGone
-from thalweg.diffusion.patience import Patience, is_hopeless
-from thalweg.diffusion.silence import StoreSilent, unless_silent
+from thalweg.diffusion.stores.stall_timeout import StoreStalled, with_stall_timeout
+from thalweg.diffusion.stores.store_retry import StoreRetry, is_permanent
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def read_in_order(run, store, numbers):
 
 @pytest.mark.parametrize("way", ["refusing", "silent", "busy"])
 def test_a_run_goes_on_when_its_store_comes_back(begin, store, way):
-    with begin(store_patience_s=6.0) as run:
+    with begin(store_timeout_s=6.0) as run:
         assert read_in_order(run, store, range(10)) == [bytes([number]) * 1000 for number in range(10)]
         getattr(store, way)()
         threading.Timer(1.5, store.there).start()
@@ -57,7 +57,7 @@ def test_a_run_goes_on_when_its_store_comes_back(begin, store, way):
 
 @pytest.mark.parametrize("way", ["refusing", "silent", "busy"])
 def test_tasks_fail_when_their_store_stays_gone_and_others_run(begin, store, way):
-    with begin(store_patience_s=1.0) as run:
+    with begin(store_timeout_s=1.0) as run:
         assert read_in_order(run, store, range(3)) == [bytes([number]) * 1000 for number in range(3)]
         getattr(store, way)()
         results = list(run.map(content, [File(store.url(number)) for number in range(60)]))
@@ -79,7 +79,7 @@ def test_tasks_fail_when_their_store_stays_gone_and_others_run(begin, store, way
 
 @pytest.mark.parametrize("way", ["refusing", "silent", "busy"])
 def test_outputs_reach_a_store_that_comes_back(begin, store, way):
-    with begin(store_patience_s=6.0) as run:
+    with begin(store_timeout_s=6.0) as run:
         getattr(store, way)()
         threading.Timer(1.5, store.there).start()
         written = [run.submit(write, f"out {number}", Output(store.url(f"out-{number}"))) for number in range(8)]
@@ -91,7 +91,7 @@ def test_outputs_reach_a_store_that_comes_back(begin, store, way):
 
 @pytest.mark.parametrize("way", ["refusing", "silent", "busy"])
 def test_outputs_for_a_store_that_stays_gone_fail_their_tasks(begin, store, way):
-    with begin(store_patience_s=1.0) as run:
+    with begin(store_timeout_s=1.0) as run:
         getattr(store, way)()
         results = list(run.map(write, [("x", Output(store.url(f"out-{number}"))) for number in range(12)]))
         assert len(results) == 12
@@ -101,13 +101,35 @@ def test_outputs_for_a_store_that_stays_gone_fail_their_tasks(begin, store, way)
 
 def test_a_question_without_an_answer_is_given_up_and_one_that_gets_on_is_not():
     forever = threading.Event()
-    with pytest.raises(StoreSilent, match="s3://bucket/x"):
-        unless_silent(forever.wait, 0.2, "s3://bucket/x")
+    with pytest.raises(StoreStalled, match="s3://bucket/x"):
+        with_stall_timeout(forever.wait, 0.2, "s3://bucket/x")
     heard = iter(range(1000))
     pause = threading.Event()
-    assert unless_silent(lambda: pause.wait(0.5) or "answer", 0.2, "s3://bucket/x", lambda: next(heard)) == "answer"
+    assert (
+        with_stall_timeout(lambda: pause.wait(0.5) or "answer", 0.2, "s3://bucket/x", lambda: next(heard)) == "answer"
+    )
     with pytest.raises(KeyError):
-        unless_silent(lambda: fail(1), 0.2, "s3://bucket/x")
+        with_stall_timeout(lambda: fail(1), 0.2, "s3://bucket/x")
+
+
+def test_time_in_which_the_machine_stood_still_does_not_count(monkeypatch):
+    clock = time.monotonic
+    begun = clock()
+    # One jump, before the store has had any time to answer.
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + (60 if clock() > begun + 0.2 else 0))
+    pause = threading.Event()
+    assert with_stall_timeout(lambda: pause.wait(0.5) or "answer", 1.0, "s3://bucket/x") == "answer"
+    answers = iter([TimeoutError(), TimeoutError()])
+
+    def ask():
+        error = next(answers, None)
+        if error is not None:
+            pause.wait(0.3)
+            raise error
+        return "answer"
+
+    begun = clock()
+    assert StoreRetry(1.0).call("s3://bucket/x", ask) == "answer"
 
 
 class ClientError(Exception):
@@ -134,10 +156,10 @@ def test_what_may_pass_is_asked_again_and_nothing_else():
     ]
     passing += [caused(FileNotFoundError("x"), cause) for cause in (ClientError(503), ClientError(429), passing[3])]
     passing.append(caused(FileNotFoundError("x"), caused(OSError("no"), TimeoutError())))
-    assert not any(is_hopeless(error) for error in passing)
+    assert not any(is_permanent(error) for error in passing)
     hopeless = [caused(FileNotFoundError("x"), cause) for cause in (ClientError(404), KeyError("x"), ClientError())]
-    assert all(is_hopeless(error) for error in hopeless)
-    assert all(is_hopeless(error) for error in [ClientError(403), FileNotFoundError(), PermissionError(), TypeError()])
+    assert all(is_permanent(error) for error in hopeless)
+    assert all(is_permanent(error) for error in [ClientError(403), FileNotFoundError(), PermissionError(), TypeError()])
     answers = iter(passing[:3])
 
     def ask():
@@ -146,4 +168,4 @@ def test_what_may_pass_is_asked_again_and_nothing_else():
             raise error
         return "answer"
 
-    assert Patience(60.0).keep_trying("s3://bucket/x", ask) == "answer"
+    assert StoreRetry(60.0).call("s3://bucket/x", ask) == "answer"

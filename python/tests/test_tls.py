@@ -8,8 +8,8 @@ from distributed.security import Security
 from test_diffusion import events, files  # noqa: F401
 
 from thalweg.diffusion import Diffusion, File
-from thalweg.diffusion.item import Item
-from thalweg.diffusion.peer_client import PeerFailed, Peers
+from thalweg.diffusion.cache.item import Item
+from thalweg.diffusion.peers.client import PeerFailed, Peers
 
 
 def test_a_run_goes_over_tls_and_its_peers_serve_nobody_else(tmp_path, files):  # noqa: F811

@@ -16,7 +16,11 @@ def test_a_path_is_written_with_its_store(store, fs, folder, place):
     path.parent.mkdir(parents=True)
     path.write_text("content")
     assert fs.cat_file(f"{folder}/sub/x.txt") == b"content"
-    for other in (UPath(str(path)), pickle.loads(pickle.dumps(path)), UPath(path.path, protocol="thalweg", store=store)):
+    for other in (
+        UPath(str(path)),
+        pickle.loads(pickle.dumps(path)),
+        UPath(path.path, protocol="thalweg", store=store),
+    ):
         assert str(other) == str(path) and other.read_text() == "content"
     assert [str(one) for one in path.parent.iterdir()] == [str(path)]
     assert str(path.parent) == f"{place}/sub" and str(path.relative_to(path.parent)) == "x.txt"

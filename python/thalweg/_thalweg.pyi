@@ -4,7 +4,7 @@ import builtins
 import os
 from typing import Callable, Literal, final
 
-from thalweg.upload import Named, Owner
+from thalweg.upload import CommitEntry, Owner
 
 __version__: str
 
@@ -57,7 +57,7 @@ class Hold:
 
 @final
 class Draft:
-    """Content in the store, without a name until `Store.name`."""
+    """Content in the store, without a name until `Store.commit_drafts`."""
 
 @final
 class Writer:
@@ -84,11 +84,57 @@ class Store:
     def read_many(self, wanted: builtins.list[tuple[Entry, int, int]]) -> builtins.list[bytes | BaseException]: ...
     def writer(self) -> Writer: ...
     def draft_of(self, entry: Entry) -> Draft: ...
-    def name(self, drafts: builtins.list[Named]) -> None: ...
+    def commit_drafts(self, drafts: builtins.list[CommitEntry]) -> None: ...
     def make_directory(self, path: bytes, owner: Owner) -> None: ...
     def remove(self, paths: builtins.list[bytes], recursive: bool) -> None: ...
     def rename(self, source: bytes, target: bytes) -> None: ...
     def close(self) -> None: ...
+
+@final
+class RunOrder:
+    """Run this attempt of a task; the items of `coming` are not there yet, and fetches follow."""
+
+    @property
+    def worker(self) -> int: ...
+    @property
+    def task(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
+    @property
+    def coming(self) -> builtins.list[int]: ...
+
+@final
+class FetchOrder:
+    """Fetch an item from a peer, or from the store without one. With `only_for`, a task and its attempt, it is not kept."""
+
+    @property
+    def worker(self) -> int: ...
+    @property
+    def item(self) -> int: ...
+    @property
+    def peer(self) -> int | None: ...
+    @property
+    def only_for(self) -> builtins.tuple[int, int] | None: ...
+
+@final
+class EvictOrder:
+    """Remove items from the worker's cache."""
+
+    @property
+    def worker(self) -> int: ...
+    @property
+    def items(self) -> builtins.list[int]: ...
+
+@final
+class RecallOrder:
+    """Give an attempt back, if it has not begun."""
+
+    @property
+    def worker(self) -> int: ...
+    @property
+    def task(self) -> int: ...
+    @property
+    def attempt(self) -> int: ...
 
 @final
 class Plan:
@@ -115,7 +161,15 @@ class Plan:
     ) -> int: ...
     def leave(self, now_s: float, worker: int) -> builtins.list[int]:
         """Gives the tasks that were lost with it."""
-    def submit(self, now_s: float, inputs: builtins.list[int], outputs: builtins.list[int], is_last: bool) -> int: ...
+    def submit(
+        self,
+        now_s: float,
+        inputs: builtins.list[int],
+        awaited: builtins.list[int],
+        outputs: builtins.list[int],
+        is_last: bool,
+    ) -> int:
+        """`awaited` are items that are no inputs, and which other tasks are to write before this one runs."""
     def arrived(
         self,
         now_s: float,
@@ -137,15 +191,15 @@ class Plan:
         """Whether that attempt is the one that counts."""
     def again(self, now_s: float, task: int) -> None: ...
     def wrote(self, now_s: float, worker: int, item: int, bytes: int, is_adopted: bool) -> None: ...
+    def outdated(self, now_s: float, item: int) -> None:
+        """All copies of the item are stale: something that overlaps it was written."""
     def done(self, now_s: float, task: int) -> None: ...
     def cancel(self, task: int) -> bool: ...
     def abandon(self, task: int) -> builtins.list[int]:
         """Gives the tasks that wait for its outputs in vain."""
-    def orders(self, now_s: float) -> builtins.list[builtins.tuple[str, int, int, int | None, builtins.list[int]]]:
-        """In order: ("run", worker, task, attempt, items that are coming), ("fetch", worker, item, peer or None, [task
-        and attempt it is for alone]), ("evict", worker, 0, None, items), ("recall", worker, task, attempt, [])."""
+    def orders(self, now_s: float) -> builtins.list[RunOrder | FetchOrder | EvictOrder | RecallOrder]:
+        """Returns the orders since the last call, in the order in which workers must get them."""
     def next_wake_s(self) -> float | None: ...
     def last_copy_bytes(self, worker: int) -> int: ...
     def is_idle(self, worker: int) -> bool: ...
     def wanted_workers(self, more: int, task_s: float, drain_s: float, slots_per_worker: int) -> int: ...
-    def holders(self, item: int) -> builtins.list[int]: ...

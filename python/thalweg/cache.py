@@ -83,7 +83,7 @@ class Cache:
             self._sweep()
         except sqlite3.DatabaseError:
             # The list is damaged: without it, nothing there is of use.
-            self._list.begin_anew()
+            self._list.recreate()
             self._sweep()
 
     def get(self, key: str, block: int, start: int = 0, end: int | None = None) -> bytes | None:
@@ -99,7 +99,7 @@ class Cache:
         if len(content) > self.limit_bytes:
             return
         try:
-            with self._list.turn() as sql:
+            with self._list.transaction() as sql:
                 self._write_uses(sql)
                 self._put(sql, _name(key, block), content)
         except sqlite3.Error as error:
@@ -165,7 +165,7 @@ class Cache:
             excess -= victim_bytes
 
     def _forget(self, name: str, digest: bytes) -> None:
-        with self._list.turn() as sql:
+        with self._list.transaction() as sql:
             # Unless another process has put it again.
             if sql.execute("DELETE FROM blocks WHERE name = ? AND digest = ?", (name, digest)).rowcount:
                 _unlink(self._path(name))
@@ -174,7 +174,7 @@ class Cache:
         now = time.time_ns()
         self._uses[name] = now
         if len(self._uses) >= _NOTED_USES or now - self._noted_ns > _NOTED_NS:
-            with self._list.turn() as sql:
+            with self._list.transaction() as sql:
                 self._write_uses(sql)
 
     def _write_uses(self, sql: sqlite3.Connection) -> None:
@@ -185,7 +185,7 @@ class Cache:
 
     def _sweep(self) -> None:
         """Removes files that are not listed: a process died between writing one and listing it."""
-        with self._list.turn() as sql:
+        with self._list.transaction() as sql:
             listed = {name for (name,) in sql.execute("SELECT name FROM blocks")}
             for folder, _, names in os.walk(self.folder):
                 for name in names:

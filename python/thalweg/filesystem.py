@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import io
 import os
-import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -26,7 +25,7 @@ from thalweg.file import ScratchFile, ThalwegFile, WrittenFile, WrittenText
 from thalweg.listing import Listing
 from thalweg.names import above
 from thalweg.transaction import ThalwegTransaction
-from thalweg.upload import Placing, ScratchUpload, StreamUpload, Upload, owner
+from thalweg.upload import ScratchUpload, StreamUpload, Upload, WriteMode, owner
 
 AnyUpload = TypeVar("AnyUpload", bound=Upload)
 
@@ -198,11 +197,11 @@ class ThalwegFileSystem(Listing):
             kwargs.update(block_size=block_size or "default", autocommit=autocommit, cache_options=cache_options)
             file = ThalwegFile(self, path, entry, **kwargs)
             return file if compression is None else compr[compression](file, mode="r")
-        placing: Placing = {"x": "create", "a": "append"}.get(mode[0], "replace")  # type: ignore[assignment]
+        write_mode: WriteMode = {"x": "create", "a": "append"}.get(mode[0], "replace")  # type: ignore[assignment]
         if "+" in mode:
-            scratch = ScratchUpload(self, path, placing, entry, autocommit)
+            scratch = ScratchUpload(self, path, write_mode, entry, autocommit)
             return ScratchFile(self._joined(scratch), mode)
-        stream = StreamUpload(self, path, placing, autocommit, compression)
+        stream = StreamUpload(self, path, write_mode, autocommit, compression)
         return WrittenFile(self._joined(stream), mode, 0 if entry is None else entry.size)
 
     def _joined(self, upload: AnyUpload) -> AnyUpload:
@@ -367,13 +366,13 @@ class ThalwegFileSystem(Listing):
         if isinstance(path, str) or self._intrans:
             super().pipe(path, value, **kwargs)
         else:
-            placing: Placing = "create" if kwargs.get("mode") == "create" else "replace"
-            self._pipe_all({self._strip_protocol(one): value for one, value in path.items()}, placing)
+            write_mode: WriteMode = "create" if kwargs.get("mode") == "create" else "replace"
+            self._pipe_all({self._strip_protocol(one): value for one, value in path.items()}, write_mode)
 
-    def _pipe_all(self, values: Mapping[str, Any], placing: Placing) -> None:
+    def _pipe_all(self, values: Mapping[str, Any], write_mode: WriteMode) -> None:
         with using(self.location) as store:
-            drafts = [(os.fsencode(path), owner(), placing, _draft(store, value)) for path, value in values.items()]
-            store.name(drafts)
+            drafts = [(os.fsencode(path), owner(), write_mode, _draft(store, value)) for path, value in values.items()]
+            store.commit_drafts(drafts)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
         """Makes an empty file, or changes the time of one.
@@ -394,7 +393,7 @@ class ThalwegFileSystem(Listing):
             return self.pipe_file(path, b"")
         with using(self.location) as store:
             entry = file_at(store, path)
-            store.name([(entry.path, owner(entry.mode), "replace", store.draft_of(entry))])
+            store.commit_drafts([(entry.path, owner(entry.mode), "replace", store.draft_of(entry))])
 
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         """Copies a file without reading it: the copy shares all content. Glob characters are taken literally.
@@ -409,7 +408,7 @@ class ThalwegFileSystem(Listing):
             if entry.kind == "directory":
                 return self.makedirs(path2, exist_ok=True)
             entry = file_at(store, path1)
-            store.name([(os.fsencode(path2), owner(entry.mode), "replace", store.draft_of(entry))])
+            store.commit_drafts([(os.fsencode(path2), owner(entry.mode), "replace", store.draft_of(entry))])
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
         """Renames, in one commit; a directory is renamed with all below it.

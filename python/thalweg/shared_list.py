@@ -35,7 +35,7 @@ class SharedList:
         self._local = threading.local()
 
     @contextmanager
-    def turn(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         """A transaction, of which there is one at a time over all processes."""
         sql = self.sql()
         sql.execute("BEGIN IMMEDIATE")
@@ -59,7 +59,7 @@ class SharedList:
     def drop_connection(self) -> None:
         self._local.kept = None
 
-    def begin_anew(self) -> None:
+    def recreate(self) -> None:
         self.drop_connection()
         for suffix in ("", "-wal", "-shm"):
             try:

@@ -32,7 +32,7 @@ class ThalwegTransaction(Transaction):  # type: ignore[misc]
                     # Raises if the store was replaced since this one was begun.
                     store = upload.store()
                 with using(fs.location):
-                    store.name([upload.named() for upload in chosen])
+                    store.commit_drafts([upload.commit_entry() for upload in chosen])
         finally:
             for upload in uploads:
                 upload.discard()

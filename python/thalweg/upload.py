@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 # Mode, uid, gid, and the time of the last change (ns since 1970).
 Owner = tuple[int, int, int, int]
 # What becomes of a file that has the name already: a new version of it, an error, or a new version with this behind it.
-Placing = Literal["replace", "create", "append"]
-Named = tuple[bytes, Owner, Placing, Draft]
+WriteMode = Literal["replace", "create", "append"]
+CommitEntry = tuple[bytes, Owner, WriteMode, Draft]
 
 COPIED_BYTES = 4 << 20
 # Small writes are gathered up to so many bytes.
@@ -47,11 +47,11 @@ def owner(mode: int = 0o644) -> Owner:
 class Upload:
     """One file being written. Its content becomes a draft when it is closed, and gets its name with a commit."""
 
-    def __init__(self, fs: ThalwegFileSystem, path: str, placing: Placing, autocommit: bool) -> None:
+    def __init__(self, fs: ThalwegFileSystem, path: str, write_mode: WriteMode, autocommit: bool) -> None:
         self.fs, self.path, self.autocommit = fs, path, autocommit
         self.closed = False
         self.discarded = False
-        self._placing = placing
+        self._write_mode = write_mode
         self._process = os.getpid()
         self._store: Store | None = None
         self._draft: Draft | None = None
@@ -94,20 +94,20 @@ class Upload:
         _unclosed.discard(self)
         self._release()
 
-    def named(self) -> Named:
+    def commit_entry(self) -> CommitEntry:
         """Returns what a commit of this file is made of, once."""
         draft, self._draft = self._draft, None
         if draft is None:
             raise ValueError(
                 f"{self.path}: is not closed, or is committed already; close it before the transaction ends"
             )
-        return os.fsencode(self.path), owner(), self._placing, draft
+        return os.fsencode(self.path), owner(), self._write_mode, draft
 
     def commit(self) -> None:
         """Gives a closed file its name; closing does it, outside of transactions."""
         store = self.store()
         with using(self.fs.location):
-            store.name([self.named()])
+            store.commit_drafts([self.commit_entry()])
 
     def collect(self, is_unwinding: bool) -> None:
         """Ends a file that was not closed: stores it, unless an exception is on its way."""
@@ -132,9 +132,9 @@ class StreamUpload(Upload):
     """A file that is written from its start to its end, compressed on the way if that is asked for."""
 
     def __init__(
-        self, fs: ThalwegFileSystem, path: str, placing: Placing, autocommit: bool, compression: str | None
+        self, fs: ThalwegFileSystem, path: str, write_mode: WriteMode, autocommit: bool, compression: str | None
     ) -> None:
-        super().__init__(fs, path, placing, autocommit)
+        super().__init__(fs, path, write_mode, autocommit)
         self._writer: Writer | None = None
         self._gathered = bytearray()
         self._lock = threading.Lock()
@@ -203,9 +203,9 @@ class ScratchUpload(Upload):
     """A file that is written anywhere, in a temporary file on this machine's disk until it is closed."""
 
     def __init__(
-        self, fs: ThalwegFileSystem, path: str, placing: Placing, entry: Entry | None, autocommit: bool
+        self, fs: ThalwegFileSystem, path: str, write_mode: WriteMode, entry: Entry | None, autocommit: bool
     ) -> None:
-        super().__init__(fs, path, placing, autocommit)
+        super().__init__(fs, path, write_mode, autocommit)
         self.scratch = io.BufferedRandom(tempfile.TemporaryFile(buffering=0))
         if entry is not None:
             self._fill(entry)

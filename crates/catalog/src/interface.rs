@@ -87,6 +87,11 @@ pub struct ContainerRecord {
 }
 
 impl ContainerRecord {
+    /// Whether it was closed, so that its file's length is known.
+    pub fn was_sealed(&self) -> bool {
+        self.stored_bytes > 0
+    }
+
     /// Whether new commits may refer to it.
     pub fn is_referable(&self) -> bool {
         matches!(self.state, ContainerState::Open | ContainerState::Live)
@@ -306,6 +311,9 @@ pub trait Catalog: Send + Sync {
     /// The containers in whose files the number's segments lie, as far as they are not deleted: the one that holds them
     /// now, then those it moved away from, newest first. Empty for a number that is gone or was never given.
     fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
+
+    /// Those that a session which holds its lease has open, by number: their files still grow.
+    fn growing(&self) -> Result<Vec<ContainerId>>;
 
     /// All that are not gone, by number.
     fn containers(&self) -> Result<Vec<ContainerRecord>>;

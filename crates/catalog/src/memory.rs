@@ -141,6 +141,12 @@ impl Catalog for MemoryCatalog {
         Ok(self.state().files_of(container))
     }
 
+    fn growing(&self) -> Result<Vec<ContainerId>> {
+        let state = self.state();
+        let is_growing = |opener: Option<SessionId>| opener.is_some_and(|session| state.lease(session).is_ok());
+        Ok(state.containers.iter().filter(|(_, found)| is_growing(found.opener)).map(|(id, _)| *id).collect())
+    }
+
     fn containers(&self) -> Result<Vec<ContainerRecord>> {
         let state = self.state();
         let records = state.containers.values().map(|container| container.record);

@@ -10,6 +10,7 @@ mod connections;
 mod containers;
 mod damage;
 mod failure;
+mod index_room;
 mod listing;
 mod mark;
 mod names;
@@ -202,6 +203,10 @@ impl Catalog for SqliteCatalog {
 
     fn files_of(&self, container: ContainerId) -> Result<Vec<ContainerId>> {
         self.connections.read(|sql| containers::files_of(sql, container))
+    }
+
+    fn growing(&self) -> Result<Vec<ContainerId>> {
+        self.connections.read_once(|sql| containers::growing(sql, (self.clocks.lease)()))
     }
 
     fn containers(&self) -> Result<Vec<ContainerRecord>> {

@@ -16,12 +16,20 @@ impl Retention {
     /// Numbers of the versions (oldest first) that no rule keeps at the time `now_ns`.
     pub fn dropped(&self, versions: &[Version], now_ns: i64) -> Vec<u64> {
         let newest = versions.len().saturating_sub(1);
-        let from_last = versions.len().saturating_sub(self.last.unwrap_or(1));
+        let from_last = self.last.map_or(newest, |last| first_of_last(versions, last));
         let oldest_ns = self.within_ns.map_or(i64::MAX, |within| now_ns.saturating_sub(within));
         let is_kept = |at: usize, version: &Version| at >= from_last.min(newest) || version.committed_ns >= oldest_ns;
         let dropped = versions.iter().enumerate().filter(|(at, version)| !is_kept(*at, version));
         dropped.map(|(_, version)| version.number).collect()
     }
+}
+
+/// Where the last so many contents begin. Versions that differ in attributes alone are one content: a `chmod` takes no
+/// older content's place.
+fn first_of_last(versions: &[Version], contents: usize) -> usize {
+    let is_new = |at: usize| at == 0 || versions[at].record.root != versions[at - 1].record.root;
+    let mut beginnings = (0..versions.len()).rev().filter(|at| is_new(*at));
+    beginnings.nth(contents.saturating_sub(1)).unwrap_or(0)
 }
 
 impl FromStr for Retention {
@@ -70,13 +78,12 @@ mod tests {
 
     const DAY_NS: i64 = 86_400_000_000_000;
 
-    /// Versions 1, 2, …, committed on these days.
+    /// Versions 1, 2, …, committed on these days, each of another content.
     fn versions(days: &[i64]) -> Vec<Version> {
-        let record = VersionRecord { root: Root::Inline(Vec::new()), size: 0, content: None };
         let version = |(at, day): (usize, &i64)| Version {
             number: at as u64 + 1,
             committed_ns: day * DAY_NS,
-            record: record.clone(),
+            record: VersionRecord { root: Root::Inline(vec![at as u8]), size: 0, content: None },
             attributes: None,
         };
         days.iter().enumerate().map(version).collect()
@@ -91,6 +98,19 @@ mod tests {
         assert_eq!(dropped("last=2", &[1, 2, 3, 4], 10), [1, 2]);
         assert_eq!(dropped("within=7d", &[1, 2, 3, 4], 10), [1, 2]);
         assert_eq!(dropped("last=1,within=8d", &[1, 2, 3, 4], 10), [1]);
+    }
+
+    #[test]
+    fn versions_of_one_content_count_once() {
+        let mut versions = versions(&[1, 2, 3, 4, 5]);
+        for at in [3, 4] {
+            versions[at].record.root = versions[2].record.root.clone();
+        }
+        let dropped = |rules: &str| rules.parse::<Retention>().unwrap().dropped(&versions, 10 * DAY_NS);
+        assert_eq!(dropped("last=1"), [1, 2]);
+        assert_eq!(dropped("last=2"), [1]);
+        assert_eq!(dropped("within=6d"), [1, 2, 3], "this rule looks at the age alone");
+        assert_eq!(dropped("within=1s"), [1, 2, 3, 4]);
     }
 
     #[test]

@@ -5,12 +5,12 @@
 //! and no clock: times are the caller's seconds. Whatever a worker reports late, twice, or about what it no longer has is
 //! ignored, so that messages may cross.
 
+mod backpressure;
 mod balance;
-mod gate;
 mod items;
 mod pace;
 mod plan;
-mod reins;
+mod store_admission;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -24,7 +24,7 @@ use policy::placement::TaskId;
 /// A task and the number of its attempt.
 pub type Attempt = (TaskId, u32);
 
-/// What a worker is told.
+/// An instruction to a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
     /// Run this attempt when all input is there; `coming` is not yet, and fetches follow.

@@ -1,17 +1,17 @@
 //! The plan itself: tasks in, workers in and out, attempts that end, and the orders that follow.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{self, Assignment, Costs, Fetch, Rule, Scheduler, TaskId};
 use policy::provisioning::Backlog;
 
 use crate::Order;
-use crate::gate::Gate;
 use crate::items::Items;
 use crate::pace::Pace;
+use crate::store_admission::StoreAdmission;
 use crate::tasks::{State, Task, Tasks, Worker};
-use crate::transfers::Wanted;
+use crate::transfers::TransferKey;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -35,11 +35,11 @@ pub struct Plan {
     pub(crate) items: Items,
     pub(crate) tasks: Tasks,
     pub(crate) workers: Vec<Worker>,
-    pub(crate) transfers: HashMap<Wanted, Fetch>,
+    pub(crate) transfers: HashMap<TransferKey, Fetch>,
     /// Transfers that begin when an item has arrived at a worker.
-    pub(crate) behind: HashMap<(WorkerId, ItemId), Vec<Wanted>>,
+    pub(crate) behind: HashMap<(WorkerId, ItemId), Vec<TransferKey>>,
     /// Transfers from the store.
-    pub(crate) gate: Gate,
+    pub(crate) admission: StoreAdmission,
     /// As it was given: what the store bears.
     pub(crate) store_bytes_per_s: Option<f64>,
     pub(crate) orders: Vec<Order>,
@@ -62,7 +62,7 @@ impl Plan {
             workers: Vec::new(),
             transfers: HashMap::new(),
             behind: HashMap::new(),
-            gate: Gate::default(),
+            admission: StoreAdmission::default(),
             store_bytes_per_s,
             orders: Vec::new(),
             pace: Pace::default(),
@@ -103,7 +103,7 @@ impl Plan {
     pub fn join(&mut self, now_s: f64, slots: u32, cache_bytes: u64, held: &[(ItemId, u64)]) -> WorkerId {
         let depth = slots * (1 + self.pace.ahead());
         let worker = self.scheduler.join(depth, cache_bytes);
-        self.workers.push(Worker { slots, depth, reined: 0, assigned: Vec::new(), recalls: 0, is_open: true });
+        self.workers.push(Worker { slots, depth, held_back: 0, assigned: Vec::new(), recalls: 0, is_open: true });
         for &(item, bytes) in held {
             self.measured(now_s, item, bytes);
             self.enter(now_s, worker, item);
@@ -117,14 +117,14 @@ impl Plan {
         if !std::mem::replace(&mut entry.is_open, false) {
             return Vec::new();
         }
-        entry.reined = 0;
+        entry.held_back = 0;
         let lost = std::mem::take(&mut entry.assigned);
         for &task in &lost {
             let task = &mut self.tasks[task.0 as usize];
             task.state = State::Waiting;
             task.pinned.clear();
         }
-        let mut ended: Vec<Wanted> = self.transfers.keys().filter(|wanted| wanted.worker == worker).copied().collect();
+        let mut ended: Vec<TransferKey> = self.transfers.keys().filter(|key| key.worker == worker).copied().collect();
         ended.sort_unstable();
         self.scheduler.close(worker);
         for item in self.scheduler.index().held_by(worker).collect::<Vec<_>>() {
@@ -137,13 +137,21 @@ impl Plan {
         lost
     }
 
-    /// A task; of a batch it waits for the rest of it until `is_last`, if it has input to share.
-    pub fn submit(&mut self, now_s: f64, inputs: &[ItemId], outputs: &[ItemId], is_last: bool) -> TaskId {
+    /// A task, which waits until its inputs and what else is `awaited` are written by the tasks that are to do it. Of a
+    /// batch it waits for the rest of it until `is_last`, if it has input to share.
+    pub fn submit(
+        &mut self,
+        now_s: f64,
+        inputs: &[ItemId],
+        awaited: &[ItemId],
+        outputs: &[ItemId],
+        is_last: bool,
+    ) -> TaskId {
         let task = TaskId(self.tasks.ever() as u32);
         let mut entry = Task::new(inputs, outputs);
         let mut blocked = 0;
-        for (at, &item) in inputs.iter().enumerate() {
-            if self.items.get(item).producer.is_some() && !inputs[..at].contains(&item) {
+        for item in inputs.iter().chain(awaited).copied().collect::<BTreeSet<_>>() {
+            if self.items.get(item).producer.is_some() {
                 self.items.get_mut(item).consumers.push(task);
                 blocked += 1;
             }
@@ -213,6 +221,14 @@ impl Plan {
         self.measured(now_s, item, bytes);
         if is_adopted && self.workers[worker.0 as usize].is_open && !self.enter(now_s, worker, item) {
             self.order_eviction(worker, &[item]);
+        }
+    }
+
+    /// A task wrote something that the item has as a part, or is a part of: all copies of the item are stale.
+    pub fn outdated(&mut self, now_s: f64, item: ItemId) {
+        for holder in self.holders(item) {
+            self.forget(now_s, holder, item);
+            self.order_eviction(holder, &[item]);
         }
     }
 
@@ -290,7 +306,7 @@ impl Plan {
         self.costs = self.pace.corrected(self.costs);
         self.scheduler.set_costs(self.costs);
         self.deepen();
-        self.slacken();
+        self.resume();
         self.assign(now_s);
         self.balance();
         self.read_from_store(now_s);
@@ -305,7 +321,7 @@ impl Plan {
                 continue;
             }
             self.start(now_s, task, worker);
-            self.rein_in(worker);
+            self.apply_backpressure(worker);
         }
     }
 

@@ -110,7 +110,7 @@ pub(crate) struct Worker {
     /// Tasks it may know at once.
     pub depth: u32,
     /// Of those, how many are kept from it while its cache is laden.
-    pub reined: u32,
+    pub held_back: u32,
     /// In the order they were assigned.
     pub assigned: Vec<TaskId>,
     /// Recalls it has not answered.

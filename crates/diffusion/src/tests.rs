@@ -83,7 +83,7 @@ impl World {
             inputs.push(self.plan.item(&format!("out{}", self.dice.below(task))));
         }
         let output = self.plan.item(&format!("out{task}"));
-        self.plan.submit(self.now_s, &inputs, &[output], is_last);
+        self.plan.submit(self.now_s, &inputs, &[], &[output], is_last);
         self.inputs.push(inputs);
         self.outputs.push(Some(output));
         self.done.push(false);
@@ -249,7 +249,7 @@ fn run_orders(orders: &[Order]) -> Vec<(WorkerId, TaskId)> {
 fn a_worker_knows_its_next_task_before_it_ends_the_last() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     plan.join(0.0, 1, 100, &[]);
-    (0..5).for_each(|_| _ = plan.submit(0.0, &[], &[], true));
+    (0..5).for_each(|_| _ = plan.submit(0.0, &[], &[], &[], true));
     assert_eq!(run_orders(&plan.orders(0.0)).len(), 2);
     assert!(plan.ended(WorkerId(0), TaskId(0), 1, Some(10.0)));
     plan.done(0.0, TaskId(0));
@@ -260,7 +260,7 @@ fn a_worker_knows_its_next_task_before_it_ends_the_last() {
 fn what_waits_at_one_worker_is_recalled_for_another_that_idles() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let busy = plan.join(0.0, 1, 100, &[]);
-    let tasks: Vec<TaskId> = (0..2).map(|_| plan.submit(0.0, &[], &[], true)).collect();
+    let tasks: Vec<TaskId> = (0..2).map(|_| plan.submit(0.0, &[], &[], &[], true)).collect();
     assert_eq!(run_orders(&plan.orders(0.0)), [(busy, tasks[0]), (busy, tasks[1])]);
     let idle = plan.join(0.0, 1, 100, &[]);
     assert_eq!(plan.orders(0.0), [Order::Recall { worker: busy, task: tasks[1], attempt: 1 }]);
@@ -273,8 +273,8 @@ fn a_task_waits_for_the_output_it_reads_and_runs_where_that_was_written() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let link = plan.item("link");
     (0..3).for_each(|_| _ = plan.join(0.0, 1, 100, &[]));
-    let first = plan.submit(0.0, &[], &[link], true);
-    let second = plan.submit(0.0, &[link], &[], true);
+    let first = plan.submit(0.0, &[], &[], &[link], true);
+    let second = plan.submit(0.0, &[link], &[], &[], true);
     let orders = run_orders(&plan.orders(0.0));
     assert_eq!((orders.len(), orders[0].1), (1, first));
     let worker = orders[0].0;
@@ -286,12 +286,29 @@ fn a_task_waits_for_the_output_it_reads_and_runs_where_that_was_written() {
 }
 
 #[test]
+fn a_task_waits_for_what_is_awaited_beside_its_inputs_and_old_copies_of_those_are_evicted() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let (folder, part) = (plan.item("folder"), plan.item("folder/part"));
+    let worker = plan.join(0.0, 1, 100, &[(folder, 10)]);
+    let writer = plan.submit(0.0, &[], &[], &[part], true);
+    let reader = plan.submit(0.0, &[folder], &[part, part], &[], true);
+    assert_eq!(run_orders(&plan.orders(0.0)).len(), 1);
+    assert!(plan.ended(worker, writer, 1, None));
+    plan.outdated(0.0, folder);
+    plan.wrote(0.0, worker, part, 10, true);
+    plan.done(0.0, writer);
+    let orders = plan.orders(0.0);
+    assert_eq!(orders[0], Order::Evict { worker, items: vec![folder] });
+    assert_eq!(orders[1], Order::Run { worker, task: reader, attempt: 1, coming: vec![folder] });
+}
+
+#[test]
 fn tasks_behind_one_that_fails_are_abandoned_with_it() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let links = [plan.item("a"), plan.item("b")];
-    let first = plan.submit(0.0, &[], &[links[0]], true);
-    let second = plan.submit(0.0, &[links[0]], &[links[1]], true);
-    let third = plan.submit(0.0, &[links[1]], &[], true);
+    let first = plan.submit(0.0, &[], &[], &[links[0]], true);
+    let second = plan.submit(0.0, &[links[0]], &[], &[links[1]], true);
+    let third = plan.submit(0.0, &[links[1]], &[], &[], true);
     assert_eq!(plan.abandon(first), [second, third]);
 }
 
@@ -300,9 +317,9 @@ fn a_task_behind_two_outputs_is_abandoned_once_and_the_other_output_may_still_co
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let worker = plan.join(0.0, 2, 100, &[]);
     let links = [plan.item("a"), plan.item("b"), plan.item("c")];
-    let fails = plan.submit(0.0, &[], &links[..2], true);
-    let ends = plan.submit(0.0, &[], &links[2..], true);
-    let reader = plan.submit(0.0, &links, &[], true);
+    let fails = plan.submit(0.0, &[], &[], &links[..2], true);
+    let ends = plan.submit(0.0, &[], &[], &links[2..], true);
+    let reader = plan.submit(0.0, &links, &[], &[], true);
     assert_eq!(run_orders(&plan.orders(0.0)).len(), 2);
     assert!(plan.ended(worker, fails, 1, None));
     assert_eq!(plan.abandon(fails), [reader]);
@@ -316,7 +333,7 @@ fn cancelled_tasks_take_no_slot_and_no_input() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let input = plan.item("in");
     plan.join(0.0, 1, 100, &[]);
-    let tasks: Vec<TaskId> = (0..20).map(|at| plan.submit(0.0, &[input], &[], at == 19)).collect();
+    let tasks: Vec<TaskId> = (0..20).map(|at| plan.submit(0.0, &[input], &[], &[], at == 19)).collect();
     let begun: Vec<TaskId> = run_orders(&plan.orders(0.0)).into_iter().map(|(_, task)| task).collect();
     for &task in &tasks {
         assert_eq!(plan.cancel(task), !begun.contains(&task));
@@ -329,7 +346,7 @@ fn cancelled_tasks_take_no_slot_and_no_input() {
         plan.abandon(task);
     }
     assert!(plan.orders(1.0).is_empty());
-    let last = plan.submit(1.0, &[], &[], true);
+    let last = plan.submit(1.0, &[], &[], &[], true);
     assert_eq!(run_orders(&plan.orders(1.0)), [(WorkerId(0), last)]);
 }
 
@@ -338,7 +355,7 @@ fn tasks_that_ended_are_forgotten() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let worker = plan.join(0.0, 1, 100, &[]);
     for _ in 0..1000 {
-        let task = plan.submit(0.0, &[], &[], true);
+        let task = plan.submit(0.0, &[], &[], &[], true);
         assert_eq!(run_orders(&plan.orders(0.0)), [(worker, task)]);
         assert!(plan.ended(worker, task, 1, None));
         plan.done(0.0, task);
@@ -354,7 +371,7 @@ fn what_waits_for_a_slot_wakes_nobody() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let worker = plan.join(0.0, 1, 100, &[]);
     let mut now_s = 0.0;
-    let tasks: Vec<TaskId> = (0..1000).map(|_| plan.submit(now_s, &[], &[], true)).collect();
+    let tasks: Vec<TaskId> = (0..1000).map(|_| plan.submit(now_s, &[], &[], &[], true)).collect();
     for task in tasks {
         now_s += 0.001;
         let _ = plan.orders(now_s);
@@ -368,7 +385,7 @@ fn what_waits_for_a_slot_wakes_nobody() {
 fn as_many_workers_are_wanted_as_what_is_left_needs() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     assert_eq!(plan.wanted_workers(0, 1.0, 5.0, 2), 0);
-    let tasks: Vec<TaskId> = (0..20).map(|_| plan.submit(0.0, &[], &[], true)).collect();
+    let tasks: Vec<TaskId> = (0..20).map(|_| plan.submit(0.0, &[], &[], &[], true)).collect();
     assert_eq!(plan.wanted_workers(0, 1.0, 5.0, 2), 2);
     assert_eq!(plan.wanted_workers(0, 100.0, 5.0, 2), 10);
     let worker = plan.join(0.0, 100, 100, &[]);
@@ -386,7 +403,7 @@ fn a_transfer_waits_until_the_peer_has_the_bytes() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let item = plan.item("in");
     let workers: Vec<WorkerId> = (0..2).map(|_| plan.join(0.0, 1, 100, &[])).collect();
-    (0..4).for_each(|_| _ = plan.submit(0.0, &[item], &[], true));
+    (0..4).for_each(|_| _ = plan.submit(0.0, &[item], &[], &[], true));
     let orders = plan.orders(0.0);
     let fetches: Vec<&Order> = orders.iter().filter(|order| matches!(order, Order::Fetch { .. })).collect();
     let [Order::Fetch { worker, from: None, .. }] = fetches[..] else { panic!("one reads from the store: {orders:?}") };

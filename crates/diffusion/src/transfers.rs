@@ -11,7 +11,7 @@ const READERS: u32 = 4;
 
 /// One transfer. What enters a cache is for all tasks there; what does not is for one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Wanted {
+pub(crate) struct TransferKey {
     pub worker: WorkerId,
     pub item: ItemId,
     pub only_for: Option<Attempt>,
@@ -31,14 +31,14 @@ impl Plan {
         seconds: f64,
     ) {
         self.measured(now_s, item, bytes);
-        let wanted = Wanted { worker, item, only_for };
-        let since_s = self.gate.since_s(&wanted);
-        let Some(fetch) = self.end_transfer(&wanted) else { return };
+        let key = TransferKey { worker, item, only_for };
+        let since_s = self.admission.since_s(&key);
+        let Some(fetch) = self.end_transfer(&key) else { return };
         match fetch.source {
             Source::Store => {
                 // With the way of order and report: meanwhile nothing else is read in its place.
                 let span_s = since_s.map_or(seconds, |since_s| now_s - since_s);
-                self.pace.read_from_store(now_s, bytes, span_s, self.gate.is_idle());
+                self.pace.read_from_store(now_s, bytes, span_s, self.admission.is_idle());
             }
             Source::Peer(_) | Source::Behind(_) => self.pace.read_from_peer(bytes, seconds),
         }
@@ -48,7 +48,7 @@ impl Plan {
         }
         let behind = self.behind.remove(&(worker, item)).unwrap_or_default();
         if is_kept {
-            behind.into_iter().for_each(|wanted| self.order_fetch(wanted, Some(worker)));
+            behind.into_iter().for_each(|key| self.order_fetch(key, Some(worker)));
         } else {
             self.forget(now_s, worker, item);
             self.fetch_anew(now_s, behind);
@@ -68,9 +68,9 @@ impl Plan {
             self.lost(now_s, peer, item);
             self.orders.push(Order::Evict { worker: peer, items: vec![item] });
         }
-        let wanted = Wanted { worker, item, only_for };
-        if self.transfers.contains_key(&wanted) {
-            self.fetch_anew(now_s, vec![wanted]);
+        let key = TransferKey { worker, item, only_for };
+        if self.transfers.contains_key(&key) {
+            self.fetch_anew(now_s, vec![key]);
         }
     }
 
@@ -106,7 +106,7 @@ impl Plan {
 
     fn fetch(&mut self, now_s: f64, worker: WorkerId, task: TaskId, item: ItemId) {
         let attempt = (task, self.tasks[task.0 as usize].attempt);
-        if self.transfers.contains_key(&Wanted { worker, item, only_for: Some(attempt) }) {
+        if self.transfers.contains_key(&TransferKey { worker, item, only_for: Some(attempt) }) {
             return;
         }
         let fetch = self.scheduler.fetch(now_s, worker, item);
@@ -114,23 +114,23 @@ impl Plan {
         if fetch.kept {
             self.pin(worker, task, item);
         }
-        let wanted = Wanted { worker, item, only_for: (!fetch.kept).then_some(attempt) };
+        let key = TransferKey { worker, item, only_for: (!fetch.kept).then_some(attempt) };
         let source = fetch.source;
-        self.transfers.insert(wanted, fetch);
+        self.transfers.insert(key, fetch);
         match source {
-            Source::Store => self.order_fetch(wanted, None),
-            Source::Peer(peer) => self.order_fetch(wanted, Some(peer)),
-            Source::Behind(peer) => self.behind.entry((peer, item)).or_default().push(wanted),
+            Source::Store => self.order_fetch(key, None),
+            Source::Peer(peer) => self.order_fetch(key, Some(peer)),
+            Source::Behind(peer) => self.behind.entry((peer, item)).or_default().push(key),
         }
     }
 
     /// One from the store may have to wait for its turn.
-    fn order_fetch(&mut self, wanted: Wanted, from: Option<WorkerId>) {
+    fn order_fetch(&mut self, key: TransferKey, from: Option<WorkerId>) {
         if from.is_none() {
-            self.gate.enter(wanted);
+            self.admission.enter(key);
             return;
         }
-        let Wanted { worker, item, only_for } = wanted;
+        let TransferKey { worker, item, only_for } = key;
         self.orders.push(Order::Fetch { worker, item, from, only_for });
     }
 
@@ -139,16 +139,16 @@ impl Plan {
         let open = self.workers.iter().filter(|worker| worker.is_open);
         let (workers, slots) = open.fold((0, 0), |sums, worker| (sums.0 + 1, sums.1 + worker.slots.min(READERS)));
         let limit = self.pace.store_readers(workers, slots as usize, self.store_bytes_per_s);
-        while let Some(Wanted { worker, item, only_for }) = self.gate.next(now_s, limit) {
+        while let Some(TransferKey { worker, item, only_for }) = self.admission.next(now_s, limit) {
             self.pace.reads_from_store(now_s);
             self.orders.push(Order::Fetch { worker, item, from: None, only_for });
         }
     }
 
-    fn end_transfer(&mut self, wanted: &Wanted) -> Option<Fetch> {
-        let fetch = self.transfers.remove(wanted)?;
+    fn end_transfer(&mut self, key: &TransferKey) -> Option<Fetch> {
+        let fetch = self.transfers.remove(key)?;
         if fetch.source == Source::Store {
-            self.gate.leave(wanted);
+            self.admission.leave(key);
         }
         Some(fetch)
     }
@@ -161,11 +161,11 @@ impl Plan {
 
     /// Transfers that came to nothing, and all that wait behind them, end; then whoever still wants the items asks
     /// again. All end before the first asks, or two could wait behind each other.
-    pub(crate) fn fetch_anew(&mut self, now_s: f64, mut failed: Vec<Wanted>) {
+    pub(crate) fn fetch_anew(&mut self, now_s: f64, mut failed: Vec<TransferKey>) {
         let mut wanting: Vec<(WorkerId, TaskId, ItemId)> = Vec::new();
         let mut at = 0;
         while at < failed.len() {
-            let Wanted { worker, item, only_for } = failed[at];
+            let TransferKey { worker, item, only_for } = failed[at];
             at += 1;
             let Some(fetch) = self.end_transfer(&failed[at - 1]) else { continue };
             match only_for {
@@ -190,20 +190,20 @@ impl Plan {
     pub(crate) fn give_up_private(&mut self, worker: WorkerId, task: TaskId) {
         let attempt = (task, self.tasks[task.0 as usize].attempt);
         for item in self.tasks[task.0 as usize].inputs.clone() {
-            let wanted = Wanted { worker, item, only_for: Some(attempt) };
-            if let Some(fetch) = self.end_transfer(&wanted) {
-                self.stand_behind_no_more(&wanted, fetch.source);
+            let key = TransferKey { worker, item, only_for: Some(attempt) };
+            if let Some(fetch) = self.end_transfer(&key) {
+                self.stand_behind_no_more(&key, fetch.source);
                 // Nothing was to enter the cache, so nothing becomes of the time.
                 self.scheduler.fetch_failed(0.0, worker, item, &fetch);
             }
         }
     }
 
-    fn stand_behind_no_more(&mut self, wanted: &Wanted, source: Source) {
+    fn stand_behind_no_more(&mut self, key: &TransferKey, source: Source) {
         if let Source::Behind(peer) = source
-            && let Some(behind) = self.behind.get_mut(&(peer, wanted.item))
+            && let Some(behind) = self.behind.get_mut(&(peer, key.item))
         {
-            behind.retain(|other| other != wanted);
+            behind.retain(|other| other != key);
         }
     }
 

@@ -41,6 +41,8 @@ pub struct Collected {
     pub waiting: u64,
     /// Files that writers have open, or had when they were killed: their leases are not over.
     pub open: u64,
+    /// Their lengths.
+    pub open_bytes: u64,
     /// Files that there was no room to rewrite, and what that would free, nearly.
     pub short_of_room: u64,
     pub not_freed_bytes: u64,
@@ -258,7 +260,11 @@ impl<'a> Collection<'a> {
         catalog.deleted(&deletable)?;
         self.collected.waiting = catalog.statistics()?.condemned_containers;
         let is_open = |record: &ContainerRecord| record.state == ContainerState::Open;
-        self.collected.open = catalog.containers()?.iter().filter(|record| is_open(record)).count() as u64;
+        let records = catalog.containers()?;
+        let open = records.iter().filter(|record| is_open(record)).map(|record| record.id);
+        // One that is registered may have no file yet.
+        let lengths: Vec<u64> = open.map(|open| self.local.file_bytes(open).unwrap_or(0)).collect();
+        (self.collected.open, self.collected.open_bytes) = (lengths.len() as u64, lengths.iter().sum());
         Ok(())
     }
 }

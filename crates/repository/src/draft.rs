@@ -19,7 +19,7 @@ const ATTEMPTS: usize = 32;
 
 /// What becomes of a file that has the draft's name already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placing {
+pub enum WriteMode {
     /// The draft is its new version.
     Replace,
     /// The commit is refused.
@@ -45,10 +45,10 @@ pub struct Draft {
 }
 
 /// Where a draft goes.
-pub struct Named {
+pub struct CommitEntry {
     pub path: StorePath,
     pub attributes: Attributes,
-    pub placing: Placing,
+    pub mode: WriteMode,
     pub draft: Draft,
 }
 
@@ -87,14 +87,14 @@ impl Repository {
     }
 
     /// Gives all drafts their names, or none.
-    pub fn name(&self, claimant: Claimant, drafts: &[Named]) -> Result<()> {
+    pub fn name(&self, claimant: Claimant, drafts: &[CommitEntry]) -> Result<()> {
         for attempt in 1.. {
             let mut references = BTreeSet::new();
             let changes: Result<Vec<_>> =
-                drafts.iter().map(|named| self.naming(claimant, named, &mut references)).collect();
+                drafts.iter().map(|entry| self.change_of(claimant, entry, &mut references)).collect();
             match self.commit(claimant, changes?, references, Vec::new()) {
                 Err(Error::Catalog(catalog::Error::HeadMoved { path, head })) => {
-                    let is_append = |named: &Named| named.placing == Placing::Append && named.path == path;
+                    let is_append = |entry: &CommitEntry| entry.mode == WriteMode::Append && entry.path == path;
                     if attempt == ATTEMPTS || !drafts.iter().any(is_append) {
                         return Err(catalog::Error::HeadMoved { path, head }.into());
                     }
@@ -105,14 +105,19 @@ impl Repository {
         unreachable!("the last attempt returns")
     }
 
-    fn naming(&self, claimant: Claimant, named: &Named, references: &mut BTreeSet<ContainerId>) -> Result<Change> {
-        let Named { path, attributes, placing, draft } = named;
+    fn change_of(
+        &self,
+        claimant: Claimant,
+        entry: &CommitEntry,
+        references: &mut BTreeSet<ContainerId>,
+    ) -> Result<Change> {
+        let CommitEntry { path, attributes, mode, draft } = entry;
         let (path, attributes) = (path.clone(), attributes.clone());
-        let known = if *placing == Placing::Append { self.catalog.entry(&path)? } else { None };
+        let known = if *mode == WriteMode::Append { self.catalog.entry(&path)? } else { None };
         references.extend(&draft.references);
         let base = known.as_ref().and_then(FileEntry::head_id);
         let Some(FileEntry { attributes: kept, head: Some(head), .. }) = known else {
-            let base = (*placing != Placing::Replace).then_some(None);
+            let base = (*mode != WriteMode::Replace).then_some(None);
             return Ok(Change::Write { path, attributes, version: draft.record.clone(), base });
         };
         let (first, second) = (&head.record, &draft.record);

@@ -1,14 +1,14 @@
 //! Making and opening a store in a directory: settings, containers, table and catalog in their places.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
 use format::{ContainerId, Fingerprint, LostSegment, Place, SessionId, Settings};
-use store::files::{Directory, Files, Permissions, open_ordinary};
+use store::files::{Directory, Files, Permissions, open_ordinary, open_sole};
 use store::{ContainerFacts, LocalStore, Options, Registrar};
 
 use crate::catalog_lock::CatalogLock;
@@ -108,7 +108,7 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
     });
     match read {
         Ok(text) => Ok(Settings::from_text(&text)?),
-        Err(source) if matches!(source.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory) => {
+        Err(source) if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Err(lost_settings(path).unwrap_or_else(|| Error::NoStore { path: path.display().to_string() }))
         }
         Err(source) => Err(Error::io(path.join(SETTINGS_FILE).display(), source)),
@@ -138,7 +138,8 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let lease = match access {
         Access::Inspect if unsound.is_some() => Lease::unrecorded(catalog.clone()),
         Access::Read | Access::Inspect => Lease::begin_reading(catalog.clone())?,
-        Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
+        Access::Write => Lease::begin(catalog.clone(), Purpose::Write)?.with_reserve_of(path, &settings),
+        Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
     };
     let (session, epoch, is_leased) = (lease.session(), lease.epoch_cell(), lease.is_recorded());
     let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch, is_leased });
@@ -181,24 +182,28 @@ pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Resu
     let options = &mut OpenOptions::new();
     let made = Permissions::of(path, settings).create_file(file, options.write(true).create(true).truncate(false));
     made.map_err(|source| Error::io(file.display(), source))?;
-    let mark = open_mark(path, settings, Access::Write);
+    let mark = open_mark(path, settings, Access::Write)?;
     let catalog = SqliteCatalog::open(file, true)?.with_mark(mark, settings.id).as_draft();
     catalog.adopt(settings.id)?;
     Ok(catalog)
 }
 
-/// The store's mark; made by writers when it is missing, and none where that cannot be, or it may not be read.
-fn open_mark(path: &Path, settings: &Settings, access: Access) -> Option<File> {
+/// The store's mark; made by writers when it is missing, and none where that cannot be, or it may not be read. Refused
+/// where something else stands in its place: without the mark an older catalog is not noticed.
+fn open_mark(path: &Path, settings: &Settings, access: Access) -> Result<Option<File>> {
     let mark = path.join(MARK_FILE);
     let options = || OpenOptions::new().read(true).write(true).clone();
-    let opened = open_ordinary(&mark, &mut options());
-    let opened = opened.or_else(|_| open_ordinary(&mark, OpenOptions::new().read(true)));
-    match access {
-        Access::Read | Access::Inspect => opened.ok(),
-        Access::Write | Access::Remove => {
-            let make = |_| Permissions::of(path, settings).create_file(&mark, options().create(true));
-            opened.or_else(make).ok()
-        }
+    let opened = match access {
+        Access::Read | Access::Inspect => open_ordinary(&mark, OpenOptions::new().read(true)),
+        Access::Write | Access::Remove => open_sole(&mark, &mut options()).or_else(|source| match source.kind() {
+            ErrorKind::NotFound => Permissions::of(path, settings).create_file(&mark, options().create(true)),
+            ErrorKind::InvalidInput => Err(source),
+            _ => open_ordinary(&mark, OpenOptions::new().read(true)),
+        }),
+    };
+    match opened {
+        Err(source) if source.kind() == ErrorKind::InvalidInput => Err(Error::io(mark.display(), source)),
+        opened => Ok(opened.ok()),
     }
 }
 
@@ -216,7 +221,7 @@ pub(crate) fn open_catalog(path: &Path, settings: &Settings, access: Access) -> 
         Access::Read | Access::Inspect => SqliteCatalog::open_for_reading(&file)?,
         Access::Write | Access::Remove => SqliteCatalog::open(&file, false)?,
     };
-    Ok(catalog.with_mark(open_mark(path, settings, access), settings.id))
+    Ok(catalog.with_mark(open_mark(path, settings, access)?, settings.id))
 }
 
 /// Puts the catalog in `fresh` in the place of the damaged or missing one, which stays beside it as `*.old`. Whenever this
@@ -244,7 +249,7 @@ pub(crate) fn replace_catalog(path: &Path, settings: &Settings, fresh: &Path) ->
 /// What was done to a file, which need not be there.
 fn present(done: std::io::Result<()>) -> std::io::Result<()> {
     match done {
-        Err(source) if source.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(source) if source.kind() == ErrorKind::NotFound => Ok(()),
         other => other,
     }
 }
@@ -293,6 +298,14 @@ impl Registrar for CatalogRegistrar {
     fn sealed_bytes(&self, container: ContainerId) -> store::Result<u64> {
         let record = self.catalog.container(container).map_err(as_store_error)?;
         Ok(record.filter(|record| record.segments > 0).map_or(0, |record| record.stored_bytes))
+    }
+
+    fn is_growing(&self, container: ContainerId) -> store::Result<bool> {
+        let record = self.catalog.container(container).map_err(as_store_error)?;
+        Ok(match record.map(|record| record.state) {
+            Some(ContainerState::Open) => self.catalog.growing().map_err(as_store_error)?.contains(&container),
+            _ => false,
+        })
     }
 
     fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {

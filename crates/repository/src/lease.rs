@@ -4,14 +4,16 @@
 //! something is open or under way: it takes a [`Hold`] for that, and the lease moves on between holds, so that an idle
 //! process keeps nothing from being collected.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use catalog::{Catalog, Purpose, Session};
-use format::SessionId;
+use format::{SessionId, Settings};
 
+use crate::reserve::Reserve;
 use crate::{Error, Result};
 
 /// How long a lease lasts when nobody renews it (ms): what a dead writer can hold back.
@@ -27,6 +29,8 @@ pub struct Lease {
     catalog: Arc<dyn Catalog>,
     state: Arc<State>,
     keeper: Option<JoinHandle<()>>,
+    /// Where the store's reserve lies.
+    reserve: Option<(PathBuf, Settings)>,
 }
 
 #[derive(Default)]
@@ -104,7 +108,14 @@ impl Lease {
         let epoch = Arc::new(AtomicU64::new(session.epoch));
         let state = Arc::new(State::default());
         *state.checked() = Some(Instant::now());
-        Lease { session: session.id, epoch, catalog, state, keeper: None }
+        Lease { session: session.id, epoch, catalog, state, keeper: None, reserve: None }
+    }
+
+    /// Ends on a full disk too, with the room of the store's reserve: what a writer leaves there that found the disk full
+    /// can be collected at once.
+    pub(crate) fn with_reserve_of(mut self, path: &Path, settings: &Settings) -> Self {
+        self.reserve = Some((path.to_owned(), settings.clone()));
+        self
     }
 
     /// The session's epoch. What rests on an answer of the store is committed with the epoch as it was *before*
@@ -189,7 +200,12 @@ impl Lease {
         if !std::mem::replace(&mut self.state.awaited().stopped, true) {
             self.state.wake.notify_all();
             // A catalog that cannot be reached lets the lease run out by itself.
-            let _ = self.catalog.end(self.session);
+            if let (Err(catalog::Error::Full { .. }), Some((path, settings))) =
+                (self.catalog.end(self.session), &self.reserve)
+            {
+                let _reserve = Reserve::take(path, settings);
+                let _ = self.catalog.end(self.session);
+            }
         }
     }
 }

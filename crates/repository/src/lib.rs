@@ -40,7 +40,7 @@ mod verify;
 mod writable;
 
 pub use collect::{Collected, collect};
-pub use draft::{Draft, FileWriter, Named, Placing};
+pub use draft::{CommitEntry, Draft, FileWriter, WriteMode};
 pub use engines::{Access, create, open, read_settings};
 pub use error::{Error, Result};
 pub use lease::{Hold, LEASE_MS, Lease};
@@ -51,8 +51,8 @@ pub use rebuild::{Rebuilt, rebuild_catalog};
 pub use repair::{KnownDamage, LostRange, Repaired, repair};
 pub use repository::Repository;
 pub use session::{
-    Arrival, Budget, Clock, DurableUpTo, Published, Seat, SeatOptions, Source, checkpointed_size, publish, recover,
-    unfinished,
+    Arrival, Budget, Clock, DurableUpTo, Published, Seat, SeatOptions, Source, checkpointed_data, checkpointed_size,
+    data_bytes, publish, recover, unfinished,
 };
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
 pub use tree::{Builder, Built};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use catalog::{ContainerState, Version};
+use catalog::Version;
 use format::{ContainerId, Entry, EntryKind, Fingerprint, Place, Root, Run, StorePath};
 use store::Claimant;
 
@@ -183,8 +183,9 @@ pub struct KnownDamage {
     healed: HashSet<Place>,
     /// Numbers whose segments lie in a file that is not there.
     missing: HashSet<ContainerId>,
-    /// Numbers whose segments lay in a file that is shorter than it was.
-    cut: HashSet<ContainerId>,
+    /// Numbers whose segments lay in a file that is shorter than it was, or in one that nobody closed, so that nothing
+    /// tells how long it was: each run is looked for.
+    doubtful: HashSet<ContainerId>,
 }
 
 impl Repository {
@@ -194,12 +195,14 @@ impl Repository {
         let Some(local) = &self.local else { return Ok(None) };
         let (healed, lost): (Vec<_>, Vec<_>) = self.catalog.lost()?.into_iter().partition(|lost| lost.copy.is_some());
         let files: HashSet<_> = local.containers_on_disk()?.into_iter().collect();
-        let live: Vec<_> = self.catalog.containers()?;
-        let live = || live.iter().filter(|record| record.state == ContainerState::Live);
-        let (mut cut_files, mut no_files, mut missing) = (HashSet::new(), HashSet::new(), HashSet::new());
-        for file in live().filter(|record| record.segments > 0 && files.contains(&record.id)) {
+        let growing = self.catalog.growing()?;
+        let records = self.catalog.containers()?;
+        let live = || records.iter().filter(|record| record.is_referable() && !growing.contains(&record.id));
+        let (mut doubtful_files, mut no_files, mut missing) = (HashSet::new(), HashSet::new(), HashSet::new());
+        for file in live().filter(|record| files.contains(&record.id)) {
             match local.file_bytes(file.id) {
-                Ok(bytes) if bytes < file.stored_bytes => drop(cut_files.insert(file.id)),
+                Ok(_) if !file.was_sealed() => drop(doubtful_files.insert(file.id)),
+                Ok(bytes) if bytes < file.stored_bytes => drop(doubtful_files.insert(file.id)),
                 // Something else stands in its place.
                 Err(store::Error::Corrupt { .. }) => drop(no_files.insert(file.id)),
                 // One that went meanwhile was collected, with nothing in it that anybody needs.
@@ -208,13 +211,13 @@ impl Repository {
         }
         let is_there = |file: &ContainerId| files.contains(file) && !no_files.contains(file);
         missing.extend(live().filter(|record| !is_there(&record.physical)).map(|record| record.id));
-        let cut: HashSet<_> =
-            live().filter(|record| cut_files.contains(&record.physical)).map(|record| record.id).collect();
-        if lost.is_empty() && missing.is_empty() && cut.is_empty() {
+        let doubtful: HashSet<_> =
+            live().filter(|record| doubtful_files.contains(&record.physical)).map(|record| record.id).collect();
+        if lost.is_empty() && missing.is_empty() && doubtful.is_empty() {
             return Ok(None);
         }
         let places = |lost: Vec<format::LostSegment>| lost.into_iter().map(|lost| lost.place).collect();
-        Ok(Some(KnownDamage { lost: places(lost), healed: places(healed), missing, cut }))
+        Ok(Some(KnownDamage { lost: places(lost), healed: places(healed), missing, doubtful }))
     }
 }
 
@@ -227,7 +230,8 @@ impl KnownDamage {
     pub fn affects(&self, repository: &Repository, root: &Root) -> bool {
         let mut affected = false;
         let walked = collect_runs(repository, root, &mut |run| {
-            affected |= self.affects_run(run) || (self.cut.contains(&run.container) && !can_be_found(repository, run));
+            affected |=
+                self.affects_run(run) || (self.doubtful.contains(&run.container) && !can_be_found(repository, run));
         });
         affected || walked.is_err()
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use format::Settings;
-use store::files::Permissions;
+use store::files::{Permissions, check_sole};
 
 use crate::engines::state_folder;
 
@@ -49,7 +49,7 @@ impl Reserve {
         let options = options.read(true).write(true).create(true).truncate(false);
         let mut files = Vec::new();
         for folder in folders {
-            let Ok(file) = permissions.create_file(&folder.join(FILE), options) else { continue };
+            let Ok(file) = open(&folder.join(FILE), &permissions, options) else { continue };
             let bytes = file.metadata().map_or(0, |found| found.len());
             if lock_shared(&file) {
                 give_up_unless_roomy(&file);
@@ -79,6 +79,19 @@ impl Drop for Reserve {
                 is_roomy(file);
             }
         }
+    }
+}
+
+/// A reserve has no content: what else stands in its place, and a file with another name, which would be written under that
+/// too, gives way to a new one.
+fn open(path: &Path, permissions: &Permissions, options: &mut OpenOptions) -> std::io::Result<File> {
+    let mut open = || permissions.create_file(path, options).and_then(|file| check_sole(&file).map(|()| file));
+    match open() {
+        Err(error) if error.kind() == ErrorKind::InvalidInput => {
+            std::fs::remove_file(path)?;
+            open()
+        }
+        opened => opened,
     }
 }
 

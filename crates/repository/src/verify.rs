@@ -170,11 +170,11 @@ fn note_unknown_records(repository: &Repository, scan: &Scan, verified: &mut Ver
     let records: Vec<_> = scan.records.values().map(|record| (record.sequence, checksum_of(record))).collect();
     let unknown = repository.catalog.unknown_records(&records)?;
     let Some(first) = unknown.first() else { return Ok(false) };
-    let why = format!(
-        "{} transactions of the journal are not its own, the first of them {first}: it is an older copy, or went on \
-         apart from the newest",
-        unknown.len()
-    );
+    let unknown = match unknown.len() {
+        1 => format!("transaction {first} of the journal is"),
+        count => format!("{count} transactions of the journal are not its own, the first of them {first}: it is"),
+    };
+    let why = format!("{unknown} an older copy, or went on apart from the newest");
     verified.damages.push(Damage::Catalog { path: None, why });
     Ok(true)
 }
@@ -257,7 +257,7 @@ fn check_containers(
 ) -> Result<()> {
     for record in repository.catalog.containers()? {
         let is_file = record.physical == record.id;
-        if !is_file || record.state != ContainerState::Live {
+        if !is_file || !record.is_referable() {
             continue;
         }
         match local.check(record.id) {
@@ -382,17 +382,19 @@ fn check_version(
     }
     let mut runs = Vec::new();
     collect_runs(repository, &record.root, &mut |run| runs.push(run))?;
-    runs.iter().try_for_each(|run| repository.store.entries(*run).map(drop))?;
-    let why = lost.why(&runs);
-    if why.is_some() {
-        record_lost(repository, lost, &runs);
+    let (mut why, mut unreadable) = (lost.why(&runs), Vec::new());
+    for run in runs {
+        match repository.store.entries(run) {
+            Err(error) if error.is_damage() => {
+                why.get_or_insert_with(|| crate::Error::from(error).reason());
+                unreadable.push(run);
+            }
+            Err(error) => return Err(error.into()),
+            Ok(_) if run.places().any(|place| lost.is_lost(place)) => unreadable.push(run),
+            Ok(_) => {}
+        }
     }
+    // Reading what cannot be read has it recorded, so that `put` reads those files again. That it fails was told.
+    unreadable.into_iter().for_each(|run| drop(repository.store.get(run)));
     Ok(why)
-}
-
-/// Reading what cannot be read has it recorded, so that `put` reads those files again. That it fails was told before.
-fn record_lost(repository: &Repository, lost: &Lost, runs: &[Run]) {
-    for run in runs.iter().filter(|run| run.places().any(|place| lost.is_lost(place))) {
-        let _ = repository.store.get(*run);
-    }
 }

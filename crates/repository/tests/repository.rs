@@ -14,6 +14,8 @@ mod files;
 mod fixture;
 #[path = "repository/histories.rs"]
 mod histories;
+#[path = "repository/killed_writers.rs"]
+mod killed_writers;
 #[path = "repository/rebuilding.rs"]
 mod rebuilding;
 #[path = "repository/seat_histories.rs"]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 pub use directory::Directory;
 pub use memory::Memory;
-pub use ordinary::open_ordinary;
+pub use ordinary::{check_sole, open_ordinary, open_sole};
 pub use permissions::Permissions;
 
 use crate::Result;

@@ -132,6 +132,11 @@ pub trait Registrar: Send + Sync {
         Ok(0)
     }
 
+    /// Whether a writer that lives may still add to the container's file.
+    fn is_growing(&self, _container: ContainerId) -> Result<bool> {
+        Ok(true)
+    }
+
     /// Records segments that could not be read.
     fn lose(&self, _lost: &[(Place, Fingerprint)]) -> Result<()> {
         Ok(())

@@ -36,7 +36,13 @@ fn refusal(path: &Path, what: &str, why: &str) -> Error {
 /// The content of a file (`what` it is) that others must not be able to read; at most so many bytes of it.
 pub(crate) fn read_private(path: &Path, what: &str, if_missing: &str, max_bytes: u64) -> Result<String> {
     let refuse = |why: String| refusal(path, what, &why);
-    let file = open_regular(path).map_err(|error| refuse(format!("{error}; {if_missing}")))?;
+    let file = open_regular(path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => refuse(format!("{error}; {if_missing}")),
+        std::io::ErrorKind::PermissionDenied => {
+            refuse(format!("{error}; it is another user's, or lies where you may not look: ask for a copy of your own"))
+        }
+        _ => refuse(error.to_string()),
+    })?;
     let found = file.metadata().map_err(|error| refuse(error.to_string()))?;
     // SAFETY: it only asks for this process's user.
     let user = unsafe { libc::geteuid() };
@@ -75,7 +81,15 @@ fn secret_named_by(variable: &str) -> Result<Option<Secret>> {
 
 /// Makes a file with a new random secret, which only this user may read. One that exists is not touched.
 pub fn create_secret(path: &Path) -> Result<()> {
-    let refuse = |error: std::io::Error| Error::Refused(format!("secret file {}: {error}", path.display()));
+    let refuse = |error: std::io::Error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::AlreadyExists => {
+                "it exists, and is not replaced; remove it, or name another".to_owned()
+            }
+            _ => error.to_string(),
+        };
+        refusal(path, "secret file", &why)
+    };
     let text = Secret::text_of(&random_bytes::<SECRET_BYTES>()?);
     let mut file: File = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(refuse)?;
     file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(refuse)
@@ -103,7 +117,7 @@ mod tests {
         assert_eq!(std::fs::metadata(&first).unwrap().mode() & 0o7777, 0o600);
         assert!(read_secret(&first).unwrap() != read_secret(&second).unwrap());
         let before = std::fs::read(&first).unwrap();
-        assert!(create_secret(&first).is_err());
+        assert!(create_secret(&first).unwrap_err().to_string().contains("exists, and is not replaced"));
         assert_eq!(std::fs::read(&first).unwrap(), before);
         std::fs::remove_dir_all(&folder).unwrap();
     }

@@ -15,10 +15,10 @@ from thalweg.diffusion.diffusion import Diffusion
 from thalweg.diffusion.failure import InputFailed, TaskTimeout, WorkerLost, WorkerTraceback
 from thalweg.diffusion.futures import Scattered, TaskFuture, as_completed
 from thalweg.diffusion.journal import RunFolderBusy
-from thalweg.diffusion.outputs import OutputMissing
-from thalweg.diffusion.patience import StoreGone
 from thalweg.diffusion.results import Results, TaskResult
 from thalweg.diffusion.run import RunLost
+from thalweg.diffusion.stores.outputs import OutputMissing
+from thalweg.diffusion.stores.store_retry import StoreGone
 
 __all__ = [
     "Command",

@@ -13,12 +13,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from thalweg.diffusion.item import Item
+import fsspec
+from fsspec.core import has_magic
+
+from thalweg.diffusion.cache.item import Item
 
 
 @dataclass(frozen=True)
 class File:
-    """An input: a URL that fsspec opens, or a local path; of it bytes `start` to `end`, or all."""
+    """An input of a task: a file, a range of one, or a folder with all below it (as a Zarr store is).
+
+    It may stand anywhere in a task's arguments. The function gets the path of a copy on its own machine: of a file or
+    folder under its own ending. A task whose input another task writes (that was submitted before) waits for it; so do
+    a folder for what tasks write in it, and a file for the folder it lies in.
+
+    Parameters
+    ----------
+    url : str or os.PathLike
+        What fsspec opens, or a local path.
+    start, end : int, optional
+        The bytes of a file that are wanted, as in a slice; all by default.
+
+    Examples
+    --------
+    >>> with open("numbers.txt", "w") as file:
+    ...     _ = file.write("0123456789")
+    >>> with Diffusion(workers=2) as d:
+    ...     print(d.submit(os.path.getsize, File("numbers.txt")).result())
+    ...     print(d.submit(os.path.getsize, File("numbers.txt", 2, 5)).result())
+    10
+    3
+    """
 
     url: str
     start: int = 0
@@ -33,10 +58,59 @@ class File:
     def item(self) -> Item:
         return Item(self.url, self.start, self.end)
 
+    @classmethod
+    def glob(cls, pattern: str | os.PathLike[str], storage_options: dict[str, Any] | None = None) -> list[File]:
+        """Returns the files and folders whose names fit a pattern, sorted by name; an empty list if none does.
+
+        Parameters
+        ----------
+        pattern : str or os.PathLike
+            A URL or local path with `*`, `?`, `[…]` or `**`, as fsspec's `glob` takes it.
+        storage_options : dict, optional
+            fsspec's, as those of `Diffusion`.
+
+        Examples
+        --------
+        >>> for name in "ab":
+        ...     with open(f"{name}.txt", "w") as file:
+        ...         _ = file.write(name)
+        >>> with Diffusion(workers=2) as d:
+        ...     print([r.value for r in d.map(os.path.getsize, File.glob("?.txt")).in_order()])
+        [1, 1]
+        """
+        url = absolute(pattern)
+        first, separator, rest = url.partition("::")
+        fs, path = fsspec.core.url_to_fs(url, **(storage_options or {}))
+        if separator and not has_magic(first):
+            # The pattern is of what lies behind the first file system, which names it as that does.
+            fs, path = fsspec.core.url_to_fs(rest, **(storage_options or {}))
+            return [cls(f"{first}::{fs.unstrip_protocol(name)}") for name in sorted(fs.glob(path))]
+        return [cls(fs.unstrip_protocol(name) + separator + rest) for name in sorted(fs.glob(path))]
+
 
 @dataclass(frozen=True)
 class Output:
-    """A file the task writes. It appears at its URL when the task has ended well, whole or not at all."""
+    """A file or folder that a task writes. It appears at its URL when the task has ended well, whole or not at all.
+
+    The function gets the path to write to: a file, or a folder that it makes there. Tasks that are submitted later and
+    have it as their `File` wait for it.
+
+    Parameters
+    ----------
+    url : str or os.PathLike
+        Where fsspec can write, or a local path.
+
+    Examples
+    --------
+    >>> def write(text, path):
+    ...     with open(path, "w") as file:
+    ...         file.write(text)
+    >>> with Diffusion(workers=2) as d:
+    ...     written = d.submit(write, "so far so good", Output("out/a.txt"))
+    ...     size = d.submit(os.path.getsize, File("out/a.txt"))
+    ...     print(size.result())
+    14
+    """
 
     url: str
 
@@ -66,7 +140,9 @@ def absolute(url: str | os.PathLike[str]) -> str:
     """A URL as it is, a path from the root: the worker has another working directory."""
     written = os.fspath(url)
     if "://" in written or "::" in written:
-        return written.removeprefix("file://") if written.startswith("file:///") else written
+        written = written.removeprefix("file://") if written.startswith("file:///") else written
+        # One name for a folder, however it is written; to a web server it may be another page.
+        return written if "http" in written.partition("://")[0] else written.rstrip("/") or "/"
     return os.path.abspath(os.path.expanduser(written))
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Callable, Protocol
 
-from thalweg.diffusion.messages import News, Tasks
+from thalweg.diffusion.messages import Tasks, Update
 
-# News come in the back-end's thread. Without news but with an exception the run is over.
-Listener = Callable[[list[News]], None]
-Mourner = Callable[[BaseException], None]
+# Update come in the back-end's thread. After a loss nothing more comes.
+UpdateHandler = Callable[[list[Update]], None]
+LossHandler = Callable[[BaseException], None]
 
 
 class Backend(Protocol):
@@ -27,7 +27,7 @@ class Backend(Protocol):
     def submit(self, tasks: Tasks) -> None: ...
 
     def check(self) -> None:
-        """Tells the mourner if nothing more will come."""
+        """Reports the loss of the back-end, if it is gone."""
 
     def close(self) -> None:
         """Nothing is heard of it afterwards."""

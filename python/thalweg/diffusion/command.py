@@ -7,8 +7,8 @@ import subprocess
 from typing import Any
 
 _PLACE = re.compile(r"\{(\d+)\}")
-# Of what a command that failed wrote, so much is told.
-_TOLD_BYTES = 4000
+# Of what a command that failed wrote, so much is in the message.
+_MAX_OUTPUT_BYTES = 4000
 
 
 class CommandFailed(RuntimeError):
@@ -16,8 +16,25 @@ class CommandFailed(RuntimeError):
 
 
 class Command:
-    """`Command("convert", 0, "--to={1}")`: numbers, alone or in braces, are the task's arguments. Gives what the
-    command wrote to its standard output."""
+    """A command line as a task, which returns what the command writes to its standard output.
+
+    A status other than 0 fails the task with `CommandFailed`. There is no shell: each word is one argument.
+
+    Parameters
+    ----------
+    *words : str or int
+        The command and its arguments. Numbers, alone (`0`) or in braces in a word (`"--to={1}"`), stand for the task's
+        arguments.
+
+    Examples
+    --------
+    >>> with open("words.txt", "w") as file:
+    ...     _ = file.write("one two three")
+    >>> with Diffusion(workers=2) as d:
+    ...     counted = d.submit(Command("wc", "-w", 0), File("words.txt"))
+    ...     print(counted.result().split()[0])
+    3
+    """
 
     def __init__(self, *words: str | int) -> None:
         self.words = words
@@ -27,8 +44,8 @@ class Command:
         words = [self._filled(word, arguments) for word in self.words]
         ended = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True)
         if ended.returncode != 0:
-            told = (ended.stderr or ended.stdout)[-_TOLD_BYTES:].decode(errors="replace")
-            raise CommandFailed(f"{' '.join(words)}: status {ended.returncode}\n{told}")
+            output = (ended.stderr or ended.stdout)[-_MAX_OUTPUT_BYTES:].decode(errors="replace")
+            raise CommandFailed(f"{' '.join(words)}: status {ended.returncode}\n{output}")
         return ended.stdout.decode(errors="replace")
 
     def _filled(self, word: str | int, arguments: tuple[Any, ...]) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from thalweg._thalweg import Plan
+from thalweg._thalweg import EvictOrder, FetchOrder, Plan, RecallOrder, RunOrder
+from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.failure import Failure, InputFailed, WorkerLost
-from thalweg.diffusion.item import Item
 from thalweg.diffusion.messages import (
     Answered,
     Arrived,
@@ -29,7 +29,6 @@ from thalweg.diffusion.messages import (
     Lost,
     Missed,
     Missing,
-    News,
     Order,
     Publish,
     Published,
@@ -40,8 +39,11 @@ from thalweg.diffusion.messages import (
     Task,
     Tasks,
     Unpublished,
+    Update,
+    Usage,
 )
 from thalweg.diffusion.options import Options
+from thalweg.diffusion.path_tree import PathTree
 
 # A task whose processes died so often is taken to kill them.
 _DEATHS = 5
@@ -53,6 +55,8 @@ _LINK_BYTES_PER_S = 1e9
 _PEER_BYTES_PER_S = 2e8
 _LOCAL_BYTES_PER_S = 2e9
 _GUESS_BYTES = 16 << 20
+# Workers' usage goes on as events so often, together and each.
+_MAX_USAGES_PER_S = 10.0
 # Weight of the newest in the mean of what tasks take.
 _WEIGHT = 1 / 16
 
@@ -78,7 +82,7 @@ class _Entry:
 class _Worker:
     """`values` are functions and large arguments that it has, by digest."""
 
-    __slots__ = ("name", "number", "address", "values", "orders", "publishing")
+    __slots__ = ("name", "number", "address", "values", "orders", "publishing", "usage_due_s")
 
     def __init__(self, name: str, number: int, address: str) -> None:
         self.name = name
@@ -88,6 +92,8 @@ class _Worker:
         self.orders: list[Order] = []
         # Tasks whose outputs it is writing to where they belong.
         self.publishing = 0
+        # When its usage is an event again.
+        self.usage_due_s = 0.0
 
 
 class Coordinator:
@@ -114,11 +120,14 @@ class Coordinator:
         self._numbers: dict[int, int] = {}
         self._keys: list[str] = []
         self._digests: dict[str, bytes] = {}
+        # Outputs of tasks that have not ended; and all items, by URL, once a task has written any.
+        self._unwritten = PathTree()
+        self._known: PathTree | None = None
         self._workers: dict[str, _Worker] = {}
         self._numbered: dict[int, _Worker] = {}
         self._addresses: dict[str, int] = {}
         self._early: list[Tasks] = []
-        self._news: list[News] = []
+        self._updates: list[Update] = []
         # The clock of the worker that speaks, before ours.
         self._ahead_s = 0.0
         # What a task has its slot for, as soon as one has ended.
@@ -141,12 +150,15 @@ class Coordinator:
                 worker.values.difference_update(gone)
                 worker.orders.append(Forget(gone))
 
-    def cancel(self, client_numbers: Iterable[int]) -> None:
+    def cancel(self, now_s: float, client_numbers: Iterable[int]) -> None:
         """What waits does not run, and nothing comes of what runs already."""
         wanted = set(client_numbers)
+        before = self._early_count()
         self._early = [
             tasks._replace(tasks=[task for task in tasks.tasks if task.number not in wanted]) for tasks in self._early
         ]
+        if self._early_count() < before:
+            self._event("cancelled", t=now_s, count=before - self._early_count())
         for client_number in wanted:
             number = self._numbers.get(client_number)
             if number is None:
@@ -155,28 +167,37 @@ class Coordinator:
                 # Its outputs are on their way.
                 continue
             if self._plan.cancel(number):
-                self._end_cancelled(number)
+                self._end_cancelled(now_s, number)
             else:
                 self._entries[number].is_cancelled = True
 
-    def _end_cancelled(self, number: int) -> None:
+    def _end_cancelled(self, now_s: float, number: int) -> None:
         entry = self._forgotten(number)
-        for follower in self._plan.abandon(number):
-            error = InputFailed(f"{entry.task.name}, which was to write an input, was cancelled")
-            self._give_up(follower, Failure.of(error))
+        self._event("cancelled", t=now_s, count=1)
+        self._give_up_followers(now_s, number, f"{entry.task.name}, which was to write an input, was cancelled")
 
     def submit(self, now_s: float, tasks: Tasks) -> None:
+        self._event("submitted", t=now_s, count=len(tasks.tasks))
         if self._is_gathering(now_s):
             self._early.append(tasks)
-            return
+        else:
+            self._enter(now_s, tasks)
+
+    def _enter(self, now_s: float, tasks: Tasks) -> None:
         last = len(tasks.tasks) - 1
         for at, task in enumerate(tasks.tasks):
             inputs = [self._item(key) for key in task.inputs]
+            # What the inputs are part of, or made of, and others have yet to write.
+            awaited = [item for key in task.inputs for item in self._unwritten.overlapping(Item.of_key(key).url)]
             outputs = [self._item(Item(url).key) for url in task.outputs]
-            number = self._plan.submit(now_s, inputs, outputs, tasks.is_last and at == last)
+            number = self._plan.submit(now_s, inputs, awaited, outputs, tasks.is_last and at == last)
+            for url, item in zip(task.outputs, outputs):
+                self._unwritten.add(url, item)
             self._entries[number] = _Entry(task)
             self._numbers[task.number] = number
-        self._event("submitted", t=now_s, count=len(tasks.tasks))
+
+    def _early_count(self) -> int:
+        return sum(len(tasks.tasks) for tasks in self._early)
 
     # From workers.
 
@@ -189,7 +210,7 @@ class Coordinator:
                 continue
             worker = self._workers.get(name)
             if worker is not None:
-                self._hear(now_s, worker, report)
+                self._on_report(now_s, worker, report)
 
     def gone(self, now_s: float, name: str, why: str = "", is_orderly: bool = False) -> None:
         """The worker is no more; what it had under way is for others. `is_orderly` when no task can have been the
@@ -204,30 +225,29 @@ class Coordinator:
         if worker.publishing:
             lost += [number for number, entry in self._entries.items() if entry.publisher == worker.number]
         for number in lost:
+            was_done = self._entries[number].publisher is not None
             self._entries[number].publisher = None
             if self._entries[number].is_cancelled:
-                self._end_cancelled(number)
-            elif is_orderly:
-                self._plan.again(now_s, number)
+                self._end_cancelled(now_s, number)
             else:
-                self._died(now_s, number)
+                self._died(now_s, number, was_done, is_orderly)
 
     # What follows.
 
-    def collect(self, now_s: float) -> tuple[dict[str, list[Order]], list[News]]:
-        """Orders for each worker, and news for the client, since the last call."""
+    def collect(self, now_s: float) -> tuple[dict[str, list[Order]], list[Update]]:
+        """Orders for each worker, and updates for the client, since the last call."""
         if self._early and not self._is_gathering(now_s):
             early, self._early = self._early, []
             for tasks in early:
-                self.submit(now_s, tasks)
+                self._enter(now_s, tasks)
         for order in self._plan.orders(now_s):
-            self._tell(*order)
+            self._add_order(order)
         orders = {}
         for worker in self._workers.values():
             if worker.orders:
                 orders[worker.name], worker.orders = worker.orders, []
-        news, self._news = self._news, []
-        return orders, news
+        updates, self._updates = self._updates, []
+        return orders, updates
 
     def next_wake_s(self) -> float | None:
         """When to collect again, though nothing should happen until then."""
@@ -247,12 +267,8 @@ class Coordinator:
 
     def wanted_workers(self, drain_s: float, guess_s: float) -> int:
         """How many there should be, for all to be done within `drain_s`. A task takes `guess_s` until one has ended."""
-        early = sum(len(tasks.tasks) for tasks in self._early)
         task_s = guess_s if self._task_s is None else self._task_s
-        return self._plan.wanted_workers(early, task_s, drain_s, self._slots)
-
-    def busy(self) -> bool:
-        return bool(self._entries or self._early)
+        return self._plan.wanted_workers(self._early_count(), task_s, drain_s, self._slots)
 
     def _is_gathering(self, now_s: float) -> bool:
         # Nothing runs without a worker anyway, and a batch is best cut when all are there.
@@ -262,7 +278,17 @@ class Coordinator:
         number = self._plan.item(key)
         if number == len(self._keys):
             self._keys.append(key)
+            if self._known is not None:
+                self._known.add(Item.of_key(key).url, number)
         return number
+
+    def _overlapping(self, url: str) -> list[int]:
+        """The items that are parts of what lies at the URL, or have it as a part."""
+        if self._known is None:
+            self._known = PathTree()
+            for number, key in enumerate(self._keys):
+                self._known.add(Item.of_key(key).url, number)
+        return self._known.overlapping(url)
 
     def _join(self, now_s: float, name: str, hello: Hello) -> None:
         if name in self._workers:
@@ -280,7 +306,7 @@ class Coordinator:
             self._expected = 0
         self._event("joined", t=now_s, worker=name, slots=hello.slots)
 
-    def _hear(self, now_s: float, worker: _Worker, report: Report) -> None:
+    def _on_report(self, now_s: float, worker: _Worker, report: Report) -> None:
         if isinstance(report, Ended):
             self._ended(now_s, worker, report)
         elif isinstance(report, Arrived):
@@ -303,6 +329,8 @@ class Coordinator:
             self._published(now_s, worker, report)
         elif isinstance(report, Unpublished):
             self._unpublished(now_s, worker, report)
+        elif isinstance(report, Usage):
+            self._used(now_s, worker, report)
         elif isinstance(report, Answered):
             if report.given_back:
                 self._plan.returned(now_s, worker.number, report.task, report.attempt)
@@ -317,7 +345,7 @@ class Coordinator:
             return
         if entry.is_cancelled:
             worker.orders.append(Drop(report.task, report.attempt))
-            self._end_cancelled(report.task)
+            self._end_cancelled(now_s, report.task)
             return
         entry.attempts = report.attempt
         entry.versions = report.versions
@@ -367,80 +395,120 @@ class Coordinator:
         if not is_final:
             self._plan.again(now_s, number)
             return
-        line = self._entries[number].task.name
+        name = self._entries[number].task.name
         self._give_up(number, failure)
+        self._give_up_followers(now_s, number, f"{name}, which was to write an input, failed: {failure.line}")
+
+    def _give_up_followers(self, now_s: float, number: int, why: str) -> None:
+        """Tasks that would have read what the task was to write."""
         for follower in self._plan.abandon(number):
-            error = InputFailed(f"{line}, which was to write an input, failed: {failure.line}")
-            self._give_up(follower, Failure.of(error))
+            failure = Failure.of(InputFailed(why))
+            self._failed_event(now_s, follower, failure, True)
+            self._give_up(follower, failure)
+
+    def _failed_event(
+        self, now_s: float, number: int, failure: Failure, is_final: bool, was_done: bool = False
+    ) -> None:
+        """Of a failure that is no attempt's end: there was none, its worker is gone, or it had ended well."""
+        entry = self._entries[number]
+        spent = {"t": now_s, "worker": "", "seconds": 0.0, "fetch_s": 0.0, "inputs": []}
+        task = {"task": entry.task.number, "attempt": entry.attempts, "name": entry.task.name}
+        told = {"error": failure.line, "traceback": failure.trace, "final": is_final, "was_done": was_done}
+        self._event("failed", **spent, **task, **told)
 
     def _give_up(self, number: int, failure: Failure) -> None:
         entry = self._forgotten(number)
-        self._news.append(Failed(entry.task.number, failure, entry.attempts))
+        self._updates.append(Failed(entry.task.number, failure, entry.attempts))
 
     def _forgotten(self, number: int) -> _Entry:
         entry = self._entries.pop(number)
         self._numbers.pop(entry.task.number, None)
+        for url in entry.task.outputs:
+            self._unwritten.remove(url, self._item(Item(url).key))
         return entry
 
-    def _died(self, now_s: float, number: int) -> None:
+    def _died(self, now_s: float, number: int, was_done: bool, is_orderly: bool) -> None:
+        """The task was under way, or its outputs were, on a worker that is no more."""
         entry = self._entries[number]
         failure = Failure.of(WorkerLost(f"{entry.task.name}: its workers were lost"), died=True)
-        self._try_again(now_s, number, failure, self._is_final(entry, failure))
+        is_final = not is_orderly and self._is_final(entry, failure)
+        if was_done or not is_orderly:
+            self._failed_event(now_s, number, failure, is_final, was_done)
+        self._try_again(now_s, number, failure, is_final)
+
+    def _used(self, now_s: float, worker: _Worker, usage: Usage) -> None:
+        """With many workers each says it more seldom."""
+        if now_s < worker.usage_due_s:
+            return
+        worker.usage_due_s = now_s + len(self._workers) / _MAX_USAGES_PER_S
+        longest = []
+        for number, seconds in usage.longest:
+            entry = self._entries.get(number)
+            if entry is not None:
+                longest.append({"task": entry.task.number, "name": entry.task.name, "seconds": round(seconds, 3)})
+        self._event("usage", t=now_s, worker=worker.name, **{**usage._asdict(), "longest": longest})
 
     def _published(self, now_s: float, worker: _Worker, report: Published) -> None:
         entry = self._entries.get(report.task)
         if entry is None or entry.publisher != worker.number or entry.attempts != report.attempt:
             return
-        for url, count, digest, is_adopted, _ in report.outputs:
-            key = Item(url).key
-            if digest:
-                self._digests[key] = digest
+        for output in report.outputs:
+            key = Item(output.url).key
+            if output.digest:
+                self._digests[key] = output.digest
             else:
                 self._digests.pop(key, None)
-            self._plan.wrote(now_s, worker.number, self._item(key), count, is_adopted)
+            item = self._item(key)
+            for other in self._overlapping(output.url):
+                if other != item:
+                    self._digests.pop(self._keys[other], None)
+                    self._plan.outdated(now_s, other)
+            self._plan.wrote(now_s, worker.number, item, output.size, output.is_adopted)
         worker.publishing -= 1
-        self._done(now_s, report.task, [(url, count, version) for url, count, _, _, version in report.outputs])
+        self._done(now_s, report.task, [(one.url, one.size, one.version) for one in report.outputs])
 
     def _unpublished(self, now_s: float, worker: _Worker, report: Unpublished) -> None:
         entry = self._entries.get(report.task)
         if entry is not None and entry.publisher == worker.number and entry.attempts == report.attempt:
             entry.publisher = None
             worker.publishing -= 1
-            self._try_again(now_s, report.task, report.failure, self._is_final(entry, report.failure))
+            is_final = self._is_final(entry, report.failure)
+            self._failed_event(now_s, report.task, report.failure, is_final, was_done=True)
+            self._try_again(now_s, report.task, report.failure, is_final)
 
     def _done(self, now_s: float, number: int, outputs: Iterable[tuple[str, int, str | None]] = ()) -> None:
         self._plan.done(now_s, number)
         entry = self._forgotten(number)
         result = entry.result or b""
-        self._news.append(Result(entry.task.number, result, entry.attempts, entry.versions, list(outputs)))
+        self._updates.append(Result(entry.task.number, result, entry.attempts, entry.versions, list(outputs)))
 
-    def _tell(self, kind: str, worker_number: int, number: int, other: int | None, numbers: list[int]) -> None:
-        """One of the plan's orders, in words the worker understands."""
-        worker = self._numbered.get(worker_number)
+    def _add_order(self, order: RunOrder | FetchOrder | EvictOrder | RecallOrder) -> None:
+        """Translates an order of the plan, whose items and peers are numbers, for the worker."""
+        worker = self._numbered.get(order.worker)
         if worker is None:
             return
-        if kind == "run":
-            self._tell_run(worker, number, other or 0, numbers)
-        elif kind == "fetch":
-            peer = "" if other is None else self._numbered[other].address if other in self._numbered else ""
-            key = self._keys[number]
-            only_for = (numbers[0], numbers[1]) if numbers else None
-            worker.orders.append(Fetch(key, peer, self._digests.get(key), only_for))
-        elif kind == "evict":
-            worker.orders.append(Evict([self._keys[item] for item in numbers]))
+        if isinstance(order, RunOrder):
+            self._add_run(worker, order)
+        elif isinstance(order, FetchOrder):
+            peer = self._numbered.get(order.peer) if order.peer is not None else None
+            key = self._keys[order.item]
+            address = "" if peer is None else peer.address
+            worker.orders.append(Fetch(key, address, self._digests.get(key), order.only_for))
+        elif isinstance(order, EvictOrder):
+            worker.orders.append(Evict([self._keys[item] for item in order.items]))
         else:
-            worker.orders.append(Recall(number, other or 0))
+            worker.orders.append(Recall(order.task, order.attempt))
 
-    def _tell_run(self, worker: _Worker, number: int, attempt: int, coming: list[int]) -> None:
-        task = self._entries[number].task
+    def _add_run(self, worker: _Worker, order: RunOrder) -> None:
+        task = self._entries[order.task].task
         for digest in (task.function, *task.values):
             if digest not in worker.values:
                 worker.values.add(digest)
                 worker.orders.append(Keep(digest, self._values[digest]))
-        keys = tuple(self._keys[item] for item in coming)
+        keys = tuple(self._keys[item] for item in order.coming)
         worker.orders.append(
-            Run(number, attempt, task.function, task.payload, task.values, task.inputs, task.outputs, keys)
+            Run(order.task, order.attempt, task.function, task.payload, task.values, task.inputs, task.outputs, keys)
         )
 
     def _event(self, kind: str, **arguments: Any) -> None:
-        self._news.append(Event(kind, arguments))
+        self._updates.append(Event(kind, arguments))

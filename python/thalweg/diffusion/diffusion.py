@@ -10,15 +10,15 @@ from functools import partial
 from typing import Any
 
 from thalweg.cache import parse_bytes
-from thalweg.diffusion.backend import Backend, Listener, Mourner
+from thalweg.diffusion.backend import Backend, LossHandler, UpdateHandler
 from thalweg.diffusion.calls import Apart, packed
 from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
-from thalweg.diffusion.local import Local
 from thalweg.diffusion.options import Options, at_least, positive
-from thalweg.diffusion.record import Record
+from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Results, Sink
 from thalweg.diffusion.run import Calls, Run
+from thalweg.diffusion.worker.local import Local
 
 _MB = 10**6
 
@@ -52,7 +52,7 @@ class Diffusion:
         What the store gives to all together, if that is known: no more readers than it bears.
     storage_options:
         fsspec's, for all URLs.
-    store_patience_s:
+    store_timeout_s:
         How long a store that fails is asked again before tasks fail with `StoreGone`. One that says nothing for half of
         that has failed.
     cache_folder:
@@ -66,8 +66,10 @@ class Diffusion:
     --------
     >>> from thalweg.diffusion import Diffusion, File
     >>> with Diffusion(cache="1 GB", workers=2) as d:
-    ...     for r in d.map(os.path.getsize, [File("/etc/hosts"), File("/etc/passwd")]):
+    ...     for r in d.map(os.path.isfile, [File("/etc/hosts"), File("/etc/passwd")]).in_order():
     ...         print(r.index, r.value)
+    0 True
+    1 True
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class Diffusion:
         peer_mb_s: float | None = None,
         store_mb_s: float | None = None,
         storage_options: dict[str, Any] | None = None,
-        store_patience_s: float = 60.0,
+        store_timeout_s: float = 60.0,
         cache_folder: str | os.PathLike[str] | None = None,
         progress: bool = False,
         page: bool | int = False,
@@ -94,7 +96,7 @@ class Diffusion:
         at_least("workers", workers, 1)
         if cluster is not None and workers is not None:
             raise ValueError("workers is for processes of this machine; a cluster has its own")
-        positive("store_patience_s", store_patience_s)
+        positive("store_timeout_s", store_timeout_s)
         peer_rate, store_rate = positive("peer_mb_s", peer_mb_s), positive("store_mb_s", store_mb_s)
         self._options = Options(
             cache_bytes=parse_bytes(cache),
@@ -107,10 +109,11 @@ class Diffusion:
             peer_bytes_per_s=None if peer_rate is None else max(1, int(peer_rate * _MB)),
             store_bytes_per_s=None if store_rate is None else store_rate * _MB,
             storage_options=dict(storage_options or {}),
-            store_patience_s=store_patience_s,
-            store_silence_s=store_patience_s / 2,
+            store_timeout_s=store_timeout_s,
+            store_stall_timeout_s=store_timeout_s / 2,
             cache_folder=None if cache_folder is None else os.path.abspath(cache_folder),
             is_journaled=run_folder is not None,
+            is_watched=run_folder is not None or page is not False,
         )
         journal = None if run_folder is None else Journal(run_folder)
         self._record = Record(run_folder, self._options, progress=progress, page=page)
@@ -246,10 +249,12 @@ class Diffusion:
             self.close()
 
 
-def _begin(cluster: Any, options: Options, workers: int | None, listener: Listener, mourner: Mourner) -> Backend:
+def _begin(
+    cluster: Any, options: Options, workers: int | None, listener: UpdateHandler, mourner: LossHandler
+) -> Backend:
     if cluster is None:
         return Local(options, workers, listener, mourner)
-    from thalweg.diffusion.dask_client import OnDask
+    from thalweg.diffusion.dask.client import OnDask
 
     return OnDask(cluster, options, listener, mourner)
 

@@ -9,11 +9,12 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from thalweg.diffusion.item import Item
+from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.messages import Result
 from thalweg.diffusion.options import Options
-from thalweg.diffusion.origin import Origin, Sight
-from thalweg.diffusion.patience import Patience
+from thalweg.diffusion.path_tree import PathTree
+from thalweg.diffusion.stores.origin import FileInfo, Origin
+from thalweg.diffusion.stores.store_retry import StoreRetry
 
 # Questions to stores at once.
 _QUESTIONS = 16
@@ -37,48 +38,49 @@ class Inspector:
     """Looks at each input once a run. Outputs that tasks of this start write are not what they were."""
 
     def __init__(self, options: Options) -> None:
-        self._origin = Origin(options.storage_options, options.store_silence_s)
-        self._patience = Patience(options.store_patience_s)
-        self._seen: dict[str, Sight | None] = {}
-        self._written: set[str] = set()
+        self._origin = Origin(options.storage_options, options.store_stall_timeout_s)
+        self._store_retry = StoreRetry(options.store_timeout_s)
+        self._known: dict[str, FileInfo | None] = {}
+        self._written = PathTree()
 
     def will_write(self, urls: Iterable[str]) -> None:
-        self._written.update(urls)
+        for url in urls:
+            self._written.add(url, 0)
 
-    def look(self, evidence: Iterable[Evidence]) -> None:
+    def prefetch(self, evidence: Iterable[Evidence]) -> None:
         """Asks for what several tasks had, at once."""
-        wanted = set().union(*(one.urls() for one in evidence)) - self._seen.keys()
+        wanted = set().union(*(one.urls() for one in evidence)) - self._known.keys()
         if len(wanted) > 1:
             with ThreadPoolExecutor(min(_QUESTIONS, len(wanted)), "thalweg-look") as pool:
-                self._seen.update(zip(wanted, pool.map(self._look, wanted)))
+                self._known.update(zip(wanted, pool.map(self._stat, wanted)))
 
     def holds(self, evidence: Evidence) -> bool:
-        if not self._written.isdisjoint(evidence.urls()):
+        if any(self._written.overlapping(url) for url in evidence.urls()):
             return False
         return all(self._is_input(key, version) for key, version in evidence.inputs) and all(
             self._is_output(*output) for output in evidence.outputs
         )
 
     def _is_input(self, key: str, version: str | None) -> bool:
-        sight = self._sight(Item.of_key(key).url)
-        return sight is not None and version is not None and sight.version == version
+        info = self._file_info(Item.of_key(key).url)
+        return info is not None and version is not None and info.version == version
 
     def _is_output(self, url: str, size: int, version: str | None) -> bool:
-        sight = self._sight(url)
-        if sight is None:
+        info = self._file_info(url)
+        if info is None:
             return False
-        if version is None or sight.version is None:
-            return sight.bytes in (None, size)
-        return sight.version == version
+        if version is None or info.version is None:
+            return info.bytes in (None, size)
+        return info.version == version
 
-    def _sight(self, url: str) -> Sight | None:
-        if url not in self._seen:
-            self._seen[url] = self._look(url)
-        return self._seen[url]
+    def _file_info(self, url: str) -> FileInfo | None:
+        if url not in self._known:
+            self._known[url] = self._stat(url)
+        return self._known[url]
 
-    def _look(self, url: str) -> Sight | None:
+    def _stat(self, url: str) -> FileInfo | None:
         """None for what is not there, or does not answer."""
         try:
-            return self._patience.keep_trying(url, lambda: self._origin.look(url))
+            return self._store_retry.call(url, lambda: self._origin.stat(url))
         except Exception:
             return None

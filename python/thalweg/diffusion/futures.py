@@ -23,9 +23,8 @@ class TaskFuture(concurrent.futures.Future[Any], Reference):
     Examples
     --------
     >>> future = d.submit(pow, 2, 10)
-    >>> d.submit(print, future)
-    >>> future.result()
-    1024
+    >>> d.submit(pow, future, 2).result()
+    1048576
     """
 
     def __init__(self, owner: Any, cancel: Callable[[TaskFuture], None]) -> None:
@@ -82,7 +81,7 @@ def as_completed(futures: Iterable[TaskFuture], timeout: float | None = None) ->
 
     Examples
     --------
-    >>> for future in as_completed([d.submit(pow, 2, n) for n in range(10)]):
-    ...     print(future.result())
+    >>> print(sum(future.result() for future in as_completed([d.submit(pow, 2, n) for n in range(10)])))
+    1023
     """
     yield from concurrent.futures.as_completed(futures, timeout)  # type: ignore[misc]

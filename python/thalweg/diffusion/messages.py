@@ -70,12 +70,23 @@ class Ended(NamedTuple):
     versions: list[tuple[str, str | None]] = []
 
 
+class PublishedOutput(NamedTuple):
+    """An output that is in the store; one that `is_adopted` is in the worker's cache as well, and has a digest."""
+
+    url: str
+    size: int
+    digest: bytes
+    is_adopted: bool
+    version: str | None
+    is_folder: bool = False
+
+
 class Published(NamedTuple):
-    """The outputs are in the store: (URL, bytes, digest, whether they are in the cache as well, version)."""
+    """The outputs of a task are in the store."""
 
     task: int
     attempt: int
-    outputs: list[tuple[str, int, bytes, bool, str | None]]
+    outputs: list[PublishedOutput]
 
 
 class Unpublished(NamedTuple):
@@ -94,7 +105,18 @@ class Answered(NamedTuple):
     given_back: bool
 
 
-Report = Union[Hello, Arrived, Missed, Missing, Lost, Ended, Published, Unpublished, Answered]
+class Usage(NamedTuple):
+    """What a worker's processes use: memory now, if that is known, and processors on average over the last `seconds`.
+    `running` are its tasks, `longest` those of them that it runs longest: (task, seconds)."""
+
+    seconds: float
+    cores: float
+    memory_bytes: int | None
+    running: int
+    longest: list[tuple[int, float]]
+
+
+Report = Union[Hello, Arrived, Missed, Missing, Lost, Ended, Published, Unpublished, Answered, Usage]
 
 
 class Keep(NamedTuple):
@@ -200,4 +222,4 @@ class Event(NamedTuple):
     arguments: dict[str, Any]
 
 
-News = Union[Result, Failed, Event]
+Update = Union[Result, Failed, Event]

@@ -24,11 +24,13 @@ class Options:
     storage_options: dict[str, Any] = field(default_factory=dict)
     cache_folder: str | None = None
     # How long a store that fails is asked again before a task fails with it.
-    store_patience_s: float = 60.0
+    store_timeout_s: float = 60.0
     # A call to a store of which nothing is heard for so long has failed.
-    store_silence_s: float = 30.0
+    store_stall_timeout_s: float = 30.0
     # Workers tell which versions of their inputs tasks had.
     is_journaled: bool = False
+    # Workers report what they use of memory and processors.
+    is_watched: bool = False
     run: str = field(default_factory=lambda: secrets.token_hex(8))
     # Peers serve whoever has it.
     token: str = field(default_factory=lambda: secrets.token_hex(16))

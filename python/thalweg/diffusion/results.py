@@ -13,20 +13,32 @@ from typing import Any, Callable
 from thalweg.diffusion.failure import Failure
 
 # How often a wait looks whether there is anybody left to wait for.
-_LOOK_S = 1.0
+_POLL_S = 1.0
 
 
 class TaskResult:
-    """What came of one task of a map.
+    """The outcome of one task of a map.
 
     Attributes
     ----------
-    index:
+    index : int
         Its place among the arguments.
-    arguments:
-        What the function was called with.
-    attempts:
+    arguments : object
+        The element it was called with; of several iterables a tuple.
+    attempts : int
         How often it was begun; 0 when an earlier start of the run has done it.
+    value : object
+        What the function returned. Raises what the function raised.
+    error : BaseException or None
+        What the function raised, with the worker's traceback as its cause.
+
+    Examples
+    --------
+    >>> with Diffusion(workers=2) as d:
+    ...     for r in d.map(int, ["1", "two"]).in_order():
+    ...         print(r.index, r.arguments, r.attempts, r.error or r.value)
+    0 1 1 1
+    1 two 1 invalid literal for int() with base 10: 'two'
     """
 
     __slots__ = ("index", "arguments", "attempts", "_pickled", "_failure")
@@ -61,7 +73,7 @@ class Sink:
     """Where the tasks of one map put their results, whether anybody reads them or not."""
 
     def __init__(self) -> None:
-        self._turn = threading.Condition()
+        self._changed = threading.Condition()
         self._came: collections.deque[TaskResult] = collections.deque()
         self._lost: BaseException | None = None
         self._error: BaseException | None = None
@@ -71,43 +83,43 @@ class Sink:
         self._is_read = self._is_unwanted = False
 
     def count(self) -> None:
-        with self._turn:
+        with self._changed:
             self.submitted += 1
 
     def put(self, result: TaskResult) -> None:
-        with self._turn:
+        with self._changed:
             self.ended += 1
             if not self._is_unwanted:
                 self._came.append(result)
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     def withdraw(self) -> None:
         """One that was counted will not come."""
-        with self._turn:
+        with self._changed:
             self.submitted -= 1
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     def abandon(self, error: BaseException) -> None:
         """Nothing more will come."""
-        with self._turn:
+        with self._changed:
             self._lost = error
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     def complete(self, error: BaseException | None = None) -> None:
         """`error` is what the iterator of the arguments raised; it comes after all results."""
-        with self._turn:
+        with self._changed:
             self.is_complete, self._error = True, error
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     def leave(self) -> None:
         """Nobody will read what comes."""
-        with self._turn:
+        with self._changed:
             self._is_unwanted = True
             self._came.clear()
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     def take_error(self) -> BaseException | None:
-        with self._turn:
+        with self._changed:
             error, self._error = self._error, None
             return error
 
@@ -119,30 +131,30 @@ class Sink:
     def await_room(self, most: int, is_waited_for: Callable[[], bool]) -> bool:
         """Returns when less than `most` tasks have not ended and, if somebody reads, as few results are unread; unless
         somebody waits for the end. False when the reader has gone before the end: no more tasks are wanted."""
-        with self._turn:
+        with self._changed:
             while True:
                 if self._lost is not None or (self._is_read and self._is_unwanted):
                     return False
                 is_ahead = self._is_read and self.submitted - self._taken >= most and not is_waited_for()
                 if self.left < most and not is_ahead:
                     return True
-                self._turn.wait(_LOOK_S)
+                self._changed.wait(_POLL_S)
 
     def next(self, check: Callable[[], None]) -> TaskResult | None:
         """None after the last."""
         while True:
-            with self._turn:
+            with self._changed:
                 self._is_read = True
                 if self._came:
                     self._taken += 1
-                    self._turn.notify_all()
+                    self._changed.notify_all()
                     return self._came.popleft()
                 if self._lost is not None:
                     raise self._lost
                 if self.is_complete and self._taken == self.submitted:
                     break
-                self._turn.notify_all()
-                if self._turn.wait(_LOOK_S):
+                self._changed.notify_all()
+                if self._changed.wait(_POLL_S):
                     continue
             check()
         error = self.take_error()
@@ -219,7 +231,7 @@ class Results(Iterator[TaskResult]):
 
         Examples
         --------
-        >>> results = d.map(pow, range(10**6), range(10**6))
+        >>> results = d.map(pow, range(1000), range(1000))
         >>> results.cancel()
         """
         self._cancel()

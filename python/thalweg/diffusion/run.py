@@ -25,9 +25,9 @@ from thalweg.diffusion.evidence import Evidence, Inspector
 from thalweg.diffusion.failure import Failure, InputFailed
 from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
-from thalweg.diffusion.messages import Event, Failed, News, Result, Task, Tasks
+from thalweg.diffusion.messages import Event, Failed, Result, Task, Tasks, Update
 from thalweg.diffusion.options import Options
-from thalweg.diffusion.record import Record
+from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Sink, TaskResult
 from thalweg.diffusion.values import SentValues
 
@@ -67,12 +67,13 @@ class Calls(NamedTuple):
 class _Waiter:
     """Where a task's result goes, and its name in the journal."""
 
-    __slots__ = ("sink", "index", "arguments", "name", "values")
+    __slots__ = ("sink", "index", "arguments", "keywords", "name", "values")
 
     def __init__(self, sink: Sink | TaskFuture, index: int, arguments: Any) -> None:
         self.sink = sink
         self.index = index
         self.arguments = arguments
+        self.keywords: dict[str, Any] = {}
         self.name: bytes | None = None
         self.values: tuple[bytes, ...] = ()
 
@@ -82,13 +83,13 @@ class _Waiter:
             self.sink.put(result)
         elif not self.sink.cancelled():
             try:
-                self._settle(self.sink, result)
+                self._deliver(self.sink, result)
             except Exception:
                 # Cancelled just now.
                 if not self.sink.cancelled():
                     raise
 
-    def _settle(self, future: TaskFuture, result: TaskResult) -> None:
+    def _deliver(self, future: TaskFuture, result: TaskResult) -> None:
         error = result.error
         if error is None:
             try:
@@ -115,7 +116,7 @@ class Run:
     ) -> None:
         self._record, self._journal = record, journal
         self._inspector = None if journal is None else Inspector(options)
-        self._turn = threading.Condition()
+        self._changed = threading.Condition()
         self._waiters: dict[int, _Waiter] = {}
         # Tasks that wait for futures, and iterators that are being read.
         self._blocked: set[_Waiter] = set()
@@ -128,7 +129,7 @@ class Run:
         self._numbers = itertools.count()
         self._lost: BaseException | None = None
         self._is_closed = False
-        self._backend = begin(self._hear, self._mourn)
+        self._backend = begin(self._on_updates, self._on_backend_lost)
         self._values = SentValues(self._backend)
 
     # Tasks.
@@ -167,7 +168,7 @@ class Run:
     def feed(self, calls: Calls, numbered: Iterator[tuple[int, tuple[Any, ...], Any]]) -> None:
         """As tasks end, in a thread of its own."""
         feeder = _Feeder(self, calls, numbered)
-        with self._turn:
+        with self._changed:
             self._feeders.add(feeder)
         threading.Thread(target=feeder.run, name="thalweg-feeder", daemon=True).start()
 
@@ -186,7 +187,7 @@ class Run:
                 ready.append((index, arguments, shown, packed(arguments, calls.keywords, apart)))
             except Exception as error:
                 _Waiter(calls.sink, index, shown).resolve(0, None, Failure.of(error))
-        self._look(calls, ready)
+        self._prefetch(calls, ready)
         for one in ready:
             self._add(calls, batch, *one)
 
@@ -196,7 +197,7 @@ class Run:
         if not futures:
             self._enter(calls, waiter, arguments, call, batch)
             return
-        with self._turn:
+        with self._changed:
             self._blocked.add(waiter)
         unblock = partial(self._unblock, calls, waiter, arguments, call)
         _Unblocking(len(futures), lambda: self._apart(unblock)).wait_for(futures)
@@ -209,7 +210,7 @@ class Run:
             act()
 
     def _unblock(self, calls: Calls, waiter: _Waiter, arguments: tuple[Any, ...], call: Call) -> None:
-        with self._turn:
+        with self._changed:
             if waiter not in self._blocked:
                 # Cancelled, or the run has ended.
                 return
@@ -218,9 +219,9 @@ class Run:
                 self._enter(calls, waiter, arguments, call, batch)
         except BaseException as error:
             waiter.abandon(error)
-        with self._turn:
+        with self._changed:
             self._blocked.discard(waiter)
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     def _enter(self, calls: Calls, waiter: _Waiter, arguments: tuple[Any, ...], call: Call, batch: _Batch) -> None:
         """Nothing is to be done for what the journal has."""
@@ -239,9 +240,10 @@ class Run:
             return
         if self._inspector is not None:
             self._inspector.will_write(call.outputs)
+        waiter.keywords = calls.keywords
         waiter.values = self._values.use([calls.function.value, *values])
         number = next(self._numbers)
-        with self._turn:
+        with self._changed:
             self._waiters[number] = waiter
         function, *rest = waiter.values
         name = calls.function.label
@@ -259,13 +261,13 @@ class Run:
             self._repeats[name] = repeat + 1
         return name + struct.pack("<I", repeat)
 
-    def _look(self, calls: Calls, ready: list[Any]) -> None:
+    def _prefetch(self, calls: Calls, ready: list[Any]) -> None:
         """Asks the stores for what all of them read and wrote, together."""
         if self._journal is None or self._inspector is None or not self._journal.has_any:
             return
         names = {call_digest(calls.function.digest, one[1], calls.keywords) for one in ready if not one[3].values}
         found = [self._journal.find(name + struct.pack("<I", 0)) for name in names]
-        self._inspector.look(one[0] for one in found if one is not None)
+        self._inspector.prefetch(one[0] for one in found if one is not None)
 
     def _known(self, name: bytes | None) -> bytes | None:
         if self._journal is None or self._inspector is None or name is None:
@@ -275,14 +277,14 @@ class Run:
 
     # From the back-end, in its thread.
 
-    def _hear(self, news: list[News]) -> None:
+    def _on_updates(self, updates: list[Update]) -> None:
         done: list[tuple[bytes, Evidence, bytes]] = []
         ended: list[tuple[_Waiter, Result | Failed]] = []
-        for one in news:
+        for one in updates:
             if isinstance(one, Event):
-                self._record.event(one)
+                self._record.event(one, self._arguments_of)
                 continue
-            with self._turn:
+            with self._changed:
                 waiter = self._waiters.pop(one.number, None)
             if waiter is not None:
                 ended.append((waiter, one))
@@ -296,26 +298,31 @@ class Run:
                 waiter.resolve(one.attempts, one.result, None)
             else:
                 waiter.resolve(one.attempts, None, one.failure)
-        with self._turn:
-            self._turn.notify_all()
+        with self._changed:
+            self._changed.notify_all()
             feeders = list(self._feeders)
         for feeder in feeders:
             if feeder.is_due():
                 self._apart(feeder.flush_quietly)
 
-    def _mourn(self, error: BaseException) -> None:
+    def _arguments_of(self, number: int) -> tuple[Any, dict[str, Any]]:
+        with self._changed:
+            waiter = self._waiters[number]
+        return waiter.arguments, waiter.keywords
+
+    def _on_backend_lost(self, error: BaseException) -> None:
         lost = RunLost(f"the run ended early: {error}")
         lost.__cause__ = error
-        with self._turn:
+        with self._changed:
             self._lost = lost
         self._abandon(lost)
 
     def _abandon(self, error: BaseException) -> None:
-        with self._turn:
+        with self._changed:
             waiters = [*self._waiters.values(), *self._blocked]
             self._waiters, self._blocked = {}, set()
             feeders = list(self._feeders)
-            self._turn.notify_all()
+            self._changed.notify_all()
         for waiter in waiters:
             waiter.abandon(error)
         for feeder in feeders:
@@ -333,13 +340,13 @@ class Run:
     # The end.
 
     def cancel(self, sink: Sink | TaskFuture) -> None:
-        with self._turn:
+        with self._changed:
             numbers = [number for number, waiter in self._waiters.items() if waiter.sink is sink]
             withdrawn = [self._waiters.pop(number) for number in numbers]
             blocked = [waiter for waiter in self._blocked if waiter.sink is sink]
             self._blocked.difference_update(blocked)
             feeders = [feeder for feeder in self._feeders if feeder.sink is sink]
-            self._turn.notify_all()
+            self._changed.notify_all()
         for feeder in feeders:
             feeder.stop()
         if numbers and not self._is_closed:
@@ -353,27 +360,27 @@ class Run:
         return self._waiting > 0
 
     def fed(self, feeder: _Feeder, has_failed: bool) -> None:
-        with self._turn:
+        with self._changed:
             self._feeders.discard(feeder)
             if has_failed:
                 self._faulty.append(feeder.sink)
-            self._turn.notify_all()
+            self._changed.notify_all()
 
     def wait(self) -> None:
         """Until all that was submitted has ended. Raises what an iterator of arguments raised that nobody has read."""
-        with self._turn:
+        with self._changed:
             self._waiting += 1
         try:
             while True:
-                with self._turn:
-                    is_over = self._turn.wait_for(
+                with self._changed:
+                    is_over = self._changed.wait_for(
                         lambda: not (self._waiters or self._blocked or self._feeders), timeout=1.0
                     )
                 if is_over:
                     break
                 self.check()
         finally:
-            with self._turn:
+            with self._changed:
                 self._waiting -= 1
         while self._faulty:
             error = self._faulty.pop().take_error()
@@ -390,7 +397,7 @@ class Run:
 
     def close(self) -> None:
         """What has not ended is given up."""
-        with self._turn:
+        with self._changed:
             if self._is_closed:
                 return
             self._is_closed = True

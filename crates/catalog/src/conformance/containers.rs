@@ -8,6 +8,7 @@ promises!(
     sealing_makes_live_and_keeps_the_figures,
     what_is_no_longer_live_cannot_be_sealed,
     unknown_containers_are_not_there,
+    containers_grow_until_they_are_sealed_or_their_writers_lease_is_over,
     statistics_count_files_and_containers,
 );
 
@@ -37,6 +38,23 @@ fn what_is_no_longer_live_cannot_be_sealed(stand: &Stand) {
 
 fn unknown_containers_are_not_there(stand: &Stand) {
     assert_eq!(stand.catalog.container(ContainerId(1)).unwrap(), None);
+}
+
+fn containers_grow_until_they_are_sealed_or_their_writers_lease_is_over(stand: &Stand) {
+    let brief = stand.catalog.begin(Purpose::Write, LEASE_MS).unwrap().id;
+    let growing = || stand.catalog.growing().unwrap();
+    let (first, second) =
+        (stand.catalog.open_container(stand.writer).unwrap(), stand.catalog.open_container(brief).unwrap());
+    assert_eq!(growing(), [first, second]);
+    stand.catalog.seal_container(first, 500, 50).unwrap();
+    assert_eq!(growing(), [second]);
+    stand.pass_ms(LEASE_MS as i64 + 1);
+    assert_eq!(growing(), []);
+    assert_eq!(stand.catalog.container(second).unwrap().unwrap().state, ContainerState::Open);
+    stand.catalog.renew(brief, LEASE_MS, false).unwrap();
+    assert_eq!(growing(), [second]);
+    stand.catalog.end(brief).unwrap();
+    assert_eq!(growing(), []);
 }
 
 fn statistics_count_files_and_containers(stand: &Stand) {

@@ -15,6 +15,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use super::Clocks;
 use super::beginnings;
 use super::failure::{Attempt, Failure};
+use super::index_room;
 use super::mark::Noted;
 use super::presence::Presence;
 use super::schema;
@@ -127,6 +128,7 @@ impl Connections {
         let connection = writer.lock().unwrap_or_else(PoisonError::into_inner);
         let begin = || Ok(Transaction::new_unchecked(&connection, TransactionBehavior::Immediate)?);
         let attempt = || {
+            index_room::check(&self.path)?;
             let transaction = patiently(begin)?;
             self.check_presence(&connection)?;
             // The clocks are read when it is our turn: leases must not outlive the wait.
@@ -249,6 +251,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> Attempt<T>) -> Attempt<T> {
 }
 
 fn connect(path: &Path, create: bool) -> Attempt<Connection> {
+    index_room::check(path)?;
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
     let connection = Connection::open_with_flags(path, flags)?;

@@ -4,6 +4,7 @@ use format::{ContainerId, SessionId};
 use rusqlite::{Connection, Row};
 
 use super::failure::Attempt;
+use super::sessions::is_held;
 use super::statement::{all, at_most, first, number, run};
 use super::writing::Writing;
 use crate::{ContainerRecord, ContainerState, Error};
@@ -72,6 +73,15 @@ pub(super) fn container(sql: &Connection, id: ContainerId) -> Attempt<Option<Con
 pub(super) fn open_containers(sql: &Connection, limit: usize) -> Attempt<Vec<ContainerId>> {
     let text = "SELECT id FROM containers WHERE opener IS NOT NULL ORDER BY id DESC LIMIT ?1";
     all(sql, text, [at_most(limit)], |row| Ok(ContainerId(number(row, 0)?)))
+}
+
+pub(super) fn growing(sql: &Connection, lease_now: i64) -> Attempt<Vec<ContainerId>> {
+    let text = concat!(
+        "SELECT id FROM containers WHERE opener IN (SELECT id FROM sessions WHERE ",
+        is_held!(),
+        ") ORDER BY id"
+    );
+    all(sql, text, [lease_now], |row| Ok(ContainerId(number(row, 0)?)))
 }
 
 pub(super) fn files_of(sql: &Connection, id: ContainerId) -> Attempt<Vec<ContainerId>> {

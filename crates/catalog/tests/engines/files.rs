@@ -1,9 +1,10 @@
 //! Files that are no catalog, a newer one, a damaged one; and disks without room.
 
+use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 
-use crate::catalog::{Catalog, Error, SqliteCatalog};
+use crate::catalog::{Catalog, Error, Purpose, SqliteCatalog};
 use crate::{commit, opened, path, scratch, writer, written};
 use format::StorePath;
 
@@ -168,6 +169,25 @@ impl SmallDisk {
         mount.args(["-t", "tmpfs", "-o", "size=2m", "none"]).arg(disk.0.path());
         mount.output().ok()?.status.success().then_some(disk)
     }
+
+    /// An ext4 whose blocks are a quarter of SQLite's pages, on a file beside it.
+    fn of_small_blocks() -> Option<Self> {
+        let disk = SmallDisk(tempfile::tempdir().unwrap());
+        let image = tempfile::NamedTempFile::new().unwrap();
+        image.as_file().set_len(64 << 20).unwrap();
+        let done = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+        let made = done(Command::new("/sbin/mkfs.ext4").args(["-q", "-b", "1024"]).arg(image.path()))
+            && done(Command::new("mount").args(["-o", "loop"]).arg(image.path()).arg(disk.0.path()));
+        made.then_some(disk)
+    }
+
+    /// Leaves so many bytes free, for whoever fills disks.
+    fn fill_but(&self, free_bytes: u64) {
+        let mut filler = std::fs::File::create(self.0.path().join("filler")).unwrap();
+        while filler.write_all(&[1; 65536]).is_ok() {}
+        let length = filler.metadata().unwrap().len();
+        filler.set_len(length - free_bytes).unwrap();
+    }
 }
 
 impl Drop for SmallDisk {
@@ -198,4 +218,23 @@ fn a_full_disk_is_told_and_leaves_the_catalog_whole() {
     assert_eq!(files.len(), committed * 101);
     drop(catalog);
     assert_eq!(opened(&file).statistics().unwrap().files, committed as u64 * 100);
+}
+
+#[test]
+fn a_full_disk_of_small_blocks_ends_no_process() {
+    let Some(disk) = SmallDisk::of_small_blocks() else {
+        eprintln!("skipped: mounting is not allowed here");
+        return;
+    };
+    let file = disk.0.path().join("catalog");
+    let catalog = opened(&file);
+    commit(&catalog, writer(&catalog), vec![written("name", 1, None)]).unwrap();
+    drop(catalog);
+    for free_kib in (0..40).chain([1000, 1023, 1024, 1030, 1060]) {
+        disk.fill_but(free_kib << 10);
+        let read = SqliteCatalog::open_for_reading(&file).unwrap();
+        assert_eq!(read.statistics().unwrap().files, 1, "{free_kib} KiB were free");
+        let begun = read.begin(Purpose::Read, 1000);
+        assert!(matches!(begun, Ok(_) | Err(Error::Full { .. } | Error::Io { .. })), "{begun:?}");
+    }
 }

@@ -14,8 +14,8 @@ use crate::shown;
 /// Free what no kept version needs, safely beside writers
 #[derive(clap::Args)]
 #[command(
-    after_help = "Files that a running reader or writer may still need wait for the next collection. Damaged containers\n\
-                        are replaced where all that is needed of them can be read, there or in copies.\n\
+    after_help = "Files that a running reader or writer may still need wait for the next collection. Damaged containers \
+                        are replaced where all that is needed of them can be read, there or in copies. \
                         Exits with 3 when the disk is too full to rewrite what is partly dead.\n\n\
                         Example: thalweg collect /scratch/st"
 )]
@@ -38,6 +38,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         "written_bytes": collected.written_bytes,
         "waiting": collected.waiting,
         "open": collected.open,
+        "open_bytes": collected.open_bytes,
         "short_of_room": collected.short_of_room,
         "not_freed_bytes": collected.not_freed_bytes,
     }))?;
@@ -54,9 +55,10 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     }
     if collected.open > 0 {
         let open = shown::count(collected.open, "container");
+        let bytes = shown::size(collected.open_bytes);
         output.summary(format!(
-            "{open} left to their writers; those of a writer that was killed can be collected once its lease is over, \
-             30 s after it at most"
+            "{open} ({bytes}) left to writers that hold a lease: what a writer that failed or was killed left there is freed \
+             by a collection 30 s after it ended"
         ))?;
     }
     if collected.short_of_room == 0 {

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{commit_names, list};
 use crate::clock::now_ns;
+use crate::failure::misuse;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::place::Place;
@@ -19,11 +20,9 @@ use crate::shown;
 
 /// Drop old versions of a file, or of all files below a directory
 #[derive(clap::Args)]
-#[command(
-    after_help = "A version stays if any of the rules keeps it; the newest always stays. Without --keep all stay.\n\
+#[command(after_help = "A version stays if any of the rules keeps it; the newest always stays. \
                         Units are s, m, h, d, w and y.\n\n\
-                        Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d"
-)]
+                        Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d")]
 pub struct Arguments {
     /// A file or directory, STORE::PATH
     #[arg(required = true)]
@@ -41,6 +40,9 @@ const BATCH: usize = 4096;
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let place = Place::parse(&arguments.place)?;
+    if arguments.keep.is_none() && arguments.version.is_empty() {
+        misuse!("{place}: say what to keep, as in --keep last=3,within=30d, or drop single versions with --version N");
+    }
     let repository = open_store(&place.store, Access::Remove)?;
     let Some(entry) = repository.catalog().entry(&place.path)? else {
         bail!("{place}: no such file or directory in the store");
@@ -50,17 +52,15 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     match &arguments.keep {
         _ if !arguments.version.is_empty() => forgetting.these(&place, &entry, &arguments.version)?,
         Some(keep) => forgetting.run(&place.path, &entry, keep)?,
-        None => output.summary("no --keep rule, so every version is kept")?,
+        None => {}
     }
     let Forgetting { forgotten, versions, .. } = forgetting;
     repository.close()?;
-    if arguments.keep.is_some() || !arguments.version.is_empty() {
-        output.summary(format_args!(
-            "forgot {} of {}",
-            shown::count(versions, "version"),
-            shown::count(forgotten.len() as u64, "file")
-        ))?;
-    }
+    output.summary(format_args!(
+        "forgot {} of {}",
+        shown::count(versions, "version"),
+        shown::count(forgotten.len() as u64, "file")
+    ))?;
     output.document(&json!({ "versions": versions, "files": forgotten }))
 }
 

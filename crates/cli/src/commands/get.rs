@@ -11,20 +11,21 @@ use format::{Attributes, FileKind, FileTime, FileTimes, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
-use super::{COMMITTER, sessions_of};
-use crate::failure::{Incomplete, misuse};
+use super::{COMMITTER, note_holes, refuse_without_data, sessions_of};
+use crate::failure::{Incomplete, Interrupted, misuse};
 use crate::get::{Destination, Options, Range, Summary, Wanted, Withheld, get, print, sync};
 use crate::moment::{self, Moment, with_version};
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::place::{Place, is_place};
 use crate::shown;
+use crate::signals::Interruption;
 
 /// Fetch files and trees, or part of a file
 #[derive(clap::Args)]
 #[command(
-    after_help = "As with cp -a: into DEST if it is a directory, ends in a slash, or there are several sources, and\n\
-                        otherwise under that name; what is there is replaced, each file at once when it is whole. A file\n\
+    after_help = "As with cp -a: into DEST if it is a directory, ends in a slash, or there are several sources, and \
+                        otherwise under that name; what is there is replaced, each file at once when it is whole. A file \
                         that is damaged in the store is named and the others go on; the exit code is 3 then.\n\n\
                         Example: thalweg get /scratch/st::run1 copy\n\
                         Example: thalweg get /scratch/st::run1/out.dat - --range 4096:512 | od -f"
@@ -46,10 +47,13 @@ pub struct Arguments {
     /// What a live or interrupted session has checkpointed of a file, though it is not committed
     #[arg(long)]
     unfinished: bool,
+    /// With --unfinished: also where none of the file's content was stored
+    #[arg(long, requires = "unfinished")]
+    force: bool,
     /// Leave holes also where zeros were written
     #[arg(long)]
     sparse: bool,
-    /// Restore also setuid, setgid and sticky bits, file capabilities and other attributes in security. and trusted.
+    /// Restore also setuid, setgid and sticky bits, file capabilities and other security and trusted attributes
     #[arg(long)]
     privileged: bool,
     /// Return when everything is on the disk
@@ -65,12 +69,17 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     }
     // Reading what is unfinished makes pages of a manifest for it.
     let access = if arguments.unfinished { Access::Write } else { Access::Read };
+    // Before the store's threads, which must not get the signals either.
+    let interruption = match to == "-" {
+        true => Interruption::default(),
+        false => Interruption::watch().context("starting the thread that waits for signals")?,
+    };
     let repository = open_store(&places[0].store, access)?;
     let entries = entries(&repository, &places, &arguments, output)?;
     let done = if to == "-" {
         print_all(&repository, &places, &entries, &arguments, output)
     } else {
-        fetch(&repository, places, entries, Path::new(to), &arguments, output)
+        fetch(&repository, (places, entries), Path::new(to), &arguments, &interruption, output)
     };
     repository.close()?;
     done
@@ -92,14 +101,21 @@ fn entries(
     let other = places.iter().zip(&entries).find(|(_, entry)| entry.attributes.kind != FileKind::Regular);
     match other {
         Some((place, _)) if is_one_file => bail!("{place}: --range, --version and --unfinished are for regular files"),
-        _ => Ok(entries),
+        _ => {}
     }
+    for (place, head) in places.iter().zip(&entries).filter_map(|(place, entry)| Some((place, entry.head.as_ref()?))) {
+        let size = head.record.size;
+        if arguments.range.is_some_and(|range| range.is_beyond(size)) {
+            bail!("{place}: the range begins behind the file's end; it has {}", shown::count(size, "byte"));
+        }
+    }
+    Ok(entries)
 }
 
 fn entry(repository: &Repository, place: &Place, arguments: &Arguments, output: &Output) -> anyhow::Result<FileEntry> {
     let found = repository.catalog().entry(&place.path)?;
     if arguments.unfinished {
-        return unfinished(repository, place, found);
+        return unfinished(repository, place, found, arguments.force, output);
     }
     let Some(entry) = found else {
         if sessions_of(repository.catalog(), &place.path)?.is_empty() {
@@ -128,11 +144,21 @@ fn entry(repository: &Repository, place: &Place, arguments: &Arguments, output: 
 }
 
 /// The file as the newest session of its path would leave it, if it were committed now.
-fn unfinished(repository: &Repository, place: &Place, found: Option<FileEntry>) -> anyhow::Result<FileEntry> {
+fn unfinished(
+    repository: &Repository,
+    place: &Place,
+    found: Option<FileEntry>,
+    is_forced: bool,
+    output: &Output,
+) -> anyhow::Result<FileEntry> {
     let Some(session) = sessions_of(repository.catalog(), &place.path)?.pop() else {
         bail!("{place}: no session has anything unfinished there");
     };
+    if !is_forced {
+        refuse_without_data(repository, &session, place, "`get --unfinished --force` fetches that many zeros")?;
+    }
     let (root, size) = repository::unfinished(repository, COMMITTER, &session)?;
+    note_holes(output, place, repository::data_bytes(repository, &root)?, size);
     let modified = FileTime::from_ns(session.opened_ns);
     let times = FileTimes { modified, ..FileTimes::default() };
     let attributes = Attributes { mode: 0o644, times, ..Attributes::default() };
@@ -165,10 +191,10 @@ fn print_all(
 
 fn fetch(
     repository: &Repository,
-    places: Vec<Place>,
-    entries: Vec<FileEntry>,
+    (places, entries): (Vec<Place>, Vec<FileEntry>),
     to: &Path,
     arguments: &Arguments,
+    interruption: &Interruption,
     output: &Output,
 ) -> anyhow::Result<()> {
     let into = to.is_dir();
@@ -185,12 +211,20 @@ fn fetch(
     let range = arguments.range.unwrap_or(Range::WHOLE);
     let withheld = if arguments.privileged { Withheld::Nothing } else { Withheld::Privileges };
     let options = Options { workers, sparse: arguments.sparse, range, withheld, at: arguments.at };
-    let summary = get(repository, &destination, &wanted, options, output)?;
+    interruption.heed(true);
+    let summary = get(repository, &destination, &wanted, options, (output, interruption));
+    interruption.heed(false);
+    let summary = summary?;
     if arguments.sync {
         sync(base)?;
     }
     output.document(&fields(&summary))?;
     output.summary(line(&summary))?;
+    if let Some(signal) = summary.interrupted {
+        let told =
+            "interrupted: what is there is whole, the rest was not fetched; run the same command again".to_owned();
+        return Err(Interrupted { signal, told }.into());
+    }
     let lost = shown::count(summary.lost.len() as u64, "file");
     match summary.lost.len() {
         0 => Ok(()),
@@ -253,6 +287,7 @@ fn fields(summary: &Summary) -> Value {
         "failed": named(&summary.lost),
         "incomplete": named(&summary.incomplete),
         "left_out": summary.left_out,
+        "interrupted": summary.interrupted.is_some(),
     })
 }
 

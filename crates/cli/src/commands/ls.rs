@@ -19,7 +19,7 @@ use crate::shown;
 /// List a directory of a store
 #[derive(clap::Args)]
 #[command(
-    after_help = "Paths are shown from the listed directory on; `(live)` and `(interrupted)` mark what a session has\n\
+    after_help = "Paths are shown from the listed directory on; `(live)` and `(interrupted)` mark what a session has \
                         checkpointed and not committed.\n\nExample: thalweg ls -lR /scratch/st::run1"
 )]
 pub struct Arguments {

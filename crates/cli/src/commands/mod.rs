@@ -18,10 +18,15 @@ pub mod stat;
 pub mod stats;
 pub mod verify;
 
+use anyhow::bail;
 use catalog::{Catalog, FileEntry, PathSession};
 use format::{Change, StorePath};
 use repository::Repository;
 use store::Claimant;
+
+use crate::output::Output;
+use crate::place::Place;
+use crate::shown;
 
 /// The main thread's: what commits, not what packs.
 pub const COMMITTER: Claimant = Claimant(0);
@@ -47,6 +52,31 @@ pub fn sessions_of(catalog: &dyn Catalog, path: &StorePath) -> anyhow::Result<Ve
     let mut sessions = catalog.path_sessions()?;
     sessions.retain(|session| session.path == *path);
     Ok(sessions)
+}
+
+/// Refuses a session of which a file's size is known and none of its content: a job that found the disk full leaves one.
+pub fn refuse_without_data(
+    repository: &Repository,
+    session: &PathSession,
+    place: &Place,
+    advice: &str,
+) -> anyhow::Result<()> {
+    let (size, _) = checkpointed(repository.catalog(), session)?;
+    if size > 0 && repository::checkpointed_data(repository, session)? == 0 {
+        let (id, size) = (session.id, shown::size(size));
+        bail!("{place}: session {id} has stored no data of the {size} that the file would have; {advice}");
+    }
+    Ok(())
+}
+
+/// A note where the file is longer than its data.
+pub fn note_holes(output: &Output, place: &Place, data_bytes: u64, size: u64) {
+    if data_bytes < size {
+        let (data, size) = (shown::size(data_bytes), shown::size(size));
+        output.note(format_args!(
+            "{place}: {data} of {size} are data; the rest was never stored, or zeros, and reads as zeros"
+        ));
+    }
 }
 
 /// Size and number of a session's checkpoints.

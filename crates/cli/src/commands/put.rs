@@ -22,11 +22,11 @@ use crate::{shown, streams};
 /// Store files, trees, or standard input
 #[derive(clap::Args)]
 #[command(
-    after_help = "With a slash at the end of the place, or several sources, each source keeps its name below it;\n\
-                        otherwise the place is the one source's name there. Files that are as they were when put last\n\
-                        are skipped. Sockets, pipes and devices are named and skipped. A run that breaks off keeps what\n\
-                        it committed, and goes on cheaply when it is run again; one that is interrupted (Ctrl-C) commits what\n\
-                        it has read first. Exits with 3 when some file could not be read, kept changing, or is a name whose\n\
+    after_help = "With a slash at the end of the place, or several sources, each source keeps its name below it; \
+                        otherwise the place is the one source's name there. Files that are as they were when put last \
+                        are skipped. Sockets, pipes and devices are named and skipped. A run that breaks off keeps what \
+                        it committed, and goes on cheaply when it is run again; one that is interrupted (Ctrl-C) commits what \
+                        it has read first. Exits with 3 when some file could not be read, kept changing, or is a name whose \
                         versions only --replace drops.\n\n\
                         Example: thalweg put results/ notes.txt /scratch/st::run1/"
 )]
@@ -233,17 +233,24 @@ fn with_reason(path: &Path, why: Option<&str>) -> Value {
 }
 
 fn line(summary: &Summary) -> String {
-    let mut line = format!("put {} ({})", shown::count(summary.files, "file"), shown::size(summary.read_bytes));
+    let new_bytes = summary.read_bytes - summary.attributes_read_bytes;
+    let mut line = format!("put {} ({})", shown::count(summary.files, "file"), shown::size(new_bytes));
     for (number, what) in [
         (summary.directories, ["directory", "directories"]),
         (summary.symlinks, ["symlink", "symlinks"]),
         (summary.links, ["hard link", "hard links"]),
         (summary.attributes, ["with new attributes only"; 2]),
-        (summary.unchanged, ["unchanged"; 2]),
-        (summary.excluded, ["excluded"; 2]),
     ] {
         if number > 0 {
             line += &format!(", {number} {}", what[usize::from(number != 1)]);
+        }
+    }
+    if summary.attributes_read_bytes > 0 {
+        line += &format!(" ({} read to compare)", shown::size(summary.attributes_read_bytes));
+    }
+    for (number, what) in [(summary.unchanged, "unchanged"), (summary.excluded, "excluded")] {
+        if number > 0 {
+            line += &format!(", {number} {what}");
         }
     }
     line

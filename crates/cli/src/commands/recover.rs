@@ -4,12 +4,12 @@ use std::ffi::OsString;
 
 use anyhow::{anyhow, bail};
 use catalog::PathSession;
-use format::SessionId;
+use format::{SessionId, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::Value;
 use transfer::message::{Reply, Request};
 
-use super::{COMMITTER, sessions_of};
+use super::{COMMITTER, note_holes, refuse_without_data, sessions_of};
 use crate::clock::now_ns;
 use crate::failure::misuse;
 use crate::opening::{connect, open_store};
@@ -30,7 +30,7 @@ pub struct Arguments {
     /// Drop the session with what it had checkpointed, instead of recovering it
     #[arg(long, conflicts_with = "force")]
     discard: bool,
-    /// Recover also over a version that was committed after the session had begun
+    /// Recover also over a version that was committed after the session had begun, and a session that has stored no data
     #[arg(long)]
     force: bool,
 }
@@ -45,17 +45,22 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     }
     if !arguments.force {
         refuse_over_newer(&repository, &session, &place)?;
+        let advice = "`recover --force` makes a version of it all the same, and `recover --discard` drops it";
+        refuse_without_data(&repository, &session, &place, advice)?;
     }
     let version = match &place.store {
         StoreAddress::Directory(_) => repository::recover(&repository, COMMITTER, session.id, now_ns())?.version,
         StoreAddress::Node(address) => recover_remotely(address, session.id)?,
     };
-    let size = size_of(&repository, &place)?;
+    let record = recovered(&repository, &place)?;
+    let (size, data_bytes) = (record.size, repository::data_bytes(&repository, &record.root)?);
     repository.close()?;
     let mut fields = shown::path_fields(place.path.as_bytes());
     fields.insert("session".into(), session.id.to_string().into());
     fields.insert("version".into(), version.into());
     fields.insert("size".into(), size.into());
+    fields.insert("data_bytes".into(), data_bytes.into());
+    note_holes(output, &place, data_bytes, size);
     output.document(&Value::Object(fields))?;
     output.summary(format_args!("recovered {place} as version {version}, {}", shown::size(size)))
 }
@@ -118,10 +123,10 @@ fn recover_remotely(address: &str, session: SessionId) -> anyhow::Result<u64> {
     })?)
 }
 
-fn size_of(repository: &Repository, place: &Place) -> anyhow::Result<u64> {
+fn recovered(repository: &Repository, place: &Place) -> anyhow::Result<VersionRecord> {
     let head = repository.catalog().entry(&place.path)?.and_then(|entry| entry.head);
     match head {
-        Some(head) => Ok(head.record.size),
+        Some(head) => Ok(head.record),
         None => bail!("{place}: was recovered and is gone again"),
     }
 }

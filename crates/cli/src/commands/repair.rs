@@ -14,7 +14,7 @@ use crate::shown;
 /// Find copies of what is lost, and name what stays lost
 #[derive(clap::Args)]
 #[command(
-    after_help = "Reads all content of all versions. Exits with 3 when something is lost, and names path, version and\n\
+    after_help = "Reads all content of all versions. Exits with 3 when something is lost, and names path, version and \
                         bytes; putting the same content again heals it, under any name.\n\n\
                         Example: thalweg repair /scratch/st"
 )]
@@ -37,7 +37,8 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     }))?;
     let healed = shown::count(repaired.healed_segments, "segment");
     let next = if repaired.healed_segments > 0 { "; `thalweg collect` replaces the damaged containers" } else { "" };
-    output.summary(format!("read {} versions; copies stand in for {healed}{next}", repaired.versions))?;
+    let versions = shown::count(repaired.versions, "version");
+    output.summary(format!("read {versions}; copies stand in for {healed}{next}"))?;
     if repaired.journaled_paths > 0 {
         let names = shown::count(repaired.journaled_paths, "name");
         output.summary(format!("the journal had lost {names}, and has them again"))?;

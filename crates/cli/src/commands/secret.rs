@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::output::Output;
+use crate::shown;
 
 /// Make a file with a new random secret, which a node and its clients share
 #[derive(clap::Args)]
@@ -17,7 +18,7 @@ pub struct Arguments {
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     transfer::create_secret(&arguments.file)?;
-    let shown = arguments.file.display();
+    let shown = shown::local(&arguments.file);
     output.summary(format_args!("made a secret in {shown}; give copies only to those who may use the node"))?;
-    output.document(&json!({ "file": shown.to_string() }))
+    output.document(&json!({ "file": arguments.file.to_string_lossy() }))
 }

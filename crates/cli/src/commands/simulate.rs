@@ -1,9 +1,12 @@
 //! `thalweg simulate`: a cluster on a virtual clock, driven by the policies that drive the real one.
 
+use std::fs::OpenOptions;
+use std::io::Read;
 use std::ops::RangeInclusive;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use policy::cache::Eviction;
 use policy::placement::Rule;
 use policy::provisioning::Growth;
@@ -20,6 +23,8 @@ const MOST_TASKS: i64 = 100_000_000;
 /// All pairs are as many tasks as the square of this.
 const MOST_FILES: i64 = 5000;
 const MOST_GIGABYTES: f64 = 1e9;
+/// Some millions of tasks.
+const MAX_TRACE_BYTES: u64 = 256 << 20;
 
 /// Simulate tasks over files in workers' caches: which policy, how much cache, how many nodes
 #[derive(clap::Args)]
@@ -172,8 +177,18 @@ fn chosen(arguments: &Arguments) -> anyhow::Result<(Workload, Testbed)> {
 }
 
 fn from_file(path: &str) -> anyhow::Result<Workload> {
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("{path}: neither monotonic, sine, all-pairs, stacking, profile nor a trace file"))?;
+    let no_trace = || format!("{path}: neither monotonic, sine, all-pairs, stacking, profile nor a trace file");
+    // Nobody waits for the other end of a pipe.
+    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
+    let opened = opened.with_context(no_trace)?;
+    if !opened.metadata().with_context(no_trace)?.is_file() {
+        bail!("{}: it is no regular file", no_trace());
+    }
+    let mut text = String::new();
+    opened.take(MAX_TRACE_BYTES + 1).read_to_string(&mut text).with_context(no_trace)?;
+    if text.len() as u64 > MAX_TRACE_BYTES {
+        bail!("{path}: a trace has at most {}", shown::size(MAX_TRACE_BYTES));
+    }
     simulator::trace(path, &text).with_context(|| path.to_owned())
 }
 

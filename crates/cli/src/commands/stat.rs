@@ -109,12 +109,13 @@ fn lines(place: &Place, seen: &Seen) -> Vec<String> {
         lines.extend(statistics_lines(size, statistics));
         lines.extend(seen.versions.iter().map(|version| {
             let (number, time) = (version.number, shown::time(version.committed_ns));
-            format!("  version  {number}, committed {time}, {} bytes", version.record.size)
+            format!("  version  {number}, committed {time}, {}", shown::count(version.record.size, "byte"))
         }));
     }
     lines.extend(seen.sessions.iter().map(|(session, size, checkpoints)| {
         let (id, state, opened) = (session.id, shown::state(session), shown::time(session.opened_ns));
-        format!("  session  {id}, {state} since {opened}, {checkpoints} checkpoints, {size} bytes")
+        let (checkpoints, size) = (shown::count(*checkpoints as u64, "checkpoint"), shown::count(*size, "byte"));
+        format!("  session  {id}, {state} since {opened}, {checkpoints}, {size}")
     }));
     lines
 }

@@ -14,7 +14,7 @@ use crate::shown;
 /// Check containers and versions; rebuild table or catalog
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exits with 3 when something is damaged, and names it. A rebuilt catalog needs a store nobody else\n\
+    after_help = "Exits with 3 when something is damaged, and names it. A rebuilt catalog needs a store nobody else \
                         uses meanwhile; the old one is kept as catalog.sqlite.old.\n\n\
                         Example: thalweg verify /scratch/st --data"
 )]
@@ -144,13 +144,16 @@ fn fields(verified: &Verified, rebuilt: Option<&Rebuilt>) -> Map<String, Value> 
 fn lines(verified: &Verified, rebuilt: Option<&Rebuilt>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(rebuilt) = rebuilt {
-        let (transactions, containers) = (rebuilt.transactions, rebuilt.containers);
-        lines.push(format!("rebuilt the catalog from {transactions} transactions in {containers} containers"));
+        let transactions = shown::count(rebuilt.transactions, "transaction");
+        let containers = shown::count(rebuilt.containers, "container");
+        lines.push(format!("rebuilt the catalog from {transactions} in {containers}"));
     }
     let stored = shown::size(verified.stored_bytes);
     lines.push(format!(
-        "checked {} containers ({stored}), {} segments, {} versions",
-        verified.containers, verified.segments, verified.versions
+        "checked {} ({stored}), {}, {}",
+        shown::count(verified.containers, "container"),
+        shown::count(verified.segments, "segment"),
+        shown::count(verified.versions, "version")
     ));
     lines
 }

@@ -19,6 +19,8 @@ use super::worker::Directory;
 pub enum Trouble {
     Disk(std::io::Error),
     Store(repository::Error),
+    /// The run is: this file is not there, and nothing is left of it.
+    Interrupted,
 }
 
 impl From<Errno> for Trouble {
@@ -38,6 +40,7 @@ impl fmt::Display for Trouble {
         match self {
             Trouble::Disk(error) => error.fmt(f),
             Trouble::Store(error) => error.fmt(f),
+            Trouble::Interrupted => f.write_str("interrupted"),
         }
     }
 }

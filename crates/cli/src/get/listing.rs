@@ -90,6 +90,9 @@ impl<'a> Listing<'a> {
     }
 
     fn name(&mut self, to: PathBuf, entry: FileEntry) -> anyhow::Result<()> {
+        if self.report.interruption.has_come() {
+            return Ok(());
+        }
         if !self.refused.is_empty() && to.ancestors().any(|above| self.refused.contains(above)) {
             return Ok(());
         }

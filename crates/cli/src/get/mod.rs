@@ -35,6 +35,7 @@ use self::worker::Worker;
 use crate::commands::list;
 use crate::moment::Moment;
 use crate::output::Output;
+use crate::signals::Interruption;
 
 /// Units of work between the listing and the workers.
 const QUEUED_UNITS: usize = 64;
@@ -60,15 +61,15 @@ pub struct Options {
     pub at: Option<Moment>,
 }
 
-/// Fetches everything wanted. Fails when the store or the disk does.
+/// Fetches everything wanted; once it is interrupted, nothing more. Fails when the store or the disk does.
 pub fn get(
     repository: &Repository,
     destination: &Destination,
     wanted: &[Wanted],
     options: Options,
-    output: &Output,
+    (output, interruption): (&Output, &Interruption),
 ) -> anyhow::Result<Summary> {
-    let report = Report::new(output, output.progress("get"));
+    let report = Report::new(output, output.progress("get"), interruption);
     let (units_in, units_out) = sync_channel(QUEUED_UNITS);
     let units_out = Arc::new(Mutex::new(units_out));
     let done = AtomicBool::new(false);
@@ -92,7 +93,11 @@ pub fn get(
         report.progress.finish();
         return Err(error);
     }
-    finish(made?, destination, options.withheld, &report);
+    let made = made?;
+    // What is left to do when all is there may keep a second run out of a directory.
+    if !interruption.has_come() {
+        finish(made, destination, options.withheld, &report);
+    }
     report.progress.finish();
     Ok(report.into_summary())
 }

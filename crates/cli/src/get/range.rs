@@ -19,6 +19,11 @@ pub struct Range {
 impl Range {
     pub const WHOLE: Range = Range { offset: 0, length: None };
 
+    /// Whether it begins behind the end of a file of `size` bytes.
+    pub fn is_beyond(&self, size: u64) -> bool {
+        self.offset > size
+    }
+
     /// What of a file of `size` bytes is in it.
     pub fn within(&self, size: u64) -> std::ops::Range<u64> {
         let start = self.offset.min(size);

@@ -9,6 +9,7 @@ use super::attributes::LeftOut;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::shown;
+use crate::signals::Interruption;
 
 /// Where the reason lies that a file was not fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,8 @@ pub struct Summary {
     pub left_out: BTreeMap<&'static str, u64>,
     /// Of those not fetched, how many for a reason here.
     pub lost_here: u64,
+    /// The signal that ended the run before everything was fetched.
+    pub interrupted: Option<i32>,
 }
 
 impl Summary {
@@ -48,6 +51,7 @@ impl Summary {
 pub struct Report<'a> {
     output: &'a Output,
     pub progress: Progress,
+    pub interruption: &'a Interruption,
     inner: Mutex<Inner>,
 }
 
@@ -58,8 +62,8 @@ struct Inner {
 }
 
 impl<'a> Report<'a> {
-    pub fn new(output: &'a Output, progress: Progress) -> Self {
-        Report { output, progress, inner: Mutex::default() }
+    pub fn new(output: &'a Output, progress: Progress, interruption: &'a Interruption) -> Self {
+        Report { output, progress, interruption, inner: Mutex::default() }
     }
 
     pub fn count(&self, add: impl FnOnce(&mut Summary)) {
@@ -99,7 +103,8 @@ impl<'a> Report<'a> {
     }
 
     pub fn into_summary(self) -> Summary {
-        self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).summary
+        let summary = self.inner.into_inner().unwrap_or_else(PoisonError::into_inner).summary;
+        Summary { interrupted: self.interruption.signal(), ..summary }
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {

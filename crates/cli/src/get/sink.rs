@@ -7,7 +7,7 @@ use repository::{FileReader, Piece};
 use rustix::io::Errno;
 
 use super::file::Trouble;
-use crate::progress::Progress;
+use super::report::Report;
 
 /// Gathered before they are written (bytes).
 const WRITE_BYTES: usize = 256 << 10;
@@ -17,7 +17,7 @@ pub struct Sink<'a> {
     file: BorrowedFd<'a>,
     buffer: &'a mut Vec<u8>,
     sparse: bool,
-    progress: &'a Progress,
+    report: &'a Report<'a>,
     /// Where the buffer's first byte goes.
     offset: u64,
     /// The file ends here so far; beyond it, only holes came.
@@ -25,22 +25,26 @@ pub struct Sink<'a> {
 }
 
 impl<'a> Sink<'a> {
-    pub fn new(file: BorrowedFd<'a>, buffer: &'a mut Vec<u8>, sparse: bool, progress: &'a Progress) -> Self {
+    pub fn new(file: BorrowedFd<'a>, buffer: &'a mut Vec<u8>, sparse: bool, report: &'a Report<'a>) -> Self {
         buffer.clear();
-        Sink { file, buffer, sparse, progress, offset: 0, written: 0 }
+        Sink { file, buffer, sparse, report, offset: 0, written: 0 }
     }
 
     /// Writes a range of a file, from the start of this one on.
     pub fn fill(&mut self, reader: &FileReader, range: Range<u64>) -> Result<(), Trouble> {
         let mut trouble = None;
         let read = reader.pieces(range, |piece| {
-            self.piece(piece).map_err(|error| {
+            let written = match self.report.interruption.has_come() {
+                true => Err(Trouble::Interrupted),
+                false => self.piece(piece).map_err(Trouble::from),
+            };
+            written.map_err(|error| {
                 trouble = Some(error);
                 repository::Error::Failed("the file could not be written".into())
             })
         });
         match trouble {
-            Some(error) => return Err(error.into()),
+            Some(error) => return Err(error),
             None => read?,
         }
         Ok(self.end()?)
@@ -75,7 +79,7 @@ impl<'a> Sink<'a> {
     fn hole(&mut self, length: u64) -> Result<(), Errno> {
         self.flush()?;
         self.offset += length;
-        self.progress.add(length);
+        self.report.progress.add(length);
         Ok(())
     }
 
@@ -92,7 +96,7 @@ impl<'a> Sink<'a> {
                 Err(error) => return Err(error),
             }
         }
-        self.progress.add(self.buffer.len() as u64);
+        self.report.progress.add(self.buffer.len() as u64);
         self.buffer.clear();
         Ok(())
     }

@@ -54,6 +54,10 @@ impl<'a> Worker<'a> {
         loop {
             let unit = units.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(unit) = unit else { return };
+            // Units that come still are taken from the queue, which the listing would wait for.
+            if self.report.interruption.has_come() {
+                continue;
+            }
             if let Err(error) = self.unit(unit) {
                 return self.report.failed(error);
             }
@@ -77,6 +81,9 @@ impl<'a> Worker<'a> {
     }
 
     fn name(&mut self, directory: &Directory, name: &CStr, entry: &FileEntry) -> anyhow::Result<()> {
+        if self.report.interruption.has_come() {
+            return Ok(());
+        }
         let path = || directory.path.join(OsStr::from_bytes(name.to_bytes()));
         let fetched = match entry.attributes.kind {
             FileKind::Symlink => self.symlink(directory, name, entry),
@@ -89,6 +96,7 @@ impl<'a> Worker<'a> {
                 }
                 Ok(())
             }
+            Err(Trouble::Interrupted) => Ok(()),
             // All others would meet the same.
             Err(Trouble::Disk(error)) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
                 anyhow::bail!("{}: the disk is full; what was fetched until here is whole", shown::local(&path()))
@@ -113,7 +121,7 @@ impl<'a> Worker<'a> {
         if let Some(head) = &entry.head {
             let range = self.options.range.within(head.record.size);
             size = range.end - range.start;
-            let mut sink = Sink::new(draft.opened(), &mut self.buffer, self.options.sparse, &self.report.progress);
+            let mut sink = Sink::new(draft.opened(), &mut self.buffer, self.options.sparse, self.report);
             sink.fill(&self.repository.reader(&head.record.root, head.record.size), range)?;
         }
         let missing = draft.finish(name, &entry.attributes, self.options.withheld)?;

@@ -5,6 +5,7 @@
 //! costs lines, and delays no client.
 
 use std::collections::HashMap;
+use std::env::VarError;
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
@@ -22,6 +23,7 @@ use crate::shown;
 
 /// Names the level where the command line does not.
 const VARIABLE: &str = "THALWEG_LOG";
+const LEVELS: &str = "use error, warn, info or debug";
 /// Lines of one kind in one interval; more are counted.
 const MAX_LINES: u64 = 10;
 const INTERVAL: Duration = Duration::from_secs(10);
@@ -42,6 +44,9 @@ pub(super) fn start(level: Option<&str>) -> anyhow::Result<()> {
     let level = match (level, std::env::var(VARIABLE)) {
         (Some(level), _) => parse(level).with_context(|| format!("--log {level}"))?,
         (None, Ok(level)) if !level.is_empty() => parse(&level).with_context(|| format!("{VARIABLE}={level}"))?,
+        (None, Err(VarError::NotUnicode(level))) => {
+            bail!("{VARIABLE}={}: is no level; {LEVELS}", shown::escaped(level.as_encoded_bytes()))
+        }
         (None, _) => LevelFilter::WARN,
     };
     let (lines, queue) = mpsc::sync_channel(MAX_QUEUED_LINES);
@@ -67,7 +72,7 @@ fn parse(level: &str) -> anyhow::Result<LevelFilter> {
         "warn" => Ok(LevelFilter::WARN),
         "info" => Ok(LevelFilter::INFO),
         "debug" => Ok(LevelFilter::DEBUG),
-        _ => bail!("is no level; use error, warn, info or debug"),
+        _ => bail!("is no level; {LEVELS}"),
     }
 }
 

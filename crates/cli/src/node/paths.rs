@@ -49,7 +49,10 @@ impl Connection {
             || stripe_bytes < MPI_SEGMENT_BYTES as u64
             || !stripe_bytes.is_multiple_of(MPI_SEGMENT_BYTES as u64)
         {
-            let why = format!("{path}: stripes of {stripe_bytes} bytes over {} nodes cannot be", nodes.len());
+            let why = format!(
+                "{path}: stripes of {stripe_bytes} bytes over {} cannot be",
+                crate::shown::count(nodes.len() as u64, "node")
+            );
             return Err(Failure::new(FailureKind::Refused, why));
         }
         let catalog = self.node.repository.catalog();

@@ -36,6 +36,8 @@ pub struct Summary {
     pub unchanged: u64,
     /// Read from the sources.
     pub read_bytes: u64,
+    /// Of those, what was read of files of which only attributes had changed.
+    pub attributes_read_bytes: u64,
     pub unchanged_bytes: u64,
     pub commits: u64,
     /// Names that the user had passed over.
@@ -147,7 +149,8 @@ impl<'a> Commits<'a> {
         let bytes = packed.built.length;
         let version = VersionRecord { root: packed.built.root, size: bytes, content: packed.content };
         let change = Change::Write { path, attributes, version, base: None };
-        self.take(Ready { change, replaces: false, references: packed.built.references, bytes });
+        let references = packed.built.references;
+        self.take(Ready { change, replaces: false, is_same_content: false, references, bytes });
         self.commit()?;
         Ok(self.summary)
     }
@@ -192,13 +195,16 @@ impl<'a> Commits<'a> {
 
     fn take(&mut self, ready: Ready) {
         match &ready.change {
+            Change::Write { .. } | Change::Attributes { .. } if ready.is_same_content => self.summary.attributes += 1,
             Change::Write { .. } => self.summary.files += 1,
-            Change::Attributes { .. } => self.summary.attributes += 1,
             Change::Make { attributes, .. } if attributes.kind == FileKind::Symlink => self.summary.symlinks += 1,
             Change::Make { .. } => self.summary.directories += 1,
             _ => {}
         }
         self.summary.read_bytes += ready.bytes;
+        if ready.is_same_content {
+            self.summary.attributes_read_bytes += ready.bytes;
+        }
         let batch = &mut self.batch;
         batch.begun.get_or_insert_with(Instant::now);
         if ready.replaces {

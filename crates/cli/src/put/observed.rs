@@ -78,6 +78,13 @@ pub fn is_as_put(stat: &Stat, known: &FileEntry) -> bool {
     kind(stat) == Some(then.kind) && same_size && times(stat) == then.times && stat.st_ino == then.inode
 }
 
+/// Whether two states of a file are the same to who restores them: when the inode was last changed, and its number, are
+/// not restored.
+pub fn look_alike(before: &Attributes, after: &Attributes) -> bool {
+    let times = FileTimes { changed: after.times.changed, ..before.times };
+    Attributes { times, inode: after.inode, ..before.clone() } == *after
+}
+
 /// Whether nothing happened to a file between two looks.
 pub fn is_same(before: &Stat, after: &Stat) -> bool {
     before.st_size == after.st_size && times(before) == times(after) && before.st_ino == after.st_ino

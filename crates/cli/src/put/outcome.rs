@@ -32,6 +32,8 @@ pub struct Ready {
     pub change: Change,
     /// What bears the name now must go first: it is of another kind, or a file shared with other names.
     pub replaces: bool,
+    /// The file's content is what its newest version had.
+    pub is_same_content: bool,
     pub references: BTreeSet<ContainerId>,
     /// Bytes read.
     pub bytes: u64,
@@ -40,6 +42,6 @@ pub struct Ready {
 impl Ready {
     /// A change without content.
     pub fn plain(change: Change, replaces: bool) -> Self {
-        Ready { change, replaces, references: BTreeSet::new(), bytes: 0 }
+        Ready { change, replaces, is_same_content: false, references: BTreeSet::new(), bytes: 0 }
     }
 }

@@ -58,9 +58,23 @@ struct Tag {
     target: StorePath,
     attributes: Attributes,
     replaces: bool,
-    /// Root and size of the version the store has.
-    head: Option<(Root, u64)>,
+    /// The file as the store has it.
+    known: Option<Known>,
     bytes: u64,
+}
+
+struct Known {
+    /// Of the newest version, as is the size.
+    root: Root,
+    size: u64,
+    attributes: Attributes,
+}
+
+impl Known {
+    fn of(entry: &FileEntry) -> Option<Self> {
+        let record = &entry.head.as_ref()?.record;
+        Some(Known { root: record.root.clone(), size: record.size, attributes: entry.attributes.clone() })
+    }
 }
 
 /// What is read again although it is as it was.
@@ -324,12 +338,11 @@ impl<'a> Worker<'a> {
         replaces: bool,
     ) -> Result<(), Trouble> {
         let extended = self.extended(observed::extended_of(file), path(directory, name));
-        let head = name.known.as_ref().and_then(|known| known.head.as_ref());
         let tag = Tag {
             target: name.target.clone(),
             attributes: observed::attributes(stat, FileKind::Regular, extended),
             replaces,
-            head: head.map(|head| (head.record.root.clone(), head.record.size)),
+            known: name.known.as_ref().and_then(Known::of),
             bytes,
         };
         Ok(self.packer.end(tag)?)
@@ -370,16 +383,18 @@ fn replaces(stat: &Stat, name: &Name) -> bool {
     })
 }
 
-/// A file whose content is stored, as a change; of attributes alone when the content is what it was.
+/// A file whose content is stored, as a change. Where the content is what it was, a version is made all the same when the
+/// file looks different: the one before keeps how it looked. What only tells that a file was touched makes none.
 fn ready(packed: Packed<Tag>) -> Ready {
     let Packed { tag, built, content } = packed;
-    let Tag { target, attributes, replaces, head, bytes } = tag;
-    let is_same = !replaces && head.is_some_and(|(root, size)| root == built.root && size == built.length);
-    if is_same {
+    let Tag { target, attributes, replaces, known, bytes } = tag;
+    let known = known.filter(|known| !replaces && known.root == built.root && known.size == built.length);
+    let is_same_content = known.is_some();
+    if known.is_some_and(|known| observed::look_alike(&known.attributes, &attributes)) {
         let change = Change::Attributes { path: target, attributes };
-        return Ready { change, replaces, references: BTreeSet::new(), bytes };
+        return Ready { change, replaces, is_same_content, references: BTreeSet::new(), bytes };
     }
     let version = VersionRecord { root: built.root, size: built.length, content };
     let change = Change::Write { path: target, attributes, version, base: None };
-    Ready { change, replaces, references: built.references, bytes }
+    Ready { change, replaces, is_same_content, references: built.references, bytes }
 }

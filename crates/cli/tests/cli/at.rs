@@ -28,7 +28,7 @@ fn assert_is(path: &Path, content: &str, mode: u32, modified_s: i64) {
     assert_eq!((found.mode() & 0o7777, found.mtime()), (mode, modified_s), "{content}");
 }
 
-/// `t/f` with three versions, the times in seconds between their commits, and `t/late` that came with the last.
+/// `t/f` with four versions, of which the third differs from the second in its mode alone, the times in seconds between the first commits, and `t/late` that came with the last.
 fn begun() -> (Store, [String; 2]) {
     let store = Store::new();
     let source = store.path("source");
@@ -53,8 +53,9 @@ fn begun() -> (Store, [String; 2]) {
 fn assert_versions(store: &Store, place: &std::ffi::OsStr) {
     for (number, content, mode, modified_s) in [
         ("1", "one", 0o600, 1_000_000_000),
-        ("2", "the second", 0o640, 1_100_000_000),
-        ("3", "and the third", 0o444, 1_200_000_000),
+        ("2", "the second", 0o644, 1_100_000_000),
+        ("3", "the second", 0o640, 1_100_000_000),
+        ("4", "and the third", 0o444, 1_200_000_000),
     ] {
         let to = store.path(&format!("version {number}"));
         let _ = fs::remove_file(&to);
@@ -82,7 +83,7 @@ fn a_tree_comes_back_as_it_was_at_a_time() {
     assert_is(&to.join("f"), "one", 0o600, 1_000_000_000);
     assert!(!to.join("late").exists());
     get(&store.place("t"), &["--at", &second], &store.path("later")).expect(0);
-    assert_eq!(fs::read_to_string(store.path("later/f")).unwrap(), "the second");
+    assert_is(&store.path("later/f"), "the second", 0o644, 1_100_000_000);
     assert_eq!(store.at("ls", "t", &["--at", &first]).text(), "f\n");
     assert!(store.at("ls", "t", &["-l", "--at", &first]).text().starts_with("-rw-------"));
     assert_eq!(store.at("ls", "t", &["--at", "0s"]).text(), "f\nlate\n");

@@ -19,6 +19,8 @@ const SEGMENT_BYTES: usize = 8192;
 const MAX_DELAY: Duration = Duration::from_millis(100);
 /// Steps whose worst says what the machine itself costs just now.
 const STEPS: u64 = 30;
+/// Of which one without delay is enough.
+const TRIALS: usize = 3;
 
 /// A client that says what the test wants.
 pub(super) struct Client {
@@ -147,14 +149,32 @@ fn worst(mut step: impl FnMut(u64)) -> Duration {
     (1..=STEPS).map(timed).max().unwrap()
 }
 
+/// Steps must take no longer while they are disturbed than the machine makes them take anyway. A machine that stands
+/// still for a moment spoils one trial; a lock held across a wait spoils every one.
 #[track_caller]
-fn assert_no_later(found: Duration, undisturbed: Duration) {
-    assert!(found < undisturbed * 2 + MAX_DELAY, "up to {found:?} instead of {undisturbed:?}");
+fn assert_no_later(mut trial: impl FnMut() -> Trial) {
+    let trials: Vec<Trial> = (0..TRIALS).map_while(|_| trial().delayed()).collect();
+    assert!(trials.len() < TRIALS, "each time it was disturbed: {trials:?}");
+}
+
+/// The longest step before and while it is disturbed.
+#[derive(Debug)]
+struct Trial {
+    undisturbed: Duration,
+    disturbed: Duration,
+}
+
+impl Trial {
+    fn delayed(self) -> Option<Self> {
+        (self.disturbed >= self.undisturbed * 2 + MAX_DELAY).then_some(self)
+    }
 }
 
 /// Sends requests whose answers fill all buffers, and reads none of them.
 fn stop_reading(client: &mut Client, session: SessionId) {
     (0..8).for_each(|_| client.write(session, 1 << 20));
+    // On disk, so that what others sync is their own.
+    client.settle(session, 1);
     let extents = vec![Extent { offset: 1 << 20, bytes: 8 << 20 }];
     for _ in 0..8 {
         client.send(&Request::Read { session, seat: 0, extents: extents.clone() }, &[]);
@@ -164,6 +184,10 @@ fn stop_reading(client: &mut Client, session: SessionId) {
 
 #[test]
 fn a_client_that_does_not_read_delays_nobody() {
+    assert_no_later(beside_a_client_that_does_not_read);
+}
+
+fn beside_a_client_that_does_not_read() -> Trial {
     let store = Store::new();
     let node = Node::of(&store);
     let (mut deaf, mut other) = (Client::new(&node, 1), Client::new(&node, 2));
@@ -180,11 +204,15 @@ fn a_client_that_does_not_read_delays_nobody() {
     };
     let undisturbed = worst(&mut step);
     stop_reading(&mut deaf, session);
-    assert_no_later(worst(&mut step), undisturbed);
+    Trial { undisturbed, disturbed: worst(&mut step) }
 }
 
 #[test]
 fn a_busy_catalog_delays_no_write_and_no_read() {
+    assert_no_later(beside_a_busy_catalog);
+}
+
+fn beside_a_busy_catalog() -> Trial {
     let store = Store::new();
     let node = Node::of(&store);
     let mut writer = Client::new(&node, 1);
@@ -215,11 +243,11 @@ fn a_busy_catalog_delays_no_write_and_no_read() {
     // Whoever takes a seat waits for the catalog: nobody else does.
     let waiting = newcomer.send(&Request::Attach { session: another.id, seat: 0, key: KEY }, &[]);
     std::thread::sleep(Duration::from_millis(300));
-    let found = worst(&mut step);
+    let disturbed = worst(&mut step);
     catalog.execute_batch("ROLLBACK").unwrap();
     let attached = newcomer.answer(waiting);
     assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
-    assert_no_later(found, undisturbed);
+    Trial { undisturbed, disturbed }
 }
 
 #[test]

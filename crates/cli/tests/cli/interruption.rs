@@ -69,6 +69,39 @@ fn an_atomic_put_shows_all_or_nothing() {
 }
 
 #[test]
+fn an_interrupted_get_says_so_and_leaves_whole_files() {
+    let mut random = Random::fresh();
+    let store = Store::new();
+    let source = store.path("source");
+    for _ in 0..5 {
+        tree(&source, &mut random);
+        store.put(&source, "t");
+        let copy = store.path("copy");
+        let _ = fs::remove_dir_all(&copy);
+        let mut get = command(&["get".into(), store.place("t"), copy.clone().into_os_string()]);
+        let get = get.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        while !copy.join("d0").exists() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(Command::new("kill").args(["-INT", &get.id().to_string()]).status().unwrap().success());
+        let done: Run = get.wait_with_output().unwrap().into();
+        if done.code == Some(0) {
+            // It was done before its signal.
+            continue;
+        }
+        let done = done.expect(130);
+        assert!(done.stderr.contains("interrupted: ") && done.text().contains("got "), "{done:?}");
+        for file in super::runner::files_below(&copy) {
+            let below = file.strip_prefix(&copy).unwrap();
+            assert!(fs::read(&file).unwrap() == fs::read(source.join(below)).unwrap(), "{below:?}");
+        }
+        store.get("t", &copy.join(""));
+        return;
+    }
+    panic!("every get was done before its signal");
+}
+
+#[test]
 fn a_killed_get_leaves_no_half_file_under_its_name() {
     let mut random = Random::fresh();
     let store = Store::new();

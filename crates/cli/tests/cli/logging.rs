@@ -79,6 +79,10 @@ fn a_level_that_does_not_exist_is_refused_wherever_it_stands() {
     let refused = store.try_verb("node", &["--listen", "127.0.0.1:0", "--log", "loud"]).expect(1).stderr;
     assert!(refused.contains("loud") && refused.contains("error, warn, info or debug"), "{refused}");
     let mut node = super::runner::command(&["node".to_owned(), store.directory().display().to_string()]);
-    let refused = node.env("THALWEG_LOG", "loud").output().unwrap();
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("THALWEG_LOG"));
+    node.args(["--listen", "127.0.0.1:0"]);
+    for level in [std::ffi::OsStr::new("loud"), std::os::unix::ffi::OsStrExt::from_bytes(b"\xffloud")] {
+        let refused = node.env("THALWEG_LOG", level).output().unwrap();
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(told.contains("THALWEG_LOG=") && told.contains("loud: is no level"), "{told}");
+    }
 }

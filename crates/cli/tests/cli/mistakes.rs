@@ -35,7 +35,7 @@ fn every_mistake_gets_one_line() {
         (&["collect", "thalweg://h:1"], 2, "on the node's own machine"),
         (&["ls", "thalweg://127.0.0.1:1::"], 1, "127.0.0.1:1"),
         (&["ls", "thalweg://nonsense::"], 2, "thalweg://HOST:PORT"),
-        (&["put", "!", "@::x"], 1, "No such file"),
+        (&["put", "!", "@::x"], 3, "could not be put"),
         (&["put", "%", "@::d"], 1, "is a directory; write"),
         (&["put", "-", "@::d/"], 2, "::d/NAME"),
         (&["put", "-", "@::"], 2, "::NAME"),
@@ -47,7 +47,10 @@ fn every_mistake_gets_one_line() {
         (&["get", "@::d", "-"], 1, "only regular files"),
         (&["get", "@::d", "!", "--range", "0:1"], 1, "regular files"),
         (&["get", "@::file", "!", "--range", "1-2"], 2, "OFFSET:LENGTH"),
+        (&["get", "@::file", "!", "--range", "1000000:2"], 1, "behind the file's end"),
         (&["get", "@::file", "!", "--version", "7"], 1, "no version 7"),
+        (&["forget", "@::file"], 2, "--keep"),
+        (&["simulate", "/dev/zero"], 1, "no regular file"),
         (&["get", "@::file", "!", "--unfinished"], 1, "no session"),
         (&["get", "@::file", "-", "--json"], 2, "standard output"),
         (&["rm", "@::"], 1, "::: the root of a store cannot be removed"),
@@ -179,4 +182,14 @@ fn summaries_count_what_they_are_about() {
     assert!(store.get("t", &store.path("copy")).text().ends_with(", 1 directory\n"));
     assert_eq!(store.at("rm", "u", &["-r"]).text(), "removed 3 names\n");
     assert_eq!(store.at("rm", "t/file", &[]).text(), "removed 1 name\n");
+}
+
+#[test]
+fn a_trace_that_is_a_pipe_is_refused_and_not_waited_for() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let pipe = folder.path().join("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let words = ["10".as_ref(), env!("CARGO_BIN_EXE_thalweg").as_ref(), "simulate".as_ref(), pipe.as_os_str()];
+    let ended = std::process::Command::new("timeout").args(words).output().unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
 }

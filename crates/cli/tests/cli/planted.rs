@@ -10,6 +10,9 @@ use super::runner::{Store, run};
 
 const SECRET: &str = "of another user";
 
+/// Puts something in a file's place, beside a file outside of the store.
+type Make = fn(&Path, &Path);
+
 /// Replaces a file of the store by a link to a file outside of it, which is returned.
 fn link_out(store: &Store, name: &str) -> PathBuf {
     let (at, outside) = (store.directory().join(name), store.path("outside"));
@@ -104,6 +107,53 @@ fn a_log_that_has_another_name_is_not_written() {
         fs::hard_link(&outside, &at).unwrap();
         let refused = run(&["put".as_ref(), outside.as_os_str(), &store.place("x")]).expect(1);
         assert!(refused.stderr.contains("another name"), "{refused:?}");
+        assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET);
+    }
+}
+
+#[test]
+fn a_reserve_that_has_another_name_or_is_no_file_gives_way_to_one_that_is_the_stores_alone() {
+    let makes: [Make; 3] = [
+        |at, outside| fs::hard_link(outside, at).unwrap(),
+        |at, outside| symlink(outside, at).unwrap(),
+        |at, _| assert!(Command::new("mkfifo").arg(at).status().unwrap().success()),
+    ];
+    for make in makes {
+        let store = Store::new();
+        let (outside, at) = (store.path("outside"), store.directory().join("reserve"));
+        fs::write(&outside, SECRET).unwrap();
+        fs::remove_file(&at).unwrap();
+        make(&at, &outside);
+        store.verb("collect", &[]);
+        assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET);
+        assert!(fs::symlink_metadata(&at).unwrap().is_file() && at.metadata().unwrap().len() > 1 << 20);
+    }
+}
+
+/// Without it an older catalog would pass for the newest.
+#[test]
+fn a_mark_that_is_not_the_stores_own_file_is_refused() {
+    let makes: [(Make, &[&str]); 4] = [
+        (|at, outside| fs::hard_link(outside, at).unwrap(), &["rm", "collect"]),
+        (|at, outside| symlink(outside, at).unwrap(), &["rm", "collect", "stats", "verify"]),
+        (
+            |at, _| assert!(Command::new("mkfifo").arg(at).status().unwrap().success()),
+            &["rm", "collect", "stats", "verify"],
+        ),
+        (|at, _| fs::create_dir(at).unwrap(), &["rm", "collect", "stats", "verify"]),
+    ];
+    for (make, verbs) in makes {
+        let store = Store::new();
+        let (outside, at) = (store.path("outside"), store.directory().join("journal.mark"));
+        fs::write(&outside, SECRET).unwrap();
+        store.put(&outside, "x");
+        fs::remove_file(&at).unwrap();
+        make(&at, &outside);
+        for verb in verbs {
+            let place = if *verb == "rm" { store.place("x") } else { store.directory().into_os_string() };
+            let refused = run(&[verb.as_ref(), place.as_os_str()]).expect(1);
+            assert!(refused.stderr.contains("journal.mark: ") && refused.stderr.contains("remove"), "{refused:?}");
+        }
         assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET);
     }
 }

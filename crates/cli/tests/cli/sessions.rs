@@ -13,18 +13,71 @@ use super::runner::{Store, run};
 /// A session of `out` that has written and settled `content`, and whose writer then went away.
 fn interrupted(store: &Store, content: &[u8]) {
     let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
-    let join = Join {
+    let session = repository.catalog().join(&join()).unwrap();
+    write(&repository, session.id, content);
+    repository.catalog().leave(session.id, &join().key).unwrap();
+    repository.close().unwrap();
+}
+
+fn join() -> Join {
+    Join {
         path: StorePath::new(b"out").unwrap(),
         nodes: vec!["here".into()],
         stripe_bytes: 1 << 20,
         job: "a job".into(),
         key: HandleKey([1; 16]),
         lease_ms: 60_000,
-    };
-    let session = repository.catalog().join(&join).unwrap();
-    write(&repository, session.id, content);
-    repository.catalog().leave(session.id, &join.key).unwrap();
+    }
+}
+
+/// A job of which the disk took nothing but the file's size, or some pieces of its content.
+fn of_a_full_disk(store: &Store, size: u64, pieces: &[(u64, &[u8])]) {
+    let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
+    let session = repository.catalog().join(&join()).unwrap();
+    let seat = Seat::take(repository.clone(), Arc::new(Budget::new(64 << 20)), session.id, 0, 1, 8192).unwrap();
+    for (number, (offset, content)) in pieces.iter().enumerate() {
+        let source = Source { client: 1, stream: 0 };
+        let arrival = Arrival { source, sequence: 1 + number as u64, stamp: 0 };
+        seat.write(arrival, &[(*offset, content.len() as u64)], content.to_vec()).unwrap();
+    }
+    seat.set_size(size).unwrap();
+    seat.settle(Claimant(1), true, None).unwrap();
+    repository.catalog().leave(session.id, &join().key).unwrap();
     repository.close().unwrap();
+}
+
+#[test]
+fn what_holds_no_data_is_recovered_and_read_only_when_that_is_asked_for() {
+    let store = Store::new();
+    of_a_full_disk(&store, 3 << 20, &[]);
+    let place = store.place("out");
+    let refused = run(&["recover".as_ref(), place.as_os_str()]).expect(1);
+    assert!(refused.stderr.contains("no data") && refused.stderr.contains("--discard"), "{refused:?}");
+    let to = store.path("copy");
+    let get = |options: &[&str]| {
+        let mut words = vec!["get".as_ref(), "--unfinished".as_ref(), place.as_os_str(), to.as_os_str()];
+        words.extend(options.iter().map(std::ffi::OsStr::new));
+        run(&words)
+    };
+    let refused = get(&[]).expect(1);
+    assert!(refused.stderr.contains("no data") && refused.stderr.contains("--force") && !to.exists(), "{refused:?}");
+    let got = get(&["--force"]).expect(0);
+    assert!(got.stderr.contains("0 B of 3.0 MiB are data"), "{got:?}");
+    let recovered = store.at("recover", "out", &["--force", "--json"]);
+    assert_eq!(recovered.json()["data_bytes"], 0);
+    assert!(recovered.stderr.contains("0 B of 3.0 MiB are data"), "{recovered:?}");
+}
+
+#[test]
+fn recovering_says_how_much_of_a_file_is_data() {
+    let store = Store::new();
+    let content = Random::new(12).bytes(64 << 10);
+    of_a_full_disk(&store, 3 << 20, &[(1 << 20, &content)]);
+    let got = run(&["get".as_ref(), "--unfinished".as_ref(), store.place("out").as_os_str(), "-".as_ref()]).expect(0);
+    assert!(got.stderr.contains("64.0 KiB of 3.0 MiB are data") && got.stdout[1 << 20..][..64 << 10] == content);
+    let recovered = store.at("recover", "out", &["--json"]);
+    assert_eq!(recovered.json()["data_bytes"], 64 << 10);
+    assert!(recovered.stderr.contains("64.0 KiB of 3.0 MiB are data"), "{recovered:?}");
 }
 
 fn write(repository: &Arc<Repository>, session: format::SessionId, content: &[u8]) {

@@ -40,13 +40,32 @@ fn only_what_changed_is_read_again() {
 }
 
 #[test]
-fn a_new_mode_makes_no_new_version() {
+fn a_new_mode_makes_a_version_that_takes_no_content_s_place() {
     let (store, source) = begun();
     fs::set_permissions(source.join("b"), fs::Permissions::from_mode(0o600)).unwrap();
+    std::thread::sleep(Duration::from_millis(50));
     let done = store.put_json(&source, "t");
     assert_eq!((&done["files"], &done["attributes"]), (&0.into(), &1.into()), "{done}");
-    assert_eq!(store.at("stat", "t/b", &["--json"]).json()["mode"], "0600");
+    let seen = store.at("stat", "t/b", &["--json"]).json();
+    assert_eq!((&seen["mode"], seen["versions"].as_array().unwrap().len()), (&"0600".into(), 2), "{seen}");
+    assert_eq!(store.put_json(&source, "t")["attributes"], 0, "nothing has changed since");
     assert_put_is_same(&store, &source);
+    assert_eq!(store.at("forget", "t/b", &["--keep", "last=1", "--json"]).json()["versions"], 0);
+    fs::write(source.join("b"), "other content").unwrap();
+    store.put(&source, "t");
+    assert_eq!(store.at("forget", "t/b", &["--keep", "last=2", "--json"]).json()["versions"], 0);
+    assert_eq!(store.at("forget", "t/b", &["--keep", "last=1", "--json"]).json()["versions"], 2);
+    store.verb("verify", &["--data"]);
+}
+
+/// A new hard link changes when the inode was changed, and nothing that is restored.
+#[test]
+fn what_only_tells_that_a_file_was_touched_makes_no_version() {
+    let (store, source) = begun();
+    fs::hard_link(source.join("b"), store.path("beside")).unwrap();
+    assert_eq!(store.put_json(&source, "t")["attributes"], 1);
+    let seen = store.at("stat", "t/b", &["--json"]).json();
+    assert_eq!(seen["versions"].as_array().unwrap().len(), 1, "{seen}");
 }
 
 #[test]

@@ -41,7 +41,7 @@ fn forgotten_versions_free_space_and_kept_ones_stay() {
     let contents: Vec<_> = (0..3).map(|_| random.bytes(4 << 20)).collect();
     let store = with_versions(&contents);
     let before = store.container_bytes();
-    store.at("forget", "f", &[]);
+    run(&["forget".as_ref(), store.place("f").as_os_str()]).expect(2);
     store.verb("collect", &[]);
     assert_eq!(version(&store, 1).expect(0).stdout, contents[0], "without a rule all are kept");
     let done = store.at("forget", "f", &["--keep", "last=1", "--json"]).json();

@@ -21,7 +21,7 @@ mod storing;
 mod write_session;
 
 pub use budget::Budget;
-pub use publish::{Published, checkpointed_size, publish, recover, unfinished};
+pub use publish::{Published, checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished};
 pub use seat::{Arrival, Seat, SeatOptions};
 pub use sources::{DurableUpTo, Source};
 

@@ -1,10 +1,10 @@
 //! From checkpoints to a version: what a session wrote is laid over the path's head as it is at that moment.
 
 use catalog::{Checkpoint, FileEntry, PathSession};
-use format::{Attributes, Change, EntryKind, FileTime, FileTimes, Root, SessionId, StorePath, VersionRecord};
+use format::{Attributes, Change, Entry, EntryKind, FileTime, FileTimes, Root, SessionId, StorePath, VersionRecord};
 use store::Claimant;
 
-use crate::tree::{Built, Extents, splice};
+use crate::tree::{Built, Extents, entries_in, splice};
 use crate::{Error, Repository, Result};
 
 /// Tries against other writers of the same path before giving up.
@@ -49,6 +49,27 @@ pub fn unfinished(repository: &Repository, claimant: Claimant, session: &PathSes
     let base = head.as_ref().map(|head| (&head.record.root, head.record.size));
     let (built, size) = laid_over(repository, claimant, session, base, &checkpoints)?;
     Ok((built.root, size))
+}
+
+/// How many bytes of content the session has checkpointed; neither holes nor zeros count.
+pub fn checkpointed_data(repository: &Repository, session: &PathSession) -> Result<u64> {
+    let checkpoints = repository.catalog.checkpoints(session.id)?;
+    let edits = edits(repository, session.nodes.len(), &checkpoints)?;
+    Ok(edits.iter().map(|(_, entry)| data_of(&entry)).sum())
+}
+
+/// How many bytes of a file's content are stored data; the others are holes or zeros.
+pub fn data_bytes(repository: &Repository, root: &Root) -> Result<u64> {
+    let mut bytes = 0;
+    entries_in(repository, root, 0..u64::MAX, &mut |_, entry| {
+        bytes += data_of(&entry);
+        Ok(())
+    })?;
+    Ok(bytes)
+}
+
+fn data_of(entry: &Entry) -> u64 {
+    if matches!(entry.kind, EntryKind::Data { .. }) { entry.length } else { 0 }
 }
 
 fn laid_over(

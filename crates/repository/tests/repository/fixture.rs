@@ -58,6 +58,11 @@ impl World {
         self.catalog.end(process.lease().session()).unwrap();
     }
 
+    /// All leases that are held now run out.
+    pub fn pass_leases(&self) {
+        self.clock.fetch_add(2_000_000 * 1_000_000, Ordering::SeqCst);
+    }
+
     /// Length of all container files (bytes).
     pub fn catalog_bytes(&self) -> u64 {
         self.catalog.statistics().unwrap().container_bytes
@@ -117,6 +122,10 @@ impl Registrar for Registered {
     fn sealed_bytes(&self, container: ContainerId) -> store::Result<u64> {
         let record = self.catalog.container(container).unwrap().filter(|record| record.segments > 0);
         Ok(record.map_or(0, |record| record.stored_bytes))
+    }
+
+    fn is_growing(&self, container: ContainerId) -> store::Result<bool> {
+        Ok(self.catalog.growing().unwrap().contains(&container))
     }
 
     fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {

@@ -13,7 +13,9 @@ use std::sync::Arc;
 
 use catalog::Catalog;
 use format::{Attributes, Change, SessionId, VersionRecord};
-use repository::{Arrival, Draft, FileWriter, Named, Placing, Repository, Seat, Source, collect, publish, verify};
+use repository::{
+    Arrival, CommitEntry, Draft, FileWriter, Repository, Seat, Source, WriteMode, collect, publish, verify,
+};
 use store::Claimant;
 
 use crate::fixture::{CLAIMANT, KEY, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, path, seat, with_seeds};
@@ -276,8 +278,9 @@ impl History {
         }
         let at = self.random.below(self.writer.drafts.len() as u64) as usize;
         let (name, draft, plain) = self.writer.drafts.swap_remove(at);
-        let named = Named { path: path(name), attributes: Attributes::default(), placing: Placing::Replace, draft };
-        self.writer.repository.name(CLAIMANT, &[named]).unwrap();
+        let entry =
+            CommitEntry { path: path(name), attributes: Attributes::default(), mode: WriteMode::Replace, draft };
+        self.writer.repository.name(CLAIMANT, &[entry]).unwrap();
         assert_eq!(content(&self.nodes[0], name), plain);
         self.committed.insert(name, plain);
     }

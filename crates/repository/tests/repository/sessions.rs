@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use format::{Attributes, Change};
-use repository::{Arrival, DurableUpTo, FileWriter, Named, Placing, Repository, Source, publish};
+use repository::{Arrival, CommitEntry, DurableUpTo, FileWriter, Repository, Source, WriteMode, publish};
 
 use crate::fixture::{CLAIMANT, KEY, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, path, seat, with_seeds};
 
@@ -119,9 +119,9 @@ fn a_commit_is_never_laid_over_a_file_that_had_the_name_before() {
             other.commit(CLAIMANT, vec![remove], Default::default(), Vec::new()).unwrap();
             let mut writer = FileWriter::new(other.clone(), CLAIMANT);
             writer.write(&[9; 5000]).unwrap();
-            let (attributes, placing) = (Attributes::default(), Placing::Create);
+            let (attributes, mode) = (Attributes::default(), WriteMode::Create);
             let draft = writer.finish().unwrap();
-            other.name(CLAIMANT, &[Named { path: path("out"), attributes, placing, draft }]).unwrap();
+            other.name(CLAIMANT, &[CommitEntry { path: path("out"), attributes, mode, draft }]).unwrap();
         }
     }));
     assert_eq!(publish(&committer, CLAIMANT, second.id, 6).unwrap().version, 2);

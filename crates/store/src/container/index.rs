@@ -126,6 +126,13 @@ struct Span {
     segment: u32,
 }
 
+#[derive(Clone, Debug)]
+struct UnreadablePart {
+    offset: u64,
+    labels: Vec<Label>,
+    segments: Vec<SegmentEntry>,
+}
+
 /// Everything known of one container's file.
 pub struct ContainerIndex {
     container: ContainerId,
@@ -143,6 +150,8 @@ pub struct ContainerIndex {
     segments: Vec<SegmentEntry>,
     slots: Slots,
     damages: Vec<Damage>,
+    /// Parts with a block that cannot be read: only their names for the segments are of use.
+    unreadable: Vec<UnreadablePart>,
     /// The first so many segments are known to survive power loss.
     durable_segments: AtomicU32,
 }
@@ -162,6 +171,7 @@ impl ContainerIndex {
             segments: Vec::new(),
             slots: Slots::default(),
             damages: Vec::new(),
+            unreadable: Vec::new(),
             durable_segments: AtomicU32::new(0),
         }
     }
@@ -177,6 +187,7 @@ impl ContainerIndex {
         copy.segments = self.segments.clone();
         copy.slots.reserve(copy.segments.len(), &copy.segments);
         copy.damages = self.damages.clone();
+        copy.unreadable = self.unreadable.iter().filter(|part| part.offset < self.end_offset).cloned().collect();
         copy.durable_segments = AtomicU32::new(self.durable_segments());
         copy
     }
@@ -251,6 +262,24 @@ impl ContainerIndex {
         self.damages.push(Damage { offset: part.offset, why, lost_segments: part.segments as u64 });
         self.next_part += 1;
         self.end_offset = part.offset + part.bytes;
+    }
+
+    /// The part found at `offset` is not added, since a block of it cannot be read.
+    pub fn keep_names(&mut self, offset: u64, part: PartIndex) {
+        self.unreadable.push(UnreadablePart { offset, labels: part.labels, segments: part.segments });
+    }
+
+    /// The fingerprint of a segment in a part that cannot be read.
+    pub fn unreadable_fingerprint(&self, place: Place) -> Option<Fingerprint> {
+        let holds = |label: &Label| {
+            label.container == place.container && (label.first..label.first + label.count).contains(&place.ordinal)
+        };
+        self.unreadable.iter().find_map(|part| {
+            let at = part.labels.iter().position(holds)?;
+            let before: u32 = part.labels[..at].iter().map(|label| label.count).sum();
+            let segment = before + (place.ordinal - part.labels[at].first);
+            part.segments.get(segment as usize).map(|entry| entry.fingerprint)
+        })
     }
 
     /// It has its footer and grows no more; the file ends at `end_offset`.

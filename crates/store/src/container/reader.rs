@@ -142,22 +142,43 @@ fn read_listed(file: &dyn File, index: &mut ContainerIndex, parts: &[PartEntry],
 
 /// Adds the whole parts that follow the index' end. Damage counts only when something whole comes after it.
 fn walk(file: &dyn File, index: &mut ContainerIndex, length: u64, blocks: Blocks) -> Result<()> {
-    let mut damaged: Vec<(PartEntry, String)> = Vec::new();
+    let mut damaged: Vec<(PartEntry, Unreadable)> = Vec::new();
     let mut offset = index.end_offset();
     while offset + PART_HEADER_BYTES as u64 <= length {
         let number = index.next_part() + damaged.len() as u32;
         let Some(header) = whole_header(file, index.container(), number, offset, length)? else { break };
         let (bytes, segments) = (header.part_bytes(), header.segments);
-        match read_whole_part(file, header, offset, blocks)?.and_then(|part| index.accept(part)) {
+        let read = read_whole_part(file, header, offset, blocks)?;
+        match read.and_then(|part| index.accept(part).map_err(Unreadable::unnamed)) {
             Ok(part) => {
-                damaged.drain(..).for_each(|(lost, why)| index.lose_part(&lost, why));
+                damaged.drain(..).for_each(|(lost, unreadable)| {
+                    unreadable.keep_names(index, lost.offset);
+                    index.lose_part(&lost, unreadable.why);
+                });
                 index.add_part(offset, part);
             }
-            Err(why) => damaged.push((PartEntry { offset, bytes, segments }, why)),
+            Err(unreadable) => damaged.push((PartEntry { offset, bytes, segments }, unreadable)),
         }
         offset += bytes;
     }
+    damaged.into_iter().for_each(|(torn, unreadable)| unreadable.keep_names(index, torn.offset));
     Ok(())
+}
+
+/// Why a part cannot be read, and what its segments are called, if its index says so.
+struct Unreadable {
+    why: String,
+    names: Option<Box<PartIndex>>,
+}
+
+impl Unreadable {
+    fn unnamed(why: String) -> Self {
+        Unreadable { why, names: None }
+    }
+
+    fn keep_names(&self, index: &mut ContainerIndex, offset: u64) {
+        self.names.iter().for_each(|part| index.keep_names(offset, PartIndex::clone(part)));
+    }
 }
 
 /// The header at `offset`, if it is the one that should be there and its part ends before `end`.
@@ -181,16 +202,17 @@ fn read_whole_part(
     header: PartHeader,
     offset: u64,
     blocks: Blocks,
-) -> Result<std::result::Result<PartIndex, String>> {
+) -> Result<std::result::Result<PartIndex, Unreadable>> {
     let data_offset = offset + PART_HEADER_BYTES as u64 + header.index_bytes();
     let part = match read_part_index(file, header, offset)? {
         Ok(part) => part,
-        Err(why) => return Ok(Err(why)),
+        Err(why) => return Ok(Err(Unreadable::unnamed(why))),
     };
     for block in part.blocks.iter().filter(|_| blocks == Blocks::Compared) {
         let payload = file.read(data_offset + block.offset, block.stored_bytes as usize)?;
         if checksum(&payload) != block.checksum {
-            return Ok(Err("a block does not match its checksum".into()));
+            let why = "a block does not match its checksum".to_owned();
+            return Ok(Err(Unreadable { why, names: Some(Box::new(part)) }));
         }
     }
     Ok(Ok(part))

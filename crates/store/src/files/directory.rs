@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use super::{File, Files, Held, Permissions, open_ordinary};
@@ -79,9 +79,18 @@ impl Directory {
     fn make_folder(&self, name: &str) -> Result<()> {
         let mut folder = self.place(name);
         folder.pop();
-        self.check_root()
-            .and_then(|()| self.permissions.create_folders(&self.root, &folder))
-            .map_err(|source| failure(&folder.display().to_string(), source))?;
+        self.create_folders(&folder).map_err(|source| failure(&folder.display().to_string(), source))
+    }
+
+    /// The root is made once: below one that was open, directories are made by its descriptor, since it may be removed at
+    /// any moment.
+    fn create_folders(&self, folder: &Path) -> io::Result<()> {
+        if let Some(opened) = self.opened.get() {
+            self.check_root()?;
+            let below = folder.strip_prefix(&self.root).expect("a folder below the root");
+            return self.permissions.create_folders_in(opened, below);
+        }
+        self.permissions.create_folders(&self.root, folder)?;
         self.remember_root();
         Ok(())
     }
@@ -305,6 +314,29 @@ mod tests {
         std::fs::create_dir(&root).unwrap();
         assert!(files.create("containers/ab/one").is_err() && files.lock("table/lock").is_err());
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
+    }
+
+    /// Whenever it goes: a look before would not do.
+    #[test]
+    fn a_folder_that_goes_away_at_any_moment_is_not_made_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (root, aside) = (scratch.path().join("store"), scratch.path().join("aside"));
+        for _ in 0..200 {
+            std::fs::create_dir(&root).unwrap();
+            let files = &Directory::new(&root, Permissions::default());
+            std::thread::scope(|threads| {
+                for thread in 0..4 {
+                    threads.spawn(move || {
+                        let mut names = (0..).map(|number| format!("containers/{thread}-{number}/one"));
+                        names.find(|name| files.create(name).is_err())
+                    });
+                }
+                std::thread::sleep(std::time::Duration::from_micros(300));
+                std::fs::rename(&root, &aside).unwrap();
+            });
+            assert!(!root.exists());
+            std::fs::remove_dir_all(&aside).unwrap();
+        }
     }
 
     #[test]

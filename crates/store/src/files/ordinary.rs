@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use rustix::fs::OFlags;
@@ -15,11 +15,29 @@ pub fn open_ordinary(path: &Path, options: &mut OpenOptions) -> io::Result<File>
     let opened = options.custom_flags(flags.bits() as i32).open(path);
     let file = opened.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::LOOP) => refused("a symbolic link stands where a file of the store belongs; remove it"),
-        // A pipe without a reader.
-        Some(Errno::NXIO) => no_file(),
+        // A pipe without a reader; a directory that was to be written.
+        Some(Errno::NXIO | Errno::ISDIR) => no_file(),
         _ => error,
     })?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
+}
+
+/// As `open_ordinary`, to write: a file with another name (a hard link) would be written under that too.
+pub fn open_sole(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = open_ordinary(path, options)?;
+    check_sole(&file)?;
+    Ok(file)
+}
+
+/// Refuses a file that has another name.
+pub fn check_sole(file: &File) -> io::Result<()> {
+    match file.metadata()?.nlink() {
+        0 | 1 => Ok(()),
+        _ => Err(refused(
+            "the file has another name as well (a hard link), and would be written under that too; remove this name (`cp` \
+             and `mv` make a file of its own of it)",
+        )),
+    }
 }
 
 fn no_file() -> io::Error {

@@ -4,6 +4,7 @@
 //! user's store is given to that user, who could not use the store any more otherwise. That user can put links in
 //! root's way: nothing is given away that was reached through one.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -72,12 +73,34 @@ impl Permissions {
         self.create_folder(folder)
     }
 
+    /// As `create_folders`, of a folder below a root that is open: whatever becomes of the root's name meanwhile, nothing
+    /// is made under it.
+    pub fn create_folders_in(&self, root: &File, folder: &Path) -> io::Result<()> {
+        let mut above = root.try_clone()?;
+        for name in folder.components().map(|component| component.as_os_str()) {
+            let is_made = match rustix::fs::mkdirat(&above, name, Mode::RWXU) {
+                Ok(()) => true,
+                Err(Errno::EXIST) => false,
+                Err(error) => return Err(error.into()),
+            };
+            let opened = open_folder(&above, name, is_made || self.others_write())?;
+            if is_made {
+                self.give(&opened)?;
+                self.apply(&opened, self.folder_mode())?;
+            }
+            above = opened;
+        }
+        Ok(())
+    }
+
+    fn others_write(&self) -> bool {
+        self.shared_gid.is_some() || self.owner.is_some()
+    }
+
     /// Where others may write, a link would have files written elsewhere, with the rights of whoever comes by.
     fn check_no_link(&self, folder: &Path) -> io::Result<()> {
-        let others_write = self.shared_gid.is_some() || self.owner.is_some();
-        if others_write && !fs::symlink_metadata(folder)?.is_dir() {
-            let why = "a symbolic link stands where a directory of the store belongs; remove it";
-            return Err(io::Error::new(ErrorKind::InvalidInput, why));
+        if self.others_write() && !fs::symlink_metadata(folder)?.is_dir() {
+            return Err(is_a_link());
         }
         Ok(())
     }
@@ -153,6 +176,23 @@ impl Permissions {
         }
         Ok(())
     }
+}
+
+/// A folder in another, which may be reached through a link unless that is `strict`.
+fn open_folder(above: &File, name: &OsStr, strict: bool) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let flags = if strict { flags | OFlags::NOFOLLOW } else { flags };
+    match rustix::fs::openat(above, name, flags, Mode::empty()) {
+        Err(Errno::LOOP) => Err(is_a_link()),
+        // With O_DIRECTORY a link, which is not followed, is no directory.
+        Err(Errno::NOTDIR) if strict => Err(is_a_link()),
+        opened => Ok(opened?.into()),
+    }
+}
+
+fn is_a_link() -> io::Error {
+    let why = "a symbolic link stands where a directory of the store belongs; remove it";
+    io::Error::new(ErrorKind::InvalidInput, why)
 }
 
 fn not_a_member(gid: u32) -> io::Error {

@@ -262,7 +262,8 @@ impl Containers {
         }
     }
 
-    /// A segment that is not in an index with damaged parts, or of a file that was longer once, was most likely there.
+    /// A segment that is not in an index with damaged parts, of a file that was longer once, or of one that nobody closed
+    /// and nobody writes any more, was most likely there: only durable segments are referred to.
     fn missing(&self, index: &ContainerIndex, place: Place) -> Error {
         let corrupt = |offset: u64, why: &str| Error::Corrupt {
             path: file_name(index.container()),
@@ -272,14 +273,28 @@ impl Containers {
         if let Some(damage) = index.damages().first() {
             return corrupt(damage.offset, &damage.why);
         }
-        let whole_bytes = if index.is_sealed() { Ok(0) } else { self.registrar.sealed_bytes(index.container()) };
-        match whole_bytes {
-            Ok(bytes) if index.end_offset() < bytes => {
-                corrupt(index.end_offset(), &format!("the file can be read up to here, and had {bytes} bytes"))
+        let not_found = || Error::NotFound { what: format!("segment {place}") };
+        if index.is_sealed() {
+            return not_found();
+        }
+        let end = index.end_offset();
+        match self.registrar.sealed_bytes(index.container()) {
+            Ok(bytes) if end < bytes => {
+                corrupt(end, &format!("the file can be read up to here, and had {bytes} bytes"))
             }
-            Ok(_) => Error::NotFound { what: format!("segment {place}") },
+            Ok(_) => match self.registrar.is_growing(index.container()) {
+                Ok(true) => not_found(),
+                Ok(false) => corrupt(end, "the file, which its writer never closed, can be read up to here"),
+                Err(error) => error,
+            },
             Err(error) => error,
         }
+    }
+
+    /// The fingerprint of a segment that cannot be read, where the index of its part can.
+    pub fn unreadable_fingerprint(&self, place: Place) -> Option<Fingerprint> {
+        let index = self.index(self.likely_file(place.container)).ok()?;
+        index.unreadable_fingerprint(place)
     }
 }
 

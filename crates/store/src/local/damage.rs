@@ -22,8 +22,43 @@ const MAX_SOUGHT: usize = 1 << 20;
 /// The longest run that is looked at segment by segment: no manifest has a longer one, and a damaged one may say anything.
 const MAX_RUN_SEGMENTS: u32 = 8192;
 
-/// What is recorded as lost, by place.
-pub type Lost = HashMap<Place, LostSegment>;
+/// Of a lost segment whose fingerprint is lost as well.
+const UNNAMED: Fingerprint = Fingerprint([0; 32]);
+
+/// What is recorded as lost.
+#[derive(Default)]
+pub struct Lost {
+    by_place: HashMap<Place, LostSegment>,
+    /// Places without a copy.
+    wanted: HashMap<Fingerprint, Vec<Place>>,
+}
+
+impl Lost {
+    fn new(all: Vec<LostSegment>) -> Self {
+        let mut wanted = HashMap::<Fingerprint, Vec<Place>>::new();
+        for lost in all.iter().filter(|lost| lost.copy.is_none() && lost.fingerprint != UNNAMED) {
+            wanted.entry(lost.fingerprint).or_default().push(lost.place);
+        }
+        Lost { by_place: all.into_iter().map(|lost| (lost.place, lost)).collect(), wanted }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_place.is_empty()
+    }
+
+    pub fn contains(&self, place: Place) -> bool {
+        self.by_place.contains_key(&place)
+    }
+
+    pub fn copy_of(&self, place: Place) -> Option<Place> {
+        self.by_place.get(&place).and_then(|lost| lost.copy)
+    }
+
+    /// Places of this content that have no copy, whether the fingerprint table knows them or not.
+    pub fn wanted(&self, fingerprint: &Fingerprint) -> &[Place] {
+        self.wanted.get(fingerprint).map_or(&[], Vec::as_slice)
+    }
+}
 
 #[derive(Default)]
 pub struct Damage {
@@ -86,7 +121,7 @@ impl Shared {
             return Ok(known.clone());
         }
         let at = Instant::now();
-        let lost = Arc::new(self.registrar.lost()?.into_iter().map(|lost| (lost.place, lost)).collect::<Lost>());
+        let lost = Arc::new(Lost::new(self.registrar.lost()?));
         lock(&self.damage.state).known = Some((at, lost.clone()));
         Ok(lost)
     }
@@ -124,7 +159,7 @@ impl Shared {
             if blocks.iter().rev().take(2).any(|block| block.places().any(|held| held == place)) {
                 continue;
             }
-            match (self.get_as_stored(Run::single(place)), lost.get(&place).and_then(|lost| lost.copy)) {
+            match (self.get_as_stored(Run::single(place)), lost.copy_of(place)) {
                 (Ok(found), _) => blocks.extend(found),
                 (Err(error), Some(copy)) if error.is_damage() => {
                     blocks.extend(self.get(Run::single(copy))?.into_iter().map(|block| relabelled(block, copy, place)))
@@ -150,7 +185,8 @@ impl Shared {
     fn record_lost(&self, places: impl Iterator<Item = Place>) {
         let named = places.map(|place| {
             let entry = self.entries_as_stored(Run::single(place)).ok().and_then(|entries| entries.first().copied());
-            (place, entry.map_or(Fingerprint([0; 32]), |entry| entry.fingerprint))
+            let fingerprint = entry.map(|entry| entry.fingerprint);
+            (place, fingerprint.or_else(|| self.containers.unreadable_fingerprint(place)).unwrap_or(UNNAMED))
         });
         let named: Vec<_> = named.collect();
         if !named.is_empty() && self.registrar.lose(&named).is_ok() {
@@ -166,7 +202,7 @@ impl Shared {
         let Some(lost) = self.lost().ok().filter(|lost| !lost.is_empty()) else { return Err(error) };
         let mut entries = Vec::with_capacity(run.count as usize);
         for place in run.places() {
-            match (self.entries_as_stored(Run::single(place)), lost.get(&place).and_then(|lost| lost.copy)) {
+            match (self.entries_as_stored(Run::single(place)), lost.copy_of(place)) {
                 (Ok(found), _) => entries.extend(found),
                 (Err(error), Some(copy)) if error.is_damage() => entries.extend(self.entries(Run::single(copy))?),
                 (Err(error), _) => return Err(error),

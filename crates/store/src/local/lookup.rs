@@ -139,6 +139,7 @@ impl Search<'_> {
         {
             return Ok(Some(place));
         }
+        self.lost.wanted(fingerprint).iter().for_each(|place| self.shared.damage.seek(fingerprint, *place));
         let mut found = None;
         for place in self.runs.candidates(fingerprint) {
             let confirmed = match self.shared.containers.referable(place.container)? {
@@ -149,7 +150,7 @@ impl Search<'_> {
             match confirmed {
                 Confirmed::No => {}
                 Confirmed::Unreadable => self.seek(fingerprint, place),
-                Confirmed::Yes(_) if self.lost.contains_key(&place) => self.seek(fingerprint, place),
+                Confirmed::Yes(_) if self.lost.contains(place) => self.seek(fingerprint, place),
                 Confirmed::Yes(index) => {
                     bring_forward(&mut self.recent, index);
                     found.get_or_insert(place);
@@ -168,8 +169,8 @@ impl Search<'_> {
 
     /// The place is lost, or cannot be looked at: its content is wanted, unless a copy stands in already.
     fn seek(&self, fingerprint: &Fingerprint, place: Place) {
-        let copy = self.lost.get(&place).and_then(|lost| lost.copy);
-        if copy.is_none_or(|copy| self.lost.contains_key(&copy)) {
+        let copy = self.lost.copy_of(place);
+        if copy.is_none_or(|copy| self.lost.contains(copy)) {
             self.shared.damage.seek(fingerprint, place);
         }
     }
@@ -183,7 +184,7 @@ impl Search<'_> {
             };
             let place = index.place_of(segment);
             let referable = self.shared.containers.referable(place.container)?;
-            if referable == Referable::In(index.container()) && !self.lost.contains_key(&place) {
+            if referable == Referable::In(index.container()) && !self.lost.contains(place) {
                 self.recent[..=at].rotate_right(1);
                 return Ok(Some(place));
             }

@@ -53,9 +53,14 @@ impl Failure {
 /// A peer's sentence is shown to users as it is, however long: no honest one is longer.
 const MAX_TEXT_BYTES: usize = 8 << 10;
 
+/// Control characters are shown as `\xNN` for each byte, so that they count fourfold.
 fn shortened(mut text: String) -> String {
-    if text.len() > MAX_TEXT_BYTES {
-        let end = (0..=MAX_TEXT_BYTES).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let mut shown_bytes = 0;
+    let first_beyond = text.char_indices().find(|(_, character)| {
+        shown_bytes += character.len_utf8() * if character.is_control() { 4 } else { 1 };
+        shown_bytes > MAX_TEXT_BYTES
+    });
+    if let Some((end, _)) = first_beyond {
         text.truncate(end);
         text.push_str(" …");
     }
@@ -91,10 +96,13 @@ mod tests {
 
     #[test]
     fn a_failure_s_text_is_cut_at_a_length_that_can_be_shown() {
-        let mut to = Writer::new();
-        Failure::new(FailureKind::Io, "é".repeat(30 << 20)).write(&mut to);
-        let bytes = to.finish();
-        let read = Failure::read(&mut Reader::new("failure", &bytes)).unwrap();
-        assert!(read.text.len() <= MAX_TEXT_BYTES + 4 && read.text.ends_with("é …"), "{}", read.text.len());
+        for (character, shown_bytes) in [('é', 2), ('\u{1b}', 4), ('\u{85}', 8)] {
+            let mut to = Writer::new();
+            Failure::new(FailureKind::Io, character.to_string().repeat(10 << 20)).write(&mut to);
+            let bytes = to.finish();
+            let read = Failure::read(&mut Reader::new("failure", &bytes)).unwrap();
+            let count = read.text.strip_suffix(" …").unwrap().chars().count();
+            assert_eq!(count, MAX_TEXT_BYTES / shown_bytes, "{character:?}");
+        }
     }
 }

@@ -252,6 +252,10 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("looking up containers")
     }
 
+    fn growing(&self) -> Result<Vec<ContainerId>> {
+        self.elsewhere("listing containers")
+    }
+
     fn containers(&self) -> Result<Vec<ContainerRecord>> {
         self.elsewhere("listing containers")
     }

@@ -1,0 +1,120 @@
+//! Containers that nobody closed, since their writers were killed, and that were damaged afterwards.
+
+use catalog::{Catalog, ContainerState};
+use format::ContainerId;
+use repository::{collect, repair, verify};
+use store::files::Files;
+
+use crate::damage::{file_of, put, reads};
+use crate::fixture::{Random, World, path};
+
+/// What happens to a container's file.
+type Harm = fn(&mut Vec<u8>);
+
+/// In the first part, after which others follow; in the last part with content; in the last part's index; what lies behind
+/// the first part is gone; nearly all is.
+const HARMS: [Harm; 5] = [
+    |bytes| bytes[9_000] ^= 4,
+    |bytes| {
+        let at = bytes.len() - 2_000;
+        bytes[at] ^= 4
+    },
+    |bytes| {
+        let index = bytes.windows(4).rposition(|window| window == b"TWPT").unwrap_or(bytes.len() - 6_000);
+        bytes[index + 120] ^= 4
+    },
+    |bytes| bytes.truncate(40_000),
+    |bytes| bytes.truncate(200),
+];
+
+/// A world with one file, put by a process that was killed; its lease has run out, and was ended or not.
+fn world_of_a_killed_writer(plain: &[u8], is_ended: bool) -> World {
+    let world = World::new();
+    let process = world.process();
+    put(&process, "a", plain);
+    match is_ended {
+        true => world.run_out(&process),
+        false => world.pass_leases(),
+    }
+    std::mem::forget(process);
+    world
+}
+
+fn harm(world: &World, harm: Harm) {
+    let file = world.files.open(&file_of(1)).unwrap();
+    let mut bytes = file.read(0, file.length().unwrap() as usize).unwrap();
+    harm(&mut bytes);
+    world.files.remove(&file_of(1)).unwrap();
+    world.files.create(&file_of(1)).unwrap().write_at(0, &[&bytes]).unwrap();
+}
+
+/// Whether `put` would read the file again.
+fn is_known_to_be_damaged(world: &World) -> bool {
+    let process = world.process();
+    let root = process.catalog().entry(&path("a")).unwrap().unwrap().head.unwrap().record.root;
+    process.known_damage().unwrap().is_some_and(|damage| damage.affects(&process, &root))
+}
+
+#[test]
+fn a_container_that_nobody_closed_counts_as_checked_and_its_files_as_unchanged() {
+    for is_ended in [false, true] {
+        let world = world_of_a_killed_writer(&Random(1).bytes_of(150_000), is_ended);
+        let state = world.catalog.container(ContainerId(1)).unwrap().unwrap().state;
+        assert_eq!(state == ContainerState::Live, is_ended);
+        let verified = verify(&world.process(), true, &mut |_| {}).unwrap();
+        assert_eq!((verified.containers, &verified.damages[..]), (1, &[][..]));
+        assert!(verified.segments >= 18 && verified.stored_bytes > 150_000, "{verified:?}");
+        assert!(!is_known_to_be_damaged(&world));
+    }
+}
+
+#[test]
+fn content_put_again_heals_what_is_lost_of_a_container_that_nobody_closed() {
+    let plain = Random(2).bytes_of(150_000);
+    for (number, change) in HARMS.into_iter().enumerate() {
+        for is_ended in [false, true] {
+            let world = world_of_a_killed_writer(&plain, is_ended);
+            harm(&world, change);
+            assert!(is_known_to_be_damaged(&world), "harm {number}");
+            put(&world.process(), "b", &plain);
+            assert!(reads(&world.process(), "b", 0, &plain), "harm {number}");
+            let lost = repair(&world.process()).unwrap().lost;
+            assert!(lost.is_empty(), "harm {number}, {is_ended}: {lost:?}");
+            assert!(reads(&world.process(), "a", 0, &plain), "harm {number}: the old version is not healed");
+            let collector = world.process();
+            collect(&collector).unwrap();
+            collector.close().unwrap();
+            assert_eq!(verify(&world.process(), true, &mut |_| {}).unwrap().damages, [], "harm {number}");
+        }
+    }
+}
+
+/// The writer died before it had published its last run of the table.
+#[test]
+fn repair_finds_copies_of_a_damaged_block_that_no_table_knows() {
+    let plain = Random(3).bytes_of(150_000);
+    for change in &HARMS[..2] {
+        let world = world_of_a_killed_writer(&plain, true);
+        world.files.list("table").unwrap().iter().for_each(|name| world.files.remove(name).unwrap());
+        harm(&world, *change);
+        let first = repair(&world.process()).unwrap();
+        assert!(!first.lost.is_empty(), "{first:?}");
+        put(&world.process(), "b", &plain);
+        let healed = repair(&world.process()).unwrap();
+        assert!(healed.lost.is_empty() && healed.healed_segments > 0, "{healed:?}");
+        assert!(reads(&world.process(), "a", 0, &plain));
+    }
+}
+
+/// What is still being written is no damage, whoever looks.
+#[test]
+fn a_container_that_is_being_written_is_not_taken_for_damaged() {
+    let plain = Random(4).bytes_of(150_000);
+    let world = World::new();
+    let writer = world.process();
+    put(&writer, "a", &plain);
+    assert!(!is_known_to_be_damaged(&world));
+    put(&writer, "b", &plain[..100_000]);
+    assert!(!is_known_to_be_damaged(&world));
+    assert_eq!(world.catalog.lost().unwrap(), []);
+}

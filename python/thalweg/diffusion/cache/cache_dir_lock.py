@@ -1,0 +1,42 @@
+"""Which folder a worker's cache is in: the first of a row that nobody uses.
+
+So a worker that is started again, under whatever name, finds the cache one before it left, and two on one machine have
+two. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import itertools
+import os
+import tempfile
+
+from thalweg.diffusion.cache.private_folder import make_private
+
+
+class CacheDirLock:
+    """Taken until it is left, or its process ends."""
+
+    def __init__(self, base: str) -> None:
+        make_private(base)
+        for number in itertools.count():
+            lock = os.open(os.path.join(base, f"{number}.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(lock)
+                continue
+            self._lock = lock
+            self.folder = os.path.join(base, str(number))
+            make_private(self.folder)
+            return
+
+    def release(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def default_base() -> str:
+    return os.path.join(tempfile.gettempdir(), f"thalweg-cache-{getpass.getuser()}")

@@ -1,0 +1,414 @@
+"""A worker's cache: the copies of inputs that its tasks find on this machine.
+
+One folder for all threads and processes of a worker, of never more bytes than its limit, that survives restarts. What
+is fetched goes straight to the disk, its digest is taken there, and a copy is given out only while the disk says that
+nobody touched it since; otherwise, and at its first use in a run, it is compared with its digest and with its version
+in the store. Whatever dies, fills up, or is deleted or damaged, costs another fetch and no more.
+SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import ssl
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple
+
+from thalweg.cache import parse_bytes
+from thalweg.diffusion.cache.index import CacheIndex, Row, stamp_of
+from thalweg.diffusion.cache.item import Item
+from thalweg.diffusion.cache.locks import Locks
+from thalweg.diffusion.cache.partial_file import Digest, Partial, digest_of, new_partial, sweep
+from thalweg.diffusion.cache.pins import Pins
+from thalweg.diffusion.peers.client import PeerFailed, PeerOffer, Peers
+from thalweg.diffusion.peers.message import Reply
+from thalweg.diffusion.peers.server import PeerServer, Served, open_served
+from thalweg.diffusion.stores.origin import Origin, StoreOffer, ending_of
+
+__all__ = ["Arrival", "Held", "Item", "PeerFailed", "WorkerCache"]
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Tls(NamedTuple):
+    """For the side that serves, and the one that asks."""
+
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+class Held(NamedTuple):
+    item: Item
+    bytes: int
+    digest: Digest
+    version: str | None = None
+
+
+class Arrival(NamedTuple):
+    """An item that is here, at `path`. `source` is "local", "peer" or "store". `kept` ones stay until they are evicted,
+    others until they are released; `held` ones are to be released."""
+
+    path: str
+    bytes: int
+    digest: Digest
+    source: str
+    seconds: float
+    item: Item
+    kept: bool
+    held: bool
+    version: str | None = None
+
+
+class _Temporary:
+    """What is not kept, while it is used."""
+
+    def __init__(self, partial: Partial, digest: bytes, version: str | None) -> None:
+        self.partial, self.digest, self.version, self.users = partial, digest, version, 1
+
+
+class _Order(NamedTuple):
+    """What is to be brought, and how."""
+
+    item: Item
+    source: str
+    keep: bool
+    digest: Digest | None
+    hold: bool
+
+
+class WorkerCache:
+    """The copies in `folder`, of `limit` bytes (`20 GB`) at most.
+
+    Parameters
+    ----------
+    token:
+        The run's, the same on all its workers; by it peers know each other, and copies the run they serve.
+    serve:
+        `host` or `host:port` of this worker where peers may ask; nowhere by default.
+    peer_bytes_per_s:
+        What all peers together take from here at most.
+    storage_options:
+        fsspec's, for the store.
+    tls:
+        With which peers speak to each other, if they are to.
+    stall_timeout_s:
+        A call to the store fails when nothing is heard of it for so long; as long as fsspec's own patience by default.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        limit: int | str,
+        *,
+        token: str = "",
+        serve: str | None = None,
+        peer_bytes_per_s: int | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+        stall_timeout_s: float | None = None,
+        tls: Tls | None = None,
+    ) -> None:
+        self.folder = os.path.abspath(folder)
+        self._partial_folder = os.path.join(self.folder, "partial")
+        self._fetches = Locks(os.path.join(self.folder, "fetches.lock"))
+        self._pin_locks = Locks(os.path.join(self.folder, "pins.lock"))
+        self._run = _run_of(token)
+        self._origin = Origin(storage_options, stall_timeout_s)
+        os.makedirs(self.folder, exist_ok=True)
+        sweep(self._partial_folder)
+        self._index = CacheIndex(self.folder, parse_bytes(limit), self._run, self._pin_locks, self._fetches)
+        self._peers = Peers(token, tls=None if tls is None else tls.client)
+        self._reset_process_state()
+        self._server: PeerServer | None = None
+        if serve is not None:
+            server_tls = None if tls is None else tls.server
+            self._server = PeerServer(serve, token, self._open_for_peer, peer_bytes_per_s, server_tls)
+        _caches.add(self)
+
+    @property
+    def address(self) -> str:
+        """`host:port` where peers are served, "" when they are not."""
+        return self._server.address if self._server is not None else ""
+
+    def held_bytes(self) -> int:
+        """What is kept, with the room for what is on its way."""
+        return self._index.held_bytes()
+
+    def contents(self) -> list[Held]:
+        """What is kept: also from earlier runs, then not yet looked at."""
+        return [Held(Item.of_key(row.key), row.bytes, row.digest or b"") for row in self._index.all()]
+
+    def lost(self) -> list[str]:
+        """What went without being told to, by any process of the worker, since this was asked last."""
+        return self._index.lost()
+
+    def allow(self, keys: Iterable[str]) -> None:
+        """Peers may have them. What comes in this run they may have without."""
+        self._index.allow(keys, self._run)
+
+    def evict(self, keys: Iterable[str]) -> None:
+        """Removes them; what is pinned goes when it is not any more."""
+        self._index.evict(keys)
+
+    # Copies that are here
+
+    def pin(self, item: Item) -> Row | None:
+        """A copy, which stays until it is unpinned as often; None when there is none."""
+        return self._pinned(item)
+
+    def pin_again(self, item: Item) -> Row | None:
+        """Pins, as `pin` does, a copy that this process has pinned already, without asking the list; None where only
+        that can tell."""
+        row = self._in_use.get(item.key)
+        if row is None or not self._pins.add_again(item.key):
+            return None
+        if row.stamp and stamp_of(row.path) == row.stamp:
+            return row
+        self.unpin(item)
+        return None
+
+    def unpin(self, item: Item) -> None:
+        if self._pins.remove(item.key):
+            self._in_use.pop(item.key, None)
+            self._index.note(item.key)
+            row = self._index.find(item.key)
+            if row is not None and row.evicting:
+                self._index.evict([item.key])
+
+    def _pinned(self, item: Item) -> Row | None:
+        if self._index.find(item.key) is None:
+            return None
+        self._pins.add(item.key)
+        # Only what is found now stays: before, it could still be evicted.
+        row = self._index.find(item.key)
+        if row is not None and self._is_valid(row, item):
+            self._index.note(item.key)
+            self._in_use[item.key] = row
+            return row
+        self.unpin(item)
+        return None
+
+    def _is_valid(self, row: Row, item: Item) -> bool:
+        stamp = stamp_of(row.path)
+        if stamp and stamp == row.stamp and row.verified == self._run:
+            return True
+        try:
+            good = stamp != "" and digest_of(row.path) == row.digest and self._is_current(row, item)
+        except FileNotFoundError:
+            good = False
+        except OSError:
+            # The disk or the store does not answer: that says nothing of the copy, which is no hit for now.
+            return False
+        if good:
+            self._index.mark_verified(row, stamp)
+        else:
+            self._index.discard(row)
+        return good
+
+    def _is_current(self, row: Row, item: Item) -> bool:
+        if row.verified == self._run:
+            # Within a run a file is taken as constant.
+            return True
+        return row.version is not None and self._origin.stat(item.url).version == row.version
+
+    # Bringing
+
+    def bring(
+        self,
+        item: Item,
+        source: str,
+        *,
+        keep: bool,
+        digest: Digest | None = None,
+        pin: bool = False,
+    ) -> Arrival:
+        """Makes the item be here, from `source`: "store", or a peer's address. Who wants it at the same time waits for
+        the same fetch.
+
+        `keep` puts it in the cache, if there is room; with `pin` it stays until it is released. What is not kept is
+        there until it is released. A peer's copy must have `digest`. Raises `PeerFailed`, and the store's own errors.
+        """
+        begun = time.monotonic()
+        order = _Order(item, source, keep, digest, pin or not keep)
+        arrival = self._at_hand(order)
+        if arrival is None:
+            with self._fetches.hold(item.key):
+                arrival = self._at_hand(order) or self._shared(item) or self._fetched(order)
+        return arrival._replace(seconds=time.monotonic() - begun)
+
+    def release(self, arrival: Arrival) -> None:
+        """The path is not used any more."""
+        if arrival.held and arrival.kept:
+            self.unpin(arrival.item)
+        elif arrival.held:
+            with self._mutex:
+                temporary = self._temporaries[arrival.item.key]
+                temporary.users -= 1
+                if temporary.users == 0:
+                    del self._temporaries[arrival.item.key]
+                    temporary.partial.discard()
+
+    def _at_hand(self, order: _Order) -> Arrival | None:
+        row = self._pinned(order.item)
+        if row is None:
+            return None
+        if row.evicting and order.keep:
+            self._index.keep(row.key)
+        return self._kept(row, order, "local")
+
+    def _kept(self, row: Row, order: _Order, source: str) -> Arrival:
+        """Of a row that is pinned."""
+        if not order.hold:
+            self.unpin(order.item)
+        return Arrival(row.path, row.bytes, row.digest or b"", source, 0, order.item, True, order.hold, row.version)
+
+    def _shared(self, item: Item) -> Arrival | None:
+        """What is not kept, but used just now by another thread."""
+        with self._mutex:
+            temporary = self._temporaries.get(item.key)
+            if temporary is None:
+                return None
+            temporary.users += 1
+            return _temporary_arrival(temporary, item, "local")
+
+    def _fetched(self, order: _Order) -> Arrival:
+        try:
+            return self._fetch(order)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+        # The disk has less room than the limit says: half of what nobody uses goes.
+        self._index.free(self.held_bytes() // 2)
+        return self._fetch(order)
+
+    def _fetch(self, order: _Order) -> Arrival:
+        source = "store" if order.source == "store" else "peer"
+        partial: Partial | None = None
+        try:
+            with self._offer(order) as offer:
+                partial = new_partial(self._partial_folder, ending_of(order.item.url), offer.is_folder)
+                keep = order.keep and (offer.bytes is None or self._index.reserve(order.item.key, offer.bytes))
+                digest = offer.fill(partial)
+            if keep and (offer.bytes is not None or self._index.reserve(order.item.key, partial.size())):
+                row = self._commit(order.item, partial, digest, offer.version)
+                if row is not None:
+                    return self._kept(row, order, source)
+        except BaseException:
+            if partial is not None:
+                partial.discard()
+            self._index.cancel(order.item.key)
+            raise
+        temporary = _Temporary(partial, digest, offer.version)
+        with self._mutex:
+            self._temporaries[order.item.key] = temporary
+        return _temporary_arrival(temporary, order.item, source)
+
+    def _offer(self, order: _Order) -> AbstractContextManager[StoreOffer | PeerOffer]:
+        if order.source == "store":
+            return nullcontext(self._origin.offer(order.item))
+        return self._peers.ask(order.source, order.item, order.digest)
+
+    def _commit(self, item: Item, partial: Partial, digest: Digest, version: str | None) -> Row | None:
+        """Puts what has a place reserved there, pinned."""
+        self._pins.add(item.key)
+        row = self._index.commit(item.key, partial, digest, version, ending_of(item.url))
+        if row is None:
+            self._pins.remove(item.key)
+            return None
+        self._in_use[item.key] = row
+        return row
+
+    def adopt(self, item: Item, path: str | os.PathLike[str]) -> Held | None:
+        """Keeps a file or folder that a task wrote as the copy of `item`, by a link where it can be; None without room for it.
+        Its version is what the store has under its URL by now; without any, it serves this run only."""
+        with self._fetches.hold(item.key):
+            partial = new_partial(self._partial_folder, ending_of(item.url), os.path.isdir(path))
+            try:
+                partial.take_over(os.fspath(path))
+                size, digest = partial.size(), partial.digest()
+                reserved = self._index.reserve(item.key, size)
+                row = self._commit(item, partial, digest, self.version(item)) if reserved else None
+            except BaseException:
+                self._index.cancel(item.key)
+                partial.discard()
+                raise
+            if row is None:
+                partial.discard()
+                return None
+            self.unpin(item)
+            return Held(item, size, digest, row.version)
+
+    def version(self, item: Item) -> str | None:
+        """What the store has under its URL now; None when it does not say."""
+        try:
+            return self._origin.stat(item.url).version
+        except OSError:
+            return None
+
+    # Peers, and processes
+
+    def _open_for_peer(self, key: str) -> Served | None:
+        row = self._index.find(key)
+        if row is None or row.digest is None or row.allowed != self._run or not self._is_valid(row, Item.of_key(key)):
+            return None
+        return open_served(row.path, Reply(row.bytes, row.digest, row.version))
+
+    def close(self) -> None:
+        """Ends what serves peers, and lets go of what is pinned. The folder stays for the next run."""
+        if self._server is not None:
+            self._server.close()
+        self._peers.close()
+        self._pins.clear()
+        for temporary in self._temporaries.values():
+            temporary.partial.discard()
+        self._temporaries.clear()
+
+    def _reset_process_state(self) -> None:
+        self._mutex = threading.Lock()
+        self._temporaries: dict[str, _Temporary] = {}
+        self._pins = Pins(self._pin_locks)
+        # Rows of what is pinned, as they were when it was looked at.
+        self._in_use: dict[str, Row] = {}
+
+    def _reset_after_fork(self) -> None:
+        """What the parent has in use is the parent's."""
+        self._pins.clear()
+        self._reset_process_state()
+        self._peers.reset()
+        if self._server is not None:
+            self._server.leave_to_parent()
+            self._server = None
+
+
+_caches: weakref.WeakSet[WorkerCache] = weakref.WeakSet()
+
+
+def _reset_after_fork() -> None:
+    for cache in list(_caches):
+        cache._reset_after_fork()
+
+
+os.register_at_fork(after_in_child=_reset_after_fork)
+
+
+def _run_of(token: str) -> str:
+    """Names the run without telling its token. A machine that was started again may have lost what was not on its disk
+    yet: then it is another one."""
+    if not token:
+        return os.urandom(16).hex()
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            started = file.read()
+    except OSError:
+        started = ""
+    return hashlib.blake2b(f"{token} {started}".encode(), digest_size=16).hexdigest()
+
+
+def _temporary_arrival(temporary: _Temporary, item: Item, source: str) -> Arrival:
+    partial = temporary.partial
+    return Arrival(partial.path, partial.size(), temporary.digest, source, 0, item, False, True, temporary.version)

@@ -1,0 +1,1 @@
+"""Transfers of cached files between the workers of a run. SPDX-License-Identifier: Apache-2.0"""

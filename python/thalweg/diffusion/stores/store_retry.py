@@ -1,0 +1,172 @@
+"""A store that fails is asked again, for a while: it may be gone for a moment only, with all that a run needs.
+
+How long is counted for each question, and for each store since it answered anybody at all: when a store stays gone,
+not every task of a run waits for it anew. SPDX-License-Identifier: Apache-2.0
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Callable, TypeVar
+
+Answer = TypeVar("Answer")
+
+# Between two questions.
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
+# A store that has failed less often is asked again, however long ago it answered.
+_MIN_FAILURES = 3
+# Errors not worth retrying; for others client libraries have names of their own.
+_PERMANENT = (
+    *(FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError, FileExistsError),
+    *(
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        ImportError,
+        LookupError,
+        NotImplementedError,
+        TypeError,
+        ValueError,
+    ),
+)
+# HTTP's "not your turn" and "not so fast".
+_TRANSIENT_STATUSES = (408, 425, 429)
+# Exceptions of client libraries for a connection that did not come about or broke; many are no `OSError`.
+_CONNECTION_ERRORS = frozenset(
+    {"ClientConnectionError", "ConnectionError", "HTTPClientError", "Timeout", "TimeoutError", "TransportError"}
+)
+
+
+class StoreGone(ConnectionError):
+    """A store failed for longer than `store_timeout_s`."""
+
+
+@dataclass
+class _Outage:
+    """Of one store: since when it answered nobody, how often it failed since, and what it said last."""
+
+    since: float
+    asked: float
+    error: BaseException
+    failures: int = 0
+
+
+class StoreRetry:
+    """Thread-safe; one for each worker."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._mutex = threading.Lock()
+        self._outages: dict[str, _Outage] = {}
+
+    def call(self, url: str, act: Callable[[], Answer], is_over: Callable[[], bool] = lambda: False) -> Answer:
+        """What `act`, which speaks with the store of `url`, gives in the end. Raises `StoreGone` after `timeout_s`, at
+        once an error that is not worth retrying, and the store's own error when the run `is_over`."""
+        begun = time.monotonic()
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            self._pass_over(url)
+            try:
+                answer = act()
+            except Exception as error:
+                if is_permanent(error):
+                    self._answered(url)
+                    raise
+                outage = self._failed(url, begun, error)
+                if is_over():
+                    raise
+                is_late = time.monotonic() + pause_s > min(begun, outage.since) + self._timeout_s
+                # One that was asked once while the machine stood still may be there.
+                if is_late and outage.failures >= _MIN_FAILURES:
+                    raise self._gone(url, error) from error
+            else:
+                self._answered(url)
+                return answer
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _pass_over(self, url: str) -> None:
+        """Raises when others have just found out that nobody is there."""
+        with self._mutex:
+            outage = self._outages.get(_store(url))
+        if outage is None or outage.failures < _MIN_FAILURES:
+            return
+        if not any(isinstance(one, (ConnectionError, TimeoutError)) for one in _causes(outage.error)):
+            return
+        if outage.asked - outage.since > self._timeout_s and time.monotonic() - outage.asked < _LONGEST_PAUSE_S:
+            raise self._gone(url, outage.error) from outage.error
+
+    def _failed(self, url: str, begun: float, error: BaseException) -> _Outage:
+        with self._mutex:
+            now = time.monotonic()
+            outage = self._outages.setdefault(_store(url), _Outage(begun, now, error))
+            outage.asked, outage.error = now, error
+            outage.failures += 1
+            return outage
+
+    def _answered(self, url: str) -> None:
+        if self._outages:
+            with self._mutex:
+                self._outages.pop(_store(url), None)
+
+    def _gone(self, url: str, error: BaseException) -> StoreGone:
+        said = str(error) or type(error).__name__
+        return StoreGone(
+            f"{url}: {_store(url)} has failed for more than {self._timeout_s:.3g} s (last: {said}). See that it is there, "
+            "then start the run again, with the same run_folder to keep what is done; or wait longer: store_timeout_s"
+        )
+
+
+def is_permanent(error: BaseException) -> bool:
+    """Whether asking again cannot help. fsspec's file systems raise `FileNotFoundError` for whatever a store answers
+    when it is asked for a file; what it answered is in the causes then."""
+    for cause in _causes(error):
+        status = _status(cause)
+        if status is not None:
+            return 400 <= status < 500 and status not in _TRANSIENT_STATUSES
+        if _is_of_connection(cause):
+            return False
+    return isinstance(error, _PERMANENT)
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        yield cause
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+
+
+def _status(error: BaseException) -> int | None:
+    """HTTP's, as client libraries keep it."""
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping):
+        # botocore's.
+        response = response.get("ResponseMetadata", {})
+        found: Any = response.get("HTTPStatusCode")
+    else:
+        found = getattr(response, "status_code", None)
+    for name in ("status", "status_code", "code"):
+        found = getattr(error, name, None) if found is None else found
+    try:
+        status = int(found)
+    except (TypeError, ValueError):
+        return None
+    return status if 400 <= status < 600 else None
+
+
+def _is_of_connection(error: BaseException) -> bool:
+    if isinstance(error, _PERMANENT):
+        return False
+    return any(base.__name__ in _CONNECTION_ERRORS for base in type(error).__mro__)
+
+
+def _store(url: str) -> str:
+    """What fails together: of a URL all but the path; the disks of this machine are one."""
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}://{rest.split('/', 1)[0]}" if separator else "file://"
