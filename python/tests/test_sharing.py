@@ -2,12 +2,14 @@
 
 import gc
 import time
+from types import SimpleNamespace
 
 import pytest
 from diffusion_tasks import double, nap_and_tell
 from distributed import Client, LocalCluster
 
 from thalweg.diffusion import Diffusion
+from thalweg.diffusion.dask import worker
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +68,17 @@ def test_a_run_that_nobody_has_leaves_the_cluster(client, tmp_path):
         time.sleep(0.05)
     assert inner.is_closed
     until_no_agents(client)
+
+
+def test_an_agent_is_closed_once_by_the_last_of_its_runners():
+    closed = []
+    left = SimpleNamespace(
+        has_runners=False, agent=SimpleNamespace(is_closed=True), is_left=False, close=lambda: closed.append(1)
+    )
+    for _ in range(2):
+        worker._close_if_left(FakeWorker(), left)
+    assert closed == [1]
+
+
+class FakeWorker:
+    """Can be referred to weakly."""

@@ -87,6 +87,8 @@ class DaskAgent:
         self._max_runners = min(slots, worker.state.nthreads)
         self._coming = self._max_runners
         self._spare: list[ThreadSlot | ProcessSlot] = []
+        # Its last runner has gone, and closes it.
+        self.is_left = False
         self._mutex = threading.Lock()
         self._unsent: list[Report] = []
         # The event loop knows that there is something to send.
@@ -206,8 +208,10 @@ def _dask_agent(worker: Worker, options: Options, slots: int) -> tuple[DaskAgent
 def _close_if_left(worker: Worker, dask_agent: DaskAgent) -> None:
     """After the end of a run, with its last runner."""
     with _mutex:
-        if dask_agent.has_runners or not dask_agent.agent.is_closed:
+        if dask_agent.has_runners or not dask_agent.agent.is_closed or dask_agent.is_left:
             return
+        # Two runners that end together both find that there are no others.
+        dask_agent.is_left = True
         dask_agents = _dask_agents.get(worker, {})
         for run in [run for run, other in dask_agents.items() if other is dask_agent]:
             del dask_agents[run]
