@@ -127,6 +127,8 @@ def test_queue_rate_and_remaining_time_are_those_of_now():
     text = looked_at(html_of(stats)).text
     for expected in ("Queued46", "Running4on 4 slots", "Processors3.5 cores", "Memory1 GB", "Running now", "9 s"):
         assert expected in text
+    events.done(130, "a", 41, 1, "f", 10.0, 0.0, [])
+    assert "Running now" not in looked_at(html_of(stats)).text, "until the worker says more"
 
 
 def test_functions_have_quantiles_and_their_slowest_calls():

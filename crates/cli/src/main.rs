@@ -76,11 +76,13 @@ fn main() -> ExitCode {
         Ok(command) => command,
         Err(error) => return failure::usage(error),
     };
-    let output = Output::new(command.json, command.quiet);
-    let done = execute(command.verb, &output).and_then(|()| output.finish());
+    // As long as the process: a node's absence is reported from any thread.
+    let output: &Output = Box::leak(Box::new(Output::new(command.json, command.quiet)));
+    transfer::report_absence(|report| output.note(report));
+    let done = execute(command.verb, output).and_then(|()| output.finish());
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => failure::report(&error, &output),
+        Err(error) => failure::report(&error, output),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The command as its users meet it: run as a process, judged by what it prints, returns and leaves behind.
 
 mod cli {
+    mod absent;
     mod architecture;
     mod at;
     mod bounds;
@@ -8,6 +9,7 @@ mod cli {
     mod company;
     mod deletion;
     mod faltering;
+    mod half_frames;
     mod handle_keys;
     mod hostile;
     mod interruption;
@@ -25,6 +27,7 @@ mod cli {
     mod remote;
     mod replacing;
     mod restoring;
+    mod rewritten;
     mod runner;
     mod secret;
     mod sessions;

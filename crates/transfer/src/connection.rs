@@ -7,6 +7,7 @@
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use format::{FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
@@ -17,6 +18,9 @@ use crate::resolve::{self, Resolution};
 use crate::tls::{TlsClient, TlsRefusal, TlsServer, TlsStream};
 use crate::{CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, Result, SILENCE_TIMEOUT};
 
+#[cfg(test)]
+mod tests;
+
 /// Addresses of one name that are tried.
 const MAX_CANDIDATES: usize = 3;
 /// How long a sender that is held back waits before it looks again.
@@ -25,10 +29,15 @@ const SEND_POLL: Duration = Duration::from_secs(1);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
-/// A node that drips is no better than a silent one: from its first byte on, a frame has so long to come, and a second
-/// more for each so many bytes.
+/// A node that drips is no better than a silent one: a frame that has begun may stay behind this pace by so much.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 const MIN_BYTES_PER_S: u64 = 16 << 10;
+/// The same at a node's end. Programs may be stopped for a while in the midst of a frame; where its memory is wanted, it is
+/// given up earlier (server/frame_memory.rs).
+const NODE_FRAME_TIMEOUT: Duration = Duration::from_secs(600);
+/// Memory for a frame is taken in such steps (bytes): the first one for all short frames, the others as bytes arrive.
+const FIRST_STEP_BYTES: usize = 64 << 10;
+const STEP_BYTES: usize = 1 << 20;
 /// A client that reads nothing for so long is given up by the node.
 const NODE_PATIENCE: Duration = Duration::from_secs(30);
 /// A peer that is not welcome yet sends no more at once (bytes).
@@ -50,8 +59,15 @@ pub struct Frame {
 pub struct Connection {
     stream: TcpStream,
     peer: String,
-    /// How long the peer may take for a frame that it has begun; none at a node's end.
-    frame_timeout: Option<Duration>,
+    /// How far the peer may stay behind with a frame that it has begun.
+    frame_timeout: Duration,
+    /// When the frame that is being received is late, in ms since the connection was made; 0 when there is none.
+    frame_deadline_ms: AtomicU64,
+    /// When something came last, in the same way.
+    heard_ms: AtomicU64,
+    made: Instant,
+    /// Why nothing more is received.
+    given_up: OnceLock<String>,
     /// Since the handshake, where both ends use TLS.
     tls: OnceLock<TlsStream>,
 }
@@ -82,8 +98,16 @@ impl Connection {
     }
 
     fn over(stream: TcpStream, peer: String, patience: Option<Duration>) -> Result<Self> {
-        let frame_timeout = patience.is_none().then_some(FRAME_TIMEOUT);
-        let connection = Connection { stream, peer, frame_timeout, tls: OnceLock::new() };
+        let connection = Connection {
+            stream,
+            peer,
+            frame_timeout: if patience.is_none() { FRAME_TIMEOUT } else { NODE_FRAME_TIMEOUT },
+            frame_deadline_ms: AtomicU64::new(0),
+            heard_ms: AtomicU64::new(0),
+            made: Instant::now(),
+            given_up: OnceLock::new(),
+            tls: OnceLock::new(),
+        };
         let set = connection.set_options(patience);
         set.map_err(|error| connection.broken("setting up the connection", error))?;
         Ok(connection)
@@ -135,12 +159,48 @@ impl Connection {
 
     /// The next frame, or none when the peer closed the connection between two. Call it from one thread at a time.
     pub fn receive(&self) -> Result<Option<Frame>> {
+        self.receive_charged(&mut |_| Duration::ZERO)
+    }
+
+    /// As [`Connection::receive`]; `charge` is called before each so many bytes take memory. It may wait, and returns how
+    /// long: a peer that is not read from is not slow.
+    pub(crate) fn receive_charged(&self, charge: &mut dyn FnMut(u64) -> Duration) -> Result<Option<Frame>> {
         let mut pace = Pace { connection: self, deadline: None };
         let Some(header) = self.receive_header(&mut pace)? else { return Ok(None) };
-        let body = self.take(header.body_bytes as usize, "a frame's body", &mut pace)?;
-        let payload = self.take(header.payload_bytes as usize, "a frame's payload", &mut pace)?;
+        let body = self.take(header.body_bytes as usize, "a frame's body", &mut pace, charge)?;
+        let payload = self.take(header.payload_bytes as usize, "a frame's payload", &mut pace, charge)?;
         header.check(&body, &payload).map_err(|source| self.damaged(source))?;
         Ok(Some(Frame { header, body, payload }))
+    }
+
+    /// The largest frame (bytes).
+    pub(crate) const MAX_FRAME_BYTES: u64 = (MAX_BODY_BYTES as u64) + (MAX_PAYLOAD_BYTES as u64);
+
+    /// The frame at hand is not read on for a while, and cannot be late meanwhile.
+    pub(crate) fn pause_frame(&self) {
+        self.frame_deadline_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// How long nothing has come.
+    pub(crate) fn silence(&self) -> Duration {
+        self.made.elapsed().saturating_sub(Duration::from_millis(self.heard_ms.load(Ordering::Relaxed)))
+    }
+
+    /// Ends the connection if the frame at hand is late; for another thread than the one that receives, which may be
+    /// waiting for bytes.
+    pub(crate) fn give_up_if_late(&self) {
+        let deadline_ms = self.frame_deadline_ms.load(Ordering::Relaxed);
+        if deadline_ms != 0 && self.made.elapsed().as_millis() as u64 > deadline_ms {
+            self.give_up(too_slow(self.frame_timeout));
+        }
+    }
+
+    /// Ends the connection: the thread that receives gets this error, whatever comes.
+    pub(crate) fn give_up(&self, why: String) {
+        if self.given_up.set(why.clone()).is_ok() {
+            tracing::warn!(peer = self.peer, "connection given up: {why}");
+            self.shut_receiving();
+        }
     }
 
     /// As [`Connection::receive`], for a peer that is not known yet: a small frame without payload, whole before the
@@ -361,12 +421,28 @@ impl Connection {
         FrameHeader::decode(&header).map(Some).map_err(|source| self.damaged(source))
     }
 
-    fn take(&self, count: usize, what: &str, from: &mut Pace) -> Result<Vec<u8>> {
-        let mut bytes = Vec::with_capacity(count);
-        let taken = from.take(count as u64).read_to_end(&mut bytes);
-        taken.map_err(|error| self.broken(&format!("waiting for {what}"), error))?;
-        if bytes.len() < count {
-            return Err(self.cut_short(what, bytes.len(), count));
+    /// What is announced is believed only as it comes: memory is taken step by step.
+    fn take(
+        &self,
+        count: usize,
+        what: &str,
+        from: &mut Pace,
+        charge: &mut dyn FnMut(u64) -> Duration,
+    ) -> Result<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(count.min(STEP_BYTES));
+        let mut step = FIRST_STEP_BYTES;
+        while bytes.len() < count {
+            let whole = count.min(bytes.len() + step);
+            from.wait_longer(charge((whole - bytes.len()) as u64));
+            if bytes.capacity() < whole {
+                bytes.reserve_exact(count.min(2 * bytes.capacity()) - bytes.len());
+            }
+            let taken = from.take((whole - bytes.len()) as u64).read_to_end(&mut bytes);
+            taken.map_err(|error| self.broken(&format!("waiting for {what}"), error))?;
+            if bytes.len() < whole {
+                return Err(self.cut_short(what, bytes.len(), count));
+            }
+            step = STEP_BYTES;
         }
         Ok(bytes)
     }
@@ -435,109 +511,48 @@ struct Pace<'a> {
     deadline: Option<Instant>,
 }
 
+impl Pace<'_> {
+    fn wait_longer(&mut self, waited: Duration) {
+        if let Some(deadline) = self.deadline
+            && !waited.is_zero()
+        {
+            self.set_deadline(deadline + waited);
+        }
+    }
+
+    fn set_deadline(&mut self, deadline: Instant) {
+        self.deadline = Some(deadline);
+        let deadline_ms = deadline.saturating_duration_since(self.connection.made).as_millis() as u64;
+        self.connection.frame_deadline_ms.store(deadline_ms.max(1), Ordering::Relaxed);
+    }
+}
+
 impl Read for Pace<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let read = self.connection.read(into)?;
-        let now = Instant::now();
-        if self.deadline.is_some_and(|deadline| now > deadline) {
-            return Err(io::Error::other(format!("it drips: fewer than {MIN_BYTES_PER_S} bytes a second")));
+        let (read, given_up) = (self.connection.read(into), &self.connection.given_up);
+        if let Some(why) = given_up.get() {
+            return Err(io::Error::other(why.clone()));
         }
-        // What has come counts, not what was announced: that costs a hostile node nothing.
+        let (read, now, timeout) = (read?, Instant::now(), self.connection.frame_timeout);
+        if self.deadline.is_some_and(|deadline| now > deadline) {
+            return Err(io::Error::other(too_slow(timeout)));
+        }
+        let heard_ms = now.saturating_duration_since(self.connection.made).as_millis() as u64;
+        self.connection.heard_ms.store(heard_ms, Ordering::Relaxed);
+        // What has come counts, not what was announced, which costs a hostile peer nothing; and it counts for a while
+        // only, so that nobody can stop after a large part.
         let earned = Duration::from_secs(1).mul_f64(read as f64 / MIN_BYTES_PER_S as f64);
-        let first = || self.connection.frame_timeout.map(|timeout| now + timeout);
-        self.deadline = self.deadline.or_else(first).map(|deadline| deadline + earned);
+        self.set_deadline(self.deadline.map_or(now + timeout, |deadline| (deadline + earned).min(now + timeout)));
         Ok(read)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-    use std::net::TcpListener;
-    use std::thread;
-
-    use super::*;
-
-    fn pair() -> (Connection, Connection) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let near = Connection::open(&listener.local_addr().unwrap().to_string()).unwrap();
-        let (stream, peer) = listener.accept().unwrap();
-        (near, Connection::accepted(stream, peer).unwrap())
+impl Drop for Pace<'_> {
+    fn drop(&mut self) {
+        self.connection.pause_frame();
     }
+}
 
-    #[test]
-    fn a_frame_arrives_as_it_was_sent_from_many_pieces() {
-        let (near, far) = pair();
-        let payload: Vec<u8> = (0..3_000_000u32).map(|number| number as u8).collect();
-        let pieces: Vec<&[u8]> = payload.chunks(1000).collect();
-        let frame = thread::scope(|scope| {
-            scope.spawn(|| near.send(7, 9, b"body", &pieces).unwrap());
-            far.receive().unwrap().unwrap()
-        });
-        assert_eq!((frame.header.kind, frame.header.request), (7, 9));
-        assert!(frame.body == b"body" && frame.payload == payload);
-    }
-
-    #[test]
-    fn an_end_between_frames_is_told_from_a_break_inside_one() {
-        let whole = FrameHeader::new(1, 2, b"body", b"payload").encode();
-        let bytes = [&whole[..], b"body", b"payload"].concat();
-        for cut in 0..=bytes.len() {
-            let (near, far) = pair();
-            (&near.stream).write_all(&bytes[..cut]).unwrap();
-            near.shut();
-            match far.receive() {
-                Ok(None) => assert_eq!(cut, 0),
-                Ok(Some(frame)) => assert!(cut == bytes.len() && frame.payload == b"payload"),
-                Err(error) => assert!(error.to_string().contains("ended inside"), "cut at {cut}: {error}"),
-            }
-        }
-    }
-
-    #[test]
-    fn a_node_that_drips_is_given_up_and_a_slow_one_is_not() {
-        let body = vec![7; 40 << 10];
-        for (step, announced_bytes, is_given_up) in [(40, 0, true), (40, 80 << 20, true), (8 << 10, 0, false)] {
-            let header = FrameHeader { payload_bytes: announced_bytes, ..FrameHeader::new(1, 2, &body, b"") };
-            let frame = [&header.encode()[..], &body].concat();
-            let (mut near, far) = pair();
-            near.frame_timeout = Some(Duration::from_millis(100));
-            let received = thread::scope(|scope| {
-                scope.spawn(|| {
-                    for bytes in frame.chunks(step) {
-                        thread::sleep(Duration::from_millis(10));
-                        if (&far.stream).write_all(bytes).is_err() {
-                            return;
-                        }
-                    }
-                    far.shut();
-                });
-                let received = near.receive();
-                near.shut();
-                received
-            });
-            match received {
-                Ok(frame) => assert!(!is_given_up && frame.unwrap().body == body),
-                Err(error) => assert!(is_given_up && error.to_string().contains("drips"), "{error}"),
-            }
-        }
-    }
-
-    #[test]
-    fn a_message_above_the_limit_is_refused_before_a_byte_leaves() {
-        let (near, far) = pair();
-        let large = vec![0; MAX_PAYLOAD_BYTES as usize + 1];
-        assert!(matches!(near.send(1, 1, b"", &[&large]), Err(Error::Refused(_))));
-        near.send(2, 2, b"", &[]).unwrap();
-        assert_eq!(far.receive().unwrap().unwrap().header.kind, 2);
-    }
-
-    #[test]
-    fn quiet_means_alive_with_nothing_to_receive() {
-        let (near, far) = pair();
-        assert!(near.is_quiet());
-        far.shut();
-        thread::sleep(Duration::from_millis(50));
-        assert!(!near.is_quiet());
-    }
+fn too_slow(timeout: Duration) -> String {
+    format!("it drips: fewer than {MIN_BYTES_PER_S} bytes a second for {} s", timeout.as_secs())
 }

@@ -30,7 +30,7 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 pub use connection::{Connection, Frame};
 pub use error::{Error, Result};
 pub use random::random_number;
-pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, store_error};
+pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, report_absence, store_error};
 pub use secret_file::{
     JOB_SECRET_FILE_VARIABLE, SECRET_FILE_VARIABLE, create_secret, read_secret, secret_of_environment,
 };

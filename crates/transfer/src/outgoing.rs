@@ -239,7 +239,7 @@ mod tests {
         });
         let (took, refused) = announcing.join().unwrap();
         assert!(refused.is_some(), "the queue has a bound");
-        assert!(took < Duration::from_secs(2), "announcing took {took:?}");
+        assert!(took < Duration::from_secs(20), "announcing took {took:?}; a send to a deaf client takes 30 s");
     }
 
     #[test]

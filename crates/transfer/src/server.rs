@@ -5,6 +5,7 @@
 //! for a successor.
 
 mod closing;
+mod frame_memory;
 mod guest;
 mod pulse;
 
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::net::Shutdown;
 
 use self::closing::Closing;
+use self::frame_memory::FrameMemory;
 use self::pulse::Pulse;
 use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply};
@@ -47,6 +49,7 @@ struct Shared {
     closing: Closing,
     guests: AtomicU64,
     pulse: Pulse,
+    memory: FrameMemory,
     max_connections: AtomicUsize,
     /// The connections that were too many, oldest first, and when each was refused.
     refused: Mutex<VecDeque<(Instant, Arc<Connection>)>>,
@@ -77,6 +80,7 @@ impl Server {
             closing: Closing::new()?,
             guests: AtomicU64::new(0),
             pulse: Pulse::default(),
+            memory: FrameMemory::default(),
             max_connections: AtomicUsize::new(usize::MAX),
             refused: Mutex::default(),
             open: Mutex::new(HashMap::new()),
@@ -102,7 +106,7 @@ impl Server {
     /// Serves until [`Server::stop`]; returns when all connections have ended, at most 10 s after.
     pub fn run(&self) {
         let shared = self.shared.clone();
-        let pulse = move || shared.pulse.run(&shared.service, &shared.closing);
+        let pulse = move || shared.pulse.run(&shared.service, &shared.closing, || shared.give_up_late());
         let spawned = thread::Builder::new().name("pulse".into()).spawn(pulse);
         spawned.expect("a program that just started can start a thread");
         let mut rest = FIRST_REST;
@@ -216,6 +220,11 @@ impl Shared {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Ends connections whose frames come too slowly.
+    fn give_up_late(&self) {
+        self.open().values().for_each(|connection| connection.give_up_if_late());
+    }
+
     /// Closes what was refused long enough ago.
     fn close_refused(&self) {
         let mut refused = self.refused();
@@ -238,7 +247,8 @@ struct Place {
 impl Place {
     fn serve(self, connection: &Arc<Connection>, peer: SocketAddr) {
         let shared = &self.shared;
-        guest::serve((self.number, connection), peer, &shared.service, &shared.pulse, &shared.closing);
+        let all = (&shared.pulse, &shared.memory);
+        guest::serve((self.number, connection), peer, &shared.service, all, &shared.closing);
     }
 }
 

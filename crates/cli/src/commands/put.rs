@@ -11,11 +11,11 @@ use anyhow::{Context, bail};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
-use crate::failure::{Incomplete, Interrupted};
+use crate::failure::{Incomplete, Interrupted, explained};
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::place::{Place, StoreAddress};
-use crate::put::{Exclusion, Options, Source, Summary, plan, put, put_stream};
+use crate::put::{Exclusion, Options, Source, Stored, Summary, plan, put, put_stream};
 use crate::signals::Interruption;
 use crate::{shown, streams};
 
@@ -50,8 +50,8 @@ pub struct Arguments {
 
 /// How often a put begins again because its node was started again.
 const MAX_ATTEMPTS: usize = 20;
-/// How long a node that went away may take to come back.
-const NODE_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a node that went away may take to come back, after the 15 s for which requests are repeated.
+const NODE_TIMEOUT: Duration = Duration::from_secs(45);
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
@@ -78,8 +78,10 @@ fn put_again_after_restarts(
     let may_begin_again =
         matches!(to.store, StoreAddress::Node(_)) && sources.iter().all(|source| source.from.as_os_str() != "-");
     let mut repository = open_store(&to.store, Access::Write)?;
+    let stored = Stored::default();
     for attempt in 1.. {
-        match run(&repository, sources.clone(), arguments, to, interruption, output).and_then(|summary| {
+        let run = run(&repository, sources.clone(), arguments, to, interruption, &stored, output);
+        match run.and_then(|summary| {
             repository.close()?;
             Ok(summary)
         }) {
@@ -91,14 +93,32 @@ fn put_again_after_restarts(
             {
                 let why = format!("{error:#}");
                 let why = why.strip_suffix("; begin again").unwrap_or(&why);
-                output.note(format_args!("{why}; beginning again with what is not committed yet"));
+                let seconds = NODE_TIMEOUT.as_secs();
+                output.note(format_args!(
+                    "{why}; beginning again with what is not committed yet, once the node answers (for {seconds} s)"
+                ));
                 drop(repository);
-                repository = open_when_back(&to.store)?;
+                repository = open_when_back(&to.store).map_err(|error| broken_off(error, &stored))?;
             }
+            Err(error) if may_begin_again && is_of_a_restarted_node(&error) => return Err(broken_off(error, &stored)),
             done => return done,
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// The error, and what of the sources is stored all the same. Whether the last commit was carried out may not be known.
+fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
+    let told = match stored.files() {
+        0 => "nothing is known to be stored; run the same command again".to_owned(),
+        files => format!(
+            "at least {} ({}) of this run {} stored; run the same command again to go on",
+            shown::count(files, "file"),
+            shown::size(stored.bytes()),
+            if files == 1 { "is" } else { "are" },
+        ),
+    };
+    anyhow::anyhow!("{}; {told}", explained(&error))
 }
 
 fn is_of_a_restarted_node(error: &anyhow::Error) -> bool {
@@ -129,6 +149,7 @@ fn run(
     arguments: &Arguments,
     to: &Place,
     interruption: &Interruption,
+    stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
     if let [source] = &sources[..] {
@@ -137,7 +158,7 @@ fn run(
             if !streams::can_read_input() {
                 bail!("standard input is not open for reading; nothing was put");
             }
-            return put_stream(repository, std::io::stdin().lock(), source, output);
+            return put_stream(repository, std::io::stdin().lock(), source, stored, output);
         }
     }
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
@@ -151,7 +172,7 @@ fn run(
         interruption: interruption.clone(),
     };
     interruption.heed(true);
-    let summary = put(repository, sources, &options, output);
+    let summary = put(repository, sources, &options, stored, output);
     interruption.heed(false);
     summary
 }
@@ -274,5 +295,23 @@ fn judge(summary: &Summary) -> anyhow::Result<()> {
             changing
         ))
         .into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_of_a_put_that_broke_off_is_said_with_the_way_to_go_on() {
+        let stored = Stored::default();
+        let told = |stored| format!("{:#}", broken_off(anyhow::anyhow!("node:7420: nobody answers"), stored));
+        assert!(told(&stored).starts_with("node:7420: nobody answers; nothing is known to be stored"));
+        stored.add(67, 320 << 20);
+        let told = told(&stored);
+        assert!(
+            told.contains("at least 67 files (320") && told.ends_with("run the same command again to go on"),
+            "{told}"
+        );
     }
 }

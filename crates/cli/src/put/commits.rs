@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -62,6 +63,29 @@ impl Summary {
     }
 }
 
+/// What a command has committed, in all its attempts.
+#[derive(Default)]
+pub struct Stored {
+    /// Links, too.
+    files: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Stored {
+    pub fn add(&self, files: u64, bytes: u64) {
+        self.files.fetch_add(files, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    pub fn files(&self) -> u64 {
+        self.files.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
 #[derive(Default)]
 struct Batch {
     changes: Vec<Change>,
@@ -80,12 +104,19 @@ pub struct Commits<'a> {
     /// Name, the other name it links to, and whether it takes the place of a directory.
     links: Vec<(StorePath, StorePath, bool)>,
     summary: Summary,
+    stored: &'a Stored,
 }
 
 impl<'a> Commits<'a> {
-    pub fn new(repository: &'a Repository, targets: Vec<StorePath>, atomic: bool, output: &'a Output) -> Self {
+    pub fn new(
+        repository: &'a Repository,
+        targets: Vec<StorePath>,
+        atomic: bool,
+        stored: &'a Stored,
+        output: &'a Output,
+    ) -> Self {
         let (batch, summary) = (Batch::default(), Summary::default());
-        Commits { repository, atomic, output, batch, targets, links: Vec::new(), summary }
+        Commits { repository, atomic, output, batch, targets, links: Vec::new(), summary, stored }
     }
 
     /// Commits what comes until all who send are gone; when the run is interrupted, what has come by then.
@@ -211,13 +242,20 @@ impl<'a> Commits<'a> {
             above.extend(self.repository.make_above(&target, FileTime::from_ns(now_ns()))?);
         }
         batch.changes.splice(0..0, above);
+        let files = batch.files();
         self.repository.commit(COMMITTER, batch.changes, batch.references, Vec::new())?;
+        self.stored.add(files, batch.bytes);
         self.summary.commits += 1;
         Ok(())
     }
 }
 
 impl Batch {
+    fn files(&self) -> u64 {
+        let is_file = |change: &&Change| matches!(change, Change::Write { .. } | Change::Link { .. });
+        self.changes.iter().filter(is_file).count() as u64
+    }
+
     fn is_due(&self) -> bool {
         let is_old = self.begun.is_some_and(|begun| begun.elapsed() >= BATCH_AGE);
         self.changes.len() >= BATCH_CHANGES || self.bytes >= BATCH_BYTES || is_old

@@ -24,7 +24,7 @@ use repository::{Packer, Repository};
 use store::Claimant;
 
 use self::commits::Commits;
-pub use self::commits::Summary;
+pub use self::commits::{Stored, Summary};
 pub use self::excluding::Exclusion;
 use self::links::Links;
 use self::queue::Queue;
@@ -61,6 +61,7 @@ pub fn put(
     repository: &Repository,
     sources: Vec<Source>,
     options: &Options,
+    stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
     let progress = output.progress("put");
@@ -100,7 +101,7 @@ pub fn put(
         let walk = Walk::new(repository.catalog(), inlet, outcomes_in, options, &replacing);
         scope.spawn(|| walk.run(sources));
         let summary =
-            Commits::new(repository, targets, options.atomic, output).run(outcomes_out, &options.interruption);
+            Commits::new(repository, targets, options.atomic, stored, output).run(outcomes_out, &options.interruption);
         done.store(true, Ordering::Relaxed);
         summary
     });
@@ -113,6 +114,7 @@ pub fn put_stream(
     repository: &Repository,
     mut stream: impl Read,
     source: &Source,
+    stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
     let progress = output.progress("put");
@@ -134,5 +136,5 @@ pub fn put_stream(
     let packed = packer.take_finished().pop().expect("one file was begun, ended and flushed");
     progress.finish();
     let target = source.target.clone();
-    Commits::new(repository, vec![target.clone()], true, output).stream(target, observed::of_stream(), packed)
+    Commits::new(repository, vec![target.clone()], true, stored, output).stream(target, observed::of_stream(), packed)
 }

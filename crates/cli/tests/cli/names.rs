@@ -179,9 +179,9 @@ fn nobody_waits_for_ever_for_names_that_do_not_come() {
     let store = Store::new();
     let node = Node::of(&store);
     let clients = clients(&node, 2);
+    let begun = Instant::now();
     clients[0].recall();
     clients[0].is_unnamed();
-    let begun = Instant::now();
     clients[1].recall();
     let stamp = clients[1].is_unnamed();
     assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());

@@ -85,9 +85,9 @@ impl Node {
         true
     }
 
-    /// The code it ends with by itself, within 20 s, and what it said: of a node whose standard error is piped.
+    /// The code it ends with by itself, within 60 s, and what it said: of a node whose standard error is piped.
     pub fn wait_for_its_end(&mut self) -> (Option<i32>, String) {
-        let deadline = Instant::now() + Duration::from_secs(20);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while self.process.try_wait().unwrap().is_none() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -96,6 +96,21 @@ impl Node {
         let mut said = String::new();
         self.process.stderr.take().expect("it is piped").read_to_string(&mut said).unwrap();
         (code, said)
+    }
+
+    /// The most memory it ever held.
+    pub fn peak_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a process that runs has memory");
+        peak.trim().strip_suffix(" kB").expect("in kB").parse::<u64>().unwrap() << 10
+    }
+
+    /// What it has said, of a node whose standard error is piped.
+    pub fn kill_and_read_messages(mut self) -> String {
+        self.process.kill().unwrap();
+        let mut said = String::new();
+        self.process.stderr.take().expect("it is piped").read_to_string(&mut said).unwrap();
+        said
     }
 
     pub fn threads(&self) -> usize {

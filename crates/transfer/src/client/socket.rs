@@ -88,3 +88,17 @@ impl AsFd for Socket {
         self.fd.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn the_kernel_does_not_give_up_a_node_that_holds_its_client_back() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Socket::connect(&listener.local_addr().unwrap(), None).unwrap();
+        assert_eq!(sockopt::tcp_user_timeout(&socket.fd).unwrap(), 0);
+    }
+}

@@ -4,12 +4,12 @@
 //! harm is then asked again, everything else is reported as uncertain. [`RemoteStore`] and [`RemoteCatalog`]
 //! are the traits of `store` and `catalog` over it.
 
+mod absence;
 mod catalog;
 mod claims;
 mod failures;
 mod lane;
 mod link;
-mod patience;
 mod segments;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,11 +18,12 @@ use std::time::Duration;
 
 use format::Settings;
 
+use self::absence::{Absence, Attempts};
 use self::lane::Lane;
-use self::patience::Patience;
 use crate::message::{Reply, Request, StoreStatistics};
 use crate::{Credentials, Error, Result};
 
+pub use self::absence::report_absence;
 pub use self::catalog::RemoteCatalog;
 pub use self::failures::{catalog_error, store_error};
 pub use self::link::Link;
@@ -31,7 +32,7 @@ pub use self::segments::RemoteStore;
 /// Requests under way at once, not counting those of claimants; also how many idle connections are kept.
 const LANES: usize = 4;
 /// For how long a lost node is tried again.
-const RECONNECT_PATIENCE: Duration = Duration::from_secs(15);
+const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Streams below this number are for the sessions of paths.
 const FIRST_STREAM: u32 = 1 << 31;
 
@@ -49,6 +50,7 @@ struct Shared {
     holder: u64,
     streams: AtomicU32,
     pool: Mutex<Pool>,
+    absence: Absence,
     turn_over: Condvar,
 }
 
@@ -120,6 +122,7 @@ impl Remote {
             holder: lane.holder,
             streams: AtomicU32::new(FIRST_STREAM + 1),
             pool: Mutex::new(Pool { idle: vec![lane], busy: 0 }),
+            absence: Absence::new(RECONNECT_TIMEOUT),
             turn_over: Condvar::new(),
         };
         Ok(Remote { shared: Arc::new(shared) })
@@ -181,25 +184,27 @@ impl Remote {
         payload: &[&[u8]],
         admit: impl Fn(u64) -> Result<()>,
     ) -> Result<(Reply, Vec<u8>)> {
-        let mut patience = Patience::new(RECONNECT_PATIENCE);
+        self.shared.absence.check()?;
+        let mut attempts = Attempts::new(&self.shared.absence);
         loop {
             let held = seat.take().and_then(|mut lane| lane.is_usable().then_some(lane));
             let lane = held.map_or_else(|| self.lane(), Ok);
             let mut lane = match lane {
                 Ok(lane) => lane,
                 Err(error) => {
-                    patience.wait(error)?;
+                    attempts.wait(error)?;
                     continue;
                 }
             };
             admit(lane.holder)?;
             match lane.ask(request, payload) {
-                Err(error @ Error::Unavailable { .. }) if may_repeat(request) => patience.wait(error)?,
+                Err(error @ Error::Unavailable { .. }) if may_repeat(request) => attempts.wait(error)?,
                 Err(Error::Unavailable { peer, why }) => {
                     let why = format!("{why}; whether the request was carried out is not known");
                     return Err(Error::Unavailable { peer, why });
                 }
                 answer => {
+                    self.shared.absence.end();
                     *seat = Some(lane);
                     return answer;
                 }

@@ -11,6 +11,7 @@ use crate::connection::{Connection, Frame};
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::random::random_bytes;
 use crate::server::closing::Closing;
+use crate::server::frame_memory::FrameMemory;
 use crate::server::pulse::Pulse;
 use crate::service::{Handler, Hello, Outbox, Service};
 
@@ -28,14 +29,14 @@ pub(super) fn serve(
     (number, connection): (u64, &Arc<Connection>),
     peer: SocketAddr,
     service: &Arc<dyn Service>,
-    pulse: &Pulse,
+    (pulse, memory): (&Pulse, &FrameMemory),
     closing: &Closing,
 ) {
     let outbox = Outbox::new(connection.clone(), service.clone());
     let end = match greet(connection, peer, service, &outbox) {
         Ok(Some(mut handler)) => {
             pulse.add(number, outbox.clone());
-            let end = attend(connection, &outbox, handler.as_mut(), closing);
+            let end = attend(connection, memory, &outbox, handler.as_mut(), closing);
             closing.wait_while_suspended();
             handler.closed();
             end
@@ -128,19 +129,23 @@ fn challenge(
 
 /// Hands requests to the handler until there are no more.
 fn attend(
-    connection: &Connection,
+    connection: &Arc<Connection>,
+    memory: &FrameMemory,
     outbox: &Outbox,
     handler: &mut dyn Handler,
     closing: &Closing,
 ) -> Result<(), Farewell> {
     while !closing.takes_nothing() {
-        let frame = match connection.receive() {
+        // Until the request is handled, which is the next turn of the loop.
+        let mut charge = memory.charge(connection);
+        let frame = match connection.receive_charged(&mut |bytes| charge.grow(bytes)) {
             // Its successor is asked again.
             Ok(_) if closing.is_suspended() => return Ok(()),
             Ok(Some(frame)) => frame,
             Ok(None) => return Ok(()),
             Err(error) => return Err(farewell(connection, error)),
         };
+        charge.finish();
         let (request, payload, number) = decode(connection, frame)?;
         if matches!(request, Request::Hello { .. } | Request::Prove { .. }) {
             return Err(refused("Hello and Prove come once, at the beginning"));

@@ -1,5 +1,5 @@
 //! Messages of life: every few seconds each client is sent one, so that a node that holds it back, or works long for it,
-//! is told from one that is gone.
+//! is told from one that is gone. Beside it, connections are ended whose frames come too slowly.
 //!
 //! They come from a thread of their own, which waits for no client.
 
@@ -32,10 +32,11 @@ impl Pulse {
     }
 
     /// Until the server stops, and after that as long as it has clients.
-    pub fn run(&self, service: &Arc<dyn Service>, closing: &Closing) {
+    pub fn run(&self, service: &Arc<dyn Service>, closing: &Closing, give_up_late: impl Fn()) {
         let mut next = Instant::now() + ALIVE_INTERVAL;
         while !closing.is_stopping() || !self.clients().is_empty() {
             thread::sleep(TICK);
+            give_up_late();
             if Instant::now() < next {
                 continue;
             }

@@ -27,6 +27,8 @@ pub struct Fake {
     /// Calls of `closed`, and of `connect`.
     pub closed: AtomicUsize,
     pub connected: AtomicUsize,
+    /// Settles and locks that were asked for.
+    pub asked: AtomicUsize,
     /// Whether payloads are thrown away, to measure only the wire.
     pub forgetful: bool,
     /// Whether every page of a listing is the first.
@@ -96,6 +98,9 @@ struct Seat {
 
 impl Handler for Seat {
     fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
+        if matches!(request, Request::Settle { .. } | Request::Lock { .. }) {
+            self.fake.asked.fetch_add(1, Ordering::SeqCst);
+        }
         match request {
             Request::Lacking { fingerprints } => {
                 let answers = self.fake.store.lock().unwrap().lacking(self.stream, &fingerprints);

@@ -71,7 +71,7 @@ fn is_refused(address: &str, secret: Option<Secret>, words: &str) {
         assert!(error.contains(words) && !error.contains("not reached"), "{error}");
         assert!(error.contains(address), "it does not name the node: {error}");
     }
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < Duration::from_secs(120), "the timeout is an hour");
 }
 
 #[test]

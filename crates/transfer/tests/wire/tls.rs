@@ -40,12 +40,20 @@ impl Handler for Plain {
     fn closed(&mut self) {}
 }
 
+static CERTIFICATES: OnceLock<PathBuf> = OnceLock::new();
+
+/// At the end of the tests' process, which drops no statics.
+extern "C" fn remove_certificates() {
+    let _ = CERTIFICATES.get().map(std::fs::remove_dir_all);
+}
+
 /// Two authorities, and certificates of the first: right, for another name, and expired.
 fn certificates() -> &'static PathBuf {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
+    CERTIFICATES.get_or_init(|| {
         let folder = std::env::temp_dir().join(format!("thalweg-tls-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
+        // SAFETY: it is a function of this process, and calls nothing that the end of it forbids.
+        assert_eq!(unsafe { libc::atexit(remove_certificates) }, 0);
         let script = "
             for ca in ca other; do
                 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout $ca.key -out $ca.pem \
@@ -108,7 +116,7 @@ fn is_refused(certificate: Option<&str>, ca: Option<&str>, words: &str) {
     for error in [of_remote, of_client] {
         assert!(error.contains(words), "{error}");
     }
-    assert!(begun.elapsed() < Duration::from_secs(10));
+    assert!(begun.elapsed() < Duration::from_secs(120), "the timeout is an hour");
 }
 
 #[test]
@@ -168,15 +176,15 @@ fn a_handshake_that_stops_in_the_middle_is_given_up() {
     // The beginning of a record of 512 bytes.
     let mut stream = TcpStream::connect(&address).unwrap();
     stream.write_all(&[0x16, 3, 1, 2, 0, 1]).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(150))).unwrap();
     let dripping = stream.try_clone().unwrap();
     std::thread::spawn(move || {
-        while (&dripping).write_all(&[0]).is_ok() && begun.elapsed() < Duration::from_secs(50) {
+        while (&dripping).write_all(&[0]).is_ok() && begun.elapsed() < Duration::from_secs(140) {
             std::thread::sleep(Duration::from_secs(1));
         }
     });
     let _ = stream.read_to_end(&mut Vec::new());
-    assert!((25..45).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
+    assert!((25..90).contains(&begun.elapsed().as_secs()), "{:?}", begun.elapsed());
     assert!(remote(&address, Some("ca")).is_ok());
 }
 

@@ -220,7 +220,7 @@ class RunStats:
         self.waiting_s += fetch_s
         self.timeline.spread("waiting", begin, begin + fetch_s, fetch_s)
         self.timeline.spread("working", begin + fetch_s, t, seconds - fetch_s)
-        self._worker(record).add_spent(begin, t)
+        self._worker(record).add_spent(record["task"], begin, t)
         for source, count in record["inputs"]:
             self._take_input(source, count, begin, begin + fetch_s)
         return seconds, fetch_s

@@ -106,7 +106,9 @@ def _facts_of_now(stats: RunStats) -> list[tuple[str, str, str]]:
     if cores:
         facts.append(("Processors", f"{sum(cores):.2g} cores", "in use"))
     if memory:
-        facts.append(("Memory", format_amount(sum(memory), "B"), f"of {len(here):,} workers"))
+        facts.append(
+            ("Memory", format_amount(sum(memory), "B"), f"of {len(here):,} {'worker' if len(here) == 1 else 'workers'}")
+        )
     return facts
 
 
@@ -269,6 +271,8 @@ def _series(stats: RunStats, label: str, style: str, name: str) -> plot.Series:
 
 
 def _inputs(stats: RunStats) -> str:
+    if not any(stats.inputs.values()):
+        return section("Where input came from", '<p class="faint">No task has read an input.</p>')
     rows = [
         (
             f'<span class="name"><i class="{source}"></i>{escape(SOURCE_NAMES[source])}</span>',

@@ -37,8 +37,9 @@ class WorkerStats:
         self.is_here, self.left_because = False, why
         self.running, self.memory_bytes, self.cores, self.longest = None, None, None, []
 
-    def add_spent(self, begin: float, end: float) -> None:
+    def add_spent(self, task: object, begin: float, end: float) -> None:
         self.attempts += 1
+        self.longest = [one for one in self.longest if one["task"] != task]
         self.busy_s += end - begin
         self._timeline.spread(self.series("busy"), begin, end, end - begin)
 

@@ -41,7 +41,7 @@ fn settings(nodes: &[Arc<Node>]) -> Settings {
     Settings {
         nodes: nodes.iter().map(|node| node.address.clone()).collect(),
         stripe_bytes: STRIPE_BYTES,
-        patience: Duration::from_secs(10),
+        patience: Duration::from_secs(20),
         ..Settings::default()
     }
 }
@@ -69,10 +69,22 @@ fn read(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
     memory
 }
 
+/// Measures up to three times: a machine that stands still for some seconds does so once, a fault every time.
+fn assert_within(limit: Duration, mut measure: impl FnMut() -> Duration) {
+    let mut times = Vec::new();
+    while times.len() < 3 {
+        times.push(measure());
+        if times.last() < Some(&limit) {
+            return;
+        }
+    }
+    panic!("{times:?} instead of {limit:?}");
+}
+
 /// An I/O thread may hold the last of what is durable for a moment longer.
 fn wait_until_nothing_is_kept(client: &Client) {
     let window = client.process().unwrap().window.clone();
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while window.used_bytes() > 0 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -144,10 +156,13 @@ fn a_full_window_blocks_and_presses_until_something_is_durable() {
     let bytes = vec![7; 12 << 20];
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| file.write(&[source(0, &bytes)]).unwrap());
-        std::thread::sleep(Duration::from_millis(300));
+        let deadline = Instant::now() + Duration::from_secs(60);
+        while nodes[0].does.presses.load(Ordering::SeqCst) == 0 {
+            assert!(Instant::now() < deadline, "the node was never pressed");
+            std::thread::sleep(Duration::from_millis(5));
+        }
         assert!(!writing.is_finished(), "12 MiB do not fit a window of 4");
         assert!(nodes[0].does.written_bytes.load(Ordering::SeqCst) <= 4 << 20);
-        assert!(nodes[0].does.presses.load(Ordering::SeqCst) > 0);
         nodes[0].does.never_durable.store(false, Ordering::SeqCst);
         writing.join().unwrap();
     });
@@ -184,7 +199,7 @@ fn started_writes_wait_for_room_and_keep_their_order() {
 #[test]
 fn a_node_gone_for_good_is_an_error_within_patience_and_stays_one() {
     let (_world, nodes) = nodes(1);
-    let client = Client::new(Settings { patience: Duration::from_millis(600), ..settings(&nodes) }, None);
+    let client = Client::new(Settings { patience: Duration::from_secs(4), ..settings(&nodes) }, None);
     let file = open(&client, WRITE);
     file.write(&[source(0, &[1; 1000])]).unwrap();
     file.flush().unwrap();
@@ -194,7 +209,7 @@ fn a_node_gone_for_good_is_an_error_within_patience_and_stays_one() {
     let error = file.flush().unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     assert!(error.to_string().contains(&nodes[0].address), "{error}");
-    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     nodes[0].revive();
     assert!(file.write(&[source(0, &[1; 10])]).is_err(), "what was given up is not forgotten");
     assert!(file.detach(1).is_err());
@@ -205,7 +220,7 @@ fn a_node_gone_for_good_is_an_error_within_patience_and_stays_one() {
 #[test]
 fn seats_move_to_another_node_with_everything_that_is_kept() {
     let (_world, nodes) = nodes(2);
-    let client = Client::new(Settings { patience: Duration::from_secs(3), ..settings(&nodes) }, None);
+    let client = Client::new(Settings { patience: Duration::from_secs(10), ..settings(&nodes) }, None);
     let file = open(&client, READ | WRITE);
     let bytes: Vec<u8> = (0..1_000_000u32).map(|at| (at % 251) as u8).collect();
     file.write(&[source(0, &bytes[..500_000])]).unwrap();

@@ -9,7 +9,7 @@ use crate::message::Failure;
 fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, outcome) = mpsc::channel();
     std::thread::spawn(move || done.send(work()));
-    outcome.recv_timeout(Duration::from_secs(20)).expect("it ends, in success or failure")
+    outcome.recv_timeout(Duration::from_secs(60)).expect("it ends, in success or failure")
 }
 
 fn disk_is_full() -> Failure {
