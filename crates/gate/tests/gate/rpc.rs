@@ -348,14 +348,19 @@ fn a_client_that_does_not_drain_holds_up_nobody_else() {
         its_server
     });
     let mut its_server = answering.join().unwrap();
-    let began = Instant::now();
-    for xid in 1..=50 {
-        quick.write_all(&call(xid, READ, 2, 64 << 10)).unwrap();
-        assert_eq!(next_xid(&mut server), xid);
-        server.write_all(&reply(xid, 64 << 10)).unwrap();
-        assert_eq!(next_xid(&mut quick), xid);
-    }
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    // The shortest rounds count: the machine itself may stand still in others.
+    let mut rounds: Vec<_> = (1..=50)
+        .map(|xid| {
+            let began = Instant::now();
+            quick.write_all(&call(xid, READ, 2, 64 << 10)).unwrap();
+            assert_eq!(next_xid(&mut server), xid);
+            server.write_all(&reply(xid, 64 << 10)).unwrap();
+            assert_eq!(next_xid(&mut quick), xid);
+            began.elapsed()
+        })
+        .collect();
+    rounds.sort();
+    assert!(rounds[40] < Duration::from_millis(40), "{rounds:?}");
     // When it drains after all, it goes on.
     slow.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
     let mut drained = Vec::new();
