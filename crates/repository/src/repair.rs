@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use catalog::Version;
-use format::{ContainerId, Entry, EntryKind, Fingerprint, Place, Root, Run, StorePath};
+use format::{ContainerId, Entry, EntryKind, Place, Root, Run, StorePath};
 use store::Claimant;
 
+use crate::mismatch::UNNAMED;
 use crate::restating::restate_lost;
 use crate::tree::{collect_runs, entries_in};
 use crate::{Error, Repository, Result};
@@ -17,7 +18,6 @@ const LISTED_AT_ONCE: usize = 4096;
 const SOUGHT_AT_ONCE: usize = 1024;
 /// Who looks for copies; puts nothing.
 const REPAIRER: Claimant = Claimant(u64::MAX - 1);
-const UNNAMED: Fingerprint = Fingerprint([0; 32]);
 
 /// Bytes of a version that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]

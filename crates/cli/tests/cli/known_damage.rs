@@ -1,6 +1,6 @@
 //! What `get` or `verify` found damaged, `put` knows: it stores again what it reads, and all of it can be read then.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -103,4 +103,44 @@ fn put(source: &Path, place: &OsStr, options: &[&str]) {
     let mut arguments = vec!["put".as_ref(), source.as_os_str(), place];
     arguments.extend(options.iter().map(|option| OsStr::new(*option)));
     run(&arguments).expect(0);
+}
+
+/// A copy of the store went on apart; what it wrote, or its catalog, comes into the store's place. Segments can be read
+/// then, and are not those that the versions name.
+#[test]
+fn what_belongs_to_a_copy_that_went_on_apart_is_known_after_a_failed_get_or_verify() {
+    let find: [fn(&Store); 2] =
+        [|store| fails_to_get(&store.place("source/n")), |store| drop(store.try_verb("verify", &["--data"]).expect(3))];
+    for (is_catalog, find) in [(false, find[0]), (false, find[1]), (true, find[0]), (true, find[1])] {
+        let (store, source) = with_shared_block();
+        let (copy, before) = (store.path("copy"), store.containers());
+        copy_folder(&store.directory(), &copy);
+        let place_of_copy = OsString::from(format!("{}::", copy.display()));
+        let mut places = [place_of_copy, store.place("")];
+        if is_catalog {
+            places.reverse();
+        }
+        let mut random = Random::new(33);
+        for place in places {
+            fs::write(source.join("n"), random.bytes(60_000)).unwrap();
+            put(&source, &place, &[]);
+        }
+        match is_catalog {
+            true => drop(fs::copy(copy.join("catalog.sqlite"), store.directory().join("catalog.sqlite")).unwrap()),
+            false => {
+                for new in store.containers().into_iter().filter(|file| !before.contains(file)) {
+                    let theirs = copy.join(new.strip_prefix(store.directory()).unwrap());
+                    fs::copy(theirs, new).unwrap();
+                }
+            }
+        }
+        find(&store);
+        put(&source, &store.place(""), &[]);
+        assert_stored(&store, &source, &["a", "ab", "n"]);
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(copied.success());
 }
