@@ -4,11 +4,12 @@ is timed.
 SPDX-License-Identifier: Apache-2.0
 """
 
-from diffusion import on_dask, on_ray, ours, striped
+from diffusion import on_dask, on_joblib, on_ray, ours, striped
 
 ALL = [
     ours.Thalweg, ours.ThalwegFirstAvailable, ours.ThalwegLocal,
-    on_dask.Dask, on_dask.DaskWithFilecache, on_dask.DaskPinned, striped.Striped, on_ray.Ray, on_ray.RayWithFilecache,
+    on_dask.Dask, on_dask.DaskWithFutures, on_dask.DaskWithFilecache, on_dask.DaskPinned, striped.Striped,
+    on_ray.Ray, on_ray.RayWithObjects, on_ray.RayWithFilecache, on_joblib.Joblib,
 ]
 
 

@@ -1,9 +1,10 @@
-"""Dask as rivals use it: as it is, with fsspec's cache of files in each worker, and with each file's tasks pinned to the
-worker that its hash names.
+"""Dask as rivals use it: as it is, with each file loaded once by a task whose future the others take, with fsspec's cache
+of files in each worker, and with each file's tasks pinned to the worker that its hash names.
 
 SPDX-License-Identifier: Apache-2.0
 """
 
+import itertools
 import os
 
 from diffusion import placing, reading, task, workloads
@@ -33,6 +34,23 @@ class Dask(Rival):
     def close(self):
         self.client.close()
         self.cluster.close()
+
+
+class DaskWithFutures(Dask):
+    """What Dask's own documentation advises: results stay in the workers' memory, and workers send them to each other."""
+
+    name = "dask, futures"
+
+    def run(self, workload, addresses, run):
+        unique = list(dict.fromkeys(itertools.chain.from_iterable(addresses)))
+        loaded = dict(zip(unique, self.client.map(reading.load, unique, pure=False)))
+        futures = [
+            self.client.submit(
+                task.on_contents, number, inputs, workload.task_s, *(loaded[address] for address in inputs), pure=False
+            )
+            for number, inputs in enumerate(addresses)
+        ]
+        return self.client.gather(futures)
 
 
 class DaskWithFilecache(WithFilecache, Dask):

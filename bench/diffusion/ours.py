@@ -4,6 +4,8 @@ SPDX-License-Identifier: Apache-2.0
 """
 
 import json
+import tempfile
+from pathlib import Path
 
 from diffusion import on_dask, striped, task, workloads
 
@@ -16,9 +18,10 @@ class Thalweg(on_dask.Dask):
     def prepare(self, workload, run):
         from thalweg.diffusion import Diffusion
 
-        self.run_folder = self.folder / run
+        # A second run has caches of the first, and a folder of its own: otherwise its calls would not run again.
+        self.run_folder = Path(tempfile.mkdtemp(prefix="run-", dir=self.folder))
         self.diffusion = Diffusion(
-            self.client, cache=workload.cache_bytes * self.workers_a_cache, policy=self.policy,
+            self.client, cache_folder=self.folder / run, cache=workload.cache_bytes * self.workers_a_cache, policy=self.policy,
             workers=None if self.client else workloads.WORKERS, peer_mb_s=striped.PEER_BYTES_PER_S / 1e6, run_folder=self.run_folder,
         )
         # A worker is there when it has run something.

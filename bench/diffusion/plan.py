@@ -10,6 +10,7 @@ from diffusion import workloads
 
 OURS = ("thalweg", "thalweg, local processes")
 PLAIN = ("dask", "ray")
+SHARING = ("dask, futures", "ray, objects")
 PAIRS = ("all pairs 60²", "stacked pairs", "zipf pairs")
 HARMLESS = ("reuse 1", "compute-bound", "one file for all")
 
@@ -24,6 +25,12 @@ def runs(contender, workload, round_number, everything=False):
         return contender == "thalweg" or (contender == "dask + filecache" and is_first)
     if workload == workloads.SHORT_TASKS:
         return contender in OURS + PLAIN
+    if workload == workloads.SECOND_RUN:
+        return contender in OURS or is_first and contender in (*SHARING, "dask + filecache", "joblib.Memory")
+    if contender in SHARING:
+        return True
+    if contender == "joblib.Memory":
+        return workload in ("reuse 10", *PAIRS, *HARMLESS) and is_first
     if contender == "thalweg, first-available":
         return workload in HARMLESS
     if contender == "thalweg, local processes":

@@ -9,7 +9,8 @@ from measuring import rows
 from diffusion import contenders, surface
 
 LEAST_IDLE = 0.15
-COLOURS = ("#1f6fb4", "#9ecae9", "#17a2b8", "#8c8c8c", "#e08214", "#2f9e44", "#8e44ad", "#b07d2b", "#c0392b")
+COLOURS = ("#1f6fb4", "#9ecae9", "#17a2b8", "#8c8c8c", "#e08214", "#2f9e44", "#8e44ad", "#b07d2b", "#c0392b", "#5d6d1e",
+           "#d6649b", "#3f4f8f")
 NUMBERS = (
     "makespan_s", "bound_s", "prepare_s", "store_bytes", "unique_bytes", "local", "peer", "store", "possible_hits", "idle",
 )

@@ -9,6 +9,10 @@ import os
 import fsspec
 
 
+def load(address):
+    return from_store(address)[0]
+
+
 def from_store(address):
     """One GET: fsspec's quickest way to a whole file."""
     return _http().cat_file(address), "store"
@@ -22,6 +26,20 @@ def from_filecache(folder, address):
     cache = _filecache(os.path.join(folder, str(os.getpid())))
     source = "local" if cache._check_file(address) else "store"
     return cache.cat(address), source
+
+
+def from_joblib(folder, address):
+    """joblib.Memory, which all processes of a machine share."""
+    loaded = _memory(folder)
+    source = "local" if loaded.check_call_in_cache(address) else "store"
+    return loaded(address), source
+
+
+@functools.lru_cache(maxsize=1)
+def _memory(folder):
+    import joblib
+
+    return joblib.Memory(folder, verbose=0).cache(load)
 
 
 @functools.cache

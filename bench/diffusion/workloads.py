@@ -11,6 +11,7 @@ WORKERS = 8
 SMALL_CACHES = "stacked pairs, small caches"
 SHORT_TASKS = "short tasks"
 CHURNED = "reuse 10, half killed"
+SECOND_RUN = "reuse 10, second run"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Workload:
     task_s: float
     cache_bytes: int  # of a worker
     killed: int = 0  # workers killed midway, and replaced
+    runs: int = 1  # on the same files, of which the last is timed
 
     def unique_bytes(self):
         return len(set(itertools.chain.from_iterable(self.tasks))) * self.file_bytes
@@ -83,6 +85,11 @@ def churned(workload):
     return dataclasses.replace(workload, name=CHURNED, killed=WORKERS // 2)
 
 
+def second_run(workload):
+    """Another session on the same files: what outlives the first?"""
+    return dataclasses.replace(workload, name=SECOND_RUN, runs=2)
+
+
 def _shuffled(name, files, file_bytes, tasks, task_s, seed, caches):
     random.Random(seed).shuffle(tasks)
     cache = max(round(caches * files * file_bytes / WORKERS), 2 * file_bytes)
@@ -101,5 +108,6 @@ def usual(seed):
         one_input("compute-bound", 8, 100_000, 40, 0.1, seed, 16.0),
         one_input("one file for all", 1, 500_000, 200, 0.1, seed, 16.0),
         short_tasks(4000, 0.01),
+        second_run(one_input("reuse 10", 100, 2_000_000, 10, 0.02, seed)),
         churned(one_input("reuse 10", 100, 2_000_000, 10, 0.02, seed)),
     ]

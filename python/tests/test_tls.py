@@ -48,7 +48,7 @@ def peers(dask_scheduler):
 
 def has(token, address, path, tls):
     try:
-        with Peers(token, tls=tls).ask(address, Item(path), None, 0.0):
+        with Peers(token, tls=tls).ask(address, Item(path), None):
             return True
     except PeerFailed:
         return False

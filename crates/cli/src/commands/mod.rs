@@ -54,19 +54,24 @@ pub fn sessions_of(catalog: &dyn Catalog, path: &StorePath) -> anyhow::Result<Ve
     Ok(sessions)
 }
 
-/// Refuses a session of which a file's size is known and none of its content: a job that found the disk full leaves one.
+/// Refuses a session that holds none of a file's content, but its size at most: a job that found the disk full leaves one.
 pub fn refuse_without_data(
     repository: &Repository,
     session: &PathSession,
     place: &Place,
     advice: &str,
 ) -> anyhow::Result<()> {
-    let (size, _) = checkpointed(repository.catalog(), session)?;
-    if size > 0 && repository::checkpointed_data(repository, session)? == 0 {
-        let (id, size) = (session.id, shown::size(size));
-        bail!("{place}: session {id} has stored no data of the {size} that the file would have; {advice}");
+    if repository::checkpointed_data(repository, session)? > 0 {
+        return Ok(());
     }
-    Ok(())
+    let id = session.id;
+    match checkpointed(repository.catalog(), session)? {
+        (0, _) => bail!("{place}: session {id} has stored no data; {advice}"),
+        (size, _) => {
+            let size = shown::size(size);
+            bail!("{place}: session {id} has stored no data of the {size} that the file would have; {advice}")
+        }
+    }
 }
 
 /// A note where the file is longer than its data.

@@ -96,30 +96,30 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     end(code, left, stopped, output)
 }
 
-/// The program's own code is that of the command, unless it is 0 and something of the job was not stored.
+/// What was not stored is named, and the command ends as [`code_at_end`] says.
 fn end(
     code: i32,
     left: anyhow::Result<Vec<PathSession>>,
     stopped: anyhow::Result<()>,
     output: &Output,
 ) -> anyhow::Result<()> {
-    let is_all_stored = left.as_ref().is_ok_and(Vec::is_empty);
-    let mut failures = Vec::new();
+    let code = code_at_end(code, &left, &stopped);
     match left {
         Ok(left) => leftovers::report(&left, output),
-        Err(error) => failures.push(error),
+        Err(error) => output.note(explained(&error)),
     }
-    match stopped {
-        // All that the job wrote is committed: how its node ended costs nothing.
-        Err(error) if is_all_stored => output.note(format_args!("{error:#}; all files of the job are committed")),
-        stopped => failures.extend(stopped.err()),
+    if let Err(error) = stopped {
+        let missing = "what the job wrote and did not close before that may be missing, see `thalweg ls`";
+        output.note(format_args!("{}; {missing}", explained(&error)));
     }
-    failures.iter().for_each(|error| output.note(explained(error)));
-    match code {
-        0 if is_all_stored => Ok(()),
-        0 => std::process::exit(1),
-        code => std::process::exit(code),
-    }
+    if code == 0 { Ok(()) } else { std::process::exit(code) }
+}
+
+/// The program's own code, unless it is 0 and not all of the job is known to be stored. Finding no open session is no proof
+/// where the node of the job failed: a full disk does not even take the record of a session.
+fn code_at_end(of_program: i32, left: &anyhow::Result<Vec<PathSession>>, stopped: &anyhow::Result<()>) -> i32 {
+    let is_all_stored = stopped.is_ok() && left.as_ref().is_ok_and(Vec::is_empty);
+    if of_program == 0 && !is_all_stored { 1 } else { of_program }
 }
 
 fn code_of(status: ExitStatus) -> i32 {
@@ -167,4 +167,19 @@ impl Arguments {
 
 fn seconds() -> u64 {
     (crate::clock::now_ns() / 1_000_000_000) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn a_job_whose_node_failed_did_not_end_well_though_no_session_is_left() {
+        assert_eq!(code_at_end(0, &Ok(Vec::new()), &Ok(())), 0);
+        assert_eq!(code_at_end(0, &Ok(Vec::new()), &Err(anyhow!("the node ended with exit status: 1"))), 1);
+        assert_eq!(code_at_end(0, &Err(anyhow!("no node answers")), &Ok(())), 1);
+        assert_eq!(code_at_end(5, &Ok(Vec::new()), &Err(anyhow!("the node ended with exit status: 1"))), 5);
+    }
 }

@@ -69,6 +69,15 @@ fn what_holds_no_data_is_recovered_and_read_only_when_that_is_asked_for() {
 }
 
 #[test]
+fn a_session_of_an_empty_file_makes_no_version_unasked() {
+    let store = Store::new();
+    of_a_full_disk(&store, 0, &[]);
+    let refused = run(&["recover".as_ref(), store.place("out").as_os_str()]).expect(1);
+    assert!(refused.stderr.contains("has stored no data; ") && refused.stderr.contains("--discard"), "{refused:?}");
+    assert_eq!(store.at("recover", "out", &["--force", "--json"]).json()["size"], 0);
+}
+
+#[test]
 fn recovering_says_how_much_of_a_file_is_data() {
     let store = Store::new();
     let content = Random::new(12).bytes(64 << 10);
