@@ -1,5 +1,6 @@
 """Which calls a run that is started again skips, and which it must not. SPDX-License-Identifier: Apache-2.0"""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -126,3 +127,86 @@ def test_a_task_whose_input_this_start_writes_anew_runs_again(tmp_path):
     started("one")
     started("two")
     assert end.read_text() == "two+"
+
+
+MODULE_SCRIPT = """
+import sys
+import mymod
+from thalweg.diffusion import Diffusion
+{script}
+with Diffusion(workers=1, cache_folder=sys.argv[1], run_folder=sys.argv[2]) as run:
+    (result,) = run.map({function}, [{argument}])
+    print(result.value, result.attempts)
+"""
+KEEPS_DATA = "import functools, enum, collections, logging, threading\nlog = logging.getLogger()\nlock = threading.Lock()\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "other", "script", "function", "argument"),
+    [
+        ("def g(x): return x * {n}", "", "def f(x): return mymod.g(x)", "f", "3"),
+        ("def g(x):\n with lock: log.debug(1)\n return x * {n}", "", "f = mymod.g", "f", "3"),
+        ("K = {{'a': {n}}}\ndef g(x): return K['a'] * x", "", "", "mymod.g", "3"),
+        ("import numpy as np\nK = np.array([{n}])\ndef g(x): return int(K[0] * x)", "", "", "mymod.g", "3"),
+        ("import othermod\ndef g(x): return othermod.h(x)", "def h(x): return x * {n}", "", "mymod.g", "3"),
+        ("from othermod import h\ndef g(x): return h(x)", "def h(x): return x * {n}", "", "mymod.g", "3"),
+        ("from othermod import K\ndef g(x): return K[0] * x", "K = [{n}]", "", "mymod.g", "3"),
+        ("class A:\n def h(self, x): return x * {n}", "", "", "mymod.A().h", "3"),
+        ("class A:\n K = {{'a': {n}}}\ndef g(x): return A().K['a'] * x", "", "", "mymod.g", "3"),
+        ("class A:\n class B:\n  K = ({n},)\ndef g(x): return A.B.K[0] * x", "", "", "mymod.g", "3"),
+        ("class E(enum.Enum):\n A = {n}", "", "def f(e): return e.value * 3", "f", "mymod.E.A"),
+        ("class A:\n def v(self): return 3 * {n}", "", "def f(a): return a.v()", "f", "mymod.A()"),
+        ("class A:\n def h(self, k, x): return k * x\n g = functools.partialmethod(h, {n})", "", "", "mymod.A().g", "3"),
+        ("class A:\n @functools.cached_property\n def k(self): return {n}\ndef g(x): return A().k * x", "", "", "mymod.g", "3"),
+        ("@functools.lru_cache\ndef h(x): return x * {n}\ndef g(x): return h(x)", "", "", "mymod.g", "3"),
+        ("OPS = {{'a': lambda x: x * {n}}}\ndef g(x): return OPS['a'](x)", "", "", "mymod.g", "3"),
+        ("def g(x): return x * {n}", "", "def f(x):\n    import mymod\n    return mymod.g(x)", "f", "3"),
+        ("", "", "class A:\n    K = {{'a': {n}}}\ndef f(x): return A().K['a'] * x", "f", "3"),
+        ("", "", "import enum\nclass E(enum.Enum):\n    A = {n}\ndef f(x): return E.A.value * x", "f", "3"),
+    ],
+)  # fmt: skip
+def test_code_and_data_of_the_users_modules_count(tmp_path, module, other, script, function, argument):
+    def started(number):
+        (tmp_path / "mymod.py").write_text(KEEPS_DATA + module.format(n=number))
+        (tmp_path / "othermod.py").write_text(other.format(n=number))
+        filled = MODULE_SCRIPT.format(script=script.format(n=number), function=function, argument=argument)
+        (tmp_path / "script.py").write_text(filled)
+        command = [sys.executable, tmp_path / "script.py", tmp_path / "cache", tmp_path / "run"]
+        ran = subprocess.run(command, capture_output=True, text=True)
+        assert ran.stderr == ""
+        return ran.stdout
+
+    assert started(1) == "3 1\n"
+    assert started(1) == "3 0\n"
+    assert started(2) == "6 1\n"
+    assert started(2) == "6 0\n"
+
+
+def test_results_of_workers_that_imported_older_code_are_not_kept(tmp_path, monkeypatch, caplog):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    module = tmp_path / "edited_module.py"
+    module.write_text("MEMO = {}\ndef f(x):\n    MEMO[x] = x\n    return x\n")
+    edited = importlib.import_module("edited_module")
+    folders = {"cache_folder": tmp_path / "cache", "run_folder": tmp_path / "run"}
+    with Diffusion(workers=1, **folders) as run:
+        assert run.submit(edited.f, 3).result() == 3
+        # What tasks have changed since is no other code.
+        assert run.submit(edited.f, 4).result() == 4
+        assert not caplog.records
+        module.write_text("MEMO = {}\ndef f(x):\n    MEMO[x] = x\n    return -x\n")
+        importlib.reload(edited)
+        assert run.submit(edited.f, 3).result() == 3
+        assert run.submit(edited.f, 3).result() == 3
+        (warning,) = caplog.records
+        assert "edited_module.f" in warning.getMessage() and "estart the workers" in warning.getMessage()
+    with Diffusion(workers=1, **folders) as run:
+        (result,) = run.map(edited.f, [3])
+        assert (result.value, result.attempts) == (-3, 1)
+
+
+def test_another_version_runs_calls_again(tmp_path):
+    for version, attempts in (("", 1), ("", 0), ("2", 1), ("2", 0)):
+        with Diffusion(workers=1, cache_folder=tmp_path / "cache", run_folder=tmp_path / "run", version=version) as run:
+            (result,) = run.map(add, [(1, 2)])
+            assert (result.value, result.attempts) == (3, attempts)

@@ -1,149 +1,104 @@
 """What makes two calls the same one in the journal: the function's code and what it captured, and its arguments.
 
-Values are pickled into a digest, as joblib has it, with what differs from one process to the next put in order: strings
-are one object each, sets are sorted, and a function is its code without file and line. Of functions and classes that
-workers import, globals count as far as they are constants, functions and classes of the same module.
+Code and data of the user's modules count, as far as functions and arguments lead there. Workers import them by
+themselves, maybe from before a change: functions are sent with the digests of these definitions, and workers compare.
 SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
-import dis
-import functools
 import hashlib
+import importlib
 import sys
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from types import FunctionType, MethodType
+from typing import Any, NamedTuple
 
-import cloudpickle
-
-from thalweg.diffusion.arguments import File, Output
-from thalweg.diffusion.calls import Reference
-
-DIGEST_BYTES = 16
-
-_CONSTANTS = (int, float, complex, str, bytes, bool, type(None))
+from thalweg.diffusion.code_names import Name, resolved
+from thalweg.diffusion.value_digest import DIGEST_BYTES, hashed, hashed_definition
 
 
-def call_digest(function: bytes, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes:
-    """Of a call of the function with that digest."""
-    return digest_of((function, arguments, sorted(keywords.items())))
+class Definitions:
+    """Of the user's modules, each looked at once, with what it refers to."""
+
+    def __init__(self) -> None:
+        self._known: dict[Name, tuple[bytes, tuple[Name, ...]]] = {}
+
+    def digest_of(self, value: Any) -> bytes:
+        names: dict[Name, None] = {}
+        own = hashed(value, names)
+        if not names:
+            return own
+        digest = hashlib.blake2b(own, digest_size=DIGEST_BYTES)
+        for (module, name), known in self._reached(names):
+            digest.update(f"{module} {name} ".encode() + known)
+        return digest.digest()
+
+    def of(self, function: Any) -> list[tuple[Name, bytes]]:
+        """All that the function leads to."""
+        names: dict[Name, None] = {}
+        hashed(_parts(function), names)
+        return self._reached(names)
+
+    def call_digest(self, function: bytes, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> bytes:
+        """Of a call of the function with that digest."""
+        return self.digest_of((function, arguments, sorted(keywords.items())))
+
+    def function_digest(self, function: Any, label: str) -> bytes:
+        """Of its code, captured values and globals."""
+        return self.digest_of((label, *_parts(function)))
+
+    def _reached(self, names: dict[Name, None]) -> list[tuple[Name, bytes]]:
+        reached: dict[Name, bytes] = {}
+        following = list(names)
+        while following:
+            name = following.pop()
+            if name not in reached:
+                reached[name], further = self._definition(name)
+                following += further
+        return sorted(reached.items())
+
+    def _definition(self, name: Name) -> tuple[bytes, tuple[Name, ...]]:
+        if name not in self._known:
+            further: dict[Name, None] = {}
+            self._known[name] = hashed_definition(resolved(name), further), tuple(further)
+        return self._known[name]
 
 
-def function_digest(function: Any, label: str) -> bytes:
-    """Of its code, captured values and globals."""
+class Shipped(NamedTuple):
+    """A function on its way to workers, with what it leads to in the user's modules."""
+
+    function: Any
+    python: tuple[int, int]
+    definitions: list[tuple[Name, bytes]]
+
+    @classmethod
+    def of(cls, function: Any, definitions: Definitions) -> Shipped:
+        return cls(function, sys.version_info[:2], definitions.of(function))
+
+    def differing(self) -> tuple[str, ...]:
+        """Those that this process has otherwise. Byte code of other versions of Python says nothing."""
+        if self.python != sys.version_info[:2]:
+            return ()
+        return tuple(".".join(name) for name, digest in self.definitions if _first_digest(name) != digest)
+
+
+# What this process had under each name when it was first compared: tasks may change data since.
+_first: dict[Name, tuple[Any, bytes]] = {}
+
+
+def _first_digest(name: Name) -> bytes:
+    try:
+        importlib.import_module(name[0])
+    except Exception:
+        # What needs it says so.
+        return b""
+    value = resolved(name)
+    if name not in _first or _first[name][0] is not value:
+        _first[name] = value, hashed_definition(value, {})
+    return _first[name][1]
+
+
+def _parts(function: Any) -> tuple[Any, ...]:
+    """Of an object that can be called also what its class does."""
     call = None if isinstance(function, (FunctionType, MethodType, type)) else getattr(type(function), "__call__", None)
-    return digest_of((label, function, getattr(function, "__wrapped__", None), call))
-
-
-def digest_of(value: Any) -> bytes:
-    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
-    _Pickler(digest).dump(value)
-    return digest.digest()
-
-
-class _Writer:
-    def __init__(self, digest: Any) -> None:
-        self.write = digest.update
-
-
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    def __init__(self, digest: Any) -> None:
-        super().__init__(_Writer(digest), protocol=5)
-        self._strings: dict[str, str] = {}
-
-    def persistent_id(self, value: Any) -> Any:
-        kind = type(value)
-        if kind is str:
-            # Equal ones may be one object or several, by chance.
-            return self._strings.setdefault(value, value)
-        if kind is set or kind is frozenset:
-            return kind.__name__, sorted(digest_of(one) for one in value)
-        if isinstance(value, File):
-            return "file", value.item.key
-        if isinstance(value, Output):
-            return "output", value.url
-        if isinstance(value, Reference):
-            return "value", value.digest()
-        return None
-
-    def reducer_override(self, value: Any) -> Any:
-        if value is _identity:
-            return NotImplemented
-        if isinstance(value, FunctionType):
-            return _identity, (value.__qualname__, _code(value.__code__)), _captured(value)
-        if isinstance(value, MethodType):
-            return _identity, (value.__func__, value.__self__)
-        if isinstance(value, type):
-            return _identity, (value.__module__, value.__qualname__), _members(value)
-        if isinstance(value, ModuleType):
-            return _identity, (value.__name__,)
-        return super().reducer_override(value)
-
-
-def _identity(*parts: Any) -> None:
-    """Stands for what the parts are of."""
-
-
-def _code(code: CodeType) -> tuple[Any, ...]:
-    constants = [_code(one) if isinstance(one, CodeType) else one for one in code.co_consts]
-    flags = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
-    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-    return code.co_code, constants, flags, names, getattr(code, "co_exceptiontable", b"")
-
-
-def _captured(function: FunctionType) -> dict[str, Any]:
-    cells = []
-    for cell in function.__closure__ or ():
-        try:
-            cells.append(cell.cell_contents)
-        except ValueError:
-            cells.append(None)
-    around = function.__globals__
-    names = [name for name in _globals_of(function.__code__) if name in around]
-    if _is_imported(function):
-        names = [name for name in names if _is_of_module(around[name], function.__module__)]
-    return {
-        "globals": [(name, around[name]) for name in names],
-        "closure": cells,
-        "defaults": (function.__defaults__, sorted((function.__kwdefaults__ or {}).items())),
-    }
-
-
-@functools.lru_cache(maxsize=1024)
-def _globals_of(code: CodeType) -> tuple[str, ...]:
-    names = {one.argval for one in dis.get_instructions(code) if one.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names.update(_globals_of(constant))
-    return tuple(sorted(names))
-
-
-def _members(kind: type) -> dict[str, Any]:
-    """The code of a class that tasks bring along; an imported one is its name."""
-    if _is_imported(kind):
-        return {}
-    members: list[tuple[str, Any]] = []
-    for name, member in sorted(vars(kind).items()):
-        member = getattr(member, "__func__", member)
-        if isinstance(member, property):
-            members.append((name, (member.fget, member.fset)))
-        elif isinstance(member, (FunctionType, *_CONSTANTS)) and name not in ("__doc__", "__module__"):
-            members.append((name, member))
-    return {"bases": kind.__bases__, "members": members}
-
-
-def _is_imported(value: Any) -> bool:
-    """Whether workers import it by its name."""
-    if value.__module__ in (None, "__main__"):
-        return False
-    found: Any = sys.modules.get(value.__module__)
-    for name in value.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is not None
-
-
-def _is_of_module(value: Any, module: str) -> bool:
-    if isinstance(value, (FunctionType, type)):
-        return value.__module__ == module
-    return isinstance(value, _CONSTANTS)
+    return function, getattr(function, "__wrapped__", None), call

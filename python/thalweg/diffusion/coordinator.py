@@ -64,7 +64,10 @@ _WEIGHT = 1 / 16
 class _Entry:
     """A task from its coming to its end."""
 
-    __slots__ = ("task", "failures", "deaths", "attempts", "result", "publisher", "versions", "is_cancelled")
+    __slots__ = (
+        *("task", "failures", "deaths", "attempts", "result", "publisher"),
+        *("versions", "worker", "differing", "is_cancelled"),
+    )
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -76,6 +79,9 @@ class _Entry:
         self.publisher: int | None = None
         # Of its inputs, as the attempt that counts had them.
         self.versions: list[tuple[str, str | None]] = []
+        # The worker that ran it, and the definitions that it has otherwise.
+        self.worker = ""
+        self.differing: tuple[str, ...] = ()
         self.is_cancelled = False
 
 
@@ -349,6 +355,7 @@ class Coordinator:
             return
         entry.attempts = report.attempt
         entry.versions = report.versions
+        entry.worker, entry.differing = worker.name if report.differing else "", report.differing
         if report.failure is not None:
             self._failed(now_s, worker, report, report.failure)
             return
@@ -480,7 +487,8 @@ class Coordinator:
         self._plan.done(now_s, number)
         entry = self._forgotten(number)
         result = entry.result or b""
-        self._updates.append(Result(entry.task.number, result, entry.attempts, entry.versions, list(outputs)))
+        outcome = Result(entry.task.number, result, entry.attempts, entry.versions, list(outputs))
+        self._updates.append(outcome._replace(worker=entry.worker, differing=entry.differing))
 
     def _add_order(self, order: RunOrder | FetchOrder | EvictOrder | RecallOrder) -> None:
         """Translates an order of the plan, whose items and peers are numbers, for the worker."""

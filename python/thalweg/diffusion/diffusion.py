@@ -42,6 +42,8 @@ class Diffusion:
         Tasks at once on each Dask worker; its threads by default.
     run_folder:
         Holds the journal, the events and the report. A run that is started again there skips what is done.
+    version:
+        With another one, calls that the journal has run again: for changes that the journal cannot notice.
     timeout_s:
         A task that takes longer is ended, with its process (which each slot gets for this on Dask, too), and fails.
     retries:
@@ -82,6 +84,7 @@ class Diffusion:
         workers: int | None = None,
         slots: int | None = None,
         run_folder: str | os.PathLike[str] | None = None,
+        version: str = "",
         timeout_s: float | None = None,
         retries: int = 0,
         seed: int = 0,
@@ -112,6 +115,7 @@ class Diffusion:
             store_timeout_s=store_timeout_s,
             store_stall_timeout_s=store_timeout_s / 2,
             cache_folder=None if cache_folder is None else os.path.abspath(cache_folder),
+            version=version,
             is_journaled=run_folder is not None,
             is_watched=run_folder is not None or page is not False,
         )

@@ -68,6 +68,8 @@ class Ended(NamedTuple):
     at_s: float
     # Of each input its key and version, where a journal asks for them.
     versions: list[tuple[str, str | None]] = []
+    # Definitions in the user's modules that are others on the worker than where the call came from.
+    differing: tuple[str, ...] = ()
 
 
 class PublishedOutput(NamedTuple):
@@ -207,6 +209,9 @@ class Result(NamedTuple):
     attempts: int
     inputs: list[tuple[str, str | None]] = []
     outputs: list[tuple[str, int, str | None]] = []
+    # The worker, and the definitions that it has otherwise than the client.
+    worker: str = ""
+    differing: tuple[str, ...] = ()
 
 
 class Failed(NamedTuple):

@@ -29,6 +29,8 @@ class Options:
     store_stall_timeout_s: float = 30.0
     # Workers tell which versions of their inputs tasks had.
     is_journaled: bool = False
+    # Distinguishes calls in the journal beside their code.
+    version: str = ""
     # Workers report what they use of memory and processors.
     is_watched: bool = False
     run: str = field(default_factory=lambda: secrets.token_hex(8))

@@ -7,6 +7,7 @@ ends. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import itertools
+import logging
 import struct
 import threading
 import time
@@ -19,7 +20,7 @@ import cloudpickle
 
 from thalweg.diffusion.arguments import label
 from thalweg.diffusion.backend import Backend
-from thalweg.diffusion.call_digest import call_digest, digest_of, function_digest
+from thalweg.diffusion.call_digest import Definitions, Shipped
 from thalweg.diffusion.calls import Apart, Call, Reference, Value, packed
 from thalweg.diffusion.evidence import Evidence, Inspector
 from thalweg.diffusion.failure import Failure, InputFailed
@@ -30,6 +31,8 @@ from thalweg.diffusion.options import Options
 from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Sink, TaskResult
 from thalweg.diffusion.values import SentValues
+
+_log = logging.getLogger("thalweg.diffusion")
 
 # Tasks in a message; in the first one few, that somebody begins while the others are made ready.
 _CHUNK = 2000
@@ -47,11 +50,12 @@ class RunLost(ConnectionError):
 
 
 class Function(NamedTuple):
-    """`digest` is its code's, for the journal."""
+    """`digest` is its code's, for the journal; `definitions` are those of the user's modules when it was taken."""
 
     value: Value
     label: str
     digest: bytes
+    definitions: Definitions
 
 
 class Calls(NamedTuple):
@@ -116,6 +120,9 @@ class Run:
     ) -> None:
         self._record, self._journal = record, journal
         self._inspector = None if journal is None else Inspector(options)
+        self._version = options.version
+        # Workers and names that were warned of.
+        self._warned: set[tuple[str, tuple[str, ...]]] = set()
         self._changed = threading.Condition()
         self._waiters: dict[int, _Waiter] = {}
         # Tasks that wait for futures, and iterators that are being read.
@@ -138,13 +145,16 @@ class Run:
         """As it is now, with all that it captured."""
         self.check()
         name = label(function)
-        digest = b"" if self._journal is None else function_digest(function, name)
-        return Function(Value.of(bytes(cloudpickle.dumps(function, protocol=5))), name, digest)
+        definitions, digest, sent = Definitions(), b"", function
+        if self._journal is not None:
+            digest = definitions.function_digest(function, name + self._version)
+            sent = Shipped.of(function, definitions)
+        return Function(Value.of(bytes(cloudpickle.dumps(sent, protocol=5))), name, digest, definitions)
 
     def scatter(self, value: Any) -> Scattered:
         self.check()
         pickled = Value.of(bytes(cloudpickle.dumps(value, protocol=5)))
-        scattered = Scattered(pickled, pickled.digest if self._journal is None else digest_of(value))
+        scattered = Scattered(pickled, pickled.digest if self._journal is None else Definitions().digest_of(value))
         digests = self._values.use([pickled])
         weakref.finalize(scattered, self._values.release, digests).atexit = False
         return scattered
@@ -255,7 +265,8 @@ class Run:
         """Of equal calls, the first, the second, … of a run are the same ones when it is started again."""
         if self._journal is None:
             return None
-        name = call_digest(calls.function.digest, arguments, calls.keywords)
+        function = calls.function
+        name = function.definitions.call_digest(function.digest, arguments, calls.keywords)
         with self._naming:
             repeat = self._repeats.get(name, 0)
             self._repeats[name] = repeat + 1
@@ -265,7 +276,8 @@ class Run:
         """Asks the stores for what all of them read and wrote, together."""
         if self._journal is None or self._inspector is None or not self._journal.has_any:
             return
-        names = {call_digest(calls.function.digest, one[1], calls.keywords) for one in ready if not one[3].values}
+        named = partial(calls.function.definitions.call_digest, calls.function.digest)
+        names = {named(one[1], calls.keywords) for one in ready if not one[3].values}
         found = [self._journal.find(name + struct.pack("<I", 0)) for name in names]
         self._inspector.prefetch(one[0] for one in found if one is not None)
 
@@ -288,7 +300,9 @@ class Run:
                 waiter = self._waiters.pop(one.number, None)
             if waiter is not None:
                 ended.append((waiter, one))
-                if isinstance(one, Result) and waiter.name is not None:
+                if isinstance(one, Result) and one.differing:
+                    self._warn_of(one)
+                elif isinstance(one, Result) and waiter.name is not None:
                     done.append((waiter.name, Evidence.of(one), one.result))
         if self._journal is not None and done:
             self._journal.write(done)
@@ -304,6 +318,16 @@ class Run:
         for feeder in feeders:
             if feeder.is_due():
                 self._apart(feeder.flush_quietly)
+
+    def _warn_of(self, result: Result) -> None:
+        """A worker called other code than the journal would say."""
+        if (result.worker, result.differing) not in self._warned:
+            self._warned.add((result.worker, result.differing))
+            _log.warning(
+                "worker %s has imported other versions of %s than this process; results of these calls are not kept in "
+                "the journal. Restart the workers (those of this machine: with a new Diffusion)",
+                *(result.worker, ", ".join(result.differing)),
+            )
 
     def _arguments_of(self, number: int) -> tuple[Any, dict[str, Any]]:
         with self._changed:

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import cloudpickle
 
+from thalweg.diffusion.call_digest import Shipped
 from thalweg.diffusion.calls import Places, unpacked
 from thalweg.diffusion.failure import Failure, TaskTimeout, WorkerLost
 from thalweg.diffusion.running_time import RunningTime
@@ -37,6 +38,8 @@ class Outcome(NamedTuple):
 
     result: bytes | None
     failure: Failure | None
+    # Definitions in the user's modules that are others here than where the call came from.
+    differing: tuple[str, ...] = ()
 
 
 class Calling(NamedTuple):
@@ -75,12 +78,18 @@ class ThreadSlot:
     def __init__(self, values: Mapping[bytes, bytes]) -> None:
         self._values = values
         self._loaded: dict[bytes, Any] = {}
+        self._differing: dict[bytes, tuple[str, ...]] = {}
 
     def load(self, digest: bytes) -> Any:
         if digest not in self._loaded:
             for gone in [one for one in self._loaded if one not in self._values]:
                 del self._loaded[gone]
-            self._loaded[digest] = pickle.loads(self._values[digest])
+                self._differing.pop(gone, None)
+            loaded = pickle.loads(self._values[digest])
+            if isinstance(loaded, Shipped):
+                # Before it runs for the first time.
+                self._differing[digest], loaded = loaded.differing(), loaded.function
+            self._loaded[digest] = loaded
         return self._loaded[digest]
 
     def run(self, calling: Calling) -> Outcome:
@@ -90,7 +99,8 @@ class ThreadSlot:
         except Exception as error:
             return Outcome(None, Failure.of(error))
         shared = partial(self._shared, calling.values)
-        return called(function, calling, Places(calling.inputs, calling.outputs, values, shared))
+        outcome = called(function, calling, Places(calling.inputs, calling.outputs, values, shared))
+        return outcome._replace(differing=self._differing.get(calling.function, ()))
 
     def _shared(self, digests: tuple[bytes, ...], place: int) -> Any:
         return self.load(digests[place])
