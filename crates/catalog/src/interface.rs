@@ -393,6 +393,11 @@ pub trait Catalog: Send + Sync {
 
     fn path_session(&self, session: SessionId) -> Result<Option<PathSession>>;
 
+    /// How long the lease of a live session still runs (ms) if nobody renews it; none where that is not known.
+    fn lease_left_ms(&self, _session: SessionId) -> Result<Option<u64>> {
+        Ok(None)
+    }
+
     /// The path's live session, if any.
     fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>>;
 

@@ -231,6 +231,10 @@ impl Catalog for MemoryCatalog {
         Ok(self.state().path_session(session))
     }
 
+    fn lease_left_ms(&self, session: SessionId) -> Result<Option<u64>> {
+        Ok(self.state().lease_left_ms(session))
+    }
+
     fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>> {
         Ok(self.state().live_session(path))
     }

@@ -292,6 +292,10 @@ impl Catalog for SqliteCatalog {
         self.connections.read_once(|sql| path_sessions::path_session(sql, (self.clocks.lease)(), session))
     }
 
+    fn lease_left_ms(&self, session: SessionId) -> Result<Option<u64>> {
+        self.connections.read_once(|sql| path_sessions::lease_left_ms(sql, (self.clocks.lease)(), session))
+    }
+
     fn live_session(&self, path: &StorePath) -> Result<Option<PathSession>> {
         self.connections.read_once(|sql| path_sessions::live_session(sql, (self.clocks.lease)(), path))
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-pub use ::place::{connect, open_store};
+pub use ::place::{connect, open_remote, open_store};
 
 use crate::failure::misuse;
 use crate::place::StoreAddress;

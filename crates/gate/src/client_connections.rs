@@ -8,7 +8,7 @@ use std::rc::Rc;
 /// Without a limit of its own, a client may have one of so many of all connections.
 const PART: usize = 4;
 
-/// Of clients of one kind of listeners.
+/// Of the clients of one listener, or of several together.
 #[derive(Default)]
 pub(crate) struct ClientConnections {
     open: Rc<RefCell<HashMap<IpAddr, usize>>>,
@@ -24,7 +24,8 @@ pub(crate) struct Admitted {
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{client} has {limit} connections open, as many as one client may: close some, or raise `connections_per_client`"
+    "{client} has {limit} connections open, as many as one client may (those that it has closed count until their server \
+     answers or the gate gives it up): close some, or raise `connections_per_client`"
 )]
 pub struct TooManyOfClient {
     client: IpAddr,

@@ -46,7 +46,7 @@ pub struct Config {
     pub operation_bytes: u64,
     /// What RPC calls may hold while they wait for their turns, all together.
     pub call_memory_bytes: usize,
-    /// What one client address may have, at all S3 listeners together and at all others together; none: a quarter of all.
+    /// What one client address may have, at each S3 listener and at all others together; none: a quarter of all.
     pub connections_per_client: Option<usize>,
     /// Whether requests of applications that the file does not list may bring a deadline of their own.
     pub anyone_sets_deadlines: bool,

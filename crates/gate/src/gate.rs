@@ -26,8 +26,7 @@ pub(crate) struct Gate {
     metrics: Rc<Metrics>,
     /// What RPC calls may hold while they wait, at all listeners together.
     pub call_memory: Rc<Budget>,
-    /// Of clients of S3, and of NFS and GlusterFS.
-    pub s3_clients: ClientConnections,
+    /// Of NFS and GlusterFS, at all listeners together, as their memory is; those of S3 belong to listeners.
     pub rpc_clients: ClientConnections,
     state: RefCell<State>,
 }
@@ -55,13 +54,12 @@ impl Gate {
         let exchanging = Exchanging::new()?;
         let call_memory = Budget::new(config.call_memory_bytes);
         let metrics = Metrics::new(applications.clone(), exchanging.link().clone(), call_memory.clone());
-        let (s3_clients, rpc_clients) = Default::default();
-        let state = RefCell::new(state);
-        let gate = Gate { clock, applications, exchanging, metrics, call_memory, s3_clients, rpc_clients, state };
+        let (rpc_clients, state) = (ClientConnections::default(), RefCell::new(state));
+        let gate = Gate { clock, applications, exchanging, metrics, call_memory, rpc_clients, state };
         let gate = Rc::new(gate);
-        gate.limit_clients(config);
         let (bound, door) = (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
         gate.listen(config)?;
+        gate.limit_clients(config);
         gate.observe(config, bound, door);
         Ok(gate)
     }
@@ -84,8 +82,9 @@ impl Gate {
     }
 
     fn limit_clients(&self, config: &Config) {
-        self.s3_clients.set_limit(config.connections_per_client);
-        self.rpc_clients.set_limit(config.connections_per_client);
+        let limit = config.connections_per_client;
+        self.state.borrow().listeners.iter().for_each(|listener| listener.limit_clients(limit));
+        self.rpc_clients.set_limit(limit);
     }
 
     /// Tells the exchange and the metrics of all servers there are now.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, spawn_local};
 
+use crate::client_connections::ClientConnections;
 use crate::config::{Listen, Protocol};
 use crate::error::{Error, Result};
 use crate::gate::Gate;
@@ -25,6 +26,7 @@ pub(crate) struct Listener {
     named: String,
     address: SocketAddr,
     socket: Rc<TcpListener>,
+    s3_clients: Rc<ClientConnections>,
     accepting: Option<JoinHandle<()>>,
 }
 
@@ -35,8 +37,11 @@ pub(crate) struct Door {
     pub ends: Ends,
     pub shares: Rc<Shares>,
     pub connections: Connections,
+    pub s3_clients: Rc<ClientConnections>,
     pub complaints: Rarely,
     pub refusals: Rarely,
+    /// Connections that end since their server does not answer.
+    pub unanswered: Rarely,
     /// Clients that are being refused.
     pub refused: Connections,
 }
@@ -46,7 +51,8 @@ impl Listener {
         let failed = |error| Error::Listen { address: named.to_owned(), error };
         let socket = bind(named).map_err(failed)?;
         let address = socket.local_addr().map_err(failed)?;
-        Ok(Listener { named: named.to_owned(), address, socket: Rc::new(socket), accepting: None })
+        let (socket, s3_clients) = (Rc::new(socket), Rc::default());
+        Ok(Listener { named: named.to_owned(), address, socket, s3_clients, accepting: None })
     }
 
     /// As the file writes it.
@@ -58,6 +64,11 @@ impl Listener {
         self.address
     }
 
+    /// How many connections one client may have here.
+    pub fn limit_clients(&self, limit: Option<usize>) {
+        self.s3_clients.set_limit(limit);
+    }
+
     /// Serves clients that come from now on so.
     pub fn serve(&mut self, gate: &Rc<Gate>, listen: &Listen, ends: Ends, shares: Rc<Shares>) {
         self.stop();
@@ -67,8 +78,10 @@ impl Listener {
             ends,
             shares,
             connections: Connections::default(),
+            s3_clients: self.s3_clients.clone(),
             complaints: Rarely::default(),
             refusals: Rarely::default(),
+            unanswered: Rarely::default(),
             refused: Connections::default(),
         });
         self.accepting = Some(spawn_local(accept_for_ever(self.socket.clone(), door)));

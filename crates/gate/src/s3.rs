@@ -19,6 +19,7 @@ mod pass;
 mod pending;
 mod requests;
 mod responses;
+mod unanswered;
 mod upload;
 
 use std::io;
@@ -52,7 +53,7 @@ pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, peer: SocketAddr) 
     let Some(_admitted) = door.connections.admit() else {
         return door.complaints.say(&format_args!("{peer} to {to}: closed: too many connections"));
     };
-    let _own = match door.gate.s3_clients.admit(peer.ip(), MAX_CONNECTIONS) {
+    let _own = match door.s3_clients.admit(peer.ip(), MAX_CONNECTIONS) {
         Ok(admitted) => admitted,
         Err(why) => {
             door.refusals.say(&format_args!("{peer} to {to}: refused: {why}"));

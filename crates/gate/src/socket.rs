@@ -27,6 +27,9 @@ const UNSENT_BYTES: u32 = 256 << 10;
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(60);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_PROBES: u32 = 4;
+/// A client that has ended is served as long as its server answers it within this time. Above GlusterFS's ping timeout
+/// (42 s): a client that still expects replies has given the server up by then.
+pub(crate) const ENDED_TIMEOUT: Duration = Duration::from_secs(60);
 /// What SO_MEMINFO tells (include/uapi/linux/sock_diag.h): what the receive queue uses, what it may use, and more.
 const MEMORY_FIGURES: usize = 9;
 /// States of the kernel's (include/net/tcp_states.h): of a connection that is open both ways, and of none.

@@ -266,6 +266,11 @@ impl Wire {
         self.with_stream(socket::is_closed)
     }
 
+    /// Whether the other end has said that no more comes from it, or is gone.
+    pub fn has_ended(&self) -> bool {
+        self.with_stream(socket::has_ended)
+    }
+
     /// Says that no more will be written. Who has gone already is not told.
     pub async fn finish(&self) {
         let _ = match self {

@@ -10,5 +10,5 @@ mod random;
 pub use address::{SCHEME, StoreAddress};
 pub use error::{Error, Result};
 pub use escaping::{escape_bytes, escaped};
-pub use opening::{CredentialFiles, connect, open_store, open_store_with, possible_access};
+pub use opening::{CredentialFiles, connect, open_remote, open_store, open_store_with, possible_access};
 pub use random::random_bytes;

@@ -54,7 +54,8 @@ pub fn connect(address: &str) -> Result<Remote> {
     Ok(Remote::connect(address, u64::from_ne_bytes(random_bytes()?), "", &application)?)
 }
 
-fn open_remote(remote: Remote, access: Access) -> Result<Arc<Repository>> {
+/// The store behind a node.
+pub fn open_remote(remote: Remote, access: Access) -> Result<Arc<Repository>> {
     let settings = remote.welcome().clone();
     let catalog: Arc<dyn Catalog> = Arc::new(RemoteCatalog::new(remote.clone()));
     let lease = match access {

@@ -7,6 +7,7 @@ promises!(
     session_numbers_are_never_reused,
     a_lease_that_ran_out_cannot_commit_or_open_containers,
     a_lease_that_ran_out_is_renewed_until_a_collection_ends_it,
+    what_is_left_of_a_lease_is_known_while_it_runs,
     an_ended_session_cannot_be_renewed,
     ending_twice_is_no_error,
     ending_makes_open_containers_live,
@@ -39,6 +40,15 @@ fn a_lease_that_ran_out_is_renewed_until_a_collection_ends_it(stand: &Stand) {
     stand.pass_ms(11);
     stand.catalog.snapshot().unwrap();
     assert_refused!(stand.catalog.renew(session.id, 10, false), Error::LeaseLost { session: lost } if lost == session.id);
+}
+
+fn what_is_left_of_a_lease_is_known_while_it_runs(stand: &Stand) {
+    let session = stand.catalog.begin(Purpose::Read, 10).unwrap().id;
+    stand.pass_ms(4);
+    assert_eq!(stand.catalog.lease_left_ms(session).unwrap(), Some(6));
+    stand.pass_ms(6);
+    assert_eq!(stand.catalog.lease_left_ms(session).unwrap(), None);
+    assert_eq!(stand.catalog.lease_left_ms(SessionId(99)).unwrap(), None);
 }
 
 fn an_ended_session_cannot_be_renewed(stand: &Stand) {

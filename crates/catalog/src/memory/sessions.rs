@@ -41,6 +41,10 @@ impl State {
         held.copied().ok_or(Error::LeaseLost { session })
     }
 
+    pub fn lease_left_ms(&self, session: SessionId) -> Option<u64> {
+        self.lease(session).ok().map(|lease| (lease.end_ns - self.now_ns) as u64 / 1_000_000)
+    }
+
     /// Ends a lease: open containers become live, a path session stays only if it has checkpoints.
     pub fn retire(&mut self, session: SessionId) {
         self.sessions.remove(&session);

@@ -172,6 +172,11 @@ pub(super) fn path_session(sql: &Connection, lease_now: i64, id: SessionId) -> A
     first(sql, select_sessions!("WHERE p.id = ?2"), (lease_now, id.0 as i64), read_session)
 }
 
+pub(super) fn lease_left_ms(sql: &Connection, lease_now: i64, id: SessionId) -> Attempt<Option<u64>> {
+    let text = concat!("SELECT end_ns - ?1 FROM sessions WHERE id = ?2 AND ", is_held!());
+    first(sql, text, (lease_now, id.0 as i64), |row| number(row, 0))
+}
+
 pub(super) fn live_session(sql: &Connection, lease_now: i64, path: &StorePath) -> Attempt<Option<PathSession>> {
     let text = concat!(select_sessions!("WHERE path = ?2 AND "), is_held!());
     first(sql, text, (lease_now, path.as_bytes()), read_session)

@@ -49,6 +49,13 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         collected.rewritten,
         collected.waiting
     ))?;
+    if collected.waiting > 0 {
+        let lease_s = repository::LEASE_MS / 1000;
+        output.summary(format!(
+            "what waits is freed by a collection after the commands, jobs and nodes that run now; where none runs, their \
+             leases end within {lease_s} s: collect again then"
+        ))?;
+    }
     if collected.replaced > 0 {
         let replaced = shown::count(collected.replaced, "damaged container");
         output.summary(format!("{replaced} replaced by whole ones"))?;

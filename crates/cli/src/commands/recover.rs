@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
-use anyhow::{anyhow, bail};
-use catalog::PathSession;
+use anyhow::bail;
+use catalog::{Catalog, PathSession};
 use format::{SessionId, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::Value;
@@ -39,7 +39,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let place = Place::parse(&arguments.place)?;
     let wanted = arguments.session.as_deref().map(session_id).transpose()?;
     let repository = open_store(&place.store, Access::Write)?;
-    let session = choose(sessions_of(repository.catalog(), &place.path)?, wanted, &place)?;
+    let session = choose(repository.catalog(), sessions_of(repository.catalog(), &place.path)?, wanted, &place)?;
     if arguments.discard {
         return discard(&repository, &session, &place, output);
     }
@@ -102,18 +102,47 @@ fn session_id(text: &str) -> anyhow::Result<SessionId> {
     }
 }
 
-fn choose(sessions: Vec<PathSession>, wanted: Option<SessionId>, place: &Place) -> anyhow::Result<PathSession> {
-    let live = sessions.iter().any(|session| !session.interrupted);
+fn choose(
+    catalog: &dyn Catalog,
+    sessions: Vec<PathSession>,
+    wanted: Option<SessionId>,
+    place: &Place,
+) -> anyhow::Result<PathSession> {
+    let live =
+        sessions.iter().rfind(|session| !session.interrupted && wanted.is_none_or(|id| session.id == id)).cloned();
     let mut interrupted = sessions.into_iter().filter(|session| session.interrupted);
     let found = match wanted {
         Some(id) => interrupted.find(|session| session.id == id),
         None => interrupted.next_back(),
     };
-    found.ok_or_else(|| match (wanted, live) {
-        (Some(id), _) => anyhow!("{place}: no interrupted session {id}; `thalweg sessions` lists them"),
-        (None, true) => anyhow!("{place}: is being written now; its session was not interrupted"),
-        (None, false) => anyhow!("{place}: no interrupted session, nothing to recover"),
-    })
+    if let Some(found) = found {
+        return Ok(found);
+    }
+    match (live, wanted) {
+        (Some(live), _) => bail!("{place}: {}", why_live(&live, catalog.lease_left_ms(live.id)?, now_ns())),
+        (None, Some(id)) => bail!("{place}: no interrupted session {id}; `thalweg sessions` lists them"),
+        (None, None) => bail!("{place}: no interrupted session, nothing to recover"),
+    }
+}
+
+/// A node that was killed leaves its sessions live, until their leases are over.
+fn why_live(session: &PathSession, lease_left_ms: Option<u64>, now_ns: i64) -> String {
+    let (id, nodes) = (session.id, session.nodes.join(" "));
+    let most_s = repository::LEASE_MS / 1000;
+    match lease_left_ms {
+        Some(left_ms) => {
+            let heard_ns = now_ns - repository::LEASE_MS.saturating_sub(left_ms) as i64 * 1_000_000;
+            format!(
+                "session {id} counts as being written: its node, {nodes}, was last heard of at {}; if that has ended, recover \
+                 works in {} s at most",
+                shown::time(heard_ns),
+                left_ms.div_ceil(1000)
+            )
+        }
+        None => format!(
+            "session {id} counts as being written; if its node, {nodes}, has ended, recover works {most_s} s later at most"
+        ),
+    }
 }
 
 fn recover_remotely(address: &str, session: SessionId) -> anyhow::Result<u64> {

@@ -78,11 +78,10 @@ impl Known {
 }
 
 /// What is read again although it is as it was.
-pub enum Again {
-    Nothing,
+pub struct Again {
+    pub all: bool,
     /// Files whose newest version is known to be damaged.
-    Damaged(KnownDamage),
-    All,
+    pub damage: Option<KnownDamage>,
 }
 
 /// The store failed, or nobody listens any more.
@@ -107,11 +106,12 @@ impl<'a> Worker<'a> {
     /// Whether a file is read although it is as it was when it was put.
     fn reads_again(&self, known: &FileEntry) -> bool {
         let Some(head) = &known.head else { return false };
-        match self.shared.again {
-            Again::All => true,
-            Again::Damaged(damage) => damage.affects(self.shared.repository, &head.record.root),
-            Again::Nothing => false,
-        }
+        self.shared.again.all || self.is_damaged(&head.record)
+    }
+
+    fn is_damaged(&self, newest: &VersionRecord) -> bool {
+        let damage = self.shared.again.damage.as_ref();
+        damage.is_some_and(|damage| damage.affects(self.shared.repository, &newest.root))
     }
 
     /// Works until nothing more can come, or the run is over.
@@ -297,6 +297,13 @@ impl<'a> Worker<'a> {
             }
             if name.known.is_none() && self.is_another_name(directory, &before, name, replaces, false)? {
                 return Ok(());
+            }
+            if let Some(head) = name.known.as_ref().and_then(|known| known.head.as_ref())
+                && attempt == 1
+                && self.is_damaged(&head.record)
+            {
+                // What else of it is damaged would answer for the same content otherwise.
+                self.shared.repository.record_damage(&head.record.root, head.record.size)?;
             }
             let bytes = self.read(&file, &before)?;
             let after = rustix::fs::fstat(&file)?;

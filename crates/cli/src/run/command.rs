@@ -65,9 +65,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let job = Job::prepare(move || secret::remove(folder.as_deref())).context("passing signals on to the job")?;
     let credentials = arguments.credentials(secret_file.as_deref())?;
     if !is_own {
-        let welcomed = welcome::wait_for(&arguments.nodes, &credentials);
-        let program = arguments.command[0].to_string_lossy();
-        welcomed.with_context(|| format!("{program} was not started, since no node is there for it"))?;
+        welcome::wait_for(&arguments.nodes, &credentials, &arguments.command[0].to_string_lossy())?;
     }
     let own = match (&store, &secret_file) {
         (Some(store), Some(file)) => Some(OwnNode::start(store, file)?),
@@ -87,6 +85,9 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let code = ended.as_ref().map_or_else(code_of_missing, |status| code_of(*status));
     let left = leftovers::of_job(&environment.nodes, &environment.job, &credentials);
     let stopped = own.map_or(Ok(()), |own| own.stop());
+    if let Ok(left) = &left {
+        leftovers::report(left, store.as_deref(), &environment.nodes, &credentials, output);
+    }
     // Exiting below runs no destructors.
     drop(job_secret);
     if let Err(error) = ended {
@@ -96,7 +97,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     end(code, left, stopped, output)
 }
 
-/// What was not stored is named, and the command ends as [`code_at_end`] says.
+/// Failures are named, and the command ends as [`code_at_end`] says.
 fn end(
     code: i32,
     left: anyhow::Result<Vec<PathSession>>,
@@ -104,9 +105,8 @@ fn end(
     output: &Output,
 ) -> anyhow::Result<()> {
     let code = code_at_end(code, &left, &stopped);
-    match left {
-        Ok(left) => leftovers::report(&left, output),
-        Err(error) => output.note(explained(&error)),
+    if let Err(error) = left {
+        output.note(explained(&error));
     }
     if let Err(error) = stopped {
         let missing = "what the job wrote and did not close before that may be missing, see `thalweg ls`";

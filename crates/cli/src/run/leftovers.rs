@@ -1,13 +1,18 @@
 //! What a job left behind: sessions that were never committed.
 
+use std::ffi::OsStr;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use catalog::{Catalog, PathSession};
+use repository::{Access, Repository};
 use transfer::{Credentials, Remote, RemoteCatalog};
 
 use super::side_by_side::first_answer;
+use crate::opening::{open_remote, open_store};
 use crate::output::Output;
+use crate::place::StoreAddress;
 
 /// A node that was killed at the job's end is being started again.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(3);
@@ -49,16 +54,100 @@ fn is_ending(job: &str, sessions: &[PathSession]) -> bool {
 }
 
 fn sessions(node: &str, credentials: &Credentials) -> Answer {
-    let remote = Remote::connect_within(WELCOME_TIMEOUT, credentials.clone(), node, transfer::random_number()?)?;
-    Ok(RemoteCatalog::new(remote).path_sessions()?)
+    Ok(RemoteCatalog::new(connect(node, credentials)?).path_sessions()?)
 }
 
-/// Names each file that was not committed, and how to get at what was checkpointed.
-pub(super) fn report(left: &[PathSession], output: &Output) {
+fn connect(node: &str, credentials: &Credentials) -> anyhow::Result<Remote> {
+    Ok(Remote::connect_within(WELCOME_TIMEOUT, credentials.clone(), node, transfer::random_number()?)?)
+}
+
+/// What can still be made of a session.
+#[derive(Debug, PartialEq, Eq)]
+enum Remains {
+    /// Data, and how long its lease runs until it can be recovered (s).
+    Data {
+        lease_left_s: u64,
+    },
+    Nothing,
+    /// Its store does not say, or its node has not ended it.
+    Unknown,
+}
+
+/// Names each file that was not committed, and how to get at what was checkpointed. A node of the job's own has ended:
+/// then the store itself is asked.
+pub(super) fn report(
+    left: &[PathSession],
+    own_store: Option<&OsStr>,
+    nodes: &[String],
+    credentials: &Credentials,
+    output: &Output,
+) {
+    if left.is_empty() {
+        return;
+    }
+    let repository = open(own_store, nodes, credentials);
     for session in left {
-        output.note(format!(
-            "{} was not closed: nothing of this session is a version; `thalweg recover` makes one of its last checkpoint",
-            session.path
-        ));
+        let looked =
+            repository.as_ref().ok().and_then(|repository| look(repository, session, own_store.is_some()).ok());
+        output.note(described(session, &looked.unwrap_or(Remains::Unknown)));
+    }
+}
+
+fn open(own_store: Option<&OsStr>, nodes: &[String], credentials: &Credentials) -> anyhow::Result<Arc<Repository>> {
+    match own_store {
+        Some(directory) => Ok(open_store(&StoreAddress::Directory(directory.into()), Access::Read)?),
+        None => {
+            let credentials = credentials.clone();
+            let open = move |node: &str| Ok(open_remote(connect(node, &credentials)?, Access::Read)?);
+            Ok(first_answer(nodes, open)?)
+        }
+    }
+}
+
+fn look(repository: &Repository, session: &PathSession, has_node_ended: bool) -> anyhow::Result<Remains> {
+    let Some(found) = repository.catalog().path_session(session.id)? else { return Ok(Remains::Nothing) };
+    if repository::checkpointed_data(repository, &found)? > 0 {
+        let left_ms = if found.interrupted { None } else { repository.catalog().lease_left_ms(found.id)? };
+        return Ok(Remains::Data { lease_left_s: left_ms.unwrap_or(0).div_ceil(1000) });
+    }
+    Ok(if has_node_ended || found.interrupted { Remains::Nothing } else { Remains::Unknown })
+}
+
+fn described(session: &PathSession, remains: &Remains) -> String {
+    let remains = match remains {
+        Remains::Data { lease_left_s: 0 } => "`thalweg recover` makes one of its last checkpoint".into(),
+        Remains::Data { lease_left_s } => {
+            format!("`thalweg recover` makes one of its last checkpoint, in {lease_left_s} s at most")
+        }
+        Remains::Nothing => "no data of it is left to recover".into(),
+        Remains::Unknown => "`thalweg sessions` shows what is left of it".to_owned(),
+    };
+    format!("{} was not closed: nothing of this session is a version; {remains}", session.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use format::{SessionId, StorePath};
+
+    use super::*;
+
+    #[test]
+    fn recover_is_advised_only_where_there_is_data() {
+        let session = PathSession {
+            id: SessionId(7),
+            path: StorePath::new(b"out").unwrap(),
+            nodes: vec!["here".into()],
+            stripe_bytes: 1 << 20,
+            job: "job".into(),
+            opened_ns: 0,
+            handles: 0,
+            interrupted: false,
+        };
+        let says = |remains| described(&session, &remains);
+        assert!(says(Remains::Data { lease_left_s: 0 }).ends_with("one of its last checkpoint"));
+        assert!(says(Remains::Data { lease_left_s: 21 }).ends_with("one of its last checkpoint, in 21 s at most"));
+        for without in [Remains::Nothing, Remains::Unknown] {
+            assert!(!says(without).contains("recover`"));
+        }
     }
 }

@@ -2,16 +2,29 @@
 
 use std::sync::mpsc;
 
-use anyhow::Context;
+use crate::failure::explained;
 
 /// Nodes that are asked side by side.
 const MAX_ASKED: usize = 64;
 
-/// The first answer that is no error; else the last error.
+/// Why none of the nodes answered: an error of each.
+#[derive(Debug)]
+pub(super) struct NoAnswer(pub Vec<anyhow::Error>);
+
+impl std::fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let errors: Vec<_> = self.0.iter().map(explained).collect();
+        f.write_str(&errors.join("; "))
+    }
+}
+
+impl std::error::Error for NoAnswer {}
+
+/// The first answer that is no error; else all errors.
 pub(super) fn first_answer<T: Send + 'static>(
     nodes: &[String],
     ask: impl Fn(&str) -> anyhow::Result<T> + Clone + Send + 'static,
-) -> anyhow::Result<T> {
+) -> Result<T, NoAnswer> {
     let (sender, answers) = mpsc::channel();
     for node in nodes.iter().take(MAX_ASKED) {
         let (node, sender, ask) = (node.clone(), sender.clone(), ask.clone());
@@ -19,15 +32,16 @@ pub(super) fn first_answer<T: Send + 'static>(
             // Nobody listens where another node was quicker.
             let _ = sender.send(ask(&node));
         };
-        std::thread::Builder::new().name("asks a node".into()).spawn(ask).context("starting a thread")?;
+        let started = std::thread::Builder::new().name("asks a node".into()).spawn(ask);
+        started.map_err(|error| NoAnswer(vec![anyhow::Error::new(error).context("starting a thread")]))?;
     }
     drop(sender);
-    let mut failure = anyhow::anyhow!("no node was named");
+    let mut errors = Vec::new();
     for answer in answers {
         match answer {
             Ok(answer) => return Ok(answer),
-            Err(error) => failure = error,
+            Err(error) => errors.push(error),
         }
     }
-    Err(failure)
+    Err(NoAnswer(errors))
 }

@@ -36,6 +36,18 @@ fn a_node_with_a_secret_serves_who_has_it_and_refuses_others() {
 }
 
 #[test]
+fn a_run_without_the_secret_names_the_nodes_that_refuse_it_and_where_the_secret_comes_from() {
+    let store = Store::new();
+    let file = secret(&store, "secret");
+    let nodes = [(); 2].map(|()| Node::with(&store, &["--secret-file", file.to_str().unwrap()]));
+    let mut run = command(&["run", "--node", &nodes[0].address, "--node", &nodes[1].address, "--", "true"]);
+    let refused = Run::from(run.env_remove("THALWEG_SECRET_FILE").output().unwrap()).expect(1).stderr;
+    for part in [nodes[0].address.as_str(), &nodes[1].address, "no node lets it in", "--secret-file FILE"] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+}
+
+#[test]
 fn an_address_that_others_reach_needs_a_secret_or_a_word() {
     let store = Store::new();
     for listen in ["0.0.0.0:0", "[::]:0"] {

@@ -78,6 +78,33 @@ fn a_session_of_an_empty_file_makes_no_version_unasked() {
 }
 
 #[test]
+fn a_session_whose_node_may_be_gone_is_recovered_when_its_lease_is_over() {
+    let store = Store::new();
+    let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
+    repository.catalog().join(&Join { lease_ms: 25_000, ..join() }).unwrap();
+    repository.close().unwrap();
+    let refused = run(&["recover".as_ref(), store.place("out").as_os_str()]).expect(1).stderr;
+    for part in ["its node, here, was last heard of at 2", "recover works in ", " s at most"] {
+        assert!(refused.contains(part), "{part}: {refused}");
+    }
+}
+
+#[test]
+fn a_collection_says_how_long_what_waits_for_sessions_waits_at_most() {
+    let store = Store::new();
+    std::fs::write(store.path("file"), Random::new(13).bytes(100_000)).unwrap();
+    store.put(&store.path("file"), "file");
+    let reader = repository::open(&store.directory(), Access::Read).unwrap();
+    store.at("rm", "file", &[]);
+    let collected = store.verb("collect", &[]);
+    let said = collected.text() + &collected.stderr;
+    assert!(said.contains("1 waiting") && said.contains("within 30 s"), "{said}");
+    reader.close().unwrap();
+    let collected = store.verb("collect", &[]);
+    assert!(!(collected.text() + &collected.stderr).contains("within 30 s"));
+}
+
+#[test]
 fn recovering_says_how_much_of_a_file_is_data() {
     let store = Store::new();
     let content = Random::new(12).bytes(64 << 10);

@@ -10,7 +10,7 @@ use tokio::io::Interest;
 use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::socket;
+use crate::socket::{self, ENDED_TIMEOUT};
 
 use super::connection::{Connection, Ending, Result};
 
@@ -19,10 +19,7 @@ use super::connection::{Connection, Ending, Result};
 pub const MAX_UNREAD_ROOMS: usize = 16;
 /// What a socket of Linux holds unsent at most unless it is set up otherwise (the maximum of net.ipv4.tcp_wmem).
 const UNREAD_ROOM_BYTES: u32 = 4 << 20;
-/// A client that has ended is served as long as its server answers it within this time. Above GlusterFS's ping timeout
-/// (42 s): a client that still expects replies has given the server up by then.
-const ENDED_TIMEOUT: Duration = Duration::from_secs(60);
-/// The same where memory is short, so that others are not read from because of what such a client holds.
+/// [`ENDED_TIMEOUT`] where memory is short, so that others are not read from because of what such a client holds.
 const ENDED_TIMEOUT_WHEN_SHORT: Duration = Duration::from_secs(5);
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How often, and for how long, the end is looked for that the kernel was made room for: some round trips.

@@ -15,6 +15,7 @@ use crate::listener::Door;
 use crate::s3::drain::Drain;
 use crate::s3::pass::Broken;
 use crate::s3::pending::Pending;
+use crate::s3::unanswered::Unanswered;
 use crate::shares::{Shares, Stream};
 use crate::wire::Wire;
 
@@ -103,6 +104,7 @@ impl Connection {
             let drain = self.drain.run(&self.server, self.shares());
             tokio::select! {
                 ending = self.pump() => ending,
+                unanswered = self.until_unanswered() => self.give_up(unanswered),
                 () = drain => unreachable!("it runs as long as it is asked to"),
             }
         };
@@ -118,6 +120,12 @@ impl Connection {
                 self.client.reset();
             }
         }
+    }
+
+    fn give_up(&self, unanswered: Unanswered) -> Ending {
+        let (client, server) = (self.address, &self.door.listen.upstream);
+        self.door.unanswered.say(&format_args!("{client} to {server}: closed: {unanswered}"));
+        Ending::Reset
     }
 
     /// With TLS there may be more to say than the other side takes.

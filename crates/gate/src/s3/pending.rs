@@ -51,6 +51,10 @@ impl Pending {
         self.requests.borrow().is_empty()
     }
 
+    pub fn is_tunnel(&self) -> bool {
+        self.is_tunnel.get()
+    }
+
     /// Only the request that is next to be answered keeps its grant: those behind it would hold what its answer needs.
     pub fn push(&self, mut asked: Asked) {
         asked.is_alone = self.is_empty();

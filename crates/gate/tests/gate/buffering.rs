@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fixture::{Gate, content_length, read_head, server};
+use crate::fixture::{Gate, TRIALS, content_length, read_head, server};
 use crate::sharing::{APPLICATIONS, Disk, head};
 
 const PIECE: usize = 64 << 10;
@@ -145,9 +145,6 @@ fn shared(server: SocketAddr, act: Act, length: usize) -> (f64, f64) {
     let [heavy, light] = [0, 1].map(|at| after[at] - before[at]);
     (heavy / light.max(1.0), (heavy + light) / lasted.as_secs_f64() / RATE)
 }
-
-/// A machine that stands still for a second spoils one trial, a fault of the gate each of them.
-const TRIALS: usize = 3;
 
 /// In one of the trials at least, 4:1 came out, at nearly the disk's rate.
 fn assert_shared(trial: impl Fn() -> (f64, f64)) {

@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpListener};
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType};
 
@@ -174,4 +174,34 @@ fn a_server_that_resets_is_a_reset_for_the_client_after_what_it_said() {
     let end = client.read_to_end(&mut body);
     assert_eq!(body.len(), 100_000);
     assert!(end.is_err_and(|error| is_reset(error.kind())), "a reset looked like an end");
+}
+
+/// Closed clients of a silent server were kept for ever. One that has closed only its sending side may still be answered.
+#[test]
+fn a_client_that_has_ended_waits_for_its_server_for_a_minute_and_no_longer() {
+    let address = server(|mut stream| {
+        if read_head(&mut stream).unwrap_or_default().contains("slow") {
+            thread::sleep(Duration::from_secs(40));
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")?;
+        }
+        thread::sleep(Duration::from_secs(200));
+        Ok(())
+    });
+    let gate = Gate::before(address, "");
+    let begin = |request: &str| {
+        let mut client = gate.connect();
+        client.set_read_timeout(Some(Duration::from_secs(100))).expect("a timeout");
+        client.write_all(request.as_bytes()).expect("sent");
+        client.shutdown(Shutdown::Write).expect("it is open");
+        client
+    };
+    let whole_upload = format!("PUT /b/k HTTP/1.1\r\nContent-Length: 8192\r\n\r\n{}", "x".repeat(8192));
+    let requests = ["GET /b/k HTTP/1.1\r\n\r\n", "GET /b/k HTT", &whole_upload];
+    let (mut slow, began) = (begin("GET /slow HTTP/1.1\r\n\r\n"), Instant::now());
+    let mut unanswered = requests.map(begin);
+    assert!(read_head(&mut slow).expect("an answer").starts_with("HTTP/1.1 204 "));
+    for client in &mut unanswered {
+        assert!(client.read(&mut [0]).is_err_and(|error| is_reset(error.kind())));
+        assert!(began.elapsed() > Duration::from_secs(50), "{:?}", began.elapsed());
+    }
 }

@@ -14,6 +14,16 @@ use tokio::sync::oneshot;
 /// A test that waits longer has failed.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// A machine that stands still for a second spoils one trial, a fault of the gate each of them.
+pub const TRIALS: usize = 3;
+
+/// In one of the trials at least, the longest wait was a few seconds.
+pub fn assert_waits_are_short(longest: impl Fn() -> Duration) {
+    let is_long = |longest: &Duration| *longest >= Duration::from_secs(4);
+    let long: Vec<_> = (0..TRIALS).map(|_| longest()).take_while(is_long).collect();
+    assert!(long.len() < TRIALS, "the longest waits: {long:?}");
+}
+
 pub struct Gate {
     pub address: SocketAddr,
     pub folder: TempDir,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::fixture::{Gate, content_length, read_head, server};
+use crate::fixture::{Gate, connect, content_length, read_head, server, spare_address};
 
 #[test]
 fn a_head_that_comes_drop_by_drop_is_not_waited_for() {
@@ -64,6 +64,28 @@ fn a_client_with_all_the_connections_it_may_have_is_refused_in_words_and_others_
         assert!(Instant::now() < end, "places come back");
         thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn connections_to_a_hung_server_take_none_from_those_to_another() {
+    let hung = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let well = server(|mut stream| {
+        read_head(&mut stream)?;
+        stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n")
+    });
+    let (of_hung, of_well) = (hung.local_addr().expect("its address"), spare_address());
+    let gate = Gate::with_file(&format!(
+        "connections_per_client = 2\n[[listen]]\nprotocol = \"s3\"\naddress = \"127.0.0.1:0\"\nupstream = \"{of_hung}\"\n\
+         [[listen]]\nprotocol = \"s3\"\naddress = \"{of_well}\"\nupstream = \"{well}\"\n"
+    ));
+    let ask = |address| {
+        let mut client = connect(address);
+        client.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
+        client
+    };
+    let _waiting = [ask(gate.address), ask(gate.address)];
+    assert!(read_head(&mut ask(gate.address)).expect("an answer").starts_with("HTTP/1.1 503 "), "all it may have");
+    assert!(read_head(&mut ask(of_well)).expect("an answer").starts_with("HTTP/1.1 204 "));
 }
 
 fn connect_from(client: [u8; 4], gate: SocketAddr) -> TcpStream {

@@ -3,11 +3,11 @@
 //! It reads `/status.json` from the gate's metrics address. On a terminal the table is drawn again each second; into a
 //! pipe it is written each second, one after the other.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{ErrorKind, IsTerminal, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
 
 use crate::failure::explained;
@@ -159,7 +159,7 @@ fn get(address: &str, path: &str) -> anyhow::Result<String> {
     stream.set_write_timeout(Some(PATIENCE))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
-    stream.take(MOST_BYTES).read_to_string(&mut answer)?;
+    stream.take(MOST_BYTES).read_to_string(&mut answer).map_err(unanswered)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
     match head.split(' ').nth(1) {
         Some("200") => Ok(body.to_owned()),
@@ -167,10 +167,28 @@ fn get(address: &str, path: &str) -> anyhow::Result<String> {
     }
 }
 
+/// What a timeout of a socket means; the system's words for it do not say.
+fn unanswered(error: std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            anyhow!("no answer came within {} s: is the gate stopped?", PATIENCE.as_secs())
+        }
+        _ => error.into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_gate_that_does_not_answer_is_said_to() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = silent.local_addr().expect("its address").to_string();
+        let said = format!("{:#}", fetch(&address).expect_err("nobody answers"));
+        assert!(said.ends_with("no answer came within 5 s: is the gate stopped?"), "{said}");
+    }
 
     fn application(name: &str, got: f64) -> Value {
         json!({
