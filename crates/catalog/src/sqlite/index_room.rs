@@ -16,7 +16,7 @@ use crate::{Error, Result};
 /// SQLite's unit of the index.
 const PAGE_BYTES: u64 = 4096;
 /// What the log of a transaction, which is written first, and the index may take.
-const MIN_FREE_BYTES: u64 = 1 << 20;
+const MIN_FREE_BYTES: u64 = 256 << 10;
 
 /// Fails with [`Error::Full`] where the index could end the process.
 pub(super) fn check(path: &Path) -> Result<()> {
