@@ -151,7 +151,7 @@ impl<'a> Worker<'a> {
 
     fn hand_over(&mut self) -> Result<(), Stop> {
         for packed in self.packer.take_finished() {
-            self.told.push(Outcome::Change(Box::new(ready(packed))));
+            self.told.push(told(packed));
         }
         if self.told.is_empty() {
             return Ok(());
@@ -390,18 +390,22 @@ fn replaces(stat: &Stat, name: &Name) -> bool {
     })
 }
 
-/// A file whose content is stored, as a change. Where the content is what it was, a version is made all the same when the
+/// A file whose content is stored, as a change if there is one. Where the content is what it was, a version is made all the same when the
 /// file looks different: the one before keeps how it looked. What only tells that a file was touched makes none.
-fn ready(packed: Packed<Tag>) -> Ready {
+fn told(packed: Packed<Tag>) -> Outcome {
     let Packed { tag, built, content } = packed;
     let Tag { target, attributes, replaces, known, bytes } = tag;
     let known = known.filter(|known| !replaces && known.root == built.root && known.size == built.length);
     let is_same_content = known.is_some();
+    if known.as_ref().is_some_and(|known| known.attributes == attributes) {
+        return Outcome::Unchanged { bytes };
+    }
     if known.is_some_and(|known| observed::look_alike(&known.attributes, &attributes)) {
         let change = Change::Attributes { path: target, attributes };
-        return Ready { change, replaces, is_same_content, references: BTreeSet::new(), bytes };
+        let ready = Ready { change, replaces, is_same_content, references: BTreeSet::new(), bytes };
+        return Outcome::Change(Box::new(ready));
     }
     let version = VersionRecord { root: built.root, size: built.length, content };
     let change = Change::Write { path: target, attributes, version, base: None };
-    Ready { change, replaces, is_same_content, references: built.references, bytes }
+    Outcome::Change(Box::new(Ready { change, replaces, is_same_content, references: built.references, bytes }))
 }
