@@ -72,7 +72,7 @@ fn check_empty(path: &Path) -> Result<()> {
         return Ok(());
     }
     if !path.join(SETTINGS_FILE).exists()
-        && let Some(error) = lost_settings(path)
+        && let Some(error) = lost_settings(path, MISSING)
     {
         return Err(error);
     }
@@ -100,6 +100,9 @@ pub(crate) fn state_folder(path: &Path, settings: &Settings) -> PathBuf {
     }
 }
 
+/// What became of settings that are not there.
+const MISSING: &str = "is missing";
+
 /// The settings of the store at `path`.
 pub fn read_settings(path: &Path) -> Result<Settings> {
     let read = open_ordinary(&path.join(SETTINGS_FILE), OpenOptions::new().read(true)).and_then(|file| {
@@ -107,9 +110,12 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
         file.take(format::MAX_SETTINGS_BYTES as u64 + 1).read_to_string(&mut text).map(|_| text)
     });
     match read {
-        Ok(text) => Ok(Settings::from_text(&text)?),
+        Ok(text) => Settings::from_text(&text).map_err(|error| match error {
+            format::Error::Corrupt { .. } => lost_settings(path, "is cut or damaged").unwrap_or(error.into()),
+            other => other.into(),
+        }),
         Err(source) if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-            Err(lost_settings(path).unwrap_or_else(|| Error::NoStore { path: path.display().to_string() }))
+            Err(lost_settings(path, MISSING).unwrap_or_else(|| Error::NoStore { path: path.display().to_string() }))
         }
         Err(source) => Err(Error::io(path.join(SETTINGS_FILE).display(), source)),
     }

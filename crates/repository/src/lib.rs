@@ -22,6 +22,7 @@ mod list;
 mod lost_settings;
 mod many;
 mod marks;
+mod mismatch;
 mod offline;
 mod pack;
 mod read;

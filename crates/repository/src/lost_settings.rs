@@ -10,11 +10,11 @@ use store::files::open_ordinary;
 
 use crate::Error;
 
-/// The error that says so, where containers of a store lie in the directory.
-pub(crate) fn lost_settings(path: &Path) -> Option<Error> {
+/// The error that says so, where containers of a store lie in the directory. `what` became of the file.
+pub(crate) fn lost_settings(path: &Path, what: &str) -> Option<Error> {
     let header = first_header(path)?;
     let why = format!(
-        "store.toml is missing, without which nothing opens, and containers of a store lie here; copy it back from a \
+        "store.toml {what}, without which nothing opens, and containers of a store lie here; copy it back from a \
          backup. Without one, make a new store elsewhere with the choices this one was made with (`thalweg init --help`; \
          --fingerprint {}), write id = \"{}\" into its store.toml, and copy that file here",
         header.fingerprint, header.store

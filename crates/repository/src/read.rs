@@ -137,7 +137,7 @@ impl Repository {
         for first in (run.first..run.first + run.count).step_by(SEGMENTS_AT_ONCE as usize) {
             let count = SEGMENTS_AT_ONCE.min(run.first + run.count - first);
             let part = Run { container: run.container, first, count };
-            for segment in self.cache.segments(&*self.store, self.settings.fingerprint, part)? {
+            for segment in self.segments(part)? {
                 let start = wanted.start.saturating_sub(at).min(segment.len() as u64);
                 let end = wanted.end.saturating_sub(at).min(segment.len() as u64);
                 at += segment.len() as u64;

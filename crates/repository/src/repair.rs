@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use catalog::Version;
-use format::{ContainerId, Entry, EntryKind, Fingerprint, Place, Root, Run, StorePath};
+use format::{ContainerId, Entry, EntryKind, Place, Root, Run, StorePath};
 use store::Claimant;
 
+use crate::mismatch::UNNAMED;
 use crate::restating::restate_lost;
 use crate::tree::{collect_runs, entries_in};
 use crate::{Error, Repository, Result};
@@ -17,7 +18,6 @@ const LISTED_AT_ONCE: usize = 4096;
 const SOUGHT_AT_ONCE: usize = 1024;
 /// Who looks for copies; puts nothing.
 const REPAIRER: Claimant = Claimant(u64::MAX - 1);
-const UNNAMED: Fingerprint = Fingerprint([0; 32]);
 
 /// Bytes of a version that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,18 +114,21 @@ fn read_all(repository: &Repository) -> Result<Repaired> {
 
 fn read_version(repository: &Repository, path: &StorePath, version: &Version, lost: &mut Vec<LostRange>) -> Result<()> {
     let record = &version.record;
-    let mut lose = |range: Range<u64>, why: String| match lost.last_mut() {
+    read_root(repository, &record.root, record.size, &mut |range: Range<u64>, why: String| match lost.last_mut() {
         Some(last) if last.path == *path && last.version == version.number && last.range.end == range.start => {
             last.range.end = range.end
         }
         _ => lost.push(LostRange { path: path.clone(), version: version.number, range, why }),
-    };
-    let walked = entries_in(repository, &record.root, 0..record.size, &mut |offset, entry| {
-        read_entry(repository, offset, entry, &mut lose)
-    });
+    })
+}
+
+/// Reads all of a content, past what is damaged: that is recorded, and named to `lose`.
+fn read_root(repository: &Repository, root: &Root, size: u64, lose: &mut dyn FnMut(Range<u64>, String)) -> Result<()> {
+    let walked =
+        entries_in(repository, root, 0..size, &mut |offset, entry| read_entry(repository, offset, entry, lose));
     match walked {
         // Which bytes a page of the manifest names is lost with it.
-        Err(error) if is_damage(&error) => lose(0..record.size, error.reason()),
+        Err(error) if is_damage(&error) => lose(0..size, error.reason()),
         other => other?,
     }
     Ok(())
@@ -189,6 +192,16 @@ pub struct KnownDamage {
 }
 
 impl Repository {
+    /// Has all that is damaged of a content recorded: reading it otherwise ends at the first damage.
+    pub fn record_damage(&self, root: &Root, size: u64) -> Result<()> {
+        read_root(self, root, size, &mut |_, _| ())
+    }
+
+    /// Grows whenever segments were found to be lost here.
+    pub fn losses_recorded(&self) -> u64 {
+        self.local.as_ref().map_or(0, |local| local.losses_recorded())
+    }
+
     /// None when nothing is known to be damaged. Of a store over the network nothing is known
     /// here: its node has the files that are damaged look as if they had changed.
     pub fn known_damage(&self) -> Result<Option<KnownDamage>> {

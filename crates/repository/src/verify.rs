@@ -9,6 +9,7 @@ use store::{LocalStore, Report};
 
 use crate::comparison::compare;
 use crate::marks::Marks;
+use crate::repair::is_damage;
 use crate::scan::Scan;
 use crate::tree::collect_runs;
 use crate::{Repository, Result};
@@ -263,6 +264,9 @@ fn check_containers(
         match local.check(record.id) {
             Ok(report) => {
                 lost.add(repository, record.id, report.lost.values().flatten().copied())?;
+                // Reading what cannot be read has it recorded, so that it answers for nothing and `put` reads again the
+                // files that need it. That it fails is told below.
+                report.lost.values().flatten().for_each(|run| drop(repository.store.get(*run)));
                 verified.containers += 1;
                 verified.segments += report.readable_segments;
                 verified.stored_bytes += report.stored_bytes;
@@ -371,14 +375,17 @@ fn check_version(
 ) -> Result<Option<String>> {
     let record = &version.record;
     if data {
-        repository.reader(&record.root, record.size).pieces(0..record.size, |piece| {
+        let read = repository.reader(&record.root, record.size).pieces(0..record.size, |piece| {
             if let crate::Piece::Data(bytes) = piece {
                 verified.data_bytes += bytes.len() as u64;
                 progress(bytes.len() as u64);
             }
             Ok(())
-        })?;
-        return Ok(None);
+        });
+        if read.as_ref().is_err_and(is_damage) {
+            repository.record_damage(&record.root, record.size)?;
+        }
+        return read.map(|()| None);
     }
     let mut runs = Vec::new();
     collect_runs(repository, &record.root, &mut |run| runs.push(run))?;
@@ -394,7 +401,7 @@ fn check_version(
             Ok(_) => {}
         }
     }
-    // Reading what cannot be read has it recorded, so that `put` reads those files again. That it fails was told.
+    // Has it recorded.
     unreadable.into_iter().for_each(|run| drop(repository.store.get(run)));
     Ok(why)
 }

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
-use format::{Block, ContainerId, Fingerprint, FingerprintKind, Run, SegmentEntry, Settings, StoreId};
+use format::{Block, ContainerId, Fingerprint, FingerprintKind, Place, Run, SegmentEntry, Settings, StoreId};
 
 pub use inspection::{Report, Salvaged};
 
@@ -203,6 +203,16 @@ impl LocalStore {
     /// Entries in the table's runs.
     pub fn table_entries(&self) -> u64 {
         self.shared.table.entries()
+    }
+
+    /// Records segments that are there and are not what they were: a reader has found that.
+    pub fn lose(&self, lost: &[(Place, Fingerprint)]) {
+        self.shared.record(lost);
+    }
+
+    /// Grows whenever this process has recorded segments as lost.
+    pub fn losses_recorded(&self) -> u64 {
+        self.shared.damage.recorded.load(Ordering::Relaxed)
     }
 
     pub fn counters(&self) -> Counters {

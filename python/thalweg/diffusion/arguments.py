@@ -138,7 +138,8 @@ class LocalPath(str):
 
 def absolute(url: str | os.PathLike[str]) -> str:
     """A URL as it is, a path from the root: the worker has another working directory."""
-    written = os.fspath(url)
+    # Of a path of universal_pathlib's only its text has the protocol.
+    written = str(url) if getattr(url, "protocol", "") else os.fspath(url)
     if "://" in written or "::" in written:
         written = written.removeprefix("file://") if written.startswith("file:///") else written
         # One name for a folder, however it is written; to a web server it may be another page.

@@ -98,6 +98,17 @@ def packed(arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | 
     return Call(payload, tuple(dict.fromkeys(call.inputs)), tuple(call.outputs), tuple(call.values))
 
 
+def unsendable(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> str | None:
+    """Names the first argument that cannot be pickled."""
+    named = [*((f"argument {place}", one) for place, one in enumerate(arguments, 1)), *keywords.items()]
+    for name, one in named:
+        try:
+            _Packing(Apart()).pickled(one, ())
+        except Exception:
+            return f"{name} ({type(one).__name__})"
+    return None
+
+
 class _Packing:
     """What pickling one call comes across."""
 

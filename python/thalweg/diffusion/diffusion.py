@@ -119,6 +119,7 @@ class Diffusion:
             is_journaled=run_folder is not None,
             is_watched=run_folder is not None or page is not False,
         )
+        self._folder = None if run_folder is None else os.fspath(run_folder)
         journal = None if run_folder is None else Journal(run_folder)
         self._record = Record(run_folder, self._options, progress=progress, page=page)
         try:
@@ -241,6 +242,14 @@ class Diffusion:
         """
         self._closing.detach()
         self._run.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._run.is_closed else "lost" if self._run.is_lost else "running"
+        folder = "" if self._folder is None else f", run_folder={self._folder!r}"
+        return f"<Diffusion {self._options.run}: {state}{folder}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Diffusion cannot be sent to tasks: they cannot submit others")
 
     def __enter__(self) -> Diffusion:
         return self

@@ -50,6 +50,9 @@ class TaskFuture(concurrent.futures.Future[Any], Reference):
             self._value = Value.of(bytes(cloudpickle.dumps(self.result(), protocol=5)))
         return self._value
 
+    def __reduce__(self) -> Any:
+        raise TypeError("a future cannot be captured by a task's function; give it as an argument")
+
     def __await__(self) -> Generator[Any, None, Any]:
         return asyncio.wrap_future(self).__await__()
 

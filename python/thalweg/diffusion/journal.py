@@ -25,7 +25,11 @@ _NAME_BYTES = 20
 
 
 class RunFolderBusy(RuntimeError):
-    """Another process runs in this folder."""
+    """Another run has this folder."""
+
+
+# Journals that this process has open.
+_held: set[str] = set()
 
 
 class Journal:
@@ -39,7 +43,10 @@ class Journal:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)
-            raise RunFolderBusy(f"{folder}: another process runs there") from None
+            is_ours = os.path.realpath(self.path) in _held
+            who = "a Diffusion of this process runs there; close() it" if is_ours else "another process runs there"
+            raise RunFolderBusy(f"{folder}: {who}") from None
+        _held.add(os.path.realpath(self.path))
         # Where each result of earlier starts lies; results themselves stay on the disk. Nobody asks for those of this
         # start: of equal calls each has a name of its own.
         self._places: dict[bytes, tuple[int, int]] = {}
@@ -76,6 +83,7 @@ class Journal:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+            _held.discard(os.path.realpath(self.path))
 
     def _read(self) -> int:
         """Gives where the last whole record ends."""

@@ -124,6 +124,11 @@ class Sink:
             return error
 
     @property
+    def is_left_unread(self) -> bool:
+        """Somebody has begun to read, and results wait."""
+        return self._is_read and len(self._came) > 0
+
+    @property
     def left(self) -> int:
         """Tasks that have not ended."""
         return self.submitted - self.ended
@@ -183,6 +188,10 @@ class Results(Iterator[TaskResult]):
         self._sink, self._check, self._cancel = sink, check, cancel
         self._length = length
         weakref.finalize(self, sink.leave).atexit = False
+
+    def __repr__(self) -> str:
+        of = "an iterator" if self._length is None else str(self._length)
+        return f"<Results of {of}: {self._sink.submitted} tasks submitted, {self._sink.ended} ended>"
 
     def __len__(self) -> int:
         if self._length is None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import math
+import os
 import struct
 import threading
 import time
@@ -21,7 +23,7 @@ import cloudpickle
 from thalweg.diffusion.arguments import label
 from thalweg.diffusion.backend import Backend
 from thalweg.diffusion.call_digest import Definitions, Shipped
-from thalweg.diffusion.calls import Apart, Call, Reference, Value, packed
+from thalweg.diffusion.calls import Apart, Call, Reference, Value, packed, unsendable
 from thalweg.diffusion.evidence import Evidence, Inspector
 from thalweg.diffusion.failure import Failure, InputFailed
 from thalweg.diffusion.futures import Scattered, TaskFuture
@@ -42,6 +44,8 @@ _LOOK_AHEAD = 10_000
 # With less to do than this, tasks of an iterator do not wait for others to go out with; and never longer than that.
 _FEW = 100
 _GATHER_S = 0.005
+# After waiting so long it is said that nobody reads an iterator's results.
+_WARN_AFTER_S = 10.0
 
 
 class RunLost(ConnectionError):
@@ -121,6 +125,7 @@ class Run:
         self._record, self._journal = record, journal
         self._inspector = None if journal is None else Inspector(options)
         self._version = options.version
+        self._process = os.getpid()
         # Workers and names that were warned of.
         self._warned: set[tuple[str, tuple[str, ...]]] = set()
         self._changed = threading.Condition()
@@ -162,7 +167,7 @@ class Run:
     def submit(self, future: TaskFuture, function: Function, arguments: tuple[Any, ...], keywords: Any) -> None:
         calls = Calls(future, function, keywords, Apart(), True)
         with _Batch(self._backend) as batch:
-            self._add(calls, batch, 0, arguments, arguments, packed(arguments, keywords))
+            self._add(calls, batch, 0, arguments, arguments, _packed(function, arguments, keywords))
 
     def map(self, calls: Calls, numbered: Iterable[tuple[int, tuple[Any, ...], Any]]) -> None:
         """All at once. What cannot be sent fails its task alone."""
@@ -194,7 +199,7 @@ class Run:
             calls.sink.count()
             try:
                 apart = calls.apart if calls.is_snapshot else calls.apart.copy()
-                ready.append((index, arguments, shown, packed(arguments, calls.keywords, apart)))
+                ready.append((index, arguments, shown, _packed(calls.function, arguments, calls.keywords, apart)))
             except Exception as error:
                 _Waiter(calls.sink, index, shown).resolve(0, None, Failure.of(error))
         self._prefetch(calls, ready)
@@ -354,6 +359,10 @@ class Run:
 
     def check(self) -> None:
         """Raises if nobody is there to run anything any more."""
+        if self._is_forked:
+            raise RuntimeError(
+                f"this Diffusion belongs to process {self._process}, of which this one is a fork; make one here"
+            )
         if self._is_closed:
             raise RuntimeError("this run has ended")
         if self._lost is None:
@@ -392,8 +401,10 @@ class Run:
 
     def wait(self) -> None:
         """Until all that was submitted has ended. Raises what an iterator of arguments raised that nobody has read."""
+        self.check()
         with self._changed:
             self._waiting += 1
+        warn_at = time.monotonic() + _WARN_AFTER_S
         try:
             while True:
                 with self._changed:
@@ -403,6 +414,8 @@ class Run:
                 if is_over:
                     break
                 self.check()
+                if time.monotonic() > warn_at and self._warn_of_abandoned():
+                    warn_at = math.inf
         finally:
             with self._changed:
                 self._waiting -= 1
@@ -410,6 +423,22 @@ class Run:
             error = self._faulty.pop().take_error()
             if error is not None:
                 raise error
+
+    def _warn_of_abandoned(self) -> bool:
+        """Whether there are iterators whose results somebody has begun to read, and does not read any more."""
+        with self._changed:
+            submitted = [feeder.sink.submitted for feeder in self._feeders if feeder.sink.is_left_unread]
+        if submitted:
+            _log.warning(
+                "still waiting for %d iterator(s) of arguments, of which %d tasks have been submitted and whose results "
+                "were not read to their end; results.cancel() before the end of the with block stops reading one",
+                *(len(submitted), sum(submitted)),
+            )
+        return bool(submitted)
+
+    @property
+    def _is_forked(self) -> bool:
+        return os.getpid() != self._process
 
     @property
     def is_lost(self) -> bool:
@@ -420,7 +449,9 @@ class Run:
         return self._is_closed
 
     def close(self) -> None:
-        """What has not ended is given up."""
+        """What has not ended is given up. In a forked process all is the parent's, and stays."""
+        if self._is_forked:
+            return
         with self._changed:
             if self._is_closed:
                 return
@@ -431,6 +462,18 @@ class Run:
         self._record.close()
         if self._journal is not None:
             self._journal.close()
+
+
+def _packed(
+    function: Function, arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | None = None
+) -> Call:
+    try:
+        return packed(arguments, keywords, apart)
+    except Exception as error:
+        name = unsendable(arguments, keywords)
+        if name is None:
+            raise
+        raise TypeError(f"{function.label}: {name} cannot be sent to workers: {error}") from error
 
 
 class _Batch:

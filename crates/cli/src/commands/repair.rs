@@ -47,7 +47,11 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         return Ok(());
     }
     let lost = shown::count(repaired.lost.len() as u64, "range");
-    Err(Incomplete(format!("{store}: {lost} lost; put the same files again to heal them")).into())
+    Err(Incomplete(format!(
+        "{store}: {lost} lost; put the same files again to heal them, and `thalweg rm` or `forget`, then \
+         `thalweg collect`, gives up what is nowhere else"
+    ))
+    .into())
 }
 
 fn line(lost: &LostRange) -> String {

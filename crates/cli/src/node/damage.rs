@@ -12,7 +12,15 @@ use repository::{KnownDamage, Repository};
 const KNOWN_TTL: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
-pub struct DamageView(Mutex<Option<(Instant, Arc<Option<KnownDamage>>)>>);
+pub struct DamageView(Mutex<Option<Known>>);
+
+#[derive(Clone)]
+struct Known {
+    at: Instant,
+    /// How often this process had recorded losses by then: its own findings are seen at once.
+    recorded: u64,
+    damage: Arc<Option<KnownDamage>>,
+}
 
 impl DamageView {
     /// Takes away the time of the last change from files whose newest version cannot be read whole, as far as that is
@@ -30,15 +38,17 @@ impl DamageView {
 
     /// Looked up without the lock: the catalog may take its time. What cannot be looked up is not known.
     fn known(&self, repository: &Repository) -> Arc<Option<KnownDamage>> {
-        let now = Instant::now();
+        let (now, recorded) = (Instant::now(), repository.losses_recorded());
         let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((at, known)) = cached
-            && now.duration_since(at) < KNOWN_TTL
+        if let Some(known) = cached
+            && now.duration_since(known.at) < KNOWN_TTL
+            && known.recorded == recorded
         {
-            return known;
+            return known.damage;
         }
-        let known = Arc::new(repository.known_damage().ok().flatten());
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((now, known.clone()));
-        known
+        let damage = Arc::new(repository.known_damage().ok().flatten());
+        let known = Known { at: now, recorded, damage: damage.clone() };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+        damage
     }
 }

@@ -69,11 +69,7 @@ pub fn put(
     let (outcomes_in, outcomes_out) = sync_channel(QUEUED_UNITS);
     let links = Links::default();
     let replacing = Replacing::new(repository.catalog(), options.replace);
-    let again = match repository.known_damage()? {
-        _ if options.force => Again::All,
-        Some(damage) => Again::Damaged(damage),
-        None => Again::Nothing,
-    };
+    let again = Again { all: options.force, damage: repository.known_damage()? };
     let done = AtomicBool::new(false);
     let summary = std::thread::scope(|scope| {
         for number in 1..=options.workers as u64 {

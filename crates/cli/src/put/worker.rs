@@ -78,11 +78,10 @@ impl Known {
 }
 
 /// What is read again although it is as it was.
-pub enum Again {
-    Nothing,
+pub struct Again {
+    pub all: bool,
     /// Files whose newest version is known to be damaged.
-    Damaged(KnownDamage),
-    All,
+    pub damage: Option<KnownDamage>,
 }
 
 /// The store failed, or nobody listens any more.
@@ -107,11 +106,12 @@ impl<'a> Worker<'a> {
     /// Whether a file is read although it is as it was when it was put.
     fn reads_again(&self, known: &FileEntry) -> bool {
         let Some(head) = &known.head else { return false };
-        match self.shared.again {
-            Again::All => true,
-            Again::Damaged(damage) => damage.affects(self.shared.repository, &head.record.root),
-            Again::Nothing => false,
-        }
+        self.shared.again.all || self.is_damaged(&head.record)
+    }
+
+    fn is_damaged(&self, newest: &VersionRecord) -> bool {
+        let damage = self.shared.again.damage.as_ref();
+        damage.is_some_and(|damage| damage.affects(self.shared.repository, &newest.root))
     }
 
     /// Works until nothing more can come, or the run is over.
@@ -151,7 +151,7 @@ impl<'a> Worker<'a> {
 
     fn hand_over(&mut self) -> Result<(), Stop> {
         for packed in self.packer.take_finished() {
-            self.told.push(Outcome::Change(Box::new(ready(packed))));
+            self.told.push(told(packed));
         }
         if self.told.is_empty() {
             return Ok(());
@@ -298,6 +298,13 @@ impl<'a> Worker<'a> {
             if name.known.is_none() && self.is_another_name(directory, &before, name, replaces, false)? {
                 return Ok(());
             }
+            if let Some(head) = name.known.as_ref().and_then(|known| known.head.as_ref())
+                && attempt == 1
+                && self.is_damaged(&head.record)
+            {
+                // What else of it is damaged would answer for the same content otherwise.
+                self.shared.repository.record_damage(&head.record.root, head.record.size)?;
+            }
             let bytes = self.read(&file, &before)?;
             let after = rustix::fs::fstat(&file)?;
             // What the file system makes up while it is read has size 0.
@@ -383,18 +390,22 @@ fn replaces(stat: &Stat, name: &Name) -> bool {
     })
 }
 
-/// A file whose content is stored, as a change. Where the content is what it was, a version is made all the same when the
+/// A file whose content is stored, as a change if there is one. Where the content is what it was, a version is made all the same when the
 /// file looks different: the one before keeps how it looked. What only tells that a file was touched makes none.
-fn ready(packed: Packed<Tag>) -> Ready {
+fn told(packed: Packed<Tag>) -> Outcome {
     let Packed { tag, built, content } = packed;
     let Tag { target, attributes, replaces, known, bytes } = tag;
     let known = known.filter(|known| !replaces && known.root == built.root && known.size == built.length);
     let is_same_content = known.is_some();
+    if known.as_ref().is_some_and(|known| known.attributes == attributes) {
+        return Outcome::Unchanged { bytes };
+    }
     if known.is_some_and(|known| observed::look_alike(&known.attributes, &attributes)) {
         let change = Change::Attributes { path: target, attributes };
-        return Ready { change, replaces, is_same_content, references: BTreeSet::new(), bytes };
+        let ready = Ready { change, replaces, is_same_content, references: BTreeSet::new(), bytes };
+        return Outcome::Change(Box::new(ready));
     }
     let version = VersionRecord { root: built.root, size: built.length, content };
     let change = Change::Write { path: target, attributes, version, base: None };
-    Ready { change, replaces, is_same_content, references: built.references, bytes }
+    Outcome::Change(Box::new(Ready { change, replaces, is_same_content, references: built.references, bytes }))
 }

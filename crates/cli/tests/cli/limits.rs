@@ -56,6 +56,11 @@ fn a_store_whose_settings_are_lost_says_so_and_how_to_get_them_back() {
     let settings = store.directory().join("store.toml");
     let text = fs::read_to_string(&settings).unwrap();
     let id = text.lines().find(|line| line.starts_with("id = ")).unwrap();
+    for cut in ["", &text[..60]] {
+        fs::write(&settings, cut).unwrap();
+        let refused = shell(&store, "$T ls $ST::").expect(1);
+        assert!(refused.stderr.contains("cut or damaged") && refused.stderr.contains(id), "{}", refused.stderr);
+    }
     fs::remove_file(&settings).unwrap();
     for line in ["$T ls $ST::", "$T put $W/file $ST::x", "$T verify $ST", "$T init $ST"] {
         let refused = shell(&store, line).expect(1);

@@ -58,6 +58,24 @@ fn a_new_mode_makes_a_version_that_takes_no_content_s_place() {
     store.verb("verify", &["--data"]);
 }
 
+/// Nor a commit.
+#[test]
+fn what_is_read_again_and_is_as_it_was_is_unchanged() {
+    let (store, source) = begun();
+    std::thread::sleep(Duration::from_millis(50));
+    let force = || {
+        let place = store.place("t");
+        run(&["put".as_ref(), "--force".as_ref(), "--json".as_ref(), source.as_os_str(), &place]).expect(0).json()
+    };
+    force();
+    let again = force();
+    assert_eq!(
+        (&again["files"], &again["attributes"], &again["commits"]),
+        (&0.into(), &0.into(), &0.into()),
+        "{again}"
+    );
+}
+
 /// A new hard link changes when the inode was changed, and nothing that is restored.
 #[test]
 fn what_only_tells_that_a_file_was_touched_makes_no_version() {

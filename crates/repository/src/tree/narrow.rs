@@ -48,8 +48,13 @@ fn narrow_run(run: Run, segments: &[SegmentEntry], start: u64, length: u64) -> O
 impl Repository {
     /// Fingerprints and lengths of a run, checked against the digest the manifest holds.
     pub(crate) fn checked_entries(&self, run: Run, digest: &[u8; 32]) -> Result<Vec<SegmentEntry>> {
-        let segments = self.store.entries(run)?;
+        let segments = self.store.entries(run).inspect_err(|error| {
+            if matches!(error, store::Error::NotFound { .. }) {
+                self.record_lacking(run);
+            }
+        })?;
         if run_digest(segments.iter().map(|segment| &segment.fingerprint)) != *digest {
+            self.record_mismatch(run);
             let why =
                 format!("segments {} to {} are not those the manifest names", run.first, run.first + run.count - 1);
             return Err(store::Error::Corrupt { path: format!("container {}", run.container), offset: 0, why }.into());

@@ -120,7 +120,7 @@ fn put_again(
     for first in (run.first..run.first + run.count).step_by(MOVED_AT_ONCE as usize) {
         let count = MOVED_AT_ONCE.min(run.first + run.count - first);
         let part = Run { container: run.container, first, count };
-        let segments = repository.cache.segments(&*repository.store, repository.settings.fingerprint, part)?;
+        let segments = repository.segments(part)?;
         let fresh: Vec<_> =
             segments.iter().map(|bytes| Fresh { fingerprint: repository.fingerprint(bytes), bytes }).collect();
         let places = repository.keep_again(claimant, BlockKind::Data, &fresh)?;

@@ -21,8 +21,9 @@ impl Repository {
             let why = "no segment can have this number".to_owned();
             return Err(store::Error::Corrupt { path: format!("manifest page {place}"), offset: 0, why }.into());
         }
-        let segments = self.cache.segments(&*self.store, self.settings.fingerprint, Run::single(place))?;
+        let segments = self.segments(Run::single(place))?;
         if page_digest(&segments[0]) != *digest {
+            self.record_mismatch(Run::single(place));
             let why = "the page is not the one its parent names".to_owned();
             return Err(store::Error::Corrupt { path: format!("manifest page {place}"), offset: 0, why }.into());
         }

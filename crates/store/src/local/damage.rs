@@ -5,7 +5,8 @@
 //! segment that is looked up and whose place is lost or cannot be looked at is remembered until its content has a place
 //! again; when that is durable, the catalog is told.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -13,6 +14,7 @@ use format::{Block, Fingerprint, Label, LostSegment, Place, Run, SegmentEntry};
 
 use super::containers::Referable;
 use super::{PACE, Shared};
+use crate::container::BlockPlan;
 use crate::guard::lock;
 use crate::{Answer, Error, PlacedBlock, Result};
 
@@ -63,6 +65,8 @@ impl Lost {
 #[derive(Default)]
 pub struct Damage {
     state: Mutex<State>,
+    /// How often this process has recorded losses.
+    pub recorded: AtomicU64,
 }
 
 #[derive(Default)]
@@ -181,17 +185,47 @@ impl Shared {
             || matches!(self.containers.referable(place.container), Ok(Referable::Missing))
     }
 
-    /// Best effort: a reader may not be allowed to write, and the error it returns came first.
+    /// With all else that cannot be read of their blocks. Best effort: a reader may not be allowed to write, and the error
+    /// it returns came first.
     fn record_lost(&self, places: impl Iterator<Item = Place>) {
-        let named = places.map(|place| {
-            let entry = self.entries_as_stored(Run::single(place)).ok().and_then(|entries| entries.first().copied());
-            let fingerprint = entry.map(|entry| entry.fingerprint);
-            (place, fingerprint.or_else(|| self.containers.unreadable_fingerprint(place)).unwrap_or(UNNAMED))
-        });
-        let named: Vec<_> = named.collect();
-        if !named.is_empty() && self.registrar.lose(&named).is_ok() {
+        let known = self.lost().unwrap_or_default();
+        let mut named = BTreeMap::new();
+        for place in places {
+            for (mate, fingerprint) in self.block_of(place) {
+                let is_told = known.contains(mate) || named.contains_key(&mate);
+                if !is_told && matches!(self.get_as_stored(Run::single(mate)), Err(Error::Corrupt { .. })) {
+                    named.insert(mate, fingerprint);
+                }
+            }
+            named.entry(place).or_insert_with(|| self.fingerprint_at(place).unwrap_or(UNNAMED));
+        }
+        self.record(&named.into_iter().collect::<Vec<_>>());
+    }
+
+    pub fn record(&self, lost: &[(Place, Fingerprint)]) {
+        if !lost.is_empty() && self.registrar.lose(lost).is_ok() {
+            self.damage.recorded.fetch_add(1, Ordering::Relaxed);
             self.damage.forget_known();
         }
+    }
+
+    fn fingerprint_at(&self, place: Place) -> Option<Fingerprint> {
+        let entries = self.entries_as_stored(Run::single(place)).ok();
+        let entry = entries.and_then(|entries| entries.first().copied());
+        entry.map(|entry| entry.fingerprint).or_else(|| self.containers.unreadable_fingerprint(place))
+    }
+
+    /// The segments of the block that holds this one, as far as an index tells.
+    fn block_of(&self, place: Place) -> Vec<(Place, Fingerprint)> {
+        let found = self.containers.with_run(Run::single(place), |_, index, ranges| {
+            Ok(index.blocks_of(ranges).iter().map(|spot| index.describe(spot)).collect::<Vec<_>>())
+        });
+        let segments = |plan: BlockPlan| {
+            let run = |label: Label| Run { container: label.container, first: label.first, count: label.count };
+            let places = plan.labels.into_iter().flat_map(move |label| run(label).places());
+            places.zip(plan.segments.into_iter().map(|segment| segment.fingerprint))
+        };
+        found.unwrap_or_default().into_iter().flat_map(segments).collect()
     }
 
     /// Fingerprints and lengths of the run, those of copies where an index cannot be read.

@@ -125,7 +125,10 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, page: Page, port: int) -> None:
         self.page = page
         self.requests = threading.BoundedSemaphore(_MAX_REQUESTS)
-        super().__init__(("127.0.0.1", port), _Handler)
+        try:
+            super().__init__(("127.0.0.1", port), _Handler)
+        except OSError as error:
+            raise OSError(error.errno, f"the run's page cannot be served at port {port}: {error.strerror}") from None
 
 
 class _Handler(BaseHTTPRequestHandler):

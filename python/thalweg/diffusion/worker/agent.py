@@ -113,7 +113,9 @@ class Agent:
         self._options = options
         self._send = send
         self._store_retry = StoreRetry(options.store_timeout_s)
-        os.makedirs(scratch, exist_ok=True)
+        # Whoever has the folder's lock is alone there: the rest is of processes that were killed.
+        shutil.rmtree(scratch, ignore_errors=True)
+        os.makedirs(scratch)
         self._folder = tempfile.mkdtemp(prefix="tasks-", dir=scratch)
         self._changed = threading.Condition()
         self._jobs: dict[int, Job] = {}

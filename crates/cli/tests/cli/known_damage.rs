@@ -1,0 +1,146 @@
+//! What `get` or `verify` found damaged, `put` knows: it stores again what it reads, and all of it can be read then.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::node::Node;
+use super::random::Random;
+use super::runner::{Store, run};
+
+/// Two files, the second beginning as the first does: their segments share a block.
+fn with_shared_block() -> (Store, PathBuf) {
+    let (store, mut random) = (Store::new(), Random::new(31));
+    let source = store.path("source");
+    fs::create_dir_all(&source).unwrap();
+    let first = random.bytes(30_000);
+    let second = [first.clone(), random.bytes(40_000)].concat();
+    fs::write(source.join("a"), first).unwrap();
+    fs::write(source.join("ab"), second).unwrap();
+    store.put(&source, "");
+    (store, source)
+}
+
+fn flip(store: &Store, offset: usize) {
+    let container = store.containers().remove(0);
+    let mut bytes = fs::read(&container).unwrap();
+    bytes[offset] ^= 0x40;
+    fs::write(container, bytes).unwrap();
+}
+
+#[track_caller]
+fn assert_stored(store: &Store, source: &Path, names: &[&str]) {
+    for name in names {
+        assert!(store.read(&format!("source/{name}")) == fs::read(source.join(name)).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn every_segment_of_a_damaged_block_is_known_after_verify() {
+    for force in [&[][..], &["--force"][..]] {
+        let (store, source) = with_shared_block();
+        flip(&store, 9000);
+        store.try_verb("verify", &["--data"]).expect(3);
+        put(&source, &store.place(""), force);
+        assert_stored(&store, &source, &["a", "ab"]);
+        store.verb("collect", &[]);
+        store.verb("verify", &["--data"]);
+    }
+}
+
+#[test]
+fn every_segment_of_a_damaged_block_is_known_after_a_failed_get() {
+    for force in [&[][..], &["--force"][..]] {
+        let (store, source) = with_shared_block();
+        flip(&store, 9000);
+        fails_to_get(&store.place("source/a"));
+        put(&source, &store.place(""), force);
+        assert_stored(&store, &source, &["a", "ab"]);
+    }
+}
+
+/// Straight after it, too.
+#[test]
+fn what_a_get_through_a_node_found_is_known_to_the_next_put() {
+    let (store, source) = with_shared_block();
+    let node = Node::of(&store);
+    let place = format!("thalweg://{}::", node.address);
+    put(&source, place.as_ref(), &[]);
+    flip(&store, 9000);
+    fails_to_get(format!("{place}source/a").as_ref());
+    put(&source, place.as_ref(), &[]);
+    assert_stored(&store, &source, &["a", "ab"]);
+}
+
+/// Reading ends at the first.
+#[test]
+fn all_damaged_blocks_of_a_file_are_known_when_it_is_put_again() {
+    for (verb, force) in [("get", &[][..]), ("get", &["--force"][..]), ("verify", &[][..])] {
+        let store = Store::new();
+        let source = store.path("source");
+        fs::create_dir_all(&source).unwrap();
+        fs::write(source.join("a"), Random::new(32).bytes(1_500_000)).unwrap();
+        store.put(&source, "");
+        for offset in [100_000, 700_000, 1_300_000] {
+            flip(&store, offset);
+        }
+        match verb {
+            "get" => fails_to_get(&store.place("source/a")),
+            _ => drop(store.try_verb("verify", &["--data"]).expect(3)),
+        }
+        put(&source, &store.place(""), force);
+        assert_stored(&store, &source, &["a"]);
+    }
+}
+
+#[track_caller]
+fn fails_to_get(place: &OsStr) {
+    let got = run(&["get".as_ref(), place, "-".as_ref()]).expect(1);
+    assert!(got.stderr.contains("is damaged"), "{}", got.stderr);
+}
+
+fn put(source: &Path, place: &OsStr, options: &[&str]) {
+    let mut arguments = vec!["put".as_ref(), source.as_os_str(), place];
+    arguments.extend(options.iter().map(|option| OsStr::new(*option)));
+    run(&arguments).expect(0);
+}
+
+/// A copy of the store went on apart; what it wrote, or its catalog, comes into the store's place. Segments can be read
+/// then, and are not those that the versions name.
+#[test]
+fn what_belongs_to_a_copy_that_went_on_apart_is_known_after_a_failed_get_or_verify() {
+    let find: [fn(&Store); 2] =
+        [|store| fails_to_get(&store.place("source/n")), |store| drop(store.try_verb("verify", &["--data"]).expect(3))];
+    for (is_catalog, find) in [(false, find[0]), (false, find[1]), (true, find[0]), (true, find[1])] {
+        let (store, source) = with_shared_block();
+        let (copy, before) = (store.path("copy"), store.containers());
+        copy_folder(&store.directory(), &copy);
+        let place_of_copy = OsString::from(format!("{}::", copy.display()));
+        let mut places = [place_of_copy, store.place("")];
+        if is_catalog {
+            places.reverse();
+        }
+        let mut random = Random::new(33);
+        for place in places {
+            fs::write(source.join("n"), random.bytes(60_000)).unwrap();
+            put(&source, &place, &[]);
+        }
+        match is_catalog {
+            true => drop(fs::copy(copy.join("catalog.sqlite"), store.directory().join("catalog.sqlite")).unwrap()),
+            false => {
+                for new in store.containers().into_iter().filter(|file| !before.contains(file)) {
+                    let theirs = copy.join(new.strip_prefix(store.directory()).unwrap());
+                    fs::copy(theirs, new).unwrap();
+                }
+            }
+        }
+        find(&store);
+        put(&source, &store.place(""), &[]);
+        assert_stored(&store, &source, &["a", "ab", "n"]);
+    }
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    let copied = std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap();
+    assert!(copied.success());
+}

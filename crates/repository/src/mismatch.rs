@@ -1,0 +1,50 @@
+//! Segments that are whole and are not what a manifest or their own fingerprints say: a file of another store, or of a
+//! catalog that went on apart, stands in the place of ours. They are recorded as lost, as what cannot be read is.
+
+use format::{Fingerprint, Place, Run};
+
+use crate::blocks::Segment;
+use crate::{Error, Repository, Result};
+
+/// Of a segment of which nothing tells what it was.
+pub(crate) const UNNAMED: Fingerprint = Fingerprint([0; 32]);
+
+impl Repository {
+    /// The segments of a run, decoded and checked.
+    pub(crate) fn segments(&self, run: Run) -> Result<Vec<Segment>> {
+        let found = self.cache.segments(&*self.store, self.settings.fingerprint, run);
+        if let Err(Error::Segment(_)) = &found {
+            self.record_undecodable(run);
+        }
+        found
+    }
+
+    fn record_undecodable(&self, run: Run) {
+        let placed = self.store.get(run).unwrap_or_default();
+        let is_wrong = |block: &format::Block| segment::decode_verified(block, self.settings.fingerprint).is_err();
+        for placed in placed.iter().filter(|placed| is_wrong(&placed.block)) {
+            let fingerprints = placed.block.segments.iter().map(|segment| segment.fingerprint);
+            self.record_lost(&placed.places().zip(fingerprints).collect::<Vec<_>>());
+        }
+    }
+
+    /// What lies there is not what a manifest names.
+    pub(crate) fn record_mismatch(&self, run: Run) {
+        self.record_lost(&run.places().map(|place| (place, UNNAMED)).collect::<Vec<_>>());
+    }
+
+    /// The container is where the catalog has it, and lacks what a manifest names.
+    pub(crate) fn record_lacking(&self, run: Run) {
+        let found = self.catalog.container(run.container).ok().flatten();
+        if self.lease.is_recorded() && found.is_some_and(|record| record.is_referable()) {
+            self.record_mismatch(run);
+        }
+    }
+
+    /// Through a node nothing is recorded: it does not take a client's word for damage.
+    fn record_lost(&self, lost: &[(Place, Fingerprint)]) {
+        if let Some(local) = &self.local {
+            local.lose(lost);
+        }
+    }
+}

@@ -1,0 +1,101 @@
+"""What a run says and does when it is used as it cannot be. SPDX-License-Identifier: Apache-2.0"""
+
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+import thalweg.diffusion.run
+from thalweg.diffusion import Diffusion, File, Output, RunFolderBusy
+
+
+@pytest.fixture
+def run(tmp_path):
+    with Diffusion(workers=1, cache_folder=tmp_path / "cache") as run:
+        yield run
+
+
+def test_a_fork_is_told_whose_run_it_is(run):
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            run.close()
+            run.submit(abs, -1)
+        except RuntimeError as error:
+            status = 0 if "fork" in str(error) else 2
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert run.submit(abs, -2).result() == 2
+
+
+def test_leaving_says_which_iterator_it_waits_for(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(thalweg.diffusion.run, "_WARN_AFTER_S", 1.0)
+    with Diffusion(workers=1, cache_folder=tmp_path / "cache") as run:
+        results = run.map(abs, itertools.count())
+        next(results)
+        stop = threading.Timer(5.0, results.cancel)
+        stop.start()
+    assert "results.cancel()" in caplog.text
+
+
+def test_half_written_outputs_of_a_killed_run_go_with_the_next_start(tmp_path):
+    left = tmp_path / "cache" / "0" / "scratch" / "tasks-x"
+    (tmp_path / "cache").mkdir(mode=0o700)
+    (tmp_path / "cache" / "0").mkdir(mode=0o700)
+    left.mkdir(parents=True)
+    (left / "half").write_text("half")
+    with Diffusion(workers=1, cache_folder=tmp_path / "cache"):
+        assert not left.exists()
+
+
+def test_an_argument_that_cannot_be_sent_is_named(run):
+    with pytest.raises(TypeError, match=r"pow: argument 2 \(lock\) cannot be sent"):
+        run.submit(pow, 1, threading.Lock())
+    with pytest.raises(TypeError, match=r"pow: mod \(lock\) cannot be sent"):
+        run.submit(pow, 1, 2, mod=threading.Lock())
+    with pytest.raises(TypeError, match="a Diffusion cannot be sent"):
+        run.submit(len, run)
+    future = run.submit(abs, -1)
+    with pytest.raises(TypeError, match="give it as an argument"):
+        run.submit(lambda: future.result())
+
+
+def test_a_run_folder_and_a_port_in_use_are_named(tmp_path):
+    folder = tmp_path / "run"
+    with Diffusion(workers=1, cache_folder=tmp_path / "cache", run_folder=folder) as run:
+        assert str(folder) in repr(run) and "running" in repr(run)
+        with pytest.raises(RunFolderBusy, match=r"this process runs there; close\(\)"):
+            Diffusion(workers=1, run_folder=folder)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=f"page cannot be served at port {port}"):
+            Diffusion(workers=1, page=port)
+
+
+def test_a_task_process_whose_parent_died_ends_without_a_word(tmp_path):
+    script = (
+        "import os, time; from thalweg.diffusion import Diffusion\n"
+        f"d = Diffusion(workers=1, cache_folder={str(tmp_path / 'cache')!r})\n"
+        "d.submit(abs, -1).result(); d.submit(time.sleep, 1); time.sleep(0.5); os._exit(0)"
+    )
+    # Ends when the last process has closed its standard error.
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.stderr == ""
+
+
+def test_calls_without_arguments_are_recorded(tmp_path):
+    with Diffusion(workers=1, cache_folder=tmp_path / "cache", run_folder=tmp_path / "run") as run:
+        run.submit(os.getpid).result()
+    assert "not recorded" not in (tmp_path / "run" / "report.html").read_text()
+
+
+def test_paths_of_universal_pathlib_are_files():
+    upath = pytest.importorskip("upath")
+    assert File(upath.UPath("memory://a/b")).url == "memory://a/b"
+    assert Output(upath.UPath("/tmp/a")).url == "/tmp/a"
