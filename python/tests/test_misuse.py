@@ -3,6 +3,8 @@
 import itertools
 import os
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -74,6 +76,23 @@ def test_a_run_folder_and_a_port_in_use_are_named(tmp_path):
         port = taken.getsockname()[1]
         with pytest.raises(OSError, match=f"page cannot be served at port {port}"):
             Diffusion(workers=1, page=port)
+
+
+def test_a_task_process_whose_parent_died_ends_without_a_word(tmp_path):
+    script = (
+        "import os, time; from thalweg.diffusion import Diffusion\n"
+        f"d = Diffusion(workers=1, cache_folder={str(tmp_path / 'cache')!r})\n"
+        "d.submit(abs, -1).result(); d.submit(time.sleep, 1); time.sleep(0.5); os._exit(0)"
+    )
+    # Ends when the last process has closed its standard error.
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.stderr == ""
+
+
+def test_calls_without_arguments_are_recorded(tmp_path):
+    with Diffusion(workers=1, cache_folder=tmp_path / "cache", run_folder=tmp_path / "run") as run:
+        run.submit(os.getpid).result()
+    assert "not recorded" not in (tmp_path / "run" / "report.html").read_text()
 
 
 def test_paths_of_universal_pathlib_are_files():

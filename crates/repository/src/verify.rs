@@ -172,7 +172,7 @@ fn note_unknown_records(repository: &Repository, scan: &Scan, verified: &mut Ver
     let unknown = repository.catalog.unknown_records(&records)?;
     let Some(first) = unknown.first() else { return Ok(false) };
     let unknown = match unknown.len() {
-        1 => format!("transaction {first} of the journal is"),
+        1 => format!("transaction {first} of the journal is not its own: it is"),
         count => format!("{count} transactions of the journal are not its own, the first of them {first}: it is"),
     };
     let why = format!("{unknown} an older copy, or went on apart from the newest");

@@ -73,4 +73,4 @@ def _described(arguments_of: Callable[[int], tuple[Any, dict[str, Any]]], task: 
     except KeyError:
         # Cancelled.
         return ""
-    return describe_arguments(arguments, keywords)
+    return describe_arguments(arguments, keywords) or "()"

@@ -220,8 +220,13 @@ def serve() -> None:
             except Exception:
                 # The run will say so.
                 pass
-            _write(answers, None)
-        _write(answers, slot.run(calling))
+        try:
+            if fresh:
+                _write(answers, None)
+            _write(answers, slot.run(calling))
+        except BrokenPipeError:
+            # Nobody waits for the answer any more.
+            return
 
 
 def _write(pipe: Any, message: Any) -> None:
