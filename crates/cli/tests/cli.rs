@@ -13,6 +13,7 @@ mod cli {
     mod handle_keys;
     mod hostile;
     mod interruption;
+    mod job_failures;
     mod known_damage;
     mod limits;
     mod logging;

@@ -286,9 +286,15 @@ impl Connection {
                 done()
             }
             Request::Delete { path } => {
+                self.node.job_failures.remove(&self.job, &path);
                 self.delete(path)?;
                 done()
             }
+            Request::ReportFailure { path, why } => {
+                self.node.job_failures.add(&self.job, path, why);
+                done()
+            }
+            Request::JobFailures { job } => plain(Reply::JobFailures { failures: self.node.job_failures.of_job(&job) }),
             other => Err(Failure::new(FailureKind::Refused, format!("request {} does not belong here", other.kind()))),
         }
     }

@@ -6,13 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use anyhow::Context;
-use catalog::PathSession;
 use transfer::Credentials;
 
 use super::application;
 use super::environment::Environment;
 use super::job::Job;
-use super::leftovers;
+use super::leftovers::{self, Leftovers};
 use super::nodes::{OwnNode, end_with_us};
 use super::secret::{self, JobSecret};
 use super::welcome;
@@ -98,12 +97,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 /// Failures are named, and the command ends as [`code_at_end`] says.
-fn end(
-    code: i32,
-    left: anyhow::Result<Vec<PathSession>>,
-    stopped: anyhow::Result<()>,
-    output: &Output,
-) -> anyhow::Result<()> {
+fn end(code: i32, left: anyhow::Result<Leftovers>, stopped: anyhow::Result<()>, output: &Output) -> anyhow::Result<()> {
     let code = code_at_end(code, &left, &stopped);
     if let Err(error) = left {
         output.note(explained(&error));
@@ -117,8 +111,8 @@ fn end(
 
 /// The program's own code, unless it is 0 and not all of the job is known to be stored. Finding no open session is no proof
 /// where the node of the job failed: a full disk does not even take the record of a session.
-fn code_at_end(of_program: i32, left: &anyhow::Result<Vec<PathSession>>, stopped: &anyhow::Result<()>) -> i32 {
-    let is_all_stored = stopped.is_ok() && left.as_ref().is_ok_and(Vec::is_empty);
+fn code_at_end(of_program: i32, left: &anyhow::Result<Leftovers>, stopped: &anyhow::Result<()>) -> i32 {
+    let is_all_stored = stopped.is_ok() && left.as_ref().is_ok_and(Leftovers::is_empty);
     if of_program == 0 && !is_all_stored { 1 } else { of_program }
 }
 
@@ -177,9 +171,9 @@ mod tests {
 
     #[test]
     fn a_job_whose_node_failed_did_not_end_well_though_no_session_is_left() {
-        assert_eq!(code_at_end(0, &Ok(Vec::new()), &Ok(())), 0);
-        assert_eq!(code_at_end(0, &Ok(Vec::new()), &Err(anyhow!("the node ended with exit status: 1"))), 1);
+        assert_eq!(code_at_end(0, &Ok(Leftovers::default()), &Ok(())), 0);
+        assert_eq!(code_at_end(0, &Ok(Leftovers::default()), &Err(anyhow!("the node ended with exit status: 1"))), 1);
         assert_eq!(code_at_end(0, &Err(anyhow!("no node answers")), &Ok(())), 1);
-        assert_eq!(code_at_end(5, &Ok(Vec::new()), &Err(anyhow!("the node ended with exit status: 1"))), 5);
+        assert_eq!(code_at_end(5, &Ok(Leftovers::default()), &Err(anyhow!("the node ended with exit status: 1"))), 5);
     }
 }

@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 
 use crate::failure::explained;
 use crate::output::say;
+use crate::shown::one_line;
 
 /// A node that keeps dying is not restarted for ever.
 const MOST_RESTARTS: usize = 100;
@@ -102,7 +103,7 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, start: impl Fn() -> anyhow
         say(format_args!("thalweg run: the node died ({status}); starting it again"));
         match start() {
             Ok((again, _)) => *child = again,
-            Err(error) => say(format_args!("thalweg run: {}", explained(&error))),
+            Err(error) => say(format_args!("thalweg run: {}", one_line(&explained(&error)))),
         }
     }
 }
