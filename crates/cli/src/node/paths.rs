@@ -118,7 +118,7 @@ impl Connection {
             Err(failure) => replier.fail(failure),
             Ok(slot) => {
                 let node = self.node.clone();
-                self.node.settles.answer(replier, move || {
+                self.node.settles.answer(self.claimant.0, replier, move || {
                     node.settle(&slot, true, Some(epoch)).map_err(failure::of)?;
                     Ok(Reply::Done {})
                 });
@@ -137,7 +137,7 @@ impl Connection {
             Err(failure) => replier.fail(failure),
             Ok(slot) => {
                 let node = self.node.clone();
-                self.node.settles.answer(replier, move || {
+                self.node.settles.answer(self.claimant.0, replier, move || {
                     node.settle(&slot, false, None).map_err(failure::of)?;
                     Ok(Reply::Done {})
                 });
@@ -150,7 +150,7 @@ impl Connection {
             return replier.fail(failure);
         }
         let (node, job) = (self.node.clone(), self.job.clone());
-        self.node.commits.answer(replier, move || {
+        self.node.commits.answer(self.claimant.0, replier, move || {
             let failed_before = path_of_failed_job(&node, &job, session)?;
             let published = publish(&node.repository, node.new_claimant(), session, now_ns()).map_err(failure::of)?;
             if let Some(path) = failed_before {
