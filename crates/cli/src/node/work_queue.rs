@@ -191,6 +191,10 @@ mod tests {
         (queue, release, threads)
     }
 
+    fn note(refused: &AtomicUsize) {
+        refused.fetch_add(1, Ordering::SeqCst);
+    }
+
     fn end(queue: &WorkQueue, threads: Vec<JoinHandle<()>>) {
         queue.close();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
@@ -204,7 +208,7 @@ mod tests {
         for number in 0..MAX_QUEUED_JOBS + 5 {
             let (tell, refused) = (tell.clone(), refused.clone());
             let work = move || tell.send((number, std::thread::current().id())).unwrap();
-            queue.run(1, work, move || drop(refused.fetch_add(1, Ordering::SeqCst)));
+            queue.run(1, work, move || note(&refused));
         }
         assert_eq!(refused.load(Ordering::SeqCst), 5, "the queue has a bound");
         release.send(()).unwrap();
@@ -212,7 +216,7 @@ mod tests {
         assert!(done.iter().enumerate().all(|(at, (number, thread))| at == *number && *thread == done[0].1));
         end(&queue, threads);
         let closed = refused.clone();
-        queue.run(1, || panic!("it is closed"), move || drop(closed.fetch_add(1, Ordering::SeqCst)));
+        queue.run(1, || panic!("it is closed"), move || note(&closed));
         assert_eq!(refused.load(Ordering::SeqCst), 6);
     }
 
@@ -225,7 +229,7 @@ mod tests {
             let (tell, refused) = (tell.clone(), refused.clone());
             let refuse = move || {
                 assert_eq!(owner, 1, "the one with the most loses");
-                refused.fetch_add(1, Ordering::SeqCst);
+                note(&refused);
             };
             queue.run(owner, move || tell.send(owner).unwrap(), refuse);
         }
