@@ -37,5 +37,6 @@ pub use secret_file::{
     JOB_SECRET_FILE_VARIABLE, SECRET_FILE_VARIABLE, create_secret, read_secret, secret_of_environment,
 };
 pub use server::Server;
+pub use server::answer_memory::AnswerCharge;
 pub use service::{Handler, Hello, Outbox, Replier, Service};
 pub use tls::{Credentials, TLS_CA_VARIABLE, TlsClient, TlsServer, serves_this_job};
