@@ -307,8 +307,7 @@ fn long_uploads_share_while_they_pass_before_a_server_that_reads_a_mebibyte_ahea
     assert!(longest.iter().any(|stood| *stood < Duration::from_secs(2)), "light got nothing for {longest:?}");
 }
 
-/// What a server takes at the speed of memory is what its disk serves for a while: granted whole, 4 MiB objects of both
-/// applications were served alike.
+/// What a server takes at the speed of memory is what its disk serves for a while: ends of uploads count until the reply.
 #[test]
 fn long_uploads_share_before_a_server_that_takes_them_at_once() {
     assert_shared(|| {
