@@ -56,7 +56,12 @@ enum Verb {
     Init(commands::init::Arguments),
     Put(commands::put::Arguments),
     Get(commands::get::Arguments),
+    #[command(disable_help_flag = true)]
     Ls(commands::ls::Arguments),
+    Cat(commands::cat::Arguments),
+    #[command(disable_help_flag = true)]
+    Du(commands::du::Arguments),
+    Find(commands::find::Arguments),
     Stat(commands::stat::Arguments),
     Rm(commands::rm::Arguments),
     Mv(commands::mv::Arguments),
@@ -116,6 +121,9 @@ fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
         Verb::Put(arguments) => commands::put::execute(arguments, output),
         Verb::Get(arguments) => commands::get::execute(arguments, output),
         Verb::Ls(arguments) => commands::ls::execute(arguments, output),
+        Verb::Cat(arguments) => commands::cat::execute(&arguments, output),
+        Verb::Du(arguments) => commands::du::execute(&arguments, output),
+        Verb::Find(arguments) => commands::find::execute(&arguments, output),
         Verb::Stat(arguments) => commands::stat::execute(arguments, output),
         Verb::Rm(arguments) => commands::rm::execute(arguments, output),
         Verb::Mv(arguments) => commands::mv::execute(arguments, output),

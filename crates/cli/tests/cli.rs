@@ -17,6 +17,7 @@ mod cli {
     mod job_failures;
     mod known_damage;
     mod limits;
+    mod listings;
     mod logging;
     mod long_lists;
     mod mistakes;

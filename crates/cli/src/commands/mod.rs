@@ -1,7 +1,10 @@
 //! One file per verb: its arguments, and what it does with them.
 
+pub mod cat;
 pub mod collect;
 pub mod completions;
+pub mod du;
+pub mod find;
 pub mod forget;
 pub mod gate;
 pub mod get;
