@@ -440,14 +440,21 @@ fn writers_killed_at_any_moment_leave_no_false_alarm() {
     let mut random = Random::fresh();
     let store = with_files(&["a"]);
     for round in 0..25 {
-        let name = format!("k{round}");
-        fs::write(store.path(&name), random.bytes(30_000)).unwrap();
-        let arguments = ["put".into(), store.path(&name).into_os_string(), store.place(&name)];
-        let mut child = command(&arguments).stderr(std::process::Stdio::null()).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_micros(random.below(60_000)));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        run(&["ls".as_ref(), store.place("").as_os_str()]).expect(0);
+        let mut writers = ["k", "l"].map(|letter| {
+            let name = format!("{letter}{round}");
+            fs::write(store.path(&name), random.bytes(30_000)).unwrap();
+            let arguments = ["put".into(), store.path(&name).into_os_string(), store.place(&name)];
+            command(&arguments).stderr(Stdio::null()).spawn().unwrap()
+        });
+        for writer in &mut writers {
+            std::thread::sleep(Duration::from_micros(random.below(60_000)));
+            writer.kill().unwrap();
+            writer.wait().unwrap();
+            run(&["ls".as_ref(), store.place("").as_os_str()]).expect(0);
+        }
+        if round % 8 == 7 {
+            store.verb("verify", &["--rebuild-catalog", "--data"]);
+        }
     }
     store.verb("verify", &["--data"]);
     let listed = store.at("ls", "", &[]).text();
