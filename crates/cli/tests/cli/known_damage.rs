@@ -127,7 +127,7 @@ fn what_belongs_to_a_copy_that_went_on_apart_is_known_after_a_failed_get_or_veri
         }
         match is_catalog {
             true => {
-                drop(fs::copy(copy.join("catalog.sqlite"), store.directory().join("catalog.sqlite")).unwrap());
+                fs::copy(copy.join("catalog.sqlite"), store.directory().join("catalog.sqlite")).unwrap();
                 // Which would have the catalog refused.
                 fs::remove_file(store.directory().join("journal.mark")).unwrap();
             }
