@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from typing import Any
 
-from thalweg.cache import parse_bytes
+from thalweg.disk_cache.limit import parse_bytes
 from thalweg.diffusion.backend import Backend, LossHandler, UpdateHandler
 from thalweg.diffusion.calls import Apart, packed
 from thalweg.diffusion.futures import Scattered, TaskFuture

@@ -19,7 +19,7 @@ from distributed import Worker, get_worker
 from distributed.core import Status
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from thalweg.diffusion.cache.cache_dir_lock import CacheDirLock
+from thalweg.disk_cache.cache_dir_lock import CacheDirLock
 from thalweg.diffusion.cache.worker_cache import Tls, WorkerCache
 from thalweg.diffusion.messages import Report
 from thalweg.diffusion.options import Options

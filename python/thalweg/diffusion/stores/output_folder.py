@@ -14,7 +14,7 @@ import os
 import shutil
 from typing import Any
 
-from thalweg.diffusion.cache.tree import files_of
+from thalweg.disk_cache.tree import files_of
 from thalweg.diffusion.stores.protocols import is_local, make_parent, protocols, shows_whole_files
 
 _AT_FDCWD = -100

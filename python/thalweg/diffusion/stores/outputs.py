@@ -14,7 +14,7 @@ from typing import Any
 import fsspec
 
 from thalweg.diffusion.arguments import base_name
-from thalweg.diffusion.cache.tree import size_of
+from thalweg.disk_cache.tree import size_of
 from thalweg.diffusion.stores.output_folder import put_folder
 from thalweg.diffusion.stores.protocols import is_local, make_parent, shows_whole_files
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout

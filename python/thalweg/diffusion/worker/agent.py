@@ -20,7 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from thalweg.diffusion.cache.item import Item
-from thalweg.diffusion.cache.tree import size_of
+from thalweg.disk_cache.index import Row
+from thalweg.disk_cache.tree import size_of
 from thalweg.diffusion.cache.worker_cache import Arrival, PeerFailed, WorkerCache
 from thalweg.diffusion.failure import Failure
 from thalweg.diffusion.messages import (
@@ -84,7 +85,7 @@ class Job:
         self.outputs = Outputs(os.path.join(folder, f"{run.task}-{run.attempt}"), run.outputs)
         self.paths: dict[str, str] = {}
         self.missing_keys = set(run.inputs)
-        self.pinned: list[str] = []
+        self.pinned: list[Row] = []
         self.shared: list[_Shared] = []
         self.sources: list[tuple[str, int]] = []
         self.versions: list[tuple[str, str | None]] = []
@@ -205,7 +206,7 @@ class Agent:
         row = self._cache.pin_again(Item.of_key(key))
         if row is None:
             return False
-        job.pinned.append(key)
+        job.pinned.append(row)
         job.supply(key, row.path, "local", row.bytes, row.version)
         return True
 
@@ -216,7 +217,7 @@ class Agent:
                 self._here.discard(key)
                 self._waiting.setdefault(key, []).append(job)
             else:
-                job.pinned.append(key)
+                job.pinned.append(row)
                 self._supply(job, key, row.path, "local", row.bytes, row.version)
         if row is None:
             self._report(Missing(job.run.task, key))
@@ -237,8 +238,8 @@ class Agent:
             self.on_ready()
 
     def _release(self, job: Job) -> None:
-        for key in job.pinned:
-            self._cache.unpin(Item.of_key(key))
+        for row in job.pinned:
+            self._cache.unpin(row)
         for shared in job.shared:
             shared.users -= 1
             if shared.users == 0 and not self._is_closed:

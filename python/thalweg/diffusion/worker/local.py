@@ -12,7 +12,7 @@ import time
 from typing import Callable
 
 from thalweg.diffusion.backend import LossHandler, UpdateHandler
-from thalweg.diffusion.cache.cache_dir_lock import CacheDirLock, default_base
+from thalweg.disk_cache.cache_dir_lock import CacheDirLock, default_base
 from thalweg.diffusion.cache.worker_cache import WorkerCache
 from thalweg.diffusion.coordinator import Coordinator
 from thalweg.diffusion.messages import Report, Tasks

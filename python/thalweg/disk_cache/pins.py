@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from thalweg.diffusion.cache.locks import Lock, Locks
+from thalweg.disk_cache.locks import Lock, Locks
 
 
 class _Pin:
