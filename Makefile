@@ -4,6 +4,9 @@
 #   make build         the command and the MPI libraries
 #   make demo          two real programs with and without Thalweg, compared in a table (a few minutes)
 #   make test          every test there is; the last line is the tally
+#   make install       what was built, below PREFIX (default /usr/local); DESTDIR before it
+#   make package       a tarball, a Debian package and a Python wheel with the command in it, in PACKAGES (default:
+#                      packages/ under CARGO_TARGET_DIR)
 #   make check         the style gate: rustfmt and clippy, no warnings
 #   make bench         the comparisons of bench/, short; longer ones are described in bench/README.md
 #   make bench-gate    the gate's measurements: an hour and more, as root (bench/README.md)
@@ -17,18 +20,27 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .ONESHELL:
 .DEFAULT_GOAL := build
-.PHONY: build demo test check bench bench-gate bench-diffusion soak fuzz install-deps
+.PHONY: build demo test check bench bench-gate bench-diffusion soak fuzz install package install-deps
 
 export CARGO_TARGET_DIR := $(abspath $(or $(CARGO_TARGET_DIR),target))
 export PATH := $(CARGO_TARGET_DIR)/release:$(PATH):$(HOME)/.cargo/bin
 RELEASE := $(CARGO_TARGET_DIR)/release
 FUZZ_SECONDS ?= 20
 SOAK_MINUTES ?= 5
+PREFIX ?= /usr/local
+PACKAGES ?= $(CARGO_TARGET_DIR)/packages
 
 build:
 	@./install build
 	cargo build --release --workspace
 	$(MAKE) --no-print-directory -C mpi ABI=$(RELEASE)/libthalweg_abi.a OUT=$(RELEASE)
+
+install: build
+	@RELEASE=$(RELEASE) DESTDIR=$(DESTDIR) PREFIX=$(PREFIX) packaging/stage
+
+package: build
+	@./install package
+	RELEASE=$(RELEASE) PACKAGES=$(abspath $(PACKAGES)) packaging/package
 
 demo: build
 	@./install demo

@@ -7,9 +7,10 @@ SPDX-License-Identifier: Apache-2.0
 from diffusion import on_dask, on_joblib, on_ray, ours, striped
 
 ALL = [
-    ours.Thalweg, ours.ThalwegFirstAvailable, ours.ThalwegLocal,
-    on_dask.Dask, on_dask.DaskWithFutures, on_dask.DaskWithFilecache, on_dask.DaskPinned, striped.Striped,
-    on_ray.Ray, on_ray.RayWithObjects, on_ray.RayWithFilecache, on_joblib.Joblib,
+    ours.Thalweg, ours.ThalwegFirstAvailable, ours.ThalwegLocal, ours.ThalwegInLittleMemory,
+    on_dask.Dask, on_dask.DaskWithFutures, on_dask.DaskWithFuturesInLittleMemory, on_dask.DaskWithFilecache,
+    on_dask.DaskPinned, striped.Striped,
+    on_ray.Ray, on_ray.RayWithObjects, on_ray.RayWithObjectsInLittleMemory, on_ray.RayWithFilecache, on_joblib.Joblib,
 ]
 
 

@@ -13,14 +13,15 @@ from diffusion.rival import Rival, WithFilecache
 
 class Dask(Rival):
     name = "dask"
+    memory_limit = 0  # bytes of a worker; 0: none
 
     def start(self, folder, base):
         from distributed import Client, LocalCluster
 
         self.folder = folder
         self.cluster = LocalCluster(
-            n_workers=workloads.WORKERS, processes=True, threads_per_worker=1, memory_limit=0, dashboard_address=None,
-            local_directory=str(folder),
+            n_workers=workloads.WORKERS, processes=True, threads_per_worker=1, memory_limit=self.memory_limit,
+            dashboard_address=None, local_directory=str(folder),
         )
         self.client = Client(self.cluster)
         self.client.run(warm, base)
@@ -51,6 +52,13 @@ class DaskWithFutures(Dask):
             for number, inputs in enumerate(addresses)
         ]
         return self.client.gather(futures)
+
+
+class DaskWithFuturesInLittleMemory(DaskWithFutures):
+    """A worker keeps some 90 MB of objects beside itself; Dask writes others to its folder."""
+
+    name = "dask, futures, little memory"
+    memory_limit = workloads.LITTLE_MEMORY_BYTES
 
 
 class DaskWithFilecache(WithFilecache, Dask):

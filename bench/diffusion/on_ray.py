@@ -56,6 +56,13 @@ class RayWithObjects(Ray):
         ])
 
 
+class RayWithObjectsInLittleMemory(RayWithObjects):
+    """As much for objects as Dask's workers have in sum; Ray writes others to its folder."""
+
+    name = "ray, objects, little memory"
+    object_store_bytes = workloads.WORKERS * workloads.LITTLE_MEMORY_BYTES * 3 // 10
+
+
 class RayWithFilecache(WithFilecache, Ray):
     name = "ray + filecache"
 

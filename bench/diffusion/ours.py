@@ -47,6 +47,11 @@ class Thalweg(on_dask.Dask):
                     yield from (source for source, _ in record["inputs"])
 
 
+class ThalwegInLittleMemory(Thalweg):
+    name = "thalweg, little memory"
+    memory_limit = workloads.LITTLE_MEMORY_BYTES
+
+
 class ThalwegFirstAvailable(Thalweg):
     """The source's baseline on our own machinery: no caches, no index."""
 

@@ -9,6 +9,8 @@ SPDX-License-Identifier: Apache-2.0
 from diffusion import workloads
 
 OURS = ("thalweg", "thalweg, local processes")
+LITTLE_MEMORY = ("thalweg, little memory", "dask, futures, little memory", "ray, objects, little memory")
+LARGER_THAN_MEMORY = (workloads.LARGER_THAN_MEMORY, workloads.LARGER_THAN_MEMORY_AGAIN)
 PLAIN = ("dask", "ray")
 SHARING = ("dask, futures", "ray, objects")
 PAIRS = ("all pairs 60²", "stacked pairs", "zipf pairs")
@@ -18,6 +20,10 @@ HARMLESS = ("reuse 1", "compute-bound", "one file for all")
 def runs(contender, workload, round_number, everything=False):
     """Whether this contender runs this workload in this round, counted from 0."""
     is_first = round_number == 0 or everything
+    if contender in LITTLE_MEMORY or workload in LARGER_THAN_MEMORY:
+        return contender in LITTLE_MEMORY and workload in LARGER_THAN_MEMORY and is_first
+    if workload == workloads.LARGE_FILES:
+        return contender in ("thalweg", *SHARING) and is_first
     if workload == workloads.SMALL_CACHES:
         # Nobody else's caches have a limit.
         return contender == "thalweg"

@@ -37,4 +37,6 @@ def on_contents(number, addresses, seconds, *contents):
 
 
 def wait(seconds):
+    """Loads what a first task would."""
+    content.block()
     time.sleep(seconds)

@@ -8,10 +8,14 @@ import itertools
 import random
 
 WORKERS = 8
+LITTLE_MEMORY_BYTES = 300_000_000  # of a worker, of which its programs take two thirds
 SMALL_CACHES = "stacked pairs, small caches"
 SHORT_TASKS = "short tasks"
 CHURNED = "reuse 10, half killed"
 SECOND_RUN = "reuse 10, second run"
+LARGE_FILES = "16 MB files"
+LARGER_THAN_MEMORY = "16 MB files, more than fit in memory"
+LARGER_THAN_MEMORY_AGAIN = "16 MB files, more than fit in memory, second run"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,9 +89,9 @@ def churned(workload):
     return dataclasses.replace(workload, name=CHURNED, killed=WORKERS // 2)
 
 
-def second_run(workload):
+def second_run(workload, name):
     """Another session on the same files: what outlives the first?"""
-    return dataclasses.replace(workload, name=SECOND_RUN, runs=2)
+    return dataclasses.replace(workload, name=name, runs=2)
 
 
 def _shuffled(name, files, file_bytes, tasks, task_s, seed, caches):
@@ -108,6 +112,9 @@ def usual(seed):
         one_input("compute-bound", 8, 100_000, 40, 0.1, seed, 16.0),
         one_input("one file for all", 1, 500_000, 200, 0.1, seed, 16.0),
         short_tasks(4000, 0.01),
-        second_run(one_input("reuse 10", 100, 2_000_000, 10, 0.02, seed)),
+        second_run(one_input("reuse 10", 100, 2_000_000, 10, 0.02, seed), SECOND_RUN),
+        one_input(LARGE_FILES, 32, 16_000_000, 8, 0.05, seed),
+        one_input(LARGER_THAN_MEMORY, 64, 16_000_000, 8, 0.05, seed),
+        second_run(one_input(LARGER_THAN_MEMORY, 64, 16_000_000, 8, 0.05, seed), LARGER_THAN_MEMORY_AGAIN),
         churned(one_input("reuse 10", 100, 2_000_000, 10, 0.02, seed)),
     ]

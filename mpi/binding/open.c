@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "agreement.h"
+#include "collectives.h"
 #include "errors.h"
 #include "hints.h"
 #include "null_handle.h"
@@ -72,7 +73,7 @@ static int share_ticket(struct open_file *file, struct ticket *ticket) {
         int code = thalweg_open(file->name, store_flags(file->amode), ticket->body, MAX_TICKET_BYTES, &ticket->bytes);
         ticket->error_class = fail_as_store(code, "cannot open", file->name);
     }
-    int failed = fail_as_mpi(PMPI_Bcast(ticket, sizeof *ticket, MPI_BYTE, 0, file->comm));
+    int failed = fail_as_mpi(broadcast_with_pauses(ticket, sizeof *ticket, MPI_BYTE, 0, file->comm));
     if (failed) return failed;
     if (ticket->error_class) PMPI_Bcast(sentence(), SENTENCE_BYTES, MPI_CHAR, 0, file->comm);
     else ticket->hints_failed = share_system_hints(file, hints, ticket->hint_bytes);

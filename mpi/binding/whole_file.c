@@ -3,6 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0
  */
 #include "agreement.h"
+#include "collectives.h"
 #include "errors.h"
 #include "open_file.h"
 #include "real.h"
@@ -61,7 +62,7 @@ static int sync_together(struct open_file *file) {
     if (file->rank == 0) failed = fail_as_store(thalweg_settle(file->stored, &epoch), "cannot sync", file->name);
     failed = agree(file->comm, failed);
     if (failed) return failed;
-    failed = fail_as_mpi(PMPI_Bcast(&epoch, 1, MPI_UINT64_T, 0, file->comm));
+    failed = fail_as_mpi(broadcast_with_pauses(&epoch, 1, MPI_UINT64_T, 0, file->comm));
     if (!failed) failed = fail_as_store(thalweg_set_epoch(file->stored, epoch), "cannot sync", file->name);
     return agree(file->comm, failed);
 }

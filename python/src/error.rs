@@ -1,15 +1,17 @@
-//! Errors as Python's own: an `OSError` with the number whose subclass says what a caller can do, and our sentence.
+//! Errors as Python's own: an `OSError` with the number whose subclass says what a caller can do, and our sentence, in which
+//! nothing that a node said can steer a terminal.
 
 use catalog::Refusal;
 use pyo3::PyErr;
 use pyo3::exceptions::{PyConnectionError, PyOSError, PyValueError};
+use transfer::one_line;
 
 pub fn of_place(error: place::Error) -> PyErr {
     match error {
-        place::Error::Address(_) => PyValueError::new_err(error.to_string()),
+        place::Error::Address(_) => PyValueError::new_err(one_line(&error.to_string())),
         place::Error::Repository(error) => of_repository(error),
-        place::Error::Transfer(transfer::Error::Refused(why)) => PyOSError::new_err((libc::EINVAL, why)),
-        place::Error::Transfer(error) => PyConnectionError::new_err(error.to_string()),
+        place::Error::Transfer(transfer::Error::Refused(why)) => PyOSError::new_err((libc::EINVAL, one_line(&why))),
+        place::Error::Transfer(error) => PyConnectionError::new_err(one_line(&error.to_string())),
         place::Error::Io { ref source, .. } => numbered(number_of(source), &error),
     }
 }
@@ -18,19 +20,19 @@ pub fn of_repository(error: repository::Error) -> PyErr {
     match &error {
         repository::Error::Store(store::Error::Unavailable { .. })
         | repository::Error::Catalog(catalog::Error::Unavailable { .. }) => {
-            PyConnectionError::new_err(error.to_string())
+            PyConnectionError::new_err(one_line(&error.to_string()))
         }
         _ => numbered(number(&error), &error),
     }
 }
 
 pub fn of_path(error: format::Error) -> PyErr {
-    PyValueError::new_err(error.to_string())
+    PyValueError::new_err(one_line(&error.to_string()))
 }
 
 /// Python makes the subclass that fits the number: `FileNotFoundError`, `IsADirectoryError`, …
 pub fn numbered(number: i32, error: &dyn std::error::Error) -> PyErr {
-    PyOSError::new_err((number, error.to_string()))
+    PyOSError::new_err((number, one_line(&error.to_string())))
 }
 
 fn number(error: &repository::Error) -> i32 {

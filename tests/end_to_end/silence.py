@@ -65,16 +65,20 @@ def codes(calls, phase):
 
 
 @test(each=MPIS, seconds=60)
-def every_close_ends_with_an_error_on_a_full_disk(scene, mpi):
+def every_open_or_close_ends_with_an_error_on_a_full_disk_and_run_too(scene, mpi):
     disk = SmallDisk(scene)
     store = Store(scene, "disk/store")
     node = Node(scene, store.folder)
-    for mib in (2, 4):
-        disk.fill(DISK_LEFT_BYTES)
-        calls = Phases(scene, mpi, f"full-{mib}", mib=mib).start(store, [node]).end(seconds=20)
+    for left_bytes, mib in ((0, 2), (DISK_LEFT_BYTES, 2), (DISK_LEFT_BYTES, 4)):
+        disk.fill(left_bytes)
+        phases = Phases(scene, mpi, f"full-{left_bytes}-{mib}", mib=mib).start(store, [node])
+        calls = phases.end(seconds=20)
         check(any(code for _, code, _ in calls), "no call failed on a full disk")
         check(all(codes(calls, "close")), "a close went well on a full disk")
         check(len(codes(calls, "finalize")) == 2, "a rank did not come to its end")
+        # The program ignores all errors, and no session may be left.
+        scene.until(lambda: phases.job.poll() is not None, "the job's end", 10)
+        check(phases.job.returncode == 1, f"run ended with {phases.job.returncode}, and no file is stored")
         disk.empty()
         later_job(scene, store, node, mpi)
         store.command("rm", store.at("later"))

@@ -21,15 +21,21 @@ mod signals;
 mod streams;
 
 use std::process::ExitCode;
+use std::sync::LazyLock;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use format::{FORMAT_VERSION, PROTOCOL};
 
 use crate::output::Output;
+
+/// Says what a store's files and a node's frames have to match.
+static VERSION: LazyLock<String> =
+    LazyLock::new(|| format!("{} (format {FORMAT_VERSION}, protocol {PROTOCOL})", env!("CARGO_PKG_VERSION")));
 
 #[derive(Parser)]
 #[command(
     name = "thalweg",
-    version,
+    version = VERSION.as_str(),
     about = "Keeps every segment once, between parallel programs and the storage they share",
     after_help = "A place is written STORE::PATH: a store's directory or thalweg://HOST:PORT, and a path in it.\n\
                   With nothing before the `::`, the store is $THALWEG_STORE."
@@ -50,7 +56,12 @@ enum Verb {
     Init(commands::init::Arguments),
     Put(commands::put::Arguments),
     Get(commands::get::Arguments),
+    #[command(disable_help_flag = true)]
     Ls(commands::ls::Arguments),
+    Cat(commands::cat::Arguments),
+    #[command(disable_help_flag = true)]
+    Du(commands::du::Arguments),
+    Find(commands::find::Arguments),
     Stat(commands::stat::Arguments),
     Rm(commands::rm::Arguments),
     Mv(commands::mv::Arguments),
@@ -68,6 +79,9 @@ enum Verb {
     Gate(commands::gate::Arguments),
     /// Run a program whose files named SD:/path go through nodes into a store
     Run(run::command::Arguments),
+    Completions(commands::completions::Arguments),
+    #[command(hide = true)]
+    Manual(commands::manual::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -107,6 +121,9 @@ fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
         Verb::Put(arguments) => commands::put::execute(arguments, output),
         Verb::Get(arguments) => commands::get::execute(arguments, output),
         Verb::Ls(arguments) => commands::ls::execute(arguments, output),
+        Verb::Cat(arguments) => commands::cat::execute(&arguments, output),
+        Verb::Du(arguments) => commands::du::execute(&arguments, output),
+        Verb::Find(arguments) => commands::find::execute(&arguments, output),
         Verb::Stat(arguments) => commands::stat::execute(arguments, output),
         Verb::Rm(arguments) => commands::rm::execute(arguments, output),
         Verb::Mv(arguments) => commands::mv::execute(arguments, output),
@@ -122,5 +139,7 @@ fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
         Verb::Node(arguments) => node::command::execute(&arguments, output),
         Verb::Gate(arguments) => commands::gate::execute(&arguments, output),
         Verb::Run(arguments) => run::command::execute(&arguments, output),
+        Verb::Completions(arguments) => commands::completions::execute(&arguments, Command::command(), output),
+        Verb::Manual(arguments) => commands::manual::execute(&arguments, Command::command()),
     }
 }

@@ -16,6 +16,11 @@ const SECOND_NS: i64 = 1_000_000_000;
 pub struct Moment(i64);
 
 impl Moment {
+    /// Whether a commit of this time (nanoseconds since 1970) came since.
+    pub fn is_before(self, committed_ns: i64) -> bool {
+        self.0 <= committed_ns
+    }
+
     /// What a name stood for; none where its file had no version yet, or has none any more. Directories and symlinks have
     /// no versions, and are as they are.
     pub fn entry(

@@ -6,24 +6,11 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use ::place::escape_bytes;
 pub use ::place::escaped;
 use catalog::{FileEntry, PathSession};
 use format::{Attributes, FileKind, FileTime, StorePath};
 use serde_json::{Map, Value, json};
-
-/// A message with nothing in it that would break the line or steer the terminal.
-pub fn one_line(text: &str) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            escape_bytes(&mut line, character.to_string().as_bytes());
-        } else {
-            line.push(character);
-        }
-    }
-    line
-}
+pub use transfer::one_line;
 
 pub fn path(path: &StorePath) -> String {
     escaped(path.as_bytes())

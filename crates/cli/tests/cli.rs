@@ -7,14 +7,17 @@ mod cli {
     mod bounds;
     mod broken;
     mod company;
+    mod deaf_readers;
     mod deletion;
     mod faltering;
     mod half_frames;
     mod handle_keys;
     mod hostile;
     mod interruption;
+    mod job_failures;
     mod known_damage;
     mod limits;
+    mod listings;
     mod logging;
     mod long_lists;
     mod mistakes;

@@ -8,7 +8,7 @@ use crate::{Error, Reader, Result, Writer, checksum, corrupt};
 pub const FRAME_HEADER_BYTES: usize = 32;
 pub const FRAME_MAGIC: [u8; 4] = *b"TWGF";
 /// What both ends of a connection must have the same: it goes up with every change to this header or to any message.
-pub const PROTOCOL: u8 = 7;
+pub const PROTOCOL: u8 = 8;
 /// How much of what a stranger says is told.
 const SAYING_BYTES: usize = 24;
 /// Limits a receiver may rely on before it allocates.

@@ -10,13 +10,13 @@ pub struct StorePath(Vec<u8>);
 
 /// Longest path (bytes), as Linux has it.
 const MAX_PATH_BYTES: usize = 4096;
+/// Of what is no path, in a message about it: it may have come from afar.
+const SHOWN_BYTES: usize = 256;
 
 impl StorePath {
     /// Normalises what a user wrote; `..` and NUL are refused.
     pub fn new(written: &[u8]) -> Result<Self> {
-        let refuse = |why: &str| {
-            Err(Error::Corrupt { what: "path", why: format!("{:?} {why}", String::from_utf8_lossy(written)) })
-        };
+        let refuse = |why: &str| Err(Error::Corrupt { what: "path", why: format!("{} {why}", shown(written)) });
         if written.contains(&0) {
             return refuse("holds a NUL byte");
         }
@@ -87,6 +87,13 @@ impl StorePath {
     }
 }
 
+/// Its beginning, where it is longer than any path could be.
+fn shown(written: &[u8]) -> String {
+    let beginning = &written[..written.len().min(SHOWN_BYTES)];
+    let rest = if beginning.len() < written.len() { " …" } else { "" };
+    format!("{:?}{rest}", String::from_utf8_lossy(beginning))
+}
+
 impl fmt::Display for StorePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&String::from_utf8_lossy(&self.0))
@@ -121,6 +128,12 @@ mod tests {
         for text in ["..", "a/../b", "a/..", "a\0b"] {
             assert!(StorePath::new(text.as_bytes()).is_err(), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_refusal_shows_the_beginning_of_a_long_text() {
+        let error = StorePath::new(&[b'\x1b'; 10 << 20]).unwrap_err().to_string();
+        assert!(error.len() < 4096 && error.contains("longer than 4096 bytes"), "{} bytes", error.len());
     }
 
     #[test]

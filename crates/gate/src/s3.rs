@@ -19,6 +19,7 @@ mod pass;
 mod pending;
 mod requests;
 mod responses;
+mod server_reads;
 mod unanswered;
 mod upload;
 

@@ -5,6 +5,8 @@
 //! applications that had no stream for a minute are removed. The shares themselves live as long as somebody can use the
 //! server: a listener, or a connection that outlives its listener.
 
+mod admission;
+mod concurrency;
 mod leases;
 pub mod reserve;
 mod ticket;
@@ -21,9 +23,12 @@ use tokio::sync::Notify;
 use crate::applications::{Application, Applications};
 use crate::clock::Clock;
 use crate::rpc::Flows;
+pub(crate) use admission::Admission;
+use admission::Uploads;
 use reserve::Reserve;
 use ticket::Tickets;
 use tree::Tree;
+use turn::StreamKey;
 pub use turn::{Stream, Turn, Waiting};
 
 /// How often idle applications are looked for.
@@ -44,7 +49,11 @@ pub struct Shares {
     pub flows: Flows,
     clock: Rc<Clock>,
     operation_bytes: Cell<u64>,
-    state: RefCell<State>,
+    state: RefCell<Queue>,
+    /// Long uploads that are under way or wait to begin.
+    uploads: RefCell<Uploads>,
+    /// One of them is over: the server may read another now.
+    upload_ended: Notify,
     /// Something was completed or given back: others may have their turn.
     changed: Rc<Notify>,
     /// The mean time from a turn's start to its completion, in nanoseconds.
@@ -62,7 +71,8 @@ pub struct Shares {
     pub writes: Reserve,
 }
 
-struct State {
+/// What waits for a scheduler's word or has it.
+struct Queue {
     scheduler: Box<dyn Scheduler>,
     settings: Settings,
     tree: Tree,
@@ -78,18 +88,15 @@ impl Shares {
         operation_bytes: u64,
         clock: Rc<Clock>,
     ) -> Rc<Shares> {
-        let state = State {
-            scheduler: scheduler(settings),
-            settings: settings.clone(),
-            tree: Tree::new(applications),
-            tickets: Tickets::default(),
-        };
+        let (state, uploads) = (Queue::new(applications.clone(), settings), Uploads::new(applications, settings));
         let shares = Rc::new(Shares {
             server: server.to_owned(),
             flows: Flows::default(),
             clock,
             operation_bytes: Cell::new(operation_bytes),
             state: RefCell::new(state),
+            uploads: RefCell::new(uploads),
+            upload_ended: Notify::new(),
             changed: Rc::default(),
             service_ns: Cell::new(0),
             request_ns: Cell::new(0),
@@ -127,15 +134,10 @@ impl Shares {
     pub fn apply(&self, settings: &Settings, operation_bytes: u64) {
         self.operation_bytes.set(operation_bytes);
         let now = self.clock.now();
-        let mut state = self.state.borrow_mut();
-        if state.settings == *settings {
-            let State { scheduler, tree, .. } = &mut *state;
-            tree.set_weights(scheduler.as_mut());
-        } else {
-            state.begin_again(settings, now);
-        }
-        drop(state);
+        self.state.borrow_mut().apply(settings, now);
+        self.uploads.borrow_mut().apply(settings, now);
         self.dispatch();
+        self.begin_uploads();
     }
 
     /// Bytes of service completed, for each application that ever had some here.
@@ -145,11 +147,9 @@ impl Shares {
 
     /// The application got this much at other servers since it was last said.
     pub fn served_elsewhere(&self, application: &str, bytes: u64) {
-        let mut state = self.state.borrow_mut();
-        let State { scheduler, tree, .. } = &mut *state;
-        if let Some(flow) = tree.flow_of(application) {
-            scheduler.served_elsewhere(flow, bytes, self.clock.now());
-        }
+        let now = self.clock.now();
+        self.state.borrow_mut().served_elsewhere(application, bytes, now);
+        self.uploads.borrow_mut().queue.served_elsewhere(application, bytes, now);
     }
 
     /// Most bytes that are to be outstanding at the server now, and those that are.
@@ -198,7 +198,7 @@ impl Shares {
     /// Lets begin whose turn it is.
     fn dispatch(&self) -> Option<Time> {
         let mut state = self.state.borrow_mut();
-        let State { scheduler, tickets, .. } = &mut *state;
+        let Queue { scheduler, tickets, .. } = &mut *state;
         let now = self.clock.now();
         loop {
             match scheduler.next(now) {
@@ -226,17 +226,56 @@ impl Drop for Shares {
     }
 }
 
-impl State {
+impl Queue {
+    fn new(applications: Rc<Applications>, settings: &Settings) -> Queue {
+        Queue {
+            scheduler: scheduler(settings),
+            settings: settings.clone(),
+            tree: Tree::new(applications),
+            tickets: Tickets::default(),
+        }
+    }
+
+    /// The request's number.
+    fn enqueue(&mut self, stream: &Rc<StreamKey>, request: Request, now: Time) -> u64 {
+        let request = self.tickets.queue(stream.clone(), request);
+        let flow = self.tree.stream_flow(self.scheduler.as_mut(), stream);
+        self.scheduler.enqueue(flow, request, now);
+        request.id
+    }
+
+    fn served_elsewhere(&mut self, application: &str, bytes: u64, now: Time) {
+        if let Some(flow) = self.tree.flow_of(application) {
+            self.scheduler.served_elsewhere(flow, bytes, now);
+        }
+    }
+
+    fn close(&mut self, stream: &StreamKey, now: Time) {
+        self.tree.close(self.scheduler.as_mut(), stream, now);
+    }
+
+    fn apply(&mut self, settings: &Settings, now: Time) {
+        if self.settings == *settings {
+            self.tree.set_weights(self.scheduler.as_mut());
+        } else {
+            self.begin_again(settings, now);
+        }
+    }
+
+    fn sweep(&mut self, now: Time) {
+        self.tree.sweep(self.scheduler.as_mut(), now);
+    }
+
     /// Another scheduler: what waits is queued again in the order it came, what is in service no longer counts:
     /// schedulers ignore the completion of what they do not know.
     fn begin_again(&mut self, settings: &Settings, now: Time) {
         self.scheduler = scheduler(settings);
         self.settings = settings.clone();
         self.tree.forget_flows();
-        let State { scheduler, tree, tickets, .. } = self;
-        tickets.requeue(|stream, id, cost_bytes, deadline| {
+        let Queue { scheduler, tree, tickets, .. } = self;
+        tickets.requeue(|stream, request| {
             let flow = tree.stream_flow(scheduler.as_mut(), stream);
-            scheduler.enqueue(flow, Request { id, cost_bytes, deadline }, now);
+            scheduler.enqueue(flow, request, now);
         });
     }
 }
@@ -260,8 +299,7 @@ async fn sweep_while_used(shares: Weak<Shares>) {
         tokio::time::sleep(SWEEP).await;
         let Some(shares) = shares.upgrade() else { return };
         let now = shares.clock.now();
-        let mut state = shares.state.borrow_mut();
-        let State { scheduler, tree, .. } = &mut *state;
-        tree.sweep(scheduler.as_mut(), now);
+        shares.state.borrow_mut().sweep(now);
+        shares.uploads.borrow_mut().queue.sweep(now);
     }
 }

@@ -75,6 +75,25 @@ pub(crate) fn unacknowledged(stream: &TcpStream) -> u64 {
     asked(stream, libc::TIOCOUTQ)
 }
 
+/// What TCP_INFO tells (include/uapi/linux/tcp.h), as far as it is used.
+#[repr(C)]
+struct Information {
+    before: [u8; 120],
+    acknowledged: u64,
+    between: [u8; 100],
+    window: u32,
+}
+
+/// Bytes that the other end's kernel has ever acknowledged, and those it takes beyond: 0 if our kernel does not say.
+pub(crate) fn acknowledged_and_window(stream: &TcpStream) -> (u64, u64) {
+    let mut information = Information { before: [0; 120], acknowledged: 0, between: [0; 100], window: 0 };
+    let mut length = size_of::<Information>() as libc::socklen_t;
+    let place = (&raw mut information).cast();
+    // SAFETY: the kernel writes at most `length` bytes to `place`, which has so many.
+    unsafe { libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, place, &mut length) };
+    (information.acknowledged, information.window.into())
+}
+
 /// At most a slice, in whole pairs of segments: their receiver acknowledges every second full one at once (RFC 9293,
 /// section 3.8.6.3), while a part of one may wait for 40 ms, and its turn with it.
 pub(crate) fn whole_slice(stream: &TcpStream) -> usize {

@@ -261,6 +261,11 @@ impl Wire {
         self.with_stream(socket::unacknowledged)
     }
 
+    /// Bytes that the other end's kernel has ever acknowledged, and those it takes beyond.
+    pub fn acknowledged_and_window(&self) -> (u64, u64) {
+        self.with_stream(socket::acknowledged_and_window)
+    }
+
     /// Whether the connection exists no longer, in either direction.
     pub fn is_gone(&self) -> bool {
         self.with_stream(socket::is_closed)

@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use thalweg_policy::fairness::{Depth, FlowId, Kind, Next, Request, Scheduler, Settings, Time, scheduler};
+use thalweg_policy::fairness::{Completion, Depth, FlowId, Kind, Next, Request, Scheduler, Settings, Time, scheduler};
 
 struct Counting;
 
@@ -52,7 +52,11 @@ impl Loop {
     fn enqueue(&mut self, flow: FlowId) {
         self.tickets += 1;
         let deadline = Some(Time(self.now + 20_000_000 + self.tickets % 1000));
-        self.gate.enqueue(flow, Request { id: self.tickets, cost_bytes: SLICE, deadline }, Time(self.now));
+        self.gate.enqueue(
+            flow,
+            Request { id: self.tickets, cost_bytes: SLICE, deadline, completion: Completion::Served },
+            Time(self.now),
+        );
     }
 
     fn start(&mut self) {

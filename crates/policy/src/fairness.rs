@@ -57,6 +57,19 @@ pub struct Request {
     pub cost_bytes: u64,
     /// When it should be complete. `None`: within what its stream, application or group was promised, if anything.
     pub deadline: Option<Time>,
+    pub completion: Completion,
+}
+
+/// What the completion of a request says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Completion {
+    /// The server has done its work.
+    #[default]
+    Served,
+    /// The server's kernel has it: it may lie in a buffer there.
+    Received,
+    /// The end of something that was received: the server has done its work on all of it.
+    EndServed,
 }
 
 /// What the caller should do now.

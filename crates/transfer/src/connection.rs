@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use format::{FRAME_HEADER_BYTES, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES};
@@ -18,8 +18,11 @@ use crate::resolve::{self, Resolution};
 use crate::tls::{TlsClient, TlsRefusal, TlsServer, TlsStream};
 use crate::{CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, Result, SILENCE_TIMEOUT};
 
+mod send_pace;
 #[cfg(test)]
 mod tests;
+
+use send_pace::SendPace;
 
 /// Addresses of one name that are tried.
 const MAX_CANDIDATES: usize = 3;
@@ -66,6 +69,9 @@ pub struct Connection {
     /// When something came last, in the same way.
     heard_ms: AtomicU64,
     made: Instant,
+    send_pace: SendPace,
+    /// The peer has said who it is (at a node's end).
+    is_welcome: AtomicBool,
     /// Why nothing more is received.
     given_up: OnceLock<String>,
     /// Since the handshake, where both ends use TLS.
@@ -105,6 +111,8 @@ impl Connection {
             frame_deadline_ms: AtomicU64::new(0),
             heard_ms: AtomicU64::new(0),
             made: Instant::now(),
+            send_pace: SendPace::new(),
+            is_welcome: AtomicBool::new(false),
             given_up: OnceLock::new(),
             tls: OnceLock::new(),
         };
@@ -201,6 +209,26 @@ impl Connection {
             tracing::warn!(peer = self.peer, "connection given up: {why}");
             self.shut_receiving();
         }
+    }
+
+    /// Ends the connection for the thread that sends, too: its peer does not read.
+    pub(crate) fn cut_off(&self, why: &str) {
+        self.give_up(why.to_owned());
+        self.shut();
+    }
+
+    /// Whether a message is being sent that the peer takes too slowly.
+    pub(crate) fn sends_slowly(&self) -> bool {
+        self.send_pace.is_slow()
+    }
+
+    pub(crate) fn welcome(&self) {
+        self.is_welcome.store(true, Ordering::Relaxed);
+    }
+
+    /// For how long the peer has not said who it is.
+    pub(crate) fn is_unknown_for(&self) -> Option<Duration> {
+        (!self.is_welcome.load(Ordering::Relaxed)).then(|| self.made.elapsed())
     }
 
     /// As [`Connection::receive`], for a peer that is not known yet: a small frame without payload, whole before the
@@ -388,10 +416,10 @@ impl Connection {
         IoSlice::advance_slices(&mut pieces, 0);
         while !pieces.is_empty() {
             let send = |pieces: &[IoSlice]| self.put_raw(pieces, SendFlags::NOSIGNAL);
-            let put = match self.tls.get() {
-                Some(tls) => tls.write(pieces, |bytes| send(&[IoSlice::new(bytes)])),
-                None => send(pieces),
-            };
+            let put = self.send_pace.step(pieces, |step| match self.tls.get() {
+                Some(tls) => tls.write(step, |bytes| send(&[IoSlice::new(bytes)])),
+                None => send(step),
+            });
             match put {
                 Ok(0) => return Err(ErrorKind::WriteZero.into()),
                 Ok(count) => IoSlice::advance_slices(&mut pieces, count),

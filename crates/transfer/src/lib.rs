@@ -5,6 +5,7 @@ pub mod client;
 mod connection;
 mod error;
 pub mod message;
+mod one_line;
 mod outgoing;
 mod random;
 mod regular_file;
@@ -29,11 +30,13 @@ pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub use connection::{Connection, Frame};
 pub use error::{Error, Result};
+pub use one_line::one_line;
 pub use random::random_number;
 pub use remote::{Link, Remote, RemoteCatalog, RemoteStore, catalog_error, report_absence, store_error};
 pub use secret_file::{
     JOB_SECRET_FILE_VARIABLE, SECRET_FILE_VARIABLE, create_secret, read_secret, secret_of_environment,
 };
 pub use server::Server;
+pub use server::answer_memory::AnswerCharge;
 pub use service::{Handler, Hello, Outbox, Replier, Service};
 pub use tls::{Credentials, TLS_CA_VARIABLE, TlsClient, TlsServer, serves_this_job};

@@ -62,6 +62,10 @@ impl Outgoing {
         Arc::new(Outgoing { connection, reader: thread::current().id(), state, moved })
     }
 
+    pub fn connection(&self) -> &Arc<Connection> {
+        &self.connection
+    }
+
     pub fn peer(&self) -> &str {
         self.connection.peer()
     }

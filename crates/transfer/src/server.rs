@@ -4,6 +4,7 @@
 //! [`Server::limit_connections`] says. Stopping lets requests at hand be answered; suspending leaves the listener open
 //! for a successor.
 
+pub(crate) mod answer_memory;
 mod closing;
 mod frame_memory;
 mod guest;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::Shutdown;
 
+use self::answer_memory::AnswerMemory;
 use self::closing::Closing;
 use self::frame_memory::FrameMemory;
 use self::pulse::Pulse;
@@ -35,6 +37,8 @@ const LONGEST_REST: Duration = Duration::from_secs(1);
 /// Refused connections that are kept at a time, each so long that its client reads why; beyond, the oldest is closed.
 const MAX_REFUSED: usize = 48;
 const REFUSED_TTL: Duration = Duration::from_secs(1);
+/// So long a client may take to say who it is, and to prove its secret, where all places are taken.
+const UNKNOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Cloning gives another handle on the same server.
 #[derive(Clone)]
@@ -50,6 +54,7 @@ struct Shared {
     guests: AtomicU64,
     pulse: Pulse,
     memory: FrameMemory,
+    answers: Arc<AnswerMemory>,
     max_connections: AtomicUsize,
     /// The connections that were too many, oldest first, and when each was refused.
     refused: Mutex<VecDeque<(Instant, Arc<Connection>)>>,
@@ -81,6 +86,7 @@ impl Server {
             guests: AtomicU64::new(0),
             pulse: Pulse::default(),
             memory: FrameMemory::default(),
+            answers: AnswerMemory::new(),
             max_connections: AtomicUsize::new(usize::MAX),
             refused: Mutex::default(),
             open: Mutex::new(HashMap::new()),
@@ -168,7 +174,7 @@ impl Server {
         let place = Place { shared: self.shared.clone(), number };
         self.shared.close_refused();
         let mut open = self.shared.open();
-        if open.len() >= self.shared.max_connections.load(Ordering::SeqCst) {
+        if open.len() >= self.shared.max_connections.load(Ordering::SeqCst) && !end_oldest_unknown(&mut open) {
             drop(open);
             self.refuse(connection);
             return Ok(());
@@ -247,7 +253,7 @@ struct Place {
 impl Place {
     fn serve(self, connection: &Arc<Connection>, peer: SocketAddr) {
         let shared = &self.shared;
-        let all = (&shared.pulse, &shared.memory);
+        let all = (&shared.pulse, &shared.memory, &shared.answers);
         guest::serve((self.number, connection), peer, &shared.service, all, &shared.closing);
     }
 }
@@ -258,6 +264,16 @@ impl Drop for Place {
         self.shared.open().remove(&self.number);
         self.shared.one_left.notify_all();
     }
+}
+
+/// Makes room for a new connection: ends the one that has longest not said who it is. Whoever just connects may take every
+/// place otherwise, without any secret. False when there is none, or all have just come.
+fn end_oldest_unknown(open: &mut HashMap<u64, Arc<Connection>>) -> bool {
+    let unknown = open.iter().filter_map(|(number, connection)| Some((*number, connection.is_unknown_for()?)));
+    let oldest = unknown.filter(|(_, age)| *age >= UNKNOWN_TIMEOUT).min_by_key(|(number, _)| *number);
+    let Some(connection) = oldest.and_then(|(number, _)| open.remove(&number)) else { return false };
+    connection.cut_off("it has not said who it is, and all places are taken");
+    true
 }
 
 /// Errors of `accept` that concern only the connection that was to be accepted: nothing to rest for.

@@ -12,6 +12,7 @@ use format::Secret;
 use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::outgoing::Outgoing;
+use crate::server::answer_memory::{AnswerCharge, AnswerMemory};
 use crate::tls::TlsServer;
 use crate::{Error, Result};
 
@@ -75,12 +76,19 @@ pub trait Handler: Send {
 pub struct Outbox {
     outgoing: Arc<Outgoing>,
     service: Arc<dyn Service>,
+    answers: Arc<AnswerMemory>,
 }
 
 impl Outbox {
     /// To be called in the thread that reads the connection.
-    pub(crate) fn new(connection: Arc<Connection>, service: Arc<dyn Service>) -> Self {
-        Outbox { outgoing: Outgoing::new(connection), service }
+    pub(crate) fn new(connection: Arc<Connection>, service: Arc<dyn Service>, answers: Arc<AnswerMemory>) -> Self {
+        Outbox { outgoing: Outgoing::new(connection), service, answers }
+    }
+
+    /// Memory for an answer of at most so many bytes, held until it is sent: waits while all that answers may have is
+    /// used up. For the thread that reads the connection, before it makes the answer.
+    pub fn charge_answer(&self, bytes: u64) -> AnswerCharge {
+        self.answers.charge(self.outgoing.connection(), bytes)
     }
 
     /// Says something unasked. An error means that the client will not get it; the connection is then being closed.

@@ -39,7 +39,8 @@ pub fn answer(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
     match outcome {
         Ok(()) => OK,
         Err(failure) => {
-            let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
+            // Programs print it, and a node may have said it. Without control characters there is no NUL either.
+            let text = CString::new(transfer::one_line(&failure.text)).unwrap_or_default();
             LAST.with(|last| *last.borrow_mut() = text);
             failure.code
         }
@@ -103,5 +104,13 @@ mod tests {
         let text = unsafe { CStr::from_ptr(last_error()) }.to_str().unwrap();
         assert!(text.contains("seven"), "{text}");
         assert_eq!(answer(|| Ok(())), OK);
+    }
+
+    #[test]
+    fn what_a_node_says_does_not_steer_the_terminal_of_the_program() {
+        answer(|| Err(Failure::refused("\u{1b}]0;mine\u{7} \0\nrm".into())));
+        // SAFETY: no other call of this thread comes between.
+        let text = unsafe { CStr::from_ptr(last_error()) }.to_str().unwrap();
+        assert_eq!(text, "\\x1b]0;mine\\x07 \\x00\\x0arm");
     }
 }

@@ -29,12 +29,18 @@ pub struct Arguments {
     /// Mode, owner, size and time as well
     #[arg(long, short)]
     long: bool,
+    /// With -l: KiB, MiB and so on instead of bytes
+    #[arg(long, short = 'h')]
+    human_readable: bool,
     /// Everything below, not only the directory's own names
     #[arg(long, short = 'R')]
     recursive: bool,
     /// Files as they were then: 2026-11-21, 2026-11-21T02:10:07Z (UTC), or 12h for 12 hours ago
     #[arg(long, value_name = "TIME")]
     at: Option<Moment>,
+    /// Print help
+    #[arg(long, action = clap::ArgAction::Help)]
+    help: Option<bool>,
 }
 
 struct Listing<'a> {
@@ -107,7 +113,7 @@ impl Listing<'_> {
         let mut line = String::new();
         if self.arguments.long {
             let attributes = &entry.attributes;
-            let size = entry.head.as_ref().map_or(0, |head| head.record.size);
+            let size = self.size(entry.head.as_ref().map_or(0, |head| head.record.size));
             let time = shown::file_time(attributes.times.modified);
             line =
                 format!("{} {:>5} {:>5} {size:>12} {time} ", shown::mode(attributes), attributes.uid, attributes.gid);
@@ -126,6 +132,10 @@ impl Listing<'_> {
         self.output.line(line)
     }
 
+    fn size(&self, bytes: u64) -> String {
+        if self.arguments.human_readable { shown::size(bytes) } else { bytes.to_string() }
+    }
+
     fn session(&mut self, base: &StorePath, session: &PathSession) -> anyhow::Result<()> {
         let (size, checkpoints) = checkpointed(self.repository.catalog(), session)?;
         if self.output.is_json() {
@@ -135,6 +145,7 @@ impl Listing<'_> {
         }
         let mut line = String::new();
         if self.arguments.long {
+            let size = self.size(size);
             line = format!("?????????? {:>5} {:>5} {size:>12} {} ", "?", "?", shown::time(session.opened_ns));
         }
         self.output.line(format_args!("{line}{} ({})", below(&session.path, base), shown::state(session)))

@@ -1,11 +1,16 @@
 //! One file per verb: its arguments, and what it does with them.
 
+pub mod cat;
 pub mod collect;
+pub mod completions;
+pub mod du;
+pub mod find;
 pub mod forget;
 pub mod gate;
 pub mod get;
 pub mod init;
 pub mod ls;
+pub mod manual;
 pub mod mv;
 pub mod put;
 pub mod recover;

@@ -7,11 +7,21 @@ use transfer::message::{Failure, FailureKind};
 
 /// Of content, looked up at a time.
 const PIECE_BYTES: u64 = 16 << 20;
+/// Of the blocks at the ends of a run, which hold other segments too.
+const BEYOND_RUN_BYTES: u64 = 512 << 10;
 
-pub(super) fn of_run(store: &dyn SegmentStore, run: Run) -> Result<Vec<PlacedBlock>, Failure> {
+/// `charge` is for so many bytes at most, and asked for before they are read.
+pub(super) fn of_run<C>(
+    store: &dyn SegmentStore,
+    run: Run,
+    charge: impl FnOnce(u64) -> C,
+) -> Result<(Vec<PlacedBlock>, C), Failure> {
+    let entries = store.entries(run)?;
+    let bytes = entries.iter().map(|entry| u64::from(entry.bytes)).sum::<u64>() + BEYOND_RUN_BYTES;
+    let charge = charge(bytes.min(u64::from(MAX_PAYLOAD_BYTES) + PIECE_BYTES));
     let mut found: Vec<PlacedBlock> = Vec::new();
     let mut found_bytes = 0;
-    for piece in pieces(run, store.entries(run)?.iter().map(|entry| u64::from(entry.bytes))) {
+    for piece in pieces(run, entries.iter().map(|entry| u64::from(entry.bytes))) {
         for placed in store.get(piece)? {
             // A block that two pieces share comes with both.
             if found.last().is_some_and(|last| last.labels == placed.labels) {
@@ -29,7 +39,7 @@ pub(super) fn of_run(store: &dyn SegmentStore, run: Run) -> Result<Vec<PlacedBlo
             found.push(placed);
         }
     }
-    Ok(found)
+    Ok((found, charge))
 }
 
 /// Splits a run after each [`PIECE_BYTES`].

@@ -13,6 +13,9 @@ pub(super) const GRACE: Duration = Duration::from_secs(20);
 /// Openings that are remembered of a client, so that one it sends again after a break changes nothing. It has few of them
 /// under way at a time.
 const MAX_REMEMBERED: usize = 64;
+/// Files that a client, and all together, may have open at a time: the leases of their sessions are renewed one by one.
+const MAX_OF_CLIENT: usize = 4096;
+const MAX_OPEN: usize = 65_536;
 /// How long a repeated opening waits for the first to end.
 const REPEAT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -97,7 +100,9 @@ impl Clients {
             let known = clients.entry(client).or_default();
             match known.openings.iter().find(|(opening, _)| *opening == key) {
                 None => {
-                    remember(&mut known.openings, (key, None));
+                    let of_client = known.handles.len();
+                    admit(of_client, clients.values().map(|client| client.handles.len()).sum())?;
+                    remember(&mut clients.entry(client).or_default().openings, (key, None));
                     return Ok(None);
                 }
                 Some((_, Some(reply))) => return Ok(Some(reply.clone())),
@@ -137,6 +142,15 @@ impl Clients {
     }
 }
 
+fn admit(of_client: usize, of_all: usize) -> Result<(), Failure> {
+    let why = match () {
+        () if of_client >= MAX_OF_CLIENT => format!("this process has {of_client} files open; close some"),
+        () if of_all >= MAX_OPEN => format!("programs have {of_all} files open at this node; try again later"),
+        () => return Ok(()),
+    };
+    Err(Failure::new(FailureKind::Unavailable, format!("no file was opened: {why}")))
+}
+
 fn remember<T>(latest: &mut VecDeque<T>, new: T) {
     if latest.len() >= MAX_REMEMBERED {
         latest.pop_front();
@@ -169,6 +183,28 @@ mod tests {
         assert_eq!(again.unwrap(), Reply::Done {});
         open(&clients, 6).unwrap();
         assert_eq!(clients.take_handles(), [handle(5), handle(6)]);
+    }
+
+    #[test]
+    fn files_that_are_open_are_bounded_for_a_client_and_in_all() {
+        let clients = Clients::default();
+        let open = |client: u64, number: u64| {
+            let mut key = HandleKey([0; HandleKey::BYTES]);
+            key.0[..8].copy_from_slice(&(number + 1).to_le_bytes());
+            clients
+                .open_once(client, key, || Ok((Reply::Done {}, (SessionId(number), key))))
+                .map(|_| (SessionId(number), key))
+        };
+        let first = open(1, 0).unwrap();
+        assert!((1..MAX_OF_CLIENT as u64).all(|number| open(1, number).is_ok()));
+        assert!(open(1, 1 << 40).unwrap_err().text.contains("close some"));
+        clients.gave_back(first);
+        open(1, 1 << 40).unwrap();
+        for client in 2..=(MAX_OPEN / MAX_OF_CLIENT) as u64 {
+            let handles = vec![first; MAX_OF_CLIENT];
+            clients.lock().insert(client, Client { handles, ..Client::default() });
+        }
+        assert!(open(1 << 41, 1 << 41).unwrap_err().text.contains("try again later"));
     }
 
     #[test]

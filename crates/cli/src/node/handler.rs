@@ -5,15 +5,15 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use catalog::{Catalog, Checkpoint, Commit, FileEntry, PathSession, Version};
-use format::{Block, BlockHeader, HandleKey, MAX_FILE_BYTES, SegmentEntry, SessionId, StorePath};
+use format::{Block, BlockHeader, HandleKey, MAX_FILE_BYTES, Run, SegmentEntry, SessionId, StorePath};
 use repository::{Arrival, Source};
 use store::{Claimant, SegmentStore};
 use transfer::message::{Extent, Failure, FailureKind, MAX_LISTED, PlacedHeader, Reply, Request, StoreStatistics};
-use transfer::{Handler, Hello, Outbox, Replier};
+use transfer::{AnswerCharge, Handler, Hello, Outbox, Replier};
 
 use super::locks::{Activity, Owner};
 use super::offers::Offers;
-use super::pages::page;
+use super::pages::{MAX_PAGE_BYTES, page};
 use super::seats::{Slot, User};
 use super::shares::Member;
 use super::{Node, failure};
@@ -36,8 +36,18 @@ pub(super) struct Connection {
     attached: HashMap<(SessionId, u32), (Arc<Slot>, usize)>,
 }
 
-/// What is answered, with its payload.
-type Answer = Result<(Reply, Vec<u8>), Failure>;
+/// What is answered, with its payload in pieces, and its part of the memory for answers, until it is sent.
+struct Answered {
+    reply: Reply,
+    payload: Vec<Vec<u8>>,
+    _charge: Option<AnswerCharge>,
+}
+
+type Answer = Result<Answered, Failure>;
+
+/// What an answer takes in memory for each fingerprint, and for each segment entry.
+const ANSWER_BYTES: u64 = 40;
+const ENTRY_BYTES: u64 = 80;
 
 impl Connection {
     pub fn new(node: Arc<Node>, hello: Hello, outbox: Outbox) -> Self {
@@ -130,7 +140,10 @@ impl Connection {
                 self.supply((session, seat, sequence), blocks, payload, replier);
             }
             request => match self.answer(request, payload) {
-                Ok((reply, payload)) => replier.reply_with(reply, &[&payload]),
+                Ok(Answered { reply, payload, _charge }) => {
+                    let pieces: Vec<&[u8]> = payload.iter().map(Vec::as_slice).collect();
+                    replier.reply_with(reply, &pieces);
+                }
                 Err(failure) => replier.fail(failure),
             },
         }
@@ -154,10 +167,13 @@ impl Connection {
         match request {
             Request::Lacking { fingerprints } => {
                 self.pay();
-                plain(Reply::Answers { answers: self.store().lacking(claimant, &fingerprints)? })
+                let charge = self.outbox.charge_answer(ANSWER_BYTES * fingerprints.len() as u64);
+                charged(Reply::Answers { answers: self.store().lacking(claimant, &fingerprints)? }, charge)
             }
             Request::AwaitClaims { fingerprints } => {
-                plain(Reply::Answers { answers: self.store().await_claims(claimant, &fingerprints)? })
+                let answers = self.store().await_claims(claimant, &fingerprints)?;
+                let charge = self.outbox.charge_answer(ANSWER_BYTES * answers.len() as u64);
+                charged(Reply::Answers { answers }, charge)
             }
             Request::PutBlock { header, segments } => {
                 self.owed_bytes += payload.len() as u64;
@@ -170,8 +186,11 @@ impl Connection {
                 self.store().release(claimant);
                 done()
             }
-            Request::Get { run } => Ok(blocks(super::blocks::of_run(self.store(), run)?)),
-            Request::Entries { run } => plain(Reply::Entries { entries: self.store().entries(run)? }),
+            Request::Get { run } => self.get(run),
+            Request::Entries { run } => {
+                let charge = self.outbox.charge_answer(ENTRY_BYTES * u64::from(run.count));
+                charged(Reply::Entries { entries: self.store().entries(run)? }, charge)
+            }
             Request::MakeDurable {} => {
                 self.store().make_durable()?;
                 done()
@@ -208,33 +227,38 @@ impl Connection {
                 plain(Reply::Entry { entry })
             }
             Request::List { directory, recursive, after, limit } => {
-                let (mut entries, more) = page(limit as usize, |last: Option<&(StorePath, FileEntry)>, wanted| {
-                    let after = last.map(|(path, _)| path).or(after.as_ref());
-                    Ok(self.catalog().list(&directory, recursive, after, wanted)?)
-                })?;
+                let charge = self.outbox.charge_answer(MAX_PAGE_BYTES as u64);
+                let (mut entries, more, bytes) =
+                    page(limit as usize, |last: Option<&(StorePath, FileEntry)>, wanted| {
+                        let after = last.map(|(path, _)| path).or(after.as_ref());
+                        Ok(self.catalog().list(&directory, recursive, after, wanted)?)
+                    })?;
                 self.node.damage.mark(&self.node.repository, entries.iter_mut().map(|(_, entry)| entry));
-                plain(Reply::List { entries, more })
+                paged(Reply::List { entries, more }, bytes, charge)
             }
             Request::Versions { path, after } => {
-                let (versions, more) = page(MAX_LISTED, |last: Option<&Version>, wanted| {
+                let charge = self.outbox.charge_answer(MAX_PAGE_BYTES as u64);
+                let (versions, more, bytes) = page(MAX_LISTED, |last: Option<&Version>, wanted| {
                     let after = last.map_or(after, |version| version.number);
                     Ok(self.catalog().versions_after(&path, after, wanted)?)
                 })?;
-                plain(Reply::Versions { versions, more })
+                paged(Reply::Versions { versions, more }, bytes, charge)
             }
             Request::PathSessions { after } => {
-                let (sessions, more) = page(MAX_LISTED, |last: Option<&PathSession>, wanted| {
+                let charge = self.outbox.charge_answer(MAX_PAGE_BYTES as u64);
+                let (sessions, more, bytes) = page(MAX_LISTED, |last: Option<&PathSession>, wanted| {
                     Ok(self.catalog().path_sessions_after(last.map_or(after, |session| session.id), wanted)?)
                 })?;
-                plain(Reply::PathSessions { sessions, more })
+                paged(Reply::PathSessions { sessions, more }, bytes, charge)
             }
             Request::Checkpoints { session, after } => {
-                let (checkpoints, more) = page(MAX_LISTED, |last: Option<&Checkpoint>, wanted| {
+                let charge = self.outbox.charge_answer(MAX_PAGE_BYTES as u64);
+                let (checkpoints, more, bytes) = page(MAX_LISTED, |last: Option<&Checkpoint>, wanted| {
                     let after = last.map_or(after, |checkpoint| (checkpoint.seat, checkpoint.number));
                     let found = self.catalog().checkpoints_after(session, after, wanted)?;
                     Ok(found.into_iter().map(without_arrivals).collect())
                 })?;
-                plain(Reply::Checkpoints { checkpoints, more })
+                paged(Reply::Checkpoints { checkpoints, more }, bytes, charge)
             }
             Request::Discard { session } => {
                 self.discard(session)?;
@@ -286,9 +310,15 @@ impl Connection {
                 done()
             }
             Request::Delete { path } => {
+                self.node.job_failures.remove(&self.job, &path);
                 self.delete(path)?;
                 done()
             }
+            Request::ReportFailure { path, why } => {
+                self.node.job_failures.add(&self.job, path, why);
+                done()
+            }
+            Request::JobFailures { job } => plain(Reply::JobFailures { failures: self.node.job_failures.of_job(&job) }),
             other => Err(Failure::new(FailureKind::Refused, format!("request {} does not belong here", other.kind()))),
         }
     }
@@ -344,14 +374,42 @@ impl Connection {
         }
         let slot = self.slot(session, seat)?;
         let known = slot.seat.size().map_err(failure::of)?;
-        match read_until(&slot, extents, known)? {
-            // It has grown meanwhile, perhaps by something that was asked for.
-            (size, _) if size > known => {
-                let (size, payload) = read_until(&slot, extents, u64::MAX)?;
-                Ok((Reply::Bytes { size }, payload))
-            }
-            (size, payload) => Ok((Reply::Bytes { size }, payload)),
+        // It may have grown meanwhile, perhaps by something that was asked for.
+        let mut read = self.read_until(&slot, extents, known)?;
+        if read.0 > known {
+            drop(read);
+            read = self.read_until(&slot, extents, u64::MAX)?;
         }
+        let (size, payload, charge) = read;
+        Ok(Answered { reply: Reply::Bytes { size }, payload: vec![payload], _charge: Some(charge) })
+    }
+
+    /// The bytes of the extents, without what lies behind `end` at the end of them, and the size of the file as the seat knew
+    /// it then: reading far behind the end costs nothing.
+    fn read_until(&self, slot: &Slot, extents: &[Extent], end: u64) -> Result<(u64, Vec<u8>, AnswerCharge), Failure> {
+        let bytes = bytes_until(extents, end);
+        let charge = self.outbox.charge_answer(bytes as u64);
+        let (mut payload, mut size) = (vec![0; bytes], end.min(MAX_FILE_BYTES));
+        let mut left = &mut payload[..];
+        for extent in extents {
+            let into;
+            (into, left) = left.split_at_mut(left.len().min(extent.bytes as usize));
+            if !into.is_empty() {
+                size = slot.seat.read(extent.offset, into).map_err(failure::of)?;
+            }
+        }
+        Ok((size, payload, charge))
+    }
+
+    fn get(&self, run: Run) -> Answer {
+        let (placed, charge) = super::blocks::of_run(self.store(), run, |bytes| self.outbox.charge_answer(bytes))?;
+        let mut payload = Vec::with_capacity(placed.len());
+        let blocks = placed.into_iter().map(|placed| {
+            payload.push(placed.block.payload);
+            PlacedHeader { labels: placed.labels, header: placed.block.header, segments: placed.block.segments }
+        });
+        let reply = Reply::Blocks { blocks: blocks.collect() };
+        Ok(Answered { reply, payload, _charge: Some(charge) })
     }
 
     fn statistics(&self) -> Answer {
@@ -371,21 +429,6 @@ impl Connection {
     }
 }
 
-/// The bytes of the extents, without what lies behind `end` at the end of them, and the size of the file as the seat knew it
-/// then: reading far behind the end costs nothing.
-fn read_until(slot: &Slot, extents: &[Extent], end: u64) -> Result<(u64, Vec<u8>), Failure> {
-    let (mut payload, mut size) = (vec![0; bytes_until(extents, end)], end.min(MAX_FILE_BYTES));
-    let mut left = &mut payload[..];
-    for extent in extents {
-        let into;
-        (into, left) = left.split_at_mut(left.len().min(extent.bytes as usize));
-        if !into.is_empty() {
-            size = slot.seat.read(extent.offset, into).map_err(failure::of)?;
-        }
-    }
-    Ok((size, payload))
-}
-
 /// Up to the last byte that lies before `end`.
 fn bytes_until(extents: &[Extent], end: u64) -> usize {
     let (mut all, mut until) = (0, 0);
@@ -399,7 +442,16 @@ fn bytes_until(extents: &[Extent], end: u64) -> usize {
 }
 
 fn plain(reply: Reply) -> Answer {
-    Ok((reply, Vec::new()))
+    Ok(Answered { reply, payload: Vec::new(), _charge: None })
+}
+
+fn charged(reply: Reply, charge: AnswerCharge) -> Answer {
+    Ok(Answered { reply, payload: Vec::new(), _charge: Some(charge) })
+}
+
+fn paged(reply: Reply, bytes: usize, charge: AnswerCharge) -> Answer {
+    charge.shrink_to(bytes as u64);
+    charged(reply, charge)
 }
 
 fn done() -> Answer {
@@ -411,18 +463,6 @@ fn done() -> Answer {
 fn without_arrivals(mut checkpoint: Checkpoint) -> Checkpoint {
     (checkpoint.frontier, checkpoint.stamps) = Default::default();
     checkpoint
-}
-
-fn blocks(placed: Vec<store::PlacedBlock>) -> (Reply, Vec<u8>) {
-    let mut payload = Vec::with_capacity(placed.iter().map(|placed| placed.block.payload.len()).sum());
-    let blocks = placed
-        .into_iter()
-        .map(|placed| {
-            payload.extend_from_slice(&placed.block.payload);
-            PlacedHeader { labels: placed.labels, header: placed.block.header, segments: placed.block.segments }
-        })
-        .collect();
-    (Reply::Blocks { blocks }, payload)
 }
 
 /// Splits the payload of a supply into its blocks.

@@ -111,10 +111,9 @@ impl Locks {
         let silent: Vec<Outbox> = self.table().values_mut().filter_map(Lock::silent_holder).collect();
         for outbox in silent {
             let seconds = SILENCE_TIMEOUT.as_secs();
-            eprintln!(
-                "thalweg node: {} held a file's lock and sent nothing for {seconds} s: its connection is ended, and the \
-                 lock passes on",
-                outbox.peer()
+            tracing::warn!(
+                peer = outbox.peer(),
+                "held a file's lock and sent nothing for {seconds} s: its connection is ended, and the lock passes on"
             );
             outbox.end();
         }

@@ -13,6 +13,7 @@ mod company;
 mod damage;
 mod failure;
 mod handler;
+mod job_failures;
 mod keeper;
 mod locks;
 mod log;
@@ -46,6 +47,7 @@ use begun_sessions::BegunSessions;
 use clients::Clients;
 use damage::DamageView;
 use handler::Connection;
+use job_failures::JobFailures;
 use locks::Locks;
 use names::Names;
 use offer_budget::OfferBudget;
@@ -86,6 +88,7 @@ pub struct Node {
     seats: Seats,
     clients: Clients,
     begun_sessions: BegunSessions,
+    job_failures: JobFailures,
     locks: Locks,
     shares: Arc<Shares>,
     names: Names,
@@ -122,6 +125,7 @@ impl Node {
             seats: Seats::default(),
             clients: Clients::default(),
             begun_sessions: BegunSessions::default(),
+            job_failures: JobFailures::default(),
             locks: Locks::default(),
             claimants: AtomicU64::new(1),
             progress: AtomicU64::new(0),

@@ -12,7 +12,7 @@ use format::{SEGMENT_ENTRY_BYTES, SegmentEntry};
 use segment::names_digest;
 use store::Claimant;
 
-use super::work_queue::WorkQueue;
+use super::work_queue::{OF_NODE, WorkQueue};
 
 /// Who recalls names another client was asked for waits at most this long.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -109,7 +109,7 @@ pub(super) fn go_on(waits: &WorkQueue, waiting: Vec<GoOn>, names: Option<Entries
         return;
     }
     // Without room, the clients hear that their requests failed.
-    let _ = waits.run(move || waiting.into_iter().for_each(|go_on| go_on(names.clone())));
+    waits.run(OF_NODE, move || waiting.into_iter().for_each(|go_on| go_on(names.clone())), || ());
 }
 
 impl State {

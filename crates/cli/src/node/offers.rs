@@ -144,7 +144,7 @@ impl Offers {
         match self.ask(&mut offer, false) {
             Ok(Need::Others) => {
                 let offers = self.clone();
-                self.node.waits.answer(replier, move || {
+                self.node.waits.answer(self.claimant.0, replier, move || {
                     let need = offers.ask(&mut offer, true)?;
                     offers.answer(offer, need)
                 });

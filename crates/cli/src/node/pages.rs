@@ -4,16 +4,16 @@ use format::Writer;
 use transfer::message::{Failure, Field, MAX_LISTED};
 
 /// Of the entries of one page together; one that is longer by itself stands alone.
-const MAX_PAGE_BYTES: usize = 16 << 20;
+pub(super) const MAX_PAGE_BYTES: usize = 16 << 20;
 /// Entries that the catalog is asked for at a time: one of them may have a megabyte.
 const STEP: usize = 128;
 
-/// The entries of one page, in order, and whether there may be more behind them. `next` asks the catalog for so many that
+/// The entries of one page, in order, whether there may be more behind them, and their bytes. `next` asks the catalog for so many that
 /// follow the given one.
 pub(super) fn page<T: Field>(
     limit: usize,
     mut next: impl FnMut(Option<&T>, usize) -> Result<Vec<T>, Failure>,
-) -> Result<(Vec<T>, bool), Failure> {
+) -> Result<(Vec<T>, bool, usize), Failure> {
     let limit = limit.min(MAX_LISTED);
     let (mut page, mut bytes) = (Vec::new(), 0);
     while page.len() < limit {
@@ -23,15 +23,15 @@ pub(super) fn page<T: Field>(
         for entry in found {
             bytes += encoded_bytes(&entry);
             if bytes > MAX_PAGE_BYTES && !page.is_empty() {
-                return Ok((page, true));
+                return Ok((page, true, bytes));
             }
             page.push(entry);
         }
         if is_last {
-            return Ok((page, false));
+            return Ok((page, false, bytes));
         }
     }
-    Ok((page, true))
+    Ok((page, true, bytes))
 }
 
 fn encoded_bytes<T: Field>(entry: &T) -> usize {
@@ -48,7 +48,7 @@ mod tests {
     fn all(entries: &[Vec<u8>], limit: usize) -> (Vec<Vec<u8>>, usize) {
         let (mut read, mut pages) = (Vec::<Vec<u8>>::new(), 0);
         loop {
-            let (found, more) = page(limit, |after: Option<&Vec<u8>>, wanted| {
+            let (found, more, _) = page(limit, |after: Option<&Vec<u8>>, wanted| {
                 assert!(wanted <= STEP);
                 let before = |entry: &&Vec<u8>| after.or(read.last()).is_some_and(|after| *entry <= after);
                 Ok(entries.iter().skip_while(before).take(wanted).cloned().collect())

@@ -8,6 +8,7 @@ use repository::{Arrival, LEASE_MS, publish};
 use transfer::Replier;
 use transfer::message::{Failure, FailureKind, Reply};
 
+use super::Node;
 use super::clients::Handle;
 use super::failure;
 use super::handler::Connection;
@@ -117,7 +118,7 @@ impl Connection {
             Err(failure) => replier.fail(failure),
             Ok(slot) => {
                 let node = self.node.clone();
-                self.node.settles.answer(replier, move || {
+                self.node.settles.answer(self.claimant.0, replier, move || {
                     node.settle(&slot, true, Some(epoch)).map_err(failure::of)?;
                     Ok(Reply::Done {})
                 });
@@ -136,7 +137,7 @@ impl Connection {
             Err(failure) => replier.fail(failure),
             Ok(slot) => {
                 let node = self.node.clone();
-                self.node.settles.answer(replier, move || {
+                self.node.settles.answer(self.claimant.0, replier, move || {
                     node.settle(&slot, false, None).map_err(failure::of)?;
                     Ok(Reply::Done {})
                 });
@@ -148,9 +149,13 @@ impl Connection {
         if let Err(failure) = self.check_attached(session) {
             return replier.fail(failure);
         }
-        let node = self.node.clone();
-        self.node.commits.answer(replier, move || {
+        let (node, job) = (self.node.clone(), self.job.clone());
+        self.node.commits.answer(self.claimant.0, replier, move || {
+            let failed_before = path_of_failed_job(&node, &job, session)?;
             let published = publish(&node.repository, node.new_claimant(), session, now_ns()).map_err(failure::of)?;
+            if let Some(path) = failed_before {
+                node.job_failures.remove(&job, &path);
+            }
             node.advance();
             Ok(Reply::Version { number: published.version })
         });
@@ -173,6 +178,14 @@ impl Connection {
         commit.map_err(failure::of)?;
         Ok(())
     }
+}
+
+/// The session's path, if its job has reported failures, of which its commit may make one good.
+fn path_of_failed_job(node: &Node, job: &str, session: SessionId) -> Result<Option<StorePath>, Failure> {
+    if !node.job_failures.has_any(job) {
+        return Ok(None);
+    }
+    Ok(node.repository.catalog().path_session(session)?.map(|session| session.path))
 }
 
 /// Whether any of the nodes takes a connection; one that is being started again gets some time. All are tried side by

@@ -1,16 +1,33 @@
 //! A bounded number of threads that work through a bounded queue: what takes long and must not hold up a connection.
+//!
+//! Those who ask have their turns, one job each: however many jobs one connection has waiting, another's next job waits for
+//! one of them. Where there is no room, the one with the most jobs loses its last.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
 use transfer::Replier;
 use transfer::message::{Failure, FailureKind, Reply};
 
-type Job = Box<dyn FnOnce() + Send>;
-
 /// Jobs that wait for a thread. Each is some hundred bytes; a job of ten thousand processes syncs at once.
 const MAX_QUEUED_JOBS: usize = 32_768;
+
+/// Who asks: a connection's own number, or [`OF_NODE`].
+pub(crate) type Owner = u64;
+/// What the node does by itself.
+pub(crate) const OF_NODE: Owner = 0;
+
+struct Job {
+    work: Box<dyn FnOnce() + Send>,
+    refuse: Box<dyn FnOnce(Refusal) + Send>,
+}
+
+#[derive(Clone, Copy)]
+enum Refusal {
+    NoRoom,
+    Closed,
+}
 
 pub(crate) struct WorkQueue {
     name: &'static str,
@@ -20,7 +37,10 @@ pub(crate) struct WorkQueue {
 
 #[derive(Default)]
 struct State {
-    jobs: VecDeque<Job>,
+    jobs: HashMap<Owner, VecDeque<Job>>,
+    /// Those who have jobs, each once.
+    turns: VecDeque<Owner>,
+    count: usize,
     is_closed: bool,
 }
 
@@ -39,40 +59,49 @@ impl WorkQueue {
         (0..threads).map(spawn).collect()
     }
 
-    /// False when there is no room for the job, which is dropped.
-    #[must_use]
-    pub fn run(&self, job: impl FnOnce() + Send + 'static) -> bool {
-        let mut state = self.lock();
-        if state.is_closed || state.jobs.len() >= MAX_QUEUED_JOBS {
-            return false;
-        }
-        state.jobs.push_back(Box::new(job));
-        drop(state);
-        self.changed.notify_one();
-        true
+    /// Calls `refused` instead when there is no room for the job.
+    pub fn run(&self, owner: Owner, work: impl FnOnce() + Send + 'static, refused: impl FnOnce() + Send + 'static) {
+        self.take(owner, Job { work: Box::new(work), refuse: Box::new(|_| refused()) });
     }
 
     /// Answers a request with what a job of it returns.
-    pub fn answer(&self, replier: Replier, work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static) {
+    pub fn answer(
+        &self,
+        owner: Owner,
+        replier: Replier,
+        work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static,
+    ) {
         // The replier waits outside of the job, so that it can answer when there is no room for that.
         let slot = Arc::new(Mutex::new(Some(replier)));
-        let given = slot.clone();
-        let job = move || {
-            let Some(replier) = given.lock().expect("no panic holds it").take() else { return };
+        let (to_work, name) = (slot.clone(), self.name);
+        let work = move || {
+            let Some(replier) = to_work.lock().expect("no panic holds it").take() else { return };
             match work() {
                 Ok(reply) => replier.reply(reply),
                 Err(failure) => replier.fail(failure),
             }
         };
-        if !self.run(job)
-            && let Some(replier) = slot.lock().expect("no panic holds it").take()
-        {
-            if self.lock().is_closed {
+        let refuse = move |refusal| {
+            let Some(replier) = slot.lock().expect("no panic holds it").take() else { return };
+            match refusal {
                 // The node is being stopped; the one that is started next answers.
-                return replier.withhold();
+                Refusal::Closed => replier.withhold(),
+                Refusal::NoRoom => {
+                    let text = format!("the node has {MAX_QUEUED_JOBS} {name}s waiting; try again later");
+                    replier.fail(Failure::new(FailureKind::Unavailable, text));
+                }
             }
-            let text = format!("the node has {MAX_QUEUED_JOBS} {}s waiting; try again later", self.name);
-            replier.fail(Failure::new(FailureKind::Unavailable, text));
+        };
+        self.take(owner, Job { work: Box::new(work), refuse: Box::new(refuse) });
+    }
+
+    fn take(&self, owner: Owner, job: Job) {
+        let mut state = self.lock();
+        let refused = state.push(owner, job);
+        drop(state);
+        self.changed.notify_one();
+        if let Some((job, refusal)) = refused {
+            (job.refuse)(refusal);
         }
     }
 
@@ -85,10 +114,10 @@ impl WorkQueue {
     fn work(&self) {
         let mut state = self.lock();
         loop {
-            match state.jobs.pop_front() {
+            match state.pop() {
                 Some(job) => {
                     drop(state);
-                    job();
+                    (job.work)();
                     state = self.lock();
                 }
                 None if state.is_closed => return,
@@ -102,32 +131,111 @@ impl WorkQueue {
     }
 }
 
+impl State {
+    /// The job that is refused, if one is.
+    fn push(&mut self, owner: Owner, job: Job) -> Option<(Job, Refusal)> {
+        if self.is_closed {
+            return Some((job, Refusal::Closed));
+        }
+        let mut dropped = None;
+        if self.count >= MAX_QUEUED_JOBS {
+            let own = self.jobs.get(&owner).map_or(0, VecDeque::len);
+            let longest = self.jobs.values_mut().max_by_key(|jobs| jobs.len()).filter(|jobs| jobs.len() > own + 1);
+            let Some(last) = longest.and_then(VecDeque::pop_back) else { return Some((job, Refusal::NoRoom)) };
+            self.count -= 1;
+            dropped = Some((last, Refusal::NoRoom));
+        }
+        let jobs = self.jobs.entry(owner).or_default();
+        if jobs.is_empty() {
+            self.turns.push_back(owner);
+        }
+        jobs.push_back(job);
+        self.count += 1;
+        dropped
+    }
+
+    fn pop(&mut self) -> Option<Job> {
+        let owner = self.turns.pop_front()?;
+        let jobs = self.jobs.get_mut(&owner).expect("who has a turn has jobs");
+        let job = jobs.pop_front();
+        if jobs.is_empty() {
+            self.jobs.remove(&owner);
+        } else {
+            self.turns.push_back(owner);
+        }
+        self.count -= usize::from(job.is_some());
+        job
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
     use super::*;
 
-    #[test]
-    fn many_jobs_are_done_by_few_threads_and_too_many_are_refused() {
+    /// A queue whose only thread is busy until the sender is used.
+    fn busy_queue() -> (Arc<WorkQueue>, std::sync::mpsc::Sender<()>, Vec<JoinHandle<()>>) {
         let queue = WorkQueue::new("test");
         let (release, held) = channel::<()>();
-        let (tell, told) = channel();
-        assert!(queue.run(move || held.recv_timeout(Duration::from_secs(10)).unwrap()));
+        let (begun, has_begun) = channel();
+        let work = move || {
+            begun.send(()).unwrap();
+            held.recv_timeout(Duration::from_secs(60)).unwrap();
+        };
+        queue.run(OF_NODE, work, || panic!("there is room"));
         let threads = queue.start(1).unwrap();
-        // The first job may or may not have left the queue yet.
-        std::thread::sleep(Duration::from_millis(50));
-        for number in 0..MAX_QUEUED_JOBS {
-            let tell = tell.clone();
-            assert!(queue.run(move || tell.send((number, std::thread::current().id())).unwrap()));
+        has_begun.recv().unwrap();
+        (queue, release, threads)
+    }
+
+    fn note(refused: &AtomicUsize) {
+        refused.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn end(queue: &WorkQueue, threads: Vec<JoinHandle<()>>) {
+        queue.close();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+
+    #[test]
+    fn many_jobs_are_done_by_few_threads_and_too_many_are_refused() {
+        let (queue, release, threads) = busy_queue();
+        let (tell, told) = channel();
+        let refused = Arc::new(AtomicUsize::new(0));
+        for number in 0..MAX_QUEUED_JOBS + 5 {
+            let (tell, refused) = (tell.clone(), refused.clone());
+            let work = move || tell.send((number, std::thread::current().id())).unwrap();
+            queue.run(1, work, move || note(&refused));
         }
-        assert!(!queue.run(|| ()), "the queue has a bound");
+        assert_eq!(refused.load(Ordering::SeqCst), 5, "the queue has a bound");
         release.send(()).unwrap();
         let done: Vec<_> = (0..MAX_QUEUED_JOBS).map(|_| told.recv().unwrap()).collect();
         assert!(done.iter().enumerate().all(|(at, (number, thread))| at == *number && *thread == done[0].1));
-        queue.close();
-        threads.into_iter().for_each(|thread| thread.join().unwrap());
-        assert!(!queue.run(|| ()));
+        end(&queue, threads);
+        let closed = refused.clone();
+        queue.run(1, || panic!("it is closed"), move || note(&closed));
+        assert_eq!(refused.load(Ordering::SeqCst), 6);
+    }
+
+    #[test]
+    fn one_that_fills_the_queue_keeps_no_other_out_and_has_one_job_done_before_the_other_s() {
+        let (queue, release, threads) = busy_queue();
+        let (tell, told) = channel();
+        let refused = Arc::new(AtomicUsize::new(0));
+        for owner in std::iter::repeat_n(1, MAX_QUEUED_JOBS).chain([2, 2, 3]) {
+            let (tell, refused) = (tell.clone(), refused.clone());
+            let refuse = move || {
+                assert_eq!(owner, 1, "the one with the most loses");
+                note(&refused);
+            };
+            queue.run(owner, move || tell.send(owner).unwrap(), refuse);
+        }
+        assert_eq!(refused.load(Ordering::SeqCst), 3);
+        release.send(()).unwrap();
+        assert_eq!(told.iter().take(7).collect::<Vec<_>>(), [1, 2, 3, 1, 2, 1, 1]);
+        end(&queue, threads);
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Node;
 use super::seats::Slot;
+use super::work_queue::OF_NODE;
 
 /// How long a worker sleeps at most before it looks around (it is woken when there is work).
 const NAP: Duration = Duration::from_millis(200);
@@ -51,14 +52,12 @@ impl Node {
         if slot.settling.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (node, held) = (self.clone(), slot.clone());
-        let is_taken = self.settles.run(move || {
+        let (node, held, untaken) = (self.clone(), slot.clone(), slot.clone());
+        let settle = move || {
             // A failure stays with the seat, and is sent to all who use it.
             let _ = node.settle(&held, fragments, None);
             held.settling.store(false, Ordering::Release);
-        });
-        if !is_taken {
-            slot.settling.store(false, Ordering::Release);
-        }
+        };
+        self.settles.run(OF_NODE, settle, move || untaken.settling.store(false, Ordering::Release));
     }
 }

@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use anyhow::Context;
-use catalog::PathSession;
 use transfer::Credentials;
 
 use super::application;
 use super::environment::Environment;
 use super::job::Job;
-use super::leftovers;
-use super::nodes::{OwnNode, end_with_us};
+use super::leftovers::{self, Leftovers};
+use super::nodes::{Killed, OwnNode, end_with_us};
 use super::secret::{self, JobSecret};
 use super::welcome;
 use crate::failure::{explained, misuse};
@@ -84,7 +83,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let ended = job.run(&mut arguments.command(&environment)?);
     let code = ended.as_ref().map_or_else(code_of_missing, |status| code_of(*status));
     let left = leftovers::of_job(&environment.nodes, &environment.job, &credentials);
-    let stopped = own.map_or(Ok(()), |own| own.stop());
+    let stopped = own.map_or(Ok(None), |own| own.stop());
     if let Ok(left) = &left {
         leftovers::report(left, store.as_deref(), &environment.nodes, &credentials, output);
     }
@@ -100,11 +99,14 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 /// Failures are named, and the command ends as [`code_at_end`] says.
 fn end(
     code: i32,
-    left: anyhow::Result<Vec<PathSession>>,
-    stopped: anyhow::Result<()>,
+    left: anyhow::Result<Leftovers>,
+    stopped: anyhow::Result<Option<Killed>>,
     output: &Output,
 ) -> anyhow::Result<()> {
     let code = code_at_end(code, &left, &stopped);
+    if let Ok(Some(Killed(status))) = &stopped {
+        output.note(format_args!("the node ended with {status}, after the job"));
+    }
     if let Err(error) = left {
         output.note(explained(&error));
     }
@@ -117,8 +119,8 @@ fn end(
 
 /// The program's own code, unless it is 0 and not all of the job is known to be stored. Finding no open session is no proof
 /// where the node of the job failed: a full disk does not even take the record of a session.
-fn code_at_end(of_program: i32, left: &anyhow::Result<Vec<PathSession>>, stopped: &anyhow::Result<()>) -> i32 {
-    let is_all_stored = stopped.is_ok() && left.as_ref().is_ok_and(Vec::is_empty);
+fn code_at_end(of_program: i32, left: &anyhow::Result<Leftovers>, stopped: &anyhow::Result<Option<Killed>>) -> i32 {
+    let is_all_stored = stopped.is_ok() && left.as_ref().is_ok_and(Leftovers::is_empty);
     if of_program == 0 && !is_all_stored { 1 } else { of_program }
 }
 
@@ -177,9 +179,9 @@ mod tests {
 
     #[test]
     fn a_job_whose_node_failed_did_not_end_well_though_no_session_is_left() {
-        assert_eq!(code_at_end(0, &Ok(Vec::new()), &Ok(())), 0);
-        assert_eq!(code_at_end(0, &Ok(Vec::new()), &Err(anyhow!("the node ended with exit status: 1"))), 1);
-        assert_eq!(code_at_end(0, &Err(anyhow!("no node answers")), &Ok(())), 1);
-        assert_eq!(code_at_end(5, &Ok(Vec::new()), &Err(anyhow!("the node ended with exit status: 1"))), 5);
+        assert_eq!(code_at_end(0, &Ok(Leftovers::default()), &Ok(None)), 0);
+        assert_eq!(code_at_end(0, &Ok(Leftovers::default()), &Err(anyhow!("the node ended with exit status: 1"))), 1);
+        assert_eq!(code_at_end(0, &Err(anyhow!("no node answers")), &Ok(None)), 1);
+        assert_eq!(code_at_end(5, &Ok(Leftovers::default()), &Err(anyhow!("the node ended with exit status: 1"))), 5);
     }
 }

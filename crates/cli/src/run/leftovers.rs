@@ -1,4 +1,4 @@
-//! What a job left behind: sessions that were never committed.
+//! What a job left behind: sessions that were never committed, and files that its processes said they could not store.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use catalog::{Catalog, PathSession};
+use format::StorePath;
 use repository::{Access, Repository};
 use transfer::{Credentials, Remote, RemoteCatalog};
 
-use super::side_by_side::first_answer;
+use super::side_by_side::{all_answers, first_answer};
 use crate::opening::{open_remote, open_store};
 use crate::output::Output;
 use crate::place::StoreAddress;
@@ -22,39 +23,64 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// A node that stands still is not waited for: the job has ended, and its user waits.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
 
-type Answer = anyhow::Result<Vec<PathSession>>;
+type Answer = anyhow::Result<Leftovers>;
 
-/// The job's sessions that are not ended, as the first node says that answers.
-pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> Answer {
-    let (of_job, credentials) = (job.to_owned(), credentials.clone());
-    let ask = move |node: &str| ask_until_settled(node, &of_job, &credentials);
-    let sessions = first_answer(nodes, ask).context("looking for what the job left open")?;
-    Ok(of(job, sessions))
+/// What is not stored of a job.
+#[derive(Debug, Default)]
+pub(super) struct Leftovers {
+    /// Those that are not ended.
+    sessions: Vec<PathSession>,
+    /// What failed, with or without a session that is left.
+    failures: Vec<(StorePath, String)>,
 }
 
-fn of(job: &str, sessions: Vec<PathSession>) -> Vec<PathSession> {
-    sessions.into_iter().filter(|session| session.job == job).collect()
+impl Leftovers {
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty() && self.failures.is_empty()
+    }
+}
+
+/// All nodes are asked: sessions stand in their store's catalog, failures are kept by the node that they were reported to.
+/// Nodes that do not answer are passed over as long as one does.
+pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> Answer {
+    let (job, credentials) = (job.to_owned(), credentials.clone());
+    let ask = move |node: &str| ask_until_settled(node, &job, &credentials);
+    let answers = all_answers(nodes, ask).context("looking for what the job left open")?;
+    let mut all = Leftovers::default();
+    for Leftovers { sessions, failures } in answers {
+        all.sessions.extend(new_ones(&all.sessions, sessions, |known, new| known.id == new.id));
+        all.failures.extend(new_ones(&all.failures, failures, |known, new| known.0 == new.0));
+    }
+    Ok(all)
+}
+
+fn new_ones<T>(known: &[T], found: Vec<T>, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    found.into_iter().filter(|new| !known.iter().any(|known| is_same(known, new))).collect()
 }
 
 /// Asks again while the node is being started, and while it may be ending what the job's last processes asked for.
 fn ask_until_settled(node: &str, job: &str, credentials: &Credentials) -> Answer {
     let begun = Instant::now();
     loop {
-        match sessions(node, credentials) {
+        match left(node, job, credentials) {
             Err(_) if begun.elapsed() < RESTART_TIMEOUT => {}
-            Ok(found) if is_ending(job, &found) && begun.elapsed() < COMMIT_TIMEOUT => {}
+            Ok(found) if is_ending(&found.sessions) && begun.elapsed() < COMMIT_TIMEOUT => {}
             answer => return answer,
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-fn is_ending(job: &str, sessions: &[PathSession]) -> bool {
-    sessions.iter().any(|session| session.job == job && !session.interrupted)
+fn is_ending(sessions: &[PathSession]) -> bool {
+    sessions.iter().any(|session| !session.interrupted)
 }
 
-fn sessions(node: &str, credentials: &Credentials) -> Answer {
-    Ok(RemoteCatalog::new(connect(node, credentials)?).path_sessions()?)
+fn left(node: &str, job: &str, credentials: &Credentials) -> Answer {
+    let remote = connect(node, credentials)?;
+    let failures = remote.job_failures(job)?;
+    let mut sessions = RemoteCatalog::new(remote).path_sessions()?;
+    sessions.retain(|session| session.job == job);
+    Ok(Leftovers { sessions, failures })
 }
 
 fn connect(node: &str, credentials: &Credentials) -> anyhow::Result<Remote> {
@@ -76,17 +102,20 @@ enum Remains {
 /// Names each file that was not committed, and how to get at what was checkpointed. A node of the job's own has ended:
 /// then the store itself is asked.
 pub(super) fn report(
-    left: &[PathSession],
+    left: &Leftovers,
     own_store: Option<&OsStr>,
     nodes: &[String],
     credentials: &Credentials,
     output: &Output,
 ) {
-    if left.is_empty() {
+    for (path, why) in &left.failures {
+        output.note(format_args!("{path} was not stored: {why}"));
+    }
+    if left.sessions.is_empty() {
         return;
     }
     let repository = open(own_store, nodes, credentials);
-    for session in left {
+    for session in &left.sessions {
         let looked =
             repository.as_ref().ok().and_then(|repository| look(repository, session, own_store.is_some()).ok());
         output.note(described(session, &looked.unwrap_or(Remains::Unknown)));
@@ -127,7 +156,7 @@ fn described(session: &PathSession, remains: &Remains) -> String {
 
 #[cfg(test)]
 mod tests {
-    use format::{SessionId, StorePath};
+    use format::SessionId;
 
     use super::*;
 

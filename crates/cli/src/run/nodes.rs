@@ -2,9 +2,9 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -14,6 +14,7 @@ use anyhow::{Context, bail};
 
 use crate::failure::explained;
 use crate::output::say;
+use crate::shown::one_line;
 
 /// A node that keeps dying is not restarted for ever.
 const MOST_RESTARTS: usize = 100;
@@ -44,8 +45,9 @@ impl OwnNode {
         &self.address
     }
 
-    /// Has the node make everything durable and end.
-    pub fn stop(mut self) -> anyhow::Result<()> {
+    /// Has the node make everything durable and end. To be called when it has said what the job left: that it is killed then
+    /// costs the job nothing, and is only told.
+    pub fn stop(mut self) -> anyhow::Result<Option<Killed>> {
         self.stopping.store(true, Ordering::SeqCst);
         if let Some(watcher) = self.watcher.take() {
             let _ = watcher.join();
@@ -53,12 +55,19 @@ impl OwnNode {
         let mut child = self.child.lock().expect("no panic holds it");
         terminate(&child);
         let status = child.wait().context("waiting for the node")?;
+        if status.signal().is_some() {
+            return Ok(Some(Killed(status)));
+        }
         if !status.success() {
             bail!("the node ended with {status}; its messages stand above");
         }
-        Ok(())
+        Ok(None)
     }
 }
+
+/// The node did not end by itself.
+#[derive(Debug)]
+pub(super) struct Killed(pub ExitStatus);
 
 fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Child, String)> {
     let mut command = Command::new(std::env::current_exe().context("finding this command")?);
@@ -102,7 +111,7 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, start: impl Fn() -> anyhow
         say(format_args!("thalweg run: the node died ({status}); starting it again"));
         match start() {
             Ok((again, _)) => *child = again,
-            Err(error) => say(format_args!("thalweg run: {}", explained(&error))),
+            Err(error) => say(format_args!("thalweg run: {}", one_line(&explained(&error)))),
         }
     }
 }
@@ -114,5 +123,28 @@ fn terminate(child: &Child) {
             // Gone already: its status says how.
             let _ = rustix::process::kill_process(pid, signal);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stop(mut child: Child, is_killed: bool) -> anyhow::Result<Option<Killed>> {
+        if is_killed {
+            child.kill().unwrap();
+        } else {
+            child.wait().unwrap();
+        }
+        let (child, stopping) = (Arc::new(Mutex::new(child)), Arc::default());
+        OwnNode { address: String::new(), child, stopping, watcher: None }.stop()
+    }
+
+    #[test]
+    fn a_node_that_is_killed_at_the_end_is_told_from_one_that_failed() {
+        let start = |command: &str| Command::new("sh").args(["-c", command]).spawn().unwrap();
+        assert!(stop(start("exec sleep 60"), true).unwrap().is_some());
+        assert!(stop(start("exit 0"), false).unwrap().is_none());
+        assert!(stop(start("exit 1"), false).is_err());
     }
 }

@@ -25,6 +25,36 @@ pub(super) fn first_answer<T: Send + 'static>(
     nodes: &[String],
     ask: impl Fn(&str) -> anyhow::Result<T> + Clone + Send + 'static,
 ) -> Result<T, NoAnswer> {
+    let mut errors = Vec::new();
+    for answer in answers(nodes, ask)? {
+        match answer {
+            Ok(answer) => return Ok(answer),
+            Err(error) => errors.push(error),
+        }
+    }
+    Err(NoAnswer(errors))
+}
+
+/// All answers that are no errors; when there is none, all errors.
+pub(super) fn all_answers<T: Send + 'static>(
+    nodes: &[String],
+    ask: impl Fn(&str) -> anyhow::Result<T> + Clone + Send + 'static,
+) -> Result<Vec<T>, NoAnswer> {
+    let (mut found, mut errors) = (Vec::new(), Vec::new());
+    for answer in answers(nodes, ask)? {
+        match answer {
+            Ok(answer) => found.push(answer),
+            Err(error) => errors.push(error),
+        }
+    }
+    if found.is_empty() { Err(NoAnswer(errors)) } else { Ok(found) }
+}
+
+/// As they come.
+fn answers<T: Send + 'static>(
+    nodes: &[String],
+    ask: impl Fn(&str) -> anyhow::Result<T> + Clone + Send + 'static,
+) -> Result<mpsc::Receiver<anyhow::Result<T>>, NoAnswer> {
     let (sender, answers) = mpsc::channel();
     for node in nodes.iter().take(MAX_ASKED) {
         let (node, sender, ask) = (node.clone(), sender.clone(), ask.clone());
@@ -35,13 +65,5 @@ pub(super) fn first_answer<T: Send + 'static>(
         let started = std::thread::Builder::new().name("asks a node".into()).spawn(ask);
         started.map_err(|error| NoAnswer(vec![anyhow::Error::new(error).context("starting a thread")]))?;
     }
-    drop(sender);
-    let mut errors = Vec::new();
-    for answer in answers {
-        match answer {
-            Ok(answer) => return Ok(answer),
-            Err(error) => errors.push(error),
-        }
-    }
-    Err(NoAnswer(errors))
+    Ok(answers)
 }

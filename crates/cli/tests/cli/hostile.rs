@@ -380,13 +380,12 @@ impl Attacker {
                     Unlock { session }
                 }
             }
-            _ => {
-                if self.random.below(2) == 0 {
-                    Delete { path: self.path() }
-                } else {
-                    Measure {}
-                }
-            }
+            _ => match self.random.below(4) {
+                0 => Delete { path: self.path() },
+                1 => ReportFailure { path: self.path(), why: "x".repeat(wild as usize % 2048) },
+                2 => JobFailures { job: String::new() },
+                _ => Measure {},
+            },
         };
         (request, Vec::new())
     }

@@ -10,6 +10,7 @@ use std::io::{self, ErrorKind};
 use std::rc::Rc;
 use std::time::Duration;
 
+use policy::fairness::Completion;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -238,7 +239,7 @@ impl Connection {
         self.queued.set(self.queued.get() + 1);
         let Queue { stream, flow } = self.streams.borrow_mut().of(caller);
         let came = Instant::now();
-        let mut in_queue = stream.turn(call.cost_bytes, None);
+        let mut in_queue = stream.turn(call.cost_bytes, None, Completion::Served);
         let wait = flow.wait();
         let connection = self.clone();
         waiting.spawn_local(async move {
@@ -255,7 +256,7 @@ impl Connection {
                 } else {
                     break;
                 }
-                in_queue = stream.turn(call.cost_bytes, None);
+                in_queue = stream.turn(call.cost_bytes, None, Completion::Served);
                 turn = in_queue.await;
             }
             drop(wait);

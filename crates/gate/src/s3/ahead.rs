@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use policy::fairness::Time;
+use policy::fairness::{Completion, Time};
 
 use crate::shares::{Stream, Turn, Waiting};
 use crate::socket::SLICE;
@@ -27,7 +27,7 @@ impl Ahead {
     pub async fn next(&mut self, left: u64) -> Turn {
         let wanted = left.div_ceil(SLICE as u64).clamp(1, TURNS);
         while (self.waiting.len() as u64) < wanted {
-            self.waiting.push_back(self.stream.slice(left.min(SLICE as u64), self.deadline));
+            self.waiting.push_back(self.stream.slice(left.min(SLICE as u64), self.deadline, Completion::Served));
         }
         self.waiting.pop_front().expect("it was filled").await
     }

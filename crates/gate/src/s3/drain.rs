@@ -13,8 +13,9 @@ use std::time::Duration;
 use policy::fairness::Time;
 use tokio::sync::Notify;
 
+use crate::s3::server_reads::ServerReads;
 use crate::shares::reserve::Progress;
-use crate::shares::{Shares, Turn};
+use crate::shares::{Admission, Shares, Turn};
 use crate::socket::SLICE;
 use crate::wire::Wire;
 
@@ -39,6 +40,8 @@ pub(crate) struct Drain {
     progress_at: Cell<Time>,
     /// Of the request whose reply is waited for.
     progress: Cell<Progress>,
+    /// Of the long upload under way.
+    reads: RefCell<Option<ServerReads>>,
     is_stalled: Cell<bool>,
     window_bytes: Cell<u64>,
     /// Somebody waits in `room`.
@@ -65,6 +68,7 @@ impl Drain {
             asked_at: Cell::default(),
             progress_at: Cell::default(),
             progress: Cell::default(),
+            reads: RefCell::default(),
             is_stalled: Cell::default(),
             window_bytes: Cell::new(FIRST_BYTES),
             is_awaited: Cell::default(),
@@ -73,8 +77,8 @@ impl Drain {
         }
     }
 
-    /// These bytes have been written, in this turn or with the request's grant.
-    pub fn sent(&self, bytes: u64, turn: Option<Turn>, server: &Wire, shares: &Shares) {
+    /// These bytes have been written, with the request's grant or in a turn that comes with `sent_before`.
+    pub fn sent(&self, bytes: u64, server: &Wire, shares: &Shares) {
         let now = shares.clock().now();
         if self.slices.borrow().is_empty() {
             self.progress_at.set(now);
@@ -82,7 +86,8 @@ impl Drain {
         }
         self.resume(now);
         self.written.set(self.written.get() + bytes);
-        self.slices.borrow_mut().push_back(Slice { end: self.written.get(), bytes, turn });
+        self.with_admission(|admission| admission.sent(bytes));
+        self.slices.borrow_mut().push_back(Slice { end: self.written.get(), bytes, turn: None });
         self.ask(server, now);
         self.more.notify_one();
     }
@@ -108,9 +113,24 @@ impl Drain {
         done
     }
 
+    /// Until the reply it is looked at what the server reads of the long upload that begins.
+    pub fn follow(&self, admission: Admission, server: &Wire) {
+        self.reads.replace(Some(ServerReads::new(admission, server)));
+    }
+
+    /// The long upload that is followed, if any, is over.
+    pub fn unfollow(&self) {
+        drop(self.reads.take());
+    }
+
+    pub fn with_admission(&self, act: impl Fn(&Admission)) {
+        self.reads.borrow().iter().for_each(|reads| act(&reads.admission));
+    }
+
     /// Ends all turns: nothing more will be acknowledged that anybody looks at.
     pub fn close(&self) {
         self.give_back();
+        self.unfollow();
     }
 
     /// These bytes have been written without a turn of their own.
@@ -131,8 +151,45 @@ impl Drain {
         self.is_awaited.set(false);
     }
 
+    fn with_reads<T>(&self, ask: impl Fn(&ServerReads) -> T) -> Option<T> {
+        self.reads.borrow().as_ref().map(ask)
+    }
+
+    /// Returns whether the server has read most of what it was sent, after a while if that is not so.
+    pub async fn is_read(&self, shares: &Shares) -> bool {
+        let is_read = || !self.with_reads(ServerReads::has_much_unread).unwrap_or(false);
+        if is_read() {
+            return true;
+        }
+        let wait_ns = self.with_reads(ServerReads::next_probe_ns).unwrap_or(0);
+        let at = shares.clock().now().after(wait_ns);
+        while !is_read() {
+            tokio::select! {
+                biased;
+                () = self.less.notified() => {}
+                () = shares.an_upload_ends() => {
+                    self.with_reads(ServerReads::expect_news);
+                    return false;
+                }
+                () = shares.clock().sleep_until(at) => return is_read(),
+            }
+        }
+        true
+    }
+
+    /// The server reads others first: until it reads this upload, no turn is held for it.
+    pub fn is_passed_over(&self) -> bool {
+        self.with_reads(ServerReads::is_passed_over).unwrap_or(false)
+    }
+
     fn is_full(&self) -> bool {
-        let most = if self.is_stalled.get() { 1 } else { self.window_bytes.get() };
+        // An upload that the server does not read yet holds no more than one turn.
+        let has_begun = self.with_reads(ServerReads::has_begun).unwrap_or(true);
+        let most = match self.is_stalled.get() {
+            true => 1,
+            false if has_begun => self.window_bytes.get(),
+            false => FIRST_BYTES,
+        };
         self.under_way() >= most
     }
 
@@ -157,7 +214,10 @@ impl Drain {
             wait_ns = (wait_ns * 2).min(LONGEST_NS);
             let waited = Duration::from_nanos(now.since(self.progress_at.get()));
             if waited > shares.patience() && self.slices.borrow().iter().any(|slice| slice.turn.is_some()) {
-                self.give_back();
+                self.with_admission(Admission::not_read);
+                if self.with_reads(|reads| reads.admission.is_passed_over()).unwrap_or(true) {
+                    self.give_back();
+                }
             }
         }
     }
@@ -190,6 +250,7 @@ impl Drain {
         self.asked_at.set(now);
         self.progress_at.set(now);
         self.with_progress(|progress| progress.note(now));
+        self.reads.borrow().iter().for_each(|reads| reads.look(server));
         if self.under_way() == 0 {
             self.is_stalled.set(false);
         }

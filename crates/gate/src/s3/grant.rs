@@ -15,8 +15,9 @@ impl Grant {
         Grant { turn: Some(turn), bytes, moved: 0 }
     }
 
-    /// A slice that has been moved already.
+    /// An object's last slice, which has been moved already.
     pub fn spent(turn: Turn, bytes: u64) -> Grant {
+        turn.awaits_reply();
         Grant { turn: Some(turn), bytes, moved: bytes }
     }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use policy::fairness::Time;
+use policy::fairness::{Completion, Time};
 
 use crate::applications::add;
 use crate::config::Facts;
@@ -115,15 +115,16 @@ impl Connection {
         self.pending.room().await;
         let small = body.promised().filter(|promised| *promised <= SMALL_BODY);
         let plan = self.plan_upload(body.promised());
-        let bytes = match (method, small) {
+        let (bytes, completion) = match (method, small) {
             // What is sent ahead of answers gets its turns when those before it are answered.
-            _ if !self.pending.is_empty() => small.unwrap_or(0),
+            _ if !self.pending.is_empty() => (small.unwrap_or(0), Completion::Served),
             // What a GET will cost is not known before its answer: what they mostly cost is assumed.
-            (Method::Get, _) => self.expected_read(range_bytes, &stream),
-            (_, Some(small)) => small,
-            (_, None) => plan.bytes,
+            (Method::Get, _) => (self.expected_read(range_bytes, &stream), Completion::Served),
+            (_, Some(small)) => (small, Completion::Served),
+            (_, None) => (plan.bytes, plan.completion),
         };
-        let turn = stream.turn(bytes, deadline).await;
+        self.admit(plan, &stream, body.promised(), deadline).await;
+        let turn = stream.turn(bytes, deadline, completion).await;
         let grant = Some(Grant::new(turn, bytes));
         let upload = small.is_none().then(|| body.promised().unwrap_or(0));
         self.begin_progress();
@@ -166,7 +167,7 @@ impl Connection {
 
     async fn tunnel(&self, stream: &Rc<Stream>) -> End {
         self.server.tell(true);
-        match self.slices(&mut Body::Rest, stream, None).await {
+        match self.slices(&mut Body::Rest, stream, None, Completion::Received).await {
             Ok(()) | Err(End::Cut) => End::Clean,
             Err(end) => end,
         }

@@ -15,6 +15,7 @@ use crate::s3::head::{self, Found, Method, Response};
 use crate::s3::pass::{Broken, Stopped};
 use crate::s3::pending::Asked;
 use crate::s3::requests::SMALL_BODY;
+use crate::s3::upload::is_long;
 use crate::shares::Stream;
 use crate::shares::reserve::Progress;
 use crate::socket::SLICE;
@@ -181,7 +182,8 @@ impl Connection {
         let mut grant = grant;
         if let Some(length) = upload {
             grant.take().into_iter().for_each(Grant::complete);
-            if is_alone && response.is_success() {
+            self.drain.unfollow();
+            if is_alone && response.is_success() && !is_long(length) {
                 let progress = self.drain.with_progress(|progress| *progress);
                 self.shares().writes.note(length, &progress, now);
             }

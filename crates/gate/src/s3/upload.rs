@@ -1,20 +1,23 @@
 //! The body of a request: its first bytes pass with the request's grant, the others slice by slice, each at its turn.
 //!
 //! The grant counts until the reply. Where a server keeps little back (`shares/reserve.rs`), it is one slice, complete
-//! when it has been acknowledged, and the body's last slice is what counts until the reply.
+//! when it has been acknowledged, and the body's last slice is what counts until the reply. So it is with long bodies
+//! always; they begin as many at a time as the server reads (`shares/admission.rs`), and a slice stays with us while much
+//! of its body lies unread at the server.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use policy::fairness::Time;
+use policy::fairness::{Completion, Time};
 
 use crate::applications::add;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
 use crate::s3::grant::Grant;
-use crate::s3::pass::{Broken, Stopped, pass};
-use crate::shares::Stream;
+use crate::s3::pass::{Broken, Moved, Stopped, pass};
+use crate::s3::server_reads::PROBE_BYTES;
 use crate::shares::reserve::MIN_BYTES;
+use crate::shares::{Admission, Stream, Turn, Waiting};
 use crate::socket::SLICE;
 
 /// The last slice of a body may be a little longer than the others.
@@ -28,6 +31,10 @@ const GATHERING_GRANTED: Duration = Duration::from_millis(1);
 /// What each slice that comes gives a client back of its time (`client_timeout.rs`).
 const CREDIT: Duration = Duration::from_millis(20);
 
+/// Longer objects pass in slices that are complete when the server's kernel has them: shares hold while they pass, not
+/// only over many of them.
+const MAX_SHORT_BYTES: u64 = 1 << 20;
+
 /// How an upload begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -35,6 +42,12 @@ pub(crate) struct Plan {
     pub bytes: u64,
     /// Whether that is all of it. Otherwise it ends when it is acknowledged: what waits for more depth must hold none.
     is_whole: bool,
+    /// Of all but the last of its slices.
+    pub completion: Completion,
+}
+
+pub(crate) fn is_long(length: u64) -> bool {
+    length > MAX_SHORT_BYTES
 }
 
 impl Connection {
@@ -42,8 +55,19 @@ impl Connection {
     pub(super) fn plan_upload(&self, length: Option<u64>) -> Plan {
         let shares = self.shares();
         let length = length.unwrap_or(u64::MAX);
-        let is_whole = shares.writes.bytes(length).min(shares.max_grant()) >= length;
-        Plan { bytes: if is_whole { length } else { MIN_BYTES }, is_whole }
+        let is_long = is_long(length);
+        let is_whole = !is_long && shares.writes.bytes(length).min(shares.max_grant()) >= length;
+        let completion = if is_long { Completion::Received } else { Completion::Served };
+        Plan { bytes: if is_whole { length } else { MIN_BYTES }, is_whole, completion }
+    }
+
+    /// Waits until an upload may begin that is long. One that is sent ahead of answers waits for them.
+    pub(super) async fn admit(&self, plan: Plan, stream: &Rc<Stream>, length: Option<u64>, deadline: Option<Time>) {
+        if plan.completion == Completion::Received && self.pending.is_empty() {
+            let admission = stream.admission(length, deadline);
+            admission.granted().await;
+            self.drain.follow(admission, &self.server);
+        }
     }
 
     /// `expects_continue`: the client waits to be told that it may send.
@@ -61,7 +85,7 @@ impl Connection {
             if !plan.is_whole {
                 self.let_grant_end_when_acknowledged();
             }
-            passed = self.slices(body, stream, deadline).await;
+            passed = self.slices(body, stream, deadline, plan.completion).await;
         }
         self.is_sending.set(false);
         self.server.tell(false);
@@ -94,12 +118,13 @@ impl Connection {
                 }
                 client_timeout.note_late(clock.now());
                 self.pending.release();
+                self.drain.with_admission(Admission::step_back);
                 return Ok(());
             }
             self.drain.room(&self.server, self.shares()).await;
             let moved = pass(&self.client, &self.server, body, slice).await.map_err(End::Broken)?;
             if moved.bytes > 0 {
-                self.drain.sent(moved.bytes, None, &self.server, self.shares());
+                self.drain.sent(moved.bytes, &self.server, self.shares());
                 self.pending.moved(moved.bytes);
                 left = (left + CREDIT * moved.bytes as u32 / SLICE as u32).min(most);
                 add(&stream.application().counters.up_bytes, moved.bytes);
@@ -121,33 +146,131 @@ impl Connection {
         }
     }
 
-    pub(super) async fn slices(&self, body: &mut Body, stream: &Rc<Stream>, deadline: Option<Time>) -> Result<(), End> {
+    pub(super) async fn slices(
+        &self,
+        body: &mut Body,
+        stream: &Rc<Stream>,
+        deadline: Option<Time>,
+        completion: Completion,
+    ) -> Result<(), End> {
+        // One that was late for what it was granted is not waited for once more.
+        let mut keeps_up = false;
         while !body.is_over() {
+            self.drain.room(&self.server, self.shares()).await;
+            if self.drain.is_passed_over() && !self.drain.is_read(self.shares()).await {
+                self.probe(body, stream, deadline).await?;
+                continue;
+            }
             let slice = self.slice_of(body, u64::MAX);
             // Of bodies whose length is not known, whatever has come is passed on.
             let wanted = body.promised().map_or(1, |_| slice);
-            self.arrived(wanted).await.map_err(|_| End::Broken(Broken::Reading))?;
-            self.drain.room(&self.server, self.shares()).await;
-            let turn = stream.slice(slice as u64, deadline).await;
-            let moved = pass(&self.client, &self.server, body, slice).await.map_err(End::Broken)?;
-            add(&stream.application().counters.up_bytes, moved.bytes);
-            if moved.bytes == 0 {
-                drop(turn);
-            } else if body.is_over() && !self.pending.holds_grant() {
-                self.drain.sent(moved.bytes, None, &self.server, self.shares());
-                self.pending.hold(Grant::spent(turn, moved.bytes));
-            } else {
-                self.drain.sent(moved.bytes, Some(turn), &self.server, self.shares());
+            let is_last = body.promised() == Some(slice as u64) && !self.pending.holds_grant();
+            let completion = match completion {
+                Completion::Received if is_last => Completion::EndServed,
+                completion => completion,
+            };
+            let mut turn = None;
+            if keeps_up && body.promised().is_some() {
+                turn = self.turn_asked_ahead(slice, stream.slice(slice as u64, deadline, completion), stream).await?;
             }
-            self.after(moved.stopped).await?;
+            let turn = match turn {
+                Some(turn) => turn,
+                None => {
+                    keeps_up = self.keeps_up(wanted, stream).await?;
+                    stream.slice(slice as u64, deadline, completion).await
+                }
+            };
+            let (passed, stopped) = self.pass_as_read(body, slice, stream).await?;
+            if passed == 0 {
+                drop(turn);
+            } else if self.drain.is_passed_over() {
+                turn.give_back(passed);
+            } else if body.is_over() && !self.pending.holds_grant() {
+                self.pending.hold(Grant::spent(turn, passed));
+            } else {
+                self.drain.sent_before((turn, passed));
+            }
+            self.after(stopped).await?;
         }
         Ok(())
     }
 
+    /// Passes a slice in its turn, in pieces while the server has much unread: how much, and why not more.
+    async fn pass_as_read(&self, body: &mut Body, slice: usize, stream: &Stream) -> Result<(u64, Stopped), End> {
+        let mut left = slice;
+        while !self.drain.is_read(self.shares()).await {
+            if self.drain.is_passed_over() {
+                return Ok(((slice - left) as u64, Stopped::Done));
+            }
+            let moved = self.pass_piece(body, left / 4, stream).await?;
+            left -= moved.bytes as usize;
+            self.after(moved.stopped).await?;
+        }
+        let moved = self.pass_piece(body, left, stream).await?;
+        Ok(((slice - left) as u64 + moved.bytes, moved.stopped))
+    }
+
+    async fn pass_piece(&self, body: &mut Body, most: usize, stream: &Stream) -> Result<Moved, End> {
+        let moved = pass(&self.client, &self.server, body, most).await.map_err(End::Broken)?;
+        add(&stream.application().counters.up_bytes, moved.bytes);
+        if moved.bytes > 0 {
+            self.drain.sent(moved.bytes, &self.server, self.shares());
+        }
+        Ok(moved)
+    }
+
+    /// Sends a little, so that the server's kernel tells whether it is read. Its turn is not held until then.
+    async fn probe(&self, body: &mut Body, stream: &Rc<Stream>, deadline: Option<Time>) -> Result<(), End> {
+        let piece = self.slice_of(body, PROBE_BYTES as u64);
+        self.arrived(body.promised().map_or(1, |_| piece)).await?;
+        let turn = stream.slice(piece as u64, deadline, Completion::Received).await;
+        let moved = self.pass_piece(body, piece, stream).await?;
+        turn.give_back(moved.bytes);
+        self.after(moved.stopped).await
+    }
+
+    /// Takes a slice's turn when the slice has arrived. It is asked for before: a connection that has none queued
+    /// between two slices leaves its place to others. A client that is late for its turn loses it.
+    async fn turn_asked_ahead(&self, slice: usize, mut waiting: Waiting, stream: &Stream) -> Result<Option<Turn>, End> {
+        let turn = tokio::select! {
+            biased;
+            arrived = self.arrived(slice) => {
+                arrived?;
+                return Ok(Some(waiting.await));
+            }
+            turn = &mut waiting => turn,
+        };
+        let clock = self.shares().clock();
+        let client_timeout = &stream.application().client_timeout;
+        tokio::select! {
+            biased;
+            arrived = self.arrived(slice) => arrived.map(|()| Some(turn)),
+            () = clock.sleep_about(client_timeout.get(clock.now())) => {
+                client_timeout.note_late(clock.now());
+                turn.give_back(0);
+                self.drain.with_admission(Admission::step_back);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Waits for a slice: whether the client would have kept its turn.
+    async fn keeps_up(&self, wanted: usize, stream: &Stream) -> Result<bool, End> {
+        let clock = self.shares().clock();
+        let timeout = stream.application().client_timeout.get(clock.now());
+        tokio::select! {
+            biased;
+            arrived = self.arrived(wanted) => return arrived.map(|()| true),
+            () = clock.sleep_about(timeout) => self.drain.with_admission(Admission::step_back),
+        }
+        self.arrived(wanted).await.map(|()| false)
+    }
+
     /// Returns when a slice has arrived, or a part of one some time ago, or the end.
-    async fn arrived(&self, wanted: usize) -> std::io::Result<()> {
-        while !self.client.gathers(wanted, GATHERING, self.shares().clock()).await? {
-            self.client.holds(1).await?;
+    async fn arrived(&self, wanted: usize) -> Result<(), End> {
+        let broken = |_| End::Broken(Broken::Reading);
+        while !self.client.gathers(wanted, GATHERING, self.shares().clock()).await.map_err(broken)? {
+            self.client.holds(1).await.map_err(broken)?;
         }
         Ok(())
     }

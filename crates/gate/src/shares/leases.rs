@@ -3,14 +3,15 @@
 //! ever.
 //!
 //! Sooner than that, all turns end when the server makes no progress with any of them while others wait: then the depth
-//! is held by what the server does not read, and what it does read waits for it.
+//! is held by what the server does not read, and what it does read waits for it. Not those of long objects of which the
+//! server has all: it works on what it has buffered of them, which shows no progress before a reply.
 
 use std::rc::Weak;
 use std::time::Duration;
 
 use policy::fairness::Time;
 
-use super::{Shares, State};
+use super::{Queue, Shares};
 use crate::applications::add;
 
 const SWEEP_INTERVAL: Duration = Duration::from_millis(20);
@@ -32,12 +33,13 @@ pub(super) async fn sweep_while_used(shares: Weak<Shares>) {
         tokio::time::sleep(SWEEP_INTERVAL).await;
         let Some(shares) = shares.upgrade() else { return };
         shares.end_stale_turns();
+        shares.expire_uploads();
     }
 }
 
 impl Shares {
     /// How long a turn may go without progress before it no longer counts.
-    fn lease_timeout(&self) -> Duration {
+    pub(super) fn lease_timeout(&self) -> Duration {
         let usual_ns = self.service_ns.get().max(self.request_ns.get());
         Duration::from_nanos(usual_ns.saturating_mul(TIMEOUT_SERVICES)).clamp(MIN_TIMEOUT, MAX_TIMEOUT)
     }
@@ -69,18 +71,18 @@ impl Shares {
             return;
         }
         if self.has_objects.get() && queued > 0 && stood > self.stall_timeout() {
-            self.end_turns(now, |_| true);
+            self.end_turns(now, |_, awaits_reply| !awaits_reply);
             self.progress_at.set(now);
         } else {
             let timeout_ns = self.lease_timeout().as_nanos() as u64;
-            self.end_turns(now, |progress_at| now.since(progress_at) > timeout_ns);
+            self.end_turns(now, |progress_at, _| now.since(progress_at) > timeout_ns);
         }
     }
 
     /// The bytes stay paid: the server was given them.
-    fn end_turns(&self, now: Time, is_too_old: impl Fn(Time) -> bool) {
+    fn end_turns(&self, now: Time, is_too_old: impl Fn(Time, bool) -> bool) {
         let mut state = self.state.borrow_mut();
-        let State { scheduler, tree, tickets, .. } = &mut *state;
+        let Queue { scheduler, tree, tickets, .. } = &mut *state;
         let expired = tickets.expire(is_too_old);
         for (id, stream, cost_bytes) in &expired {
             tree.charge(&stream.place.0, *cost_bytes);

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use policy::fairness::Time;
+use policy::fairness::{Request, Time};
 
 use super::turn::StreamKey;
 
@@ -19,8 +19,8 @@ pub(super) struct Tickets {
 
 struct Ticket {
     stream: Rc<StreamKey>,
-    cost_bytes: u64,
-    deadline: Option<Time>,
+    /// As the scheduler has it.
+    request: Request,
     /// Order of arrival.
     number: u64,
     state: TicketState,
@@ -38,6 +38,7 @@ enum TicketState {
     Started {
         at: Time,
         progress_at: Time,
+        awaits_reply: bool,
     },
     /// Started, and ended without its holder.
     Expired {
@@ -46,22 +47,27 @@ enum TicketState {
 }
 
 impl Tickets {
-    pub fn queue(&mut self, stream: Rc<StreamKey>, cost_bytes: u64, deadline: Option<Time>) -> u64 {
+    /// The request, with its number.
+    pub fn queue(&mut self, stream: Rc<StreamKey>, request: Request) -> Request {
         self.queued += 1;
         self.waiting += 1;
         let state = TicketState::Queued(None);
-        let ticket = Ticket { stream, cost_bytes, deadline, number: self.queued, state };
         let at = self.free.pop().unwrap_or_else(|| {
             self.tickets.push(None);
             self.tickets.len() - 1
         });
-        self.tickets[at] = Some(ticket);
-        at as u64
+        let request = Request { id: at as u64, ..request };
+        self.tickets[at] = Some(Ticket { stream, request, number: self.queued, state });
+        request
     }
 
     fn ticket(&mut self, id: u64) -> &mut Ticket {
         let at = usize::try_from(id).expect("an index became the number");
         self.tickets[at].as_mut().expect("who holds a number has its ticket")
+    }
+
+    pub fn cost_bytes(&mut self, id: u64) -> u64 {
+        self.ticket(id).request.cost_bytes
     }
 
     /// Those that wait, and those in service.
@@ -73,7 +79,10 @@ impl Tickets {
     pub fn start(&mut self, id: u64, now: Time) -> usize {
         self.waiting -= 1;
         self.started += 1;
-        let before = std::mem::replace(&mut self.ticket(id).state, TicketState::Started { at: now, progress_at: now });
+        let before = std::mem::replace(
+            &mut self.ticket(id).state,
+            TicketState::Started { at: now, progress_at: now, awaits_reply: false },
+        );
         if let TicketState::Queued(Some(waker)) = before {
             waker.wake();
         }
@@ -98,17 +107,25 @@ impl Tickets {
         }
     }
 
-    /// Ends those in service whose last progress is too old, and tells their numbers, streams and costs.
-    pub fn expire(&mut self, is_too_old: impl Fn(Time) -> bool) -> Vec<(u64, Rc<StreamKey>, u64)> {
+    /// The server has all of what it is for, and shows nothing before its reply.
+    pub fn awaits_reply(&mut self, id: u64) {
+        if let TicketState::Started { awaits_reply, .. } = &mut self.ticket(id).state {
+            *awaits_reply = true;
+        }
+    }
+
+    /// Ends those in service for which this is said of their last progress, and of whether they await a reply only; tells
+    /// their numbers, streams and costs.
+    pub fn expire(&mut self, is_too_old: impl Fn(Time, bool) -> bool) -> Vec<(u64, Rc<StreamKey>, u64)> {
         let mut expired = Vec::new();
         for (id, ticket) in (0_u64..).zip(&mut self.tickets) {
             let Some(ticket) = ticket else { continue };
-            if let TicketState::Started { at, progress_at } = ticket.state
-                && is_too_old(progress_at)
+            if let TicketState::Started { at, progress_at, awaits_reply } = ticket.state
+                && is_too_old(progress_at, awaits_reply)
             {
                 ticket.state = TicketState::Expired { at };
                 self.started -= 1;
-                expired.push((id, ticket.stream.clone(), ticket.cost_bytes));
+                expired.push((id, ticket.stream.clone(), ticket.request.cost_bytes));
             }
         }
         expired
@@ -132,12 +149,12 @@ impl Tickets {
     }
 
     /// Hands over all that are not started, in the order they came.
-    pub fn requeue(&self, mut enqueue: impl FnMut(&Rc<StreamKey>, u64, u64, Option<Time>)) {
-        let live = self.tickets.iter().enumerate().filter_map(|(at, ticket)| Some((at, ticket.as_ref()?)));
-        let mut queued: Vec<_> = live.filter(|(_, ticket)| matches!(ticket.state, TicketState::Queued(_))).collect();
-        queued.sort_by_key(|(_, ticket)| ticket.number);
-        for (at, ticket) in queued {
-            enqueue(&ticket.stream, at as u64, ticket.cost_bytes, ticket.deadline);
+    pub fn requeue(&self, mut enqueue: impl FnMut(&Rc<StreamKey>, Request)) {
+        let live = self.tickets.iter().flatten();
+        let mut queued: Vec<_> = live.filter(|ticket| matches!(ticket.state, TicketState::Queued(_))).collect();
+        queued.sort_by_key(|ticket| ticket.number);
+        for ticket in queued {
+            enqueue(&ticket.stream, ticket.request);
         }
     }
 }

@@ -140,7 +140,7 @@ fn deadline_ns(application: &Application) -> Option<u64> {
 mod tests {
     use std::path::Path;
 
-    use policy::fairness::{Next, Request, Settings, scheduler};
+    use policy::fairness::{Completion, Next, Request, Settings, scheduler};
 
     use super::*;
     use crate::config::{Config, Facts};
@@ -167,7 +167,11 @@ mod tests {
         assert_eq!(count(&tree), 0, "nobody has asked for anything");
         let flows: Vec<_> = streams.iter().map(|key| tree.stream_flow(scheduler.as_mut(), key)).collect();
         assert_eq!(count(&tree), 4, "the group, the application and its streams");
-        scheduler.enqueue(flows[0], Request { id: 1, cost_bytes: 1, deadline: None }, Time(0));
+        scheduler.enqueue(
+            flows[0],
+            Request { id: 1, cost_bytes: 1, deadline: None, completion: Completion::Served },
+            Time(0),
+        );
         assert_eq!(scheduler.next(Time(0)), Next::Start { flow: flows[0], id: 1 });
         scheduler.complete(flows[0], 1, 1, Time(0));
         tree.close(scheduler.as_mut(), &streams[0], Time(0));

@@ -7,16 +7,16 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use policy::fairness::{Request, Time};
+use policy::fairness::{Completion, Request, Time};
 
 use super::ticket::Removed;
-use super::{Shares, State};
+use super::{Admission, Queue, Shares};
 use crate::applications::{Application, add, take};
 
 pub struct Stream {
-    shares: Rc<Shares>,
+    pub(super) shares: Rc<Shares>,
     application: Rc<Application>,
-    key: Rc<StreamKey>,
+    pub(super) key: Rc<StreamKey>,
 }
 
 /// Where a stream's queue hangs in the tree.
@@ -33,6 +33,7 @@ impl Stream {
     pub(super) fn new(shares: Rc<Shares>, application: Rc<Application>) -> Self {
         let number = STREAMS.replace(STREAMS.get() + 1);
         let place = shares.state.borrow_mut().tree.open(&application);
+        shares.uploads.borrow_mut().queue.tree.open(&application);
         Stream { shares, application, key: Rc::new(StreamKey { number, place }) }
     }
 
@@ -42,25 +43,33 @@ impl Stream {
 
     /// A turn for an operation that moves this many bytes: it costs what operations cost besides. Without a deadline
     /// it has the application's.
-    pub fn turn(self: &Rc<Self>, bytes: u64, deadline: Option<Time>) -> Waiting {
+    pub fn turn(self: &Rc<Self>, bytes: u64, deadline: Option<Time>, completion: Completion) -> Waiting {
         add(&self.application.counters.requests, 1);
-        self.waiting(bytes, self.shares.operation_bytes.get(), deadline)
+        self.waiting(bytes, self.shares.operation_bytes.get(), deadline, completion)
     }
 
     /// A turn for more bytes of an operation that had its turn.
-    pub fn slice(self: &Rc<Self>, bytes: u64, deadline: Option<Time>) -> Waiting {
-        self.waiting(bytes, 0, deadline)
+    pub fn slice(self: &Rc<Self>, bytes: u64, deadline: Option<Time>, completion: Completion) -> Waiting {
+        self.waiting(bytes, 0, deadline, completion)
     }
 
-    fn waiting(self: &Rc<Self>, bytes: u64, operation_bytes: u64, deadline: Option<Time>) -> Waiting {
+    /// A place among the long uploads under way, for one of this length if it is known.
+    pub fn admission(self: &Rc<Self>, length: Option<u64>, deadline: Option<Time>) -> Admission {
+        Admission::queue(self, length, deadline)
+    }
+
+    fn waiting(
+        self: &Rc<Self>,
+        bytes: u64,
+        operation_bytes: u64,
+        deadline: Option<Time>,
+        completion: Completion,
+    ) -> Waiting {
         let shares = &self.shares;
         let now = shares.clock.now();
         let cost_bytes = bytes.saturating_add(operation_bytes).max(1);
         let mut state = shares.state.borrow_mut();
-        let State { scheduler, tree, tickets, .. } = &mut *state;
-        let id = tickets.queue(self.key.clone(), cost_bytes, deadline);
-        let flow = tree.stream_flow(scheduler.as_mut(), &self.key);
-        scheduler.enqueue(flow, Request { id, cost_bytes, deadline }, now);
+        let id = state.enqueue(&self.key, Request { id: 0, cost_bytes, deadline, completion }, now);
         let ticket = Ticket { stream: self.clone(), id, cost_bytes, operation_bytes };
         drop(state);
         add(&self.application.counters.queued, 1);
@@ -75,9 +84,8 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         let now = self.shares.clock.now();
-        let mut state = self.shares.state.borrow_mut();
-        let State { scheduler, tree, .. } = &mut *state;
-        tree.close(scheduler.as_mut(), &self.key, now);
+        self.shares.state.borrow_mut().close(&self.key, now);
+        self.shares.uploads.borrow_mut().queue.close(&self.key, now);
     }
 }
 
@@ -95,7 +103,7 @@ impl Ticket {
         let shares = &self.stream.shares;
         let now = shares.clock.now();
         let mut state = shares.state.borrow_mut();
-        let State { scheduler, tree, tickets, .. } = &mut *state;
+        let Queue { scheduler, tree, tickets, .. } = &mut *state;
         match tickets.remove(self.id) {
             Removed::Expired => {}
             Removed::Queued => {
@@ -179,6 +187,11 @@ impl Turn {
         let now = shares.clock.now();
         shares.state.borrow_mut().tickets.progress(self.ticket.id, now);
         shares.note_progress(now);
+    }
+
+    /// The server has all of the object: nothing before its reply says what it does.
+    pub fn awaits_reply(&self) {
+        self.ticket.stream.shares.state.borrow_mut().tickets.awaits_reply(self.ticket.id);
     }
 
     /// The server does nothing with what it was given: others shall have the turn. It is paid as far as it is said to

@@ -147,7 +147,7 @@ fn shared(server: SocketAddr, act: Act, length: usize) -> (f64, f64) {
 }
 
 /// In one of the trials at least, 4:1 came out, at nearly the disk's rate.
-fn assert_shared(trial: impl Fn() -> (f64, f64)) {
+fn assert_shared(mut trial: impl FnMut() -> (f64, f64)) {
     let is_shared = |(ratio, part): &(f64, f64)| (2.8..5.4).contains(ratio) && *part > 0.7;
     let missed: Vec<_> = (0..TRIALS).map(|_| trial()).take_while(|trial| !is_shared(trial)).collect();
     assert!(missed.len() < TRIALS, "ratios, and parts of the disk's rate that were used: {missed:.2?}");
@@ -192,8 +192,23 @@ fn an_answer_from_memory_does_not_stand_still_on_its_way() {
 /// Bytes of each application's uploads that the disk has, and of its downloads that have come.
 type Served = Arc<[AtomicU64; 2]>;
 
+/// When its disk has the bytes of an upload.
+#[derive(Clone, Copy)]
+enum Writes {
+    /// While more come.
+    Along,
+    /// After all have come.
+    AtTheEnd,
+}
+
 /// Its disk is ahead of its uploads by so many bytes, or of its downloads, each of this length.
-fn counting(served: &Served, disk: Disk, ahead: usize, workers: usize, length: usize) -> SocketAddr {
+fn counting(
+    served: &Served,
+    disk: Disk,
+    ahead: usize,
+    workers: usize,
+    (length, writes): (usize, Writes),
+) -> SocketAddr {
     let (served, free) = (served.clone(), Free::new(workers));
     server(move |mut stream| {
         loop {
@@ -205,10 +220,14 @@ fn counting(served: &Served, disk: Disk, ahead: usize, workers: usize, length: u
                 if head.starts_with("PUT") {
                     thread::scope(|scope| {
                         scope.spawn(|| {
-                            moved.into_iter().for_each(|piece| {
+                            let write = |piece| {
                                 disk.moves(piece);
                                 uploaded.fetch_add(piece as u64, Ordering::Relaxed);
-                            })
+                            };
+                            match writes {
+                                Writes::Along => moved.into_iter().for_each(write),
+                                Writes::AtTheEnd => moved.into_iter().collect::<Vec<_>>().into_iter().for_each(write),
+                            }
                         });
                         take(&mut stream, content_length(&head), pieces)
                     })?;
@@ -254,16 +273,71 @@ fn read(served: &Served) -> [f64; 2] {
     [0, 1].map(|at| served[at].load(Ordering::Relaxed) as f64)
 }
 
+/// Heavy bytes over light bytes that the disk has, due 4:1, the part of its rate that both got, and how long the light
+/// application got nothing at most, after two seconds.
+fn shared_on_disk(ahead: usize, length: usize) -> (f64, f64, Duration) {
+    let served = Served::default();
+    let gate = Gate::before(counting(&served, Disk::new(RATE), ahead, 1000, (0, Writes::Along)), APPLICATIONS);
+    begin_clients(&gate, move |client, key| put(client, key, length));
+    thread::sleep(Duration::from_secs(2));
+    let (began, before) = (Instant::now(), read(&served));
+    let (mut last, mut moved_at, mut longest) = (before, began, Duration::ZERO);
+    while began.elapsed() < Duration::from_secs(8) {
+        thread::sleep(Duration::from_millis(20));
+        let now = read(&served);
+        if now[1] > last[1] {
+            moved_at = Instant::now();
+        }
+        longest = longest.max(moved_at.elapsed());
+        last = now;
+    }
+    let [heavy, light] = [0, 1].map(|at| last[at] - before[at]);
+    (heavy / light.max(1.0), (heavy + light) / began.elapsed().as_secs_f64() / RATE, longest)
+}
+
+/// Granted whole, they came in turn: the light application stood still for four seconds between two.
+#[test]
+fn long_uploads_share_while_they_pass_before_a_server_that_reads_a_mebibyte_ahead() {
+    let mut longest = Vec::new();
+    assert_shared(|| {
+        let (ratio, part, stood) = shared_on_disk(MIB, 32 * MIB);
+        longest.push(stood);
+        (ratio, part)
+    });
+    assert!(longest.iter().any(|stood| *stood < Duration::from_secs(2)), "light got nothing for {longest:?}");
+}
+
+/// What a server takes at the speed of memory is what its disk serves for a while: ends of uploads count until the reply.
+#[test]
+fn long_uploads_share_before_a_server_that_takes_them_at_once() {
+    assert_shared(|| {
+        let (ratio, part, _) = shared_on_disk(64 * MIB, 4 * MIB);
+        (ratio, part)
+    });
+}
+
+/// Slices of uploads that the server did not read kept those from passing that it read.
+#[test]
+fn long_uploads_share_before_a_server_with_one_worker() {
+    assert_shared(|| shared(with_workers(1), put, 4 * MIB));
+}
+
+#[test]
+fn long_uploads_share_before_a_server_with_four_workers() {
+    assert_shared(|| shared(with_workers(4), put, 4 * MIB));
+}
+
 /// Served bytes of heavy and light, each second: `LENGTH=… WEIGHT=… SECONDS=… cargo test … measured -- --ignored --nocapture`.
 /// AHEAD: bytes between the server's disk and a client. WORKERS: requests that it serves at once. READ: 1 for downloads.
-/// RATE: the disk's, MB/s.
+/// SYNC: 1 for a server that writes an upload when all of it has come. RATE: the disk's, MB/s.
 #[test]
 #[ignore = "a measurement"]
 fn measured() {
     let number = |name: &str, default: usize| std::env::var(name).map_or(default, |text| text.parse().expect(name));
     let (length, seconds, weight) = (number("LENGTH", 32 * MIB), number("SECONDS", 20), number("WEIGHT", 16));
     let (served, disk) = (Served::default(), Disk::new(number("RATE", 40) as f64 * 1e6));
-    let server = counting(&served, disk, number("AHEAD", MIB), number("WORKERS", 1000), length);
+    let writes = if number("SYNC", 0) == 1 { Writes::AtTheEnd } else { Writes::Along };
+    let server = counting(&served, disk, number("AHEAD", MIB), number("WORKERS", 1000), (length, writes));
     let gate = Gate::before(server, &APPLICATIONS.replace("weight = 4", &format!("weight = {weight}")));
     let (is_read, counted) = (number("READ", 0) == 1, served.clone());
     begin_clients(&gate, move |client, key| match is_read {

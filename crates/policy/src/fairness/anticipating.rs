@@ -17,7 +17,7 @@ use super::patience::Patience;
 use super::queues::{Cell, Queues};
 use super::reference::Reference;
 use super::worth::{Kept, Price, Started, Worth};
-use super::{Next, Settings, Time};
+use super::{Completion, Next, Settings, Time};
 
 /// An application's tag, and how it behaves.
 struct Account {
@@ -176,7 +176,7 @@ impl Anticipating {
     }
 
     /// Whether `application`, first in the queue, is to be held back for one that is behind it; if so how long.
-    fn hold(&mut self, application: u32, cost_bytes: u64, step: f64, now: Time) -> Option<Time> {
+    fn hold(&mut self, application: u32, request: &Cell, step: f64, now: Time) -> Option<Time> {
         let (behind_tag, behind) = self.awaited.first()?;
         let tag = self.accounts[application as usize].tag;
         let lead = step.max(self.virtual_lag(behind, LEAD_NS));
@@ -185,7 +185,7 @@ impl Anticipating {
         }
         let is_far_ahead = tag > behind_tag + FAR_LEADS * lead;
         if self.depth.allows_holding()
-            && !self.leaves_enough(behind, cost_bytes, is_far_ahead, now)
+            && !self.leaves_enough(behind, request, is_far_ahead, now)
             && self.budget.allows()
         {
             let ends = self.leaving.first().map_or(Time(u64::MAX), |(at, _)| at);
@@ -196,22 +196,23 @@ impl Anticipating {
     }
 
     /// Whether the one behind will find enough free beside a request of this cost.
-    fn leaves_enough(&mut self, behind: u32, cost_bytes: u64, is_far_ahead: bool, now: Time) -> bool {
+    fn leaves_enough(&mut self, behind: u32, request: &Cell, is_far_ahead: bool, now: Time) -> bool {
         let started = Started { all_bytes: self.queues.started_bytes(), largest_bytes: self.depth.largest_bytes() };
         let price = Price { share: self.budget.share(), is_exhausted: !self.budget.allows() };
         let due = self.queues.entitled_part(behind);
         match self.accounts[behind as usize].worth.kept(due, price, started, now) {
             Kept::All if is_far_ahead => false,
-            Kept::All | Kept::Slots => self.leaves_slots(behind, cost_bytes),
+            Kept::All | Kept::Slots => self.leaves_slots(behind, request),
             Kept::Nothing => true,
         }
     }
 
     /// Whether beside a request of this cost there is room for those that the one behind usually has outstanding.
-    fn leaves_slots(&self, behind: u32, cost_bytes: u64) -> bool {
+    fn leaves_slots(&self, behind: u32, request: &Cell) -> bool {
         let Account { outstanding, request_bytes, .. } = self.accounts[behind as usize];
         let missing = (outstanding.round() as u64).saturating_sub(self.queues.in_service(behind).into());
-        self.queues.in_flight_bytes() + cost_bytes + missing * request_bytes <= self.room(request_bytes)
+        let in_flight_bytes = self.queues.outstanding_bytes(request.completion);
+        in_flight_bytes + request.cost_bytes + missing * request_bytes <= self.room(request.completion, request_bytes)
     }
 
     /// Who cannot use its share even when waited for keeps a bounded claim to it.
@@ -226,7 +227,7 @@ impl Anticipating {
 
     fn start(&mut self, application: u32, cell: u32, virtual_length: f64, now: Time) -> Next {
         let started = self.queues.start(cell, now);
-        self.depth.started(started.cost_bytes, now);
+        self.depth.started(&started, now);
         let before = self.virtual_time();
         let account = &mut self.accounts[application as usize];
         account.tag += virtual_length;
@@ -243,8 +244,8 @@ impl Anticipating {
 
     /// Most bytes outstanding for a request of this cost to start: those small beside the others pass the depth, up to a
     /// quarter of it.
-    fn room(&self, cost_bytes: u64) -> u64 {
-        let depth = self.depth.bytes();
+    fn room(&self, completion: Completion, cost_bytes: u64) -> u64 {
+        let depth = self.depth.limit_bytes(completion);
         let is_small = 4 * cost_bytes <= self.depth.largest_bytes();
         if is_small { depth.saturating_add(depth / 4) } else { depth }
     }
@@ -320,18 +321,18 @@ impl Discipline for Anticipating {
     fn next(&mut self, now: Time) -> Next {
         self.catch_up(now);
         let Some((_, application)) = self.queued.first() else {
-            if self.queues.in_flight_bytes() < self.depth.bytes() {
+            if self.queues.outstanding_bytes(Completion::Served) < self.depth.bytes() {
                 self.depth.ran_dry();
             }
             return Next::Nothing;
         };
         let Some((cell, head)) = self.queues.head(application) else { return Next::Nothing };
-        if !self.queues.admits(head.cost_bytes, self.room(head.cost_bytes)) {
-            self.depth.ran_full();
+        if !self.queues.admits(&head, self.room(head.completion, head.cost_bytes)) {
+            self.depth.ran_full(head.completion);
             return Next::Nothing;
         }
         let virtual_length = head.cost_bytes as f64 * self.queues.virtual_per_byte(application);
-        match self.hold(application, head.cost_bytes, virtual_length, now) {
+        match self.hold(application, &head, virtual_length, now) {
             Some(until) => Next::Wait { until },
             None => self.start(application, cell, virtual_length, now),
         }
@@ -341,11 +342,11 @@ impl Discipline for Anticipating {
         let busy = self.queued.first().is_some();
         self.budget.settle(now, busy);
         // A turn given back is no work of the server's.
-        let done_bytes = served_bytes.min(done.cost_bytes);
-        if let Some(full_rate) = self.depth.full_rate().filter(|_| busy) {
-            self.budget.completed(done_bytes as f64 / full_rate, self.depth.lull_ns());
+        let is_served = done.completion != Completion::Received;
+        if let Some(full_rate) = self.depth.full_rate().filter(|_| busy && is_served) {
+            self.budget.completed(served_bytes.min(done.cost_bytes) as f64 / full_rate, self.depth.lull_ns());
         }
-        self.depth.completed(done_bytes, done.since, self.queues.in_flight_bytes(), now);
+        self.depth.completed(done, served_bytes, &self.queues, now);
         let application = self.queues.application(done.stream);
         let unserved = done.cost_bytes.saturating_sub(served_bytes);
         if unserved > 0 {

@@ -9,14 +9,24 @@
 //! (the base), then at less, then at more, and keeps what proves better. Real servers mislead: throttles let bytes go
 //! in bursts, and buffers on the way give for a moment what no depth could. Hence a measure leaves out its beginning
 //! and is taken from burst to burst (`measure.rs`).
+//!
+//! What is complete when the server's kernel has received it says nothing of the server's work: more of it fills
+//! buffers there, at the speed of memory, and what lies in them is scheduled by nobody. So it is not measured, and has a
+//! limit of its own: a few slices, which keep a slow server busy, or what is on its way on a long and fast network.
 
 use super::measure::{Length, Measure};
-use super::{Depth, Time};
+use super::queues::{Cell, Queues};
+use super::{Completion, Depth, Time};
 
 /// Bounds. The search begins with two requests of the largest size seen, and never goes below one. Nor below two of the
 /// gate's slices: a TCP server may keep the acknowledgement of a single one for 40 ms.
 const LEAST_BYTES: u64 = 128 << 10;
 const MOST_BYTES: u64 = 64 << 20;
+
+/// Four of the gate's slices; and so many times what passes at the present rate in the shortest time to an
+/// acknowledgement.
+const RECEIVED_BYTES: u64 = 256 << 10;
+const RECEIVED_ROUNDS: f64 = 2.0;
 
 /// Rests between experiments that taught nothing grow threefold between these; experiments upward, which spoil shares
 /// while they last, are rarer still.
@@ -76,6 +86,8 @@ pub struct DepthControl {
     /// Bytes per nanosecond while busy, smoothed.
     rate: f64,
     last_completion: Time,
+    /// The shortest time in which anything was received.
+    receipt_ns: Option<u64>,
 }
 
 impl DepthControl {
@@ -105,6 +117,7 @@ impl DepthControl {
             was_limiting: false,
             rate: 0.0,
             last_completion: Time(0),
+            receipt_ns: None,
         }
     }
 
@@ -119,6 +132,15 @@ impl DepthControl {
             Phase::More => self.bytes + (self.bytes / 2).max(self.largest_bytes),
         };
         bytes.clamp(self.floor_bytes(), MOST_BYTES)
+    }
+
+    /// Most that is to be outstanding of what is complete so.
+    pub fn limit_bytes(&self, completion: Completion) -> u64 {
+        if completion != Completion::Received || self.fixed {
+            return self.bytes();
+        }
+        let on_its_way = RECEIVED_ROUNDS * self.rate * self.receipt_ns.unwrap_or(0) as f64;
+        (on_its_way as u64).clamp(RECEIVED_BYTES, MOST_BYTES)
     }
 
     /// The largest request seen lately.
@@ -151,12 +173,16 @@ impl DepthControl {
         self.measure.dry += 1;
     }
 
-    /// Something is queued and there is no room for it.
-    pub fn ran_full(&mut self) {
-        self.measure.full += 1;
+    /// Something is queued, complete when that is said of it, and there is no room for it.
+    pub fn ran_full(&mut self, completion: Completion) {
+        self.measure.full += u64::from(completion != Completion::Received);
     }
 
-    pub fn started(&mut self, cost_bytes: u64, now: Time) {
+    pub fn started(&mut self, request: &Cell, now: Time) {
+        if request.completion == Completion::Received {
+            return;
+        }
+        let cost_bytes = request.cost_bytes;
         if !self.is_new && cost_bytes >= 2 * self.largest_bytes {
             // Requests of another kind: what was enough for the smaller ones says nothing of them.
             self.is_new = true;
@@ -168,10 +194,18 @@ impl DepthControl {
         }
     }
 
-    /// A request of `cost_bytes` started at `since` is complete; `in_flight_bytes` remain.
-    pub fn completed(&mut self, cost_bytes: u64, since: Time, in_flight_bytes: u64, now: Time) {
-        self.note_rate(cost_bytes, now, in_flight_bytes);
-        self.measure.completed(cost_bytes, since, in_flight_bytes, now);
+    /// A request is complete, and no longer among those at the server.
+    pub fn completed(&mut self, done: &Cell, served_bytes: u64, queues: &Queues, now: Time) {
+        let (bytes, since) = (served_bytes.min(done.cost_bytes), done.since);
+        self.note_rate(bytes, now, queues.in_flight_bytes());
+        if done.completion == Completion::Received {
+            if bytes > 0 {
+                let ns = now.since(since);
+                self.receipt_ns = Some(self.receipt_ns.map_or(ns, |shortest_ns| shortest_ns.min(ns)));
+            }
+            return;
+        }
+        self.measure.completed(bytes, since, queues.outstanding_bytes(done.completion), now);
         if self.phase == Phase::Rest {
             if now >= self.rest_ends || self.began_to_limit(now) {
                 self.begin(Phase::Base, now);

@@ -40,7 +40,7 @@ impl Discipline for InOrder {
 
     fn next(&mut self, now: Time) -> Next {
         let Some((_, cell)) = self.order.first() else { return Next::Nothing };
-        if !self.queues.admits(self.queues.cell(cell).cost_bytes, self.depth_bytes) {
+        if !self.queues.admits(&self.queues.cell(cell), self.depth_bytes) {
             return Next::Nothing;
         }
         self.order.remove(cell);

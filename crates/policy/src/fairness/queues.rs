@@ -4,7 +4,7 @@
 //! Requests are cells of one vector, linked into the list of their stream (queued, then in service); nodes are cells
 //! of another. Freed cells are used again, so nothing is allocated once the largest number has been seen.
 
-use super::{FlowId, Next, Request, Settings, Time};
+use super::{Completion, FlowId, Next, Request, Settings, Time};
 
 /// A request costs no more than this, so that sums of costs never overflow.
 const MOST_BYTES: u64 = 1 << 36;
@@ -23,8 +23,16 @@ pub struct Cell {
     /// When it was enqueued, then when it was started.
     pub since: Time,
     pub stream: u32,
+    pub completion: Completion,
     next: u32,
     previous: u32,
+}
+
+/// Requests at the server.
+#[derive(Clone, Copy, Debug, Default)]
+struct InFlight {
+    bytes: u64,
+    count: u64,
 }
 
 impl Cell {
@@ -72,8 +80,8 @@ pub struct Queues {
     cells: Vec<Cell>,
     free_cells: Vec<u32>,
     quantum_bytes: u64,
-    in_flight_bytes: u64,
-    in_flight_count: u64,
+    /// By [`Completion`].
+    in_flight: [InFlight; 3],
     /// Weights of the top nodes that are present.
     present_weight: u64,
     started_bytes: u64,
@@ -87,8 +95,7 @@ impl Queues {
             cells: Vec::new(),
             free_cells: Vec::new(),
             quantum_bytes: settings.quantum_bytes.clamp(LEAST_QUANTUM_BYTES, MOST_BYTES),
-            in_flight_bytes: 0,
-            in_flight_count: 0,
+            in_flight: Default::default(),
             present_weight: 0,
             started_bytes: 0,
         }
@@ -199,16 +206,22 @@ impl Queues {
     }
 
     pub fn in_flight_bytes(&self) -> u64 {
-        self.in_flight_bytes
+        self.in_flight.iter().map(|in_flight| in_flight.bytes).sum()
     }
 
     pub fn in_flight_count(&self) -> u64 {
-        self.in_flight_count
+        self.in_flight.iter().map(|in_flight| in_flight.count).sum()
     }
 
-    /// Whether a request of this cost fits below the depth; one always does when nothing is outstanding.
-    pub fn admits(&self, cost_bytes: u64, depth_bytes: u64) -> bool {
-        self.in_flight_count == 0 || self.in_flight_bytes.saturating_add(cost_bytes) <= depth_bytes
+    /// Bytes of those in flight that are complete so.
+    pub fn outstanding_bytes(&self, completion: Completion) -> u64 {
+        self.in_flight[completion as usize].bytes
+    }
+
+    /// Whether a request fits below the limit of those that are complete as it is; one always does when there is none.
+    pub fn admits(&self, request: &Cell, limit_bytes: u64) -> bool {
+        let InFlight { bytes, count } = self.in_flight[request.completion as usize];
+        count == 0 || bytes.saturating_add(request.cost_bytes) <= limit_bytes
     }
 
     /// Appends a request to its stream; answers its cell. The flow must be known.
@@ -219,6 +232,7 @@ impl Queues {
             deadline: request.deadline.unwrap_or_else(|| self.promised(flow.0, now)),
             since: now,
             stream: flow.0,
+            completion: request.completion,
             next: NONE,
             previous: NONE,
         };
@@ -283,7 +297,7 @@ impl Queues {
 
     /// Moves a queued request into service and charges its stream's turn.
     pub fn start(&mut self, cell: u32, now: Time) -> Cell {
-        let Cell { stream, cost_bytes, .. } = self.cells[cell as usize];
+        let Cell { stream, cost_bytes, completion, .. } = self.cells[cell as usize];
         let application = self.application(stream);
         self.nodes[stream as usize].turn_left_bytes -= cost_bytes as i64;
         self.leave_queue(cell);
@@ -291,8 +305,9 @@ impl Queues {
         self.cells[cell as usize].since = now;
         append(&mut self.cells, &mut self.nodes[stream as usize].in_service, cell);
         self.nodes[application as usize].in_service_count += 1;
-        self.in_flight_bytes += cost_bytes;
-        self.in_flight_count += 1;
+        let in_flight = &mut self.in_flight[completion as usize];
+        in_flight.bytes += cost_bytes;
+        in_flight.count += 1;
         self.started_bytes += cost_bytes;
         self.cells[cell as usize]
     }
@@ -306,8 +321,9 @@ impl Queues {
         self.free_cells.push(index);
         let application = self.application(flow.0);
         self.nodes[application as usize].in_service_count -= 1;
-        self.in_flight_bytes -= cell.cost_bytes;
-        self.in_flight_count -= 1;
+        let in_flight = &mut self.in_flight[cell.completion as usize];
+        in_flight.bytes -= cell.cost_bytes;
+        in_flight.count -= 1;
         Some(cell)
     }
 

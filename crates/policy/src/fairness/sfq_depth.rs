@@ -8,7 +8,7 @@ use super::depth::DepthControl;
 use super::discipline::Discipline;
 use super::queues::{Cell, Queues};
 use super::sfq_tags::SfqTags;
-use super::{Depth, Next, Settings, Time};
+use super::{Completion, Depth, Next, Settings, Time};
 
 pub struct SfqDepth {
     queues: Queues,
@@ -75,25 +75,25 @@ impl Discipline for SfqDepth {
 
     fn next(&mut self, now: Time) -> Next {
         let Some(application) = self.tags.first() else {
-            if self.queues.in_flight_bytes() < self.depth.bytes() {
+            if self.queues.outstanding_bytes(Completion::Served) < self.depth.bytes() {
                 self.depth.ran_dry();
             }
             return Next::Nothing;
         };
         let Some((cell, head)) = self.queues.head(application) else { return Next::Nothing };
-        if !self.queues.admits(head.cost_bytes, self.depth.bytes()) {
-            self.depth.ran_full();
+        if !self.queues.admits(&head, self.depth.limit_bytes(head.completion)) {
+            self.depth.ran_full(head.completion);
             return Next::Nothing;
         }
         let virtual_length = head.cost_bytes as f64 * self.queues.virtual_per_byte(application);
         let started = self.queues.start(cell, now);
-        self.depth.started(started.cost_bytes, now);
+        self.depth.started(&started, now);
         self.tags.start(virtual_length, self.queues.queued(application) > 0);
         started.started()
     }
 
     fn completed(&mut self, done: &Cell, served_bytes: u64, now: Time) {
-        self.depth.completed(served_bytes.min(done.cost_bytes), done.since, self.queues.in_flight_bytes(), now);
+        self.depth.completed(done, served_bytes, &self.queues, now);
         let application = self.queues.application(done.stream);
         let unserved = done.cost_bytes.saturating_sub(served_bytes);
         if unserved > 0 {

@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-use thalweg_policy::fairness::{FlowId, Kind, Next, Request, Scheduler, Settings, Time, scheduler};
+use thalweg_policy::fairness::{Completion, FlowId, Kind, Next, Request, Scheduler, Settings, Time, scheduler};
 
 use crate::simulator::{KIB, MS, Random};
 
@@ -61,7 +61,11 @@ impl Loops {
             let flow = self.idle.pop_front().expect("some are idle");
             self.ticket += 1;
             let deadline = Some(Time(self.now + self.random.below(50 * MS)));
-            self.gate.enqueue(flow, Request { id: self.ticket, cost_bytes: 4 * KIB, deadline }, Time(self.now));
+            self.gate.enqueue(
+                flow,
+                Request { id: self.ticket, cost_bytes: 4 * KIB, deadline, completion: Completion::Served },
+                Time(self.now),
+            );
         }
         let elsewhere = self.flows[self.random.below(FLOWS) as usize];
         self.gate.served_elsewhere(elsewhere, 4 * KIB, Time(self.now));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use thalweg_policy::fairness::deadline::{Demand, fits};
-use thalweg_policy::fairness::{FlowId, Kind, Next, Request, Time, scheduler};
+use thalweg_policy::fairness::{Completion, FlowId, Kind, Next, Request, Time, scheduler};
 
 use crate::scenes::fixed;
 use crate::simulator::{KIB, Random};
@@ -26,12 +26,21 @@ fn lateness(demands: &[Demand], random: &mut Random) -> Vec<(usize, u64)> {
     let (mut now, mut busy_until) = (0, 0);
     let mut late = Vec::new();
     for id in 0..4 {
-        gate.enqueue(bulk, Request { id, cost_bytes: 64 * KIB, deadline: None }, Time(now));
+        gate.enqueue(
+            bulk,
+            Request { id, cost_bytes: 64 * KIB, deadline: None, completion: Completion::Served },
+            Time(now),
+        );
     }
     while now < 2_000_000_000 {
         for (index, demand) in demands.iter().enumerate() {
             if due[index] <= now {
-                let request = Request { id: sizes.len() as u64, cost_bytes: demand.bytes, deadline: None };
+                let request = Request {
+                    id: sizes.len() as u64,
+                    cost_bytes: demand.bytes,
+                    deadline: None,
+                    completion: Completion::Served,
+                };
                 sizes.push(demand.bytes);
                 gate.enqueue(flows[index], request, Time(now));
                 due[index] = now + demand.period_ns + random.below(2) * random.below(demand.period_ns);
@@ -51,7 +60,11 @@ fn lateness(demands: &[Demand], random: &mut Random) -> Vec<(usize, u64)> {
                 late.push((flows.iter().position(|known| *known == flow).expect("bulk is never late"), late_ns));
             }
             if flow == bulk {
-                gate.enqueue(bulk, Request { id, cost_bytes: 64 * KIB, deadline: None }, Time(now));
+                gate.enqueue(
+                    bulk,
+                    Request { id, cost_bytes: 64 * KIB, deadline: None, completion: Completion::Served },
+                    Time(now),
+                );
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use thalweg_policy::fairness::{FlowId, Kind, Next, Request, Scheduler, Time, scheduler};
+use thalweg_policy::fairness::{Completion, FlowId, Kind, Next, Request, Scheduler, Time, scheduler};
 
 use crate::scenes::fixed;
 use crate::simulator::{KIB, Random};
@@ -59,7 +59,11 @@ impl Bench {
         let (id, cost_bytes) = (self.bytes.len() as u64, LEAST + self.random.below(LARGEST - LEAST + 1));
         self.bytes.push(cost_bytes);
         self.queued[flow] += 1;
-        self.gate.enqueue(self.flows[flow], Request { id, cost_bytes, deadline: None }, Time(self.now));
+        self.gate.enqueue(
+            self.flows[flow],
+            Request { id, cost_bytes, deadline: None, completion: Completion::Served },
+            Time(self.now),
+        );
     }
 
     fn start(&mut self) {

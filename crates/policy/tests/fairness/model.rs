@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_policy::fairness::{Depth, FlowId, Kind, Next, Request, Settings, Time, scheduler};
+use thalweg_policy::fairness::{Completion, Depth, FlowId, Kind, Next, Request, Settings, Time, scheduler};
 
 use crate::simulator::{KIB, Random};
 
@@ -40,7 +40,11 @@ fn history(settings: &Settings, seed: u64) {
                 ticket += 1;
                 let cost_bytes = random.below(100 * KIB);
                 let deadline = (random.below(2) == 0).then(|| Time(now + random.below(50_000_000)));
-                gate.enqueue(flow, Request { id: ticket, cost_bytes, deadline }, Time(now));
+                gate.enqueue(
+                    flow,
+                    Request { id: ticket, cost_bytes, deadline, completion: Completion::Served },
+                    Time(now),
+                );
                 queued.insert(ticket, (flow, cost_bytes.max(1)));
             }
             3 => {
@@ -62,7 +66,11 @@ fn history(settings: &Settings, seed: u64) {
                 gate.served_elsewhere(application, random.below(500 * KIB), Time(now));
                 gate.set_weight(application, random.below(20) as u32);
                 gate.complete(flow, u64::MAX, 1, Time(now));
-                gate.enqueue(FlowId(12_345), Request { id: 1, cost_bytes: 1, deadline: None }, Time(now));
+                gate.enqueue(
+                    FlowId(12_345),
+                    Request { id: 1, cost_bytes: 1, deadline: None, completion: Completion::Served },
+                    Time(now),
+                );
                 assert!(!gate.remove(application), "it has streams");
             }
         }

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use thalweg_policy::fairness::{FlowId, Next, Request, Scheduler, Settings, Time, scheduler};
+use thalweg_policy::fairness::{Completion, FlowId, Next, Request, Scheduler, Settings, Time, scheduler};
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000 * MS;
@@ -317,7 +317,7 @@ impl<'a> World<'a> {
             Event::AskAgain { server, id } => {
                 let Pending { flow, bytes, .. } = self.pending[id as usize];
                 self.pending[id as usize].is_here = true;
-                let request = Request { id, cost_bytes: bytes, deadline: None };
+                let request = Request { id, cost_bytes: bytes, deadline: None, completion: Completion::Served };
                 self.servers[server].gate.enqueue(flow, request, Time(now));
                 self.ask(server, now);
             }
@@ -348,7 +348,11 @@ impl<'a> World<'a> {
         let flow = *gate.streams[index].get_or_insert_with(|| gate.gate.add(Some(application), 1));
         let id = self.pending.len() as u64;
         self.pending.push(Pending { client: index, server, flow, bytes: client.bytes, sent: now, is_here: false });
-        gate.gate.enqueue(flow, Request { id, cost_bytes: client.bytes, deadline: None }, Time(now));
+        gate.gate.enqueue(
+            flow,
+            Request { id, cost_bytes: client.bytes, deadline: None, completion: Completion::Served },
+            Time(now),
+        );
         self.ask(server, now);
     }
 

@@ -5,9 +5,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use format::{HandleKey, MAX_FILE_BYTES};
+use format::{HandleKey, MAX_FILE_BYTES, StorePath};
 
 use super::closing::{Others, Parting, may_leave};
+use super::failed_files::FailedFile;
 use super::handover::{Done, Handover};
 use super::operation::{Kind, Operation, Started, Unfinished};
 use super::piece::{self, Cursor, Piece};
@@ -34,6 +35,10 @@ pub(super) struct Handle {
     started: Mutex<VecDeque<Arc<Started>>>,
     unfinished: Arc<Unfinished>,
     held_lock: Mutex<Option<HeldLock>>,
+    /// Why what may have been written is in no version, while it is not; empty: for no reason that is known here.
+    uncommitted: Mutex<Option<String>>,
+    path: StorePath,
+    nodes: Vec<String>,
 }
 
 impl File {
@@ -47,6 +52,9 @@ impl File {
             started: Mutex::default(),
             unfinished: Arc::default(),
             held_lock: Mutex::default(),
+            uncommitted: Mutex::new((flags & WRITE != 0).then(String::new)),
+            path: ticket.session.path.clone(),
+            nodes: ticket.session.nodes.clone(),
         })))
     }
 
@@ -109,14 +117,17 @@ impl File {
     /// Makes the session's writes a version. With acknowledgement at `received` it goes on in the background, and
     /// [`super::Client::finalize`] reports its failure.
     pub fn commit(&self) -> Result<()> {
-        self.flush()?;
-        if self.0.process.settings.acknowledge == Acknowledge::Durable {
-            return wait_for(|done| self.0.session.commit_then(done));
-        }
+        self.flush().inspect_err(|error| self.0.note_commit(Some(error)))?;
         let handle = self.0.clone();
+        if handle.process.settings.acknowledge == Acknowledge::Durable {
+            let committed = wait_for(|done| handle.session.commit_then(done));
+            handle.note_commit(committed.as_ref().err());
+            return committed;
+        }
         handle.process.background.begin();
         handle.session.committing();
         self.0.session.commit_then(Box::new(move |result| {
+            handle.note_commit(result.as_ref().err());
             handle.session.committed();
             handle.process.background.end(result.map_err(|error| handle.named(error)));
         }));
@@ -208,16 +219,41 @@ impl Handle {
     fn close_then(self: &Arc<Self>, last_of: u32, done: Done<()>) {
         let handle = self.clone();
         let leave: Done<Others> = Box::new(move |closed| {
-            if last_of == 0 || !may_leave(&closed) {
+            if last_of == 0 {
                 return done(closed.map(drop));
             }
-            handle.session.leave_then(handle.key, Box::new(move |left| done(closed.and(left))));
+            if !may_leave(&closed) {
+                return handle.report_uncommitted_then(closed.map(drop), done);
+            }
+            let left = handle.clone();
+            let leave = move |leaving| left.report_uncommitted_then(closed.and(leaving), done);
+            handle.session.leave_then(handle.key, Box::new(leave));
         });
         if self.process.part(self.session.id) {
             self.session.close_then(self.parting(last_of), leave);
         } else {
             self.session.after_commit(Box::new(move || leave(Ok(Others::Gone))));
         }
+    }
+
+    fn note_commit(&self, failure: Option<&Error>) {
+        *self.uncommitted.lock().expect("noting a failure does not panic") = failure.map(Error::to_string);
+        if failure.is_none() {
+            self.process.failed_files.forget(&self.path);
+        }
+    }
+
+    /// The last process's word to the nodes, where what its job has written is in no version.
+    fn report_uncommitted_then(&self, closed: Result<()>, done: Done<()>) {
+        let uncommitted = self.uncommitted.lock().expect("noting a failure does not panic").take();
+        let Some(mut why) = uncommitted else { return done(closed) };
+        if why.is_empty() {
+            let failure = self.session.fate.failure().or(closed.as_ref().err().cloned());
+            why = failure.map_or("another process of the job could not write it".into(), |error| error.to_string());
+        }
+        let failed = FailedFile { nodes: self.nodes.clone(), path: self.path.clone(), why };
+        let is_away = matches!(closed, Err(Error::Unavailable { .. }));
+        self.process.report_failed_then(failed, is_away, Box::new(move || done(closed)));
     }
 
     fn parting(&self, last_of: u32) -> Parting {

@@ -10,6 +10,7 @@
 mod background;
 mod closing;
 mod connection;
+mod failed_files;
 mod fate;
 mod file;
 mod frame;
@@ -54,7 +55,9 @@ use crate::random::random_bytes;
 use crate::{Error, TlsClient, read_secret};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
+use failed_files::{FailedFile, is_loss};
 use lane::REACH_TIMEOUT;
+use names::Resolved;
 use process::Process;
 use stream::Stream;
 
@@ -97,21 +100,38 @@ impl Client {
         self.learn_credentials(name, &found.nodes)?;
         let key = HandleKey(random_bytes()?);
         let request = Request::OpenPath {
-            path: found.path,
+            path: found.path.clone(),
             flags,
             job: self.settings.job.clone(),
             nodes: found.nodes.clone(),
             stripe_bytes: self.settings.stripe_bytes,
             key,
         };
-        let answer = self.ask_any(&found.nodes, &request)?;
+        let answer = self.ask_any(&found.nodes, &request);
+        let answer = answer.inspect_err(|error| self.report_unopened(&found, flags, error))?;
         let kind = answer.kind();
         Ticket::of(name.to_vec(), flags, key, answer)
             .ok_or_else(|| unexpected(&found.nodes[0], "an opening", kind).into())
     }
 
+    fn report_unopened(&self, found: &Resolved, flags: u32, error: &Error) {
+        if flags & WRITE == 0 || !is_loss(error) {
+            return;
+        }
+        if let Ok(process) = self.process() {
+            let (nodes, path) = (found.nodes.clone(), found.path.clone());
+            let is_away = matches!(error, Error::Unavailable { .. });
+            process.report_failed(FailedFile { nodes, path, why: error.to_string() }, is_away);
+        }
+    }
+
     /// Gives a ticket back that no process attached to.
     pub fn abandon(&self, ticket: &Ticket) -> Result<()> {
+        if ticket.flags & WRITE != 0 {
+            let (nodes, path) = (ticket.session.nodes.clone(), ticket.session.path.clone());
+            let why = "no process of the job could use it".to_owned();
+            self.process()?.report_failed(FailedFile { nodes, path, why }, false);
+        }
         let leave = Request::Leave { session: ticket.session.id, key: ticket.key };
         self.ask_any(&ticket.session.nodes, &leave).map(drop)
     }
@@ -128,7 +148,9 @@ impl Client {
         check_addresses(&found.nodes)?;
         self.learn_credentials(name, &found.nodes)?;
         // A commit that still goes on in the background would make the name again.
-        self.process()?.background.wait();
+        let process = self.process()?;
+        process.background.wait();
+        process.failed_files.forget(&found.path);
         self.ask_any(&found.nodes, &Request::Delete { path: found.path })?;
         Ok(())
     }
@@ -136,7 +158,11 @@ impl Client {
     /// Waits for what goes on in the background; reports the first failure.
     pub fn finalize(&self) -> Result<()> {
         let process = self.process.lock().expect("nothing panics while it holds the process").clone();
-        process.map_or(Ok(()), |process| process.background.finish())
+        process.map_or(Ok(()), |process| {
+            let finished = process.background.finish();
+            process.report_unsent();
+            finished
+        })
     }
 
     /// Asks the first of the nodes that can be reached. All are tried at once, so that those out of reach cost three

@@ -8,6 +8,7 @@ use std::time::Duration;
 use format::SessionId;
 
 use super::background::Background;
+use super::failed_files::FailedFiles;
 use super::file::Handle;
 use super::handover::{Answer, Completion, Handover};
 use super::reactor::{self, Surroundings, Thread};
@@ -30,6 +31,7 @@ pub(super) struct Process {
     pub window: Arc<Window>,
     pub streams: Arc<Streams>,
     pub background: Background,
+    pub failed_files: Arc<FailedFiles>,
     pub high_sequence: Arc<AtomicU64>,
     reduces_here: bool,
     pub secrets: Arc<Secrets>,
@@ -69,6 +71,7 @@ impl Process {
             window,
             streams,
             background: Background::default(),
+            failed_files: Arc::default(),
             high_sequence: Arc::default(),
             reduces_here,
             secrets,

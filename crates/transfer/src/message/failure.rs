@@ -52,19 +52,33 @@ impl Failure {
 
 /// A peer's sentence is shown to users as it is, however long: no honest one is longer.
 const MAX_TEXT_BYTES: usize = 8 << 10;
+/// With the path, which is shown too where the text does not name it.
+const MAX_SHOWN_BYTES: usize = MAX_TEXT_BYTES + (4 << 10);
 
 /// Control characters are shown as `\xNN` for each byte, so that they count fourfold.
+fn shown_bytes(character: char) -> usize {
+    character.len_utf8() * if character.is_control() { 4 } else { 1 }
+}
+
 fn shortened(mut text: String) -> String {
-    let mut shown_bytes = 0;
+    let mut all_bytes = 0;
     let first_beyond = text.char_indices().find(|(_, character)| {
-        shown_bytes += character.len_utf8() * if character.is_control() { 4 } else { 1 };
-        shown_bytes > MAX_TEXT_BYTES
+        all_bytes += shown_bytes(*character);
+        all_bytes > MAX_TEXT_BYTES
     });
     if let Some((end, _)) = first_beyond {
         text.truncate(end);
         text.push_str(" …");
     }
     text
+}
+
+/// Without the path where text and path together are longer than people can be shown.
+fn without_long_path(failure: Failure) -> Failure {
+    let shown = |text: &str| text.chars().map(shown_bytes).sum::<usize>();
+    let path_bytes = failure.path.as_ref().map_or(0, |path| shown(&path.to_string()));
+    let is_long = shown(&failure.text) + path_bytes > MAX_SHOWN_BYTES;
+    Failure { path: failure.path.filter(|_| !is_long), ..failure }
 }
 
 impl Field for Failure {
@@ -80,13 +94,13 @@ impl Field for Failure {
     fn read(from: &mut Reader) -> Result<Self> {
         let number = from.u16()?;
         let kind = FailureKind::ALL.into_iter().find(|kind| *kind as u16 == number).unwrap_or(FailureKind::Io);
-        Ok(Failure {
+        Ok(without_long_path(Failure {
             kind,
             text: shortened(from.text()?),
             path: Field::read(from)?,
             containers: Field::read(from)?,
             head: Field::read(from)?,
-        })
+        }))
     }
 }
 
@@ -103,6 +117,22 @@ mod tests {
             let read = Failure::read(&mut Reader::new("failure", &bytes)).unwrap();
             let count = read.text.strip_suffix(" …").unwrap().chars().count();
             assert_eq!(count, MAX_TEXT_BYTES / shown_bytes, "{character:?}");
+        }
+    }
+
+    #[test]
+    fn a_failure_s_path_is_left_out_where_it_is_too_long_to_be_shown_with_the_text() {
+        for (text, name, is_kept) in [
+            ("full".to_owned(), "a".repeat(4096), true),
+            ("x".repeat(4096 + 100), "a".repeat(4096), true),
+            ("x".repeat(MAX_TEXT_BYTES + 1), "a".repeat(4096), false),
+            ("full".to_owned(), "\u{1b}".repeat(4096), false),
+        ] {
+            let path = StorePath::new(name.as_bytes()).unwrap();
+            let mut to = Writer::new();
+            Failure { path: Some(path), ..Failure::new(FailureKind::Refused, text) }.write(&mut to);
+            let read = Failure::read(&mut Reader::new("failure", &to.finish())).unwrap();
+            assert_eq!(read.path.is_some(), is_kept, "{:?}", &name[..1]);
         }
     }
 }

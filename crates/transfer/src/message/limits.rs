@@ -25,6 +25,8 @@ pub const MAX_FINGERPRINTS: usize = 1 << 20;
 pub const MAX_EXTENTS: usize = 1 << 20;
 /// Entries of one listing, whatever was asked for: a longer one is put together from several requests.
 pub const MAX_LISTED: usize = 4096;
+/// Failures that a node keeps of one job.
+pub const MAX_JOB_FAILURES: usize = 64;
 const MESSAGE: &str = "message";
 
 pub(super) fn check_request(request: &Request) -> Result<()> {
@@ -61,6 +63,8 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
         List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Discard { .. } | Statistics {} => {
             Ok(())
         }
+        ReportFailure { why, .. } => name("why", why),
+        JobFailures { job } => name("job", job),
         Recover { .. } | CommitPath { .. } | Leave { .. } | Lock { .. } | Unlock { .. } | Delete { .. } => Ok(()),
     }
 }
@@ -94,6 +98,10 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
             at_most("length of settings", settings.len() as u64, format::MAX_SETTINGS_BYTES as u64)
         }
         SeatFailed { seat: number, .. } => seat(*number),
+        JobFailures { failures } => {
+            at_most("number of failures", failures.len() as u64, MAX_JOB_FAILURES as u64)?;
+            failures.iter().try_for_each(|(_, why)| name("why", why))
+        }
         Durable { seat: number, sequence, .. } => seat(*number).and(at_most("sequence", *sequence, MAX_COUNT)),
         Alive { .. } | Done {} | Failed { .. } | Measured { .. } | Challenge { .. } | Proved { .. } => Ok(()),
         Entries { .. } | Committed { .. } | Statistics { .. } | Version { .. } | Others { .. } => Ok(()),

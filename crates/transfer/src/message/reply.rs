@@ -95,5 +95,6 @@ messages! {
         0x8048 Unnamed { sequence: u64, stamp: u64 },
         /// How many streams of other processes use the seat.
         0x804a Others { streams: u32 },
+        0x804b JobFailures { failures: Vec<(StorePath, String)> },
     }
 }

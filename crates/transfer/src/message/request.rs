@@ -121,5 +121,10 @@ messages! {
         /// The last process of a ticket, before it leaves: answered by `Others` when no other process uses the seat, or
         /// when those that do have had nothing to make durable for a while.
         57 AwaitOthers { session: SessionId, seat: u32, processes: u32 },
+        /// What this process's job wrote under the path is in no version, and why: a program may ignore what open and
+        /// close return. Kept for `JobFailures` until the job stores or deletes the path.
+        58 ReportFailure { path: StorePath, why: String },
+        /// What a job reported to this node.
+        59 JobFailures { job: String },
     }
 }

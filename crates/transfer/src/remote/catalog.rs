@@ -21,6 +21,8 @@ const NO_SESSION: SessionId = SessionId(0);
 /// long entry follows it.
 const MIN_PAGE_BYTES: usize = 1 << 20;
 const MAX_SHORT_PAGES: usize = 8;
+/// Of a list that is asked for as a whole: a node could send pages for ever. Some ten million versions or sessions.
+const MAX_LIST_BYTES: usize = 1 << 30;
 
 /// Each call is one transaction, but lists of more than [`MAX_LISTED`] entries, which take several.
 pub struct RemoteCatalog {
@@ -118,13 +120,16 @@ impl RemoteCatalog {
         request: impl Fn(&K, u32) -> (Request, Pick<T>),
         check: impl Fn(&[T], &K, usize) -> std::result::Result<(), String>,
     ) -> Result<Vec<T>> {
-        let (mut all, mut short_pages): (Vec<T>, usize) = (Vec::new(), 0);
+        let (mut all, mut short_pages, mut all_bytes): (Vec<T>, usize, usize) = (Vec::new(), 0, 0);
         while all.len() < limit {
             let wanted = MAX_LISTED.min(limit - all.len());
             let (request, pick) = request(&after, wanted as u32);
             let (page, more) = self.ask(session, request, pick)?;
-            short_pages += usize::from(more && page.len() < wanted && encoded_bytes(&page) < MIN_PAGE_BYTES);
+            let page_bytes = if more { encoded_bytes(&page) } else { 0 };
+            all_bytes += page_bytes;
+            short_pages += usize::from(more && page.len() < wanted && page_bytes < MIN_PAGE_BYTES);
             let checked = match () {
+                () if all_bytes > MAX_LIST_BYTES => Err(format!("a list of more than {MAX_LIST_BYTES} bytes was sent")),
                 () if more && page.is_empty() => Err("a page with more behind it was empty".to_owned()),
                 () if short_pages > MAX_SHORT_PAGES => Err("it lists a few entries at a time".to_owned()),
                 () => check(&page, &after, wanted),

@@ -230,7 +230,7 @@ fn answer_timeout(request: &Request) -> Duration {
     use Request::*;
     match request {
         Begin { .. } | Entry { .. } | List { .. } | Versions { .. } => QUERY_TIMEOUT,
-        PathSessions { .. } | Checkpoints { .. } => QUERY_TIMEOUT,
+        PathSessions { .. } | Checkpoints { .. } | JobFailures { .. } => QUERY_TIMEOUT,
         _ => ANSWER_TIMEOUT,
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use format::Settings;
+use format::{Settings, StorePath};
 
 use self::absence::{Absence, Attempts};
 use self::lane::Lane;
@@ -145,6 +145,14 @@ impl Remote {
     pub fn statistics(&self) -> Result<StoreStatistics> {
         self.obtain(&Request::Statistics {}, |reply| match reply {
             Reply::Statistics { statistics } => Some(statistics),
+            _ => None,
+        })
+    }
+
+    /// The files that the job's processes reported as not stored, and why.
+    pub fn job_failures(&self, job: &str) -> Result<Vec<(StorePath, String)>> {
+        self.obtain(&Request::JobFailures { job: job.to_owned() }, |reply| match reply {
+            Reply::JobFailures { failures } => Some(failures),
             _ => None,
         })
     }
@@ -280,6 +288,7 @@ fn may_repeat(request: &Request) -> bool {
         Get { .. } | Entries { .. } | MakeDurable {} => true,
         Begin { .. } | Renew { .. } | End { .. } => true,
         Entry { .. } | List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Statistics {} => true,
+        ReportFailure { .. } | JobFailures { .. } => true,
         Commit { .. } | Discard { .. } | Recover { .. } | Delete { .. } => false,
         // Handles, seats and locks belong to a connection or are counted: their streams know how to resend.
         OpenPath { .. } | Attach { .. } | Write { .. } | Offer { .. } | Recall { .. } | Supply { .. } => false,

@@ -3,8 +3,9 @@
 //!
 //! A frame's first 64 KiB are not counted, so that short requests never wait. Beyond the bound a connection is not read
 //! from, which is no slowness of its peer. Two rules keep frames moving. The oldest unfinished frame always gets its
-//! memory, so that one can be finished whatever the others hold. And when nothing was released for 2 s while unfinished
-//! frames hold most of the memory, the connection of the one that has cost most (bytes × seconds) is ended.
+//! memory, so that one can be finished whatever the others hold. And when nothing was released for 2 s, connections are
+//! ended: those that do not read the answers to their frames; else, while unfinished frames hold most of the memory, that of
+//! the one that has cost most (bytes × seconds).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -57,6 +58,8 @@ struct State {
     unfinished_bytes: u64,
     /// Unfinished frames, the oldest first.
     unfinished: BTreeMap<u64, Unfinished>,
+    /// Frames whose requests are being handled, or answered.
+    finished: BTreeMap<u64, Arc<Connection>>,
     begun: u64,
     released_at: Option<Instant>,
 }
@@ -118,10 +121,7 @@ impl FrameMemory {
             }
             if let Some(given_up) = state.give_up_when_stalled(&self.limits, begun) {
                 drop(state);
-                let bytes = given_up.1;
-                given_up
-                    .0
-                    .give_up(format!("its unfinished message held {bytes} bytes of memory that others waited for"));
+                given_up.end();
                 state = self.lock();
                 continue;
             }
@@ -161,12 +161,24 @@ impl State {
         fits(frame, wanted_bytes) && !waits(oldest) && !older.any(waits)
     }
 
-    /// The connection that is to be ended so that others go on, and what its frame holds. `waiting_since`: one of them.
-    fn give_up_when_stalled(&mut self, limits: &FrameLimits, waiting_since: Instant) -> Option<(Arc<Connection>, u64)> {
+    /// Whose connection is to be ended so that others go on. `waiting_since`: one of them.
+    fn give_up_when_stalled(&mut self, limits: &FrameLimits, waiting_since: Instant) -> Option<GivenUp> {
         let now = Instant::now();
         let since = self.released_at.map_or(waiting_since, |at| at.max(waiting_since));
-        // Where finished frames hold the memory it is the node that is slow.
-        if now < since + limits.stall_timeout || self.unfinished_bytes < limits.max_bytes / 2 {
+        if now < since + limits.stall_timeout {
+            return None;
+        }
+        let mut slow = Vec::new();
+        self.finished.retain(|_, connection| {
+            let is_slow = connection.sends_slowly();
+            slow.extend(is_slow.then(|| connection.clone()));
+            !is_slow
+        });
+        if !slow.is_empty() {
+            return Some(GivenUp::Readers(slow));
+        }
+        // Where other finished frames hold the memory it is the node that is slow.
+        if self.unfinished_bytes < limits.max_bytes / 2 {
             return None;
         }
         let oldest = self.unfinished.iter().find(|(_, frame)| !frame.is_given_up).map(|(number, _)| *number);
@@ -182,12 +194,36 @@ impl State {
         let (_, frame) = slow.max_by_key(|(_, frame)| frame.cost(now))?;
         frame.is_given_up = true;
         self.released_at = Some(now);
-        Some((frame.connection.clone(), frame.held_bytes))
+        Some(GivenUp::Sender(frame.connection.clone(), frame.held_bytes))
     }
 
     fn finish(&mut self, number: u64) {
         if let Some(frame) = self.unfinished.remove(&number) {
             self.unfinished_bytes -= frame.held_bytes;
+            self.finished.insert(number, frame.connection);
+        }
+    }
+}
+
+/// Connections that are to be ended.
+enum GivenUp {
+    /// It has not sent its frame to the end, which holds so many bytes.
+    Sender(Arc<Connection>, u64),
+    /// They do not read the answers.
+    Readers(Vec<Arc<Connection>>),
+}
+
+impl GivenUp {
+    fn end(self) {
+        match self {
+            GivenUp::Sender(connection, bytes) => {
+                connection
+                    .give_up(format!("its unfinished message held {bytes} bytes of memory that others waited for"));
+            }
+            GivenUp::Readers(slow) => {
+                let why = "it does not read the answer to a message that holds memory others wait for";
+                slow.iter().for_each(|connection| connection.cut_off(why));
+            }
         }
     }
 }
@@ -251,6 +287,7 @@ impl Drop for FrameCharge<'_> {
         let Some(number) = self.number else { return };
         let mut state = self.memory.lock();
         state.finish(number);
+        state.finished.remove(&number);
         state.held_bytes -= self.held_bytes;
         state.released_at = Some(Instant::now());
         drop(state);
@@ -346,6 +383,30 @@ mod tests {
             drop(first);
         });
         assert_eq!(held_bytes(&memory), 3072 * KIB);
+    }
+
+    #[test]
+    fn a_client_that_does_not_read_the_answer_to_its_frame_is_given_up_for_one_that_waits() {
+        let memory = memory();
+        let ((deaf, _client), (honest, _other), (half, _third)) = (pair(), pair(), pair());
+        // So that the frame that waits is not the oldest, which always gets its memory.
+        let mut oldest = memory.charge(&half);
+        oldest.grow(FREE_BYTES + KIB);
+        thread::scope(|scope| {
+            let sending = scope.spawn(|| {
+                let mut charge = memory.charge(&deaf);
+                charge.grow(FREE_BYTES + 3000 * KIB);
+                charge.finish();
+                deaf.send(1, 1, &[], &[&vec![7; 40 << 20]])
+            });
+            while held_bytes(&memory) < 3000 * KIB {
+                thread::sleep(Duration::from_millis(1));
+            }
+            let mut charge = memory.charge(&honest);
+            charge.grow(FREE_BYTES + 1024 * KIB);
+            assert!(sending.join().unwrap().is_err());
+        });
+        assert!(half.is_quiet() && honest.is_quiet(), "others stand");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::Error;
 use crate::connection::{Connection, Frame};
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::random::random_bytes;
+use crate::server::answer_memory::AnswerMemory;
 use crate::server::closing::Closing;
 use crate::server::frame_memory::FrameMemory;
 use crate::server::pulse::Pulse;
@@ -29,12 +30,13 @@ pub(super) fn serve(
     (number, connection): (u64, &Arc<Connection>),
     peer: SocketAddr,
     service: &Arc<dyn Service>,
-    (pulse, memory): (&Pulse, &FrameMemory),
+    (pulse, memory, answers): (&Pulse, &FrameMemory, &Arc<AnswerMemory>),
     closing: &Closing,
 ) {
-    let outbox = Outbox::new(connection.clone(), service.clone());
+    let outbox = Outbox::new(connection.clone(), service.clone(), answers.clone());
     let end = match greet(connection, peer, service, &outbox) {
         Ok(Some(mut handler)) => {
+            connection.welcome();
             pulse.add(number, outbox.clone());
             let end = attend(connection, memory, &outbox, handler.as_mut(), closing);
             closing.wait_while_suspended();

@@ -355,6 +355,8 @@ impl Random {
             Lock { session: self.session() },
             Unlock { session: self.session() },
             Delete { path: self.path() },
+            ReportFailure { path: self.path(), why: self.text() },
+            JobFailures { job: self.text() },
             Recall {
                 session: self.session(),
                 seat: self.seat(),
@@ -401,6 +403,7 @@ impl Random {
             Durable { session: self.session(), seat: self.seat(), sequence: self.count(), held: vec![self.u64()] },
             Measured { workers: self.u32() },
             Others { streams: self.u32() },
+            JobFailures { failures: self.list(|random| (random.path(), random.text())) },
             Challenge { nonce: self.array() },
             Proved { proof: self.array() },
             Unnamed { sequence: self.count(), stamp: self.count() },

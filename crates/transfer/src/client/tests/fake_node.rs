@@ -53,6 +53,7 @@ pub struct Behaviour {
     /// Acknowledges and forgets, for measurements.
     pub discard: AtomicBool,
     pub fail_commits: AtomicBool,
+    pub fail_opens: AtomicBool,
     /// Reads nothing, says nothing and lives on.
     pub frozen: AtomicBool,
     /// Says that it lives, and gets nothing done.
@@ -72,6 +73,8 @@ pub struct Behaviour {
     pub others: AtomicU32,
     pub commits: AtomicU64,
     pub leaves: AtomicU64,
+    /// Files that clients reported as not stored, and why.
+    pub failures: Mutex<Vec<(String, String)>>,
     /// Bytes that reads were answered with.
     pub read_bytes: AtomicU64,
     pub detaches: AtomicU64,
@@ -291,6 +294,9 @@ impl Node {
                 let settings = format::Settings::new(format::StoreId::default()).to_text();
                 done(Reply::Welcome { settings, holder: alive.holder })
             }
+            Request::OpenPath { .. } if self.does.fail_opens.load(Ordering::SeqCst) => {
+                fail(FailureKind::Full, "the disk is full")
+            }
             Request::OpenPath { path, job, nodes, stripe_bytes, key, .. } => {
                 let mut sessions = self.world.sessions.lock().unwrap();
                 let id = SessionId(sessions.len() as u64 + 1);
@@ -413,6 +419,10 @@ impl Node {
             Request::AwaitOthers { .. } => done(Reply::Others { streams: self.does.others.load(Ordering::SeqCst) }),
             Request::Leave { .. } => {
                 self.does.leaves.fetch_add(1, Ordering::SeqCst);
+                done(Reply::Done {})
+            }
+            Request::ReportFailure { path, why } => {
+                self.does.failures.lock().unwrap().push((path.to_string(), why));
                 done(Reply::Done {})
             }
             Request::Measure {} => {

@@ -1,6 +1,7 @@
 //! The client against fake nodes: what was written is there, whatever breaks in between.
 
 mod closing;
+mod failed_files;
 mod fake_node;
 mod histories;
 mod reducing;

@@ -1,0 +1,101 @@
+//! `thalweg find`: names of a store that have what is asked for.
+
+use std::ffi::OsString;
+
+use anyhow::Context;
+use catalog::FileEntry;
+use clap::ValueEnum;
+use format::{FileKind, StorePath};
+use glob::Pattern;
+use repository::Access;
+use serde_json::Value;
+
+use super::list;
+use crate::moment::Moment;
+use crate::opening::open_store;
+use crate::output::{Array, Output};
+use crate::place::Place;
+use crate::shown;
+
+/// Find names below a directory
+#[derive(clap::Args)]
+#[command(after_help = "All conditions that are given must hold. Names are printed as `get` takes them.\n\n\
+                        Example: thalweg find /scratch/st::run1 --name '*.h5' --min-size 1000000")]
+pub struct Arguments {
+    /// A directory or file, STORE::PATH
+    place: OsString,
+    /// Names that match, without their directories: `*.h5`, `ions.000?`
+    #[arg(long, value_name = "PATTERN")]
+    name: Option<Pattern>,
+    /// Only this kind
+    #[arg(long, value_name = "KIND")]
+    kind: Option<Kind>,
+    /// Files of at least so many bytes
+    #[arg(long, value_name = "BYTES")]
+    min_size: Option<u64>,
+    /// Files whose newest version was committed since: 2026-11-21, or 12h for the last 12 hours
+    #[arg(long, value_name = "TIME")]
+    since: Option<Moment>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Kind {
+    File,
+    Directory,
+    Symlink,
+}
+
+impl From<Kind> for FileKind {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::File => FileKind::Regular,
+            Kind::Directory => FileKind::Directory,
+            Kind::Symlink => FileKind::Symlink,
+        }
+    }
+}
+
+pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
+    let place = Place::parse(&arguments.place)?;
+    let repository = open_store(&place.store, Access::Read)?;
+    let mut array = output.array();
+    let entry = repository.catalog().entry(&place.path)?;
+    let entry = entry.with_context(|| format!("{place}: no such file or directory in the store"))?;
+    let mut take = |path: &StorePath, entry: &FileEntry| match arguments.holds(path, entry) {
+        true => print(&place, path, entry, &mut array, output),
+        false => Ok(()),
+    };
+    take(&place.path, &entry)?;
+    if entry.attributes.kind == FileKind::Directory {
+        list(repository.catalog(), &place.path, true, |entries| {
+            entries.iter().try_for_each(|(path, entry)| take(path, entry))
+        })?;
+    }
+    array.finish()?;
+    repository.close()?;
+    Ok(())
+}
+
+impl Arguments {
+    fn holds(&self, path: &StorePath, entry: &FileEntry) -> bool {
+        let name = String::from_utf8_lossy(path.name());
+        let head = entry.head.as_ref();
+        self.name.as_ref().is_none_or(|pattern| pattern.matches(&name))
+            && self.kind.is_none_or(|kind| entry.attributes.kind == kind.into())
+            && self.min_size.is_none_or(|least| head.is_some_and(|head| head.record.size >= least))
+            && self.since.is_none_or(|since| head.is_some_and(|head| since.is_before(head.committed_ns)))
+    }
+}
+
+fn print(
+    place: &Place,
+    path: &StorePath,
+    entry: &FileEntry,
+    array: &mut Array<'_>,
+    output: &Output,
+) -> anyhow::Result<()> {
+    if output.is_json() {
+        return array.push(&Value::Object(shown::entry_fields(path, entry)));
+    }
+    output.line(Place { path: path.clone(), ..place.clone() })
+}

@@ -1,0 +1,59 @@
+//! Welcome clients that ask for long answers and do not read them, and strangers that take all places.
+
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use format::{HandleKey, MAX_PAYLOAD_BYTES};
+use transfer::message::{Extent, Reply, Request};
+
+use super::bounds::Client;
+use super::node::Node;
+use super::runner::{Store, run};
+
+const KEY: HandleKey = HandleKey([7; HandleKey::BYTES]);
+const DEAF: u64 = 12;
+/// Answers of all connections, and everything else.
+const MAX_NODE_BYTES: u64 = (256 + 200) << 20;
+
+/// A client that uses a file of a gigabyte without content.
+fn attached(node: &Node, client: u64) -> (Client, Request) {
+    let mut attached = Client::greet(&node.address, client);
+    let session = attached.open("hole", &node.address, KEY);
+    assert!(matches!(attached.ask(Request::Attach { session, seat: 0, key: KEY }), Reply::Attached { .. }));
+    assert_eq!(attached.ask(Request::SetSize { session, seat: 0, size: 1 << 30 }), Reply::Done {});
+    let extents = vec![Extent { offset: 0, bytes: u64::from(MAX_PAYLOAD_BYTES) }];
+    (attached, Request::Read { session, seat: 0, extents })
+}
+
+#[test]
+fn answers_that_nobody_reads_stay_within_the_bound_while_an_honest_reader_goes_on() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    let deaf: Vec<Client> = (0..DEAF)
+        .map(|number| {
+            let (mut client, read) = attached(&node, 100 + number);
+            client.request(read);
+            client
+        })
+        .collect();
+    let (mut honest, read) = attached(&node, 1);
+    // Each of those before it holds the memory for some seconds.
+    assert!(matches!(honest.ask(read), Reply::Bytes { size } if size == 1 << 30));
+    let held_bytes = node.peak_bytes();
+    assert!(held_bytes < MAX_NODE_BYTES, "the node held {} MiB", held_bytes >> 20);
+    drop(deaf);
+}
+
+#[test]
+fn those_who_do_not_say_who_they_are_keep_nobody_out() {
+    let store = Store::new();
+    let node = Node::with_open_files(&store, 256 + 40);
+    let place = format!("thalweg://{}::", node.address);
+    let strangers: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&node.address).unwrap()).collect();
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while run(&["ls", &place]).code != Some(0) {
+        assert!(Instant::now() < deadline, "strangers that say nothing keep a client out");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    drop(strangers);
+}

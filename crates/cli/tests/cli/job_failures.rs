@@ -1,0 +1,41 @@
+//! Files that a job's processes reported as not stored: the node tells of them until they are stored, or deleted.
+
+use format::{HandleKey, StorePath};
+use transfer::message::{Reply, Request};
+
+use super::bounds::Client;
+use super::node::Node;
+use super::runner::Store;
+
+const KEY: HandleKey = HandleKey([7; HandleKey::BYTES]);
+
+fn path(name: &str) -> StorePath {
+    StorePath::new(name.as_bytes()).unwrap()
+}
+
+/// The names that the job reported, as any process is told.
+fn reported(address: &str, job: &str) -> Vec<String> {
+    match Client::greet(address, 99).ask(Request::JobFailures { job: job.into() }) {
+        Reply::JobFailures { failures } => failures.iter().map(|(path, _)| path.to_string()).collect(),
+        other => panic!("asking for failures was answered {other:?}"),
+    }
+}
+
+#[test]
+fn a_file_that_was_reported_as_failed_is_told_of_until_its_job_has_stored_or_deleted_it() {
+    let store = Store::new();
+    let node = Node::of(&store);
+    // Its job is "job".
+    let mut client = Client::greet(&node.address, 1);
+    for name in ["stored", "deleted", "lost"] {
+        let report = Request::ReportFailure { path: path(name), why: "the disk is full".into() };
+        assert_eq!(client.ask(report), Reply::Done {});
+    }
+    assert_eq!(reported(&node.address, "job"), ["stored", "deleted", "lost"]);
+    assert_eq!(reported(&node.address, "another"), [""; 0]);
+    let session = client.open("stored", &node.address, KEY);
+    assert!(matches!(client.ask(Request::Attach { session, seat: 0, key: KEY }), Reply::Attached { .. }));
+    assert!(matches!(client.ask(Request::CommitPath { session }), Reply::Version { .. }));
+    client.ask(Request::Delete { path: path("deleted") });
+    assert_eq!(reported(&node.address, "job"), ["lost"]);
+}

@@ -1,0 +1,90 @@
+//! How much of a long upload the server has read: what its kernel has acknowledged says only that it is there.
+//!
+//! The other end's window tells (tcpi_snd_wnd): its right edge moves on only as an application reads, and before any
+//! upload, when all was read, the window is at its widest. Each acknowledgement brings the window of its moment; what is
+//! read later is mostly not announced before the next bytes come. So an upload of which much lies unread is given little
+//! pieces at growing intervals, and no more until they show that it is read. Kernels that do not say it (before 5.5)
+//! make it seem that everything is read.
+
+use std::cell::Cell;
+
+use crate::shares::Admission;
+use crate::socket::SLICE;
+use crate::wire::Wire;
+
+/// No more of an upload is to lie unread at the server: a kernel there may take tens of mebibytes, at the speed of
+/// memory, which nobody schedules any more.
+const MAX_UNREAD_BYTES: u64 = 16 * SLICE as u64;
+/// A window moves a little as buffers are filled better, and is said in steps, though nothing was read.
+const MIN_READ_BYTES: u64 = SLICE as u64 * 3 / 2;
+/// What asks a server for news, and how often.
+pub(crate) const PROBE_BYTES: usize = SLICE / 4;
+const MIN_PROBE_NS: u64 = 1_000_000;
+const MAX_PROBE_NS: u64 = 32_000_000;
+
+pub(crate) struct ServerReads {
+    pub admission: Admission,
+    /// Of the window, as the server's kernel said it last, and its greatest width.
+    right_edge: Cell<u64>,
+    widest: Cell<u64>,
+    unread_bytes: Cell<u64>,
+    probe_ns: Cell<u64>,
+    has_begun: Cell<bool>,
+}
+
+impl ServerReads {
+    pub fn new(admission: Admission, server: &Wire) -> Self {
+        let (acknowledged, window) = server.acknowledged_and_window();
+        ServerReads {
+            admission,
+            right_edge: Cell::new(acknowledged + window),
+            widest: Cell::new(window),
+            unread_bytes: Cell::new(0),
+            probe_ns: Cell::new(MIN_PROBE_NS),
+            has_begun: Cell::new(false),
+        }
+    }
+
+    /// Something has been acknowledged.
+    pub fn look(&self, server: &Wire) {
+        let (acknowledged, window) = server.acknowledged_and_window();
+        self.widest.set(self.widest.get().max(window));
+        self.unread_bytes.set(self.widest.get() - window);
+        let right_edge = acknowledged + window;
+        let read_bytes = right_edge.saturating_sub(self.right_edge.get());
+        if read_bytes >= MIN_READ_BYTES {
+            self.right_edge.set(right_edge);
+            self.probe_ns.set(MIN_PROBE_NS);
+            self.has_begun.set(true);
+            self.admission.read(read_bytes);
+        } else {
+            self.admission.not_read();
+        }
+    }
+
+    pub fn has_much_unread(&self) -> bool {
+        self.unread_bytes.get() >= MAX_UNREAD_BYTES
+    }
+
+    /// Whether the server has begun to read the upload.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun.get()
+    }
+
+    /// Whether the server reads others first, for long.
+    pub fn is_passed_over(&self) -> bool {
+        self.has_much_unread() && self.admission.is_passed_over()
+    }
+
+    /// The server may read this upload from now on.
+    pub fn expect_news(&self) {
+        self.probe_ns.set(MIN_PROBE_NS);
+    }
+
+    /// How long to wait before the next little piece.
+    pub fn next_probe_ns(&self) -> u64 {
+        let ns = self.probe_ns.get();
+        self.probe_ns.set((2 * ns).min(MAX_PROBE_NS));
+        ns
+    }
+}
