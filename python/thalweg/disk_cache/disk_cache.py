@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,6 +27,10 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 _INDEX, _FETCH_LOCKS, _PIN_LOCKS = "index.sqlite", "fetches.lock", "pins.lock"
 
 _Result = TypeVar("_Result")
+
+
+class Outdated(Exception):
+    """What was brought was evicted while it came: it may be older than what is in the store by now."""
 
 
 class DiskCache:
@@ -59,6 +64,9 @@ class DiskCache:
 
     def pin(self, key: str, is_valid: Callable[[Row], bool]) -> Row | None:
         """Returns a valid copy, which stays until it is unpinned; None when there is none."""
+        if self._evicting:
+            self.finish_evicting()
+        begun = self._evictions
         found = self.index.find(key)
         if found is None:
             return None
@@ -67,7 +75,9 @@ class DiskCache:
         row = self.index.find(key)
         if row is not None and row.path == found.path and is_valid(row):
             self.index.note(key)
-            self._in_use[key] = row
+            with self._mutex:
+                if begun == self._evictions:
+                    self._in_use[key] = row
             return row
         self.unpin(found)
         return None
@@ -95,11 +105,23 @@ class DiskCache:
         in_use = self._in_use.get(row.key)
         return in_use is not None and in_use.path == row.path
 
-    def retire(self, keys: list[str]) -> None:
-        """No copy of these is given out any more; one that is in use stays for those who have it."""
-        for key in keys:
-            self._in_use.pop(key, None)
-        self.index.retire(keys)
+    def begin_evicting(self, keys: list[str]) -> None:
+        """From now on no copy of these is given out, nor is one that is on its way: it raises `Outdated` when it is to be
+        listed. A copy in use stays for those who have it. Does not wait; `finish_evicting` removes them."""
+        with self._mutex:
+            self._evictions += 1
+            self._evicting.extend(keys)
+            for key in keys:
+                self._in_use.pop(key, None)
+                self._arriving.discard(key)
+
+    def finish_evicting(self) -> None:
+        with self._eviction:
+            keys = list(self._evicting)
+            if keys:
+                self.index.evict(keys)
+            # Not before they are gone: until then, who looks for one waits here.
+            del self._evicting[: len(keys)]
 
     # What arrives.
 
@@ -115,6 +137,22 @@ class DiskCache:
             self.index.cancel(key)
             raise
 
+    @contextmanager
+    def bringing(self, key: str) -> Iterator[None]:
+        """Alone, until what is brought is listed or not; others of the key wait for it."""
+        with self.fetches.hold(key):
+            with self._mutex:
+                self._arriving.add(key)
+            try:
+                yield
+            finally:
+                self._arriving.discard(key)
+
+    def check_current(self, key: str) -> None:
+        """Raises `Outdated` where the key was evicted since it is being brought."""
+        if key not in self._arriving:
+            raise Outdated
+
     def commit(self, key: str, partial: Partial, digest: Digest, version: str | None, ending: str) -> Row | None:
         """Lists what has arrived, pinned. None: the room reserved for it was taken away, and it stays partial."""
         path = self.index.new_path(key, ending)
@@ -122,8 +160,15 @@ class DiskCache:
         row = self.index.commit(key, path, partial, digest, version)
         if row is None:
             self._pins.remove(path)
-        else:
-            self._in_use[key] = row
+            return None
+        with self._mutex:
+            is_current = key in self._arriving
+            if is_current:
+                self._in_use[key] = row
+        if not is_current:
+            self.index.evict([key])
+            self.unpin(row)
+            raise Outdated
         return row
 
     def freeing_when_full(self, act: Callable[[], _Result]) -> _Result:
@@ -144,8 +189,14 @@ class DiskCache:
 
     def _reset_pins(self) -> None:
         self._pins = Pins(self._pin_locks)
-        # Rows of what is pinned, as they were when it was checked.
+        self._mutex = threading.Lock()
+        # Rows of what is pinned, as they were when it was checked, and are to be given out.
         self._in_use: dict[str, Row] = {}
+        # Keys that are being brought, and were not evicted since; and those that are to be evicted.
+        self._arriving: set[str] = set()
+        self._evicting: list[str] = []
+        self._eviction = threading.Lock()
+        self._evictions = 0
 
     def reset_after_fork(self) -> None:
         """The pins are the parent's."""

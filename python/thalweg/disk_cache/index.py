@@ -159,23 +159,11 @@ class CacheIndex:
         self._try_to(change)
 
     def evict(self, keys: Iterable[str]) -> None:
-        """They are to go as soon as nobody uses them."""
-        wanted = list(keys)
+        """Removes copies; those in use go when nobody uses them, and are not found meanwhile."""
+        evicted = list(keys)
 
         def change(sql: sqlite3.Connection) -> None:
-            for key in wanted:
-                row = _row(sql, key)
-                if row is not None and row.digest is not None and not self._remove_if_free(sql, row, report_loss=False):
-                    sql.execute("UPDATE items SET evicting = 1 WHERE key = ?", (key,))
-
-        self._try_to(change)
-
-    def retire(self, keys: Iterable[str]) -> None:
-        """Removes copies that are out of date; those in use go when nobody uses them, and are not found meanwhile."""
-        outdated = list(keys)
-
-        def change(sql: sqlite3.Connection) -> None:
-            for key in outdated:
+            for key in evicted:
                 row = _row(sql, key)
                 if row is not None and row.digest is not None:
                     self._retire(sql, row)
@@ -184,14 +172,9 @@ class CacheIndex:
 
     def released(self, row: Row) -> None:
         """A copy has lost its last pin in this process: it goes now, if it was to go."""
-        listed = self.find(row.key)
-        if listed is None or listed.path != row.path:
-            listed = self.find(_retired(row.path))
-        if listed is not None and listed.evicting:
-            self.evict([listed.key])
-
-    def keep(self, key: str) -> None:
-        self._try_to(lambda sql: sql.execute("UPDATE items SET evicting = 0 WHERE key = ?", (key,)))
+        retired = self.find(_retired(row.path))
+        if retired is not None:
+            self.evict([retired.key])
 
     def allow(self, keys: Iterable[str], run: str) -> None:
         rows = [(run, key) for key in keys]

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
 from thalweg.diffusion.cache.item import Item
@@ -24,7 +24,7 @@ from thalweg.diffusion.peers.client import PeerFailed, PeerOffer, Peers
 from thalweg.diffusion.peers.message import Reply
 from thalweg.diffusion.peers.server import PeerServer, Served, open_served
 from thalweg.diffusion.stores.origin import Origin, StoreOffer, ending_of
-from thalweg.disk_cache.disk_cache import DiskCache
+from thalweg.disk_cache.disk_cache import DiskCache, Outdated
 from thalweg.disk_cache.index import Row, stamp_of
 from thalweg.disk_cache.partial_file import Digest, Partial, digest_of
 
@@ -70,10 +70,6 @@ class _Temporary:
     def arrival(self, item: Item, source: str) -> Arrival:
         path, size = self.partial.path, self.partial.size()
         return Arrival(path, size, self.digest, source, 0, item, False, True, self.version)
-
-
-class _Outdated(Exception):
-    """What was fetched was written anew meanwhile."""
 
 
 class _Order(NamedTuple):
@@ -151,18 +147,20 @@ class WorkerCache:
         """Peers may have them. What comes in this run they may have without."""
         self._index.allow(keys, self._run)
 
-    def evict(self, keys: Iterable[str]) -> None:
-        """Removes them; what is pinned goes when it is not any more."""
-        self._index.evict(keys)
+    def evict(self, keys: list[str]) -> None:
+        """Removes them; what is pinned goes when it is not any more, and is given out to nobody else."""
+        self.begin_evicting(keys)
+        self.finish_evicting()
 
-    def outdate(self, keys: Iterable[str]) -> None:
-        """They were written anew: no older content is given out from now on, also none that is on its way."""
-        outdated = list(keys)
+    def begin_evicting(self, keys: list[str]) -> None:
+        """No content that came before is given out from now on, also none that is on its way. Does not wait."""
+        self._disk.begin_evicting(keys)
         with self._mutex:
-            for key in outdated:
+            for key in keys:
                 self._shareable.pop(key, None)
-                self._fetching.discard(key)
-            self._disk.retire(outdated)
+
+    def finish_evicting(self) -> None:
+        self._disk.finish_evicting()
 
     # Copies that are here
 
@@ -222,15 +220,14 @@ class WorkerCache:
         order = _Order(item, source, keep, digest, pin or not keep)
         arrival = self._at_hand(order)
         if arrival is None:
-            with self._disk.fetches.hold(item.key):
-                arrival = self._at_hand(order) or self._not_kept(item) or self._fetched(order)
+            arrival = self._brought(order)
         return arrival._replace(seconds=time.monotonic() - begun)
 
     def is_current(self, arrival: Arrival) -> bool:
-        """Whether what is held was not written anew since."""
+        """Whether what is held was not evicted since."""
+        if arrival.row is not None:
+            return self._disk.is_in_use(arrival.row)
         with self._mutex:
-            if arrival.row is not None:
-                return self._disk.is_in_use(arrival.row)
             shareable = self._shareable.get(arrival.item.key)
             return shareable is not None and shareable is self._temporaries.get(arrival.path)
 
@@ -254,8 +251,6 @@ class WorkerCache:
         row = self.pin(order.item)
         if row is None:
             return None
-        if row.evicting and order.keep:
-            self._index.keep(row.key)
         return self._kept(row, order, "local")
 
     def _kept(self, row: Row, order: _Order, source: str) -> Arrival:
@@ -273,18 +268,18 @@ class WorkerCache:
             temporary.users += 1
             return temporary.arrival(item, "local")
 
-    def _fetched(self, order: _Order) -> Arrival:
-        """What was written anew while it came is fetched again."""
+    def _brought(self, order: _Order) -> Arrival:
+        """What was evicted while it came is brought again."""
         while True:
-            with self._mutex:
-                self._fetching.add(order.item.key)
             try:
-                return self._disk.freeing_when_full(lambda: self._fetch(order))
-            except _Outdated:
+                with self._disk.bringing(order.item.key):
+                    return (
+                        self._at_hand(order)
+                        or self._not_kept(order.item)
+                        or self._disk.freeing_when_full(lambda: self._fetch(order))
+                    )
+            except Outdated:
                 pass
-            finally:
-                with self._mutex:
-                    self._fetching.discard(order.item.key)
 
     def _fetch(self, order: _Order) -> Arrival:
         item, source = order.item, "store" if order.source == "store" else "peer"
@@ -293,14 +288,13 @@ class WorkerCache:
             keep = order.keep and (offer.bytes is None or self._index.reserve(item.key, offer.bytes))
             digest = offer.fill(partial)
             keep = keep and (offer.bytes is not None or self._index.reserve(item.key, partial.size()))
-            with self._mutex:
-                if item.key not in self._fetching:
-                    raise _Outdated
-                row = self._disk.commit(item.key, partial, digest, offer.version, ending) if keep else None
-                if row is None:
+            row = self._disk.commit(item.key, partial, digest, offer.version, ending) if keep else None
+            if row is None:
+                with self._mutex:
+                    self._disk.check_current(item.key)
                     temporary = _Temporary(partial, digest, offer.version)
                     self._temporaries[partial.path] = self._shareable[item.key] = temporary
-                    return temporary.arrival(item, source)
+                return temporary.arrival(item, source)
         return self._kept(row, order, source)
 
     def _offer(self, order: _Order) -> AbstractContextManager[StoreOffer | PeerOffer]:
@@ -313,12 +307,13 @@ class WorkerCache:
         Its version is what the store has under its URL by now; without any, it serves this run only."""
         ending = ending_of(item.url)
         is_folder = os.path.isdir(path)
-        with self._disk.fetches.hold(item.key), self._disk.arriving(item.key, ending, is_folder) as partial:
+        with self._disk.bringing(item.key), self._disk.arriving(item.key, ending, is_folder) as partial:
             partial.take_over(os.fspath(path))
             size, digest = partial.size(), partial.digest()
             row = None
             if self._index.reserve(item.key, size):
-                row = self._disk.commit(item.key, partial, digest, self.version(item), ending)
+                with suppress(Outdated):
+                    row = self._disk.commit(item.key, partial, digest, self.version(item), ending)
             if row is None:
                 partial.discard()
                 return None
@@ -356,8 +351,6 @@ class WorkerCache:
         # By path; and by key those that others may have, too.
         self._temporaries: dict[str, _Temporary] = {}
         self._shareable: dict[str, _Temporary] = {}
-        # Keys that are on their way, and were not written anew since.
-        self._fetching: set[str] = set()
 
     def _reset_after_fork(self) -> None:
         """What the parent has in use is the parent's."""

@@ -249,7 +249,9 @@ class Agent:
     def _evict(self, keys: list[str]) -> None:
         with self._changed:
             self._here.difference_update(keys)
-        self._submit(self._chores, self._cache.evict, keys)
+            # At once, for the orders that follow.
+            self._cache.begin_evicting(keys)
+        self._submit(self._chores, self._cache.finish_evicting)
 
     def _recall(self, order: Recall) -> None:
         with self._changed:
@@ -290,6 +292,11 @@ class Agent:
         count = arrival.bytes
         arrived = Arrived(order.key, order.only_for, count, arrival.digest, time.monotonic() - begun, arrival.kept)
         with self._changed:
+            if not self._cache.is_current(arrival):
+                # Written anew since: who waits for it by now is to have what is in the store.
+                self._cache.release(arrival)
+                self._submit(self._transfers, self._fetch, order._replace(peer=""))
+                return
             if arrival.kept:
                 self._here.add(order.key)
                 self._passed.discard(order.key)
@@ -458,10 +465,10 @@ class Agent:
             lambda: self._is_closed,
         )
         item = Item(url)
-        held = None
-        if count <= options.cache_bytes:
-            self._cache.evict([item.key])
-            held = self._cache.adopt(item, path)
+        with self._changed:
+            self._here.discard(item.key)
+        self._cache.evict([item.key])
+        held = self._cache.adopt(item, path) if count <= options.cache_bytes else None
         if held is None:
             version = self._cache.version(item) if options.is_journaled else None
             return PublishedOutput(url, count, b"", False, version, is_folder)
