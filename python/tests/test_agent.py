@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.cache.worker_cache import Arrival
-from thalweg.diffusion.messages import Answered, Arrived, Ended, Fetch, Missed, Missing, Recall, Run
+from thalweg.diffusion.messages import Answered, Arrived, Ended, Evict, Fetch, Missed, Missing, Recall, Run
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.peers.client import PeerFailed
 from thalweg.diffusion.worker.agent import Agent
@@ -34,6 +34,9 @@ class FakeCache:
         # So often is the peer busy.
         self.busy = 0
         self.is_store_empty = False
+        self.outdated = 0
+        # Called while something is brought.
+        self.meanwhile = lambda: None
 
     def contents(self):
         return []
@@ -53,7 +56,9 @@ class FakeCache:
             raise FileNotFoundError(item.key)
         if keep and self.keeps:
             self.held.add(item)
-        return Arrival(str(self.path), 7, b"d" * 16, source, 0.0, item, keep and self.keeps, True)
+        version = str(self.outdated)
+        self.meanwhile()
+        return Arrival(str(self.path), 7, b"d" * 16, source, 0.0, item, keep and self.keeps, True, version)
 
     def release(self, arrival):
         self.released += 1
@@ -68,8 +73,16 @@ class FakeCache:
     def unpin(self, item):
         pass
 
-    def evict(self, keys):
+    def begin_evicting(self, keys):
         self.held -= {Item.of_key(key) for key in keys}
+        self.outdated += 1
+
+    def finish_evicting(self):
+        pass
+
+    def is_current(self, arrival):
+        """Of what came before the last eviction, nothing."""
+        return arrival.version == str(self.outdated)
 
     def close(self):
         pass
@@ -102,6 +115,21 @@ def test_a_job_runs_when_its_input_has_come_and_lets_go_of_it_after(tmp_path):
         agent.finish(job, Outcome(b"done", None))
     assert cache.released == 1
     assert [report.task for report in reports if isinstance(report, Ended)] == [1, 2]
+    agent.close()
+
+
+def test_what_came_before_its_file_was_written_anew_is_given_to_nobody_who_asks_after(tmp_path):
+    agent, cache, reports = begun(tmp_path, keeps=True)
+
+    def written_anew():
+        cache.meanwhile = lambda: None
+        agent.receive([Evict(["in"]), run(1)])
+
+    cache.meanwhile = written_anew
+    agent.receive([Fetch("in", "peer:1", b"d" * 16, None)])
+    job = agent.take(10)
+    assert cache.sources == ["peer:1", "store"] and job.versions == [("in", "1")] and cache.released == 1
+    assert [type(report) for report in reports] == [Arrived]
     agent.close()
 
 
