@@ -25,8 +25,8 @@ from diffusion_tasks import (
     kill_at_first,
     nap_and_double,
     note_and_nap,
-    read_slowly,
     read_after,
+    read_slowly,
     write,
     write_half,
 )

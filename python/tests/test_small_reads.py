@@ -58,7 +58,10 @@ def test_a_block_that_changes_is_checked_again(cached, file, digested):
     assert cached.cat_file(str(file)) == content and cached.cat_file(str(file)) == content
     assert len(digested) == 10
     for path in (
-        block for folder in os.scandir(os.path.join(cached.cache.disk.folder, "items")) if folder.is_dir() for block in os.scandir(folder)
+        block
+        for folder in os.scandir(os.path.join(cached.cache.disk.folder, "items"))
+        if folder.is_dir()
+        for block in os.scandir(folder)
     ):
         with open(path, "r+b") as block:
             block.write(b"damaged")

@@ -20,8 +20,8 @@ from typing import Any, Callable, NamedTuple, TypeVar
 
 from thalweg.disk_cache.locks import Lock, Locks
 from thalweg.disk_cache.partial_file import Digest, Partial
-from thalweg.disk_cache.tree import remove, tree_stamp
 from thalweg.disk_cache.shared_list import SharedList
+from thalweg.disk_cache.tree import remove, tree_stamp
 
 _SCRIPT = """
 CREATE TABLE IF NOT EXISTS items (

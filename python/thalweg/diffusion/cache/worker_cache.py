@@ -257,7 +257,9 @@ class WorkerCache:
         """Of a row that is pinned."""
         if not order.hold:
             self.unpin(row)
-        return Arrival(row.path, row.bytes, row.digest or b"", source, 0, order.item, True, order.hold, row.version, row)
+        return Arrival(
+            row.path, row.bytes, row.digest or b"", source, 0, order.item, True, order.hold, row.version, row
+        )
 
     def _not_kept(self, item: Item) -> Arrival | None:
         """What is not kept, but used just now by another thread."""

@@ -20,8 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from thalweg.diffusion.cache.item import Item
-from thalweg.disk_cache.index import Row
-from thalweg.disk_cache.tree import size_of
 from thalweg.diffusion.cache.worker_cache import Arrival, PeerFailed, WorkerCache
 from thalweg.diffusion.failure import Failure
 from thalweg.diffusion.messages import (
@@ -53,6 +51,8 @@ from thalweg.diffusion.stores.outputs import Outputs
 from thalweg.diffusion.stores.store_retry import StoreRetry
 from thalweg.diffusion.worker.execution import Calling, Outcome
 from thalweg.diffusion.worker.usage import process_tree_usage
+from thalweg.disk_cache.index import Row
+from thalweg.disk_cache.tree import size_of
 
 _log = logging.getLogger("thalweg.diffusion")
 
