@@ -266,7 +266,8 @@ pub struct Statistics {
     /// Without the root.
     pub directories: u64,
     pub versions: u64,
-    /// Sum of the sizes of all kept versions (bytes).
+    /// Sum of the sizes of all kept versions (bytes), without those that have the content of the one before and differ in
+    /// attributes alone.
     pub logical_bytes: u64,
     /// Container files that bear an open or live number.
     pub live_containers: u64,

@@ -91,6 +91,12 @@ impl SqliteCatalog {
         self.noted().given
     }
 
+    /// Sequence and checksum of the last record that any catalog of the store is known to have written.
+    pub fn marked_record(&self) -> Option<(u64, u64)> {
+        let noted = self.noted();
+        (noted.record != 0).then_some((noted.given.sequence, noted.record))
+    }
+
     fn noted(&self) -> Noted {
         self.mark.as_ref().map(Mark::read).unwrap_or_default()
     }

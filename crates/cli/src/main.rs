@@ -7,6 +7,7 @@ mod clock;
 mod commands;
 mod failure;
 mod get;
+mod host_port;
 mod moment;
 mod node;
 mod opening;

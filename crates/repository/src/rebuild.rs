@@ -3,6 +3,7 @@
 //! Everything that can be read is kept; what cannot is named: by container and byte, and by path where later records
 //! or the old catalog still tell of it.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use catalog::{
@@ -62,17 +63,25 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
         // Best effort: the error that is told came first.
         let _ = remove_catalog(&fresh);
     }
-    let (mut left_out, given) = made?;
-    left_out.retain(|left| !was_restated(&scan, left));
+    let mut made = made?;
+    made.left_out.retain(|left| !was_restated(&scan, left));
     let mut damages = std::mem::take(&mut scan.damages);
-    damages.extend(old.missing(&scan, given.sequence));
+    damages.extend(old.missing(&scan, &made));
     damages.extend(old.lost);
-    damages.extend(left_out.into_iter().map(|left| Damage::Catalog { path: Some(left.path), why: left.why }));
+    damages.extend(made.left_out.into_iter().map(|left| Damage::Catalog { path: Some(left.path), why: left.why }));
     Ok(Rebuilt { containers: scan.readable, transactions: records.len() as u64, damages })
 }
 
-/// Makes the catalog in `fresh`, closed, so that its log is moved into the file. Returns what records do not make sense
-/// without others that are missing, and the highest numbers that were ever given.
+struct MadeCatalog {
+    /// What makes no sense without records that are missing.
+    left_out: Vec<LeftOut>,
+    /// The highest numbers that were ever given.
+    given: NumbersGiven,
+    /// The last record that the store's mark knows of.
+    marked: Option<(u64, u64)>,
+}
+
+/// Makes the catalog in `fresh`, closed, so that its log is moved into the file.
 fn make_catalog(
     path: &Path,
     settings: &Settings,
@@ -80,7 +89,7 @@ fn make_catalog(
     scan: &Scan,
     records: &[JournalRecord],
     old: &OldCatalog,
-) -> Result<(Vec<LeftOut>, NumbersGiven)> {
+) -> Result<MadeCatalog> {
     remove_catalog(fresh)?;
     let is_given = |record: &&ContainerRecord| record.id.0 < CONTAINER_LIMIT;
     let mut containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
@@ -90,10 +99,14 @@ fn make_catalog(
     let catalog = new_catalog(path, settings, fresh)?;
     let left_out = catalog.replay(&containers, records, &catalog.marked().max(&old.given))?;
     catalog.know_records(&scan.passed_over)?;
+    let marked = catalog.marked_record();
+    // Or the new catalog would be taken for one that went on apart, where the mark's record is lost and another has its
+    // sequence.
+    catalog.know_records(marked.filter(|(sequence, _)| scan.has(*sequence)).as_slice())?;
     let unkept = scan.unkept.iter().filter_map(|sequence| scan.records.get(sequence));
     catalog.journal_later(&unkept.cloned().collect::<Vec<_>>())?;
     keep_losses(&catalog, &old.lost_segments)?;
-    Ok((left_out, catalog.given()?))
+    Ok(MadeCatalog { left_out, given: catalog.given()?, marked })
 }
 
 /// The numbers that no file bears, as far as nothing else tells what became of them: whether versions still need some is
@@ -231,11 +244,13 @@ impl OldCatalog {
         })
     }
 
-    /// The records that are in no container: those that the old catalog wrote, and gaps where it does not say.
-    fn missing(&self, scan: &Scan, last: u64) -> Option<Damage> {
+    /// The records that are in no container: those that the old catalog wrote, gaps where it does not say, and the mark's.
+    fn missing(&self, scan: &Scan, made: &MadeCatalog) -> Option<Damage> {
         let known = self.lost_records.iter().flatten().copied();
         let after = if self.lost_records.is_some() { self.given.sequence } else { 0 };
-        let missing: Vec<u64> = known.chain(scan.gaps(after, last)).collect();
+        let replaced = made.marked.filter(|record| scan.has(record.0) && !scan.keeps(*record));
+        let missing = known.chain(scan.gaps(after, made.given.sequence)).chain(replaced.map(|(sequence, _)| sequence));
+        let missing: Vec<u64> = missing.collect::<BTreeSet<_>>().into_iter().collect();
         let (transactions, are) = match missing.len() {
             0 => return None,
             1 => ("transaction", "is"),

@@ -172,6 +172,13 @@ impl Scan {
         self.records.contains_key(&sequence) || self.passed_over.iter().any(|(passed, _)| *passed == sequence)
     }
 
+    /// Whether this record is there, told by its sequence and checksum.
+    pub fn keeps(&self, (sequence, checksum): (u64, u64)) -> bool {
+        let of = |record: &JournalRecord| JournalRecord::checksum_of(&record.encode());
+        self.records.get(&sequence).is_some_and(|record| of(record) == checksum)
+            || self.passed_over.contains(&(sequence, checksum))
+    }
+
     /// The sequences in a range of which there is no record: catalogs leave no gap.
     pub fn gaps(&self, after: u64, last: u64) -> Vec<u64> {
         let present = self.records.keys().chain(self.passed_over.iter().map(|(sequence, _)| sequence));

@@ -66,6 +66,11 @@ fn statistics_count_files_and_containers(stand: &Stand) {
     stand.catalog.condemn(snapshot, &[condemned]).unwrap();
     let found = stand.catalog.statistics().unwrap();
     assert_eq!((found.files, found.directories, found.versions, found.logical_bytes), (2, 1, 3, 18));
+    // Attributes alone: the content is the one before. What comes again after another is stored as often as it was written.
+    stand.commit(vec![written("d/a", 6)]).unwrap();
+    stand.commit(vec![written("d/a", 5)]).unwrap();
+    let found = stand.catalog.statistics().unwrap();
+    assert_eq!((found.versions, found.logical_bytes), (5, 23));
     assert_eq!((found.live_containers, found.condemned_containers), (1, 1));
     assert_eq!((found.container_bytes, found.container_segments), (200, 20));
 }

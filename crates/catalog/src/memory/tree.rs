@@ -363,10 +363,19 @@ impl Tree {
             // The root is always there and not counted.
             directories: count(FileKind::Directory) - 1,
             versions: versions().count() as u64,
-            logical_bytes: versions().fold(0, |sum, (_, version)| sum.saturating_add(version.record.size)),
+            logical_bytes: self.files.values().flat_map(contents).fold(0, u64::saturating_add),
             ..Default::default()
         }
     }
+}
+
+/// The sizes of a file's versions, without those that differ from the one before in attributes alone.
+fn contents(file: &File) -> impl Iterator<Item = u64> {
+    let mut former = None;
+    file.versions.values().filter_map(move |(_, version)| {
+        let is_new = former.replace(&version.record.root) != Some(&version.record.root);
+        is_new.then_some(version.record.size)
+    })
 }
 
 /// Sets or takes away; returns what was there.

@@ -135,12 +135,14 @@ fn page_of_roots(sql: &Connection, text: &str, after: u64, limit: usize, mark: u
 pub(super) fn statistics(sql: &Connection) -> Attempt<Statistics> {
     let with_file = "containers AS file WHERE file_gone = 0";
     let bears_live = "EXISTS (SELECT 1 FROM containers WHERE physical = file.id AND state <= 1)";
+    let contents = "(SELECT size, root, lag(root) OVER (PARTITION BY file ORDER BY number) AS former FROM versions)
+        WHERE former IS NOT root";
     Ok(Statistics {
         files: count(sql, "files WHERE kind = 0")?,
         // The root is always there and not counted.
         directories: count(sql, "files WHERE kind = 1")?.saturating_sub(1),
         versions: count(sql, "versions")?,
-        logical_bytes: sum(sql, "size", "versions")?,
+        logical_bytes: sum(sql, "size", contents)?,
         live_containers: count(sql, &format!("{with_file} AND {bears_live}"))?,
         condemned_containers: count(sql, &format!("{with_file} AND NOT {bears_live}"))?,
         container_bytes: sum(sql, "stored_bytes", with_file)?,

@@ -135,6 +135,17 @@ pub(super) fn known_records(sql: &Connection) -> Attempt<Option<Vec<u64>>> {
     Ok(Some(all(sql, text, [], |row| number(row, 0))?))
 }
 
+/// Of a record of this sequence that is the catalog's own.
+pub(super) fn record_checksum(sql: &Connection, sequence: u64) -> Attempt<Option<u64>> {
+    let text = "SELECT checksum FROM journal_checksums WHERE sequence = ?1 LIMIT 1";
+    first(sql, text, [sequence as i64], |row| number(row, 0))
+}
+
+/// Whether this record is in the place of one that is the catalog's own.
+pub(super) fn is_in_place_of_its_own(sql: &Connection, sequence: u64, checksum: u64) -> Attempt<bool> {
+    Ok(record_checksum(sql, sequence)?.is_some() && !unknown_records(sql, &[(sequence, checksum)])?.is_empty())
+}
+
 /// Records up to this one are older than the table of checksums.
 fn unchecked_sequence(sql: &Connection) -> Attempt<u64> {
     Ok(first(sql, "SELECT unchecked_sequence FROM counters", [], |row| number(row, 0))?.unwrap_or(0))

@@ -1,5 +1,6 @@
 //! The journal's high-water mark: how far any catalog of the store has ever counted, in a small file beside the
-//! containers. A catalog that has counted less is an older copy.
+//! containers. A catalog that has counted less is an older copy, and one that has another record than the journal's last
+//! went on apart from the containers.
 //!
 //! The file has 64 slots of 64 bytes: the numbers and a checksum over them and the store's id. Transaction `n` writes slot
 //! `n mod 64` after it is durable in the catalog, in one system call and without a lock: two processes never write
@@ -16,13 +17,24 @@ use crate::NumbersGiven;
 const SLOTS: u64 = 64;
 const SLOT_BYTES: usize = 64;
 const FILE_BYTES: usize = SLOTS as usize * SLOT_BYTES;
+const RECORD_AT: usize = 40;
 const CHECKSUM_AT: usize = SLOT_BYTES - 8;
+const _: () = assert!(RECORD_AT + 16 == CHECKSUM_AT && CHECKSUM_AT == 56, "docs/format.md, journal.mark");
 
 /// What a transaction leaves in the mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Noted {
     pub transaction: u64,
     pub given: NumbersGiven,
+    /// [`format::JournalRecord::checksum_of`] the record with the last sequence; 0 where that is not known.
+    pub record: u64,
+}
+
+impl Noted {
+    /// Of two that know a record of one sequence the later one counts: a rebuild may have found another.
+    fn age(&self) -> (u64, u64) {
+        (self.given.sequence, self.transaction)
+    }
 }
 
 pub(super) struct Mark {
@@ -53,6 +65,7 @@ impl Mark {
         slots.fold(Noted::default(), |highest, noted| Noted {
             transaction: highest.transaction.max(noted.transaction),
             given: highest.given.max(&noted.given),
+            record: if noted.age() > highest.age() { noted.record } else { highest.record },
         })
     }
 
@@ -63,9 +76,9 @@ impl Mark {
     }
 
     fn encode(&self, noted: &Noted) -> [u8; SLOT_BYTES] {
-        let Noted { transaction, given: NumbersGiven { sequence, container, session, file } } = *noted;
+        let Noted { transaction, given: NumbersGiven { sequence, container, session, file }, record } = *noted;
         let mut slot = [0; SLOT_BYTES];
-        for (at, number) in [transaction, sequence, container, session, file].into_iter().enumerate() {
+        for (at, number) in [transaction, sequence, container, session, file, record].into_iter().enumerate() {
             slot[at * 8..][..8].copy_from_slice(&number.to_le_bytes());
         }
         let sum = self.checksum(&slot);
@@ -77,7 +90,8 @@ impl Mark {
         let number = |at: usize| Some(u64::from_le_bytes(slot.get(at..at + 8)?.try_into().ok()?));
         let given =
             NumbersGiven { sequence: number(8)?, container: number(16)?, session: number(24)?, file: number(32)? };
-        (number(CHECKSUM_AT)? == self.checksum(slot)).then_some(Noted { transaction: number(0)?, given })
+        let noted = Noted { transaction: number(0)?, given, record: number(RECORD_AT)? };
+        (number(CHECKSUM_AT)? == self.checksum(slot)).then_some(noted)
     }
 
     fn checksum(&self, slot: &[u8]) -> u64 {
@@ -95,7 +109,8 @@ mod tests {
     use super::*;
 
     fn noted(transaction: u64, sequence: u64, container: u64) -> Noted {
-        Noted { transaction, given: NumbersGiven { sequence, container, ..Default::default() } }
+        let record = sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Noted { transaction, given: NumbersGiven { sequence, container, ..Default::default() }, record }
     }
 
     #[test]
@@ -112,6 +127,23 @@ mod tests {
         mark.file.write_all_at(b"torn", 71 % SLOTS * SLOT_BYTES as u64).unwrap();
         assert_eq!(mark.read(), noted(70, 7, 5), "a torn slot does not count");
         assert_eq!(Mark::new(open(), StoreId([2; 16])).read(), Noted::default(), "another store's mark");
+    }
+
+    #[test]
+    fn the_record_is_that_of_the_last_sequence_as_it_was_noted_last() {
+        let scratch = tempfile::tempdir().unwrap();
+        let options = &mut OpenOptions::new();
+        let file =
+            options.read(true).write(true).create(true).truncate(false).open(scratch.path().join("mark")).unwrap();
+        let mark = Mark::new(file, StoreId([1; 16]));
+        let note = |transaction, sequence, record| mark.note(&Noted { record, ..noted(transaction, sequence, 5) });
+        note(3, 2, 22);
+        note(65, 3, 33);
+        assert_eq!(mark.read().record, 33);
+        note(66, 3, 34);
+        assert_eq!(mark.read().record, 34, "what counts is the transaction, not the slot");
+        note(67, 3, 0);
+        assert_eq!(mark.read(), Noted { record: 0, ..noted(67, 3, 5) }, "a rebuilt catalog may not have that record");
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use format::StoreId;
 use rusqlite::Connection;
 
+use super::commits::is_in_place_of_its_own;
 use super::failure::Attempt;
 use super::mark::Noted;
 use super::schema::{counts_transactions, is_guarded};
@@ -69,6 +70,12 @@ pub(super) fn unsoundness(sql: &Connection, store: StoreId, marked: &Noted) -> A
     }
     if last_transaction(sql)?.is_some_and(|last| last < marked.transaction) {
         return Ok(Some("it is an older copy: leases, containers or collections were noted in a newer one".to_owned()));
+    }
+    if marked.record != 0 && counts_transactions(sql)? && is_in_place_of_its_own(sql, marked_sequence, marked.record)? {
+        return Ok(Some(format!(
+            "it went on apart from its containers: transaction {marked_sequence} is another one than that of the store's \
+             journal"
+        )));
     }
     let last = first(sql, "SELECT id FROM containers ORDER BY id DESC LIMIT 1", [], |row| number(row, 0))?;
     if last.is_some_and(|last| last > counters.container) {

@@ -5,6 +5,7 @@
 use format::StorePath;
 use rusqlite::Connection;
 
+use super::commits::record_checksum;
 use super::failure::{Attempt, Failure};
 use super::mark::Noted;
 use super::statement::{counted, first, run};
@@ -44,7 +45,8 @@ impl<'a> Writing<'a> {
             store_counters(self.sql, &self.counters)?;
         }
         run(self.sql, "UPDATE counters SET writing = 0", [])?;
-        Ok(Noted { transaction: self.transaction, given: given(&self.counters) })
+        let record = record_checksum(self.sql, self.counters.sequence)?.unwrap_or(0);
+        Ok(Noted { transaction: self.transaction, given: given(&self.counters), record })
     }
 
     /// Has this transaction and those that follow count above `transaction`.

@@ -31,7 +31,7 @@ pub struct Arguments {
     #[arg(long, value_name = "RULES")]
     keep: Option<Retention>,
     /// This version of one file, which must not be the newest (repeatable)
-    #[arg(long, value_name = "N", conflicts_with = "keep")]
+    #[arg(long, value_name = "N", conflicts_with = "keep", value_parser = clap::value_parser!(u64).range(1..))]
     version: Vec<u64>,
 }
 

@@ -38,7 +38,7 @@ pub struct Arguments {
     #[arg(long, value_name = "OFFSET:LENGTH")]
     range: Option<Range>,
     /// This version of a file instead of the newest
-    #[arg(long, value_name = "N", conflicts_with = "unfinished")]
+    #[arg(long, value_name = "N", conflicts_with = "unfinished", value_parser = clap::value_parser!(u64).range(1..))]
     version: Option<u64>,
     /// Files as they were then: 2026-11-21, 2026-11-21T02:10:07Z (UTC), or 12h for 12 hours ago; those without a version of
     /// that time are left out, and names are those of today

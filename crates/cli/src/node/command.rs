@@ -13,6 +13,7 @@ use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
 use super::{Node, NodeOptions, NodeService, log, open_files, panics, restart};
 use crate::failure::misuse;
+use crate::host_port;
 use crate::output::Output;
 use crate::shown;
 use crate::signals::Signals;
@@ -27,7 +28,7 @@ pub struct Arguments {
     /// The store's directory
     store: PathBuf,
     /// Where clients connect; port 0 takes a free one, which is printed
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7420", value_parser = host_port::parse)]
     listen: String,
     /// Memory for programs that outrun the node (MiB); default: an eighth of this machine's
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..=MAX_STAGING_MIB))]

@@ -12,13 +12,14 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use tracing::callsite::Identifier;
 use tracing::field::{Field, Visit};
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Level, Metadata, Subscriber, span};
 
 use crate::clock::now_ns;
+use crate::failure::misuse;
 use crate::shown;
 
 /// Names the level where the command line does not.
@@ -45,7 +46,7 @@ pub(super) fn start(level: Option<&str>) -> anyhow::Result<()> {
         (Some(level), _) => parse(level).with_context(|| format!("--log {level}"))?,
         (None, Ok(level)) if !level.is_empty() => parse(&level).with_context(|| format!("{VARIABLE}={level}"))?,
         (None, Err(VarError::NotUnicode(level))) => {
-            bail!("{VARIABLE}={}: is no level; {LEVELS}", shown::escaped(level.as_encoded_bytes()))
+            misuse!("{VARIABLE}={}: is no level; {LEVELS}", shown::escaped(level.as_encoded_bytes()))
         }
         (None, _) => LevelFilter::WARN,
     };
@@ -72,7 +73,7 @@ fn parse(level: &str) -> anyhow::Result<LevelFilter> {
         "warn" => Ok(LevelFilter::WARN),
         "info" => Ok(LevelFilter::INFO),
         "debug" => Ok(LevelFilter::DEBUG),
-        _ => bail!("is no level; {LEVELS}"),
+        _ => misuse!("is no level; {LEVELS}"),
     }
 }
 

@@ -16,6 +16,7 @@ use super::nodes::{Killed, OwnNode, end_with_us};
 use super::secret::{self, JobSecret};
 use super::welcome;
 use crate::failure::{explained, misuse};
+use crate::host_port;
 use crate::output::Output;
 
 #[derive(clap::Args, Debug)]
@@ -28,7 +29,7 @@ pub struct Arguments {
     #[arg(long, value_name = "STORE", conflicts_with = "nodes")]
     store: Option<OsString>,
     /// Nodes that run already (may be repeated)
-    #[arg(long = "node", value_name = "ADDRESS")]
+    #[arg(long = "node", value_name = "ADDRESS", value_parser = host_port::parse)]
     nodes: Vec<String>,
     /// Where segments are named and compressed: by the nodes, or by the program's processes to spare the link
     #[arg(long, value_parser = ["node", "client", "auto"], default_value = "auto")]

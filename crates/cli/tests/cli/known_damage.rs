@@ -126,7 +126,11 @@ fn what_belongs_to_a_copy_that_went_on_apart_is_known_after_a_failed_get_or_veri
             put(&source, &place, &[]);
         }
         match is_catalog {
-            true => drop(fs::copy(copy.join("catalog.sqlite"), store.directory().join("catalog.sqlite")).unwrap()),
+            true => {
+                fs::copy(copy.join("catalog.sqlite"), store.directory().join("catalog.sqlite")).unwrap();
+                // Which would have the catalog refused.
+                fs::remove_file(store.directory().join("journal.mark")).unwrap();
+            }
             false => {
                 for new in store.containers().into_iter().filter(|file| !before.contains(file)) {
                     let theirs = copy.join(new.strip_prefix(store.directory()).unwrap());

@@ -76,13 +76,14 @@ fn connections_are_logged_at_info_and_a_crowd_of_them_is_counted() {
 #[test]
 fn a_level_that_does_not_exist_is_refused_wherever_it_stands() {
     let store = Store::new();
-    let refused = store.try_verb("node", &["--listen", "127.0.0.1:0", "--log", "loud"]).expect(1).stderr;
+    let refused = store.try_verb("node", &["--listen", "127.0.0.1:0", "--log", "loud"]).expect(2).stderr;
     assert!(refused.contains("loud") && refused.contains("error, warn, info or debug"), "{refused}");
     let mut node = super::runner::command(&["node".to_owned(), store.directory().display().to_string()]);
     node.args(["--listen", "127.0.0.1:0"]);
     for level in [std::ffi::OsStr::new("loud"), std::os::unix::ffi::OsStrExt::from_bytes(b"\xffloud")] {
         let refused = node.env("THALWEG_LOG", level).output().unwrap();
         let told = String::from_utf8_lossy(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2));
         assert!(told.contains("THALWEG_LOG=") && told.contains("loud: is no level"), "{told}");
     }
 }

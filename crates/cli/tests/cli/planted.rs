@@ -86,6 +86,27 @@ fn what_is_no_file_in_a_containers_place_is_damage_like_any_other() {
 }
 
 #[test]
+fn a_file_in_a_folders_place_is_named_and_stops_no_other_verb() {
+    let store = Store::new();
+    for name in ["a", "b", "c"] {
+        fs::write(store.path(name), Random::new(u64::from(name.as_bytes()[0])).bytes(60_000)).unwrap();
+    }
+    store.put(&store.path("a"), "a");
+    let planted = store.directory().join("containers/02");
+    fs::write(&planted, "no folder").unwrap();
+    let refused = run(&["put".as_ref(), store.path("b").as_os_str(), store.place("b").as_os_str()]).expect(1);
+    assert!(refused.stderr.contains("containers/02: no directory stands where"), "{refused:?}");
+    assert!(refused.stderr.contains("remove it"), "{refused:?}");
+    store.verb("verify", &["--data"]);
+    store.put(&store.path("c"), "c");
+    store.verb("collect", &[]);
+    store.verb("verify", &["--data"]);
+    assert_eq!(store.read("a"), fs::read(store.path("a")).unwrap());
+    fs::remove_file(planted).unwrap();
+    store.put(&store.path("b"), "b");
+}
+
+#[test]
 fn a_lock_that_is_no_file_is_refused_by_readers_too() {
     let store = Store::new();
     link_out(&store, "catalog.lock");

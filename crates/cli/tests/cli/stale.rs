@@ -77,6 +77,48 @@ fn an_older_copy_of_the_catalog_is_refused_and_verify_names_what_it_lacks() {
     refuses_and_is_made_again(&store, "it is an older copy", "a\nb\n");
 }
 
+/// A copy of the store that goes on apart from it: the one has `b` in transaction 2 and container 2, the other `other`.
+fn with_another_branch() -> (Store, PathBuf) {
+    let store = with_files(&["a"]);
+    let branch = store.path("branch");
+    let copied = std::process::Command::new("cp").arg("-a").args([&store.directory(), &branch]).status().unwrap();
+    assert!(copied.success());
+    put(&store, "b").expect(0);
+    fs::write(store.path("other"), "went elsewhere").unwrap();
+    run(&["put".as_ref(), store.path("other").as_os_str(), &in_branch(&branch, "other")]).expect(0);
+    (store, branch)
+}
+
+fn in_branch(branch: &Path, name: &str) -> OsString {
+    format!("{}::{name}", branch.display()).into()
+}
+
+#[test]
+fn a_catalog_that_went_on_apart_with_as_many_transactions_or_more_is_refused() {
+    for more_transactions in [0, 3] {
+        let (store, branch) = with_another_branch();
+        (0..more_transactions).for_each(|_| drop(run(&["ls".into(), in_branch(&branch, "")]).expect(0)));
+        copy_catalog(&branch, &store.directory(), &CATALOG);
+        refuses_and_is_made_again(&store, "it went on apart from its containers: transaction 2", "a\nb\n");
+    }
+}
+
+#[test]
+fn a_catalog_made_from_containers_of_which_the_mark_does_not_tell_is_believed() {
+    let (store, branch) = with_another_branch();
+    let container = container_path(Path::new(""), 2);
+    fs::copy(branch.join(&container), store.directory().join(&container)).unwrap();
+    copy_catalog(&branch, &store.directory(), &CATALOG);
+    let refused = run(&["ls".into(), store.place("")]).expect(1);
+    assert!(refused.stderr.contains("it went on apart"), "{refused:?}");
+    let rebuilt = store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
+    assert!(rebuilt.stderr.contains("transaction 2 of the journal is in no container"), "{rebuilt:?}");
+    assert_eq!(store.at("ls", "", &[]).text(), "a\nother\n");
+    store.verb("verify", &["--data"]);
+    put(&store, "c").expect(0);
+    store.verb("collect", &[]);
+}
+
 #[test]
 fn an_older_catalog_is_noticed_without_the_mark_by_its_containers() {
     let store = with_files(&["a"]);
@@ -398,14 +440,21 @@ fn writers_killed_at_any_moment_leave_no_false_alarm() {
     let mut random = Random::fresh();
     let store = with_files(&["a"]);
     for round in 0..25 {
-        let name = format!("k{round}");
-        fs::write(store.path(&name), random.bytes(30_000)).unwrap();
-        let arguments = ["put".into(), store.path(&name).into_os_string(), store.place(&name)];
-        let mut child = command(&arguments).stderr(std::process::Stdio::null()).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_micros(random.below(60_000)));
-        child.kill().unwrap();
-        child.wait().unwrap();
-        run(&["ls".as_ref(), store.place("").as_os_str()]).expect(0);
+        let mut writers = ["k", "l"].map(|letter| {
+            let name = format!("{letter}{round}");
+            fs::write(store.path(&name), random.bytes(30_000)).unwrap();
+            let arguments = ["put".into(), store.path(&name).into_os_string(), store.place(&name)];
+            command(&arguments).stderr(Stdio::null()).spawn().unwrap()
+        });
+        for writer in &mut writers {
+            std::thread::sleep(Duration::from_micros(random.below(60_000)));
+            writer.kill().unwrap();
+            writer.wait().unwrap();
+            run(&["ls".as_ref(), store.place("").as_os_str()]).expect(0);
+        }
+        if round % 8 == 7 {
+            store.verb("verify", &["--rebuild-catalog", "--data"]);
+        }
     }
     store.verb("verify", &["--data"]);
     let listed = store.at("ls", "", &[]).text();

@@ -99,12 +99,11 @@ fn ranges_are_slices() {
     content[200_000..400_000].fill(0);
     let store = with_versions(&[content.clone()]);
     for _ in 0..20 {
-        let offset = random.below(720_000) as usize;
+        let offset = random.below(700_000) as usize;
         let length = random.below(200_000) as usize;
         let range = format!("{offset}:{length}");
         let place = store.place("f");
-        let (start, end) = (offset.min(content.len()), (offset + length).min(content.len()));
-        let expected = &content[start..end.max(start)];
+        let expected = &content[offset..(offset + length).min(content.len())];
         let printed =
             run(&["get".as_ref(), "--range".as_ref(), range.as_ref(), place.as_os_str(), "-".as_ref()]).expect(0);
         assert!(printed.stdout == expected, "range {range} on standard output");

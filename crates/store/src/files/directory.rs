@@ -15,6 +15,8 @@ const PIECES_PER_CALL: usize = 1024;
 /// What replaces a file has this ending until it is whole.
 const UNFINISHED: &str = ".tmp";
 
+const NO_FOLDER: &str = "no directory stands where one of the store's belongs; remove it";
+
 /// A folder and what lies below it.
 pub struct Directory {
     root: PathBuf,
@@ -79,7 +81,11 @@ impl Directory {
     fn make_folder(&self, name: &str) -> Result<()> {
         let mut folder = self.place(name);
         folder.pop();
-        self.create_folders(&folder).map_err(|source| failure(&folder.display().to_string(), source))
+        let explain = |source: io::Error| match source.kind() {
+            ErrorKind::NotADirectory => io::Error::new(ErrorKind::NotADirectory, NO_FOLDER),
+            _ => source,
+        };
+        self.create_folders(&folder).map_err(|source| failure_to_make(&folder.display().to_string(), explain(source)))
     }
 
     /// The root is made once: below one that was open, directories are made by its descriptor, since it may be removed at
@@ -130,13 +136,16 @@ impl Files for Directory {
 
     fn exists(&self, name: &str) -> Result<bool> {
         let path = self.place(name);
-        path.try_exists().map_err(|source| failure(&path.display().to_string(), source))
+        match path.try_exists() {
+            Err(source) if is_absent(&source) => Ok(false),
+            found => found.map_err(|source| failure(&path.display().to_string(), source)),
+        }
     }
 
     fn list(&self, folder: &str) -> Result<Vec<String>> {
         let mut names = Vec::new();
         match self.list_into(folder, &mut names) {
-            Err(source) if source.kind() != ErrorKind::NotFound => {
+            Err(source) if !is_absent(&source) => {
                 return Err(failure(&self.place(folder).display().to_string(), source));
             }
             _ => names.sort(),
@@ -149,7 +158,7 @@ impl Files for Directory {
         match fs::remove_file(&path) {
             // What somebody put in the file's place, with nothing in it.
             Err(source) if source.kind() == ErrorKind::IsADirectory && fs::remove_dir(&path).is_ok() => Ok(()),
-            Err(source) if source.kind() != ErrorKind::NotFound => Err(failure(&path.display().to_string(), source)),
+            Err(source) if !is_absent(&source) => Err(failure(&path.display().to_string(), source)),
             _ => Ok(()),
         }
     }
@@ -273,9 +282,22 @@ fn failure(path: &str, source: io::Error) -> Error {
     let path = path.to_owned();
     match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Error::Full { path },
-        ErrorKind::NotFound => Error::NotFound { what: path },
+        _ if is_absent(&source) => Error::NotFound { what: path },
         _ => Error::Io { path, source },
     }
+}
+
+/// What cannot be made is no file that is missing.
+fn failure_to_make(path: &str, source: io::Error) -> Error {
+    match source.kind() {
+        ErrorKind::NotADirectory => Error::Io { path: path.to_owned(), source },
+        _ => failure(path, source),
+    }
+}
+
+/// Where no folder is, no file of it is.
+fn is_absent(source: &io::Error) -> bool {
+    matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use anyhow::{Context, anyhow, bail};
 use serde_json::Value;
 
 use crate::failure::explained;
+use crate::host_port;
 use crate::output::Output;
 use crate::shown;
 
@@ -19,6 +20,7 @@ use crate::shown;
 #[command(after_help = "Example: thalweg gate top 127.0.0.1:9090")]
 pub struct Arguments {
     /// The gate's metrics address, as its configuration has it: HOST:PORT
+    #[arg(value_parser = host_port::parse)]
     address: String,
     /// Show it once and end
     #[arg(long)]
