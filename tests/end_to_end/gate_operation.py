@@ -56,6 +56,6 @@ def top_shows_who_shares_once_or_as_json(scene):
     status = json.loads(scene.run([THALWEG, "gate", "top", metrics, "--once", "--json"]))
     check([application["name"] for application in status["applications"]] == ["climate", "other"], f"{status}")
     gate.kill()
-    for address, why in ((metrics, "`metrics` in the gate's file"), ("nonsense", "no HOST:PORT")):
-        told = scene.run([THALWEG, "gate", "top", address, "--once"], code=1, stderr=-2)
+    for address, code, why in ((metrics, 1, "`metrics` in the gate's file"), ("nonsense", 2, "HOST:PORT is needed")):
+        told = scene.run([THALWEG, "gate", "top", address, "--once"], code=code, stderr=-2)
         check(address in told and why in told and told.count("\n") == 1, f"top {address} said {told!r}")

@@ -233,7 +233,7 @@ fn with_reason(path: &Path, why: Option<&str>) -> Value {
 }
 
 fn line(summary: &Summary) -> String {
-    let new_bytes = summary.read_bytes - summary.attributes_read_bytes;
+    let new_bytes = summary.read_bytes - summary.compared_bytes;
     let mut line = format!("put {} ({})", shown::count(summary.files, "file"), shown::size(new_bytes));
     for (number, what) in [
         (summary.directories, ["directory", "directories"]),
@@ -245,8 +245,8 @@ fn line(summary: &Summary) -> String {
             line += &format!(", {number} {}", what[usize::from(number != 1)]);
         }
     }
-    if summary.attributes_read_bytes > 0 {
-        line += &format!(" ({} read to compare)", shown::size(summary.attributes_read_bytes));
+    if summary.compared_bytes > 0 {
+        line += &format!(" ({} read to compare)", shown::size(summary.compared_bytes));
     }
     for (number, what) in [(summary.unchanged, "unchanged"), (summary.excluded, "excluded")] {
         if number > 0 {

@@ -36,8 +36,8 @@ pub struct Summary {
     pub unchanged: u64,
     /// Read from the sources.
     pub read_bytes: u64,
-    /// Of those, what was read of files of which only attributes had changed.
-    pub attributes_read_bytes: u64,
+    /// Of those, what was read of files whose content was as before.
+    pub compared_bytes: u64,
     pub unchanged_bytes: u64,
     pub commits: u64,
     /// Names that the user had passed over.
@@ -159,9 +159,11 @@ impl<'a> Commits<'a> {
         match outcome {
             Outcome::Change(ready) => self.take(*ready),
             Outcome::Link { path, target, replaces } => self.links.push((path, target, replaces)),
-            Outcome::Unchanged { bytes } => {
+            Outcome::Unchanged { bytes, read_bytes } => {
                 self.summary.unchanged += 1;
                 self.summary.unchanged_bytes += bytes;
+                self.summary.read_bytes += read_bytes;
+                self.summary.compared_bytes += read_bytes;
             }
             Outcome::Excluded => self.summary.excluded += 1,
             Outcome::Dropped { path, what } => {
@@ -203,7 +205,7 @@ impl<'a> Commits<'a> {
         }
         self.summary.read_bytes += ready.bytes;
         if ready.is_same_content {
-            self.summary.attributes_read_bytes += ready.bytes;
+            self.summary.compared_bytes += ready.bytes;
         }
         let batch = &mut self.batch;
         batch.begun.get_or_insert_with(Instant::now);
@@ -219,6 +221,8 @@ impl<'a> Commits<'a> {
     fn link(&mut self) -> anyhow::Result<()> {
         let coming: HashSet<StorePath> = self.batch.changes.iter().map(|change| change.path().clone()).collect();
         for (path, target, replaces) in std::mem::take(&mut self.links) {
+            // A name of this run may not have come.
+            let replaces = replaces && (coming.contains(&path) || self.repository.catalog().entry(&path)?.is_some());
             if coming.contains(&target) || self.repository.catalog().entry(&target)?.is_some() {
                 self.summary.links += 1;
                 self.take(Ready::plain(Change::Link { path, target }, replaces));

@@ -10,8 +10,8 @@ pub enum Outcome {
     Change(Box<Ready>),
     /// Another name of the file at `target`, which may still be on its way: made last.
     Link { path: StorePath, target: StorePath, replaces: bool },
-    /// As it was when it was put last.
-    Unchanged { bytes: u64 },
+    /// As it was when it was put last; some was read to find that.
+    Unchanged { bytes: u64, read_bytes: u64 },
     /// Versions go with the change of this name that comes.
     Dropped { path: PathBuf, what: String },
     /// Passed over as the user asked.

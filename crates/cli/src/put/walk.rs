@@ -260,7 +260,7 @@ fn made(
     known: Option<&FileEntry>,
 ) -> Outcome {
     if target.is_root() || known.is_some_and(|known| observed::is_as_put(stat, known)) {
-        return Outcome::Unchanged { bytes: 0 };
+        return Outcome::Unchanged { bytes: 0, read_bytes: 0 };
     }
     let extended = match observed::extended_of(opened) {
         Ok(extended) => extended,

@@ -196,7 +196,7 @@ impl<'a> Worker<'a> {
             Some(_) if is_unchanged => {
                 let bytes = if is_symlink { 0 } else { stat.st_size as u64 };
                 self.shared.progress.add(bytes);
-                self.told.push(Outcome::Unchanged { bytes });
+                self.told.push(Outcome::Unchanged { bytes, read_bytes: 0 });
                 Ok(())
             }
             _ if observed::kind(&stat) == Some(FileKind::Symlink) => self.symlink(directory, name, &stat, replaces),
@@ -245,7 +245,7 @@ impl<'a> Worker<'a> {
             return Ok(false);
         }
         if file.is_some() && file == first.file {
-            self.told.push(Outcome::Unchanged { bytes: 0 });
+            self.told.push(Outcome::Unchanged { bytes: 0, read_bytes: 0 });
             return Ok(true);
         }
         let judged = match &name.known {
@@ -257,6 +257,12 @@ impl<'a> Worker<'a> {
             Replacement::Remove { dropped } => {
                 self.drop_versions(directory, name, dropped);
                 true
+            }
+            // Which of the two was seen first is chance: the new one becomes the link.
+            Replacement::Refused { .. } if first.file.is_none() => {
+                self.shared.links.keep(stat, &name.target, file);
+                self.told.push(Outcome::Link { path: first.path, target: name.target.clone(), replaces: true });
+                return Ok(false);
             }
             Replacement::Refused { what } => {
                 if !is_unchanged {
@@ -398,7 +404,7 @@ fn told(packed: Packed<Tag>) -> Outcome {
     let known = known.filter(|known| !replaces && known.root == built.root && known.size == built.length);
     let is_same_content = known.is_some();
     if known.as_ref().is_some_and(|known| known.attributes == attributes) {
-        return Outcome::Unchanged { bytes };
+        return Outcome::Unchanged { bytes, read_bytes: bytes };
     }
     if known.is_some_and(|known| observed::look_alike(&known.attributes, &attributes)) {
         let change = Change::Attributes { path: target, attributes };

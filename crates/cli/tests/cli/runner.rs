@@ -1,6 +1,7 @@
 //! Runs the command, in a folder of its own.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -42,6 +43,13 @@ impl From<Output> for Run {
 pub fn command(arguments: &[impl AsRef<OsStr>]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
     command.args(arguments).env_remove("THALWEG_STORE").stdin(Stdio::null());
+    // A shell that starts the tests in the background has them ignore it.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        })
+    };
     command
 }
 
