@@ -1,7 +1,10 @@
 """A worker's agent by itself, with a cache that does what it is told to. SPDX-License-Identifier: Apache-2.0"""
 
+import threading
 import time
 from typing import NamedTuple
+
+import pytest
 
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.cache.worker_cache import Arrival
@@ -28,6 +31,7 @@ class FakeCache:
         self.path.write_text("content")
         self.keeps = keeps
         self.held = set()
+        self.losses = []
         self.released = 0
         self.asked = 0
         self.sources = []
@@ -42,7 +46,8 @@ class FakeCache:
         return []
 
     def lost(self):
-        return []
+        losses, self.losses = self.losses, []
+        return losses
 
     def allow(self, keys):
         pass
@@ -142,6 +147,42 @@ def test_a_job_that_was_sent_while_its_input_passed_by_says_that_it_has_none(tmp
     agent.receive([Fetch("in", "", None, (2, 1))])
     jobs = [agent.take(10), agent.take(10)]
     assert [job.run.task for job in jobs] == [1, 2]
+    agent.close()
+
+
+@pytest.mark.parametrize("way", ["evicted", "lost"])
+def test_a_job_that_was_sent_before_its_input_went_again_says_that_it_has_none(tmp_path, way):
+    agent, cache, reports = begun(tmp_path, keeps=True)
+    agent.receive([Fetch("in", "", None, None)])
+    until(lambda: any(isinstance(report, Arrived) for report in reports))
+    if way == "evicted":
+        agent.receive([Evict(["in"])])
+    else:
+        cache.losses = ["in"]
+        time.sleep(0.6)
+        agent.receive([Recall(7, 1)])
+    agent.receive([run(1)])
+    assert reports[-1] == Missing(1, "in")
+    agent.receive([Fetch("in", "", None, None), run(2)])
+    assert [agent.take(10).run.task, agent.take(10).run.task] == [1, 2]
+    assert not any(report == Missing(2, "in") for report in reports)
+    agent.close()
+
+
+def test_a_job_says_that_its_input_is_missing_after_it_was_said_to_have_arrived(tmp_path):
+    agent, _, reports = begun(tmp_path, keeps=True)
+    sent_meanwhile = threading.Thread(target=lambda: agent.receive([Evict(["in"]), run(1)]))
+
+    def send(told, can_wait):
+        if isinstance(told[0], Arrived):
+            sent_meanwhile.start()
+            sent_meanwhile.join(0.3)
+        reports.extend(told)
+
+    agent._send = send
+    agent.receive([Fetch("in", "", None, None)])
+    until(lambda: len(reports) == 2)
+    assert [type(report) for report in reports] == [Arrived, Missing]
     agent.close()
 
 

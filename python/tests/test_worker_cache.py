@@ -204,6 +204,14 @@ def test_a_folder_that_is_no_cache_is_left_alone(source, tmp_path):
     assert precious.read_text() == "kept"
 
 
+def test_what_is_used_when_the_cache_is_closed_may_be_released_after(source, tmp_path):
+    cache = cache_of(source, tmp_path)
+    held = [cache.bring(item_of(source, number), "store", keep=number == 1, pin=True) for number in (1, 2)]
+    cache.close()
+    for arrival in held:
+        cache.release(arrival)
+
+
 def test_larger_than_the_limit_is_not_kept(source, tmp_path):
     cache = cache_of(source, tmp_path, SIZE - 1)
     arrival = cache.bring(item_of(source, 1), "store", keep=True)

@@ -200,7 +200,7 @@ class DiskCache:
 
     def reset_after_fork(self) -> None:
         """The pins are the parent's."""
-        self._pins.clear()
+        self._pins.leave_to_parent()
         self._reset_pins()
 
 

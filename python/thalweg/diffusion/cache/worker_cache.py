@@ -239,7 +239,10 @@ class WorkerCache:
             self.unpin(arrival.row)
             return
         with self._mutex:
-            temporary = self._temporaries[arrival.path]
+            temporary = self._temporaries.get(arrival.path)
+            if temporary is None:
+                # Closed meanwhile.
+                return
             temporary.users -= 1
             if temporary.users == 0:
                 del self._temporaries[arrival.path]
@@ -343,10 +346,11 @@ class WorkerCache:
             self._server.close()
         self._peers.close()
         self._disk.close()
-        for temporary in self._temporaries.values():
+        with self._mutex:
+            temporaries, self._temporaries = self._temporaries, {}
+            self._shareable.clear()
+        for temporary in temporaries.values():
             temporary.partial.discard()
-        self._temporaries.clear()
-        self._shareable.clear()
 
     def _reset_process_state(self) -> None:
         self._mutex = threading.Lock()

@@ -126,9 +126,9 @@ class Agent:
         self._waiting: dict[str, list[Job]] = {}
         # What tasks wrote, until it is where it belongs.
         self._written: dict[tuple[int, int], Outputs] = {}
-        self._here: set[str] = set()
-        # What was to be kept, came, and found no room: a job that was sent meanwhile counts on it in vain, and says so.
-        self._passed: set[str] = set()
+        # What came to be kept: whether it is here still. What came and went was reported as here, so a job may still be
+        # sent that counts on it: then its job reports that it is missing. What a fetch is ordered for is not in it.
+        self._here: dict[str, bool] = {}
         self._is_closed = False
         # Called, with the lock, when a job has become ready.
         self.on_ready: Callable[[], None] = lambda: None
@@ -142,7 +142,7 @@ class Agent:
 
     def hello(self, slots: int) -> Hello:
         held = [(one.item.key, one.bytes, one.digest) for one in self._cache.contents()]
-        self._here.update(key for key, _, _ in held)
+        self._here.update((key, True) for key, _, _ in held)
         self._cache.allow([key for key, _, _ in held])
         return Hello(slots, self._options.cache_bytes, self._cache.address, held)
 
@@ -153,7 +153,7 @@ class Agent:
             if isinstance(order, Run):
                 self._accept(order)
             elif isinstance(order, Fetch):
-                self._submit(self._transfers, self._fetch, order)
+                self._begin_fetching(order)
             elif isinstance(order, Evict):
                 self._evict(order.keys)
             elif isinstance(order, Keep):
@@ -189,9 +189,9 @@ class Agent:
         with self._changed:
             self._jobs[run.task] = job
             for key in run.inputs:
-                if key in run.coming and key not in self._here:
+                if key in run.coming and not self._here.get(key):
                     self._waiting.setdefault(key, []).append(job)
-                    if key in self._passed:
+                    if key in self._here:
                         missing.append(Missing(run.task, key))
                 elif not self._pin_again(job, key):
                     pins.append(key)
@@ -214,7 +214,7 @@ class Agent:
         row = self._cache.pin(Item.of_key(key))
         with self._changed:
             if row is None:
-                self._here.discard(key)
+                self._mark_gone([key])
                 self._waiting.setdefault(key, []).append(job)
             else:
                 job.pinned.append(row)
@@ -246,9 +246,13 @@ class Agent:
                 self._cache.release(shared.arrival)
         job.pinned, job.shared = [], []
 
+    def _mark_gone(self, keys: Iterable[str]) -> None:
+        """With the lock held."""
+        self._here.update((key, False) for key in keys if key in self._here)
+
     def _evict(self, keys: list[str]) -> None:
         with self._changed:
-            self._here.difference_update(keys)
+            self._mark_gone(keys)
             # At once, for the orders that follow.
             self._cache.begin_evicting(keys)
         self._submit(self._chores, self._cache.finish_evicting)
@@ -272,6 +276,13 @@ class Agent:
         self._release(job)
 
     # Transfers.
+
+    def _begin_fetching(self, order: Fetch) -> None:
+        if order.only_for is None:
+            with self._changed:
+                if not self._here.get(order.key):
+                    self._here.pop(order.key, None)
+        self._submit(self._transfers, self._fetch, order)
 
     def _fetch(self, order: Fetch) -> None:
         begun = time.monotonic()
@@ -297,14 +308,11 @@ class Agent:
                 self._cache.release(arrival)
                 self._submit(self._transfers, self._fetch, order._replace(peer=""))
                 return
-            if arrival.kept:
-                self._here.add(order.key)
-                self._passed.discard(order.key)
-            elif is_kept:
-                self._passed.add(order.key)
-            jobs = self._awaiting(order)
-            self._share(order.key, arrival, jobs)
-        self._report(arrived)
+            if arrival.kept or is_kept:
+                self._here[order.key] = arrival.kept
+            # With the lock, so that no job says before that it is missing.
+            self._send([arrived], False)
+            self._share(order.key, arrival, self._awaiting(order))
 
     def _bring(self, item: Item, order: Fetch, is_kept: bool) -> Arrival:
         if order.peer:
@@ -466,14 +474,14 @@ class Agent:
         )
         item = Item(url)
         with self._changed:
-            self._here.discard(item.key)
+            self._mark_gone([item.key])
         self._cache.evict([item.key])
         held = self._cache.adopt(item, path) if count <= options.cache_bytes else None
         if held is None:
             version = self._cache.version(item) if options.is_journaled else None
             return PublishedOutput(url, count, b"", False, version, is_folder)
         with self._changed:
-            self._here.add(item.key)
+            self._here[item.key] = True
         return PublishedOutput(url, count, held.digest, True, held.version, is_folder)
 
     def _drop(self, order: Drop) -> None:
@@ -488,7 +496,7 @@ class Agent:
         lost = self._lost()
         if lost:
             with self._changed:
-                self._here.difference_update(lost)
+                self._mark_gone(lost)
             self._send([Lost(lost), *reports], can_wait)
         else:
             self._send(list(reports), can_wait)
