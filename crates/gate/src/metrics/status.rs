@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::process::Process;
 use super::wanted::{Claim, wanted};
 use super::window::{Recent, Window};
 use crate::exchange::Traffic;
+use monitoring::Process;
 
 pub struct Status {
     pub up: Duration,
