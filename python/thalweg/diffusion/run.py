@@ -343,6 +343,8 @@ class Run:
         lost = RunLost(f"the run ended early: {error}")
         lost.__cause__ = error
         with self._changed:
+            if self._lost is not None:
+                return
             self._lost = lost
         self._abandon(lost)
 

@@ -367,6 +367,16 @@ class Agent:
 
     def take(self, timeout_s: float | None = None) -> Job | None:
         """A job with all its input; nothing when there is none in that time, or no more at all."""
+        while (job := self._take(timeout_s)) is not None:
+            try:
+                job.outputs.prepare()
+            except OSError as error:
+                self.finish(job, Outcome(None, Failure.of(error)))
+            else:
+                break
+        return job
+
+    def _take(self, timeout_s: float | None) -> Job | None:
         since = time.monotonic()
         with self._changed:
             self._changed.wait_for(lambda: self._ready or self._is_closed, timeout_s)
@@ -376,7 +386,6 @@ class Agent:
             self._running += 1
             job.begun = time.monotonic()
             job.slot_since = max(since, job.came) if job.run.coming else job.begun
-        job.outputs.prepare()
         return job
 
     def runnable(self) -> int:

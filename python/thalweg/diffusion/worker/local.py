@@ -112,5 +112,11 @@ class Local:
         return time.monotonic() - self._began
 
     def _work(self, slot: ProcessSlot) -> None:
-        while (job := self._agent.take()) is not None:
-            self._agent.finish(job, slot.run(job.calling()))
+        """A slot that cannot work would have its job wait for ever: the run ends."""
+        try:
+            while (job := self._agent.take()) is not None:
+                self._agent.finish(job, slot.run(job.calling()))
+        except BaseException as error:
+            # Closing kills processes that are just being started.
+            if not self._agent.is_closed:
+                self._on_lost(error)
