@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from typing import Any
 
-from thalweg.cache import parse_bytes
 from thalweg.diffusion.backend import Backend, LossHandler, UpdateHandler
 from thalweg.diffusion.calls import Apart, packed
 from thalweg.diffusion.futures import Scattered, TaskFuture
@@ -19,6 +18,7 @@ from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Results, Sink
 from thalweg.diffusion.run import Calls, Run
 from thalweg.diffusion.worker.local import Local
+from thalweg.disk_cache.limit import parse_bytes
 
 _MB = 10**6
 

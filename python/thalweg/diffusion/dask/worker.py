@@ -19,13 +19,13 @@ from distributed import Worker, get_worker
 from distributed.core import Status
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from thalweg.diffusion.cache.cache_dir_lock import CacheDirLock
 from thalweg.diffusion.cache.worker_cache import Tls, WorkerCache
 from thalweg.diffusion.failure import Failure
 from thalweg.diffusion.messages import Report
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.worker.agent import Agent, Job
 from thalweg.diffusion.worker.execution import Outcome, ProcessSlot, ThreadSlot
+from thalweg.disk_cache.cache_dir_lock import CacheDirLock
 
 
 def channel(run: str) -> str:
