@@ -167,9 +167,11 @@ class Plan:
         inputs: builtins.list[int],
         awaited: builtins.list[int],
         outputs: builtins.list[int],
+        displaced: builtins.list[int],
         is_last: bool,
     ) -> int:
-        """`awaited` are items that are no inputs, and which other tasks are to write before this one runs."""
+        """`awaited` are items that inputs overlap, and which other tasks are to write before this one runs; `displaced`
+        those that outputs overlap, and whose readers and writers end before."""
     def arrived(
         self,
         now_s: float,
@@ -195,7 +197,7 @@ class Plan:
         """All copies of the item are stale: something that overlaps it was written."""
     def done(self, now_s: float, task: int) -> None: ...
     def cancel(self, task: int) -> bool: ...
-    def abandon(self, task: int) -> builtins.list[int]:
+    def abandon(self, now_s: float, task: int) -> builtins.list[int]:
         """Gives the tasks that wait for its outputs in vain."""
     def orders(self, now_s: float) -> builtins.list[RunOrder | FetchOrder | EvictOrder | RecallOrder]:
         """Returns the orders since the last call, in the order in which workers must get them."""
