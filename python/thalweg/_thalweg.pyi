@@ -47,9 +47,12 @@ class Entry:
 @final
 class Finalizer:
     """Calls a function when it is released: after the finalizers of whatever held it, also of a cycle of garbage. The
-    argument is whether an exception is on its way at that moment."""
+    argument is what `is_left_by_exception` says then."""
 
     def __new__(cls, call: Callable[[bool], None]) -> Finalizer: ...
+
+def is_left_by_exception() -> bool:
+    """Whether an exception is on its way, or one that was handled is being released, and what it left with it."""
 
 @final
 class Hold:
