@@ -93,7 +93,7 @@ def test_results_are_those_of_a_plain_map(begin, files):
 
 
 def test_an_iterator_is_read_as_tasks_end(begin, monkeypatch):
-    monkeypatch.setattr("thalweg.diffusion.run._LOOK_AHEAD", 50)
+    monkeypatch.setattr("thalweg.diffusion.feeder._LOOK_AHEAD", 50)
     read = []
 
     def numbers():
