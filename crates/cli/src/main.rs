@@ -10,6 +10,7 @@ mod get;
 mod host_port;
 mod location;
 mod moment;
+mod name_patterns;
 mod node;
 mod opening;
 mod output;
