@@ -21,6 +21,7 @@ mod cli {
     mod logging;
     mod long_lists;
     mod mistakes;
+    mod monitored;
     mod names;
     mod node;
     mod ownership;

@@ -15,13 +15,21 @@ pub(crate) struct Fresh<'a> {
     pub bytes: &'a [u8],
 }
 
+/// What became of a batch.
+pub(crate) struct Kept {
+    /// One for each segment.
+    pub places: Vec<Place>,
+    /// Of the blocks that were new.
+    pub stored_bytes: u64,
+}
+
 impl Repository {
     pub(crate) fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
         segment::fingerprint(self.settings.fingerprint, bytes)
     }
 
-    /// Stores the segments the store lacks, new neighbours in one block, and returns the place of each.
-    pub(crate) fn keep(&self, claimant: Claimant, kind: BlockKind, segments: &[Fresh]) -> Result<Vec<Place>> {
+    /// Stores the segments the store lacks, new neighbours in one block.
+    pub(crate) fn keep(&self, claimant: Claimant, kind: BlockKind, segments: &[Fresh]) -> Result<Kept> {
         let kept = self.keep_claiming(claimant, kind, segments);
         if kept.is_err() {
             self.store.release(claimant);
@@ -29,13 +37,14 @@ impl Repository {
         kept
     }
 
-    fn keep_claiming(&self, claimant: Claimant, kind: BlockKind, segments: &[Fresh]) -> Result<Vec<Place>> {
+    fn keep_claiming(&self, claimant: Claimant, kind: BlockKind, segments: &[Fresh]) -> Result<Kept> {
         let fingerprints: Vec<_> = segments.iter().map(|segment| segment.fingerprint).collect();
         let mut places = vec![None; segments.len()];
+        let mut stored_bytes = 0;
         let mut open: Vec<usize> = (0..segments.len()).collect();
         let mut answers = self.store.lacking(claimant, &fingerprints)?;
         loop {
-            self.put_asked(claimant, kind, segments, &open, &answers, &mut places)?;
+            stored_bytes += self.put_asked(claimant, kind, segments, &open, &answers, &mut places)?;
             open.retain(|&i| places[i].is_none());
             if open.is_empty() {
                 break;
@@ -44,10 +53,11 @@ impl Repository {
             let waiting: Vec<_> = open.iter().map(|&i| fingerprints[i]).collect();
             answers = self.store.await_claims(claimant, &waiting)?;
         }
-        Ok(places.into_iter().map(|place| place.expect("no segment is left open")).collect())
+        let places = places.into_iter().map(|place| place.expect("no segment is left open")).collect();
+        Ok(Kept { places, stored_bytes })
     }
 
-    /// Takes over the places of what the store has, and puts what it asks for.
+    /// Takes over the places of what the store has, and puts what it asks for; returns how many bytes that was.
     fn put_asked(
         &self,
         claimant: Claimant,
@@ -56,7 +66,8 @@ impl Repository {
         asked: &[usize],
         answers: &[Answer],
         places: &mut [Option<Place>],
-    ) -> Result<()> {
+    ) -> Result<u64> {
+        let mut stored_bytes = 0;
         let mut sending = Vec::new();
         for (&i, answer) in asked.iter().zip(answers) {
             match answer {
@@ -68,9 +79,10 @@ impl Repository {
         for group in grouped(&sending, |i| segments[i].bytes.len()) {
             let block = self.encode(kind, group.iter().map(|&i| segments[i]));
             let run = self.store.put(claimant, &block)?;
+            stored_bytes += block.payload.len() as u64;
             group.iter().zip(run.places()).for_each(|(&i, place)| places[i] = Some(place));
         }
-        Ok(())
+        Ok(stored_bytes)
     }
 
     /// Stores the segments whether or not the store has them, each in a new place.

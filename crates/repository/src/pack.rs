@@ -166,7 +166,7 @@ impl<'a, T> Packer<'a, T> {
             .iter()
             .map(|(fingerprint, range)| Fresh { fingerprint: *fingerprint, bytes: &self.bytes[range.clone()] })
             .collect();
-        let places = self.repository.keep(self.claimant, BlockKind::Data, &fresh)?;
+        let places = self.repository.keep(self.claimant, BlockKind::Data, &fresh)?.places;
         let stored =
             batch.iter().zip(places).map(|((fingerprint, range), place)| (place, *fingerprint, range.len() as u32));
         let stored: Vec<_> = stored.collect();

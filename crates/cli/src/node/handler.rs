@@ -16,6 +16,7 @@ use super::offers::Offers;
 use super::pages::{MAX_PAGE_BYTES, page};
 use super::seats::{Slot, User};
 use super::shares::Member;
+use super::traffic::CountedConnection;
 use super::{Node, failure};
 
 /// What the node keeps of a connection.
@@ -24,6 +25,7 @@ pub(super) struct Connection {
     pub source: Source,
     pub job: String,
     pub member: Member,
+    pub traffic: CountedConnection,
     /// Bytes put into the store that it did not wait for yet.
     owed_bytes: u64,
     outbox: Outbox,
@@ -54,10 +56,11 @@ impl Connection {
         let source = Source { client: hello.client, stream: hello.stream };
         let claimant = node.new_claimant();
         let member = node.shares.join(&hello.application);
+        let traffic = node.traffic.connected(claimant.0, &hello, &outbox);
         let offers = Offers::new(&node, claimant);
         let (job, owed_bytes, attached) = (hello.job, 0, HashMap::new());
         let activity = Arc::default();
-        Connection { node, source, job, member, owed_bytes, outbox, claimant, offers, activity, attached }
+        Connection { node, source, job, member, traffic, owed_bytes, outbox, claimant, offers, activity, attached }
     }
 
     fn store(&self) -> &dyn SegmentStore {
@@ -83,7 +86,8 @@ impl Connection {
 
     fn attach(&mut self, session: SessionId, seat: u32, key: &HandleKey) -> Result<Arc<Slot>, Failure> {
         self.check_handle(session, key)?;
-        let user = User { connection: self.claimant.0, source: self.source, key: *key, outbox: self.outbox.clone() };
+        let (outbox, application) = (self.outbox.clone(), self.traffic.application().clone());
+        let user = User { connection: self.claimant.0, source: self.source, key: *key, outbox, application };
         let slot = self.node.attach(session, seat, user).map_err(failure::of)?;
         self.attached.entry((session, seat)).or_insert_with(|| (slot.clone(), 0)).1 += 1;
         Ok(slot)
@@ -93,6 +97,7 @@ impl Connection {
 impl Handler for Connection {
     fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
         self.activity.begin();
+        self.traffic.received(payload.len());
         self.take(request, payload, replier);
         self.activity.end();
     }
@@ -142,6 +147,7 @@ impl Connection {
             request => match self.answer(request, payload) {
                 Ok(Answered { reply, payload, _charge }) => {
                     let pieces: Vec<&[u8]> = payload.iter().map(Vec::as_slice).collect();
+                    self.traffic.sent(pieces.iter().map(|piece| piece.len() as u64).sum());
                     replier.reply_with(reply, &pieces);
                 }
                 Err(failure) => replier.fail(failure),
@@ -179,6 +185,7 @@ impl Connection {
                 self.owed_bytes += payload.len() as u64;
                 let block = self.checked(Block { header, segments, payload })?;
                 let run = self.store().put(claimant, &block)?;
+                self.traffic.stored(block.payload.len() as u64);
                 self.node.advance();
                 plain(Reply::Stored { run })
             }

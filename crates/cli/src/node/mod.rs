@@ -17,6 +17,7 @@ mod job_failures;
 mod keeper;
 mod locks;
 mod log;
+mod monitored;
 mod names;
 mod offer;
 mod offer_budget;
@@ -30,6 +31,7 @@ mod seats;
 mod sessions;
 mod shares;
 mod steward;
+mod traffic;
 mod work_queue;
 mod workers;
 
@@ -53,6 +55,7 @@ use names::Names;
 use offer_budget::OfferBudget;
 use seats::{Seats, Slot};
 use shares::Shares;
+use traffic::Traffic;
 use work_queue::WorkQueue;
 
 /// Settles at a time: each ends in a flush of the disk, which they share.
@@ -91,6 +94,7 @@ pub struct Node {
     job_failures: JobFailures,
     locks: Locks,
     shares: Arc<Shares>,
+    traffic: Arc<Traffic>,
     names: Names,
     damage: DamageView,
     offer_budget: Arc<OfferBudget>,
@@ -115,6 +119,7 @@ impl Node {
             holder,
             budget: Arc::new(Budget::new(options.staging_bytes)),
             shares: Shares::new(options.weights.clone()),
+            traffic: Arc::default(),
             names: Names::new(options.names_bytes),
             damage: DamageView::default(),
             offer_budget: OfferBudget::for_node(),

@@ -70,7 +70,10 @@ impl Connection {
         let slot = self.slot(key.0, key.1);
         let begun = slot.and_then(|slot| Piece::begin(&self.node, key, slot, arrival, extents, &budget, unanswered));
         match begun {
-            Ok(Ok(piece)) => return Some((piece, replier)),
+            Ok(Ok(piece)) => {
+                self.traffic.written(Extent::total_bytes(extents));
+                return Some((piece, replier));
+            }
             Ok(Err(known)) => replier.reply(known),
             Err(failure) => replier.fail(failure),
         }
@@ -102,6 +105,7 @@ impl Connection {
         for block in split(blocks, &payload)? {
             let block = self.checked(block)?;
             self.node.repository.store().put(self.claimant, &block)?;
+            self.traffic.stored(block.payload.len() as u64);
         }
         Ok(offer)
     }

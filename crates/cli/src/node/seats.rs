@@ -12,6 +12,7 @@ use transfer::{Outbox, Replier};
 
 use super::Node;
 use super::company::{self, Company, Due};
+use super::traffic::ApplicationTraffic;
 
 /// A seat with its listeners.
 pub(crate) struct Slot {
@@ -28,6 +29,8 @@ pub(crate) struct Slot {
     is_touched: AtomicBool,
     /// The listeners have been sent the seat's failure.
     failure_sent: AtomicBool,
+    /// Of the connection for which the seat was taken: what is stored counts as its.
+    application: Arc<ApplicationTraffic>,
 }
 
 /// The connections that attached and did not detach.
@@ -49,6 +52,7 @@ pub(crate) struct User {
     /// Of the handle it attached with.
     pub key: HandleKey,
     pub outbox: Outbox,
+    pub application: Arc<ApplicationTraffic>,
 }
 
 type Key = (SessionId, u32);
@@ -82,7 +86,7 @@ impl Seats {
             *entry.attaching() += 1;
             entry
         };
-        let taken = entry.slot_or_take(take);
+        let taken = entry.slot_or_take(&user.application, take);
         if let Ok(slot) = &taken {
             slot.add_user(user);
         }
@@ -119,7 +123,11 @@ impl Seats {
 }
 
 impl Entry {
-    fn slot_or_take(&self, take: impl FnOnce() -> Result<Seat>) -> Result<Arc<Slot>> {
+    fn slot_or_take(
+        &self,
+        application: &Arc<ApplicationTraffic>,
+        take: impl FnOnce() -> Result<Seat>,
+    ) -> Result<Arc<Slot>> {
         if let Some(slot) = self.slot.get() {
             return Ok(slot.clone());
         }
@@ -127,7 +135,7 @@ impl Entry {
         if let Some(slot) = self.slot.get() {
             return Ok(slot.clone());
         }
-        let slot = Arc::new(Slot::new(take()?));
+        let slot = Arc::new(Slot::new(take()?, application.clone()));
         Ok(self.slot.get_or_init(|| slot).clone())
     }
 
@@ -137,7 +145,7 @@ impl Entry {
 }
 
 impl Slot {
-    fn new(seat: Seat) -> Self {
+    fn new(seat: Seat, application: Arc<ApplicationTraffic>) -> Self {
         Slot {
             seat,
             users: Mutex::new(Users {
@@ -151,7 +159,13 @@ impl Slot {
             settled_at: Mutex::new(Instant::now()),
             completed_at: Mutex::new(Instant::now()),
             failure_sent: AtomicBool::new(false),
+            application,
         }
+    }
+
+    /// To be called after something was reduced or settled.
+    pub fn count_stored(&self) {
+        self.application.stored(self.seat.take_stored_bytes());
     }
 
     /// Tells each stream how far its pieces are durable.
@@ -288,6 +302,7 @@ impl Node {
     pub(crate) fn settle(&self, slot: &Slot, fragments: bool, epoch: Option<u64>) -> Result<()> {
         slot.pressed.store(false, Ordering::Relaxed);
         let settled = slot.seat.settle(self.new_claimant(), fragments, epoch);
+        slot.count_stored();
         if settled.is_err() {
             self.report_failure(slot);
         }

@@ -1,6 +1,7 @@
 //! Whole segments into the store: the work a node does behind the programs' backs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use format::{BlockKind, Fingerprint};
 use store::Claimant;
@@ -51,7 +52,9 @@ impl Seat {
             .zip(&named)
             .filter_map(|(bytes, name)| name.map(|fingerprint| Segment { fingerprint, bytes }))
             .collect();
-        let mut places = self.repository.keep(claimant, BlockKind::Data, &fresh)?.into_iter();
+        let kept = self.repository.keep(claimant, BlockKind::Data, &fresh)?;
+        self.stored_bytes.fetch_add(kept.stored_bytes, Ordering::Relaxed);
+        let mut places = kept.places.into_iter();
         let stored = |(bytes, name): (&&[u8], &Option<Fingerprint>)| {
             name.map(|fingerprint| {
                 let place = places.next().expect("a place for every named segment");

@@ -205,7 +205,7 @@ impl<'a> Builder<'a> {
         let fresh = Fresh { fingerprint: self.repository.fingerprint(page), bytes: page };
         let place = match self.again {
             true => self.repository.keep_again(self.claimant, BlockKind::Page, &[fresh])?[0],
-            false => self.repository.keep(self.claimant, BlockKind::Page, &[fresh])?[0],
+            false => self.repository.keep(self.claimant, BlockKind::Page, &[fresh])?.places[0],
         };
         self.references.insert(place.container);
         Ok((place, page_digest(page)))
