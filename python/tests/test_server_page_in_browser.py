@@ -74,8 +74,10 @@ def test_a_nodes_page_shows_what_applications_store_while_they_do(browser, node,
     # The plots' interval ends within some seconds.
     browser.wait_for("/[MGk]B\\/s now|at most [1-9]/.test(document.querySelector('figcaption').textContent)")
     climate, stranger = row(browser, "climate"), row(browser, BAD)
-    assert (climate["weight"], climate["written"], climate["ratio"]) == ("4", "8.0 MiB", "8.00")
-    assert (stranger["weight"], stranger["written"], stranger["stored"]) == ("1", "8.0 MiB", "0 B")
+    assert (climate["weight"], climate["written"]) == ("4", "8.0 MiB")
+    assert 7 < float(climate["ratio"]) < 8.1, "one part in eight is new"
+    assert (stranger["weight"], stranger["written"]) == ("1", "8.0 MiB")
+    assert "MiB" not in stranger["stored"], "the store has it all"
     assert browser.evaluate("same") == "still this page"
     check_looks(browser, "node")
     assert browser.evaluate("document.title") == f"Node {address} · Thalweg", "what a client says is text"
