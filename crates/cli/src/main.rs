@@ -8,6 +8,7 @@ mod commands;
 mod failure;
 mod get;
 mod host_port;
+mod log;
 mod moment;
 mod node;
 mod opening;

@@ -11,7 +11,6 @@ use crate::client_connections::ClientConnections;
 use crate::config::{Listen, Protocol};
 use crate::error::{Error, Result};
 use crate::gate::Gate;
-use crate::log::Rarely;
 use crate::rpc;
 use crate::s3::{self, Connections};
 use crate::shares::Shares;
@@ -38,10 +37,6 @@ pub(crate) struct Door {
     pub shares: Rc<Shares>,
     pub connections: Connections,
     pub s3_clients: Rc<ClientConnections>,
-    pub complaints: Rarely,
-    pub refusals: Rarely,
-    /// Connections that end since their server does not answer.
-    pub unanswered: Rarely,
     /// Clients that are being refused.
     pub refused: Connections,
 }
@@ -79,9 +74,6 @@ impl Listener {
             shares,
             connections: Connections::default(),
             s3_clients: self.s3_clients.clone(),
-            complaints: Rarely::default(),
-            refusals: Rarely::default(),
-            unanswered: Rarely::default(),
             refused: Connections::default(),
         });
         self.accepting = Some(spawn_local(accept_for_ever(self.socket.clone(), door)));
@@ -110,14 +102,19 @@ async fn accept_for_ever(socket: Rc<TcpListener>, door: Rc<Door>) {
     loop {
         match socket.accept().await {
             Ok((client, peer)) => drop(spawn_local(serve(door.clone(), client, peer))),
-            Err(_) => tokio::time::sleep(REST).await,
+            Err(error) => {
+                tracing::error!(peer = %door.listen.address, "cannot take more connections now: {error}");
+                tokio::time::sleep(REST).await;
+            }
         }
     }
 }
 
 async fn serve(door: Rc<Door>, client: TcpStream, peer: SocketAddr) {
+    tracing::debug!(peer = %peer, "connection to {} accepted", door.listen.upstream);
     match door.listen.protocol {
         Protocol::S3 => s3::serve(&door, client, peer).await,
         Protocol::Nfs | Protocol::Gluster => rpc::serve(&door, client, peer).await,
     }
+    tracing::debug!(peer = %peer, "connection to {} ended", door.listen.upstream);
 }

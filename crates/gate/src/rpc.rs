@@ -52,7 +52,7 @@ pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, address: SocketAdd
         // Clients and servers come and go.
         Ok(()) | Err(Ending::Idle | Ending::Unreached) => {}
         Err(Ending::Broken(error)) if is_a_peer_gone(&error) => {}
-        Err(ending) => door.refusals.say(&format_args!("{address} to {}: closed: {ending}", door.listen.upstream)),
+        Err(ending) => tracing::warn!(peer = %address, "connection to {} closed: {ending}", door.listen.upstream),
     }
 }
 
@@ -97,13 +97,13 @@ async fn dial(door: &Door, client: SocketAddr) -> Option<TcpStream> {
     match dialled {
         Ok(server) => {
             if was_down {
-                eprintln!("thalweg gate: {upstream} is reached again");
+                tracing::warn!(peer = %upstream, "the server is reached again");
             }
             Some(server)
         }
         Err(error) => {
             if !was_down {
-                eprintln!("thalweg gate: {upstream} is not reached: {error}; its clients are reset until it is");
+                tracing::warn!(peer = %upstream, "the server is not reached: {error}; its clients are reset until it is");
             }
             None
         }

@@ -52,12 +52,12 @@ const REFUSAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>
 pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, peer: SocketAddr) {
     let to = &door.listen.address;
     let Some(_admitted) = door.connections.admit() else {
-        return door.complaints.say(&format_args!("{peer} to {to}: closed: too many connections"));
+        return tracing::warn!(peer = %peer, "connection to {to} closed: too many connections");
     };
     let _own = match door.s3_clients.admit(peer.ip(), MAX_CONNECTIONS) {
         Ok(admitted) => admitted,
         Err(why) => {
-            door.refusals.say(&format_args!("{peer} to {to}: refused: {why}"));
+            tracing::warn!(peer = %peer, "connection to {to} refused: {why}");
             return refuse(door, client).await;
         }
     };
@@ -71,7 +71,7 @@ pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, peer: SocketAddr) 
         // The nearest to being refused that is left: the client has a connection already.
         Err(error) => {
             let server = &door.listen.upstream;
-            door.complaints.say(&format_args!("{server} cannot be reached: {error}; its clients are reset"));
+            tracing::warn!(peer = %server, "the server cannot be reached: {error}; its clients are reset");
             client.reset();
         }
     }

@@ -11,9 +11,10 @@ use format::Secret;
 use repository::Access;
 use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
-use super::{Node, NodeOptions, NodeService, log, monitored, open_files, panics, restart};
+use super::{Node, NodeOptions, NodeService, monitored, open_files, panics, restart};
 use crate::failure::misuse;
 use crate::host_port;
+use crate::log::{self, LogArguments};
 use crate::output::Output;
 use crate::shown;
 use crate::signals::Signals;
@@ -57,10 +58,8 @@ pub struct Arguments {
     /// any, nothing is shared)
     #[arg(long = "share", value_name = "NAME=WEIGHT", value_parser = weight)]
     shares: Vec<(String, u32)>,
-    /// What is logged on standard error: error, warn, info (also connections) or debug (also failed requests). Default:
-    /// $THALWEG_LOG, or warn
-    #[arg(long, value_name = "LEVEL")]
-    log: Option<String>,
+    #[command(flatten)]
+    log: LogArguments,
     /// Where browsers and Prometheus see what the node does: / (a live page), /metrics and /health. Anybody who reaches the
     /// port reads them; port 0 takes a free one, which is printed. Default: nowhere
     #[arg(long, value_name = "ADDRESS", value_parser = host_port::parse)]
@@ -86,7 +85,7 @@ const MAX_WORKERS: i64 = 1024;
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     // Before any thread is there, so that all of them leave the signals to this one.
     let ending = Signals::block().end_until_ready().context("starting the node's threads")?;
-    log::start(arguments.log.as_deref())?;
+    log::start(&arguments.log, tracing::Level::WARN)?;
     panics::end_the_process();
     if arguments.store.as_os_str().as_encoded_bytes().starts_with(SCHEME) {
         misuse!("{}: is a node's address; a node serves a store's directory", shown::local(&arguments.store));

@@ -16,7 +16,6 @@ mod handler;
 mod job_failures;
 mod keeper;
 mod locks;
-mod log;
 mod monitored;
 mod names;
 mod offer;
