@@ -270,14 +270,14 @@ mod tests {
     use super::*;
 
     fn kind() -> Identifier {
-        struct Place;
-        impl tracing::callsite::Callsite for Place {
+        struct Location;
+        impl tracing::callsite::Callsite for Location {
             fn set_interest(&self, _: tracing::subscriber::Interest) {}
             fn metadata(&self) -> &Metadata<'_> {
                 unreachable!("nobody asks a place of this test")
             }
         }
-        static PLACE: Place = Place;
+        static PLACE: Location = Location;
         Identifier(&PLACE)
     }
 

@@ -69,7 +69,7 @@ impl Monitored for Shown {
                 ("processor time", Kind::Seconds, Cell::Number(Some(process.cpu.as_secs_f64()))),
                 ("memory", Kind::Bytes, Cell::count(process.resident_bytes)),
                 ("held for programs", Kind::Bytes, Cell::count(self.node.budget.used_bytes())),
-                ("files being written", Kind::Count, Cell::count(self.node.seats.all().len() as u64)),
+                ("files being written", Kind::Count, Cell::count(self.node.stripe_sets.all().len() as u64)),
                 ("queued jobs", Kind::Count, Cell::count(queued as u64)),
                 ("connections", Kind::Count, Cell::count(self.server.connections() as u64)),
             ],
@@ -95,7 +95,7 @@ impl Shown {
             *count += 1;
             *unanswered += connection.unanswered();
         }
-        let waiting = self.node.shares.waiting_bytes();
+        let waiting = self.node.ingest.waiting_bytes();
         let weights = self.node.options.weights.as_ref();
         let application = |one: Arc<ApplicationTraffic>| {
             let (connections, unanswered) = own.get(&one.name).copied().unwrap_or_default();
@@ -140,14 +140,14 @@ impl Shown {
         page.single("staged_bytes", "gauge", help, self.node.budget.used_bytes());
         let help = "Most bytes that are held for programs that outrun the node.";
         page.single("staging_limit_bytes", "gauge", help, self.node.options.staging_bytes);
-        page.single("open_files", "gauge", "Files being written.", self.node.seats.all().len());
+        page.single("open_files", "gauge", "Files being written.", self.node.stripe_sets.all().len());
         page.family("queued_jobs", "gauge", "Syncs, commits and waits that wait for a thread.");
         self.queues().iter().for_each(|(queue, jobs)| page.sample("queued_jobs", &[("queue", queue)], jobs));
     }
 
     fn queues(&self) -> [(&'static str, usize); 3] {
-        let Node { settles, commits, waits, .. } = &*self.node;
-        [("settle", settles.len()), ("commit", commits.len()), ("wait", waits.len())]
+        let Node { checkpoints, commits, waits, .. } = &*self.node;
+        [("checkpoint", checkpoints.len()), ("commit", commits.len()), ("wait", waits.len())]
     }
 
     fn applications_table(&self) -> Table {

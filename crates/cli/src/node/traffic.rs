@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use transfer::{Hello, Outbox};
+use transfer::{ClientSender, Hello};
 
 /// Names come from clients; those beyond this number count as one, unless others that are gone can be forgotten.
 const MAX_APPLICATIONS: usize = 1000;
@@ -54,7 +54,7 @@ pub(crate) struct ConnectionTraffic {
     pub peer: SocketAddr,
     pub job: String,
     pub since: Instant,
-    outbox: Outbox,
+    outbox: ClientSender,
     counters: Counters,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct CountedConnection {
 }
 
 impl Traffic {
-    pub fn connected(self: &Arc<Self>, number: u64, hello: &Hello, outbox: &Outbox) -> CountedConnection {
+    pub fn connected(self: &Arc<Self>, number: u64, hello: &Hello, outbox: &ClientSender) -> CountedConnection {
         let counted = Arc::new(ConnectionTraffic {
             application: self.application(&hello.application),
             peer: hello.peer,

@@ -46,8 +46,8 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 fn put(store: &Store, node: &Node, application: &str, name: &str) {
-    let place = format!("thalweg://{}::{name}", node.address);
-    let mut put = command(&["put".into(), store.path("data").into_os_string(), place.into()]);
+    let address = format!("thalweg://{}::{name}", node.address);
+    let mut put = command(&["put".into(), store.path("data").into_os_string(), address.into()]);
     assert!(put.env("THALWEG_APPLICATION", application).status().unwrap().success());
 }
 
