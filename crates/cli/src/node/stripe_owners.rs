@@ -150,7 +150,7 @@ impl OwnerCell {
 }
 
 impl OwnerEntry {
-    fn new(stripe_set: StripeOwner, application: Arc<ApplicationTraffic>) -> Self {
+    fn new(owner: StripeOwner, application: Arc<ApplicationTraffic>) -> Self {
         OwnerEntry {
             owner,
             users: Mutex::new(Users {
