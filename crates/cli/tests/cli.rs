@@ -41,6 +41,7 @@ mod cli {
     mod stopping;
     mod streams;
     mod tampered;
+    mod terms;
     mod trees;
     mod updates;
     mod versions;
