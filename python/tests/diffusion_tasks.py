@@ -73,6 +73,19 @@ def write_half(path):
         raise RuntimeError("power is gone")
 
 
+def nap_and_append(seconds, path, text, written):
+    time.sleep(seconds)
+    with open(path) as file:
+        text = file.read() + text
+    with open(written, "w") as file:
+        file.write(text)
+
+
+def nap_and_write(seconds, text, path):
+    time.sleep(seconds)
+    return write(text, path)
+
+
 def append(path, text, written):
     with open(path) as source, open(written, "w") as target:
         target.write(source.read() + text)

@@ -9,6 +9,7 @@ mod failure;
 mod get;
 mod host_port;
 mod location;
+mod log;
 mod moment;
 mod name_patterns;
 mod node;

@@ -56,8 +56,8 @@ impl NamePattern {
 
 /// One part of a path in the `glob` crate's terms.
 fn translated(part: &str) -> anyhow::Result<String> {
-    if part == "**" {
-        return Ok(part.to_owned());
+    if part.len() > 1 && part.bytes().all(|byte| byte == b'*') {
+        return Ok("**".to_owned());
     }
     let mut text = String::new();
     let mut characters = part.chars();
@@ -171,6 +171,7 @@ mod tests {
         assert!(matches("**/e/*.o", "d/e/a.o", false) && !matches("d/*.o", "x/d/a.o", false));
         assert!(matches("a/**", "a/b", false) && matches("a/**", "a/b/c", false) && !matches("a/**", "a", true));
         assert!(matches("a/**/b", "a/b", false) && matches("a/**/b", "a/x/y/b", false));
+        assert!(matches("***/b", "a/x/b", false), "git takes more than two for two");
     }
 
     #[test]

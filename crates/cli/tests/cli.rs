@@ -22,6 +22,7 @@ mod cli {
     mod logging;
     mod long_lists;
     mod mistakes;
+    mod monitored;
     mod names;
     mod node;
     mod ownership;
@@ -41,6 +42,7 @@ mod cli {
     mod stopping;
     mod streams;
     mod tampered;
+    mod terms;
     mod trees;
     mod updates;
     mod versions;
