@@ -1,8 +1,8 @@
 //! The proxy for S3: HTTP/1.1 byte for byte, one connection to the server for each of a client's.
 //!
-//! Heads are read, never written anew, so that signatures hold; bodies pass in slices, each at its application's turn.
-//! What is not understood passes as it is, scheduled all the same. Begin with `connection.rs`; `requests.rs` and
-//! `responses.rs` are its two directions.
+//! Heads are read, never rewritten, so that signatures hold; bodies pass in slices, each with a grant. Unknown requests
+//! pass unchanged, scheduled all the same. Begin with `connection.rs`; `requests.rs` and `responses.rs` are its two
+//! directions.
 
 pub mod body;
 pub mod chunks;

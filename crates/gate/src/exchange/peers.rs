@@ -1,8 +1,8 @@
-//! What the other gates were heard to say.
+//! The counters received from the other gates.
 //!
 //! Counters are cumulative, so a packet late or doubled adds nothing, and a lost one is made up for by the next. The
-//! first a gate says of an application is where counting begins: what it served before this gate listened is not
-//! charged. So it is after a silence, for which a gate is forgotten.
+//! first counter that a gate sends of an application is the base: bytes served before this gate listened are not
+//! charged. The same holds after a silence, for which a gate is forgotten.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -30,7 +30,7 @@ struct Peer {
 }
 
 impl Peers {
-    /// What the packet's gate has charged beyond what was known.
+    /// Returns the packet's gate's new charges since its last packet.
     pub fn hear(&mut self, packet: &Packet, now: Duration) -> Result<Vec<(NameHash, u64)>, Refusal> {
         if !self.known.contains_key(&packet.gate) {
             self.admit(packet.gate, now)?;

@@ -45,7 +45,7 @@ impl Dice {
     }
 }
 
-/// Gates with a server each, and packets on their way: when they arrive, at whom, and what they say.
+/// Gates with a server each, and packets under way: arrival time, destination, content.
 struct World {
     gates: Vec<Exchange>,
     charged: Vec<[u64; 2]>,
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// What everybody else served of an application.
+    /// The bytes that the other servers served of an application.
     fn served_at_other_servers(&self, gate: usize, application: usize) -> u64 {
         let others = self.charged.iter().enumerate().filter(|(number, _)| *number != gate);
         others.map(|(_, charged)| charged[application]).sum()

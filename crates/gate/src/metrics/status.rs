@@ -12,7 +12,7 @@ use monitoring::Process;
 
 pub struct Status {
     pub up: Duration,
-    /// What the recent figures span.
+    /// The span of the recent figures.
     pub window_s: f64,
     pub process: Process,
     pub applications: Vec<ApplicationStatus>,
@@ -39,7 +39,7 @@ pub struct ApplicationStatus {
     pub latencies: Distribution,
     pub waits: Distribution,
     pub recent: Recent,
-    /// Parts of a whole of 1, over the window. Nobody wants or gets anything while nothing is charged.
+    /// Parts of a whole of 1, over the window. All are zero while nothing is charged.
     pub wanted: f64,
     pub got: f64,
 }
@@ -56,7 +56,7 @@ pub struct ServerStatus {
     pub in_flight_bytes: u64,
 }
 
-/// What calls and replies of NFS and GlusterFS hold.
+/// The memory held by calls and replies of NFS and GlusterFS.
 #[derive(Default)]
 pub struct CallMemoryStatus {
     pub limit_bytes: usize,
@@ -69,7 +69,7 @@ pub struct ExchangeStatus {
     pub traffic: Traffic,
 }
 
-/// Who has something outstanding for this part of the time wants all that it can get.
+/// An application with something outstanding for this part of the time counts as wanting all that it can get.
 const EAGER: f64 = 0.5;
 
 /// Fills in what each application got in the window, and what it should have got.

@@ -25,7 +25,7 @@ pub struct Call<'a> {
     pub arguments: &'a [u8],
 }
 
-/// Who calls, where the credentials say it in the clear: none with AUTH_NONE and RPCSEC_GSS.
+/// The caller, where the credentials name it in the clear: none with AUTH_NONE and RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Caller {
     pub uid: Option<u32>,
@@ -91,7 +91,7 @@ mod tests {
         Caller { uid: Some(uid), gid: Some(gid) }
     }
 
-    /// What is scheduled, attached or ordered, in order.
+    /// The scheduled, attaching or ordered operations, in order.
     fn meaning(calls: &[((u32, u32, u32), Caller, Operation)]) -> Vec<Operation> {
         calls.iter().map(|(_, _, operation)| operation.clone()).filter(|other| *other != Operation::Other).collect()
     }

@@ -1,4 +1,4 @@
-//! Where a body ends. Only lengths are understood; what is inside, also `aws-chunked` signatures, is nobody's business.
+//! Where a body ends. Only lengths are read; the content, also `aws-chunked` signatures, is passed unread.
 
 use crate::s3::chunks::Chunks;
 

@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     pub pending: Pending,
     /// A body is being sent, of which more is to come.
     pub is_sending: Cell<bool>,
-    /// The client has been told to go on with the request that is being sent.
+    /// The client has been sent "100 Continue" for the current request.
     pub has_continued: Cell<bool>,
     /// An answer is passing.
     pub is_answering: Cell<bool>,
@@ -54,7 +54,7 @@ pub(crate) enum End {
     Broken(Broken),
 }
 
-/// What both sides are to see.
+/// The way both sides are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Closed,
@@ -179,8 +179,8 @@ impl Connection {
         Ending::Reset
     }
 
-    /// A server that closed only its own direction may still read; one that is gone resets, which nobody notices who
-    /// waits for it to read.
+    /// Waits until the server is gone. A server that closed only its own direction may still read; one that is gone
+    /// resets, which a task that waits for it to read does not notice.
     async fn server_is_gone(&self) {
         while !self.server.is_gone() {
             tokio::time::sleep(GONE_LOOK).await;
