@@ -225,7 +225,7 @@ fn distribution(histogram: &Histogram) -> Distribution {
 
 fn server_status(shares: &Shares) -> ServerStatus {
     let (depth_bytes, in_flight_bytes) = shares.depth_bytes();
-    ServerStatus { name: shares.server().into(), depth_bytes, in_flight_bytes }
+    ServerStatus { name: shares.server().into(), depth_bytes, in_flight_bytes, uploads: shares.upload_counts() }
 }
 
 fn call_memory_status(budget: &Budget) -> CallMemoryStatus {

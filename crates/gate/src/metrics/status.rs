@@ -9,6 +9,7 @@ use super::process::Process;
 use super::wanted::{Claim, wanted};
 use super::window::{Recent, Window};
 use crate::exchange::Traffic;
+use crate::shares::UploadCounts;
 
 pub struct Status {
     pub up: Duration,
@@ -54,6 +55,7 @@ pub struct ServerStatus {
     pub name: Rc<str>,
     pub depth_bytes: u64,
     pub in_flight_bytes: u64,
+    pub uploads: UploadCounts,
 }
 
 /// What calls and replies of NFS and GlusterFS hold.
@@ -136,6 +138,11 @@ impl Status {
                 "name": *server.name,
                 "depth_bytes": server.depth_bytes,
                 "in_flight_bytes": server.in_flight_bytes,
+                "long_uploads": {
+                    "limit": server.uploads.limit,
+                    "under_way": server.uploads.under_way,
+                    "waiting": server.uploads.waiting,
+                },
             })
         });
         json!({

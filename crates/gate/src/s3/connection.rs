@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::config::Facts;
 use crate::listener::Door;
+use crate::s3::dial::ServerWire;
 use crate::s3::drain::Drain;
 use crate::s3::pass::Broken;
 use crate::s3::pending::Pending;
@@ -31,7 +32,7 @@ const GONE_LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Connection {
     pub door: Rc<Door>,
     pub client: Wire,
-    pub server: Wire,
+    pub server: ServerWire,
     pub address: IpAddr,
     pub drain: Drain,
     pub pending: Pending,
@@ -52,6 +53,8 @@ pub(crate) enum End {
     /// It was closed within a message.
     Cut,
     Broken(Broken),
+    /// The server cannot be reached.
+    Unreachable,
 }
 
 /// What both sides are to see.
@@ -62,13 +65,13 @@ enum Ending {
 }
 
 impl Connection {
-    pub fn new(door: Rc<Door>, client: Wire, server: Wire, address: IpAddr) -> Self {
+    pub fn new(door: Rc<Door>, client: Wire, address: IpAddr) -> Self {
         door.shares.serve_objects();
         let (drain, pending) = (Drain::new(), Pending::default());
         Connection {
             door,
             client,
-            server,
+            server: ServerWire::default(),
             address,
             drain,
             pending,
@@ -101,7 +104,10 @@ impl Connection {
 
     pub async fn run(self) {
         let ending = {
-            let drain = self.drain.run(&self.server, self.shares());
+            let drain = async {
+                self.server.dialled().await;
+                self.drain.run(&self.server, self.shares()).await;
+            };
             tokio::select! {
                 ending = self.pump() => ending,
                 unanswered = self.until_unanswered() => self.give_up(unanswered),
@@ -113,10 +119,12 @@ impl Connection {
         match ending {
             Ending::Closed => {
                 self.finish(&self.client).await;
-                self.finish(&self.server).await;
+                if self.server.is_dialled() {
+                    self.finish(&self.server).await;
+                }
             }
             Ending::Reset => {
-                self.server.reset();
+                self.server.into_inner().into_iter().for_each(Wire::reset);
                 self.client.reset();
             }
         }
@@ -144,15 +152,18 @@ impl Connection {
 
     async fn after_requests(&self, end: End, responses: Pin<&mut impl Future<Output = End>>) -> Ending {
         match end {
+            End::Clean if !self.server.is_dialled() => Ending::Closed,
             End::Clean => {
                 self.finish(&self.server).await;
                 match responses.await {
-                    End::Clean | End::Cut => Ending::Closed,
                     End::Broken(broken) => self.broken(broken).await,
+                    _ => Ending::Closed,
                 }
             }
             // A server must not take what came for all there was.
             End::Cut | End::Broken(Broken::Reading) => Ending::Reset,
+            // The nearest to being refused that is left: the client has a connection already.
+            End::Unreachable => Ending::Reset,
             // It may have said why it takes no more.
             End::Broken(Broken::Writing) => {
                 let _ = responses.await;

@@ -62,12 +62,19 @@ impl Connection {
     }
 
     /// Waits until an upload may begin that is long. One that is sent ahead of answers waits for them.
-    pub(super) async fn admit(&self, plan: Plan, stream: &Rc<Stream>, length: Option<u64>, deadline: Option<Time>) {
-        if plan.completion == Completion::Received && self.pending.is_empty() {
-            let admission = stream.admission(length, deadline);
-            admission.granted().await;
-            self.drain.follow(admission, &self.server);
+    pub(super) async fn admit(
+        &self,
+        plan: Plan,
+        stream: &Rc<Stream>,
+        length: Option<u64>,
+        deadline: Option<Time>,
+    ) -> Option<Admission> {
+        if plan.completion != Completion::Received || !self.pending.is_empty() {
+            return None;
         }
+        let admission = stream.admission(length, deadline);
+        admission.granted().await;
+        Some(admission)
     }
 
     /// `expects_continue`: the client waits to be told that it may send.
