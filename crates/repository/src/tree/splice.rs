@@ -96,8 +96,8 @@ fn copy_page(
 pub(crate) fn rewrite(repository: &Repository, claimant: Claimant, root: &Root, lost: &[ContainerId]) -> Result<Built> {
     let mut builder = Builder::anew(repository, claimant);
     entries_in(repository, root, 0..u64::MAX, &mut |_, entry| match entry.kind {
-        EntryKind::Data { run, skip, .. } if lost.contains(&run.container) => {
-            put_again(repository, claimant, run, skip, entry.length, &mut builder)
+        EntryKind::Data { run, skip, digest } if lost.contains(&run.container) => {
+            put_again(repository, claimant, (run, &digest), skip, entry.length, &mut builder)
         }
         _ => push(&mut builder, entry),
     })?;
@@ -105,22 +105,23 @@ pub(crate) fn rewrite(repository: &Repository, claimant: Claimant, root: &Root, 
 }
 
 /// Segments read and put in one go when a run moves.
-const MOVED_AT_ONCE: u32 = 128;
+const MOVED_AT_ONCE: usize = 128;
 
 fn put_again(
     repository: &Repository,
     claimant: Claimant,
-    run: Run,
+    (run, digest): (Run, &[u8; 32]),
     skip: u32,
     length: u64,
     builder: &mut Builder,
 ) -> Result<()> {
     let mut left = length;
     let mut skip = skip;
-    for first in (run.first..run.first + run.count).step_by(MOVED_AT_ONCE as usize) {
-        let count = MOVED_AT_ONCE.min(run.first + run.count - first);
-        let part = Run { container: run.container, first, count };
-        let segments = repository.segments(part)?;
+    let mut first = run.first;
+    for entries in repository.checked_entries(run, digest)?.chunks(MOVED_AT_ONCE) {
+        let part = Run { container: run.container, first, count: entries.len() as u32 };
+        first += part.count;
+        let segments = repository.named_segments(part, entries)?;
         let fresh: Vec<_> =
             segments.iter().map(|bytes| Fresh { fingerprint: repository.fingerprint(bytes), bytes }).collect();
         let places = repository.keep_again(claimant, BlockKind::Data, &fresh)?;
