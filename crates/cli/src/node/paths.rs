@@ -12,7 +12,7 @@ use super::Node;
 use super::clients::Handle;
 use super::failure;
 use super::handler::Connection;
-use super::seats::MPI_SEGMENT_BYTES;
+use super::seats::{MPI_SEGMENT_BYTES, Slot};
 use crate::clock::now_ns;
 
 /// Open flags, as in `thalweg.h`.
@@ -20,8 +20,17 @@ const CREATE: u32 = 4;
 const EXCLUSIVE: u32 = 8;
 /// Nodes that refuse connections for this long are dead.
 const DEAD_AFTER: Duration = Duration::from_secs(3);
+/// How often a write that waits for room looks whether its seat has failed.
+const ROOM_INTERVAL: Duration = Duration::from_millis(100);
 /// Nodes of one session that are asked at a time whether they live.
 const MAX_PROBES: usize = 64;
+
+/// What a piece takes of the node's memory at most: all of each segment that it touches.
+fn staging_bytes(extents: &[(u64, u64)]) -> u64 {
+    let unit = u64::from(MPI_SEGMENT_BYTES);
+    let segments = |(offset, bytes): &(u64, u64)| (offset + bytes).div_ceil(unit).saturating_sub(offset / unit);
+    extents.iter().map(segments).sum::<u64>().saturating_mul(unit)
+}
 
 impl Connection {
     pub fn open_path(
@@ -101,16 +110,30 @@ impl Connection {
     ) -> Result<Reply, Failure> {
         let slot = self.slot(session, seat)?;
         // A full node does not read on: the client's window fills, and the program waits.
-        while !self.node.budget.wait_for_room(Duration::from_millis(100)) {
-            slot.pressed.store(true, std::sync::atomic::Ordering::Relaxed);
-            self.node.ring();
-            slot.seat.size().map_err(failure::of)?;
+        while !self.node.budget.wait_for_room(ROOM_INTERVAL) {
+            self.press(&slot)?;
         }
         self.member.wait_for_turn(payload.len() as u64);
+        let node = self.node.clone();
+        let bytes = staging_bytes(extents);
+        let coming = loop {
+            if let Some(coming) = node.budget.admit(bytes, ROOM_INTERVAL) {
+                break coming;
+            }
+            self.press(&slot)?;
+        };
         let stamp = slot.seat.write(arrival, extents, payload).map_err(failure::of)?;
+        drop(coming);
         self.node.ring();
         self.node.advance();
         Ok(Reply::Received { sequence: arrival.sequence, stamp })
+    }
+
+    /// The node is full: has the seat's bytes stored, unless it has failed.
+    fn press(&self, slot: &Slot) -> Result<(), Failure> {
+        slot.pressed.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.node.ring();
+        slot.seat.size().map(drop).map_err(failure::of)
     }
 
     pub fn settle(&mut self, session: SessionId, seat: u32, epoch: u64, replier: Replier) {
