@@ -53,6 +53,13 @@ def hang_at_first(notes, seconds):
     return os.getpid()
 
 
+def read_after(path, gate, notes, number):
+    note_and(None, notes, str(number))
+    while not os.path.exists(gate):
+        time.sleep(0.01)
+    return content(path)
+
+
 def write(text, path):
     with open(path, "w") as file:
         file.write(text)

@@ -1,5 +1,5 @@
-"""A store at the other end of a socket, which can be gone in the three ways in which stores are: nobody listens, or
-somebody does and says nothing, or that it is busy. SPDX-License-Identifier: Apache-2.0"""
+"""A store at the other end of a socket, which can be gone in the four ways in which stores are: nobody listens, or
+somebody does and says nothing, or that it is busy, or hangs up halfway. SPDX-License-Identifier: Apache-2.0"""
 
 import threading
 import urllib.error
@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content or b"")))
         self.end_headers()
         if with_body and content:
-            self.wfile.write(content)
+            self.wfile.write(content[: len(content) // 2] if self.server.store.is_cutting else content)
 
     def log_message(self, *arguments):
         pass
@@ -110,22 +110,22 @@ class _Server(ThreadingHTTPServer):
 
 
 class FarStore:
-    """`silent`, `refusing` and `busy` switch it off, `there` on again."""
+    """`silent`, `refusing`, `busy` and `cutting` switch it off, `there` on again."""
 
     def __init__(self):
         self.files = {}
         self.is_silent, self.is_over = threading.Event(), threading.Event()
-        self.is_busy = False
+        self.is_busy = self.is_cutting = False
         self.port = 0
         self.server = None
         self.there()
 
-    def url(self, name):
-        return f"far://127.0.0.1:{self.port}/{name}"
+    def url(self, name, scheme="far"):
+        return f"{scheme}://127.0.0.1:{self.port}/{name}"
 
     def there(self):
         self.is_silent.clear()
-        self.is_busy = False
+        self.is_busy = self.is_cutting = False
         if self.server is None:
             self.server = _Server(("127.0.0.1", self.port), _Handler)
             self.server.store = self
@@ -137,6 +137,9 @@ class FarStore:
 
     def busy(self):
         self.is_busy = True
+
+    def cutting(self):
+        self.is_cutting = True
 
     def refusing(self):
         server, self.server = self.server, None

@@ -1,11 +1,14 @@
 """A worker's agent by itself, with a cache that does what it is told to. SPDX-License-Identifier: Apache-2.0"""
 
+import threading
 import time
 from typing import NamedTuple
 
+import pytest
+
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.cache.worker_cache import Arrival
-from thalweg.diffusion.messages import Answered, Arrived, Ended, Fetch, Missed, Missing, Recall, Run
+from thalweg.diffusion.messages import Answered, Arrived, Ended, Evict, Fetch, Missed, Missing, Recall, Run
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.peers.client import PeerFailed
 from thalweg.diffusion.worker.agent import Agent
@@ -28,18 +31,23 @@ class FakeCache:
         self.path.write_text("content")
         self.keeps = keeps
         self.held = set()
+        self.losses = []
         self.released = 0
         self.asked = 0
         self.sources = []
         # So often is the peer busy.
         self.busy = 0
         self.is_store_empty = False
+        self.outdated = 0
+        # Called while something is brought.
+        self.meanwhile = lambda: None
 
     def contents(self):
         return []
 
     def lost(self):
-        return []
+        losses, self.losses = self.losses, []
+        return losses
 
     def allow(self, keys):
         pass
@@ -53,7 +61,9 @@ class FakeCache:
             raise FileNotFoundError(item.key)
         if keep and self.keeps:
             self.held.add(item)
-        return Arrival(str(self.path), 7, b"d" * 16, source, 0.0, item, keep and self.keeps, True)
+        version = str(self.outdated)
+        self.meanwhile()
+        return Arrival(str(self.path), 7, b"d" * 16, source, 0.0, item, keep and self.keeps, True, version)
 
     def release(self, arrival):
         self.released += 1
@@ -68,8 +78,16 @@ class FakeCache:
     def unpin(self, item):
         pass
 
-    def evict(self, keys):
+    def begin_evicting(self, keys):
         self.held -= {Item.of_key(key) for key in keys}
+        self.outdated += 1
+
+    def finish_evicting(self):
+        pass
+
+    def is_current(self, arrival):
+        """Of what came before the last eviction, nothing."""
+        return arrival.version == str(self.outdated)
 
     def close(self):
         pass
@@ -105,6 +123,21 @@ def test_a_job_runs_when_its_input_has_come_and_lets_go_of_it_after(tmp_path):
     agent.close()
 
 
+def test_what_came_before_its_file_was_written_anew_is_given_to_nobody_who_asks_after(tmp_path):
+    agent, cache, reports = begun(tmp_path, keeps=True)
+
+    def written_anew():
+        cache.meanwhile = lambda: None
+        agent.receive([Evict(["in"]), run(1)])
+
+    cache.meanwhile = written_anew
+    agent.receive([Fetch("in", "peer:1", b"d" * 16, None)])
+    job = agent.take(10)
+    assert cache.sources == ["peer:1", "store"] and job.versions == [("in", "1")] and cache.released == 1
+    assert [type(report) for report in reports] == [Arrived]
+    agent.close()
+
+
 def test_a_job_that_was_sent_while_its_input_passed_by_says_that_it_has_none(tmp_path):
     agent, cache, reports = begun(tmp_path, keeps=False)
     agent.receive([run(1), Fetch("in", "", None, None)])
@@ -114,6 +147,42 @@ def test_a_job_that_was_sent_while_its_input_passed_by_says_that_it_has_none(tmp
     agent.receive([Fetch("in", "", None, (2, 1))])
     jobs = [agent.take(10), agent.take(10)]
     assert [job.run.task for job in jobs] == [1, 2]
+    agent.close()
+
+
+@pytest.mark.parametrize("way", ["evicted", "lost"])
+def test_a_job_that_was_sent_before_its_input_went_again_says_that_it_has_none(tmp_path, way):
+    agent, cache, reports = begun(tmp_path, keeps=True)
+    agent.receive([Fetch("in", "", None, None)])
+    until(lambda: any(isinstance(report, Arrived) for report in reports))
+    if way == "evicted":
+        agent.receive([Evict(["in"])])
+    else:
+        cache.losses = ["in"]
+        time.sleep(0.6)
+        agent.receive([Recall(7, 1)])
+    agent.receive([run(1)])
+    assert reports[-1] == Missing(1, "in")
+    agent.receive([Fetch("in", "", None, None), run(2)])
+    assert [agent.take(10).run.task, agent.take(10).run.task] == [1, 2]
+    assert not any(report == Missing(2, "in") for report in reports)
+    agent.close()
+
+
+def test_a_job_says_that_its_input_is_missing_after_it_was_said_to_have_arrived(tmp_path):
+    agent, _, reports = begun(tmp_path, keeps=True)
+    sent_meanwhile = threading.Thread(target=lambda: agent.receive([Evict(["in"]), run(1)]))
+
+    def send(told, can_wait):
+        if isinstance(told[0], Arrived):
+            sent_meanwhile.start()
+            sent_meanwhile.join(0.3)
+        reports.extend(told)
+
+    agent._send = send
+    agent.receive([Fetch("in", "", None, None)])
+    until(lambda: len(reports) == 2)
+    assert [type(report) for report in reports] == [Arrived, Missing]
     agent.close()
 
 

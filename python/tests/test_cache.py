@@ -11,8 +11,10 @@ import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from thalweg.cache import Cache, parse_bytes
 from thalweg.cached import CachedFileSystem, FileChangedError
+from thalweg.disk_cache.block_cache import BlockCache
+from thalweg.disk_cache.limit import parse_bytes
+from thalweg.disk_cache.partial_file import PartialFile
 
 BLOCK = 1000
 
@@ -47,7 +49,11 @@ def file(tmp_path):
 
 
 def files_of(cached):
-    return [path for path in Path(cached.cache.folder).glob("??/*")]
+    return blocks_below(cached.cache.disk.folder)
+
+
+def blocks_below(folder):
+    return list(Path(folder).glob("items/??/*"))
 
 
 def test_limits_are_written_as_people_do():
@@ -72,7 +78,7 @@ def test_what_was_read_is_not_fetched_again(source, cached, file):
 
 def test_it_survives_restarts(source, cached, file):
     cached.cat_file(str(file))
-    again = CachedFileSystem(cached.cache.folder, "100 kB", BLOCK, fs=source, skip_instance_cache=True)
+    again = CachedFileSystem(cached.cache.disk.folder, "100 kB", BLOCK, fs=source, skip_instance_cache=True)
     assert again.cat_file(str(file)) == file.read_bytes()
     assert source.fetched == 50_500
 
@@ -94,7 +100,7 @@ def test_a_file_that_changes_while_it_is_fetched_is_never_mixed(source, cached, 
 
 
 def test_the_longest_unused_goes_first_and_the_limit_holds(tmp_path):
-    cache = Cache(tmp_path, 10 * BLOCK)
+    cache = BlockCache(tmp_path, 10 * BLOCK)
     for number in range(10):
         cache.put("k", number, bytes([number]) * BLOCK)
     assert cache.get("k", 0) and cache.get("k", 2)
@@ -103,7 +109,7 @@ def test_the_longest_unused_goes_first_and_the_limit_holds(tmp_path):
         assert cache.held_bytes() == 10 * BLOCK
     held = [number for number in range(15) if cache.get("k", number)]
     assert held == [0, 2, 7, 8, 9, 10, 11, 12, 13, 14]
-    assert sum(path.stat().st_size for path in tmp_path.glob("??/*")) == 10 * BLOCK
+    assert sum(path.stat().st_size for path in blocks_below(tmp_path)) == 10 * BLOCK
     cache.put("k", 99, bytes(11 * BLOCK))
     assert cache.get("k", 99) is None and cache.get("k", 14)
 
@@ -124,8 +130,8 @@ def test_damaged_and_deleted_blocks_are_fetched_again(source, cached, file):
 def test_a_damaged_list_and_a_deleted_folder_cost_time_only(source, cached, file):
     content = file.read_bytes()
     cached.cat_file(str(file))
-    folder = Path(cached.cache.folder)
-    for path in folder.glob("blocks.sqlite*"):
+    folder = Path(cached.cache.disk.folder)
+    for path in folder.glob("index.sqlite*"):
         path.write_bytes(b"no list" * 1000)
     again = CachedFileSystem(folder, "100 kB", BLOCK, fs=source, skip_instance_cache=True)
     assert again.cat_file(str(file)) == content
@@ -138,7 +144,7 @@ def test_without_room_it_is_read_all_the_same(source, cached, file, monkeypatch)
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Cache, "_put", full)
+    monkeypatch.setattr(PartialFile, "write", full)
     assert cached.cat_file(str(file)) == file.read_bytes()
 
 
@@ -151,8 +157,8 @@ def read_at_random(folder, path, seed):
         end = start + dice.randrange(5000)
         assert cached.cat_file(path, start, end) == content[start:end]
         # When nobody is about to replace a block by another.
-        with cached.cache._list.transaction():
-            assert sum(found.stat().st_size for found in Path(folder).glob("??/*")) <= 10 * BLOCK
+        with cached.cache.disk.index._list.transaction():
+            assert sum(found.stat().st_size for found in blocks_below(folder)) <= 10 * BLOCK
     return True
 
 
@@ -162,7 +168,7 @@ def test_many_processes_share_a_small_one(tmp_path, file, method):
     with concurrent.futures.ProcessPoolExecutor(4, context) as processes:
         done = [processes.submit(read_at_random, tmp_path / "shared", str(file), seed) for seed in range(4)]
         assert all(one.result() for one in done)
-    assert Cache(tmp_path / "shared", 10 * BLOCK).held_bytes() <= 10 * BLOCK
+    assert BlockCache(tmp_path / "shared", 10 * BLOCK).held_bytes() <= 10 * BLOCK
 
 
 def test_many_threads_and_a_fork_share_one(cached, file):
@@ -179,13 +185,38 @@ def test_many_threads_and_a_fork_share_one(cached, file):
 
 
 def test_files_left_by_the_dead_are_swept(tmp_path):
-    Cache(tmp_path, 10 * BLOCK).put("k", 1, b"1")
-    (tmp_path / "ab").mkdir(exist_ok=True)
-    (tmp_path / "ab" / "abcdef").write_bytes(bytes(5000))
-    (tmp_path / ".new-x").write_bytes(bytes(5000))
-    cache = Cache(tmp_path, 10 * BLOCK)
+    BlockCache(tmp_path, 10 * BLOCK).put("k", 1, b"1")
+    unlisted, partial = tmp_path / "items" / "ab" / "abcdef", tmp_path / "partial" / "x"
+    unlisted.parent.mkdir(exist_ok=True)
+    unlisted.write_bytes(bytes(5000))
+    partial.write_bytes(bytes(5000))
+    cache = BlockCache(tmp_path, 10 * BLOCK)
     assert cache.get("k", 1) == b"1"
-    assert not (tmp_path / "ab" / "abcdef").exists() and not (tmp_path / ".new-x").exists()
+    assert not unlisted.exists() and not partial.exists()
+
+
+def test_files_of_the_user_in_the_cache_folder_stay(tmp_path):
+    """A folder that was named by mistake, with subfolders."""
+    mine = tmp_path / "data" / "mine"
+    mine.parent.mkdir()
+    mine.write_text("kept")
+    BlockCache(tmp_path, 10 * BLOCK).put("k", 1, b"1")
+    assert mine.read_text() == "kept"
+
+
+def test_a_cache_folder_is_its_users_alone_and_a_link_is_refused(tmp_path):
+    BlockCache(tmp_path / "new", BLOCK)
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    (tmp_path / "link").symlink_to(tmp_path / "new")
+    with pytest.raises(PermissionError, match="symbolic link"):
+        BlockCache(tmp_path / "link", BLOCK)
+
+
+def test_evictions_leave_nothing_behind_in_the_index(tmp_path):
+    cache = BlockCache(tmp_path, 10 * BLOCK)
+    for number in range(50):
+        cache.put("k", number, bytes(BLOCK))
+    assert cache.disk.index.lost() == [] and len(cache.disk.index.all()) == 10
 
 
 def test_stores_are_read_through_it_by_chained_urls(fs, folder, tmp_path):

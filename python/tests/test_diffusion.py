@@ -25,6 +25,7 @@ from diffusion_tasks import (
     kill_at_first,
     nap_and_double,
     note_and_nap,
+    read_after,
     read_slowly,
     write,
     write_half,
@@ -90,7 +91,7 @@ def test_results_are_those_of_a_plain_map(begin, files):
 
 
 def test_an_iterator_is_read_as_tasks_end(begin, monkeypatch):
-    monkeypatch.setattr("thalweg.diffusion.run._LOOK_AHEAD", 50)
+    monkeypatch.setattr("thalweg.diffusion.feeder._LOOK_AHEAD", 50)
     read = []
 
     def numbers():
@@ -185,6 +186,21 @@ def test_chains_read_locally_what_was_just_written(begin, tmp_path):
     assert all(content(chain[3]) == b"0123" for chain in links)
     sources = Counter(source for record in events(folder, "done") for source, _ in record["inputs"])
     assert sources["local"] == 18 and sources["store"] == 0
+
+
+def test_a_file_that_is_written_anew_is_read_anew_also_where_a_task_still_reads_the_old_one(begin, tmp_path):
+    """The new content is larger than the cache, so that nobody keeps it."""
+    file, gate, notes = tmp_path / "file", tmp_path / "gate", tmp_path / "notes"
+    notes.mkdir()
+    file.write_text("old")
+    with begin(cache=1000) as run:
+        readers = [run.submit(read_after, File(file), str(gate), str(notes), number) for number in range(2)]
+        while len(os.listdir(notes)) < 2:
+            time.sleep(0.01)
+        run.submit(write, "new" * 1000, Output(file)).result()
+        assert run.submit(content, File(file)).result() == b"new" * 1000
+        gate.touch()
+        assert [reader.result() for reader in readers] == [b"old", b"old"]
 
 
 def events(folder, kind):

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 import thalweg
-from thalweg import _thalweg, cache, cached, diffusion, file, listing, names, upload
+from thalweg import _thalweg, cached, diffusion, file, listing, names, upload
+from thalweg.disk_cache import block_cache
 
 CLASSES = [
     thalweg.ThalwegFileSystem,
     listing.Listing,
     names.LiteralNames,
     cached.CachedFileSystem,
-    cache.Cache,
+    block_cache.BlockCache,
     file.ThalwegFile,
     file.WrittenFile,
     file.ScratchFile,

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from thalweg.diffusion.cache.cache_dir_lock import CacheDirLock
+from thalweg.disk_cache.cache_dir_lock import CacheDirLock
 
 
 def test_a_new_folder_is_its_users_alone(tmp_path):

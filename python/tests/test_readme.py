@@ -25,6 +25,6 @@ def test_the_examples_run(tmp_path, node, capsys):
         "[0.0, 1.0, 2.0]\n['0.zarr', '1.zarr', '2.zarr'] 3\n",
     ):
         assert expected in printed
-    assert len(list((tmp_path / "store-cache").glob("??/*"))) == 2
+    assert len(list((tmp_path / "store-cache").glob("items/??/*"))) == 2
     assert names["fs"].find("run4") == ["run4/a", "run4/b"]
     assert names["fs"].cat("run5/2") == b"2"

@@ -6,8 +6,8 @@ import random
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-import thalweg.cache
 from thalweg.cached import CachedFileSystem
+from thalweg.disk_cache import block_cache
 from thalweg.read_ahead import ReadAhead
 
 BLOCK = 100_000
@@ -23,7 +23,7 @@ def file(tmp_path):
 @pytest.fixture
 def cached(tmp_path, file, monkeypatch):
     """A warm cache, as a process finds it some time later."""
-    monkeypatch.setattr(thalweg.cache, "_SETTLED_NS", 0)
+    monkeypatch.setattr(block_cache, "_SETTLED_NS", 0)
     cached = CachedFileSystem(tmp_path / "cache", "100 MB", BLOCK, fs=LocalFileSystem(), skip_instance_cache=True)
     cached.cat_file(str(file))
     return cached
@@ -32,13 +32,13 @@ def cached(tmp_path, file, monkeypatch):
 @pytest.fixture
 def digested(monkeypatch):
     """The lengths of what is hashed from now on."""
-    lengths, digest = [], thalweg.cache._digest
+    lengths, digest = [], block_cache._digest
 
     def counted(content):
         lengths.append(len(content))
         return digest(content)
 
-    monkeypatch.setattr(thalweg.cache, "_digest", counted)
+    monkeypatch.setattr(block_cache, "_digest", counted)
     return lengths
 
 
@@ -58,7 +58,10 @@ def test_a_block_that_changes_is_checked_again(cached, file, digested):
     assert cached.cat_file(str(file)) == content and cached.cat_file(str(file)) == content
     assert len(digested) == 10
     for path in (
-        block for folder in os.scandir(cached.cache.folder) if folder.is_dir() for block in os.scandir(folder)
+        block
+        for folder in os.scandir(os.path.join(cached.cache.disk.folder, "items"))
+        if folder.is_dir()
+        for block in os.scandir(folder)
     ):
         with open(path, "r+b") as block:
             block.write(b"damaged")

@@ -1,9 +1,15 @@
 """Runs whose store is gone for a while, or for good. SPDX-License-Identifier: Apache-2.0"""
 
+import asyncio
+import http.client
 import threading
 import time
 
 import pytest
+import requests
+import urllib3
+from aiohttp import ClientPayloadError
+from aiohttp.http_exceptions import BadHttpMessage, ContentLengthError
 from diffusion_tasks import content, fail, write
 from distributed import LocalCluster
 from far_store import FarStore
@@ -53,6 +59,16 @@ def test_a_run_goes_on_when_its_store_comes_back(begin, store, way):
         results = list(run.map(content, [File(store.url(number)) for number in range(60)]))
     assert sorted(result.index for result in results) == list(range(60))
     assert all(result.value == bytes([result.index]) * 1000 and result.attempts >= 1 for result in results)
+
+
+@pytest.mark.parametrize("scheme", ["far", "http"])
+def test_responses_that_are_cut_off_are_asked_for_again(begin, store, scheme):
+    urls = [store.url(number, scheme) for number in range(20)]
+    with begin(store_timeout_s=6.0) as run:
+        store.cutting()
+        threading.Timer(1.0, store.there).start()
+        results = list(run.map(content, [File(url) for url in urls]).in_order())
+    assert [result.value for result in results] == [bytes([number]) * 1000 for number in range(20)]
 
 
 @pytest.mark.parametrize("way", ["refusing", "silent", "busy"])
@@ -143,6 +159,35 @@ class ClientError(Exception):
 def caused(error, cause):
     error.__cause__ = cause
     return error
+
+
+def incomplete_responses():
+    """As client libraries raise them; a code of 400 is no store's answer here."""
+    short = ContentLengthError("not enough data")
+    assert short.code == 400
+    yield short
+    yield caused(ClientPayloadError("not completed"), short)
+    yield caused(ClientError(400), BadHttpMessage("no status line"))
+    yield http.client.IncompleteRead(b"some", 10)
+    yield requests.exceptions.ChunkedEncodingError("cut off")
+    yield urllib3.exceptions.ProtocolError("cut off")
+    yield asyncio.IncompleteReadError(b"some", 10)
+
+
+def test_a_response_that_is_cut_off_may_pass():
+    for error in incomplete_responses():
+        assert not is_permanent(error), repr(error)
+        assert not is_permanent(caused(FileNotFoundError("x"), error)), repr(error)
+
+
+def test_the_code_of_an_answer_of_s3_counts_beside_its_status():
+    def answer(code):
+        error = ClientError()
+        error.response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+        return error
+
+    assert not any(is_permanent(answer(code)) for code in ("RequestTimeout", "IncompleteBody", "SlowDown"))
+    assert all(is_permanent(answer(code)) for code in ("ExpiredToken", "InvalidBucketName"))
 
 
 def test_what_may_pass_is_asked_again_and_nothing_else():

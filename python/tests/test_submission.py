@@ -17,7 +17,7 @@ from concurrent.futures import CancelledError
 import numpy
 import pandas
 import pytest
-from diffusion_tasks import content, double, fail, note_and, note_and_nap
+from diffusion_tasks import content, double, fail, note_and, note_and_nap, write
 
 from thalweg.diffusion import Diffusion, File, InputFailed, LocalPath, Output, as_completed
 
@@ -249,12 +249,51 @@ def test_what_a_slow_iterator_gave_does_not_wait_for_what_it_will_give(run):
     assert [result.value for result in results] == [6]
 
 
-def test_an_iterator_is_not_read_to_its_end_for_nobody(run):
-    for result in run.map(double, itertools.count()):
-        if result.value > 20:
+def endless(notes):
+    """Also when nobody asks for the next: then it does not return."""
+    for number in itertools.count():
+        if number == 300:
+            threading.Event().wait()
+        yield str(notes), number, 0.1
+
+
+@pytest.mark.parametrize("arguments", ["list", "iterator", "stuck iterator"])
+@pytest.mark.parametrize("ordered", [False, True])
+def test_a_loop_that_is_left_cancels_what_nobody_can_ask_for(tmp_path, arguments, ordered):
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    of = {
+        "list": [(str(notes), number, 0.1) for number in range(5000)],
+        "iterator": ((str(notes), number, 0.1) for number in itertools.count()),
+        "stuck iterator": endless(notes),
+    }[arguments]
+    with Diffusion(workers=2, cache_folder=tmp_path / "cache") as run:
+        results = run.map(note_and_nap, of)
+        for _ in results.in_order() if ordered else results:
             break
-    del result
-    gc.collect()
+        del results
+    assert len(os.listdir(notes)) < 250
+
+
+def test_tasks_with_outputs_run_after_a_loop_that_is_left(tmp_path):
+    outs = [tmp_path / f"out-{number}" for number in range(200)]
+    with Diffusion(workers=2, cache_folder=tmp_path / "cache") as run:
+        for result in run.map(write, [("text", Output(out)) for out in outs]):
+            break
+    assert result.value == 4 and all(out.read_text() == "text" for out in outs)
+
+
+def test_an_endless_iterator_whose_results_are_kept_ends_with_the_block(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("thalweg.diffusion.run._WARN_AFTER_S", 1.0)
+    with Diffusion(workers=2, cache_folder=tmp_path / "cache") as run:
+        results = run.map(double, itertools.count())
+        first = next(results)
+        read_meanwhile = run.map(double, iter(range(100)))
+        assert next(read_meanwhile).value % 2 == 0
+    assert first.error is None and "giving up 1 iterator" in caplog.text
+    with pytest.raises(RuntimeError, match="before these results were read to their end"):
+        list(results)
+    assert len(list(read_meanwhile)) == 99
 
 
 @pytest.mark.parametrize("whole", [True, False])

@@ -13,11 +13,11 @@ from fsspec.implementations.local import LocalFileSystem
 from stores import Source
 
 from thalweg.diffusion.cache.item import Item
-from thalweg.diffusion.cache.partial_file import digest_of
-from thalweg.diffusion.cache.tree import TreeReader, TreeWriter, files_of, size_of
 from thalweg.diffusion.cache.worker_cache import PeerFailed, WorkerCache
 from thalweg.diffusion.path_tree import PathTree
 from thalweg.diffusion.stores.output_folder import put_folder
+from thalweg.disk_cache.partial_file import digest_of
+from thalweg.disk_cache.tree import TreeReader, TreeWriter, files_of, size_of
 
 
 def make(folder, files):

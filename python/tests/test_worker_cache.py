@@ -50,13 +50,12 @@ def item_of(source, number):
 
 def read_pinned(cache, item):
     row = cache.pin(item)
-    path = row and row.path
-    if path is None:
+    if row is None:
         return None
     try:
-        return Path(path).read_bytes()
+        return Path(row.path).read_bytes()
     finally:
-        cache.unpin(item)
+        cache.unpin(row)
 
 
 def brought(cache, item, keep=True):
@@ -155,12 +154,62 @@ def test_what_is_pinned_stays_and_what_finds_no_room_is_not_kept(source, tmp_pat
     assert other.bring(item_of(source, 3), "store", keep=True).kept
 
 
-def test_what_is_brought_again_after_all_stays(source, cache):
-    held = cache.bring(item_of(source, 1), "store", keep=True, pin=True)
-    cache.evict([item_of(source, 1).key])
-    assert cache.bring(item_of(source, 1), "store", keep=True).source == "local"
-    cache.release(held)
-    assert read_pinned(cache, item_of(source, 1)) == content_of(1)
+@pytest.mark.parametrize("keep", [True, False])
+def test_an_old_copy_in_use_is_not_given_out_once_the_file_was_written_anew(source, cache, keep):
+    item = item_of(source, 1)
+    old = cache.bring(item, "store", keep=keep, pin=True)
+    source.write("1.bin", b"new")
+    cache.evict([item.key])
+    assert not cache.is_current(old) and cache.pin_again(item) is None and cache.pin(item) is None
+    assert brought(cache, item, keep) == b"new" and brought(cache, item) == b"new"
+    assert Path(old.path).read_bytes() == content_of(1), "whoever has it keeps it"
+    cache.release(old)
+    assert read_pinned(cache, item) == b"new" and cache.lost() == []
+    assert [path.read_bytes() for path in files_of(cache)] == [b"new"] and not partial_files_of(cache)
+    assert cache.held_bytes() == 3
+
+
+def test_what_a_task_writes_over_a_copy_in_use_leaves_that_copy_alone(source, cache, tmp_path):
+    item = item_of(source, 1)
+    old = cache.bring(item, "store", keep=True, pin=True)
+    (tmp_path / "written").write_bytes(b"new")
+    source.write("1.bin", b"new")
+    cache.adopt(item, tmp_path / "written")
+    assert read_pinned(cache, item) == b"new" and Path(old.path).read_bytes() == content_of(1)
+    cache.release(old)
+    assert len(files_of(cache)) == 1 and cache.held_bytes() == 3
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_what_is_written_anew_while_it_comes_is_fetched_again(source, cache, keep):
+    item = item_of(source, 1)
+    source.switch("gate")
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        bringing = threads.submit(brought, cache, item, keep)
+        while not source.fetches():
+            time.sleep(0.01)
+        cache.evict([item.key])
+        source.switch("gate", on=False)
+        assert bringing.result() == content_of(1)
+    assert len(source.fetches()) == 2 and not partial_files_of(cache)
+    assert cache.held_bytes() == (SIZE if keep else 0)
+
+
+def test_a_folder_that_is_no_cache_is_left_alone(source, tmp_path):
+    precious = tmp_path / "mine" / "items" / "a" / "precious"
+    precious.parent.mkdir(parents=True)
+    precious.write_text("kept")
+    with pytest.raises(FileExistsError, match="is no cache"):
+        WorkerCache(tmp_path / "mine", SIZE)
+    assert precious.read_text() == "kept"
+
+
+def test_what_is_used_when_the_cache_is_closed_may_be_released_after(source, tmp_path):
+    cache = cache_of(source, tmp_path)
+    held = [cache.bring(item_of(source, number), "store", keep=number == 1, pin=True) for number in (1, 2)]
+    cache.close()
+    for arrival in held:
+        cache.release(arrival)
 
 
 def test_larger_than_the_limit_is_not_kept(source, tmp_path):
@@ -197,14 +246,13 @@ def test_what_is_pinned_is_pinned_again_while_nobody_touched_it(source, cache):
     brought(cache, item)
     assert cache.pin_again(item) is None
     row = cache.pin(item)
-    path = row and row.path
-    assert cache.pin_again(item).path == path
-    cache.unpin(item)
+    assert cache.pin_again(item).path == row.path
+    cache.unpin(row)
     cache.evict([item.key])
-    assert os.path.exists(path), "one pin is left"
-    Path(path).write_bytes(b"x" * SIZE)
+    assert os.path.exists(row.path), "one pin is left"
+    Path(row.path).write_bytes(b"x" * SIZE)
     assert cache.pin_again(item) is None and cache.pin(item) is None
-    cache.unpin(item)
+    cache.unpin(row)
     assert not files_of(cache)
 
 
@@ -301,7 +349,7 @@ def test_with_a_list_that_cannot_be_written_files_arrive_all_the_same(source, ca
     def full(_):
         raise sqlite3.OperationalError("database or disk is full")
 
-    monkeypatch.setattr("thalweg.shared_list.SharedList.transaction", full)
+    monkeypatch.setattr("thalweg.disk_cache.shared_list.SharedList.transaction", full)
     assert brought(cache, item_of(source, 1)) == content_of(1) and len(source.fetches()) == 1
     arrival = cache.bring(item_of(source, 2), "store", keep=True)
     assert not arrival.kept and Path(arrival.path).read_bytes() == content_of(2)
@@ -390,24 +438,22 @@ class Deeds:
 
     def pin(self, number):
         row = self.cache.pin(item_of(self.source, number))
-        path = row and row.path
-        if path is not None:
+        if row is not None:
             assert number in self.held
-            self.pinned.append((number, path))
+            self.pinned.append((number, row))
 
     def unpin(self, _):
         if self.pinned:
-            number, _ = self.pinned.pop(self.dice.randrange(len(self.pinned)))
-            self.cache.unpin(item_of(self.source, number))
+            _, row = self.pinned.pop(self.dice.randrange(len(self.pinned)))
+            self.cache.unpin(row)
 
     def evict(self, number):
         self.cache.evict([item_of(self.source, number).key])
-        if all(pinned != number for pinned, _ in self.pinned):
-            assert self.cache.pin(item_of(self.source, number)) is None
-            self.held.discard(number)
+        assert self.cache.pin(item_of(self.source, number)) is None
+        self.held.discard(number)
 
     def harm(self, number):
-        files = [path for path in files_of(self.cache) if all(str(path) != pinned for _, pinned in self.pinned)]
+        files = [path for path in files_of(self.cache) if all(str(path) != row.path for _, row in self.pinned)]
         if files and self.dice.random() < 0.5:
             self.dice.choice([flip, truncate, Path.unlink])(self.dice.choice(files))
 
@@ -426,8 +472,8 @@ class Deeds:
         self.held = listed | {number for number, _ in self.pinned}
         assert self.cache.held_bytes() <= self.ROOM * SIZE
         assert sum(path.stat().st_size for path in files_of(self.cache)) <= self.ROOM * SIZE
-        for number, path in self.pinned:
-            assert Path(path).read_bytes() == content_of(number)
+        for number, row in self.pinned:
+            assert Path(row.path).read_bytes() == content_of(number)
 
 
 def work_at_random(folder, seed, limit, count):
@@ -526,7 +572,7 @@ def test_a_forked_child_lets_go_of_nothing_of_its_parents(source, tmp_path):
     temporary = cache.bring(item_of(source, 2), "store", keep=False)
     child = os.fork()
     if child == 0:
-        cache.unpin(item)
+        cache.release(held)
         cache.evict([item.key])
         good = brought(cache, item_of(source, 3)) == content_of(3) and cache.address == ""
         cache.close()

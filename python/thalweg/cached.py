@@ -1,4 +1,4 @@
-"""The fsspec layer `thalwegcache`: any file system's files, read through a `Cache`.
+"""The fsspec layer `thalwegcache`: any file system's files, read through a `BlockCache`.
 
     fsspec.open("thalwegcache::s3://bucket/x", thalwegcache={"folder": "/local/cache", "limit": "20 GB"})
 
@@ -18,7 +18,7 @@ import fsspec
 from fsspec.implementations.chained import ChainedFileSystem
 from fsspec.spec import AbstractBufferedFile, AbstractFileSystem
 
-from thalweg.cache import Cache
+from thalweg.disk_cache.block_cache import BlockCache
 from thalweg.read_ahead import ReadAhead
 
 BLOCK_BYTES = 4 << 20
@@ -69,7 +69,7 @@ class CachedFileSystem(ChainedFileSystem):  # type: ignore[misc]
     ) -> None:
         super().__init__(**options)
         self.fs = fs if fs is not None else fsspec.filesystem(target_protocol, **(target_options or {}))
-        self.cache = Cache(folder, limit)
+        self.cache = BlockCache(folder, limit)
         self.block_bytes = block_bytes
         # Names are the file system's own.
         self._strip_protocol = self.fs._strip_protocol
@@ -234,7 +234,7 @@ class _Content:
             try:
                 self.fs.cache.put(self._block_key, number, block)
             except OSError:
-                # The disk is full, or the folder is gone: it is read all the same.
+                # The disk is full, or the folder cannot be made: it is read all the same.
                 break
         parts = [self._inside(number, wanted) for number in range(first, last + 1)]
         return [block[part.start : part.stop] for block, part in zip(blocks, parts)]

@@ -210,14 +210,7 @@ impl Plan {
 
     /// What a task wrote is in the store now, and in this worker's cache if it `is_adopted`; older copies are stale.
     pub fn wrote(&mut self, now_s: f64, worker: WorkerId, item: ItemId, bytes: u64, is_adopted: bool) {
-        for (holder, _) in self.scheduler.index().holders(item).collect::<Vec<_>>() {
-            if self.scheduler.index().is_here(holder, item) {
-                self.forget(now_s, holder, item);
-                if holder != worker {
-                    self.order_eviction(holder, &[item]);
-                }
-            }
-        }
+        self.drop_copies(now_s, item, Some(worker));
         self.measured(now_s, item, bytes);
         if is_adopted && self.workers[worker.0 as usize].is_open && !self.enter(now_s, worker, item) {
             self.order_eviction(worker, &[item]);
@@ -226,9 +219,18 @@ impl Plan {
 
     /// A task wrote something that the item has as a part, or is a part of: all copies of the item are stale.
     pub fn outdated(&mut self, now_s: f64, item: ItemId) {
-        for holder in self.holders(item) {
-            self.forget(now_s, holder, item);
-            self.order_eviction(holder, &[item]);
+        self.drop_copies(now_s, item, None);
+    }
+
+    /// The writer has evicted its own. A worker to which the item is on its way brings it anew when it is told to evict it.
+    fn drop_copies(&mut self, now_s: f64, item: ItemId, writer: Option<WorkerId>) {
+        for (holder, _) in self.scheduler.index().holders(item).collect::<Vec<_>>() {
+            if self.scheduler.index().is_here(holder, item) {
+                self.forget(now_s, holder, item);
+            }
+            if Some(holder) != writer {
+                self.order_eviction(holder, &[item]);
+            }
         }
     }
 

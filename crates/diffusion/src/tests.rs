@@ -303,6 +303,19 @@ fn a_task_waits_for_what_is_awaited_beside_its_inputs_and_old_copies_of_those_ar
 }
 
 #[test]
+fn what_is_on_its_way_while_a_task_writes_it_anew_is_evicted_too() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let item = plan.item("file");
+    plan.measured(0.0, item, 10);
+    let workers = [plan.join(0.0, 1, 100, &[]), plan.join(0.0, 1, 100, &[])];
+    plan.submit(0.0, &[item], &[], &[], true);
+    let reader = run_orders(&plan.orders(0.0))[0].0;
+    let writer = if reader == workers[0] { workers[1] } else { workers[0] };
+    plan.wrote(0.0, writer, item, 10, true);
+    assert_eq!(plan.orders(0.0), [Order::Evict { worker: reader, items: vec![item] }]);
+}
+
+#[test]
 fn tasks_behind_one_that_fails_are_abandoned_with_it() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let links = [plan.item("a"), plan.item("b")];

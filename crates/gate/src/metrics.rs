@@ -7,9 +7,8 @@
 pub mod histogram;
 mod line;
 mod page;
-mod process;
-mod server;
 mod status;
+mod view;
 mod wanted;
 mod window;
 
@@ -18,13 +17,12 @@ use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
+use monitoring::{Exposition, Health, History, Monitored, Page, Process, View};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, spawn_local};
 use tokio::time::MissedTickBehavior;
 
 pub use histogram::Histogram;
-use process::Process;
-use server::{FindPage, Page};
 use status::{ApplicationStatus, CallMemoryStatus, Distribution, ExchangeStatus, ServerStatus, Status, share_out};
 use window::{Reading, Window};
 
@@ -49,6 +47,7 @@ pub(crate) struct Metrics {
     shares: RefCell<Vec<Weak<Shares>>>,
     live: RefCell<Window>,
     minute: RefCell<Window>,
+    history: RefCell<History>,
     served: RefCell<Option<Served>>,
     /// The task that looks and marks, once it has begun.
     is_recording: Cell<bool>,
@@ -83,6 +82,7 @@ impl Metrics {
             shares: RefCell::default(),
             live: RefCell::new(Window::new(LIVE_MARKS)),
             minute: RefCell::new(Window::new(1)),
+            history: RefCell::default(),
             served: RefCell::default(),
             is_recording: Cell::new(false),
         })
@@ -108,24 +108,12 @@ impl Metrics {
             spawn_local(self.clone().record_for_ever());
         }
         let Door::Other(listener) = door else { return };
-        let metrics = self.clone();
-        let find: Rc<FindPage> = Rc::new(move |path| metrics.find(path));
+        let monitored = Rc::new(Shown(self.clone()));
         *self.served.borrow_mut() = listener.map(|(asked, listener)| {
             let address = listener.local_addr().unwrap_or(asked);
             eprintln!("thalweg gate: metrics at http://{address}/metrics");
-            Served { asked, task: spawn_local(server::serve(listener, find)) }
+            Served { asked, task: spawn_local(monitoring::serve(listener, monitored)) }
         });
-    }
-
-    fn find(&self, path: &str) -> Option<Page> {
-        let status = || self.status(&self.live.borrow());
-        match path {
-            "/metrics" => Some(Page { content_type: page::CONTENT_TYPE, body: page::page(&status()) }),
-            "/status.json" => {
-                Some(Page { content_type: "application/json", body: format!("{}\n", status().to_json()) })
-            }
-            _ => None,
-        }
     }
 
     async fn record_for_ever(self: Rc<Self>) {
@@ -139,6 +127,8 @@ impl Metrics {
             }
             let readings = self.readings();
             let at = self.began.elapsed();
+            let passed = readings.iter().map(|(name, reading)| (&**name, [reading.up_bytes, reading.down_bytes]));
+            self.history.borrow_mut().mark(at, passed);
             self.live.borrow_mut().mark(at, readings.iter().cloned());
             if Instant::now() >= line_due {
                 line_due = Instant::now() + LINE;
@@ -216,6 +206,36 @@ impl Metrics {
             wanted: 0.0,
             got: 0.0,
         }
+    }
+}
+
+/// The pages of a gate.
+struct Shown(Rc<Metrics>);
+
+impl Shown {
+    fn status(&self) -> Status {
+        self.0.status(&self.0.live.borrow())
+    }
+}
+
+impl Monitored for Shown {
+    fn metrics(&self) -> Exposition {
+        page::page(&self.status())
+    }
+
+    /// A gate that answers serves.
+    fn health(&self) -> Health {
+        Ok(())
+    }
+
+    fn view(&self) -> View {
+        view::view(&self.status(), &self.0.history.borrow())
+    }
+
+    /// What `thalweg gate top` reads.
+    fn other(&self, path: &str) -> Option<Page> {
+        let json = || Page::new("application/json", format!("{}\n", self.status().to_json()));
+        (path == "/status.json").then(json)
     }
 }
 

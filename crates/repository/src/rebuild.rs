@@ -25,7 +25,7 @@ use crate::{Error, Result};
 
 /// Paths that a refusal names.
 const MAX_NAMED: usize = 5;
-/// Containers without a file, below the last that has one.
+/// Containers without a file, below and above the last that has one.
 const MAX_LOST_CONTAINERS: u64 = 1 << 20;
 
 /// What was found again.
@@ -93,11 +93,10 @@ fn make_catalog(
     remove_catalog(fresh)?;
     let is_given = |record: &&ContainerRecord| record.id.0 < CONTAINER_LIMIT;
     let mut containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
-    if !old.is_sound {
-        containers.extend(lost_containers(scan));
-    }
     let catalog = new_catalog(path, settings, fresh)?;
-    let left_out = catalog.replay(&containers, records, &catalog.marked().max(&old.given))?;
+    let given = catalog.marked().max(&old.given);
+    containers.extend(lost_containers(scan, old, given.container).into_iter().map(without_file));
+    let left_out = catalog.replay(&containers, records, &given)?;
     catalog.know_records(&scan.passed_over)?;
     let marked = catalog.marked_record();
     // Or the new catalog would be taken for one that went on apart, where the mark's record is lost and another has its
@@ -109,19 +108,24 @@ fn make_catalog(
     Ok(MadeCatalog { left_out, given: catalog.given()?, marked })
 }
 
-/// The numbers that no file bears, as far as nothing else tells what became of them: whether versions still need some is
-/// known when they are read. Copies of what lay there can only be found for a number that the catalog knows. Collection
-/// ends those that nobody needs.
-fn lost_containers(scan: &Scan) -> impl Iterator<Item = ContainerRecord> + '_ {
+/// The numbers that no file bears and that versions may need: those that a sound old catalog counts as live, otherwise
+/// all, as far as nothing else tells what became of them. Whether versions still need some is known when they are read.
+/// Copies of what lay there can only be found for a number that the catalog knows. Collection ends those that nobody
+/// needs.
+fn lost_containers(scan: &Scan, old: &OldCatalog, given: u64) -> BTreeSet<ContainerId> {
+    let has_no_file = |number: &ContainerId| !scan.containers.contains_key(number) && number.0 < CONTAINER_LIMIT;
+    if old.is_sound {
+        return old.live_containers.iter().copied().filter(has_no_file).collect();
+    }
     let last = scan.containers.keys().rfind(|number| number.0 < CONTAINER_LIMIT).map_or(0, |number| number.0);
-    let numbers = (last.saturating_sub(MAX_LOST_CONTAINERS).max(1)..last).map(ContainerId);
-    numbers.filter(|number| !scan.containers.contains_key(number)).map(|id| ContainerRecord {
-        id,
-        state: ContainerState::Live,
-        physical: id,
-        stored_bytes: 0,
-        segments: 0,
-    })
+    // The number that was given last may come from a catalog that is damaged.
+    let end = given.clamp(last, last + MAX_LOST_CONTAINERS);
+    (last.saturating_sub(MAX_LOST_CONTAINERS).max(1)..=end).map(ContainerId).filter(has_no_file).collect()
+}
+
+/// Verification looks for no file of a container without segments.
+fn without_file(id: ContainerId) -> ContainerRecord {
+    ContainerRecord { id, state: ContainerState::Live, physical: id, stored_bytes: 0, segments: 0 }
 }
 
 /// A segment whose container is gone could not be named any more, nor its copy be found.
@@ -195,6 +199,8 @@ struct OldCatalog {
     lost: Vec<Damage>,
     /// Segments that cannot be read, and the copies that stand in for some; the journal does not tell of them.
     lost_segments: Vec<LostSegment>,
+    /// Containers that versions may refer to.
+    live_containers: Vec<ContainerId>,
 }
 
 impl OldCatalog {
@@ -222,6 +228,9 @@ impl OldCatalog {
         if self.is_sound {
             scan.add_outbox(view.unjournaled()?);
             self.lost_segments = catalog.lost()?;
+            let live = catalog.containers()?.into_iter().filter(ContainerRecord::is_referable).map(|record| record.id);
+            // An earlier rebuild may have left out the container of what is lost.
+            self.live_containers = live.chain(self.lost_segments.iter().map(|lost| lost.place.container)).collect();
             self.lost_records = lost_records(catalog, scan, self.given.sequence)?;
         }
         // A journal that has all that this catalog wrote has lost nothing.

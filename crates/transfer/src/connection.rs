@@ -20,7 +20,7 @@ use crate::{CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, Result, SILENCE_TIMEOUT};
 
 mod send_pace;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use send_pace::SendPace;
 

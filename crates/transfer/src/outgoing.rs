@@ -218,21 +218,12 @@ impl Outgoing {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
-
     use super::*;
-
-    /// A node's end of a connection, and the client's.
-    fn pair() -> (Arc<Connection>, Connection) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = Connection::open(&listener.local_addr().unwrap().to_string()).unwrap();
-        let (stream, peer) = listener.accept().unwrap();
-        (Arc::new(Connection::accepted(stream, peer).unwrap()), client)
-    }
+    use crate::connection::tests::node_and_client;
 
     #[test]
     fn a_client_that_does_not_read_never_delays_the_thread_that_announces() {
-        let (node, _client) = pair();
+        let (node, _client) = node_and_client();
         let outgoing = Outgoing::new(node);
         let announcing = thread::spawn(move || {
             let begun = Instant::now();
@@ -248,7 +239,7 @@ mod tests {
 
     #[test]
     fn messages_of_all_threads_arrive_whole_and_each_thread_s_in_order() {
-        let (node, client) = pair();
+        let (node, client) = node_and_client();
         let outgoing = Outgoing::new(node);
         let others: Vec<_> = (0..3u64)
             .map(|thread| {

@@ -94,7 +94,7 @@ def imported_sources(function: FunctionType) -> list[tuple[str, bytes]]:
     """The modules of the user that the function imports when it runs, with the digests of their files: they may not have
     been imported yet."""
     package = function.__globals__.get("__package__") or ""
-    names = set()
+    names: set[str] = set()
     for level, parts, name in _imports_of(function.__code__):
         try:
             whole = importlib.util.resolve_name("." * level + name, package)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sized
 from functools import partial
 from typing import Any
 
-from thalweg.cache import parse_bytes
 from thalweg.diffusion.backend import Backend, LossHandler, UpdateHandler
 from thalweg.diffusion.calls import Apart, packed
 from thalweg.diffusion.futures import Scattered, TaskFuture
@@ -19,6 +18,7 @@ from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Results, Sink
 from thalweg.diffusion.run import Calls, Run
 from thalweg.diffusion.worker.local import Local
+from thalweg.disk_cache.limit import parse_bytes
 
 _MB = 10**6
 
@@ -153,7 +153,9 @@ class Diffusion:
         Returns
         -------
         Results
-            As they come; `in_order()` gives them in the order of the arguments.
+            As they come; `in_order()` gives them in the order of the arguments. When they are dropped before the last
+            was read (`break`, `del`), tasks without outputs are cancelled, and no more arguments are read. Results
+            that are dropped before the first was read are not wanted at all: their tasks run for what they do.
 
         Examples
         --------
@@ -169,7 +171,7 @@ class Diffusion:
         calls = Calls(sink, run.function(function), dict(keywords), Apart(), is_snapshot)
         # What is large among the keywords is pickled once.
         packed((), calls.keywords, calls.apart)
-        results = Results(self, sink, run.check, partial(run.cancel, sink), length)
+        results = Results(self, sink, run.check, run.cancel, run.leave, length)
         numbered = _numbered(iterables)
         if length is None:
             run.feed(calls, numbered)
@@ -257,7 +259,7 @@ class Diffusion:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         try:
             if kind is None and not self._run.is_lost and not self._run.is_closed:
-                self.wait()
+                self._run.wait(is_end=True)
         finally:
             self.close()
 

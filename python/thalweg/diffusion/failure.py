@@ -21,6 +21,10 @@ class WorkerLost(RuntimeError):
     """The processes that ran the task died, again and again."""
 
 
+class CannotStart(RuntimeError):
+    """A process for tasks did not start, or ended before it was ready for them."""
+
+
 class InputFailed(RuntimeError):
     """The task that was to write an input of this one failed."""
 

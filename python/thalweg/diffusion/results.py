@@ -77,7 +77,7 @@ class Sink:
         self._came: collections.deque[TaskResult] = collections.deque()
         self._lost: BaseException | None = None
         self._error: BaseException | None = None
-        self.submitted = self.ended = self._taken = 0
+        self.submitted = self.ended = self.taken = 0
         # All arguments were read.
         self.is_complete = False
         self._is_read = self._is_unwanted = False
@@ -111,12 +111,13 @@ class Sink:
             self.is_complete, self._error = True, error
             self._changed.notify_all()
 
-    def leave(self) -> None:
-        """Nobody will read what comes."""
+    def leave(self) -> bool:
+        """Nobody will read what comes. Whether somebody began to: what nobody ever looked at is run for its effects."""
         with self._changed:
             self._is_unwanted = True
             self._came.clear()
             self._changed.notify_all()
+            return self._is_read
 
     def take_error(self) -> BaseException | None:
         with self._changed:
@@ -140,7 +141,7 @@ class Sink:
             while True:
                 if self._lost is not None or (self._is_read and self._is_unwanted):
                     return False
-                is_ahead = self._is_read and self.submitted - self._taken >= most and not is_waited_for()
+                is_ahead = self._is_read and self.submitted - self.taken >= most and not is_waited_for()
                 if self.left < most and not is_ahead:
                     return True
                 self._changed.wait(_POLL_S)
@@ -151,12 +152,12 @@ class Sink:
             with self._changed:
                 self._is_read = True
                 if self._came:
-                    self._taken += 1
+                    self.taken += 1
                     self._changed.notify_all()
                     return self._came.popleft()
                 if self._lost is not None:
                     raise self._lost
-                if self.is_complete and self._taken == self.submitted:
+                if self.is_complete and self.taken == self.submitted:
                     break
                 self._changed.notify_all()
                 if self._changed.wait(_POLL_S):
@@ -182,12 +183,18 @@ class Results(Iterator[TaskResult]):
     """
 
     def __init__(
-        self, owner: Any, sink: Sink, check: Callable[[], None], cancel: Callable[[], None], length: int | None
+        self,
+        owner: Any,
+        sink: Sink,
+        check: Callable[[], None],
+        cancel: Callable[[Sink], None],
+        leave: Callable[[Sink], None],
+        length: int | None,
     ) -> None:
         self._owner = owner
         self._sink, self._check, self._cancel = sink, check, cancel
         self._length = length
-        weakref.finalize(self, sink.leave).atexit = False
+        weakref.finalize(self, leave, sink).atexit = False
 
     def __repr__(self) -> str:
         of = "an iterator" if self._length is None else str(self._length)
@@ -243,4 +250,4 @@ class Results(Iterator[TaskResult]):
         >>> results = d.map(pow, range(1000), range(1000))
         >>> results.cancel()
         """
-        self._cancel()
+        self._cancel(self._sink)

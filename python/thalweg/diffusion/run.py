@@ -26,6 +26,7 @@ from thalweg.diffusion.call_digest import Definitions, Shipped
 from thalweg.diffusion.calls import Apart, Call, Reference, Value, packed, unsendable
 from thalweg.diffusion.evidence import Evidence, Inspector
 from thalweg.diffusion.failure import Failure, InputFailed
+from thalweg.diffusion.feeder import Feeder
 from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
 from thalweg.diffusion.messages import Event, Failed, Result, Task, Tasks, Update
@@ -39,11 +40,6 @@ _log = logging.getLogger("thalweg.diffusion")
 # Tasks in a message; in the first one few, that somebody begins while the others are made ready.
 _CHUNK = 2000
 _FIRST_CHUNK = 100
-# Tasks of an iterator, submitted before the first of them has ended.
-_LOOK_AHEAD = 10_000
-# With less to do than this, tasks of an iterator do not wait for others to go out with; and never longer than that.
-_FEW = 100
-_GATHER_S = 0.005
 # After waiting so long it is said that nobody reads an iterator's results.
 _WARN_AFTER_S = 10.0
 
@@ -75,12 +71,13 @@ class Calls(NamedTuple):
 class _Waiter:
     """Where a task's result goes, and its name in the journal."""
 
-    __slots__ = ("sink", "index", "arguments", "keywords", "name", "values")
+    __slots__ = ("sink", "index", "arguments", "has_outputs", "keywords", "name", "values")
 
-    def __init__(self, sink: Sink | TaskFuture, index: int, arguments: Any) -> None:
+    def __init__(self, sink: Sink | TaskFuture, index: int, arguments: Any, has_outputs: bool) -> None:
         self.sink = sink
         self.index = index
         self.arguments = arguments
+        self.has_outputs = has_outputs
         self.keywords: dict[str, Any] = {}
         self.name: bytes | None = None
         self.values: tuple[bytes, ...] = ()
@@ -132,7 +129,7 @@ class Run:
         self._waiters: dict[int, _Waiter] = {}
         # Tasks that wait for futures, and iterators that are being read.
         self._blocked: set[_Waiter] = set()
-        self._feeders: set[_Feeder] = set()
+        self._feeders: set[Feeder] = set()
         # Maps whose iterator raised.
         self._faulty: list[Sink] = []
         self._waiting = 0
@@ -150,7 +147,8 @@ class Run:
         """As it is now, with all that it captured."""
         self.check()
         name = label(function)
-        definitions, digest, sent = Definitions(), b"", function
+        definitions, digest = Definitions(), b""
+        sent: Any = function
         if self._journal is not None:
             digest = definitions.function_digest(function, name + self._version)
             sent = Shipped.of(function, definitions)
@@ -182,7 +180,7 @@ class Run:
 
     def feed(self, calls: Calls, numbered: Iterator[tuple[int, tuple[Any, ...], Any]]) -> None:
         """As tasks end, in a thread of its own."""
-        feeder = _Feeder(self, calls, numbered)
+        feeder = Feeder(self, calls, numbered)
         with self._changed:
             self._feeders.add(feeder)
         threading.Thread(target=feeder.run, name="thalweg-feeder", daemon=True).start()
@@ -201,13 +199,13 @@ class Run:
                 apart = calls.apart if calls.is_snapshot else calls.apart.copy()
                 ready.append((index, arguments, shown, _packed(calls.function, arguments, calls.keywords, apart)))
             except Exception as error:
-                _Waiter(calls.sink, index, shown).resolve(0, None, Failure.of(error))
+                _Waiter(calls.sink, index, shown, False).resolve(0, None, Failure.of(error))
         self._prefetch(calls, ready)
         for one in ready:
             self._add(calls, batch, *one)
 
     def _add(self, calls: Calls, batch: _Batch, index: int, arguments: tuple[Any, ...], shown: Any, call: Call) -> None:
-        waiter = _Waiter(calls.sink, index, shown)
+        waiter = _Waiter(calls.sink, index, shown, bool(call.outputs))
         futures = [one for one in call.values if isinstance(one, TaskFuture) and not one.done()]
         if not futures:
             self._enter(calls, waiter, arguments, call, batch)
@@ -343,6 +341,8 @@ class Run:
         lost = RunLost(f"the run ended early: {error}")
         lost.__cause__ = error
         with self._changed:
+            if self._lost is not None:
+                return
             self._lost = lost
         self._abandon(lost)
 
@@ -373,37 +373,64 @@ class Run:
     # The end.
 
     def cancel(self, sink: Sink | TaskFuture) -> None:
+        self._stop_feeding(sink, None)
+        self._withdraw(lambda waiter: waiter.sink is sink)
+
+    def leave(self, sink: Sink) -> None:
+        """Nobody has its results any more. Called when garbage is collected, which happens in any thread."""
+        if sink.leave() and not self._is_closed:
+            try:
+                threading.Thread(target=self._give_up, args=(sink,), name="thalweg-leave", daemon=True).start()
+            except RuntimeError:
+                # The interpreter ends.
+                pass
+
+    def _give_up(self, sink: Sink, error: BaseException | None = None) -> None:
+        """What has outputs runs all the same."""
+        self._stop_feeding(sink, error)
+        self._withdraw(lambda waiter: waiter.sink is sink and not waiter.has_outputs)
+
+    def _stop_feeding(self, sink: Sink | TaskFuture, error: BaseException | None) -> None:
+        """Before its tasks are withdrawn, that no more follow. The iterator may never return."""
         with self._changed:
-            numbers = [number for number, waiter in self._waiters.items() if waiter.sink is sink]
-            withdrawn = [self._waiters.pop(number) for number in numbers]
-            blocked = [waiter for waiter in self._blocked if waiter.sink is sink]
-            self._blocked.difference_update(blocked)
             feeders = [feeder for feeder in self._feeders if feeder.sink is sink]
-            self._changed.notify_all()
         for feeder in feeders:
-            feeder.stop()
+            feeder.stop(error)
+        with self._changed:
+            self._feeders.difference_update(feeders)
+            self._changed.notify_all()
+
+    def _withdraw(self, is_unwanted: Callable[[_Waiter], bool]) -> None:
+        with self._changed:
+            numbers = [number for number, waiter in self._waiters.items() if is_unwanted(waiter)]
+            withdrawn = [self._waiters.pop(number) for number in numbers]
+            blocked = [waiter for waiter in self._blocked if is_unwanted(waiter)]
+            self._blocked.difference_update(blocked)
+            self._changed.notify_all()
         if numbers and not self._is_closed:
             self._backend.cancel(numbers)
         for waiter in withdrawn + blocked:
             self._values.release(waiter.values)
-            if isinstance(sink, Sink):
-                sink.withdraw()
+            if isinstance(waiter.sink, Sink):
+                waiter.sink.withdraw()
 
     def is_waited_for(self) -> bool:
         return self._waiting > 0
 
-    def fed(self, feeder: _Feeder, has_failed: bool) -> None:
+    def fed(self, feeder: Feeder, has_failed: bool) -> None:
         with self._changed:
             self._feeders.discard(feeder)
             if has_failed:
                 self._faulty.append(feeder.sink)
             self._changed.notify_all()
 
-    def wait(self) -> None:
-        """Until all that was submitted has ended. Raises what an iterator of arguments raised that nobody has read."""
+    def wait(self, is_end: bool = False) -> None:
+        """Until all that was submitted has ended. Raises what an iterator of arguments raised that nobody has read. At
+        the end of the run an iterator is given up whose results somebody has begun to read and reads no more."""
         self.check()
         with self._changed:
             self._waiting += 1
+            taken = {feeder: feeder.sink.taken for feeder in self._feeders}
         warn_at = time.monotonic() + _WARN_AFTER_S
         try:
             while True:
@@ -414,7 +441,7 @@ class Run:
                 if is_over:
                     break
                 self.check()
-                if time.monotonic() > warn_at and self._warn_of_abandoned():
+                if time.monotonic() > warn_at and self._warn_of_abandoned(taken, is_end):
                     warn_at = math.inf
         finally:
             with self._changed:
@@ -424,17 +451,24 @@ class Run:
             if error is not None:
                 raise error
 
-    def _warn_of_abandoned(self) -> bool:
-        """Whether there are iterators whose results somebody has begun to read, and does not read any more."""
+    def _warn_of_abandoned(self, taken: dict[Feeder, int], is_end: bool) -> bool:
+        """Whether there are iterators whose results somebody has begun to read, and has not read since."""
         with self._changed:
-            submitted = [feeder.sink.submitted for feeder in self._feeders if feeder.sink.is_left_unread]
-        if submitted:
+            sinks = [
+                feeder.sink
+                for feeder in self._feeders
+                if feeder.sink.is_left_unread and feeder.sink.taken == taken.get(feeder)
+            ]
+        if sinks:
             _log.warning(
-                "still waiting for %d iterator(s) of arguments, of which %d tasks have been submitted and whose results "
+                "%s %d iterator(s) of arguments, of which %d tasks have been submitted and whose results "
                 "were not read to their end; results.cancel() before the end of the with block stops reading one",
-                *(len(submitted), sum(submitted)),
+                "giving up" if is_end else "still waiting for",
+                *(len(sinks), sum(sink.submitted for sink in sinks)),
             )
-        return bool(submitted)
+        for sink in sinks if is_end else []:
+            self._give_up(sink, RuntimeError("the with block was left before these results were read to their end"))
+        return bool(sinks)
 
     @property
     def _is_forked(self) -> bool:
@@ -520,64 +554,3 @@ class _Unblocking:
             is_last = self._left == 0
         if is_last:
             self._act()
-
-
-class _Feeder:
-    """Reads an iterator of arguments, some way ahead of the tasks that end."""
-
-    def __init__(self, run: Run, calls: Calls, numbered: Iterator[tuple[int, tuple[Any, ...], Any]]) -> None:
-        assert isinstance(calls.sink, Sink)
-        self.sink = calls.sink
-        self._run, self._calls, self._numbered = run, calls, numbered
-        self._mutex = threading.Lock()
-        self._chunk: list[tuple[int, tuple[Any, ...], Any]] = []
-        self._since = 0.0
-        self._is_over = False
-
-    def run(self) -> None:
-        error: BaseException | None = None
-        try:
-            while self.sink.await_room(_LOOK_AHEAD, self._run.is_waited_for) and not self._is_over:
-                one = next(self._numbered, None)
-                if one is None:
-                    break
-                self._take(one)
-            self._flush()
-        except BaseException as raised:
-            error = raised
-            self.flush_quietly()
-        self.sink.complete(error)
-        self._run.fed(self, error is not None)
-
-    def stop(self) -> None:
-        self._is_over = True
-        with self._mutex:
-            self._chunk = []
-
-    def is_due(self) -> bool:
-        """The iterator may take long for the next: what it gave is not to wait for that when workers are idle."""
-        return bool(self._chunk) and self.sink.left < _FEW and not self._mutex.locked()
-
-    def _take(self, one: tuple[int, tuple[Any, ...], Any]) -> None:
-        now = time.monotonic()
-        with self._mutex:
-            if not self._chunk:
-                self._since = now
-            if not self._is_over:
-                self._chunk.append(one)
-            is_due = self.sink.left < _FEW or len(self._chunk) >= _FEW or now - self._since > _GATHER_S
-        if is_due:
-            self._flush()
-
-    def _flush(self) -> None:
-        with self._mutex:
-            chunk, self._chunk = self._chunk, []
-            if chunk:
-                self._run.submit_chunk(self._calls, chunk)
-
-    def flush_quietly(self) -> None:
-        try:
-            self._flush()
-        except Exception:
-            # The run has ended, and says so to who reads.
-            pass

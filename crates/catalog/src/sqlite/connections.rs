@@ -69,6 +69,7 @@ impl Connections {
             return Err(Error::Io { path: path.display().to_string(), why });
         }
         check_ordinary(path)?;
+        index_room::check(path)?;
         let writer = connect(path, create).map_err(explain)?;
         let mixture = patiently(|| beginnings::mixture(&writer, path)).map_err(explain)?;
         if mixture.is_some() {
@@ -215,6 +216,10 @@ impl Connections {
     }
 
     fn connect_reader(&self) -> Attempt<Connection> {
+        if self.writer.is_none() {
+            index_room::check(&self.path)?;
+        }
+        // Beside a writer of this process the index is there, and grows only for who writes.
         let connection = connect(&self.path, false)?;
         if self.writer.is_none() {
             // The index of the log is opened by the first statement that reads.
@@ -251,7 +256,6 @@ fn patiently<T>(mut attempt: impl FnMut() -> Attempt<T>) -> Attempt<T> {
 }
 
 fn connect(path: &Path, create: bool) -> Attempt<Connection> {
-    index_room::check(path)?;
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, create);
     let connection = Connection::open_with_flags(path, flags)?;

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const MAY_USE: [(&str, &[&str]); 14] = [
+const MAY_USE: [(&str, &[&str]); 15] = [
     ("format", &[]),
     ("policy", &[]),
     ("segment", &["format", "policy"]),
@@ -13,12 +13,25 @@ const MAY_USE: [(&str, &[&str]); 14] = [
     ("repository", &["format", "segment", "store", "catalog"]),
     ("transfer", &["format", "store", "catalog"]),
     ("place", &["catalog", "repository", "transfer"]),
-    ("gate", &["policy"]),
+    ("monitoring", &[]),
+    ("gate", &["monitoring", "policy"]),
     ("simulator", &["policy"]),
     ("diffusion", &["policy"]),
     (
         "cli",
-        &["format", "policy", "segment", "store", "catalog", "repository", "transfer", "place", "gate", "simulator"],
+        &[
+            "format",
+            "policy",
+            "segment",
+            "store",
+            "catalog",
+            "repository",
+            "transfer",
+            "place",
+            "gate",
+            "monitoring",
+            "simulator",
+        ],
     ),
     ("python", &["format", "policy", "store", "catalog", "repository", "transfer", "place", "diffusion"]),
     ("abi", &["format", "policy", "segment", "transfer"]),

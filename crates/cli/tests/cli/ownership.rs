@@ -30,7 +30,9 @@ impl UsersStore {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         chown(folder.path(), Some(OWNER.0), Some(OWNER.1)).unwrap();
         let store = UsersStore { folder };
-        fs::copy(env!("CARGO_BIN_EXE_thalweg"), store.path("thalweg")).unwrap();
+        // By a process of its own: one that another thread starts meanwhile must not inherit the copy open for writing.
+        let copied = Command::new("cp").arg(env!("CARGO_BIN_EXE_thalweg")).arg(store.path("thalweg")).status();
+        assert!(copied.expect("cp starts").success());
         let mut init: Vec<OsString> = vec!["init".into(), store.path("store").into()];
         init.extend(options.iter().map(OsString::from));
         store.by_owner(&init).expect(0);

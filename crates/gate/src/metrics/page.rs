@@ -1,38 +1,35 @@
-//! The Prometheus page: text format 0.0.4, <https://prometheus.io/docs/instrumenting/exposition_formats/>.
-//!
-//! Names are `thalweg_gate_…` with the unit last; an application is a label. Histograms have a bucket a doubling from
-//! 64 µs to half an hour, a quarter of what the gate itself keeps.
+//! The Prometheus page. Names are `thalweg_gate_…` with the unit last; an application is a label. Histograms have a bucket
+//! a doubling from 64 µs to half an hour, a quarter of what the gate itself keeps.
 
-use std::fmt::{Display, Write};
 use std::time::Duration;
 
-use super::status::{ApplicationStatus, Distribution, ServerStatus, Status};
+use monitoring::Exposition;
 
-pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+use super::status::{ApplicationStatus, Distribution, ServerStatus, Status};
 
 const SHORTEST_BUCKET: Duration = Duration::from_micros(64);
 const DOUBLINGS: u32 = 25;
 
-pub fn page(status: &Status) -> String {
-    let mut page = Page(String::new());
+pub fn page(status: &Status) -> Exposition {
+    let mut page = Page(Exposition::new("thalweg_gate_"));
     page.totals(status);
     page.present(status);
     page.distributions(status);
     page.servers(status);
     page.call_memory(status);
     page.exchange(status);
-    page.process(status);
+    page.0.process(status.up.as_secs_f64(), status.process);
     page.0
 }
 
-struct Page(String);
+struct Page(Exposition);
 
 impl Page {
     fn totals(&mut self, status: &Status) {
-        self.family("bytes_total", "counter", "Bytes of bodies and calls that passed, by application and direction.");
+        self.0.family("bytes_total", "counter", "Bytes of bodies and calls that passed, by application and direction.");
         for application in &status.applications {
             for (direction, bytes) in [("written", application.up_bytes), ("read", application.down_bytes)] {
-                self.sample("bytes_total", &[("application", &*application.name), ("direction", direction)], bytes);
+                self.0.sample("bytes_total", &[("application", &*application.name), ("direction", direction)], bytes);
             }
         }
         let applications = |page: &mut Self, name, kind, help, value: fn(&ApplicationStatus) -> f64| {
@@ -72,18 +69,18 @@ impl Page {
         help: &str,
         value: impl Fn(&ApplicationStatus) -> f64,
     ) {
-        self.family(name, kind, help);
+        self.0.family(name, kind, help);
         for application in &status.applications {
-            self.sample(name, &[("application", &*application.name)], value(application));
+            self.0.sample(name, &[("application", &*application.name)], value(application));
         }
     }
 
     fn distributions(&mut self, status: &Status) {
-        self.family("request_seconds", "histogram", "From an operation's beginning until its answer had passed.");
+        self.0.family("request_seconds", "histogram", "From an operation's beginning until its answer had passed.");
         for application in &status.applications {
             self.histogram("request_seconds", &application.name, &application.latencies);
         }
-        self.family("wait_seconds", "histogram", "From asking for a turn until it began.");
+        self.0.family("wait_seconds", "histogram", "From asking for a turn until it began.");
         for application in &status.applications {
             self.histogram("wait_seconds", &application.name, &application.waits);
         }
@@ -99,12 +96,12 @@ impl Page {
                 count += more;
             }
             let end = end.as_secs_f64().to_string();
-            self.sample(&bucket, &[("application", application), ("le", &end)], count);
+            self.0.sample(&bucket, &[("application", application), ("le", &end)], count);
         }
         count += buckets.map(|(_, more)| more).sum::<u64>();
-        self.sample(&bucket, &[("application", application), ("le", "+Inf")], count);
-        self.sample(&format!("{name}_sum"), &[("application", application)], distribution.total.as_secs_f64());
-        self.sample(&format!("{name}_count"), &[("application", application)], count);
+        self.0.sample(&bucket, &[("application", application), ("le", "+Inf")], count);
+        self.0.sample(&format!("{name}_sum"), &[("application", application)], distribution.total.as_secs_f64());
+        self.0.sample(&format!("{name}_count"), &[("application", application)], count);
     }
 
     fn servers(&mut self, status: &Status) {
@@ -119,61 +116,37 @@ impl Page {
     }
 
     fn by_server(&mut self, status: &Status, name: &str, help: &str, value: fn(&ServerStatus) -> u64) {
-        self.family(name, "gauge", help);
+        self.0.family(name, "gauge", help);
         for server in &status.servers {
-            self.sample(name, &[("server", &*server.name)], value(server));
+            self.0.sample(name, &[("server", &*server.name)], value(server));
         }
     }
 
     fn call_memory(&mut self, status: &Status) {
         let memory = &status.call_memory;
-        self.family("call_memory_limit_bytes", "gauge", "Most bytes that calls and replies of NFS and GlusterFS hold.");
-        self.sample("call_memory_limit_bytes", &[], memory.limit_bytes);
-        self.family("call_memory_bytes", "gauge", "Bytes that calls and replies of NFS and GlusterFS hold.");
-        self.sample("call_memory_bytes", &[], memory.used_bytes);
-        self.family("call_connections", "gauge", "Connections of NFS and GlusterFS clients.");
-        self.sample("call_connections", &[], memory.connections);
+        self.0.family(
+            "call_memory_limit_bytes",
+            "gauge",
+            "Most bytes that calls and replies of NFS and GlusterFS hold.",
+        );
+        self.0.sample("call_memory_limit_bytes", &[], memory.limit_bytes);
+        self.0.family("call_memory_bytes", "gauge", "Bytes that calls and replies of NFS and GlusterFS hold.");
+        self.0.sample("call_memory_bytes", &[], memory.used_bytes);
+        self.0.family("call_connections", "gauge", "Connections of NFS and GlusterFS clients.");
+        self.0.sample("call_connections", &[], memory.connections);
     }
 
     fn exchange(&mut self, status: &Status) {
         let traffic = &status.exchange.traffic;
-        self.family("exchange_live_peers", "gauge", "Other gates heard of within a second.");
-        self.sample("exchange_live_peers", &[], status.exchange.live_peers);
-        self.family("exchange_packets_total", "counter", "Packets between gates.");
+        self.0.family("exchange_live_peers", "gauge", "Other gates heard of within a second.");
+        self.0.sample("exchange_live_peers", &[], status.exchange.live_peers);
+        self.0.family("exchange_packets_total", "counter", "Packets between gates.");
         for (fate, count) in [("sent", traffic.sent), ("received", traffic.received), ("refused", traffic.refused)] {
-            self.sample("exchange_packets_total", &[("fate", fate)], count);
+            self.0.sample("exchange_packets_total", &[("fate", fate)], count);
         }
-        self.family("exchange_sent_bytes_total", "counter", "Bytes of packets to other gates.");
-        self.sample("exchange_sent_bytes_total", &[], traffic.sent_bytes);
+        self.0.family("exchange_sent_bytes_total", "counter", "Bytes of packets to other gates.");
+        self.0.sample("exchange_sent_bytes_total", &[], traffic.sent_bytes);
     }
-
-    fn process(&mut self, status: &Status) {
-        self.family("up_seconds", "gauge", "Since the gate began.");
-        self.sample("up_seconds", &[], status.up.as_secs_f64());
-        self.family("cpu_seconds_total", "counter", "Processor time of the gate.");
-        self.sample("cpu_seconds_total", &[], status.process.cpu.as_secs_f64());
-        self.family("resident_bytes", "gauge", "Memory of the gate.");
-        self.sample("resident_bytes", &[], status.process.resident_bytes);
-    }
-
-    fn family(&mut self, name: &str, kind: &str, help: &str) {
-        // Writing to a string does not fail, here and below.
-        let _ = writeln!(self.0, "# HELP thalweg_gate_{name} {help}\n# TYPE thalweg_gate_{name} {kind}");
-    }
-
-    fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) {
-        let _ = write!(self.0, "thalweg_gate_{name}");
-        for (number, (label, text)) in labels.iter().enumerate() {
-            let before = if number == 0 { '{' } else { ',' };
-            let _ = write!(self.0, "{before}{label}=\"{}\"", escaped(text));
-        }
-        let after = if labels.is_empty() { "" } else { "}" };
-        let _ = writeln!(self.0, "{after} {value}");
-    }
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
 }
 
 #[cfg(test)]
@@ -229,7 +202,7 @@ mod tests {
 
     #[test]
     fn every_sample_follows_its_own_family_and_no_series_comes_twice() {
-        let page = page(&status());
+        let page = page(&status()).into_text();
         let (mut kinds, mut current, mut seen) = (HashMap::new(), "", HashSet::new());
         for line in page.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {
@@ -249,7 +222,7 @@ mod tests {
 
     #[test]
     fn buckets_only_grow_and_the_last_has_all() {
-        let page = page(&status());
+        let page = page(&status()).into_text();
         let is_climate = |line: &&str| line.starts_with("thalweg_gate_request_seconds_bucket{application=\"climate\"");
         let counts: Vec<f64> = page.lines().filter(is_climate).map(|line| sample(line).2).collect();
         assert!(counts.is_sorted() && counts.len() == DOUBLINGS as usize + 2, "{counts:?}");
@@ -259,7 +232,7 @@ mod tests {
 
     #[test]
     fn long_uploads_are_shown_with_their_limit() {
-        let page = page(&status());
+        let page = page(&status()).into_text();
         for (name, value) in [("long_uploads_limit", 2), ("long_uploads", 1), ("long_uploads_waiting", 3)] {
             let line = format!("thalweg_gate_{name}{{server=\"127.0.0.1:9000\"}} {value}\n");
             assert!(page.contains(&line), "{page}");
@@ -268,7 +241,7 @@ mod tests {
 
     #[test]
     fn large_counters_keep_every_byte_and_odd_names_are_escaped() {
-        let page = page(&status());
+        let page = page(&status()).into_text();
         assert!(page.contains("{application=\"climate\",direction=\"written\"} 1152921504606846976\n"), "{page}");
         assert!(page.contains(r#"thalweg_gate_weight{application="a \"b\" \\ c\nd"} 1"#));
     }

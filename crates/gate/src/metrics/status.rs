@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::process::Process;
 use super::wanted::{Claim, wanted};
 use super::window::{Recent, Window};
 use crate::exchange::Traffic;
 use crate::shares::UploadCounts;
+use monitoring::Process;
 
 pub struct Status {
     pub up: Duration,

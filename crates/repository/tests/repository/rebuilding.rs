@@ -10,7 +10,7 @@ use store::files::{Directory, Permissions};
 use store::{CountingRegistrar, LocalStore, Options};
 
 use crate::files::put;
-use crate::fixture::{CLAIMANT, content, path};
+use crate::fixture::{CLAIMANT, Random, content, path};
 
 /// A store in a directory, with the files `f0` to `f5`, each in a commit of its own, all in one container.
 fn six_commits(folder: &Path) -> PathBuf {
@@ -316,4 +316,71 @@ fn a_rebuild_brings_no_removed_name_back_unless_it_is_forced_and_repair_has_the_
     forget_catalog(&directory);
     assert_eq!(rebuild_catalog(&directory, false).unwrap().damages, [], "no transaction is missing any more");
     assert_eq!(names(&directory), kept);
+}
+
+/// A store whose first container, with `a`, is gone, and whose journal has what that one held.
+fn without_first_container(folder: &Path) -> (PathBuf, Vec<u8>) {
+    let directory = folder.join("store");
+    repository::create(&directory, &Settings::new(StoreId([3; 16]))).unwrap();
+    let plain = Random(1).bytes_of(100_000);
+    for (name, bytes) in [("a", &plain), ("b", &vec![7; 5000])] {
+        let repository = open(&directory, Access::Write).unwrap();
+        put(&repository, &[(name, bytes)]);
+        repository.close().unwrap();
+    }
+    fs::remove_file(directory.join(store::container_file_name(ContainerId(1)))).unwrap();
+    let repository = open(&directory, Access::Write).unwrap();
+    assert!(!repair(&repository).unwrap().lost.is_empty());
+    repository.close().unwrap();
+    (directory, plain)
+}
+
+fn heals_when_put_again(directory: &Path, plain: &[u8]) -> bool {
+    let repository = open(directory, Access::Write).unwrap();
+    put(&repository, &[("again", plain)]);
+    let lost = repair(&repository).unwrap().lost;
+    repository.close().unwrap();
+    lost.is_empty() && content(&repository, "a") == plain
+}
+
+#[test]
+fn what_a_missing_container_held_is_healed_after_a_rebuild_beside_a_sound_catalog() {
+    for rebuilds in 0..3 {
+        let scratch = tempfile::tempdir().unwrap();
+        let (directory, plain) = without_first_container(scratch.path());
+        (0..rebuilds).for_each(|_| drop(rebuild_catalog(&directory, false).unwrap()));
+        assert!(heals_when_put_again(&directory, &plain), "after {rebuilds} rebuilds");
+        let repository = open(&directory, Access::Write).unwrap();
+        for _ in 0..2 {
+            repository::collect(&repository).unwrap();
+        }
+        assert_eq!(content(&repository, "a"), plain);
+        repository.close().unwrap();
+    }
+}
+
+#[test]
+fn what_the_newest_container_held_is_healed_after_a_rebuild_without_a_catalog() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = six_commits(scratch.path());
+    let plain = Random(2).bytes_of(100_000);
+    // The journal's record of `a` lies in the container of another process than its content does.
+    let [journaling, storing] = [0, 1].map(|_| open(&directory, Access::Write).unwrap());
+    put(&journaling, &[("b", &[7; 5000])]);
+    put(&storing, &[("again", &plain)]);
+    storing.close().unwrap();
+    // The list of the table's runs is read again once it is a second old.
+    std::thread::sleep(std::time::Duration::from_millis(1200));
+    put(&journaling, &[("a", &plain)]);
+    journaling.close().unwrap();
+    drop((journaling, storing));
+    fs::remove_file(directory.join(store::container_file_name(ContainerId(3)))).unwrap();
+    forget_catalog(&directory);
+    rebuild_catalog(&directory, false).unwrap();
+    let repository = open(&directory, Access::Write).unwrap();
+    assert_eq!(names(&directory).len(), 8, "`again` is lost with its record");
+    assert!(!repair(&repository).unwrap().lost.is_empty());
+    repository.close().unwrap();
+    drop(repository);
+    assert!(heals_when_put_again(&directory, &plain));
 }

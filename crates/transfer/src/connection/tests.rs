@@ -2,6 +2,7 @@
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::thread;
 
 use super::*;
@@ -11,6 +12,12 @@ fn pair() -> (Connection, Connection) {
     let near = Connection::open(&listener.local_addr().unwrap().to_string()).unwrap();
     let (stream, peer) = listener.accept().unwrap();
     (near, Connection::accepted(stream, peer).unwrap())
+}
+
+/// A node's end of a connection, and its client's.
+pub(crate) fn node_and_client() -> (Arc<Connection>, Connection) {
+    let (client, node) = pair();
+    (Arc::new(node), client)
 }
 
 #[test]

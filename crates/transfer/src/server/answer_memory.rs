@@ -8,12 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::frame_memory::{FREE_BYTES, WAIT_INTERVAL};
 use crate::connection::Connection;
 
-/// Of each answer, not counted (bytes).
-const FREE_BYTES: u64 = 64 << 10;
-/// How often one that waits looks again.
-const WAIT_INTERVAL: Duration = Duration::from_millis(200);
 const STALL_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_BYTES: u64 = 256 << 20;
 /// An answer above this takes no memory beyond three quarters of the bound.
@@ -140,26 +137,18 @@ impl Drop for AnswerCharge {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
     use std::sync::mpsc;
     use std::thread;
 
     use super::*;
+    use crate::connection::tests::node_and_client;
 
     const MIB: u64 = 1 << 20;
-
-    /// A node's end of a connection, and the client's.
-    fn pair() -> (Arc<Connection>, Connection) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = Connection::open(&listener.local_addr().unwrap().to_string()).unwrap();
-        let (stream, peer) = listener.accept().unwrap();
-        (Arc::new(Connection::accepted(stream, peer).unwrap()), client)
-    }
 
     #[test]
     fn a_client_that_does_not_read_is_given_up_for_one_that_waits_for_its_memory() {
         let memory = AnswerMemory::with_limit(64 * MIB);
-        let ((deaf, _client), (honest, _other)) = (pair(), pair());
+        let ((deaf, _client), (honest, _other)) = (node_and_client(), node_and_client());
         let sending = {
             let (memory, deaf) = (memory.clone(), deaf.clone());
             thread::spawn(move || {
@@ -184,7 +173,7 @@ mod tests {
     #[test]
     fn answers_that_are_being_made_are_waited_for_and_long_ones_come_in_turn() {
         let memory = AnswerMemory::with_limit(64 * MIB);
-        let (connection, _client) = pair();
+        let (connection, _client) = node_and_client();
         let first = memory.charge(&connection, 40 * MIB);
         let (ended, order) = mpsc::channel();
         let mut threads = Vec::new();

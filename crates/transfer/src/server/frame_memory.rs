@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
 
-/// Of each frame, not counted (bytes).
-const FREE_BYTES: u64 = 64 << 10;
+/// Of each frame and each answer, not counted (bytes).
+pub(super) const FREE_BYTES: u64 = 64 << 10;
 /// How often a connection that waits looks again.
-const WAIT_INTERVAL: Duration = Duration::from_millis(200);
+pub(super) const WAIT_INTERVAL: Duration = Duration::from_millis(200);
 /// The oldest frame is spared as long as it is not silent, and comes at this pace after a while.
 const OLDEST_TIMEOUT: Duration = Duration::from_secs(30);
 const OLDEST_BYTES_PER_S: u64 = 256 << 10;
@@ -297,11 +297,11 @@ impl Drop for FrameCharge<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
     use super::*;
+    use crate::connection::tests::node_and_client;
 
     const KIB: u64 = 1 << 10;
 
@@ -312,14 +312,6 @@ mod tests {
             stall_timeout: Duration::from_millis(200),
             silence_timeout: Duration::from_millis(400),
         })
-    }
-
-    /// A node's end of a connection, and the client's.
-    fn pair() -> (Arc<Connection>, Connection) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let client = Connection::open(&listener.local_addr().unwrap().to_string()).unwrap();
-        let (stream, peer) = listener.accept().unwrap();
-        (Arc::new(Connection::accepted(stream, peer).unwrap()), client)
     }
 
     fn is_given_up(connection: &Connection) -> bool {
@@ -333,8 +325,8 @@ mod tests {
     #[test]
     fn half_frames_that_stay_are_given_up_one_by_one_and_short_frames_never_wait_for_them() {
         let memory = memory();
-        let greedy: Vec<_> = (0..4).map(|_| pair()).collect();
-        let (honest, _client) = pair();
+        let greedy: Vec<_> = (0..4).map(|_| node_and_client()).collect();
+        let (honest, _client) = node_and_client();
         let given_up = AtomicUsize::new(0);
         thread::scope(|scope| {
             for (connection, _) in &greedy {
@@ -368,7 +360,7 @@ mod tests {
     #[test]
     fn the_oldest_frame_gets_its_memory_whatever_others_hold() {
         let memory = memory();
-        let ((oldest, _client), (other, _other_client)) = (pair(), pair());
+        let ((oldest, _client), (other, _other_client)) = (node_and_client(), node_and_client());
         let (mut first, mut second) = (memory.charge(&oldest), memory.charge(&other));
         first.grow(FREE_BYTES + 1024 * KIB);
         second.grow(FREE_BYTES + 2048 * KIB);
@@ -388,7 +380,8 @@ mod tests {
     #[test]
     fn a_client_that_does_not_read_the_answer_to_its_frame_is_given_up_for_one_that_waits() {
         let memory = memory();
-        let ((deaf, _client), (honest, _other), (half, _third)) = (pair(), pair(), pair());
+        let ((deaf, _client), (honest, _other), (half, _third)) =
+            (node_and_client(), node_and_client(), node_and_client());
         // So that the frame that waits is not the oldest, which always gets its memory.
         let mut oldest = memory.charge(&half);
         oldest.grow(FREE_BYTES + KIB);
@@ -412,7 +405,7 @@ mod tests {
     #[test]
     fn where_the_node_is_slow_nobody_is_given_up() {
         let memory = memory();
-        let pairs: Vec<_> = (0..3).map(|_| pair()).collect();
+        let pairs: Vec<_> = (0..3).map(|_| node_and_client()).collect();
         let [handled, half, waiting] = [0, 1, 2].map(|at| &pairs[at].0);
         let mut finished = memory.charge(handled);
         finished.grow(FREE_BYTES + 2800 * KIB);

@@ -9,7 +9,6 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import ssl
@@ -17,23 +16,19 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any, NamedTuple
 
-from thalweg.cache import parse_bytes
-from thalweg.diffusion.cache.index import CacheIndex, Row, stamp_of
 from thalweg.diffusion.cache.item import Item
-from thalweg.diffusion.cache.locks import Locks
-from thalweg.diffusion.cache.partial_file import Digest, Partial, digest_of, new_partial, sweep
-from thalweg.diffusion.cache.pins import Pins
 from thalweg.diffusion.peers.client import PeerFailed, PeerOffer, Peers
 from thalweg.diffusion.peers.message import Reply
 from thalweg.diffusion.peers.server import PeerServer, Served, open_served
 from thalweg.diffusion.stores.origin import Origin, StoreOffer, ending_of
+from thalweg.disk_cache.disk_cache import DiskCache, Outdated
+from thalweg.disk_cache.index import Row, stamp_of
+from thalweg.disk_cache.partial_file import Digest, Partial, digest_of
 
 __all__ = ["Arrival", "Held", "Item", "PeerFailed", "WorkerCache"]
-
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Tls(NamedTuple):
@@ -63,6 +58,7 @@ class Arrival(NamedTuple):
     kept: bool
     held: bool
     version: str | None = None
+    row: Row | None = None
 
 
 class _Temporary:
@@ -70,6 +66,10 @@ class _Temporary:
 
     def __init__(self, partial: Partial, digest: bytes, version: str | None) -> None:
         self.partial, self.digest, self.version, self.users = partial, digest, version, 1
+
+    def arrival(self, item: Item, source: str) -> Arrival:
+        path, size = self.partial.path, self.partial.size()
+        return Arrival(path, size, self.digest, source, 0, item, False, True, self.version)
 
 
 class _Order(NamedTuple):
@@ -113,15 +113,11 @@ class WorkerCache:
         stall_timeout_s: float | None = None,
         tls: Tls | None = None,
     ) -> None:
-        self.folder = os.path.abspath(folder)
-        self._partial_folder = os.path.join(self.folder, "partial")
-        self._fetches = Locks(os.path.join(self.folder, "fetches.lock"))
-        self._pin_locks = Locks(os.path.join(self.folder, "pins.lock"))
         self._run = _run_of(token)
         self._origin = Origin(storage_options, stall_timeout_s)
-        os.makedirs(self.folder, exist_ok=True)
-        sweep(self._partial_folder)
-        self._index = CacheIndex(self.folder, parse_bytes(limit), self._run, self._pin_locks, self._fetches)
+        self._disk = DiskCache(folder, limit, self._run, reports_losses=True)
+        self._index = self._disk.index
+        self.folder = self._disk.folder
         self._peers = Peers(token, tls=None if tls is None else tls.client)
         self._reset_process_state()
         self._server: PeerServer | None = None
@@ -151,47 +147,34 @@ class WorkerCache:
         """Peers may have them. What comes in this run they may have without."""
         self._index.allow(keys, self._run)
 
-    def evict(self, keys: Iterable[str]) -> None:
-        """Removes them; what is pinned goes when it is not any more."""
-        self._index.evict(keys)
+    def evict(self, keys: list[str]) -> None:
+        """Removes them; what is pinned goes when it is not any more, and is given out to nobody else."""
+        self.begin_evicting(keys)
+        self.finish_evicting()
+
+    def begin_evicting(self, keys: list[str]) -> None:
+        """No content that came before is given out from now on, also none that is on its way. Does not wait."""
+        self._disk.begin_evicting(keys)
+        with self._mutex:
+            for key in keys:
+                self._shareable.pop(key, None)
+
+    def finish_evicting(self) -> None:
+        self._disk.finish_evicting()
 
     # Copies that are here
 
     def pin(self, item: Item) -> Row | None:
         """A copy, which stays until it is unpinned as often; None when there is none."""
-        return self._pinned(item)
+        return self._disk.pin(item.key, lambda row: self._is_valid(row, item))
 
     def pin_again(self, item: Item) -> Row | None:
         """Pins, as `pin` does, a copy that this process has pinned already, without asking the list; None where only
         that can tell."""
-        row = self._in_use.get(item.key)
-        if row is None or not self._pins.add_again(item.key):
-            return None
-        if row.stamp and stamp_of(row.path) == row.stamp:
-            return row
-        self.unpin(item)
-        return None
+        return self._disk.pin_again(item.key)
 
-    def unpin(self, item: Item) -> None:
-        if self._pins.remove(item.key):
-            self._in_use.pop(item.key, None)
-            self._index.note(item.key)
-            row = self._index.find(item.key)
-            if row is not None and row.evicting:
-                self._index.evict([item.key])
-
-    def _pinned(self, item: Item) -> Row | None:
-        if self._index.find(item.key) is None:
-            return None
-        self._pins.add(item.key)
-        # Only what is found now stays: before, it could still be evicted.
-        row = self._index.find(item.key)
-        if row is not None and self._is_valid(row, item):
-            self._index.note(item.key)
-            self._in_use[item.key] = row
-            return row
-        self.unpin(item)
-        return None
+    def unpin(self, row: Row) -> None:
+        self._disk.unpin(row)
 
     def _is_valid(self, row: Row, item: Item) -> bool:
         stamp = stamp_of(row.path)
@@ -237,110 +220,109 @@ class WorkerCache:
         order = _Order(item, source, keep, digest, pin or not keep)
         arrival = self._at_hand(order)
         if arrival is None:
-            with self._fetches.hold(item.key):
-                arrival = self._at_hand(order) or self._shared(item) or self._fetched(order)
+            arrival = self._brought(order)
         return arrival._replace(seconds=time.monotonic() - begun)
+
+    def is_current(self, arrival: Arrival) -> bool:
+        """Whether what is held was not evicted since."""
+        if arrival.row is not None:
+            return self._disk.is_in_use(arrival.row)
+        with self._mutex:
+            shareable = self._shareable.get(arrival.item.key)
+            return shareable is not None and shareable is self._temporaries.get(arrival.path)
 
     def release(self, arrival: Arrival) -> None:
         """The path is not used any more."""
-        if arrival.held and arrival.kept:
-            self.unpin(arrival.item)
-        elif arrival.held:
-            with self._mutex:
-                temporary = self._temporaries[arrival.item.key]
-                temporary.users -= 1
-                if temporary.users == 0:
-                    del self._temporaries[arrival.item.key]
-                    temporary.partial.discard()
+        if not arrival.held:
+            return
+        if arrival.row is not None:
+            self.unpin(arrival.row)
+            return
+        with self._mutex:
+            temporary = self._temporaries.get(arrival.path)
+            if temporary is None:
+                # Closed meanwhile.
+                return
+            temporary.users -= 1
+            if temporary.users == 0:
+                del self._temporaries[arrival.path]
+                if self._shareable.get(arrival.item.key) is temporary:
+                    del self._shareable[arrival.item.key]
+                temporary.partial.discard()
 
     def _at_hand(self, order: _Order) -> Arrival | None:
-        row = self._pinned(order.item)
+        row = self.pin(order.item)
         if row is None:
             return None
-        if row.evicting and order.keep:
-            self._index.keep(row.key)
         return self._kept(row, order, "local")
 
     def _kept(self, row: Row, order: _Order, source: str) -> Arrival:
         """Of a row that is pinned."""
         if not order.hold:
-            self.unpin(order.item)
-        return Arrival(row.path, row.bytes, row.digest or b"", source, 0, order.item, True, order.hold, row.version)
+            self.unpin(row)
+        return Arrival(
+            row.path, row.bytes, row.digest or b"", source, 0, order.item, True, order.hold, row.version, row
+        )
 
-    def _shared(self, item: Item) -> Arrival | None:
+    def _not_kept(self, item: Item) -> Arrival | None:
         """What is not kept, but used just now by another thread."""
         with self._mutex:
-            temporary = self._temporaries.get(item.key)
+            temporary = self._shareable.get(item.key)
             if temporary is None:
                 return None
             temporary.users += 1
-            return _temporary_arrival(temporary, item, "local")
+            return temporary.arrival(item, "local")
 
-    def _fetched(self, order: _Order) -> Arrival:
-        try:
-            return self._fetch(order)
-        except OSError as error:
-            if error.errno not in _FULL:
-                raise
-        # The disk has less room than the limit says: half of what nobody uses goes.
-        self._index.free(self.held_bytes() // 2)
-        return self._fetch(order)
+    def _brought(self, order: _Order) -> Arrival:
+        """What was evicted while it came is brought again."""
+        while True:
+            try:
+                with self._disk.bringing(order.item.key):
+                    return (
+                        self._at_hand(order)
+                        or self._not_kept(order.item)
+                        or self._disk.freeing_when_full(lambda: self._fetch(order))
+                    )
+            except Outdated:
+                pass
 
     def _fetch(self, order: _Order) -> Arrival:
-        source = "store" if order.source == "store" else "peer"
-        partial: Partial | None = None
-        try:
-            with self._offer(order) as offer:
-                partial = new_partial(self._partial_folder, ending_of(order.item.url), offer.is_folder)
-                keep = order.keep and (offer.bytes is None or self._index.reserve(order.item.key, offer.bytes))
-                digest = offer.fill(partial)
-            if keep and (offer.bytes is not None or self._index.reserve(order.item.key, partial.size())):
-                row = self._commit(order.item, partial, digest, offer.version)
-                if row is not None:
-                    return self._kept(row, order, source)
-        except BaseException:
-            if partial is not None:
-                partial.discard()
-            self._index.cancel(order.item.key)
-            raise
-        temporary = _Temporary(partial, digest, offer.version)
-        with self._mutex:
-            self._temporaries[order.item.key] = temporary
-        return _temporary_arrival(temporary, order.item, source)
+        item, source = order.item, "store" if order.source == "store" else "peer"
+        ending = ending_of(item.url)
+        with self._offer(order) as offer, self._disk.arriving(item.key, ending, offer.is_folder) as partial:
+            keep = order.keep and (offer.bytes is None or self._index.reserve(item.key, offer.bytes))
+            digest = offer.fill(partial)
+            keep = keep and (offer.bytes is not None or self._index.reserve(item.key, partial.size()))
+            row = self._disk.commit(item.key, partial, digest, offer.version, ending) if keep else None
+            if row is None:
+                with self._mutex:
+                    self._disk.check_current(item.key)
+                    temporary = _Temporary(partial, digest, offer.version)
+                    self._temporaries[partial.path] = self._shareable[item.key] = temporary
+                return temporary.arrival(item, source)
+        return self._kept(row, order, source)
 
     def _offer(self, order: _Order) -> AbstractContextManager[StoreOffer | PeerOffer]:
         if order.source == "store":
             return nullcontext(self._origin.offer(order.item))
         return self._peers.ask(order.source, order.item, order.digest)
 
-    def _commit(self, item: Item, partial: Partial, digest: Digest, version: str | None) -> Row | None:
-        """Puts what has a place reserved there, pinned."""
-        self._pins.add(item.key)
-        row = self._index.commit(item.key, partial, digest, version, ending_of(item.url))
-        if row is None:
-            self._pins.remove(item.key)
-            return None
-        self._in_use[item.key] = row
-        return row
-
     def adopt(self, item: Item, path: str | os.PathLike[str]) -> Held | None:
         """Keeps a file or folder that a task wrote as the copy of `item`, by a link where it can be; None without room for it.
         Its version is what the store has under its URL by now; without any, it serves this run only."""
-        with self._fetches.hold(item.key):
-            partial = new_partial(self._partial_folder, ending_of(item.url), os.path.isdir(path))
-            try:
-                partial.take_over(os.fspath(path))
-                size, digest = partial.size(), partial.digest()
-                reserved = self._index.reserve(item.key, size)
-                row = self._commit(item, partial, digest, self.version(item)) if reserved else None
-            except BaseException:
-                self._index.cancel(item.key)
-                partial.discard()
-                raise
+        ending = ending_of(item.url)
+        is_folder = os.path.isdir(path)
+        with self._disk.bringing(item.key), self._disk.arriving(item.key, ending, is_folder) as partial:
+            partial.take_over(os.fspath(path))
+            size, digest = partial.size(), partial.digest()
+            row = None
+            if self._index.reserve(item.key, size):
+                with suppress(Outdated):
+                    row = self._disk.commit(item.key, partial, digest, self.version(item), ending)
             if row is None:
                 partial.discard()
                 return None
-            self.unpin(item)
+            self.unpin(row)
             return Held(item, size, digest, row.version)
 
     def version(self, item: Item) -> str | None:
@@ -363,21 +345,21 @@ class WorkerCache:
         if self._server is not None:
             self._server.close()
         self._peers.close()
-        self._pins.clear()
-        for temporary in self._temporaries.values():
+        self._disk.close()
+        with self._mutex:
+            temporaries, self._temporaries = self._temporaries, {}
+            self._shareable.clear()
+        for temporary in temporaries.values():
             temporary.partial.discard()
-        self._temporaries.clear()
 
     def _reset_process_state(self) -> None:
         self._mutex = threading.Lock()
+        # By path; and by key those that others may have, too.
         self._temporaries: dict[str, _Temporary] = {}
-        self._pins = Pins(self._pin_locks)
-        # Rows of what is pinned, as they were when it was looked at.
-        self._in_use: dict[str, Row] = {}
+        self._shareable: dict[str, _Temporary] = {}
 
     def _reset_after_fork(self) -> None:
         """What the parent has in use is the parent's."""
-        self._pins.clear()
         self._reset_process_state()
         self._peers.reset()
         if self._server is not None:
@@ -407,8 +389,3 @@ def _run_of(token: str) -> str:
     except OSError:
         started = ""
     return hashlib.blake2b(f"{token} {started}".encode(), digest_size=16).hexdigest()
-
-
-def _temporary_arrival(temporary: _Temporary, item: Item, source: str) -> Arrival:
-    partial = temporary.partial
-    return Arrival(partial.path, partial.size(), temporary.digest, source, 0, item, False, True, temporary.version)

@@ -19,12 +19,13 @@ from distributed import Worker, get_worker
 from distributed.core import Status
 from distributed.diagnostics.plugin import WorkerPlugin
 
-from thalweg.diffusion.cache.cache_dir_lock import CacheDirLock
 from thalweg.diffusion.cache.worker_cache import Tls, WorkerCache
+from thalweg.diffusion.failure import Failure
 from thalweg.diffusion.messages import Report
 from thalweg.diffusion.options import Options
-from thalweg.diffusion.worker.agent import Agent
-from thalweg.diffusion.worker.execution import ProcessSlot, ThreadSlot
+from thalweg.diffusion.worker.agent import Agent, Job
+from thalweg.diffusion.worker.execution import Outcome, ProcessSlot, ThreadSlot
+from thalweg.disk_cache.cache_dir_lock import CacheDirLock
 
 
 def channel(run: str) -> str:
@@ -218,6 +219,14 @@ def _close_if_left(worker: Worker, dask_agent: DaskAgent) -> None:
     dask_agent.close()
 
 
+def _outcome(slot: ThreadSlot | ProcessSlot, job: Job) -> Outcome:
+    """Other workers may have what this one lacks to start a process."""
+    try:
+        return slot.run(job.calling())
+    except Exception as error:
+        return Outcome(None, Failure.of(error, died=True))
+
+
 def runner(options: Options, slots: int) -> None:
     """A task of Dask's: has a slot while there is something to run and it is this run's turn."""
     worker: Any = get_worker()
@@ -228,7 +237,7 @@ def runner(options: Options, slots: int) -> None:
             job = dask_agent.agent.take(_POLL_S)
             now = time.monotonic()
             if job is not None:
-                dask_agent.agent.finish(job, slot.run(job.calling()))
+                dask_agent.agent.finish(job, _outcome(slot, job))
                 now = idle_since = time.monotonic()
             elif now - idle_since > _IDLE_TIMEOUT_S:
                 return

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from thalweg.diffusion.cache.item import Item
-from thalweg.diffusion.cache.partial_file import DIGEST_BYTES, Partial
 from thalweg.diffusion.peers.handshake import introduce
 from thalweg.diffusion.peers.message import PeerBusy, Reply, receive_reply, send_request
+from thalweg.disk_cache.partial_file import DIGEST_BYTES, Partial
 
 _MAX_KEPT = 32
 _CONNECT_S = 10

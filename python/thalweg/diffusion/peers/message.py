@@ -11,8 +11,8 @@ import socket
 import struct
 from typing import NamedTuple
 
-from thalweg.diffusion.cache.partial_file import DIGEST_BYTES, Digest
 from thalweg.diffusion.peers.handshake import receive
+from thalweg.disk_cache.partial_file import DIGEST_BYTES, Digest
 
 HERE, NOT_HERE, BUSY, FOLDER_HERE = b"\1", b"\0", b"\2", b"\3"
 

@@ -15,10 +15,10 @@ import time
 from io import FileIO
 from typing import Callable, NamedTuple
 
-from thalweg.diffusion.cache.tree import TreeReader
 from thalweg.diffusion.peers.handshake import admit
 from thalweg.diffusion.peers.message import Reply, receive_request, send_busy, send_reply
 from thalweg.diffusion.peers.throttle import Throttle
+from thalweg.disk_cache.tree import TreeReader
 
 _MAX_CONNECTIONS = 128
 # That have not shown the token yet; the oldest goes for one more.

@@ -12,10 +12,10 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
-from thalweg.diffusion.cache.partial_file import PartialFile
 from thalweg.diffusion.report.events import read
 from thalweg.diffusion.report.run_stats import RunStats
 from thalweg.diffusion.report.sections import sections, title
+from thalweg.disk_cache.partial_file import PartialFile
 
 FILE = "report.html"
 

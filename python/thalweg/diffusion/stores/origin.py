@@ -15,9 +15,9 @@ import fsspec
 from fsspec.spec import AbstractFileSystem
 
 from thalweg.diffusion.cache.item import Item
-from thalweg.diffusion.cache.partial_file import Digest, Partial
-from thalweg.diffusion.cache.tree import TreeFile, check_path, tree_bytes
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
+from thalweg.disk_cache.partial_file import Digest, Partial
+from thalweg.disk_cache.tree import TreeFile, check_path, tree_bytes
 
 # A range is asked for in pieces of so many bytes, one of which is in memory.
 _PIECE_BYTES = 8 << 20

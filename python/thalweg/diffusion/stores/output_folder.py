@@ -14,8 +14,8 @@ import os
 import shutil
 from typing import Any
 
-from thalweg.diffusion.cache.tree import files_of
 from thalweg.diffusion.stores.protocols import is_local, make_parent, protocols, shows_whole_files
+from thalweg.disk_cache.tree import files_of
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2

@@ -14,10 +14,10 @@ from typing import Any
 import fsspec
 
 from thalweg.diffusion.arguments import base_name
-from thalweg.diffusion.cache.tree import size_of
 from thalweg.diffusion.stores.output_folder import put_folder
 from thalweg.diffusion.stores.protocols import is_local, make_parent, shows_whole_files
 from thalweg.diffusion.stores.stall_timeout import with_stall_timeout
+from thalweg.disk_cache.tree import size_of
 
 # A store that takes less than this a second is taken to be silent.
 _SLOWEST_BYTES_PER_S = 1e6

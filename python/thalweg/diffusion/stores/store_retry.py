@@ -39,6 +39,18 @@ _TRANSIENT_STATUSES = (408, 425, 429)
 _CONNECTION_ERRORS = frozenset(
     {"ClientConnectionError", "ConnectionError", "HTTPClientError", "Timeout", "TimeoutError", "TransportError"}
 )
+# And for a response that ended early or was garbled. Several have a `code` or `status` of 400, which no store sent:
+# all of aiohttp's HttpProcessingError do.
+_RESPONSE_ERRORS = frozenset(
+    {
+        *("ClientPayloadError", "HttpProcessingError", "IncompleteRead", "IncompleteReadError", "BadStatusLine"),
+        *("ChunkedEncodingError", "ContentDecodingError", "ProtocolError", "ServiceResponseError"),
+    }
+)
+# S3's codes for the same and for "not so fast", which it may send with status 400.
+_TRANSIENT_S3_CODES = frozenset(
+    {"IncompleteBody", "InternalError", "RequestTimeout", "SlowDown", "Throttling", "ThrottlingException"}
+)
 
 
 class StoreGone(ConnectionError):
@@ -125,11 +137,11 @@ def is_permanent(error: BaseException) -> bool:
     """Whether asking again cannot help. fsspec's file systems raise `FileNotFoundError` for whatever a store answers
     when it is asked for a file; what it answered is in the causes then."""
     for cause in _causes(error):
+        if _is_transient(cause) or _is_transient(cause.__cause__):
+            return False
         status = _status(cause)
         if status is not None:
             return 400 <= status < 500 and status not in _TRANSIENT_STATUSES
-        if _is_of_connection(cause):
-            return False
     return isinstance(error, _PERMANENT)
 
 
@@ -160,10 +172,17 @@ def _status(error: BaseException) -> int | None:
     return status if 400 <= status < 600 else None
 
 
-def _is_of_connection(error: BaseException) -> bool:
-    if isinstance(error, _PERMANENT):
+def _is_transient(error: BaseException | None) -> bool:
+    """Whether it says by itself, without a status, that the answer did not come or not whole."""
+    if error is None or isinstance(error, _PERMANENT):
         return False
-    return any(base.__name__ in _CONNECTION_ERRORS for base in type(error).__mro__)
+    response = getattr(error, "response", None)
+    if isinstance(response, Mapping) and response.get("Error", {}).get("Code") in _TRANSIENT_S3_CODES:
+        return True
+    names = {base.__name__ for base in type(error).__mro__}
+    return not names.isdisjoint(_RESPONSE_ERRORS) or (
+        _status(error) is None and not names.isdisjoint(_CONNECTION_ERRORS)
+    )
 
 
 def _store(url: str) -> str:

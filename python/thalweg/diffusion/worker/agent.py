@@ -20,7 +20,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from thalweg.diffusion.cache.item import Item
-from thalweg.diffusion.cache.tree import size_of
 from thalweg.diffusion.cache.worker_cache import Arrival, PeerFailed, WorkerCache
 from thalweg.diffusion.failure import Failure
 from thalweg.diffusion.messages import (
@@ -52,6 +51,8 @@ from thalweg.diffusion.stores.outputs import Outputs
 from thalweg.diffusion.stores.store_retry import StoreRetry
 from thalweg.diffusion.worker.execution import Calling, Outcome
 from thalweg.diffusion.worker.usage import process_tree_usage
+from thalweg.disk_cache.index import Row
+from thalweg.disk_cache.tree import size_of
 
 _log = logging.getLogger("thalweg.diffusion")
 
@@ -84,7 +85,7 @@ class Job:
         self.outputs = Outputs(os.path.join(folder, f"{run.task}-{run.attempt}"), run.outputs)
         self.paths: dict[str, str] = {}
         self.missing_keys = set(run.inputs)
-        self.pinned: list[str] = []
+        self.pinned: list[Row] = []
         self.shared: list[_Shared] = []
         self.sources: list[tuple[str, int]] = []
         self.versions: list[tuple[str, str | None]] = []
@@ -125,9 +126,9 @@ class Agent:
         self._waiting: dict[str, list[Job]] = {}
         # What tasks wrote, until it is where it belongs.
         self._written: dict[tuple[int, int], Outputs] = {}
-        self._here: set[str] = set()
-        # What was to be kept, came, and found no room: a job that was sent meanwhile counts on it in vain, and says so.
-        self._passed: set[str] = set()
+        # What came to be kept: whether it is here still. What came and went was reported as here, so a job may still be
+        # sent that counts on it: then its job reports that it is missing. What a fetch is ordered for is not in it.
+        self._here: dict[str, bool] = {}
         self._is_closed = False
         # Called, with the lock, when a job has become ready.
         self.on_ready: Callable[[], None] = lambda: None
@@ -141,7 +142,7 @@ class Agent:
 
     def hello(self, slots: int) -> Hello:
         held = [(one.item.key, one.bytes, one.digest) for one in self._cache.contents()]
-        self._here.update(key for key, _, _ in held)
+        self._here.update((key, True) for key, _, _ in held)
         self._cache.allow([key for key, _, _ in held])
         return Hello(slots, self._options.cache_bytes, self._cache.address, held)
 
@@ -152,7 +153,7 @@ class Agent:
             if isinstance(order, Run):
                 self._accept(order)
             elif isinstance(order, Fetch):
-                self._submit(self._transfers, self._fetch, order)
+                self._begin_fetching(order)
             elif isinstance(order, Evict):
                 self._evict(order.keys)
             elif isinstance(order, Keep):
@@ -188,9 +189,9 @@ class Agent:
         with self._changed:
             self._jobs[run.task] = job
             for key in run.inputs:
-                if key in run.coming and key not in self._here:
+                if key in run.coming and not self._here.get(key):
                     self._waiting.setdefault(key, []).append(job)
-                    if key in self._passed:
+                    if key in self._here:
                         missing.append(Missing(run.task, key))
                 elif not self._pin_again(job, key):
                     pins.append(key)
@@ -205,7 +206,7 @@ class Agent:
         row = self._cache.pin_again(Item.of_key(key))
         if row is None:
             return False
-        job.pinned.append(key)
+        job.pinned.append(row)
         job.supply(key, row.path, "local", row.bytes, row.version)
         return True
 
@@ -213,10 +214,10 @@ class Agent:
         row = self._cache.pin(Item.of_key(key))
         with self._changed:
             if row is None:
-                self._here.discard(key)
+                self._mark_gone([key])
                 self._waiting.setdefault(key, []).append(job)
             else:
-                job.pinned.append(key)
+                job.pinned.append(row)
                 self._supply(job, key, row.path, "local", row.bytes, row.version)
         if row is None:
             self._report(Missing(job.run.task, key))
@@ -237,18 +238,24 @@ class Agent:
             self.on_ready()
 
     def _release(self, job: Job) -> None:
-        for key in job.pinned:
-            self._cache.unpin(Item.of_key(key))
+        for row in job.pinned:
+            self._cache.unpin(row)
         for shared in job.shared:
             shared.users -= 1
             if shared.users == 0 and not self._is_closed:
                 self._cache.release(shared.arrival)
         job.pinned, job.shared = [], []
 
+    def _mark_gone(self, keys: Iterable[str]) -> None:
+        """With the lock held."""
+        self._here.update((key, False) for key in keys if key in self._here)
+
     def _evict(self, keys: list[str]) -> None:
         with self._changed:
-            self._here.difference_update(keys)
-        self._submit(self._chores, self._cache.evict, keys)
+            self._mark_gone(keys)
+            # At once, for the orders that follow.
+            self._cache.begin_evicting(keys)
+        self._submit(self._chores, self._cache.finish_evicting)
 
     def _recall(self, order: Recall) -> None:
         with self._changed:
@@ -270,6 +277,13 @@ class Agent:
 
     # Transfers.
 
+    def _begin_fetching(self, order: Fetch) -> None:
+        if order.only_for is None:
+            with self._changed:
+                if not self._here.get(order.key):
+                    self._here.pop(order.key, None)
+        self._submit(self._transfers, self._fetch, order)
+
     def _fetch(self, order: Fetch) -> None:
         begun = time.monotonic()
         item = Item.of_key(order.key)
@@ -289,14 +303,16 @@ class Agent:
         count = arrival.bytes
         arrived = Arrived(order.key, order.only_for, count, arrival.digest, time.monotonic() - begun, arrival.kept)
         with self._changed:
-            if arrival.kept:
-                self._here.add(order.key)
-                self._passed.discard(order.key)
-            elif is_kept:
-                self._passed.add(order.key)
-            jobs = self._awaiting(order)
-            self._share(order.key, arrival, jobs)
-        self._report(arrived)
+            if not self._cache.is_current(arrival):
+                # Written anew since: who waits for it by now is to have what is in the store.
+                self._cache.release(arrival)
+                self._submit(self._transfers, self._fetch, order._replace(peer=""))
+                return
+            if arrival.kept or is_kept:
+                self._here[order.key] = arrival.kept
+            # With the lock, so that no job says before that it is missing.
+            self._send([arrived], False)
+            self._share(order.key, arrival, self._awaiting(order))
 
     def _bring(self, item: Item, order: Fetch, is_kept: bool) -> Arrival:
         if order.peer:
@@ -367,6 +383,16 @@ class Agent:
 
     def take(self, timeout_s: float | None = None) -> Job | None:
         """A job with all its input; nothing when there is none in that time, or no more at all."""
+        while (job := self._take(timeout_s)) is not None:
+            try:
+                job.outputs.prepare()
+            except OSError as error:
+                self.finish(job, Outcome(None, Failure.of(error)))
+            else:
+                break
+        return job
+
+    def _take(self, timeout_s: float | None) -> Job | None:
         since = time.monotonic()
         with self._changed:
             self._changed.wait_for(lambda: self._ready or self._is_closed, timeout_s)
@@ -376,7 +402,6 @@ class Agent:
             self._running += 1
             job.begun = time.monotonic()
             job.slot_since = max(since, job.came) if job.run.coming else job.begun
-        job.outputs.prepare()
         return job
 
     def runnable(self) -> int:
@@ -457,15 +482,15 @@ class Agent:
             lambda: self._is_closed,
         )
         item = Item(url)
-        held = None
-        if count <= options.cache_bytes:
-            self._cache.evict([item.key])
-            held = self._cache.adopt(item, path)
+        with self._changed:
+            self._mark_gone([item.key])
+        self._cache.evict([item.key])
+        held = self._cache.adopt(item, path) if count <= options.cache_bytes else None
         if held is None:
             version = self._cache.version(item) if options.is_journaled else None
             return PublishedOutput(url, count, b"", False, version, is_folder)
         with self._changed:
-            self._here.add(item.key)
+            self._here[item.key] = True
         return PublishedOutput(url, count, held.digest, True, held.version, is_folder)
 
     def _drop(self, order: Drop) -> None:
@@ -480,7 +505,7 @@ class Agent:
         lost = self._lost()
         if lost:
             with self._changed:
-                self._here.difference_update(lost)
+                self._mark_gone(lost)
             self._send([Lost(lost), *reports], can_wait)
         else:
             self._send(list(reports), can_wait)

@@ -13,6 +13,8 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
@@ -21,11 +23,15 @@ import cloudpickle
 
 from thalweg.diffusion.call_digest import Shipped
 from thalweg.diffusion.calls import Places, unpacked
-from thalweg.diffusion.failure import Failure, TaskTimeout, WorkerLost
+from thalweg.diffusion.failure import CannotStart, Failure, TaskTimeout, WorkerLost
 from thalweg.diffusion.running_time import RunningTime
 
 # What a process may take to start and to load a function, beside the task's own time.
 _LOADING_S = 120.0
+# When a process did not start, what it lacked may be there again after these.
+_START_PAUSES_S = (0.2, 1.0)
+# Of what a process said before it was ready, which is short or endless.
+_MAX_SAID_BYTES = 1 << 16
 # What one whose pipes are closed may take to be gone.
 _ENDING_S = 5.0
 # A process that runs a task is looked at this often at least.
@@ -110,7 +116,8 @@ class ThreadSlot:
 
 
 class ProcessSlot:
-    """Runs tasks in a process that is started with the first of them, and again after one that ended it."""
+    """Runs tasks in a process that is started with the first of them, and again after one that ended it. Raises
+    `CannotStart` where there is none to be had."""
 
     def __init__(self, values: Mapping[bytes, bytes], timeout_s: float | None) -> None:
         self._values = values
@@ -176,12 +183,65 @@ class ProcessSlot:
                     pass
 
     def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", "from thalweg.diffusion.worker.execution import serve; serve()"]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True, bufsize=0
+        for pause_s in _START_PAUSES_S:
+            try:
+                return self._start_once()
+            except CannotStart:
+                time.sleep(pause_s)
+        return self._start_once()
+
+    def _start_once(self) -> subprocess.Popen[bytes]:
+        """A process that is ready. What it says on standard error before is why it is not, when it is not."""
+        timeout_s = None if self._timeout_s is None else _LOADING_S
+        try:
+            with tempfile.TemporaryFile() as said:
+                process = self._process = _spawned(said.fileno())
+                try:
+                    _read_within(process.stdout, timeout_s)
+                except (EOFError, OSError) as error:
+                    how = "was not ready in time" if isinstance(error, TimeoutError) else _ending(process)
+                    self.close()
+                    raise CannotStart(f"a task process {how} before it was ready: {_last_line(said)}") from None
+                _pass_on(said)
+        except OSError as error:
+            raise CannotStart(f"a task process could not be started: {error}") from error
+        return process
+
+
+def _spawned(said: int) -> subprocess.Popen[bytes]:
+    standard_error = os.dup(2)
+    try:
+        command = f"from thalweg.diffusion.worker.execution import serve; serve({standard_error})"
+        return subprocess.Popen(
+            [sys.executable, "-c", command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=said,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},
+            start_new_session=True,
+            bufsize=0,
+            pass_fds=(standard_error,),
         )
-        return self._process
+    finally:
+        os.close(standard_error)
+
+
+def _said(file: BinaryIO) -> bytes:
+    """The end of it."""
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - _MAX_SAID_BYTES))
+    return file.read()
+
+
+def _last_line(file: BinaryIO) -> str:
+    return (_said(file).decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+
+
+def _pass_on(file: BinaryIO) -> None:
+    """Warnings of imports."""
+    said = _said(file)
+    if said:
+        os.write(2, said)
 
 
 def _ending(process: subprocess.Popen[bytes]) -> str:
@@ -198,14 +258,17 @@ def _ending(process: subprocess.Popen[bytes]) -> str:
         return f"was killed by signal {-status}"
 
 
-def serve() -> None:
+def serve(standard_error: int) -> None:
     """What such a process does. It ends when whoever started it does."""
+    os.dup2(standard_error, 2)
+    os.close(standard_error)
     # The pipes are for us alone: what tasks read is empty, and what they print is told as errors are.
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
     values: dict[bytes, bytes] = {}
     slot = ThreadSlot(values)
+    _write(answers, None)
     while True:
         try:
             fresh, gone, calling = _read(requests)

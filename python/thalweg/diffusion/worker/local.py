@@ -12,13 +12,13 @@ import time
 from typing import Callable
 
 from thalweg.diffusion.backend import LossHandler, UpdateHandler
-from thalweg.diffusion.cache.cache_dir_lock import CacheDirLock, default_base
 from thalweg.diffusion.cache.worker_cache import WorkerCache
 from thalweg.diffusion.coordinator import Coordinator
 from thalweg.diffusion.messages import Report, Tasks
 from thalweg.diffusion.options import Options
 from thalweg.diffusion.worker.agent import Agent
 from thalweg.diffusion.worker.execution import ProcessSlot
+from thalweg.disk_cache.cache_dir_lock import CacheDirLock, default_base
 
 _NAME = "here"
 # Until a thread has ended, it is looked for its process this often.
@@ -112,5 +112,11 @@ class Local:
         return time.monotonic() - self._began
 
     def _work(self, slot: ProcessSlot) -> None:
-        while (job := self._agent.take()) is not None:
-            self._agent.finish(job, slot.run(job.calling()))
+        """A slot that cannot work would have its job wait for ever: the run ends."""
+        try:
+            while (job := self._agent.take()) is not None:
+                self._agent.finish(job, slot.run(job.calling()))
+        except BaseException as error:
+            # Closing kills processes that are just being started.
+            if not self._agent.is_closed:
+                self._on_lost(error)

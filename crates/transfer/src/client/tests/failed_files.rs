@@ -72,13 +72,19 @@ fn files_that_are_stored_or_only_read_are_not_reported() {
     assert_eq!(reported(&nodes), []);
 }
 
-#[test]
-fn what_no_node_took_is_reported_at_the_end() {
-    let (_world, nodes) = nodes(1);
-    let client = Client::new(Settings { patience: Duration::from_secs(1), ..of_job(&nodes) }, None);
+/// No node took the report of it.
+fn client_whose_first_open_failed(nodes: &[Arc<Node>]) -> Client {
+    let client = Client::new(Settings { patience: Duration::from_secs(1), ..of_job(nodes) }, None);
     nodes[0].crash();
     try_to_open(&client, WRITE | CREATE);
     nodes[0].revive();
+    client
+}
+
+#[test]
+fn what_no_node_took_is_reported_at_the_end() {
+    let (_world, nodes) = nodes(1);
+    let client = client_whose_first_open_failed(&nodes);
     assert_eq!(reported(&nodes), []);
     client.finalize().unwrap();
     assert!(!why(&nodes).is_empty());
@@ -87,10 +93,7 @@ fn what_no_node_took_is_reported_at_the_end() {
 #[test]
 fn what_was_stored_in_a_second_attempt_is_not_reported_at_the_end() {
     let (_world, nodes) = nodes(1);
-    let client = Client::new(Settings { patience: Duration::from_secs(1), ..of_job(&nodes) }, None);
-    nodes[0].crash();
-    try_to_open(&client, WRITE | CREATE);
-    nodes[0].revive();
+    let client = client_whose_first_open_failed(&nodes);
     let file = open(&client, WRITE);
     file.commit().unwrap();
     file.detach(1).unwrap();

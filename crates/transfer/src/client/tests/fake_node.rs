@@ -12,6 +12,7 @@ use std::time::Duration;
 use catalog::PathSession;
 use format::{FRAME_HEADER_BYTES, Fingerprint, FrameHeader, HandleKey, SegmentEntry, SessionId, StorePath};
 
+use super::fake_seat::Seat;
 use super::reducing::PlainReducer;
 use crate::client::{Reducer, ZEROS};
 use crate::message::{Extent, Failure, FailureKind, Reply, Request};
@@ -31,15 +32,6 @@ pub struct World {
     stamps: AtomicU64,
     /// Segments that were supplied once.
     known: Mutex<HashMap<Fingerprint, Vec<u8>>>,
-}
-
-/// One seat's bytes, each with the stamp of who wrote it; by (client, stream) the last sequence they hold.
-#[derive(Clone, Default)]
-struct Seat {
-    bytes: Vec<u8>,
-    stamps: Vec<u64>,
-    size: u64,
-    sequences: HashMap<(u64, u32), u64>,
 }
 
 #[derive(Default)]
@@ -542,30 +534,6 @@ impl Node {
 impl Peer {
     fn greeting(&self) -> (u64, u32) {
         *self.greeting.lock().unwrap()
-    }
-}
-
-impl Seat {
-    fn write(&mut self, stamp: u64, extents: &[Extent], mut payload: &[u8]) {
-        for extent in extents {
-            let end = (extent.offset + extent.bytes) as usize;
-            self.bytes.resize(self.bytes.len().max(end), 0);
-            self.stamps.resize(self.bytes.len(), 0);
-            self.size = self.size.max(end as u64);
-            let (mine, rest) = payload.split_at(extent.bytes as usize);
-            payload = rest;
-            for (at, byte) in (extent.offset as usize..end).zip(mine) {
-                if self.stamps[at] <= stamp {
-                    (self.bytes[at], self.stamps[at]) = (*byte, stamp);
-                }
-            }
-        }
-        assert!(payload.is_empty(), "the extents tell the payload's length");
-    }
-
-    fn read(&self, extent: &Extent) -> Vec<u8> {
-        let byte = |at: u64| self.bytes.get(at as usize).copied().unwrap_or(0);
-        (extent.offset..extent.offset + extent.bytes).map(byte).collect()
     }
 }
 

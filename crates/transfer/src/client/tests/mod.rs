@@ -3,6 +3,7 @@
 mod closing;
 mod failed_files;
 mod fake_node;
+mod fake_seat;
 mod histories;
 mod reducing;
 mod seat_failures;

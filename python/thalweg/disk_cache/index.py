@@ -1,8 +1,9 @@
-"""The list of what a cache holds, shared by the processes of a worker; and the files it lists.
+"""The list of what a disk cache holds, shared by processes; and the files it lists.
 
-A row without a digest is room for what is on its way. `verified` names the run in which a copy was last compared with
-its digest and its version in the store, `allowed` the run in which peers may have it, `stamp` what the disk said of the
-file then: when any of these is another one now, the copy is looked at again, or is none.
+A row without a digest is room reserved for what is on its way. `verified` names the run in which a copy was last
+compared with its digest and its version in the store, `allowed` the run in which peers may have it, `stamp` what the
+disk said of the file then: when any of these is another one now, the copy is checked again, or is none. Pins are locks
+on the paths of copies. A retired copy, which only its users may still read, has a key that nobody asks for.
 SPDX-License-Identifier: Apache-2.0
 """
 
@@ -10,16 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import sqlite3
 import stat
 import time
 from collections.abc import Iterable, Iterator
 from typing import Any, Callable, NamedTuple, TypeVar
 
-from thalweg.diffusion.cache.locks import Lock, Locks
-from thalweg.diffusion.cache.partial_file import Digest, Partial
-from thalweg.diffusion.cache.tree import remove, tree_stamp
-from thalweg.shared_list import SharedList
+from thalweg.disk_cache.locks import Lock, Locks
+from thalweg.disk_cache.partial_file import Digest, Partial
+from thalweg.disk_cache.shared_list import SharedList
+from thalweg.disk_cache.tree import remove, tree_stamp
 
 _SCRIPT = """
 CREATE TABLE IF NOT EXISTS items (
@@ -59,16 +61,18 @@ class Row(NamedTuple):
 class CacheIndex:
     """`run` names the run that this process works for."""
 
-    def __init__(self, folder: str, limit_bytes: int, run: str, pins: Locks, fetches: Locks) -> None:
-        self.folder, self.limit_bytes, self.run = folder, limit_bytes, run
-        self._pins, self._fetches = pins, fetches
-        self._list = SharedList(os.path.join(folder, "index.sqlite"), _SCRIPT)
+    def __init__(
+        self, path: str, limit_bytes: int, run: str, pins: Locks, fetches: Locks, reports_losses: bool
+    ) -> None:
+        self.folder, self.limit_bytes, self.run = os.path.dirname(path), limit_bytes, run
+        self._pins, self._fetches, self._reports_losses = pins, fetches, reports_losses
+        self._list = SharedList(path, _SCRIPT)
         self._uses: dict[str, int] = {}
         self._noted_ns = 0
         try:
             self._sweep()
         except sqlite3.OperationalError as error:
-            raise OSError(f"{folder}: {error}") from error
+            raise OSError(f"{path}: {error}") from error
         except sqlite3.DatabaseError:
             # The list is damaged: without it, nothing there is of use.
             self._list.recreate()
@@ -102,19 +106,18 @@ class CacheIndex:
 
         def change(sql: sqlite3.Connection) -> bool:
             self._write_uses(sql)
-            self._remove(sql, _row(sql, key), report_loss=False)
+            self._retire(sql, _row(sql, key))
             if not self._make_room(sql, count):
                 return False
-            row = (key, self._path(key), count, time.time_ns(), self.run)
+            row = (key, self.new_path(key, ""), count, time.time_ns(), self.run)
             sql.execute("INSERT INTO items (key, path, bytes, used_ns, allowed) VALUES (?, ?, ?, ?, ?)", row)
             sql.execute("DELETE FROM lost WHERE key = ?", (key,))
             return True
 
         return bool(self._try_to(change))
 
-    def commit(self, key: str, partial_file: Partial, digest: Digest, version: str | None, ending: str) -> Row | None:
-        """What was on its way is here. None: its place was taken away meanwhile, and the file stays partial."""
-        path = f"{self._path(key)}-{ending}"
+    def commit(self, key: str, path: str, partial_file: Partial, digest: Digest, version: str | None) -> Row | None:
+        """Lists what was on its way under a `new_path`. None: its room was taken away meanwhile, and it stays partial."""
 
         def change(sql: sqlite3.Connection) -> Row | None:
             if _row(sql, key) is None:
@@ -156,19 +159,22 @@ class CacheIndex:
         self._try_to(change)
 
     def evict(self, keys: Iterable[str]) -> None:
-        """They are to go as soon as nobody uses them."""
-        wanted = list(keys)
+        """Removes copies; those in use go when nobody uses them, and are not found meanwhile."""
+        evicted = list(keys)
 
         def change(sql: sqlite3.Connection) -> None:
-            for key in wanted:
+            for key in evicted:
                 row = _row(sql, key)
-                if row is not None and row.digest is not None and not self._remove_if_free(sql, row, report_loss=False):
-                    sql.execute("UPDATE items SET evicting = 1 WHERE key = ?", (key,))
+                if row is not None and row.digest is not None:
+                    self._retire(sql, row)
 
         self._try_to(change)
 
-    def keep(self, key: str) -> None:
-        self._try_to(lambda sql: sql.execute("UPDATE items SET evicting = 0 WHERE key = ?", (key,)))
+    def released(self, row: Row) -> None:
+        """A copy has lost its last pin in this process: it goes now, if it was to go."""
+        retired = self.find(_retired(row.path))
+        if retired is not None:
+            self.evict([retired.key])
 
     def allow(self, keys: Iterable[str], run: str) -> None:
         rows = [(run, key) for key in keys]
@@ -241,8 +247,12 @@ class CacheIndex:
                 yield Row(*columns)
                 after = (used_ns, columns[0])
 
+    def _retire(self, sql: sqlite3.Connection, row: Row | None) -> None:
+        if row is not None and not self._remove_if_free(sql, row, report_loss=False):
+            sql.execute("UPDATE items SET key = ?, evicting = 1 WHERE key = ?", (_retired(row.path), row.key))
+
     def _remove_if_free(self, sql: sqlite3.Connection, row: Row, report_loss: bool) -> bool:
-        lock: Lock | None = self._pins.hold_if_free(row.key)
+        lock: Lock | None = self._pins.hold_if_free(row.path)
         if lock is None:
             return False
         with lock:
@@ -253,7 +263,7 @@ class CacheIndex:
         if row is None:
             return
         sql.execute("DELETE FROM items WHERE key = ?", (row.key,))
-        if report_loss:
+        if report_loss and self._reports_losses:
             sql.execute("INSERT OR IGNORE INTO lost VALUES (?)", (row.key,))
         remove(row.path)
 
@@ -286,14 +296,19 @@ class CacheIndex:
                     remove(path)
             self._make_room(sql, 0)
 
-    def _path(self, key: str) -> str:
+    def new_path(self, key: str, ending: str) -> str:
+        """Returns where a copy is to lie: no two have the same path. `ending` ends its name."""
         name = hashlib.blake2b(key.encode(errors="surrogateescape"), digest_size=20).hexdigest()
-        return os.path.join(self.folder, "items", name[:2], name)
+        return os.path.join(self.folder, "items", name[:2], f"{name}-{secrets.token_hex(4)}-{ending}")
 
 
 def _row(sql: sqlite3.Connection, key: str) -> Row | None:
     found = sql.execute(f"SELECT {_COLUMNS} FROM items WHERE key = ?", (key,)).fetchone()
     return None if found is None else Row(*found)
+
+
+def _retired(path: str) -> str:
+    return f"retired {path}"
 
 
 def stamp_of(path: str) -> str:

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from thalweg.disk_cache.private_folder import make_private
+
 # How long a process waits for the list's lock.
 _LOCK_TIMEOUT_S = 60
 # Connections of parents, never touched again: SQLite forbids even to close them.
@@ -69,7 +71,7 @@ class SharedList:
 
     def _open(self) -> sqlite3.Connection:
         self.drop_connection()
-        os.makedirs(os.path.dirname(self.path), exist_ok=True)
+        make_private(os.path.dirname(self.path))
         connection = sqlite3.connect(self.path, timeout=_LOCK_TIMEOUT_S, isolation_level=None)
         _prepare(connection, self._script)
         self._local.kept = _Kept(os.getpid(), _inode(self.path), connection)

@@ -12,8 +12,8 @@ import shutil
 import tempfile
 from typing import Union
 
-from thalweg.diffusion.cache.locks import Lock, Locks
-from thalweg.diffusion.cache.tree import TreeWriter, link_tree, remove, size_of, tree_digest
+from thalweg.disk_cache.locks import Lock, Locks
+from thalweg.disk_cache.tree import TreeWriter, link_tree, remove, size_of, tree_digest
 
 # Under a name of its own, since what has a digest has `bytes`, too.
 Digest = bytes

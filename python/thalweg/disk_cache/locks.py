@@ -15,6 +15,8 @@ import struct
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from thalweg.disk_cache.private_folder import make_private
+
 if TYPE_CHECKING:
     from typing_extensions import Self
 
@@ -82,7 +84,7 @@ class Locks:
         try:
             return os.open(self._path, flags, 0o600)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(self._path), exist_ok=True)
+            make_private(os.path.dirname(self._path))
             return os.open(self._path, flags, 0o600)
 
 

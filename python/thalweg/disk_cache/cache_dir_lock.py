@@ -12,7 +12,7 @@ import itertools
 import os
 import tempfile
 
-from thalweg.diffusion.cache.private_folder import make_private
+from thalweg.disk_cache.private_folder import make_private
 
 
 class CacheDirLock:

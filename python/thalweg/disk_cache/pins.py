@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from thalweg.diffusion.cache.locks import Lock, Locks
+from thalweg.disk_cache.locks import Lock, Locks
 
 
 class _Pin:
@@ -52,6 +52,11 @@ class Pins:
             return True
 
     def clear(self) -> None:
-        for pin in self._pins.values():
+        with self._mutex:
+            self.leave_to_parent()
+
+    def leave_to_parent(self) -> None:
+        """In a forked process, where some other thread of the parent may seem to hold the mutex for ever."""
+        pins, self._pins = self._pins, {}
+        for pin in pins.values():
             pin.lock.release()
-        self._pins.clear()
