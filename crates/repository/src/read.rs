@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use format::{Entry, EntryKind, Place, Root, Run, SegmentEntry};
+use format::{Entry, EntryKind, Root, Run, SegmentAddress, SegmentEntry};
 
 use crate::tree::entries_in;
 use crate::{Repository, Result};
@@ -120,7 +120,7 @@ impl Repository {
                     offset = end;
                 }
                 let Some((first, at)) = first else { return Ok(()) };
-                let from = Place::new(run.container, run.first + first as u32);
+                let from = SegmentAddress::new(run.container, run.first + first as u32);
                 self.run_pieces(from, &entries[first..=last], (at, wanted), take)
             }
         }
@@ -130,7 +130,7 @@ impl Repository {
     /// the same measure as `wanted`.
     fn run_pieces(
         &self,
-        mut from: Place,
+        mut from: SegmentAddress,
         entries: &[SegmentEntry],
         (mut at, wanted): (u64, Range<u64>),
         take: &mut dyn FnMut(Piece) -> Result<()>,

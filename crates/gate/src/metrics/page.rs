@@ -157,7 +157,7 @@ mod tests {
     use super::super::status::ExchangeStatus;
     use super::super::status::tests::application;
     use super::*;
-    use crate::shares::UploadCounts;
+    use crate::upstream_scheduler::UploadCounts;
 
     fn status() -> Status {
         let latencies = Histogram::default();

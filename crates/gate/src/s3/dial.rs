@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use crate::listener::Door;
+use crate::listener::ListenerContext;
 use crate::s3::connection::{Connection, End};
-use crate::s3::grant::Grant;
 use crate::s3::limits::{CONNECT_TIMEOUT, HANDSHAKE_TIMEOUT};
+use crate::s3::request_grant::RequestGrant;
 use crate::socket;
 use crate::wire::Wire;
 
@@ -61,12 +61,12 @@ impl Deref for ServerWire {
 impl Connection {
     /// Connects to the server for a request that has its turn, unless that was done. The turn no longer counts when the
     /// server takes long to accept.
-    pub(super) async fn dial_for(&self, grant: &mut Grant) -> Result<(), End> {
+    pub(super) async fn dial_for(&self, request_grant: &mut RequestGrant) -> Result<(), End> {
         let mut dialling = pin!(self.dial());
         tokio::select! {
             biased;
             dialled = &mut dialling => return dialled,
-            () = self.shares().clock().sleep_about(ACCEPT_TIMEOUT) => grant.forgo_depth(),
+            () = self.upstream().clock().sleep_about(ACCEPT_TIMEOUT) => request_grant.forgo_depth(),
         }
         dialling.await
     }
@@ -76,23 +76,25 @@ impl Connection {
         if self.server.is_dialled() {
             return Ok(());
         }
-        match connect(&self.door).await {
+        match connect(&self.listener).await {
             Ok(wire) => {
                 self.server.set(wire);
                 Ok(())
             }
             Err(error) => {
-                let server = &self.door.listen.upstream;
-                self.door.complaints.say(&format_args!("{server} cannot be reached: {error}; its clients are reset"));
+                let server = &self.listener.listen.upstream;
+                self.listener
+                    .complaints
+                    .say(&format_args!("{server} cannot be reached: {error}; its clients are reset"));
                 Err(End::Unreachable)
             }
         }
     }
 }
 
-async fn connect(door: &Door) -> io::Result<Wire> {
-    let server = tokio::time::timeout(CONNECT_TIMEOUT, socket::connect(&door.listen.upstream)).await??;
-    match &door.ends.server {
+async fn connect(listener: &ListenerContext) -> io::Result<Wire> {
+    let server = tokio::time::timeout(CONNECT_TIMEOUT, socket::connect(&listener.listen.upstream)).await??;
+    match &listener.ends.server {
         Some((connector, name)) => {
             let agreed = tokio::time::timeout(HANDSHAKE_TIMEOUT, connector.connect(name.clone(), server)).await?;
             agreed.map(Wire::tls)

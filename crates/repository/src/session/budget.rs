@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Staged bytes of all seats together, and the bound that makes writers wait.
+/// Staged bytes of all stripe sets together, and the bound that makes writers wait.
 pub struct Budget {
     limit_bytes: u64,
     state: Mutex<State>,
@@ -17,7 +17,7 @@ struct State {
     coming_bytes: u64,
 }
 
-/// A piece that was let in. Dropped when it is staged, and counted by its seat.
+/// A piece that was let in. Dropped when it is staged, and counted by its stripe set.
 pub struct Coming<'a> {
     budget: &'a Budget,
     bytes: u64,
@@ -35,7 +35,7 @@ impl Budget {
         Budget { limit_bytes, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// A seat that held `from` bytes holds `to` now.
+    /// A stripe set that held `from` bytes holds `to` now.
     pub(crate) fn change(&self, from: u64, to: u64) {
         if from == to {
             return;
@@ -48,7 +48,7 @@ impl Budget {
     }
 
     /// Whether more than half of it is used: what can be given up is.
-    pub(crate) fn is_pressed(&self) -> bool {
+    pub(crate) fn is_hinted(&self) -> bool {
         self.used_bytes() > self.limit_bytes / 2
     }
 

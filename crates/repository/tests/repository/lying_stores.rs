@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use catalog::{Catalog, Purpose};
 use format::{Block, Fingerprint, Label, Run, SegmentEntry};
 use repository::{Lease, Repository};
-use store::{Answer, Claimant, PlacedBlock, Result, SegmentStore};
+use store::{Answer, ClaimOwner, Result, SegmentStore, StoredBlock};
 
 use crate::damage::{put, reads};
 use crate::fixture::{Random, World};
@@ -34,7 +34,7 @@ struct Lying {
 }
 
 impl Lying {
-    fn change(&self, blocks: &mut Vec<PlacedBlock>) {
+    fn change(&self, blocks: &mut Vec<StoredBlock>) {
         self.lies.fetch_add(1, Ordering::Relaxed);
         match self.lie {
             Lie::OtherContent => blocks.iter_mut().for_each(|placed| placed.block = other(&placed.block)),
@@ -51,7 +51,7 @@ impl Lying {
 }
 
 /// A label for as many segments as the block has, from where its own began.
-fn fit_labels(placed: &mut PlacedBlock) {
+fn fit_labels(placed: &mut StoredBlock) {
     let (container, first) = (placed.labels[0].container, placed.labels[0].first);
     placed.labels = vec![Label { container, first, count: placed.block.segments.len() as u32 }];
 }
@@ -67,23 +67,23 @@ fn other(block: &Block) -> Block {
 }
 
 impl SegmentStore for Lying {
-    fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        self.honest.lacking(claimant, fingerprints)
+    fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.honest.missing(claim_owner, fingerprints)
     }
 
-    fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        self.honest.await_claims(claimant, fingerprints)
+    fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.honest.await_claims(claim_owner, fingerprints)
     }
 
-    fn put(&self, claimant: Claimant, block: &Block) -> Result<Run> {
-        self.honest.put(claimant, block)
+    fn put(&self, claim_owner: ClaimOwner, block: &Block) -> Result<Run> {
+        self.honest.put(claim_owner, block)
     }
 
-    fn release(&self, claimant: Claimant) {
-        self.honest.release(claimant);
+    fn release(&self, claim_owner: ClaimOwner) {
+        self.honest.release(claim_owner);
     }
 
-    fn get(&self, run: Run) -> Result<Vec<PlacedBlock>> {
+    fn get(&self, run: Run) -> Result<Vec<StoredBlock>> {
         let mut blocks = self.honest.get(run)?;
         if run.count > 1 {
             self.change(&mut blocks);

@@ -2,8 +2,8 @@
 
 use catalog::{Checkpoint, Committed, FileEntry, PathSession, Purpose, Session, Version};
 use format::{
-    Attributes, BlockHeader, Change, ContainerId, FileId, Fingerprint, HandleKey, Label, Place, Reader, Result, Root,
-    Run, SegmentEntry, SessionId, StorePath, VersionId, VersionRecord, Writer,
+    Attributes, BlockHeader, Change, ContainerId, FileId, Fingerprint, HandleKey, Label, Reader, Result, Root, Run,
+    SegmentAddress, SegmentEntry, SessionId, StorePath, VersionId, VersionRecord, Writer,
 };
 use store::Answer;
 
@@ -12,16 +12,16 @@ use super::limits::{MAX_CHANGES, MAX_EXTENTS};
 
 pub trait Field: Sized {
     /// The least bytes a value takes, so that forged counts are refused before memory is asked for.
-    const LEAST_BYTES: usize;
+    const MIN_BYTES: usize;
     /// Of a list of such values, where they take much more memory than bytes of a message.
     const MAX_COUNT: usize = usize::MAX;
     fn write(&self, to: &mut Writer);
     fn read(from: &mut Reader) -> Result<Self>;
 }
 
-/// A block as [`store::PlacedBlock`] has it, its payload travelling apart.
+/// A block as [`store::StoredBlock`] has it, its payload travelling apart.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlacedHeader {
+pub struct StoredBlockHeader {
     pub labels: Vec<Label>,
     pub header: BlockHeader,
     pub segments: Vec<SegmentEntry>,
@@ -30,7 +30,7 @@ pub struct PlacedHeader {
 macro_rules! plain {
     ($($type:ty, $bytes:literal, $method:ident);* $(;)?) => {
         $(impl Field for $type {
-            const LEAST_BYTES: usize = $bytes;
+            const MIN_BYTES: usize = $bytes;
             fn write(&self, to: &mut Writer) {
                 to.$method(*self);
             }
@@ -46,7 +46,7 @@ plain! { u8, 1, u8; u16, 2, u16; u32, 4, u32; u64, 8, u64; i64, 8, i64; bool, 1,
 macro_rules! own {
     ($($type:ty, $bytes:expr);* $(;)?) => {
         $(impl Field for $type {
-            const LEAST_BYTES: usize = $bytes;
+            const MIN_BYTES: usize = $bytes;
             fn write(&self, to: &mut Writer) {
                 <$type>::write(self, to);
             }
@@ -58,13 +58,13 @@ macro_rules! own {
 }
 
 own! {
-    Place, 12; Run, 16; Label, 16; BlockHeader, 64; SegmentEntry, 36; Root, 5; Attributes, 53; VersionRecord, 14; VersionId, 16;
+    SegmentAddress, 12; Run, 16; Label, 16; BlockHeader, 64; SegmentEntry, 36; Root, 5; Attributes, 53; VersionRecord, 14; VersionId, 16;
 }
 
 macro_rules! record {
     ($($type:ident, $bytes:expr, { $($field:ident),* });* $(;)?) => {
         $(impl Field for $type {
-            const LEAST_BYTES: usize = $bytes;
+            const MIN_BYTES: usize = $bytes;
             fn write(&self, to: &mut Writer) {
                 $(Field::write(&self.$field, to);)*
             }
@@ -76,17 +76,17 @@ macro_rules! record {
 }
 
 record! {
-    PlacedHeader, 72, { labels, header, segments };
+    StoredBlockHeader, 72, { labels, header, segments };
     Session, 16, { id, epoch };
     Version, 31, { number, committed_ns, record, attributes };
     FileEntry, 62, { file, attributes, head, links };
     Committed, 12, { sequence, numbers };
     PathSession, 41, { id, path, nodes, stripe_bytes, job, opened_ns, handles, interrupted };
-    Checkpoint, 58, { session, seat, holder, number, epoch, root, size, resized, frontier, stamps };
+    Checkpoint, 58, { session, stripe_set, owner, number, epoch, root, size, resized, frontier, stamps };
 }
 
 impl Field for Extent {
-    const LEAST_BYTES: usize = 16;
+    const MIN_BYTES: usize = 16;
     const MAX_COUNT: usize = MAX_EXTENTS;
     fn write(&self, to: &mut Writer) {
         to.u64(self.offset).u64(self.bytes);
@@ -97,7 +97,7 @@ impl Field for Extent {
 }
 
 impl Field for Change {
-    const LEAST_BYTES: usize = 5;
+    const MIN_BYTES: usize = 5;
     const MAX_COUNT: usize = MAX_CHANGES;
     fn write(&self, to: &mut Writer) {
         Change::write(self, to);
@@ -110,7 +110,7 @@ impl Field for Change {
 macro_rules! wrapped {
     ($($type:ident, $bytes:literal);* $(;)?) => {
         $(impl Field for $type {
-            const LEAST_BYTES: usize = $bytes;
+            const MIN_BYTES: usize = $bytes;
             fn write(&self, to: &mut Writer) {
                 Field::write(&self.0, to);
             }
@@ -124,7 +124,7 @@ macro_rules! wrapped {
 wrapped! { ContainerId, 8; FileId, 8; SessionId, 8; Fingerprint, 32; HandleKey, 16 }
 
 impl<T: Field> Field for Box<T> {
-    const LEAST_BYTES: usize = T::LEAST_BYTES;
+    const MIN_BYTES: usize = T::MIN_BYTES;
     fn write(&self, to: &mut Writer) {
         (**self).write(to);
     }
@@ -134,7 +134,7 @@ impl<T: Field> Field for Box<T> {
 }
 
 impl<const N: usize> Field for [u8; N] {
-    const LEAST_BYTES: usize = N;
+    const MIN_BYTES: usize = N;
     fn write(&self, to: &mut Writer) {
         to.put(self);
     }
@@ -144,7 +144,7 @@ impl<const N: usize> Field for [u8; N] {
 }
 
 impl Field for String {
-    const LEAST_BYTES: usize = 4;
+    const MIN_BYTES: usize = 4;
     fn write(&self, to: &mut Writer) {
         to.text(self);
     }
@@ -154,7 +154,7 @@ impl Field for String {
 }
 
 impl Field for StorePath {
-    const LEAST_BYTES: usize = 4;
+    const MIN_BYTES: usize = 4;
     fn write(&self, to: &mut Writer) {
         to.blob(self.as_bytes());
     }
@@ -164,7 +164,7 @@ impl Field for StorePath {
 }
 
 impl Field for Purpose {
-    const LEAST_BYTES: usize = 1;
+    const MIN_BYTES: usize = 1;
     fn write(&self, to: &mut Writer) {
         to.u8(*self as u8);
     }
@@ -179,13 +179,13 @@ impl Field for Purpose {
 }
 
 impl Field for Answer {
-    const LEAST_BYTES: usize = 1;
+    const MIN_BYTES: usize = 1;
     fn write(&self, to: &mut Writer) {
         match self {
             Answer::Send => to.u8(0),
             Answer::Claimed => to.u8(1),
-            Answer::Have(place) => {
-                place.write(to.u8(2));
+            Answer::Have(address) => {
+                address.write(to.u8(2));
                 to
             }
         };
@@ -194,20 +194,20 @@ impl Field for Answer {
         match from.u8()? {
             0 => Ok(Answer::Send),
             1 => Ok(Answer::Claimed),
-            2 => Ok(Answer::Have(Place::read(from)?)),
+            2 => Ok(Answer::Have(SegmentAddress::read(from)?)),
             other => from.refuse(format!("unknown answer {other}")),
         }
     }
 }
 
 impl<T: Field> Field for Vec<T> {
-    const LEAST_BYTES: usize = 4;
+    const MIN_BYTES: usize = 4;
     fn write(&self, to: &mut Writer) {
         to.list(self, |to, item| item.write(to));
     }
     fn read(from: &mut Reader) -> Result<Self> {
         let mut left = T::MAX_COUNT;
-        from.list(T::LEAST_BYTES, |from| match left.checked_sub(1) {
+        from.list(T::MIN_BYTES, |from| match left.checked_sub(1) {
             Some(less) => {
                 left = less;
                 T::read(from)
@@ -218,7 +218,7 @@ impl<T: Field> Field for Vec<T> {
 }
 
 impl<T: Field> Field for Option<T> {
-    const LEAST_BYTES: usize = 1;
+    const MIN_BYTES: usize = 1;
     fn write(&self, to: &mut Writer) {
         to.option(self.as_ref(), |to, item| item.write(to));
     }
@@ -228,7 +228,7 @@ impl<T: Field> Field for Option<T> {
 }
 
 impl<A: Field, B: Field> Field for (A, B) {
-    const LEAST_BYTES: usize = A::LEAST_BYTES + B::LEAST_BYTES;
+    const MIN_BYTES: usize = A::MIN_BYTES + B::MIN_BYTES;
     fn write(&self, to: &mut Writer) {
         self.0.write(to);
         self.1.write(to);
@@ -239,7 +239,7 @@ impl<A: Field, B: Field> Field for (A, B) {
 }
 
 impl<A: Field, B: Field, C: Field> Field for (A, B, C) {
-    const LEAST_BYTES: usize = A::LEAST_BYTES + B::LEAST_BYTES + C::LEAST_BYTES;
+    const MIN_BYTES: usize = A::MIN_BYTES + B::MIN_BYTES + C::MIN_BYTES;
     fn write(&self, to: &mut Writer) {
         self.0.write(to);
         self.1.write(to);
