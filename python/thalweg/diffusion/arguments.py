@@ -152,8 +152,12 @@ def label(function: Callable[..., Any]) -> str:
     written = getattr(function, "label", None)
     if isinstance(written, str):
         return written
-    named = getattr(function, "func", function)
-    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', repr(named))}"
+    named: Any = function
+    for inner in ("func", "__wrapped__"):
+        named = getattr(named, inner, named)
+    # Of an object that can be called, its class: it has no name, and its repr is another one in each process.
+    named = named if hasattr(named, "__qualname__") else type(named)
+    return f"{getattr(named, '__module__', '')}.{named.__qualname__}"
 
 
 def base_name(url: str) -> str:

@@ -58,7 +58,8 @@ class Diffusion:
         How long a store that fails is asked again before tasks fail with `StoreGone`. One that says nothing for half of
         that has failed.
     cache_folder:
-        Where the caches are, on each machine.
+        Where the caches are, on each machine: by default `thalweg/diffusion` in the user's cache directory
+        (`$XDG_CACHE_HOME` or `~/.cache`), on Dask beside the worker's own directory. A local disk is best.
     progress:
         A progress bar on standard error.
     page:

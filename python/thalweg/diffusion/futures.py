@@ -10,9 +10,8 @@ import concurrent.futures
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Callable
 
-import cloudpickle
-
 from thalweg.diffusion.calls import Reference, Value
+from thalweg.diffusion.pickling import dumps
 
 
 class TaskFuture(concurrent.futures.Future[Any], Reference):
@@ -47,7 +46,7 @@ class TaskFuture(concurrent.futures.Future[Any], Reference):
     def value(self) -> Value:
         """Its result as an argument; raises what the task raised."""
         if self._value is None:
-            self._value = Value.of(bytes(cloudpickle.dumps(self.result(), protocol=5)))
+            self._value = Value.of(dumps(self.result()))
         return self._value
 
     def __reduce__(self) -> Any:
