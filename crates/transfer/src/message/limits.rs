@@ -24,8 +24,8 @@ pub const MAX_STRIPE_BYTES: u64 = 1 << 40;
 pub const MAX_FINGERPRINTS: usize = 1 << 20;
 /// Extents of one message, of which each may take a segment's memory; clients send half as many at most.
 pub const MAX_EXTENTS: usize = 8192;
-/// Changes of one Commit.
-pub const MAX_CHANGES: usize = 1 << 17;
+/// Changes of one Commit. Those of `put --atomic` reach the longest body first.
+pub const MAX_CHANGES: usize = 1 << 19;
 /// Entries of one listing, whatever was asked for: a longer one is put together from several requests.
 pub const MAX_LISTED: usize = 4096;
 /// Failures that a node keeps of one job.

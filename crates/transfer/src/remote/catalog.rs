@@ -176,7 +176,7 @@ impl Catalog for RemoteCatalog {
     fn commit(&self, commit: &Commit) -> Result<Committed> {
         let Commit { session, references, epoch, changes, checkpoints } = commit.clone();
         if changes.len() > MAX_CHANGES {
-            let why = "a commit of more than 131,072 changes, which a node does not take; commit them in parts";
+            let why = "a commit of more than 524,288 changes, which a node does not take; commit them in parts";
             return Err(Error::Refused { path: changes[MAX_CHANGES].path().clone(), why });
         }
         self.ask(
