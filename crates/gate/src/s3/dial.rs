@@ -83,9 +83,7 @@ impl Connection {
             }
             Err(error) => {
                 let server = &self.listener.listen.upstream;
-                self.listener
-                    .complaints
-                    .say(&format_args!("{server} cannot be reached: {error}; its clients are reset"));
+                tracing::warn!(peer = %server, "the server cannot be reached: {error}; its clients are reset");
                 Err(End::Unreachable)
             }
         }
