@@ -53,7 +53,7 @@ impl Monitored for Shown {
         }
         let broken = repository.displaced().map(|why| format!("the node ends: {why}"));
         let broken =
-            broken.or_else(|| repository.must_be_opened_anew().map(|why| format!("the node begins anew: {why}")));
+            broken.or_else(|| repository.must_be_opened_anew().map(|why| format!("the node restarts: {why}")));
         broken.map_or(Ok(()), Err)
     }
 
