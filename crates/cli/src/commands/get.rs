@@ -11,6 +11,8 @@ use format::{Attributes, FileKind, FileTime, FileTimes, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
+use ::place::{escaped, scheme_of};
+
 use super::{COMMITTER, note_holes, refuse_without_data, sessions_of};
 use crate::failure::{Incomplete, Interrupted, misuse};
 use crate::get::{Destination, Options, Range, Summary, Wanted, Withheld, get, print, sync};
@@ -66,6 +68,10 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let places = Place::parse_all(places)?;
     if is_place(to) {
         misuse!("{}: the destination of get is a local path", shown::local(Path::new(to)));
+    }
+    if let Some(scheme) = scheme_of(to.as_bytes()) {
+        let (to, scheme) = (shown::local(Path::new(to)), escaped(scheme));
+        misuse!("{to}: the destination of get is a local path, not {scheme}:// (such a name is written ./{to})");
     }
     // Reading what is unfinished makes pages of a manifest for it.
     let access = if arguments.unfinished { Access::Write } else { Access::Read };
