@@ -7,7 +7,7 @@ use format::{
     PartHeader, Run, Settings, StoreId, checksum,
 };
 use store::files::{Files, Memory};
-use store::{Claimant, CountingRegistrar, LocalStore, MemoryStore, SegmentStore};
+use store::{ClaimOwner, CountingRegistrar, LocalStore, MemoryStore, SegmentStore};
 
 /// Where the checksum of a block stands in its header, and that of a part's index in the part's.
 const BLOCK_CHECKSUM_AT: usize = 48;
@@ -39,20 +39,20 @@ fn read(store: &LocalStore, container: ContainerId) {
     let report = store.check(container);
     let Ok(index) = store.index(container) else { return };
     assert_eq!(report.expect("what can be opened can be checked").sealed, index.is_sealed());
-    for (place, entry) in index.places() {
-        let found = index.segment_at(place).expect("a place of the index is in it");
-        assert_eq!(index.place_of(found), place, "and there once");
+    for (address, entry) in index.addresses() {
+        let found = index.segment_at(address).expect("a place of the index is in it");
+        assert_eq!(index.address_of(found), address, "and there once");
         let _ = index.find(&entry.fingerprint).expect("a fingerprint of the index is in it");
-        let _ = store.get(Run { container: place.container, first: place.ordinal, count: 2 });
-        let _ = store.entries(Run::single(place));
+        let _ = store.get(Run { container: address.container, first: address.ordinal, count: 2 });
+        let _ = store.entries(Run::single(address));
     }
     let _ = store.visit_blocks(container, None, &mut |placed| {
-        assert!(placed.block.check().is_ok() && placed.places().count() == placed.block.segments.len());
+        assert!(placed.block.check().is_ok() && placed.addresses().count() == placed.block.segments.len());
         Ok(())
     });
     store.rebuild_table().expect("a damaged container is left out");
     let fingerprints: Vec<_> = index.segments().iter().map(|segment| segment.fingerprint).collect();
-    let _ = store.lacking(Claimant(1), &fingerprints);
+    let _ = store.missing(ClaimOwner(1), &fingerprints);
 }
 
 /// Makes every checksum right that can be found: of the header, and of each part its blocks', its index', its own.

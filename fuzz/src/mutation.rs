@@ -15,15 +15,15 @@ pub const INPUTS: u64 = 20_000;
 const EDGES: [u64; 12] =
     [0, 1, 2, 31, 32, 0x7f, 0xff, 0x7fff_ffff, 0xffff_ffff, u64::MAX / 24 + 1, u64::MAX - 1, u64::MAX];
 
-/// Gives `target` the golden files of these names as they are, then mutations of them. `most_bytes` is the memory it
+/// Gives `target` the golden files of these names as they are, then mutations of them. `max_bytes` is the memory it
 /// may have in use at once.
-pub fn fuzz(names: &[&str], inputs: u64, most_bytes: usize, target: fn(&[u8])) {
+pub fn fuzz(names: &[&str], inputs: u64, max_bytes: usize, target: fn(&[u8])) {
     let golden: Vec<Vec<u8>> = names.iter().flat_map(|name| read_golden(name)).collect();
     assert!(!golden.is_empty(), "{names:?} are no golden files");
     for (number, input) in (0..inputs).map(|number| (number, mutated(&golden, number))) {
         let told = Told { number, input: &input };
         let used_bytes = memory_used_by(|| target(&input));
-        assert!(used_bytes <= most_bytes, "input {number}: {used_bytes} bytes of memory");
+        assert!(used_bytes <= max_bytes, "input {number}: {used_bytes} bytes of memory");
         drop(told);
     }
 }
@@ -124,21 +124,21 @@ pub struct Measured;
 
 thread_local! {
     static USED_BYTES: Cell<isize> = const { Cell::new(0) };
-    static MOST_BYTES: Cell<isize> = const { Cell::new(0) };
+    static MAX_BYTES: Cell<isize> = const { Cell::new(0) };
 }
 
 /// The most memory that was in use at once while `run` ran, beyond what was before; of this thread only.
 fn memory_used_by(run: impl FnOnce()) -> usize {
     let before = USED_BYTES.get();
-    MOST_BYTES.set(before);
+    MAX_BYTES.set(before);
     run();
-    (MOST_BYTES.get() - before).max(0) as usize
+    (MAX_BYTES.get() - before).max(0) as usize
 }
 
 fn count(bytes: isize) {
     let used_bytes = USED_BYTES.get() + bytes;
     USED_BYTES.set(used_bytes);
-    MOST_BYTES.set(MOST_BYTES.get().max(used_bytes));
+    MAX_BYTES.set(MAX_BYTES.get().max(used_bytes));
 }
 
 // SAFETY: every call is handed on to the system's allocator as it came; counting allocates nothing.

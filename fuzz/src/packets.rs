@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use gate::exchange::Exchange;
-use gate::exchange::packet::{GateId, Key, MOST_BYTES, Packet};
+use gate::exchange::packet::{GateId, Key, MAX_BYTES, Packet};
 
 pub fn exchange(bytes: &[u8]) {
     let key = Key::from_secret("golden");
     let _ = Packet::decode(bytes, Some(&key));
     let Ok(packet) = Packet::decode(bytes, None) else { return };
     let again = packet.encode(None);
-    assert!(again.len() == bytes.len() && again.len() <= MOST_BYTES);
+    assert!(again.len() == bytes.len() && again.len() <= MAX_BYTES);
     let tagged = packet.encode(Some(&key));
     assert_eq!(Packet::decode(&tagged, Some(&key)).as_ref(), Ok(&packet));
 

@@ -6,7 +6,7 @@ use format::{
     Fingerprint, Settings, StoreId, TABLE_ENTRY_BYTES, TABLE_HEADER_BYTES, TABLE_PREFIX_BYTES, TableHeader, checksum,
 };
 use store::files::{Files, Memory};
-use store::{Answer, Claimant, CountingRegistrar, LocalStore, MemoryStore, SegmentStore};
+use store::{Answer, ClaimOwner, CountingRegistrar, LocalStore, MemoryStore, SegmentStore};
 
 /// Entries that are looked for.
 const MOST_LOOKED_FOR: usize = 64;
@@ -48,7 +48,7 @@ fn search(run: &[u8]) {
     let mut wanted: Vec<Fingerprint> = known.chain(others).collect();
     wanted.sort();
     wanted.dedup();
-    let answers = store.lacking(Claimant(1), &wanted).expect("the table is a hint: it fails no look-up");
+    let answers = store.missing(ClaimOwner(1), &wanted).expect("the table is a hint: it fails no look-up");
     assert!(answers.iter().all(|answer| *answer == Answer::Send), "no container confirms what the run says");
     let _ = (store.table_entries(), store.table_memory_bytes());
     let _ = store.maintain();

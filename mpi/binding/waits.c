@@ -49,7 +49,7 @@ static bool advance_all(const struct ours *ours) {
 }
 
 /* Forgets a request that MPI has freed; returns its error code, already raised on its file. */
-static int settle(struct pending *pending) {
+static int finish(struct pending *pending) {
     MPI_File handle;
     int error_class = reap_pending(pending, &handle);
     return raise_on(handle, error_class);
@@ -75,28 +75,28 @@ static void note_error(int code, int place, int filled, MPI_Status *statuses, in
 }
 
 /* After MPI's Testall or Waitall has completed `count` requests. */
-static int settle_all(const struct ours *ours, int count, MPI_Status *statuses, int result) {
+static int finish_all(const struct ours *ours, int count, MPI_Status *statuses, int result) {
     for (int at = 0; at < ours->count; at++) {
-        int code = settle(ours->entries[at].pending);
+        int code = finish(ours->entries[at].pending);
         if (code) note_error(code, ours->entries[at].index, count, statuses, &result);
     }
     return result;
 }
 
 /* After MPI's Testsome or Waitsome has completed those named in `indices`. */
-static int settle_some(const struct ours *ours, int count, const int *indices, MPI_Status *statuses, int result) {
+static int finish_some(const struct ours *ours, int count, const int *indices, MPI_Status *statuses, int result) {
     for (int at = 0; at < count; at++) {
         struct pending *pending = ours_at(ours, indices[at]);
-        int code = pending ? settle(pending) : MPI_SUCCESS;
+        int code = pending ? finish(pending) : MPI_SUCCESS;
         if (code) note_error(code, at, count, statuses, &result);
     }
     return result;
 }
 
 /* After MPI's Testany or Waitany has completed the one at `index`. */
-static int settle_one(const struct ours *ours, int index, int result) {
+static int finish_one(const struct ours *ours, int index, int result) {
     struct pending *pending = index == MPI_UNDEFINED ? NULL : ours_at(ours, index);
-    int code = pending ? settle(pending) : MPI_SUCCESS;
+    int code = pending ? finish(pending) : MPI_SUCCESS;
     return result ? result : code;
 }
 
@@ -106,7 +106,7 @@ int door_Test(MPI_Request *request, int *flag, MPI_Status *status) {
     advance_pending(pending);
     int result = real.Test(request, flag, status);
     if (result || !*flag) return result;
-    return settle(pending);
+    return finish(pending);
 }
 
 int door_Wait(MPI_Request *request, MPI_Status *status) {
@@ -123,7 +123,7 @@ int door_Wait(MPI_Request *request, MPI_Status *status) {
 static int test_all(const struct ours *ours, int count, MPI_Request *requests, int *flag, MPI_Status *statuses) {
     advance_all(ours);
     int result = real.Testall(count, requests, flag, statuses);
-    return *flag ? settle_all(ours, count, statuses, result) : result;
+    return *flag ? finish_all(ours, count, statuses, result) : result;
 }
 
 int door_Testall(int count, MPI_Request *requests, int *flag, MPI_Status *statuses) {
@@ -148,7 +148,7 @@ static int wait_all(const struct ours *ours, int count, MPI_Request *requests, M
         make_progress();
         pause_between_tests(&pauses);
     }
-    return settle_all(ours, count, statuses, real.Waitall(count, requests, statuses));
+    return finish_all(ours, count, statuses, real.Waitall(count, requests, statuses));
 }
 
 int door_Waitall(int count, MPI_Request *requests, MPI_Status *statuses) {
@@ -163,7 +163,7 @@ static int test_any(const struct ours *ours, int count, MPI_Request *requests, i
                     MPI_Status *status) {
     advance_all(ours);
     int result = real.Testany(count, requests, index, flag, status);
-    return *flag ? settle_one(ours, *index, result) : result;
+    return *flag ? finish_one(ours, *index, result) : result;
 }
 
 int door_Testany(int count, MPI_Request *requests, int *index, int *flag, MPI_Status *status) {
@@ -198,7 +198,7 @@ static int test_some(const struct ours *ours, int count, MPI_Request *requests, 
                      MPI_Status *statuses) {
     advance_all(ours);
     int result = real.Testsome(count, requests, done, indices, statuses);
-    return *done == MPI_UNDEFINED ? result : settle_some(ours, *done, indices, statuses, result);
+    return *done == MPI_UNDEFINED ? result : finish_some(ours, *done, indices, statuses, result);
 }
 
 int door_Testsome(int count, MPI_Request *requests, int *done, int *indices, MPI_Status *statuses) {
@@ -241,6 +241,6 @@ int door_Request_free(MPI_Request *request) {
     struct pending *pending = find_pending(*request);
     if (!pending) return real.Request_free(request);
     finish_pending(pending);
-    int result = real.Request_free(request), code = settle(pending);
+    int result = real.Request_free(request), code = finish(pending);
     return result ? result : code;
 }

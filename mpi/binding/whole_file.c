@@ -59,7 +59,7 @@ static int sync_together(struct open_file *file) {
     uint64_t epoch = 0;
     int failed = agree(file->comm, flush(file));
     if (failed) return failed;
-    if (file->rank == 0) failed = fail_as_store(thalweg_settle(file->stored, &epoch), "cannot sync", file->name);
+    if (file->rank == 0) failed = fail_as_store(thalweg_checkpoint(file->stored, &epoch), "cannot sync", file->name);
     failed = agree(file->comm, failed);
     if (failed) return failed;
     failed = fail_as_mpi(broadcast_with_pauses(&epoch, 1, MPI_UINT64_T, 0, file->comm));

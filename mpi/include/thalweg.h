@@ -89,7 +89,7 @@ int thalweg_flush(thalweg_file *file);
 
 /* Called by one process after all have flushed and a barrier: returns when everything written is a durable checkpoint of
  * the session, and begins a new epoch, whose number is stored. All processes then call thalweg_set_epoch with it. */
-int thalweg_settle(thalweg_file *file, uint64_t *epoch);
+int thalweg_checkpoint(thalweg_file *file, uint64_t *epoch);
 int thalweg_set_epoch(thalweg_file *file, uint64_t epoch);
 
 /* Called by one process after all have flushed and a barrier, before closing: returns when the session's writes are a

@@ -1,6 +1,6 @@
 /* stand_in.c — thalweg.h over plain files, to test the MPI door without a store.
  *
- * A session is a file under $THALWEG_STAND_IN_DIR whose name has % for /. Writes go straight to it; settle and flush
+ * A session is a file under $THALWEG_STAND_IN_DIR whose name has % for /. Writes go straight to it; checkpoint and flush
  * have nothing to do. Nonblocking operations are done in order by one thread, after $THALWEG_STAND_IN_DELAY_US each.
  * $THALWEG_STAND_IN_FAIL names one function that fails with THALWEG_FULL (a test sets it on one rank only). It shares
  * no code with the real client, and so serves as its oracle.
@@ -227,11 +227,11 @@ int thalweg_flush(thalweg_file *file) {
     return told_to_fail("flush");
 }
 
-int thalweg_settle(thalweg_file *file, uint64_t *epoch) {
+int thalweg_checkpoint(thalweg_file *file, uint64_t *epoch) {
     static uint64_t epochs;
     (void)file;
     *epoch = ++epochs;
-    return told_to_fail("settle");
+    return told_to_fail("checkpoint");
 }
 
 int thalweg_set_epoch(thalweg_file *file, uint64_t epoch) {

@@ -6,13 +6,13 @@ use pyo3::PyErr;
 use pyo3::exceptions::{PyConnectionError, PyOSError, PyValueError};
 use transfer::one_line;
 
-pub fn of_place(error: place::Error) -> PyErr {
+pub fn of_address(error: address::Error) -> PyErr {
     match error {
-        place::Error::Address(_) => PyValueError::new_err(one_line(&error.to_string())),
-        place::Error::Repository(error) => of_repository(error),
-        place::Error::Transfer(transfer::Error::Refused(why)) => PyOSError::new_err((libc::EINVAL, one_line(&why))),
-        place::Error::Transfer(error) => PyConnectionError::new_err(one_line(&error.to_string())),
-        place::Error::Io { ref source, .. } => numbered(number_of(source), &error),
+        address::Error::Address(_) => PyValueError::new_err(one_line(&error.to_string())),
+        address::Error::Repository(error) => of_repository(error),
+        address::Error::Transfer(transfer::Error::Refused(why)) => PyOSError::new_err((libc::EINVAL, one_line(&why))),
+        address::Error::Transfer(error) => PyConnectionError::new_err(one_line(&error.to_string())),
+        address::Error::Io { ref source, .. } => numbered(number_of(source), &error),
     }
 }
 

@@ -25,7 +25,7 @@ mod _thalweg {
     #[pymodule_export]
     use crate::plan::{EvictOrder, FetchOrder, Plan, RecallOrder, RunOrder};
     #[pymodule_export]
-    use crate::store::{Hold, Store, create};
+    use crate::store::{EpochPin, Store, create};
     #[pymodule_export]
     use crate::writer::{Draft, Writer};
 }

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use ::store::Claimant;
+use ::store::ClaimOwner;
+use address::{CredentialFiles, StoreAddress, open_store_with, possible_access};
 use format::{Attributes, Change, FileKind, FileTime, FileTimes, Settings, StoreId, StorePath};
-use place::{CredentialFiles, StoreAddress, open_store_with, possible_access};
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use repository::{CommitEntry, FileWriter, Repository, WriteMode};
 
 use crate::entry::Entry;
-use crate::error::{numbered, of_path, of_place, of_repository};
+use crate::error::{numbered, of_address, of_path, of_repository};
 use crate::process::OfProcess;
 use crate::writer::{Draft, Writer};
 
@@ -21,13 +21,13 @@ use crate::writer::{Draft, Writer};
 #[pyclass(frozen, module = "thalweg._thalweg")]
 pub struct Store {
     repository: OfProcess<Arc<Repository>>,
-    claimants: AtomicU64,
+    claim_owners: AtomicU64,
 }
 
 /// Keeps versions that were looked up since readable while it lives, also removed and forgotten ones.
 #[pyclass(frozen, module = "thalweg._thalweg")]
-pub struct Hold {
-    _hold: OfProcess<repository::Hold>,
+pub struct EpochPin {
+    _hold: OfProcess<repository::EpochPin>,
 }
 
 /// Mode, uid, gid and the time of the last change (ns since 1970).
@@ -64,7 +64,7 @@ fn write_mode(written: &str) -> PyResult<WriteMode> {
 #[pyfunction]
 pub fn create(py: Python<'_>, directory: PathBuf) -> PyResult<()> {
     py.detach(|| {
-        let settings = Settings::new(StoreId(place::random_bytes().map_err(of_place)?));
+        let settings = Settings::new(StoreId(address::random_bytes().map_err(of_address)?));
         repository::create(&directory, &settings).map_err(of_repository)
     })
 }
@@ -74,13 +74,13 @@ impl Store {
         self.repository.get()
     }
 
-    fn claimant(&self) -> Claimant {
-        Claimant(self.claimants.fetch_add(1, Ordering::Relaxed))
+    fn claim_owner(&self) -> ClaimOwner {
+        ClaimOwner(self.claim_owners.fetch_add(1, Ordering::Relaxed))
     }
 
     fn commit(&self, py: Python<'_>, changes: Vec<Change>) -> PyResult<()> {
         let repository = self.repository()?;
-        let committed = py.detach(|| repository.commit(self.claimant(), changes, Default::default(), Vec::new()));
+        let committed = py.detach(|| repository.commit(self.claim_owner(), changes, Default::default(), Vec::new()));
         committed.map(drop).map_err(of_repository)
     }
 }
@@ -106,8 +106,8 @@ impl Store {
             let store = StoreAddress::parse(address, "no store is named")?;
             open_store_with(&files, &store, possible_access(&store))
         };
-        let repository = py.detach(open).map_err(of_place)?;
-        Ok(Store { repository: OfProcess::new(repository), claimants: AtomicU64::new(1) })
+        let repository = py.detach(open).map_err(of_address)?;
+        Ok(Store { repository: OfProcess::new(repository), claim_owners: AtomicU64::new(1) })
     }
 
     /// The store's identifier; another store in the same place has another one.
@@ -116,9 +116,9 @@ impl Store {
         Ok(self.repository()?.settings.id.to_string())
     }
 
-    fn hold(&self, py: Python<'_>) -> PyResult<Hold> {
+    fn hold(&self, py: Python<'_>) -> PyResult<EpochPin> {
         let repository = self.repository()?;
-        Ok(Hold { _hold: OfProcess::new(py.detach(|| repository.lease().hold())) })
+        Ok(EpochPin { _hold: OfProcess::new(py.detach(|| repository.lease().hold())) })
     }
 
     fn entry(&self, py: Python<'_>, path: &[u8]) -> PyResult<Option<Entry>> {
@@ -209,7 +209,7 @@ impl Store {
 
     fn writer(&self, py: Python<'_>) -> PyResult<Writer> {
         let repository = self.repository()?.clone();
-        Ok(Writer::new(py.detach(|| FileWriter::new(repository, self.claimant()))))
+        Ok(Writer::new(py.detach(|| FileWriter::new(repository, self.claim_owner()))))
     }
 
     /// A draft of an entry's content, which is not read.
@@ -228,7 +228,7 @@ impl Store {
             let attributes = attributes(FileKind::Regular, owner);
             entries.push(CommitEntry { path, attributes, mode, draft: draft.get().take()? });
         }
-        py.detach(|| repository.name(self.claimant(), &entries)).map_err(|error| match &error {
+        py.detach(|| repository.name(self.claim_owner(), &entries)).map_err(|error| match &error {
             repository::Error::Catalog(catalog::Error::HeadMoved { path, .. })
                 if entries.iter().any(|entry| entry.mode == WriteMode::Create && entry.path == *path) =>
             {

@@ -15,7 +15,7 @@ from stage.store import Node, Store
 
 from .nodes_falter import SmallDisk, later_job
 
-# THALWEG_PATIENCE_S of programs that meet a node that stays silent, and what a call may take beyond it.
+# THALWEG_TIMEOUT_S of programs that meet a node that stays silent, and what a call may take beyond it.
 TIMEOUT_SECONDS = 10
 SLACK_SECONDS = 5
 STOP_SECONDS = [14, 25, 38]
@@ -207,7 +207,7 @@ def every_call_ends_when_three_nodes_are_frozen_before_and_the_link_decides_who_
 def frozen_before(scene, mpi, phase, *options, nodes=1):
     store = Store(scene)
     nodes = [store.start_node() for _ in range(nodes)]
-    phases = Phases(scene, mpi, "frozen", wait=phase).start(store, nodes, *options, THALWEG_PATIENCE_S=str(TIMEOUT_SECONDS))
+    phases = Phases(scene, mpi, "frozen", wait=phase).start(store, nodes, *options, THALWEG_TIMEOUT_S=str(TIMEOUT_SECONDS))
     phases.wait_until_ready()
     for node in nodes:
         processes.kill(node.process.pid, signal.SIGSTOP)

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use format::{
-    Attributes, Change, ContainerId, FileId, FileKind, Place, Root, SessionId, StorePath, VersionId, VersionRecord,
+    Attributes, Change, ContainerId, FileId, FileKind, Root, SegmentAddress, SessionId, StorePath, VersionId,
+    VersionRecord,
 };
 
 use crate::{Catalog, Clock, Commit, Committed, Purpose, Result};
@@ -35,12 +36,12 @@ pub fn suite(make: impl Fn(Clock) -> Arc<dyn Catalog>) {
     ];
     for (promise, check) in themes.into_iter().flatten() {
         eprintln!("promise: {promise}");
-        check(&Stand::new(&make));
+        check(&Fixture::new(&make));
     }
 }
 
 /// A promise: its name and the function that checks it.
-type Promise = (&'static str, fn(&Stand));
+type Promise = (&'static str, fn(&Fixture));
 
 /// Names each promise as its function is named.
 macro_rules! promises {
@@ -54,20 +55,20 @@ use promises;
 const LEASE_MS: u64 = 1000;
 
 /// A catalog under test with its clock, a session that writes, and short ways to speak to it.
-struct Stand<'a> {
+struct Fixture<'a> {
     make: &'a dyn Fn(Clock) -> Arc<dyn Catalog>,
     catalog: Arc<dyn Catalog>,
     now_ns: Arc<AtomicI64>,
     writer: SessionId,
 }
 
-impl<'a> Stand<'a> {
+impl<'a> Fixture<'a> {
     fn new(make: &'a dyn Fn(Clock) -> Arc<dyn Catalog>) -> Self {
         let now_ns = Arc::new(AtomicI64::new(1_000_000_000));
         let shown = now_ns.clone();
         let catalog = make(Arc::new(move || shown.load(Ordering::Relaxed)));
         let writer = catalog.begin(Purpose::Write, 1000 * LEASE_MS).unwrap().id;
-        Stand { make, catalog, now_ns, writer }
+        Fixture { make, catalog, now_ns, writer }
     }
 
     /// Another empty catalog of the same engine.
@@ -85,7 +86,7 @@ impl<'a> Stand<'a> {
     }
 
     fn commit_with(&self, session: SessionId, references: Vec<ContainerId>, changes: Vec<Change>) -> Result<Committed> {
-        self.catalog.commit(&Commit { session, references, epoch: u64::MAX, changes, settles: vec![] })
+        self.catalog.commit(&Commit { session, references, epoch: u64::MAX, changes, checkpoints: vec![] })
     }
 
     /// A commit that must succeed.
@@ -132,7 +133,7 @@ fn version(size: u64) -> VersionRecord {
 }
 
 fn root(container: u64, ordinal: u32) -> Root {
-    Root::Stored { place: Place::new(ContainerId(container), ordinal), digest: [7; 32] }
+    Root::Stored { address: SegmentAddress::new(ContainerId(container), ordinal), digest: [7; 32] }
 }
 
 /// A write of a file of `size` bytes, whatever was there.

@@ -1,7 +1,7 @@
 //! The trait every catalog offers, and what it speaks of.
 
 use format::{
-    Attributes, Change, ContainerId, FileId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root,
+    Attributes, Change, ContainerId, FileId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root, SegmentAddress,
     SessionId, StorePath, VersionId, VersionRecord,
 };
 
@@ -22,9 +22,9 @@ pub enum Error {
     /// The session's lease ran out: nothing it wrote was committed.
     #[error("session {session} holds no lease any more; its work was not committed")]
     LeaseLost { session: SessionId },
-    /// Another node has taken over this seat of the path's session.
-    #[error("seat {seat} of session {session} was taken over by another node")]
-    SeatLost { session: SessionId, seat: u32 },
+    /// Another node has taken over this stripe set of the path's session.
+    #[error("stripe set {stripe_set} of session {session} was taken over by another node")]
+    StripeSetLost { session: SessionId, stripe_set: u32 },
     #[error("the catalog at {path} is of format {found}, newer than this program knows; use a newer thalweg")]
     TooNew { path: String, found: u16 },
     #[error(
@@ -108,9 +108,9 @@ pub struct Commit {
     /// own counts when that is older.
     pub epoch: u64,
     pub changes: Vec<Change>,
-    /// Checkpoints whose writes this commit carries, as (path session, seat, number): those of the seat up to
+    /// Checkpoints whose writes this commit carries, as (path session, stripe set, number): those of the stripe set up to
     /// this number are dropped.
-    pub settles: Vec<(SessionId, u32, u64)>,
+    pub checkpoints: Vec<(SessionId, u32, u64)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -155,7 +155,7 @@ impl FileEntry {
 pub struct PathSession {
     pub id: SessionId,
     pub path: StorePath,
-    /// Addresses of the nodes by seat: stripe `s` of the file belongs to seat `s mod nodes.len()`. Seat 0 is home.
+    /// Addresses of the nodes by stripe set: stripe `s` of the file belongs to stripe set `s mod nodes.len()`. Stripe set 0 is home.
     pub nodes: Vec<String>,
     pub stripe_bytes: u64,
     /// What `thalweg run` named the job, to find what a job left behind; empty outside one.
@@ -180,25 +180,25 @@ pub struct Join {
     pub lease_ms: u64,
 }
 
-/// What one seat has made durable of a path session: a manifest of the ranges written since its last one.
+/// What one stripe set has made durable of a path session: a manifest of the ranges written since its last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     pub session: SessionId,
-    pub seat: u32,
-    /// The node process that holds the seat: see [`Catalog::take_seat`].
-    pub holder: u64,
-    /// Counts up within the seat; checkpoints are applied in this order.
+    pub stripe_set: u32,
+    /// The node process that holds the stripe set: see [`Catalog::take_stripe_set`].
+    pub owner: u64,
+    /// Counts up within the stripe set; checkpoints are applied in this order.
     pub number: u64,
     /// The MPI epoch it belongs to (syncs so far).
     pub epoch: u64,
     /// A sparse manifest: entries written, and holes of kind `Hole` where nothing was written.
     pub root: Root,
-    /// Size of the file as this seat knows it.
+    /// Size of the file as this stripe set knows it.
     pub size: u64,
-    /// The size was set since the seat's last checkpoint; otherwise the file only grew.
+    /// The size was set since the stripe set's last checkpoint; otherwise the file only grew.
     pub resized: bool,
     /// (client, stream, sequence): all pieces of that stream up to this one are in this or an earlier checkpoint
-    /// of the seat, and are repetitions when they come again.
+    /// of the stripe set, and are repetitions when they come again.
     pub frontier: Vec<(u64, u32, u64)>,
     /// (offset, length, stamp): when what is in `root` arrived, where pieces older than some of it may still come
     /// again; elsewhere everything that comes again is newer.
@@ -215,7 +215,7 @@ pub struct Snapshot {
 
 /// The highest numbers that catalogs of a store have given, as far as is known; 0 for none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NumbersGiven {
+pub struct IssuedNumbers {
     pub sequence: u64,
     pub container: u64,
     pub session: u64,
@@ -223,10 +223,10 @@ pub struct NumbersGiven {
     pub file: u64,
 }
 
-impl NumbersGiven {
+impl IssuedNumbers {
     /// The higher of each.
     pub fn max(&self, other: &Self) -> Self {
-        NumbersGiven {
+        IssuedNumbers {
             sequence: self.sequence.max(other.sequence),
             container: self.container.max(other.container),
             session: self.session.max(other.session),
@@ -237,7 +237,7 @@ impl NumbersGiven {
 
 /// Something in a journal that only makes sense after a record that is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeftOut {
+pub struct SkippedRecord {
     /// Of the record it stands in.
     pub sequence: u64,
     pub path: StorePath,
@@ -383,8 +383,8 @@ pub trait Catalog: Send + Sync {
         &self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        given: &NumbersGiven,
-    ) -> Result<Vec<LeftOut>>;
+        given: &IssuedNumbers,
+    ) -> Result<Vec<SkippedRecord>>;
 
     // Sessions of paths.
 
@@ -424,12 +424,12 @@ pub trait Catalog: Send + Sync {
     /// Drops the session with its checkpoints: after recovery, or when nobody wants it.
     fn discard(&self, session: SessionId) -> Result<()>;
 
-    /// `holder` (a number of the node process's own) takes a seat, from whoever had it. From now on only its
+    /// `owner` (a number of the node process's own) takes a stripe set, from whoever had it. From now on only its
     /// checkpoints count. Returns the number its next checkpoint gets, which is above all it had and above what
-    /// any earlier taking of this seat returned.
-    fn take_seat(&self, session: SessionId, seat: u32, holder: u64) -> Result<u64>;
+    /// any earlier taking of this stripe set returned.
+    fn take_stripe_set(&self, session: SessionId, stripe_set: u32, owner: u64) -> Result<u64>;
 
-    /// Records a durable checkpoint. Refused with [`Error::SeatLost`] when `holder` does not hold the seat,
+    /// Records a durable checkpoint. Refused with [`Error::StripeSetLost`] when `owner` does not hold the stripe set,
     /// with [`Error::NotLive`] as a commit is; `writer` is the session that stored them, `epoch` as in
     /// [`Commit::epoch`].
     fn checkpoint(
@@ -440,12 +440,12 @@ pub trait Catalog: Send + Sync {
         epoch: u64,
     ) -> Result<()>;
 
-    /// In order of seat, then number.
+    /// In order of stripe set, then number.
     fn checkpoints(&self, session: SessionId) -> Result<Vec<Checkpoint>> {
         self.checkpoints_after(session, (0, 0), usize::MAX)
     }
 
-    /// The same, those after this seat and number (which count from 1), and at most `limit`.
+    /// The same, those after this stripe set and number (which count from 1), and at most `limit`.
     fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>>;
 
     // Collection.
@@ -479,14 +479,14 @@ pub trait Catalog: Send + Sync {
     // Damage.
 
     /// Records segments that could not be read. What is recorded already stays as it is.
-    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()>;
+    fn lose(&self, lost: &[(SegmentAddress, Fingerprint)]) -> Result<()>;
 
     /// All that were recorded, healed or not, by place.
     fn lost(&self) -> Result<Vec<LostSegment>>;
 
     /// Records where lost segments are found from now on, and that their copies are referred to. Refused with
     /// [`Error::NotLive`] as a commit is, with `epoch` as in [`Commit::epoch`].
-    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()>;
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, SegmentAddress)]) -> Result<()>;
 
     fn statistics(&self) -> Result<Statistics>;
 

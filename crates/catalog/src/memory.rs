@@ -13,7 +13,9 @@ mod tree;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use format::{ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StorePath};
+use format::{
+    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root, SegmentAddress, SessionId, StorePath,
+};
 
 use crate::clock::{Clock, system_clock};
 use crate::counters::Counters;
@@ -124,7 +126,7 @@ impl Catalog for MemoryCatalog {
         Ok(self.state().containers.get(&container).map(|found| found.record))
     }
 
-    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()> {
+    fn lose(&self, lost: &[(SegmentAddress, Fingerprint)]) -> Result<()> {
         self.state().lose(lost);
         Ok(())
     }
@@ -133,7 +135,7 @@ impl Catalog for MemoryCatalog {
         Ok(self.state().lost.values().copied().collect())
     }
 
-    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()> {
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, SegmentAddress)]) -> Result<()> {
         self.state().heal(session, epoch, healed)
     }
 
@@ -218,8 +220,8 @@ impl Catalog for MemoryCatalog {
         &self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        given: &NumbersGiven,
-    ) -> Result<Vec<LeftOut>> {
+        given: &IssuedNumbers,
+    ) -> Result<Vec<SkippedRecord>> {
         self.state().replay(containers, records, given)
     }
 
@@ -265,8 +267,8 @@ impl Catalog for MemoryCatalog {
         Ok(())
     }
 
-    fn take_seat(&self, session: SessionId, seat: u32, holder: u64) -> Result<u64> {
-        self.state().take_seat(session, seat, holder)
+    fn take_stripe_set(&self, session: SessionId, stripe_set: u32, owner: u64) -> Result<u64> {
+        self.state().take_stripe_set(session, stripe_set, owner)
     }
 
     fn checkpoint(
@@ -281,7 +283,7 @@ impl Catalog for MemoryCatalog {
 
     fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
         let found = self.state().checkpoints(session);
-        Ok(found.into_iter().filter(|found| (found.seat, found.number) > after).take(limit).collect())
+        Ok(found.into_iter().filter(|found| (found.stripe_set, found.number) > after).take(limit).collect())
     }
 
     fn snapshot(&self) -> Result<Snapshot> {

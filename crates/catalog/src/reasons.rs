@@ -16,7 +16,7 @@ pub(crate) const WRITE_IS_REGULAR: &str = "only regular files have content";
 pub(crate) const MAKE_IS_NOT_REGULAR: &str = "only directories and symlinks are made without content";
 pub(crate) const HEAD_STAYS: &str = "its newest version cannot be forgotten";
 pub(crate) const IS_ANOTHER_FILE: &str = "is another file now: it was removed or replaced, and made again";
-pub(crate) const CHECKPOINT_NUMBER: &str = "checkpoints count up from the number that taking the seat returned";
+pub(crate) const CHECKPOINT_NUMBER: &str = "checkpoints count up from the number that taking the stripe set returned";
 pub(crate) const CATALOG_NOT_EMPTY: &str = "only an empty catalog can be filled from a journal";
 pub(crate) const COMMIT_TOO_LARGE: &str = "the commit is too large for the catalog; commit in smaller batches";
 

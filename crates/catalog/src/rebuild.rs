@@ -6,7 +6,7 @@
 use format::{Change, ContainerId, EntryKind, FileId, JournalRecord, Page, Root, SessionId, TableEntry};
 
 use crate::counters::Counters;
-use crate::{ContainerRecord, Error, LeftOut, NumbersGiven};
+use crate::{ContainerRecord, Error, IssuedNumbers, SkippedRecord};
 
 /// No catalog of ours ever gives a number as high as this; one that occurs is damage.
 pub(crate) const LIMIT: u64 = 1 << 62;
@@ -14,7 +14,7 @@ pub(crate) const LIMIT: u64 = 1 << 62;
 /// never comes to their end.
 pub const CONTAINER_LIMIT: u64 = TableEntry::MAX_CONTAINER.div_ceil(2);
 
-impl NumbersGiven {
+impl IssuedNumbers {
     /// Counts on above these. What no catalog gives does not count.
     pub(crate) fn raise(&self, counters: &mut Counters) {
         let raise = |counter: &mut u64, given: u64, limit: u64| {
@@ -65,7 +65,7 @@ fn raise_by(counters: &mut Counters, record: &JournalRecord) -> Result<(), Strin
 }
 
 /// A change that was refused in replay. What was to be removed and is not there is no loss.
-pub(crate) fn left_out(record: &JournalRecord, change: &Change, refusal: &Error) -> Option<LeftOut> {
+pub(crate) fn left_out(record: &JournalRecord, change: &Change, refusal: &Error) -> Option<SkippedRecord> {
     if matches!((change, refusal), (Change::Remove { .. }, Error::NotFound { .. })) {
         return None;
     }
@@ -74,7 +74,7 @@ pub(crate) fn left_out(record: &JournalRecord, change: &Change, refusal: &Error)
         Error::Refused { path, why } => (path, (*why).to_owned()),
         other => (change.path(), other.to_string()),
     };
-    Some(LeftOut { sequence: record.sequence, path: path.clone(), why })
+    Some(SkippedRecord { sequence: record.sequence, path: path.clone(), why })
 }
 
 /// Versions of a file between the last one `known` and the one that this change makes.
@@ -83,14 +83,14 @@ pub(crate) fn skipped_versions(
     change: &Change,
     number: Option<(FileId, u64)>,
     known: u64,
-) -> Option<LeftOut> {
+) -> Option<SkippedRecord> {
     let (_, number) = number?;
     let (first, last) = (known + 1, number.checked_sub(1)?);
     let why = match last.checked_sub(first)? {
         0 => format!("the record of its version {first} is missing"),
         _ => format!("the records of its versions {first} to {last} are missing"),
     };
-    Some(LeftOut { sequence: record.sequence, path: change.path().clone(), why })
+    Some(SkippedRecord { sequence: record.sequence, path: change.path().clone(), why })
 }
 
 fn raise_container(counters: &mut Counters, number: u64) -> Result<(), String> {
@@ -119,7 +119,7 @@ fn root_of(change: &Change) -> Option<&Root> {
 /// The containers a root names itself. An inline page that cannot be read names none.
 fn containers_in(root: &Root) -> Vec<ContainerId> {
     match root {
-        Root::Stored { place, .. } => vec![place.container],
+        Root::Stored { address, .. } => vec![address.container],
         Root::Inline(bytes) => {
             let entries = Page::decode(bytes).map(|page| page.entries).unwrap_or_default();
             entries.iter().filter_map(|entry| container_of(&entry.kind)).collect()
@@ -130,7 +130,7 @@ fn containers_in(root: &Root) -> Vec<ContainerId> {
 fn container_of(kind: &EntryKind) -> Option<ContainerId> {
     match kind {
         EntryKind::Data { run, .. } => Some(run.container),
-        EntryKind::Page { place, .. } => Some(place.container),
+        EntryKind::Page { address, .. } => Some(address.container),
         EntryKind::Zero | EntryKind::Hole => None,
     }
 }

@@ -14,8 +14,8 @@ mod index_room;
 mod listing;
 mod mark;
 mod names;
+mod opened_files;
 mod path_sessions;
-mod presence;
 mod schema;
 mod sessions;
 mod soundness;
@@ -28,16 +28,17 @@ use std::fs::File;
 use std::path::Path;
 
 use format::{
-    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StoreId, StorePath,
+    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root, SegmentAddress, SessionId, StoreId,
+    StorePath,
 };
 
 use crate::clock::{Clock, lease_time, system_clock};
 use crate::*;
 use connections::Connections;
 use failure::Attempt;
-use mark::{Mark, Noted};
+use mark::{Mark, MarkUpdate};
 use view::SqliteView;
-use writing::Writing;
+use writing::WriteTransaction;
 
 pub struct SqliteCatalog {
     connections: Connections,
@@ -87,7 +88,7 @@ impl SqliteCatalog {
     }
 
     /// The highest numbers that any catalog of the store is known to have given.
-    pub fn marked(&self) -> NumbersGiven {
+    pub fn marked(&self) -> IssuedNumbers {
         self.noted().given
     }
 
@@ -97,7 +98,7 @@ impl SqliteCatalog {
         (noted.record != 0).then_some((noted.given.sequence, noted.record))
     }
 
-    fn noted(&self) -> Noted {
+    fn noted(&self) -> MarkUpdate {
         self.mark.as_ref().map(Mark::read).unwrap_or_default()
     }
 
@@ -135,7 +136,7 @@ impl SqliteCatalog {
     }
 
     /// The highest numbers that this catalog has given.
-    pub fn given(&self) -> Result<NumbersGiven> {
+    pub fn given(&self) -> Result<IssuedNumbers> {
         self.connections.read_once(|sql| Ok(writing::given(&writing::load_counters(sql)?)))
     }
 
@@ -165,7 +166,7 @@ impl SqliteCatalog {
         self.connections.read_once(|sql| containers::open_containers(sql, limit))
     }
 
-    fn write<T>(&self, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<T> {
+    fn write<T>(&self, body: impl FnOnce(&mut WriteTransaction) -> Attempt<T>) -> Result<T> {
         let (value, noted) = self.connections.write(&self.clocks, body)?;
         if let Some(mark) = self.mark.as_ref().filter(|_| !self.is_draft) {
             mark.note(&noted);
@@ -285,8 +286,8 @@ impl Catalog for SqliteCatalog {
         &self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        given: &NumbersGiven,
-    ) -> Result<Vec<LeftOut>> {
+        given: &IssuedNumbers,
+    ) -> Result<Vec<SkippedRecord>> {
         self.write(|writing| writing.replay(containers, records, given))
     }
 
@@ -326,8 +327,8 @@ impl Catalog for SqliteCatalog {
         self.write(|writing| writing.discard(session))
     }
 
-    fn take_seat(&self, session: SessionId, seat: u32, holder: u64) -> Result<u64> {
-        self.write(|writing| writing.take_seat(session, seat, holder))
+    fn take_stripe_set(&self, session: SessionId, stripe_set: u32, owner: u64) -> Result<u64> {
+        self.write(|writing| writing.take_stripe_set(session, stripe_set, owner))
     }
 
     fn checkpoint(
@@ -368,7 +369,7 @@ impl Catalog for SqliteCatalog {
         self.write(|writing| writing.deleted(containers))
     }
 
-    fn lose(&self, lost: &[(Place, Fingerprint)]) -> Result<()> {
+    fn lose(&self, lost: &[(SegmentAddress, Fingerprint)]) -> Result<()> {
         self.write(|writing| writing.lose(lost))
     }
 
@@ -376,7 +377,7 @@ impl Catalog for SqliteCatalog {
         self.connections.read_once(damage::lost)
     }
 
-    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Result<()> {
+    fn heal(&self, session: SessionId, epoch: u64, healed: &[(LostSegment, SegmentAddress)]) -> Result<()> {
         self.write(|writing| writing.heal(session, epoch, healed))
     }
 
@@ -441,7 +442,7 @@ mod tests {
         let session = catalog.begin(Purpose::Write, 1000).unwrap().id;
         let attributes = format::Attributes { kind: format::FileKind::Directory, ..Default::default() };
         let changes = vec![format::Change::Make { path: StorePath::new(path.as_bytes()).unwrap(), attributes }];
-        let commit = Commit { session, references: vec![], epoch: u64::MAX, changes, settles: vec![] };
+        let commit = Commit { session, references: vec![], epoch: u64::MAX, changes, checkpoints: vec![] };
         catalog.commit(&commit).unwrap();
         catalog.open_container(session).unwrap();
     }

@@ -25,15 +25,15 @@ impl std::error::Error for Incomplete {}
 
 /// The command was written wrongly: whatever the store holds, it could not have been done.
 #[derive(Debug)]
-pub struct Misuse(pub String);
+pub struct UsageError(pub String);
 
-impl std::fmt::Display for Misuse {
+impl std::fmt::Display for UsageError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Misuse {}
+impl std::error::Error for UsageError {}
 
 /// A signal ended the command before it was done; what is done has been told.
 #[derive(Debug)]
@@ -50,10 +50,10 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// `bail!` with a [`Misuse`].
+/// `bail!` with a [`UsageError`].
 macro_rules! misuse {
     ($($text:tt)*) => {
-        return Err($crate::failure::Misuse(format!($($text)*)).into())
+        return Err($crate::failure::UsageError(format!($($text)*)).into())
     };
 }
 pub(crate) use misuse;
@@ -70,7 +70,7 @@ pub fn report(error: &anyhow::Error, output: &Output) -> ExitCode {
 }
 
 fn code_of(error: &anyhow::Error) -> u8 {
-    let is_misuse = error.is::<Misuse>() || matches!(error.downcast_ref(), Some(place::Error::Address(_)));
+    let is_misuse = error.is::<UsageError>() || matches!(error.downcast_ref(), Some(address::Error::Address(_)));
     if let Some(Interrupted { signal, .. }) = error.downcast_ref() {
         return 128_u8.saturating_add(*signal as u8);
     }

@@ -8,11 +8,11 @@ mod commands;
 mod failure;
 mod get;
 mod host_port;
+mod location;
 mod moment;
 mod node;
 mod opening;
 mod output;
-mod place;
 mod progress;
 mod put;
 mod retention;
@@ -106,7 +106,7 @@ fn with_enough_names(command: Command) -> Result<Command, clap::Error> {
     let names = match &command.verb {
         Verb::Put(arguments) => arguments.paths.len(),
         Verb::Get(arguments) => arguments.paths.len(),
-        Verb::Mv(arguments) => arguments.places.len(),
+        Verb::Mv(arguments) => arguments.locations.len(),
         _ => return Ok(command),
     };
     if names < 2 {

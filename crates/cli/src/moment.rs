@@ -13,9 +13,9 @@ const SECOND_NS: i64 = 1_000_000_000;
 
 /// Up to when commits count (nanoseconds since 1970).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Moment(i64);
+pub struct CutoffTime(i64);
 
-impl Moment {
+impl CutoffTime {
     /// Whether a commit of this time (nanoseconds since 1970) came since.
     pub fn is_before(self, committed_ns: i64) -> bool {
         self.0 <= committed_ns
@@ -48,7 +48,7 @@ pub fn with_version(mut entry: FileEntry, mut version: Version) -> FileEntry {
     entry
 }
 
-impl FromStr for Moment {
+impl FromStr for CutoffTime {
     type Err = anyhow::Error;
 
     /// A second is meant to its end, since times are shown without what is less.
@@ -61,17 +61,17 @@ impl FromStr for Moment {
         };
         if let Some(seconds) = text.strip_prefix('@') {
             let seconds: i64 = seconds.parse().ok().with_context(refuse)?;
-            return Ok(Moment(seconds.saturating_mul(SECOND_NS).saturating_add(SECOND_NS - 1)));
+            return Ok(CutoffTime(seconds.saturating_mul(SECOND_NS).saturating_add(SECOND_NS - 1)));
         }
         if !text.contains('-') {
-            return Ok(Moment(now_ns().saturating_sub(span_ns(text).with_context(refuse)?)));
+            return Ok(CutoffTime(now_ns().saturating_sub(span_ns(text).with_context(refuse)?)));
         }
         let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, ""));
         let time = time.strip_suffix('Z').unwrap_or(time);
         let day = day_of(date).with_context(refuse)?;
         let (second, is_exact) = second_of(time).with_context(refuse)?;
         let seconds = day * 86_400 + second;
-        Ok(Moment(seconds.saturating_mul(SECOND_NS).saturating_add(if is_exact { SECOND_NS - 1 } else { 0 })))
+        Ok(CutoffTime(seconds.saturating_mul(SECOND_NS).saturating_add(if is_exact { SECOND_NS - 1 } else { 0 })))
     }
 }
 
@@ -112,10 +112,10 @@ fn digits(text: &str) -> Option<i64> {
 }
 
 /// Refuses what has no file at that moment.
-pub fn expect(found: Option<FileEntry>, place: &dyn std::fmt::Display) -> anyhow::Result<FileEntry> {
+pub fn expect(found: Option<FileEntry>, location: &dyn std::fmt::Display) -> anyhow::Result<FileEntry> {
     match found {
         Some(entry) => Ok(entry),
-        None => bail!("{place}: had no version at that time; `thalweg stat` lists them"),
+        None => bail!("{location}: had no version at that time; `thalweg stat` lists them"),
     }
 }
 
@@ -128,18 +128,18 @@ mod tests {
     fn times_that_were_shown_are_read_again() {
         for seconds in [0, 951_782_400, 951_868_800, 1_078_099_199, 1_795_400_407, 4_107_542_399] {
             let shown = shown::time(seconds * SECOND_NS);
-            assert_eq!(shown.parse::<Moment>().unwrap().0, seconds * SECOND_NS + SECOND_NS - 1, "{shown}");
+            assert_eq!(shown.parse::<CutoffTime>().unwrap().0, seconds * SECOND_NS + SECOND_NS - 1, "{shown}");
             let joined = shown.replace(' ', "T");
-            assert_eq!(joined.parse::<Moment>().unwrap(), shown.parse::<Moment>().unwrap());
-            assert_eq!(format!("@{seconds}").parse::<Moment>().unwrap(), shown.parse::<Moment>().unwrap());
+            assert_eq!(joined.parse::<CutoffTime>().unwrap(), shown.parse::<CutoffTime>().unwrap());
+            assert_eq!(format!("@{seconds}").parse::<CutoffTime>().unwrap(), shown.parse::<CutoffTime>().unwrap());
         }
     }
 
     #[test]
     fn days_and_minutes_begin() {
-        assert_eq!("2026-11-21".parse::<Moment>().unwrap().0, 1_795_219_200 * SECOND_NS);
-        assert_eq!("2026-11-21 02:10".parse::<Moment>().unwrap().0, 1_795_227_000 * SECOND_NS);
-        let ago = now_ns() - "2h".parse::<Moment>().unwrap().0;
+        assert_eq!("2026-11-21".parse::<CutoffTime>().unwrap().0, 1_795_219_200 * SECOND_NS);
+        assert_eq!("2026-11-21 02:10".parse::<CutoffTime>().unwrap().0, 1_795_227_000 * SECOND_NS);
+        let ago = now_ns() - "2h".parse::<CutoffTime>().unwrap().0;
         assert!((7100 * SECOND_NS..7300 * SECOND_NS).contains(&ago));
     }
 
@@ -147,7 +147,7 @@ mod tests {
     fn what_is_no_time_is_refused() {
         for text in ["", "2026", "2026-13-01", "2026-02-29", "2026-11-21T25:00", "2026-11-21 1:2:3:4", "@x", "now", "-"]
         {
-            assert!(text.parse::<Moment>().is_err(), "{text:?}");
+            assert!(text.parse::<CutoffTime>().is_err(), "{text:?}");
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-pub use ::place::{connect, open_remote, open_store};
+pub use ::address::{connect, open_remote, open_store};
 
 use crate::failure::misuse;
-use crate::place::StoreAddress;
+use crate::location::StoreAddress;
 
 /// The directory of a store that must be on this machine.
 pub fn directory<'a>(store: &'a StoreAddress, verb: &str) -> anyhow::Result<&'a Path> {

@@ -6,7 +6,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-pub use ::place::escaped;
+pub use ::address::escaped;
 use catalog::{FileEntry, PathSession};
 use format::{Attributes, FileKind, FileTime, StorePath};
 use serde_json::{Map, Value, json};

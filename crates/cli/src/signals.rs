@@ -92,7 +92,7 @@ pub(crate) struct Signals {
 
 /// A signal that came.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Came {
+pub(crate) struct ReceivedSignal {
     pub signal: libc::c_int,
     /// A process sent it to this one. Otherwise the terminal did, to all processes of the foreground.
     pub was_sent: bool,
@@ -129,14 +129,14 @@ impl Signals {
     }
 
     /// Returns when one of them came.
-    pub fn wait(&self) -> Came {
+    pub fn wait(&self) -> ReceivedSignal {
         loop {
             // SAFETY: the set is initialised, and `about` outlives the call.
             let mut about: libc::siginfo_t = unsafe { std::mem::zeroed() };
             let signal = unsafe { libc::sigwaitinfo(&self.set, &mut about) };
             // Other signals may interrupt the waiting.
             if signal > 0 {
-                return Came { signal, was_sent: about.si_code <= 0 };
+                return ReceivedSignal { signal, was_sent: about.si_code <= 0 };
             }
         }
     }

@@ -69,7 +69,7 @@ impl Plan {
     fn move_s(&self, task: TaskId) -> f64 {
         let inputs = self.tasks[task.0 as usize].inputs.iter();
         let bytes: u64 = inputs.map(|&item| self.scheduler.index().bytes(item)).sum();
-        self.costs.patience_s(bytes)
+        self.costs.max_wait_s(bytes)
     }
 
     /// Of the workers with an idle slot the one that has most of the task's input.

@@ -10,7 +10,7 @@ const ROUND_TRIP_S: f64 = 0.1;
 /// Transfers are begun early enough to end before their task's turn, but not earlier than this.
 const LOOK_AHEAD_S: f64 = 5.0;
 /// Tasks known ahead, a slot.
-const MOST_AHEAD: f64 = 64.0;
+const MAX_AHEAD: f64 = 64.0;
 /// What the store gives is counted over as long, of which somebody reads all the time.
 const WINDOW_S: f64 = 1.0;
 /// What the store gave in its best second counts so much less with each newer one.
@@ -93,7 +93,7 @@ impl Pace {
     pub fn ahead(&self) -> u32 {
         let Some(task_s) = self.task_s else { return 1 };
         let horizon_s = self.transfer_s.map_or(0.0, |transfer_s| 2.0 * transfer_s).clamp(ROUND_TRIP_S, LOOK_AHEAD_S);
-        (horizon_s / task_s).ceil().clamp(1.0, MOST_AHEAD) as u32
+        (horizon_s / task_s).ceil().clamp(1.0, MAX_AHEAD) as u32
     }
 
     /// Readers of the store at once; each worker may have one, and `unmeasured` before anything is known.

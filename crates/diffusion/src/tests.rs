@@ -16,9 +16,9 @@ const COSTS: Costs = Costs {
 };
 
 /// xorshift64*.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -43,7 +43,7 @@ struct Site {
 }
 
 struct World {
-    dice: Dice,
+    dice: Random,
     plan: Plan,
     sites: BTreeMap<WorkerId, Site>,
     inputs: Vec<Vec<ItemId>>,
@@ -55,7 +55,7 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut dice = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let plan = Plan::new(settings(Rule::ALL[seed as usize % 5]));
         let sizes = (0..400).map(|_| dice.below(30) as u64).collect();
         let sites = BTreeMap::new();

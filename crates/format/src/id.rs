@@ -65,23 +65,23 @@ number! {
 /// A segment that could not be read at the place that manifests name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostSegment {
-    pub place: Place,
+    pub address: SegmentAddress,
     /// All zeros when the container's index was lost too.
     pub fingerprint: Fingerprint,
     /// Where the same content was stored again, or was found.
-    pub copy: Option<Place>,
+    pub copy: Option<SegmentAddress>,
 }
 
 /// One segment: a container and the segment's ordinal in it. Neither ever changes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct Place {
+pub struct SegmentAddress {
     pub container: ContainerId,
     pub ordinal: u32,
 }
 
-impl Place {
+impl SegmentAddress {
     pub fn new(container: ContainerId, ordinal: u32) -> Self {
-        Place { container, ordinal }
+        SegmentAddress { container, ordinal }
     }
 
     /// Whether a container can have this number, and a segment in it this ordinal. Others come only from outside.
@@ -94,11 +94,11 @@ impl Place {
     }
 
     pub fn read(from: &mut Reader) -> Result<Self> {
-        Ok(Place { container: ContainerId(from.u64()?), ordinal: from.u32()? })
+        Ok(SegmentAddress { container: ContainerId(from.u64()?), ordinal: from.u32()? })
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SegmentAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.container, self.ordinal)
     }

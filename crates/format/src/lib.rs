@@ -27,7 +27,7 @@ pub use container::{
 };
 pub use frame::{FRAME_HEADER_BYTES, FRAME_MAGIC, FrameHeader, MAX_BODY_BYTES, MAX_PAYLOAD_BYTES, PROTOCOL};
 pub use handle_key::HandleKey;
-pub use id::{ContainerId, FileId, Fingerprint, LostSegment, Place, SessionId, StoreId};
+pub use id::{ContainerId, FileId, Fingerprint, LostSegment, SegmentAddress, SessionId, StoreId};
 pub use manifest::{ENTRY_BYTES, Entry, EntryKind, PAGE_HEADER_BYTES, Page, Root, Run, page_digest, run_digest};
 pub use path::StorePath;
 pub use secret::{Nonce, Role, SECRET_BYTES, Secret};

@@ -5,7 +5,7 @@
 //! the content of everything below it, so the root's digest is the file's.
 
 use crate::FORMAT_VERSION;
-use crate::{ContainerId, Fingerprint, Place, Reader, Result, Writer, check_version, corrupt};
+use crate::{ContainerId, Fingerprint, Reader, Result, SegmentAddress, Writer, check_version, corrupt};
 
 pub const PAGE_HEADER_BYTES: usize = 32;
 pub const ENTRY_BYTES: usize = 64;
@@ -23,19 +23,19 @@ pub struct Run {
 }
 
 impl Run {
-    pub fn single(place: Place) -> Self {
-        Run { container: place.container, first: place.ordinal, count: 1 }
+    pub fn single(address: SegmentAddress) -> Self {
+        Run { container: address.container, first: address.ordinal, count: 1 }
     }
 
     /// Whether all its places are possible.
     pub fn is_possible(&self) -> bool {
         let last = u64::from(self.first) + u64::from(self.count).saturating_sub(1);
-        u32::try_from(last).is_ok_and(|last| Place::new(self.container, last).is_possible())
+        u32::try_from(last).is_ok_and(|last| SegmentAddress::new(self.container, last).is_possible())
     }
 
-    pub fn places(&self) -> impl Iterator<Item = Place> + use<> {
+    pub fn addresses(&self) -> impl Iterator<Item = SegmentAddress> + use<> {
         let container = self.container;
-        (self.first..self.first + self.count).map(move |ordinal| Place { container, ordinal })
+        (self.first..self.first + self.count).map(move |ordinal| SegmentAddress { container, ordinal })
     }
 
     pub fn write(&self, to: &mut Writer) {
@@ -62,7 +62,7 @@ pub enum EntryKind {
     /// Bytes that never were written; they read as zeros.
     Hole,
     /// A page one level below; `digest` is BLAKE3 of the page's bytes.
-    Page { place: Place, digest: [u8; 32] },
+    Page { address: SegmentAddress, digest: [u8; 32] },
 }
 
 /// `length` bytes of a file.
@@ -79,7 +79,7 @@ impl Entry {
             EntryKind::Data { run, skip, digest } => (0, run, skip, digest),
             EntryKind::Zero => (1, NO_RUN, 0, [0; 32]),
             EntryKind::Hole => (2, NO_RUN, 0, [0; 32]),
-            EntryKind::Page { place, digest } => (3, Run::single(place), 0, digest),
+            EntryKind::Page { address, digest } => (3, Run::single(address), 0, digest),
         };
         run.write(to.u32(kind));
         to.u32(skip).put(&digest);
@@ -92,7 +92,7 @@ impl Entry {
             0 if run.count > 0 => EntryKind::Data { run, skip, digest },
             1 => EntryKind::Zero,
             2 => EntryKind::Hole,
-            3 if run.count == 1 => EntryKind::Page { place: Place::new(run.container, run.first), digest },
+            3 if run.count == 1 => EntryKind::Page { address: SegmentAddress::new(run.container, run.first), digest },
             _ => return corrupt("manifest entry", format!("kind {kind} with a run of {} segments", run.count)),
         };
         Ok(Entry { length, kind })
@@ -157,15 +157,15 @@ pub enum Root {
     /// A page small enough to stand in the catalog itself.
     Inline(Vec<u8>),
     /// A page stored as a segment, with BLAKE3 of its bytes.
-    Stored { place: Place, digest: [u8; 32] },
+    Stored { address: SegmentAddress, digest: [u8; 32] },
 }
 
 impl Root {
     pub fn write(&self, to: &mut Writer) {
         match self {
             Root::Inline(page) => to.u8(0).blob(page),
-            Root::Stored { place, digest } => {
-                place.write(to.u8(1));
+            Root::Stored { address, digest } => {
+                address.write(to.u8(1));
                 to.put(digest)
             }
         };
@@ -174,7 +174,7 @@ impl Root {
     pub fn read(from: &mut Reader) -> Result<Self> {
         match from.u8()? {
             0 => Ok(Root::Inline(from.blob()?.to_vec())),
-            1 => Ok(Root::Stored { place: Place::read(from)?, digest: from.array()? }),
+            1 => Ok(Root::Stored { address: SegmentAddress::read(from)?, digest: from.array()? }),
             other => corrupt("manifest root", format!("unknown form {other}")),
         }
     }
@@ -242,9 +242,10 @@ mod tests {
 
     #[test]
     fn roots_come_back() {
-        for root in
-            [Root::Inline(page().encode()), Root::Stored { place: Place::new(ContainerId(1), 2), digest: [3; 32] }]
-        {
+        for root in [
+            Root::Inline(page().encode()),
+            Root::Stored { address: SegmentAddress::new(ContainerId(1), 2), digest: [3; 32] },
+        ] {
             assert_eq!(Root::decode(&root.encode()).unwrap(), root);
         }
     }

@@ -1,7 +1,9 @@
 //! A run of the fingerprint table: entries sorted by fingerprint prefix, then a filter.
 
 use crate::FORMAT_VERSION;
-use crate::{ContainerId, Fingerprint, Place, Reader, Result, StoreId, Writer, check_version, checksum, corrupt};
+use crate::{
+    ContainerId, Fingerprint, Reader, Result, SegmentAddress, StoreId, Writer, check_version, checksum, corrupt,
+};
 
 pub const TABLE_HEADER_BYTES: usize = 64;
 pub const TABLE_ENTRY_BYTES: usize = 24;
@@ -13,7 +15,7 @@ const TABLE_MAGIC: [u8; 8] = *b"TWGTABL\0";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TableEntry {
     pub prefix: [u8; TABLE_PREFIX_BYTES],
-    pub place: Place,
+    pub address: SegmentAddress,
 }
 
 impl TableEntry {
@@ -21,13 +23,13 @@ impl TableEntry {
     pub const MAX_CONTAINER: u64 = (1 << 40) - 1;
     pub const MAX_ORDINAL: u32 = (1 << 24) - 1;
 
-    pub fn new(fingerprint: &Fingerprint, place: Place) -> Self {
-        TableEntry { prefix: fingerprint.0[..TABLE_PREFIX_BYTES].try_into().expect("16 of 32 bytes"), place }
+    pub fn new(fingerprint: &Fingerprint, address: SegmentAddress) -> Self {
+        TableEntry { prefix: fingerprint.0[..TABLE_PREFIX_BYTES].try_into().expect("16 of 32 bytes"), address }
     }
 
     pub fn encode(&self) -> [u8; TABLE_ENTRY_BYTES] {
-        assert!(self.place.container.0 <= Self::MAX_CONTAINER && self.place.ordinal <= Self::MAX_ORDINAL);
-        let packed = self.place.container.0 << 24 | self.place.ordinal as u64;
+        assert!(self.address.container.0 <= Self::MAX_CONTAINER && self.address.ordinal <= Self::MAX_ORDINAL);
+        let packed = self.address.container.0 << 24 | self.address.ordinal as u64;
         let mut bytes = [0; TABLE_ENTRY_BYTES];
         bytes[..TABLE_PREFIX_BYTES].copy_from_slice(&self.prefix);
         bytes[TABLE_PREFIX_BYTES..].copy_from_slice(&packed.to_le_bytes());
@@ -38,7 +40,7 @@ impl TableEntry {
         let packed = u64::from_le_bytes(bytes[TABLE_PREFIX_BYTES..].try_into().expect("8 of 24 bytes"));
         TableEntry {
             prefix: bytes[..TABLE_PREFIX_BYTES].try_into().expect("16 of 24 bytes"),
-            place: Place::new(ContainerId(packed >> 24), packed as u32 & Self::MAX_ORDINAL),
+            address: SegmentAddress::new(ContainerId(packed >> 24), packed as u32 & Self::MAX_ORDINAL),
         }
     }
 }
@@ -88,8 +90,8 @@ mod tests {
 
     #[test]
     fn entries_and_headers_come_back() {
-        let place = Place::new(ContainerId(TableEntry::MAX_CONTAINER), TableEntry::MAX_ORDINAL);
-        let entry = TableEntry::new(&Fingerprint([5; 32]), place);
+        let address = SegmentAddress::new(ContainerId(TableEntry::MAX_CONTAINER), TableEntry::MAX_ORDINAL);
+        let entry = TableEntry::new(&Fingerprint([5; 32]), address);
         assert_eq!(TableEntry::decode(&entry.encode()), entry);
         let header = TableHeader { store: StoreId([1; 16]), entries: 3, filter_bytes: 4, filter_checksum: 5 };
         assert_eq!(TableHeader::decode(&header.encode()).unwrap(), header);

@@ -9,8 +9,8 @@ use std::process::Command;
 
 use format::{
     Attributes, Change, ChunkerKind, CodecChoice, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime, FileTimes,
-    Fingerprint, FingerprintKind, JournalRecord, Page, Place, Root, Run, SessionId, Settings, StoreId, StorePath,
-    VersionId, VersionRecord, page_digest, run_digest,
+    Fingerprint, FingerprintKind, JournalRecord, Page, Root, Run, SegmentAddress, SessionId, Settings, StoreId,
+    StorePath, VersionId, VersionRecord, page_digest, run_digest,
 };
 
 #[path = "../../../fuzz/src/layouts.rs"]
@@ -25,10 +25,10 @@ static ALLOCATOR: mutation::Measured = mutation::Measured;
 const SEGMENT_BYTES: [usize; 7] = [1000, 2000, 1500, 2500, 2000, 2000, 2000];
 /// The container of the other golden files, and the ordinals its pages have there.
 const CONTAINER: ContainerId = ContainerId(1);
-const LEAF: Place = Place { container: CONTAINER, ordinal: 7 };
-const INTERIOR: Place = Place { container: CONTAINER, ordinal: 8 };
+const LEAF: SegmentAddress = SegmentAddress { container: CONTAINER, ordinal: 7 };
+const INTERIOR: SegmentAddress = SegmentAddress { container: CONTAINER, ordinal: 8 };
 /// Decoders of small files: what they read, and room for vectors that grew.
-const MOST_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 
 /// The raw bytes of all data segments: noise, then text.
 fn segments() -> Vec<u8> {
@@ -65,13 +65,15 @@ fn leaf() -> Page {
 
 /// The leaf twice.
 fn interior() -> Page {
-    let child =
-        Entry { length: leaf().length(), kind: EntryKind::Page { place: LEAF, digest: page_digest(&leaf().encode()) } };
+    let child = Entry {
+        length: leaf().length(),
+        kind: EntryKind::Page { address: LEAF, digest: page_digest(&leaf().encode()) },
+    };
     Page { level: 1, entries: vec![child, child] }
 }
 
 fn stored() -> Root {
-    Root::Stored { place: INTERIOR, digest: page_digest(&interior().encode()) }
+    Root::Stored { address: INTERIOR, digest: page_digest(&interior().encode()) }
 }
 
 fn inline() -> Root {
@@ -196,26 +198,26 @@ fn a_decoder_written_from_the_description_alone_finds_the_same() {
 
 #[test]
 fn mutated_pages_are_refused_or_read() {
-    mutation::fuzz(&["page-leaf.bin", "page-interior.bin"], mutation::INPUTS, MOST_BYTES, layouts::page);
+    mutation::fuzz(&["page-leaf.bin", "page-interior.bin"], mutation::INPUTS, MAX_BYTES, layouts::page);
 }
 
 #[test]
 fn mutated_roots_are_refused_or_read() {
-    mutation::fuzz(&["root-inline.bin", "root-stored.bin"], mutation::INPUTS, MOST_BYTES, layouts::root);
+    mutation::fuzz(&["root-inline.bin", "root-stored.bin"], mutation::INPUTS, MAX_BYTES, layouts::root);
 }
 
 #[test]
 fn mutated_journal_records_are_refused_or_read() {
-    mutation::fuzz(&["journal.bin"], mutation::INPUTS, MOST_BYTES, layouts::journal_record);
+    mutation::fuzz(&["journal.bin"], mutation::INPUTS, MAX_BYTES, layouts::journal_record);
 }
 
 #[test]
 fn mutated_attributes_are_refused_or_read() {
     let names = ["attributes.bin", "attributes-link.bin"];
-    mutation::fuzz(&names, mutation::INPUTS, MOST_BYTES, layouts::attributes);
+    mutation::fuzz(&names, mutation::INPUTS, MAX_BYTES, layouts::attributes);
 }
 
 #[test]
 fn mutated_settings_are_refused_or_read() {
-    mutation::fuzz(&["store.toml"], mutation::INPUTS, MOST_BYTES, layouts::store_toml);
+    mutation::fuzz(&["store.toml"], mutation::INPUTS, MAX_BYTES, layouts::store_toml);
 }

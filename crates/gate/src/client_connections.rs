@@ -17,7 +17,7 @@ pub(crate) struct ClientConnections {
 }
 
 /// One of them; dropping it makes room.
-pub(crate) struct Admitted {
+pub(crate) struct ConnectionPermit {
     open: Rc<RefCell<HashMap<IpAddr, usize>>>,
     client: IpAddr,
 }
@@ -38,7 +38,7 @@ impl ClientConnections {
     }
 
     /// `most`: as many as all clients may have together.
-    pub fn admit(&self, client: IpAddr, most: usize) -> Result<Admitted, TooManyOfClient> {
+    pub fn admit(&self, client: IpAddr, most: usize) -> Result<ConnectionPermit, TooManyOfClient> {
         let limit = self.limit.get().unwrap_or(most.div_ceil(PART));
         let client = counted_as(client);
         let mut open = self.open.borrow_mut();
@@ -47,11 +47,11 @@ impl ClientConnections {
             return Err(TooManyOfClient { client, limit });
         }
         *count += 1;
-        Ok(Admitted { open: self.open.clone(), client })
+        Ok(ConnectionPermit { open: self.open.clone(), client })
     }
 }
 
-impl Drop for Admitted {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut open = self.open.borrow_mut();
         let Some(count) = open.get_mut(&self.client) else { return };

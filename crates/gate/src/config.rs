@@ -24,15 +24,15 @@ const OPERATION_BYTES: u64 = 4096;
 /// What calls may hold while they wait, unless the file says otherwise.
 const CALL_MEMORY_BYTES: usize = 64 << 20;
 /// Room for the longest call of a server that offers transfers of 1 MiB, and for some of another's beside it.
-const LEAST_CALL_MEMORY_BYTES: usize = 4 << 20;
+const MIN_CALL_MEMORY_BYTES: usize = 4 << 20;
 const LARGEST_CALL_MEMORY_BYTES: usize = 64 << 30;
 const MAX_CONNECTIONS_PER_CLIENT: u64 = 1 << 20;
-const LEAST_TRANSFER_BYTES: u32 = 4 << 10;
+const MIN_TRANSFER_BYTES: u32 = 4 << 10;
 /// The most that Linux clients ask for. A call is the unit of sharing: one of 64 MiB would keep others waiting.
 const MAX_TRANSFER_BYTES: u32 = 1 << 20;
 const LARGEST_WEIGHT: u64 = 1 << 20;
 const LARGEST_WAITING_SHARE: f64 = 0.5;
-const LEAST_DEPTH_BYTES: u64 = 64 << 10;
+const MIN_DEPTH_BYTES: u64 = 64 << 10;
 const LARGEST_DEPTH_BYTES: u64 = 1 << 32;
 pub(crate) const DAY_MS: u64 = 24 * 3600 * 1000;
 const EXCHANGE_INTERVAL_MS: u64 = 25;
@@ -162,7 +162,7 @@ fn read_settings(top: &mut Section<'_>) -> Result<Settings> {
     settings.depth = match top.string_or_integer("depth")?.as_deref() {
         None | Some("auto") => Depth::Auto,
         Some(text) => {
-            let bytes = bytes::parse(text).filter(|bytes| (LEAST_DEPTH_BYTES..=LARGEST_DEPTH_BYTES).contains(bytes));
+            let bytes = bytes::parse(text).filter(|bytes| (MIN_DEPTH_BYTES..=LARGEST_DEPTH_BYTES).contains(bytes));
             let wrong = || top.mistake("depth", "\"auto\" or 64 KiB to 4 GiB is needed, like \"512 KiB\"");
             Depth::Bytes(bytes.ok_or_else(wrong)?)
         }
@@ -197,7 +197,7 @@ fn read_connections_per_client(top: &mut Section<'_>) -> Result<Option<usize>> {
 fn read_call_memory(top: &mut Section<'_>) -> Result<usize> {
     let Some(text) = top.string_or_integer("call_memory")? else { return Ok(CALL_MEMORY_BYTES) };
     let bytes = bytes::parse(&text).and_then(|bytes| usize::try_from(bytes).ok());
-    let bytes = bytes.filter(|bytes| (LEAST_CALL_MEMORY_BYTES..=LARGEST_CALL_MEMORY_BYTES).contains(bytes));
+    let bytes = bytes.filter(|bytes| (MIN_CALL_MEMORY_BYTES..=LARGEST_CALL_MEMORY_BYTES).contains(bytes));
     bytes.ok_or_else(|| top.mistake("call_memory", "4 MiB to 64 GiB is needed, like \"64 MiB\""))
 }
 
@@ -205,7 +205,7 @@ fn read_call_memory(top: &mut Section<'_>) -> Result<usize> {
 fn read_max_transfer(section: &mut Section<'_>) -> Result<u32> {
     let Some(text) = section.string_or_integer("max_transfer")? else { return Ok(MAX_TRANSFER_BYTES) };
     let bytes = bytes::parse(&text).and_then(|bytes| u32::try_from(bytes).ok());
-    let bytes = bytes.filter(|bytes| bytes.is_power_of_two() && *bytes >= LEAST_TRANSFER_BYTES);
+    let bytes = bytes.filter(|bytes| bytes.is_power_of_two() && *bytes >= MIN_TRANSFER_BYTES);
     let wrong = || section.mistake("max_transfer", "a power of two from 4 KiB on is needed, like \"256 KiB\"");
     bytes.ok_or_else(wrong)
 }

@@ -1,4 +1,4 @@
-//! The whole gate: its applications, the shares of each server, its listeners, and what a reload changes of them.
+//! The whole gate: its applications, the upstream scheduler of each server, its listeners, and what a reload changes of them.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -14,10 +14,10 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::exchange::{Bound, Exchanging};
 use crate::listener::Listener;
-use crate::metrics::{Door, Metrics};
+use crate::metrics::{Metrics, PendingBind};
 use crate::rpc::Budget;
-use crate::shares::Shares;
-use crate::tls::Ends;
+use crate::tls::TlsEnds;
+use crate::upstream_scheduler::UpstreamScheduler;
 
 pub(crate) struct Gate {
     clock: Rc<Clock>,
@@ -35,7 +35,7 @@ struct State {
     settings: Settings,
     operation_bytes: u64,
     /// By upstream, as the file names it. Those of servers that a reload took out end with their last connection.
-    shares: HashMap<String, Weak<Shares>>,
+    upstream: HashMap<String, Weak<UpstreamScheduler>>,
     listeners: Vec<Listener>,
 }
 
@@ -47,7 +47,7 @@ impl Gate {
         let state = State {
             settings: config.settings.clone(),
             operation_bytes: config.operation_bytes,
-            shares: HashMap::new(),
+            upstream: HashMap::new(),
             listeners: Vec::new(),
         };
         let applications = Rc::new(Applications::new(config));
@@ -57,16 +57,18 @@ impl Gate {
         let (rpc_clients, state) = (ClientConnections::default(), RefCell::new(state));
         let gate = Gate { clock, applications, exchanging, metrics, call_memory, rpc_clients, state };
         let gate = Rc::new(gate);
-        let (bound, door) = (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
+        let (bound, pending_bind) =
+            (gate.exchanging.bind(config.exchange.as_ref())?, gate.metrics.bind(config.metrics)?);
         gate.listen(config)?;
         gate.limit_clients(config);
-        gate.observe(config, bound, door);
+        gate.observe(config, bound, pending_bind);
         Ok(gate)
     }
 
     /// Takes over another configuration whole, or, when it cannot listen somewhere, nothing of it. Connections stay.
     pub fn apply(self: &Rc<Self>, config: &Config) -> Result<()> {
-        let (bound, door) = (self.exchanging.bind(config.exchange.as_ref())?, self.metrics.bind(config.metrics)?);
+        let (bound, pending_bind) =
+            (self.exchanging.bind(config.exchange.as_ref())?, self.metrics.bind(config.metrics)?);
         self.listen(config)?;
         self.applications.apply(config);
         self.call_memory.set_limit(config.call_memory_bytes);
@@ -74,10 +76,10 @@ impl Gate {
         let mut state = self.state.borrow_mut();
         state.settings = config.settings.clone();
         state.operation_bytes = config.operation_bytes;
-        state.shares.retain(|_, shares| shares.strong_count() > 0);
+        state.upstream.retain(|_, upstream| upstream.strong_count() > 0);
         drop(state);
-        self.all_shares().iter().for_each(|shares| shares.apply(&config.settings, config.operation_bytes));
-        self.observe(config, bound, door);
+        self.all_upstreams().iter().for_each(|upstream| upstream.apply(&config.settings, config.operation_bytes));
+        self.observe(config, bound, pending_bind);
         Ok(())
     }
 
@@ -88,11 +90,11 @@ impl Gate {
     }
 
     /// Tells the exchange and the metrics of all servers there are now.
-    fn observe(&self, config: &Config, bound: Bound, door: Door) {
-        let shares = self.all_shares();
+    fn observe(&self, config: &Config, bound: Bound, pending_bind: PendingBind) {
+        let upstream = self.all_upstreams();
         let names: Vec<Rc<str>> = self.applications.all().iter().map(|one| one.name().clone()).collect();
-        self.exchanging.serve(config.exchange.as_ref(), bound, &shares, &names);
-        self.metrics.serve(door, &shares);
+        self.exchanging.serve(config.exchange.as_ref(), bound, &upstream, &names);
+        self.metrics.serve(pending_bind, &upstream);
     }
 
     /// Where the gate listens, in the order of the file.
@@ -101,13 +103,13 @@ impl Gate {
     }
 
     /// One for each server in use, shared by the listeners before it.
-    pub fn all_shares(&self) -> Vec<Rc<Shares>> {
-        self.state.borrow().shares.values().filter_map(Weak::upgrade).collect()
+    pub fn all_upstreams(&self) -> Vec<Rc<UpstreamScheduler>> {
+        self.state.borrow().upstream.values().filter_map(Weak::upgrade).collect()
     }
 
     /// Opens what is new first, so that a failure leaves all as it was; then lets go of what the file no longer has.
     fn listen(self: &Rc<Self>, config: &Config) -> Result<()> {
-        let ends = config.listens.iter().map(Ends::load).collect::<Result<Vec<_>>>()?;
+        let ends = config.listens.iter().map(TlsEnds::load).collect::<Result<Vec<_>>>()?;
         let mut known = std::mem::take(&mut self.state.borrow_mut().listeners);
         let mut kept = Vec::with_capacity(config.listens.len());
         let mut added = Vec::new();
@@ -130,7 +132,7 @@ impl Gate {
         let opened = opened.into_iter().zip(added).map(|(listener, (listen, ends))| (listener, listen, ends));
         let mut listeners = Vec::new();
         for (mut listener, listen, ends) in kept.into_iter().chain(opened) {
-            listener.serve(self, listen, ends, self.shares_of(&listen.upstream));
+            listener.serve(self, listen, ends, self.upstream_of(&listen.upstream));
             listeners.push(listener);
         }
         let place = |listener: &Listener| config.listens.iter().position(|listen| listen.address == listener.named());
@@ -139,14 +141,15 @@ impl Gate {
         Ok(())
     }
 
-    fn shares_of(&self, server: &str) -> Rc<Shares> {
+    fn upstream_of(&self, server: &str) -> Rc<UpstreamScheduler> {
         let mut state = self.state.borrow_mut();
-        let State { settings, operation_bytes, shares, .. } = &mut *state;
-        if let Some(known) = shares.get(server).and_then(Weak::upgrade) {
+        let State { settings, operation_bytes, upstream, .. } = &mut *state;
+        if let Some(known) = upstream.get(server).and_then(Weak::upgrade) {
             return known;
         }
-        let made = Shares::new(server, self.applications.clone(), settings, *operation_bytes, self.clock.clone());
-        shares.insert(server.to_owned(), Rc::downgrade(&made));
+        let made =
+            UpstreamScheduler::new(server, self.applications.clone(), settings, *operation_bytes, self.clock.clone());
+        upstream.insert(server.to_owned(), Rc::downgrade(&made));
         made
     }
 }

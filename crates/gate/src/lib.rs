@@ -1,7 +1,7 @@
 //! The gate: transparent fair proxies before unmodified data servers, after vPFS (Xu et al., PDSW 2010).
 //!
 //! One process, one thread: a current-thread runtime with a `LocalSet`, so that nothing here is locked. Begin with
-//! `config.rs` (what the administrator says), `applications.rs` (who shares), `shares.rs` (whose turn it is), then a
+//! `config.rs` (what the administrator says), `applications.rs` (who shares), `upstream.rs` (whose turn it is), then a
 //! protocol: `s3`, `rpc`.
 
 mod acknowledgements;
@@ -20,9 +20,9 @@ mod regular_file;
 mod reload;
 pub mod rpc;
 pub mod s3;
-mod shares;
 mod socket;
 mod tls;
+mod upstream_scheduler;
 mod wire;
 
 use std::net::SocketAddr;
@@ -38,7 +38,7 @@ pub use open_files::raise_limit as raise_open_file_limit;
 /// Reads and checks a configuration, with the certificates it names.
 pub fn check(path: &Path) -> Result<Config> {
     let config = Config::load(path)?;
-    config.listens.iter().try_for_each(|listen| tls::Ends::load(listen).map(drop))?;
+    config.listens.iter().try_for_each(|listen| tls::TlsEnds::load(listen).map(drop))?;
     Ok(config)
 }
 

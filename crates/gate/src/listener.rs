@@ -11,11 +11,11 @@ use crate::client_connections::ClientConnections;
 use crate::config::{Listen, Protocol};
 use crate::error::{Error, Result};
 use crate::gate::Gate;
-use crate::log::Rarely;
+use crate::log::RateLimitedLog;
 use crate::rpc;
 use crate::s3::{self, Connections};
-use crate::shares::Shares;
-use crate::tls::Ends;
+use crate::tls::TlsEnds;
+use crate::upstream_scheduler::UpstreamScheduler;
 
 /// How long accepting rests after it failed: mostly there are too many open files.
 const REST: Duration = Duration::from_millis(50);
@@ -31,17 +31,17 @@ pub(crate) struct Listener {
 }
 
 /// What every connection of a listener needs.
-pub(crate) struct Door {
+pub(crate) struct ListenerContext {
     pub gate: Rc<Gate>,
     pub listen: Listen,
-    pub ends: Ends,
-    pub shares: Rc<Shares>,
+    pub ends: TlsEnds,
+    pub upstream: Rc<UpstreamScheduler>,
     pub connections: Connections,
     pub s3_clients: Rc<ClientConnections>,
-    pub complaints: Rarely,
-    pub refusals: Rarely,
+    pub complaints: RateLimitedLog,
+    pub refusals: RateLimitedLog,
     /// Connections that end since their server does not answer.
-    pub unanswered: Rarely,
+    pub unanswered: RateLimitedLog,
     /// Clients that are being refused.
     pub refused: Connections,
 }
@@ -70,21 +70,21 @@ impl Listener {
     }
 
     /// Serves clients that come from now on so.
-    pub fn serve(&mut self, gate: &Rc<Gate>, listen: &Listen, ends: Ends, shares: Rc<Shares>) {
+    pub fn serve(&mut self, gate: &Rc<Gate>, listen: &Listen, ends: TlsEnds, upstream: Rc<UpstreamScheduler>) {
         self.stop();
-        let door = Rc::new(Door {
+        let listener = Rc::new(ListenerContext {
             gate: gate.clone(),
             listen: listen.clone(),
             ends,
-            shares,
+            upstream,
             connections: Connections::default(),
             s3_clients: self.s3_clients.clone(),
-            complaints: Rarely::default(),
-            refusals: Rarely::default(),
-            unanswered: Rarely::default(),
+            complaints: RateLimitedLog::default(),
+            refusals: RateLimitedLog::default(),
+            unanswered: RateLimitedLog::default(),
             refused: Connections::default(),
         });
-        self.accepting = Some(spawn_local(accept_for_ever(self.socket.clone(), door)));
+        self.accepting = Some(spawn_local(accept_for_ever(self.socket.clone(), listener)));
     }
 
     fn stop(&mut self) {
@@ -106,18 +106,18 @@ fn bind(named: &str) -> std::io::Result<TcpListener> {
     TcpListener::from_std(socket)
 }
 
-async fn accept_for_ever(socket: Rc<TcpListener>, door: Rc<Door>) {
+async fn accept_for_ever(socket: Rc<TcpListener>, listener: Rc<ListenerContext>) {
     loop {
         match socket.accept().await {
-            Ok((client, peer)) => drop(spawn_local(serve(door.clone(), client, peer))),
+            Ok((client, peer)) => drop(spawn_local(serve(listener.clone(), client, peer))),
             Err(_) => tokio::time::sleep(REST).await,
         }
     }
 }
 
-async fn serve(door: Rc<Door>, client: TcpStream, peer: SocketAddr) {
-    match door.listen.protocol {
-        Protocol::S3 => s3::serve(&door, client, peer).await,
-        Protocol::Nfs | Protocol::Gluster => rpc::serve(&door, client, peer).await,
+async fn serve(listener: Rc<ListenerContext>, client: TcpStream, peer: SocketAddr) {
+    match listener.listen.protocol {
+        Protocol::S3 => s3::serve(&listener, client, peer).await,
+        Protocol::Nfs | Protocol::Gluster => rpc::serve(&listener, client, peer).await,
     }
 }

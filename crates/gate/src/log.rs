@@ -7,12 +7,12 @@ const INTERVAL: Duration = Duration::from_secs(10);
 
 /// One kind of line.
 #[derive(Default)]
-pub(crate) struct Rarely {
+pub(crate) struct RateLimitedLog {
     said_at: Cell<Option<Instant>>,
     left_out: Cell<u64>,
 }
 
-impl Rarely {
+impl RateLimitedLog {
     /// Says it unless it was said a short time ago; then it is counted for the next time.
     pub fn say(&self, what: &dyn std::fmt::Display) {
         if self.said_at.get().is_some_and(|at| at.elapsed() < INTERVAL) {

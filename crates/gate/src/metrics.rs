@@ -4,12 +4,12 @@
 //! Whoever moves bytes adds to an application's counters (`applications.rs`); nothing here is on their way. Ten times
 //! a second it is looked who has something outstanding, once a second the counters are marked.
 
+mod demand;
 pub mod histogram;
 mod line;
 mod page;
 mod status;
 mod view;
-mod wanted;
 mod window;
 
 use std::cell::{Cell, RefCell};
@@ -30,7 +30,7 @@ use crate::applications::{Application, Applications};
 use crate::error::{Error, Result};
 use crate::exchange::Link;
 use crate::rpc::Budget;
-use crate::shares::Shares;
+use crate::upstream_scheduler::UpstreamScheduler;
 
 const GLANCE: Duration = Duration::from_millis(100);
 const GLANCES_A_MARK: u32 = 10;
@@ -44,7 +44,7 @@ pub(crate) struct Metrics {
     applications: Rc<Applications>,
     link: Rc<Link>,
     call_memory: Rc<Budget>,
-    shares: RefCell<Vec<Weak<Shares>>>,
+    upstream: RefCell<Vec<Weak<UpstreamScheduler>>>,
     live: RefCell<Window>,
     minute: RefCell<Window>,
     history: RefCell<History>,
@@ -67,7 +67,7 @@ impl Drop for Served {
 }
 
 /// An address that is to be served; nothing has changed yet.
-pub(crate) enum Door {
+pub(crate) enum PendingBind {
     Same,
     Other(Option<(SocketAddr, TcpListener)>),
 }
@@ -79,7 +79,7 @@ impl Metrics {
             applications,
             link,
             call_memory,
-            shares: RefCell::default(),
+            upstream: RefCell::default(),
             live: RefCell::new(Window::new(LIVE_MARKS)),
             minute: RefCell::new(Window::new(1)),
             history: RefCell::default(),
@@ -89,25 +89,25 @@ impl Metrics {
     }
 
     /// What can fail of serving the pages at another address, or nowhere.
-    pub fn bind(&self, asked: Option<SocketAddr>) -> Result<Door> {
+    pub fn bind(&self, asked: Option<SocketAddr>) -> Result<PendingBind> {
         if self.served.borrow().as_ref().map(|served| served.asked) == asked {
-            return Ok(Door::Same);
+            return Ok(PendingBind::Same);
         }
-        let Some(asked) = asked else { return Ok(Door::Other(None)) };
+        let Some(asked) = asked else { return Ok(PendingBind::Other(None)) };
         let failed = |error| Error::Listen { address: asked.to_string(), error };
         let listener = std::net::TcpListener::bind(asked).map_err(failed)?;
         listener.set_nonblocking(true).map_err(failed)?;
         let listener = TcpListener::from_std(listener).map_err(failed)?;
-        Ok(Door::Other(Some((asked, listener))))
+        Ok(PendingBind::Other(Some((asked, listener))))
     }
 
     /// Watches these servers, and shows what is behind this door. Must be called within a `LocalSet`.
-    pub fn serve(self: &Rc<Self>, door: Door, shares: &[Rc<Shares>]) {
-        *self.shares.borrow_mut() = shares.iter().map(Rc::downgrade).collect();
+    pub fn serve(self: &Rc<Self>, pending_bind: PendingBind, upstream: &[Rc<UpstreamScheduler>]) {
+        *self.upstream.borrow_mut() = upstream.iter().map(Rc::downgrade).collect();
         if !self.is_recording.replace(true) {
             spawn_local(self.clone().record_for_ever());
         }
-        let Door::Other(listener) = door else { return };
+        let PendingBind::Other(listener) = pending_bind else { return };
         let monitored = Rc::new(Shown(self.clone()));
         *self.served.borrow_mut() = listener.map(|(asked, listener)| {
             let address = listener.local_addr().unwrap_or(asked);
@@ -164,15 +164,15 @@ impl Metrics {
     }
 
     /// Of the servers that somebody can use.
-    fn shares(&self) -> Vec<Rc<Shares>> {
-        self.shares.borrow().iter().filter_map(Weak::upgrade).collect()
+    fn upstream(&self) -> Vec<Rc<UpstreamScheduler>> {
+        self.upstream.borrow().iter().filter_map(Weak::upgrade).collect()
     }
 
     fn status(&self, window: &Window) -> Status {
         let all = self.applications.all();
         let mut applications: Vec<_> = all.iter().map(|application| self.application_status(application)).collect();
         share_out(&mut applications, window);
-        let mut servers: Vec<ServerStatus> = self.shares().iter().map(|shares| server_status(shares)).collect();
+        let mut servers: Vec<ServerStatus> = self.upstream().iter().map(|upstream| server_status(upstream)).collect();
         servers.sort_by(|a, b| a.name.cmp(&b.name));
         Status {
             up: self.began.elapsed(),
@@ -243,9 +243,9 @@ fn distribution(histogram: &Histogram) -> Distribution {
     Distribution { buckets: histogram.buckets().collect(), total: histogram.total() }
 }
 
-fn server_status(shares: &Shares) -> ServerStatus {
-    let (depth_bytes, in_flight_bytes) = shares.depth_bytes();
-    ServerStatus { name: shares.server().into(), depth_bytes, in_flight_bytes }
+fn server_status(upstream: &UpstreamScheduler) -> ServerStatus {
+    let (depth_bytes, in_flight_bytes) = upstream.depth_bytes();
+    ServerStatus { name: upstream.server().into(), depth_bytes, in_flight_bytes }
 }
 
 fn call_memory_status(budget: &Budget) -> CallMemoryStatus {

@@ -19,8 +19,8 @@ mod outbound;
 mod pace;
 pub mod record;
 mod replies;
+mod request_queues;
 mod server_side;
-mod streams;
 mod write_order;
 mod xdr;
 
@@ -32,14 +32,14 @@ use std::time::Duration;
 use tokio::net::{TcpStream, lookup_host};
 use tokio::time::timeout;
 
-use crate::listener::Door;
+use crate::listener::ListenerContext;
 use crate::socket;
 
 pub(crate) use budget::Budget;
 use budget::Window;
 use connection::{Connection, Ending, Result};
 pub use flows::Flows;
-use streams::Streams;
+use request_queues::RequestQueues;
 
 /// A client that connects has something to say, and says it within this time.
 const FIRST_CALL_TIMEOUT: Duration = Duration::from_secs(60);
@@ -47,19 +47,21 @@ const FIRST_CALL_TIMEOUT: Duration = Duration::from_secs(60);
 const DIAL_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves one client to its end; says in one line why, if that was no proper one.
-pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, address: SocketAddr) {
-    match connect_and_serve(door, client, address).await {
+pub(crate) async fn serve(listener: &Rc<ListenerContext>, client: TcpStream, address: SocketAddr) {
+    match connect_and_serve(listener, client, address).await {
         // Clients and servers come and go.
         Ok(()) | Err(Ending::Idle | Ending::Unreached) => {}
         Err(Ending::Broken(error)) if is_a_peer_gone(&error) => {}
-        Err(ending) => door.refusals.say(&format_args!("{address} to {}: closed: {ending}", door.listen.upstream)),
+        Err(ending) => {
+            listener.refusals.say(&format_args!("{address} to {}: closed: {ending}", listener.listen.upstream))
+        }
     }
 }
 
-async fn connect_and_serve(door: &Rc<Door>, client: TcpStream, address: SocketAddr) -> Result<()> {
+async fn connect_and_serve(listener: &Rc<ListenerContext>, client: TcpStream, address: SocketAddr) -> Result<()> {
     socket::prepare(&client)?;
-    let budget = &door.gate.call_memory;
-    let _own = match door.gate.rpc_clients.admit(address.ip(), budget.max_connections()) {
+    let budget = &listener.gate.call_memory;
+    let _own = match listener.gate.rpc_clients.admit(address.ip(), budget.max_connections()) {
         Ok(admitted) => admitted,
         Err(why) => {
             client.set_zero_linger()?;
@@ -74,12 +76,13 @@ async fn connect_and_serve(door: &Rc<Door>, client: TcpStream, address: SocketAd
     if !calls(&client).await? {
         return Ok(());
     }
-    let Some(server) = dial(door, address).await else {
+    let Some(server) = dial(listener, address).await else {
         // The client sees what it would see of a server that is not there.
         client.set_zero_linger()?;
         return Err(Ending::Unreached);
     };
-    Connection::serve(door.clone(), window, Streams::new(door.clone(), address.ip()), client, server).await
+    Connection::serve(listener.clone(), window, RequestQueues::new(listener.clone(), address.ip()), client, server)
+        .await
 }
 
 /// Waits for the client's first bytes. False when it ends without any.
@@ -89,11 +92,11 @@ async fn calls(client: &TcpStream) -> Result<bool> {
 }
 
 /// Connects to the server; says once when it is down, and once when it is there again.
-async fn dial(door: &Door, client: SocketAddr) -> Option<TcpStream> {
-    let upstream = &door.listen.upstream;
+async fn dial(listener: &ListenerContext, client: SocketAddr) -> Option<TcpStream> {
+    let upstream = &listener.listen.upstream;
     let dialled = timeout(DIAL_TIMEOUT, connect(upstream, client)).await;
     let dialled = dialled.unwrap_or_else(|_elapsed| Err(io::ErrorKind::TimedOut.into()));
-    let was_down = door.shares.flows.is_down.replace(dialled.is_err());
+    let was_down = listener.upstream.flows.is_down.replace(dialled.is_err());
     match dialled {
         Ok(server) => {
             if was_down {

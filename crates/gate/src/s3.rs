@@ -4,22 +4,22 @@
 //! What is not understood passes as it is, scheduled all the same. Begin with `connection.rs`; `requests.rs` and
 //! `responses.rs` are its two directions.
 
-mod ahead;
 pub mod body;
 pub mod chunks;
 mod client_timeout;
 mod connection;
 mod download;
-mod drain;
-mod grant;
 pub mod head;
 mod identity;
 mod limits;
 mod pass;
 mod pending;
+mod request_grant;
 mod requests;
 mod responses;
+mod send_window;
 mod server_reads;
+mod slice_grants;
 mod unanswered;
 mod upload;
 
@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use tokio::net::TcpStream;
 
-use crate::listener::Door;
+use crate::listener::ListenerContext;
 use crate::socket::{self, SLICE};
 use crate::wire::{Seen, Wire};
 pub(crate) use client_timeout::ClientTimeout;
@@ -49,29 +49,29 @@ const REFUSAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>
     <Message>This client has as many connections to the gate as one may have.</Message></Error>";
 
 /// Serves one client until it or the server ends.
-pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, peer: SocketAddr) {
-    let to = &door.listen.address;
-    let Some(_admitted) = door.connections.admit() else {
-        return door.complaints.say(&format_args!("{peer} to {to}: closed: too many connections"));
+pub(crate) async fn serve(listener: &Rc<ListenerContext>, client: TcpStream, peer: SocketAddr) {
+    let to = &listener.listen.address;
+    let Some(_admitted) = listener.connections.admit() else {
+        return listener.complaints.say(&format_args!("{peer} to {to}: closed: too many connections"));
     };
-    let _own = match door.s3_clients.admit(peer.ip(), MAX_CONNECTIONS) {
+    let _own = match listener.s3_clients.admit(peer.ip(), MAX_CONNECTIONS) {
         Ok(admitted) => admitted,
         Err(why) => {
-            door.refusals.say(&format_args!("{peer} to {to}: refused: {why}"));
-            return refuse(door, client).await;
+            listener.refusals.say(&format_args!("{peer} to {to}: refused: {why}"));
+            return refuse(listener, client).await;
         }
     };
-    let Ok(client) = with_client(door, client).await else { return };
+    let Ok(client) = with_client(listener, client).await else { return };
     // A client that asks for nothing costs the server no connection.
     if tokio::time::timeout(IDLE_TIMEOUT, client.holds(1)).await.is_err() {
         return;
     }
-    match with_server(door).await {
-        Ok(server) => Connection::new(door.clone(), client, server, peer.ip()).run().await,
+    match with_server(listener).await {
+        Ok(server) => Connection::new(listener.clone(), client, server, peer.ip()).run().await,
         // The nearest to being refused that is left: the client has a connection already.
         Err(error) => {
-            let server = &door.listen.upstream;
-            door.complaints.say(&format_args!("{server} cannot be reached: {error}; its clients are reset"));
+            let server = &listener.listen.upstream;
+            listener.complaints.say(&format_args!("{server} cannot be reached: {error}; its clients are reset"));
             client.reset();
         }
     }
@@ -79,8 +79,10 @@ pub(crate) async fn serve(door: &Rc<Door>, client: TcpStream, peer: SocketAddr) 
 
 /// Says why, as servers of S3 say that they have enough to do: their clients know to come again later. With TLS nothing
 /// can be said before a handshake, which is not spent on it.
-async fn refuse(door: &Door, client: TcpStream) {
-    let Some(_refusing) = door.refused.admit_up_to(MAX_REFUSALS).filter(|_| door.ends.client.is_none()) else { return };
+async fn refuse(listener: &ListenerContext, client: TcpStream) {
+    let Some(_refusing) = listener.refused.admit_up_to(MAX_REFUSALS).filter(|_| listener.ends.client.is_none()) else {
+        return;
+    };
     let _ = tokio::time::timeout(REFUSAL_TIMEOUT, say_refusal(client)).await;
 }
 
@@ -100,17 +102,17 @@ async fn say_refusal(client: TcpStream) -> io::Result<()> {
     }
 }
 
-async fn with_client(door: &Door, client: TcpStream) -> io::Result<Wire> {
+async fn with_client(listener: &ListenerContext, client: TcpStream) -> io::Result<Wire> {
     socket::prepare(&client)?;
-    match &door.ends.client {
+    match &listener.ends.client {
         Some(acceptor) => tokio::time::timeout(HANDSHAKE, acceptor.accept(client)).await?.map(Wire::tls),
         None => Ok(Wire::plain(client)),
     }
 }
 
-async fn with_server(door: &Door) -> io::Result<Wire> {
-    let server = tokio::time::timeout(CONNECT_TIMEOUT, socket::connect(&door.listen.upstream)).await??;
-    match &door.ends.server {
+async fn with_server(listener: &ListenerContext) -> io::Result<Wire> {
+    let server = tokio::time::timeout(CONNECT_TIMEOUT, socket::connect(&listener.listen.upstream)).await??;
+    match &listener.ends.server {
         Some((connector, name)) => {
             let agreed = tokio::time::timeout(HANDSHAKE, connector.connect(name.clone(), server)).await?;
             agreed.map(Wire::tls)

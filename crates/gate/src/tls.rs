@@ -13,16 +13,16 @@ use crate::regular_file::read_regular;
 
 /// How a listener speaks to its clients and to its server.
 #[derive(Clone, Default)]
-pub(crate) struct Ends {
+pub(crate) struct TlsEnds {
     pub client: Option<TlsAcceptor>,
     pub server: Option<(TlsConnector, ServerName<'static>)>,
 }
 
-impl Ends {
-    pub fn load(listen: &Listen) -> Result<Ends> {
+impl TlsEnds {
+    pub fn load(listen: &Listen) -> Result<TlsEnds> {
         let client = listen.tls.as_ref().map(acceptor).transpose()?;
         let server = listen.upstream_tls.as_ref().map(connector).transpose()?;
-        Ok(Ends { client, server })
+        Ok(TlsEnds { client, server })
     }
 }
 

@@ -102,9 +102,9 @@ impl Wire {
         }
     }
 
-    /// Waits for `want` bytes; after `patience` fewer will do, or at once when the kernel has no room for more. Whether
+    /// Waits for `want` bytes; after `progress_timeout` fewer will do, or at once when the kernel has no room for more. Whether
     /// there is anything, or the end.
-    pub async fn gathers(&self, want: usize, patience: Duration, clock: &Rc<Clock>) -> io::Result<bool> {
+    pub async fn gathers(&self, want: usize, progress_timeout: Duration, clock: &Rc<Clock>) -> io::Result<bool> {
         if let Wire::Plain { stream, .. } = self
             && socket::has_no_room_for(stream, want)
         {
@@ -113,7 +113,7 @@ impl Wire {
         tokio::select! {
             biased;
             done = self.holds(want) => done.map(|()| true),
-            () = clock.sleep_about(patience) => Ok(self.has(1)),
+            () = clock.sleep_about(progress_timeout) => Ok(self.has(1)),
         }
     }
 

@@ -22,9 +22,9 @@ static ALLOCATOR: mutation::Measured = mutation::Measured;
 
 const NAMES: [&str; 2] = ["exchange.bin", "exchange-tagged.bin"];
 /// A packet, decoded some times over.
-const MOST_BYTES: usize = 64 << 10;
+const MAX_BYTES: usize = 64 << 10;
 /// Some records or messages, each copied once.
-const MOST_STREAM_BYTES: usize = 1 << 20;
+const MAX_STREAM_BYTES: usize = 1 << 20;
 
 fn packet() -> Packet {
     let entry = |name, charged_bytes| Entry { application: NameHash::of(name), charged_bytes };
@@ -49,15 +49,15 @@ fn golden_packets_read_and_write_the_same() {
 
 #[test]
 fn mutated_packets_do_no_harm() {
-    mutation::fuzz(&NAMES, mutation::INPUTS, MOST_BYTES, packets::exchange);
+    mutation::fuzz(&NAMES, mutation::INPUTS, MAX_BYTES, packets::exchange);
 }
 
 #[test]
 fn mutated_streams_of_records_do_no_harm() {
-    mutation::fuzz(&["../rpc"], mutation::INPUTS, MOST_STREAM_BYTES, rpc::rpc_records);
+    mutation::fuzz(&["../rpc"], mutation::INPUTS, MAX_STREAM_BYTES, rpc::rpc_records);
 }
 
 #[test]
 fn mutated_streams_of_messages_do_no_harm() {
-    mutation::fuzz(&["../http"], mutation::INPUTS, MOST_STREAM_BYTES, http::http_framing);
+    mutation::fuzz(&["../http"], mutation::INPUTS, MAX_STREAM_BYTES, http::http_framing);
 }

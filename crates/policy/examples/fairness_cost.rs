@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use thalweg_policy::fairness::{Completion, Depth, FlowId, Kind, Next, Request, Scheduler, Settings, Time, scheduler};
+use thalweg_policy::fairness::{Completion, Depth, Kind, Next, NodeId, Request, Scheduler, Settings, Time, scheduler};
 
 struct Counting;
 
@@ -32,7 +32,7 @@ const SLICE: u64 = 64 << 10;
 /// Closed loops: whoever is complete asks again at once, so that all flows stay backlogged.
 struct Loop {
     gate: Box<dyn Scheduler>,
-    in_service: std::collections::VecDeque<(FlowId, u64)>,
+    in_service: std::collections::VecDeque<(NodeId, u64)>,
     now: u64,
     tickets: u64,
 }
@@ -40,7 +40,7 @@ struct Loop {
 impl Loop {
     fn new(kind: Kind, flows: u32) -> Loop {
         let mut gate = scheduler(&Settings { kind, depth: Depth::Bytes(8 * SLICE), ..Settings::default() });
-        let flows: Vec<FlowId> = (0..flows).map(|flow| gate.add(None, 1 + flow % 16)).collect();
+        let flows: Vec<NodeId> = (0..flows).map(|flow| gate.add(None, 1 + flow % 16)).collect();
         let mut all = Loop { gate, in_service: Default::default(), now: 0, tickets: 0 };
         for flow in flows {
             all.enqueue(flow);
@@ -49,7 +49,7 @@ impl Loop {
         all
     }
 
-    fn enqueue(&mut self, flow: FlowId) {
+    fn enqueue(&mut self, flow: NodeId) {
         self.tickets += 1;
         let deadline = Some(Time(self.now + 20_000_000 + self.tickets % 1000));
         self.gate.enqueue(

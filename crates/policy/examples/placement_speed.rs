@@ -50,9 +50,9 @@ unsafe impl GlobalAlloc for Counted {
 #[global_allocator]
 static ALLOCATOR: Counted = Counted;
 
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -109,7 +109,7 @@ fn nanos_of(act: impl FnOnce()) -> u32 {
 
 struct Run {
     scheduler: Scheduler,
-    dice: Dice,
+    dice: Random,
     files: usize,
     replicas: usize,
     bytes: usize,
@@ -137,7 +137,7 @@ impl Run {
         let cache_bytes = (replicas / WORKERS) as u64 * FILE_BYTES * if caches == Caches::Roomy { 2 } else { 1 };
         (0..files).for_each(|_| _ = scheduler.add_item(FILE_BYTES));
         (0..WORKERS).for_each(|_| _ = scheduler.join(SLOTS, cache_bytes));
-        let mut dice = Dice(1);
+        let mut dice = Random(1);
         for file in 0..cached {
             let mut copies = 0;
             while copies < COPIES {

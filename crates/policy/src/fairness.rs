@@ -10,15 +10,15 @@
 
 mod budget;
 mod discipline;
-mod elsewhere;
 mod heap;
 mod in_order;
 mod measure;
-mod patience;
 mod queues;
 mod reference;
+mod remote_service;
+mod reservation_tuner;
 mod sfq_tags;
-mod worth;
+mod turnarounds;
 
 pub mod anticipating;
 pub mod deadline;
@@ -29,7 +29,7 @@ pub mod sfq_depth;
 
 /// A queue or an inner node of the weighted tree. Numbers are reused after `remove`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FlowId(pub u32);
+pub struct NodeId(pub u32);
 
 /// Nanoseconds on the caller's monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +76,7 @@ pub enum Completion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Hand this request to the server, then ask again.
-    Start { flow: FlowId, id: u64 },
+    Start { flow: NodeId, id: u64 },
     /// Something is queued and held back: ask again at this time, or after any other call.
     Wait { until: Time },
     /// Nothing to do before something is enqueued or completed.
@@ -86,34 +86,34 @@ pub enum Next {
 /// A queueing discipline. Unknown flows and ids are ignored (`false` where the answer matters), never a panic.
 pub trait Scheduler {
     /// A new node below `parent`, or at the top. A weight of 0 counts as 1.
-    fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId;
+    fn add(&mut self, parent: Option<NodeId>, weight: u32) -> NodeId;
 
     /// From now on; what was charged already stays charged. 0 counts as 1.
-    fn set_weight(&mut self, flow: FlowId, weight: u32);
+    fn set_weight(&mut self, flow: NodeId, weight: u32);
 
     /// Requests at or below this node that name no deadline are due this long after they were enqueued.
-    fn set_deadline(&mut self, flow: FlowId, within_ns: Option<u64>);
+    fn set_deadline(&mut self, flow: NodeId, within_ns: Option<u64>);
 
     /// Forgets a node, and with it what its application has had too much: better some seconds after its last request.
     /// Refused while it has children, or requests queued or in service.
-    fn remove(&mut self, flow: FlowId) -> bool;
+    fn remove(&mut self, flow: NodeId) -> bool;
 
     /// Puts a request at the end of its flow's queue.
-    fn enqueue(&mut self, flow: FlowId, request: Request, now: Time);
+    fn enqueue(&mut self, flow: NodeId, request: Request, now: Time);
 
     /// Takes a queued request out again; false when it is not queued (started, or unknown).
-    fn withdraw(&mut self, flow: FlowId, id: u64, now: Time) -> bool;
+    fn withdraw(&mut self, flow: NodeId, id: u64, now: Time) -> bool;
 
     /// To be called after any other call, until it no longer says `Start`.
     fn next(&mut self, now: Time) -> Next;
 
     /// A started request is done. Of its cost, what exceeds `served_bytes` is given back to the application. Answers how
     /// long past its deadline that is, in nanoseconds: 0 when it is in time, has none, or was not started.
-    fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) -> u64;
+    fn complete(&mut self, flow: NodeId, id: u64, served_bytes: u64, now: Time) -> u64;
 
     /// This application (the node that pays, never a stream) was served this much at other servers since it was
     /// last told.
-    fn served_elsewhere(&mut self, application: FlowId, bytes: u64, now: Time);
+    fn served_at_other_servers(&mut self, application: NodeId, bytes: u64, now: Time);
 
     /// Most bytes that are to be outstanding at the server, as of now.
     fn depth_bytes(&self) -> u64;
@@ -156,7 +156,7 @@ pub struct Settings {
     /// What a stream of weight 1 may start before the next stream of its application has its turn.
     pub quantum_bytes: u64,
     /// Longest wait for an application that has nothing queued.
-    pub patience_ns: u64,
+    pub max_anticipation_ns: u64,
     /// Share of the time (0 to 1) that the server may idle by such waits.
     pub waiting_share: f64,
     /// What an application is behind others is kept as long as the servers can make it good within this.
@@ -169,7 +169,7 @@ impl Default for Settings {
             kind: Kind::default(),
             depth: Depth::Auto,
             quantum_bytes: 512 << 10,
-            patience_ns: 20_000_000,
+            max_anticipation_ns: 20_000_000,
             waiting_share: 0.035,
             lag_ns: 2_000_000_000,
         }

@@ -40,14 +40,14 @@ pub struct Conditions {
 }
 
 /// The client must promise at least this: estimates are rough, and the program's cores are dear.
-const LEAST_GAIN: f64 = 1.1;
+const MIN_GAIN: f64 = 1.1;
 
 /// The baseline is a fixed choice; `Auto` leaves the node only when the model promises a clear gain.
 pub fn choose(choice: Choice, conditions: &Conditions) -> End {
     match choice {
         Choice::Node => End::Node,
         Choice::Client => End::Client,
-        Choice::Auto if conditions.client_seconds() * LEAST_GAIN < conditions.node_seconds() => End::Client,
+        Choice::Auto if conditions.client_seconds() * MIN_GAIN < conditions.node_seconds() => End::Client,
         Choice::Auto => End::Node,
     }
 }

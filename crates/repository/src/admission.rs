@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use format::{Change, ContainerId, Entry, EntryKind, Page, Place, Root, StorePath, VersionRecord};
+use format::{Change, ContainerId, Entry, EntryKind, Page, Root, SegmentAddress, StorePath, VersionRecord};
 
 use crate::{Error, Repository, Result};
 
@@ -31,7 +31,7 @@ struct Admission<'a> {
     repository: &'a Repository,
     references: BTreeSet<ContainerId>,
     /// Pages seen, with the content entries below them.
-    pages: HashMap<(Place, [u8; 32]), u64>,
+    pages: HashMap<(SegmentAddress, [u8; 32]), u64>,
 }
 
 impl Admission<'_> {
@@ -41,7 +41,7 @@ impl Admission<'_> {
                 return Err(mismatch(format!("a root page of {} bytes does not stand in the catalog", bytes.len())));
             }
             Root::Inline(_) => {}
-            Root::Stored { place, .. } => self.refer(place.container)?,
+            Root::Stored { address, .. } => self.refer(address.container)?,
         }
         let page = self.repository.root_page(&version.root)?;
         if page.length() != version.size {
@@ -84,14 +84,14 @@ impl Admission<'_> {
                 }
                 Ok(1)
             }
-            EntryKind::Page { place, digest } => {
-                self.refer(place.container)?;
-                let child = self.repository.child(parent, entry, *place, digest)?;
-                if let Some(known) = self.pages.get(&(*place, *digest)) {
+            EntryKind::Page { address, digest } => {
+                self.refer(address.container)?;
+                let child = self.repository.child(parent, entry, *address, digest)?;
+                if let Some(known) = self.pages.get(&(*address, *digest)) {
                     return Ok(*known);
                 }
                 let entries = self.page(&child)?;
-                self.pages.insert((*place, *digest), entries);
+                self.pages.insert((*address, *digest), entries);
                 Ok(entries)
             }
         }

@@ -16,7 +16,7 @@ use crate::scan::{Scan, ranges};
 use crate::{Repository, Result};
 
 /// The catalog beside the journal, both as they were at one moment.
-pub(crate) struct Agreement {
+pub(crate) struct JournalComparison {
     pub differences: Vec<Difference>,
     /// Sequences of records that the catalog wrote and no container keeps; none when the catalog does not know them all.
     pub lost_records: Option<Vec<u64>>,
@@ -24,7 +24,7 @@ pub(crate) struct Agreement {
     pub unreadable: BTreeSet<ContainerId>,
 }
 
-impl Agreement {
+impl JournalComparison {
     /// Refuses when the journal has a record that the catalog does not know.
     pub fn of(repository: &Repository, local: &LocalStore) -> Result<Self> {
         // The view first: what is journaled after it was taken is not compared.
@@ -42,24 +42,24 @@ impl Agreement {
         let (replayed, _) = scan.replayed(sequence)?;
         let mut differences = Vec::new();
         compare(&*view, &*replayed.view()?, &mut |difference| differences.push(difference))?;
-        Ok(Agreement { differences, lost_records, unreadable: scan.unreadable })
+        Ok(JournalComparison { differences, lost_records, unreadable: scan.unreadable })
     }
 
     /// Refuses when the catalog lacks something that the journal has: the data of that would be deleted.
     pub fn check_catalog(&self) -> Result<()> {
-        let mut lacking = self.differences.iter().filter(|difference| difference.is_lost_in_catalog);
-        let Some(first) = lacking.next() else { return Ok(()) };
-        let more = match lacking.count() {
+        let mut missing = self.differences.iter().filter(|difference| difference.is_lost_in_catalog);
+        let Some(first) = missing.next() else { return Ok(()) };
+        let more = match missing.count() {
             0 => String::new(),
             more => format!(", and {more} more differences"),
         };
         Err(match self.lost_records.as_deref() {
             Some([]) => refusal(&format!("{}: {}{more}", first.path, first.why)),
-            _ => crate::Error::Refused { path: "this store".into(), why: self.unsettled(first, &more) },
+            _ => crate::Error::Refused { path: "this store".into(), why: self.undecided(first, &more) },
         })
     }
 
-    fn unsettled(&self, first: &Difference, more: &str) -> String {
+    fn undecided(&self, first: &Difference, more: &str) -> String {
         let lost = match self.lost_records.as_deref() {
             Some(lost) => format!("transactions {} are in no container any more", ranges(lost)),
             None => "its catalog is older than the record of what the journal holds".to_owned(),

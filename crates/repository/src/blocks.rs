@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use format::{ContainerId, FingerprintKind, Place, Run};
-use store::{PlacedBlock, SegmentStore};
+use format::{ContainerId, FingerprintKind, Run, SegmentAddress};
+use store::{SegmentStore, StoredBlock};
 
 use crate::Result;
 
@@ -13,21 +13,21 @@ use crate::Result;
 const CACHE_BYTES: usize = 64 << 20;
 
 /// A decoded block: every segment's range in it, in order, and whether it passed its fingerprint.
-pub(crate) struct Decoded {
+pub(crate) struct DecodedBlock {
     raw: Vec<u8>,
     /// Ends of the segments in `raw`.
     ends: Vec<usize>,
 }
 
-impl Decoded {
+impl DecodedBlock {
     /// Takes the block's payload.
-    fn new(placed: &mut PlacedBlock, kind: FingerprintKind) -> Result<Self> {
+    fn new(placed: &mut StoredBlock, kind: FingerprintKind) -> Result<Self> {
         let raw = segment::take_verified(&mut placed.block, kind)?;
         let ends = placed.block.segments.iter().scan(0, |end, segment| {
             *end += segment.bytes as usize;
             Some(*end)
         });
-        Ok(Decoded { ends: ends.collect(), raw })
+        Ok(DecodedBlock { ends: ends.collect(), raw })
     }
 
     fn range(&self, index: usize) -> Range<usize> {
@@ -38,7 +38,7 @@ impl Decoded {
 
 /// One decoded segment, sharing its block's memory.
 pub(crate) struct Segment {
-    block: Arc<Decoded>,
+    block: Arc<DecodedBlock>,
     range: Range<usize>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct BlockCache {
 #[derive(Default)]
 struct Inner {
     /// By first place of a label: how many segments, the block, and the index in it where the label begins.
-    labels: BTreeMap<(ContainerId, u32), (u32, Arc<Decoded>, usize)>,
+    labels: BTreeMap<(ContainerId, u32), (u32, Arc<DecodedBlock>, usize)>,
     order: VecDeque<(Vec<(ContainerId, u32)>, usize)>,
     bytes: usize,
 }
@@ -71,8 +71,8 @@ impl BlockCache {
         let mut next = run.first;
         let end = run.first + run.count;
         while next < end {
-            let place = Place::new(run.container, next);
-            if let Some(segment) = self.find(place) {
+            let address = SegmentAddress::new(run.container, next);
+            if let Some(segment) = self.find(address) {
                 found.push(segment);
                 next += 1;
                 continue;
@@ -84,16 +84,17 @@ impl BlockCache {
             }
             next = run.first + found.len() as u32;
             if next < missing.first + missing.count {
-                let what = format!("segment {} (asked for with its neighbours)", Place::new(run.container, next));
+                let what =
+                    format!("segment {} (asked for with its neighbours)", SegmentAddress::new(run.container, next));
                 return Err(store::Error::NotFound { what }.into());
             }
         }
         Ok(found)
     }
 
-    fn find(&self, place: Place) -> Option<Segment> {
+    fn find(&self, address: SegmentAddress) -> Option<Segment> {
         let inner = self.inner.lock().expect("no panic holds it");
-        inner.find(place)
+        inner.find(address)
     }
 
     /// From `first` on, the segments not cached, up to the first that is.
@@ -107,15 +108,15 @@ impl BlockCache {
     /// Caches a block and appends those of its segments that are wanted; blocks come in the order of the run.
     fn admit(
         &self,
-        placed: &mut PlacedBlock,
+        placed: &mut StoredBlock,
         kind: FingerprintKind,
         container: ContainerId,
         wanted: Range<u32>,
         found: &mut Vec<Segment>,
     ) -> Result<()> {
-        let block = Arc::new(Decoded::new(placed, kind)?);
-        for (index, place) in placed.places().enumerate() {
-            if place.container == container && wanted.contains(&place.ordinal) {
+        let block = Arc::new(DecodedBlock::new(placed, kind)?);
+        for (index, address) in placed.addresses().enumerate() {
+            if address.container == container && wanted.contains(&address.ordinal) {
                 found.push(Segment { block: block.clone(), range: block.range(index) });
             }
         }
@@ -125,17 +126,17 @@ impl BlockCache {
 }
 
 impl Inner {
-    fn find(&self, place: Place) -> Option<Segment> {
-        let key = (place.container, place.ordinal);
+    fn find(&self, address: SegmentAddress) -> Option<Segment> {
+        let key = (address.container, address.ordinal);
         let (first, (count, block, index)) = self.labels.range(..=key).next_back()?;
-        if first.0 != place.container || place.ordinal - first.1 >= *count {
+        if first.0 != address.container || address.ordinal - first.1 >= *count {
             return None;
         }
-        let ahead = place.ordinal - first.1;
+        let ahead = address.ordinal - first.1;
         Some(Segment { block: block.clone(), range: block.range(index + ahead as usize) })
     }
 
-    fn insert(&mut self, placed: &PlacedBlock, block: Arc<Decoded>) {
+    fn insert(&mut self, placed: &StoredBlock, block: Arc<DecodedBlock>) {
         let bytes = block.raw.len();
         let mut keys = Vec::with_capacity(placed.labels.len());
         let mut index = 0;

@@ -82,23 +82,23 @@ fn make(path: &Path, settings: &Settings) -> std::io::Result<File> {
 
 /// ` by process 71 (thalweg node /scratch/st)`, for all that the kernel names; empty where it names none.
 fn by(file: &File) -> String {
-    let holders: Vec<String> = holders(file).into_iter().map(described).collect();
-    if holders.is_empty() { String::new() } else { format!(" by {}", holders.join(", ")) }
+    let owners: Vec<String> = owners(file).into_iter().map(described).collect();
+    if owners.is_empty() { String::new() } else { format!(" by {}", owners.join(", ")) }
 }
 
 /// The processes that took locks on the file, as far as they are visible from here.
-fn holders(file: &File) -> Vec<u32> {
+fn owners(file: &File) -> Vec<u32> {
     let (Ok(found), Ok(locks)) = (file.metadata(), std::fs::read_to_string("/proc/locks")) else { return Vec::new() };
     let which = format!("{:02x}:{:02x}:{}", major(found.dev()), minor(found.dev()), found.ino());
-    let holder = |line: &str| {
+    let owner = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
         let is_ours = words.get(1) == Some(&"FLOCK") && words.get(5) == Some(&which.as_str());
         words.get(4).filter(|_| is_ours)?.parse().ok()
     };
-    let mut holders: Vec<u32> = locks.lines().filter_map(holder).collect();
-    holders.sort_unstable();
-    holders.dedup();
-    holders
+    let mut owners: Vec<u32> = locks.lines().filter_map(owner).collect();
+    owners.sort_unstable();
+    owners.dedup();
+    owners
 }
 
 fn described(process: u32) -> String {

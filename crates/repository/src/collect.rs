@@ -9,11 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use catalog::{ContainerRecord, ContainerState, Snapshot};
 use format::{Block, BlockKind, ContainerId};
-use store::{BlockPlan, ContainerIndex, LocalStore, PlacedBlock};
+use store::{BlockPlan, ContainerIndex, LocalStore, StoredBlock};
 
-use crate::agreement::Agreement;
+use crate::agreement::JournalComparison;
 use crate::divergence::{check_block, check_containers};
-use crate::marks::Marks;
+use crate::marks::LiveBitmap;
 use crate::replacing::{add_label, salvage};
 use crate::restating::restate_lost;
 use crate::unneeded::check_unneeded;
@@ -24,7 +24,7 @@ const DEAD_PERCENT: u64 = 20;
 
 /// What a collection did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Collected {
+pub struct CollectReport {
     /// Files no kept version needs: condemned now.
     pub condemned: u64,
     /// Files of which the living part moved.
@@ -48,7 +48,7 @@ pub struct Collected {
     pub not_freed_bytes: u64,
 }
 
-impl Collected {
+impl CollectReport {
     /// What the container files are shorter by.
     pub fn freed_bytes(&self) -> u64 {
         self.deleted_bytes.saturating_sub(self.written_bytes)
@@ -62,7 +62,7 @@ struct FileOf {
 }
 
 /// Collects the store, which must be on this machine.
-pub fn collect(repository: &Repository) -> Result<Collected> {
+pub fn collect(repository: &Repository) -> Result<CollectReport> {
     let mut collection = Collection::begin(repository)?;
     collection.delete()?;
     let mut rewrites = Vec::new();
@@ -84,12 +84,12 @@ struct Collection<'a> {
     repository: &'a Repository,
     local: &'a LocalStore,
     snapshot: Snapshot,
-    marks: Marks,
+    marks: LiveBitmap,
     /// Numbers of which something was found damaged once.
     lost: BTreeSet<ContainerId>,
     /// Files with a block of the journal that cannot be read: its records are in other files again before it goes.
     unreadable: BTreeSet<ContainerId>,
-    collected: Collected,
+    collected: CollectReport,
 }
 
 /// A file of which enough is dead, or that is damaged.
@@ -109,14 +109,14 @@ impl<'a> Collection<'a> {
         // Our own container would be one more file that is not looked at.
         local.close()?;
         check_containers(repository, local)?;
-        let agreement = Agreement::of(repository, local)?;
+        let agreement = JournalComparison::of(repository, local)?;
         agreement.check_catalog()?;
         repository.lease.refresh_now()?;
         let snapshot = repository.catalog.snapshot()?;
-        let marks = Marks::of_catalog(repository)?;
-        let lost = repository.catalog.lost()?.iter().map(|lost| lost.place.container).collect();
+        let marks = LiveBitmap::of_catalog(repository)?;
+        let lost = repository.catalog.lost()?.iter().map(|lost| lost.address.container).collect();
         let unreadable = agreement.unreadable;
-        Ok(Collection { repository, local, snapshot, marks, lost, unreadable, collected: Collected::default() })
+        Ok(Collection { repository, local, snapshot, marks, lost, unreadable, collected: CollectReport::default() })
     }
 
     /// Condemns a file of which nothing is needed; returns one that is to be rewritten.
@@ -204,8 +204,8 @@ impl<'a> Collection<'a> {
             if plan.spot.header.kind == BlockKind::Journal {
                 check_block(repository, file.physical, &placed).map_err(as_store_error)?;
             }
-            let keep = |container, at| is_alive(&plan, marks, &file.logical, container, at);
-            blocks.extend(living_part(repository, placed, &keep).map_err(as_store_error)?);
+            let dedup = |container, at| is_alive(&plan, marks, &file.logical, container, at);
+            blocks.extend(living_part(repository, placed, &dedup).map_err(as_store_error)?);
             Ok(())
         })?;
         self.move_into(file, blocks).map(drop)
@@ -217,7 +217,7 @@ impl<'a> Collection<'a> {
         let Some(salvaged) = salvage(self.repository, self.local, &self.marks, file.physical, &file.logical)? else {
             return Ok(());
         };
-        if salvaged.may_lack_journal {
+        if salvaged.may_miss_journal {
             restate_lost(self.repository, self.local)?;
         }
         if salvaged.blocks.is_empty() {
@@ -230,7 +230,7 @@ impl<'a> Collection<'a> {
 
     /// Writes a file of these blocks, and has the numbers' segments found there from now on. Returns whether they are: not
     /// when a writer has referred to them meanwhile.
-    fn move_into(&mut self, file: &FileOf, blocks: Vec<PlacedBlock>) -> Result<bool> {
+    fn move_into(&mut self, file: &FileOf, blocks: Vec<StoredBlock>) -> Result<bool> {
         let (physical, facts) = self.local.write_rewritten(blocks.into_iter().map(Ok))?;
         self.collected.written_bytes += facts.stored_bytes;
         release(self.repository);
@@ -298,7 +298,7 @@ fn has_lost_its_end(repository: &Repository, index: &ContainerIndex) -> Result<b
 }
 
 /// Decoded bytes of the segments still needed, and of all.
-fn living_bytes(index: &ContainerIndex, marks: &Marks, logical: &[ContainerId]) -> (u64, u64) {
+fn living_bytes(index: &ContainerIndex, marks: &LiveBitmap, logical: &[ContainerId]) -> (u64, u64) {
     let (mut alive, mut all) = (0, 0);
     for spot in index.blocks() {
         let plan = index.describe(spot);
@@ -314,14 +314,20 @@ fn living_bytes(index: &ContainerIndex, marks: &Marks, logical: &[ContainerId]) 
 
 /// Container, ordinal and length of each segment of a block.
 fn labelled(plan: &BlockPlan) -> impl Iterator<Item = (ContainerId, u32, u32)> + '_ {
-    let places =
+    let addresses =
         plan.labels.iter().flat_map(|label| (label.first..label.first + label.count).map(|at| (label.container, at)));
-    places.zip(&plan.segments).map(|((container, at), segment)| (container, at, segment.bytes))
+    addresses.zip(&plan.segments).map(|((container, at), segment)| (container, at, segment.bytes))
 }
 
 /// Journal records live for ever: the catalog can be made again from them. A copy whose number has moved on to
 /// another file is dead.
-fn is_alive(plan: &BlockPlan, marks: &Marks, logical: &[ContainerId], container: ContainerId, ordinal: u32) -> bool {
+fn is_alive(
+    plan: &BlockPlan,
+    marks: &LiveBitmap,
+    logical: &[ContainerId],
+    container: ContainerId,
+    ordinal: u32,
+) -> bool {
     let ours = logical.contains(&container);
     ours && (plan.spot.header.kind == BlockKind::Journal || marks.is_marked(container, ordinal))
 }
@@ -336,10 +342,10 @@ fn as_store_error(error: Error) -> store::Error {
 /// The block with only its living segments; as it is when all live, none when none does.
 pub(crate) fn living_part(
     repository: &Repository,
-    placed: PlacedBlock,
-    keep: &dyn Fn(ContainerId, u32) -> bool,
-) -> Result<Option<PlacedBlock>> {
-    let alive: Vec<bool> = placed.places().map(|place| keep(place.container, place.ordinal)).collect();
+    placed: StoredBlock,
+    dedup: &dyn Fn(ContainerId, u32) -> bool,
+) -> Result<Option<StoredBlock>> {
+    let alive: Vec<bool> = placed.addresses().map(|address| dedup(address.container, address.ordinal)).collect();
     if alive.iter().all(|alive| *alive) {
         return Ok(Some(placed));
     }
@@ -352,9 +358,9 @@ pub(crate) fn living_part(
     let header = placed.block.header;
     let block: Block = segment::encode(header.kind, &segments, repository.settings.codec, header.record_length);
     let mut labels = Vec::new();
-    let kept = placed.places().zip(&alive).filter(|(_, alive)| **alive);
-    kept.for_each(|(place, _)| add_label(&mut labels, place));
-    Ok(Some(PlacedBlock { labels, block }))
+    let kept = placed.addresses().zip(&alive).filter(|(_, alive)| **alive);
+    kept.for_each(|(address, _)| add_label(&mut labels, address));
+    Ok(Some(StoredBlock { labels, block }))
 }
 
 impl Repository {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use catalog::{Commit, Committed};
 use format::{Attributes, Change, ContainerId, FileKind, FileTime, FileTimes, SessionId, StorePath};
-use store::Claimant;
+use store::ClaimOwner;
 
 use crate::admission::admit;
 use crate::tree::rewrite;
@@ -20,22 +20,22 @@ impl Repository {
     /// Commits changes whose content was stored by this session; `references` are all containers they refer to.
     pub fn commit(
         &self,
-        claimant: Claimant,
+        claim_owner: ClaimOwner,
         changes: Vec<Change>,
         references: BTreeSet<ContainerId>,
-        settles: Vec<(SessionId, u32, u64)>,
+        checkpoints: Vec<(SessionId, u32, u64)>,
     ) -> Result<Committed> {
-        self.commit_since(self.lease.epoch(), claimant, changes, references, settles)
+        self.commit_since(self.lease.epoch(), claim_owner, changes, references, checkpoints)
     }
 
     /// As `commit`, for content the store was asked about since `epoch` ([`crate::Lease::epoch`]).
     pub(crate) fn commit_since(
         &self,
         epoch: u64,
-        claimant: Claimant,
+        claim_owner: ClaimOwner,
         mut changes: Vec<Change>,
         mut references: BTreeSet<ContainerId>,
-        settles: Vec<(SessionId, u32, u64)>,
+        checkpoints: Vec<(SessionId, u32, u64)>,
     ) -> Result<Committed> {
         for _ in 0..ATTEMPTS {
             self.store.make_durable()?;
@@ -44,7 +44,7 @@ impl Repository {
                 references: references.iter().copied().collect(),
                 epoch,
                 changes: changes.clone(),
-                settles: settles.clone(),
+                checkpoints: checkpoints.clone(),
             };
             match self.catalog.commit(&commit) {
                 Ok(committed) => {
@@ -53,7 +53,7 @@ impl Repository {
                 }
                 Err(catalog::Error::NotLive { containers }) => {
                     self.forget(&containers);
-                    references = self.move_out_of(claimant, &mut changes, &containers)?;
+                    references = self.move_out_of(claim_owner, &mut changes, &containers)?;
                 }
                 Err(other) => return Err(other.into()),
             }
@@ -110,14 +110,14 @@ impl Repository {
     /// Puts again whatever lies in `lost`; returns what the changes refer to then.
     fn move_out_of(
         &self,
-        claimant: Claimant,
+        claim_owner: ClaimOwner,
         changes: &mut [Change],
         lost: &[ContainerId],
     ) -> Result<BTreeSet<ContainerId>> {
         let mut references = BTreeSet::new();
         for change in changes {
             if let Change::Write { version, .. } = change {
-                let built = rewrite(self, claimant, &version.root, lost)?;
+                let built = rewrite(self, claim_owner, &version.root, lost)?;
                 version.root = built.root;
                 references.extend(built.references);
             }

@@ -7,7 +7,7 @@
 use catalog::{Catalog, SqliteCatalog};
 use format::{BlockKind, ContainerId, FingerprintKind, JournalRecord, Settings};
 use std::path::Path;
-use store::{LocalStore, PlacedBlock};
+use store::{LocalStore, StoredBlock};
 
 use crate::offline::offline_store;
 use crate::{Error, Repository, Result};
@@ -52,7 +52,7 @@ pub(crate) fn check_containers(repository: &Repository, local: &LocalStore) -> R
 }
 
 /// Refuses when a journal block keeps a record that the catalog does not know.
-pub(crate) fn check_block(repository: &Repository, container: ContainerId, placed: &PlacedBlock) -> Result<()> {
+pub(crate) fn check_block(repository: &Repository, container: ContainerId, placed: &StoredBlock) -> Result<()> {
     let records = records(placed, repository.settings.fingerprint);
     match repository.catalog.unknown_records(&records)?.first() {
         Some(sequence) => Err(refusal(&unknown(*sequence, container))),
@@ -93,7 +93,7 @@ fn unknown(sequence: u64, container: ContainerId) -> String {
 }
 
 /// Sequence and checksum of each record that can be read.
-fn records(placed: &PlacedBlock, fingerprint: FingerprintKind) -> Vec<(u64, u64)> {
+fn records(placed: &StoredBlock, fingerprint: FingerprintKind) -> Vec<(u64, u64)> {
     let Ok(raw) = segment::decode_verified(&placed.block, fingerprint) else { return Vec::new() };
     let record = |bytes: &[u8]| Some((JournalRecord::decode(bytes).ok()?.sequence, JournalRecord::checksum_of(bytes)));
     segment::segments(&placed.block, &raw).filter_map(|(_, bytes)| record(bytes)).collect()

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use catalog::FileEntry;
 use format::{Attributes, Change, ContainerId, Root, StorePath, VersionRecord};
-use store::Claimant;
+use store::ClaimOwner;
 
-use crate::lease::Hold;
+use crate::lease::EpochPin;
 use crate::tree::{collect_runs, join};
 use crate::{Error, Packer, Repository, Result};
 
@@ -32,7 +32,7 @@ pub enum WriteMode {
 pub struct FileWriter {
     // Before the repository it borrows from: fields are dropped in this order.
     packer: Packer<'static, ()>,
-    hold: Hold,
+    hold: EpochPin,
     _repository: Arc<Repository>,
 }
 
@@ -41,7 +41,7 @@ pub struct Draft {
     record: VersionRecord,
     references: BTreeSet<ContainerId>,
     /// The content may be found in containers that collection would take otherwise.
-    _hold: Hold,
+    _hold: EpochPin,
 }
 
 /// Where a draft goes.
@@ -53,13 +53,13 @@ pub struct CommitEntry {
 }
 
 impl FileWriter {
-    /// `claimant` must be this writer's alone.
-    pub fn new(repository: Arc<Repository>, claimant: Claimant) -> Self {
+    /// `claim_owner` must be this writer's alone.
+    pub fn new(repository: Arc<Repository>, claim_owner: ClaimOwner) -> Self {
         let hold = repository.lease.hold();
         // SAFETY: the repository stays where it is until the last `Arc` goes; ours is dropped after the packer, and
         // the reference leaves this struct nowhere.
         let borrowed: &'static Repository = unsafe { &*Arc::as_ptr(&repository) };
-        let mut packer = Packer::new(borrowed, claimant);
+        let mut packer = Packer::new(borrowed, claim_owner);
         packer.begin();
         FileWriter { packer, hold, _repository: repository }
     }
@@ -87,12 +87,12 @@ impl Repository {
     }
 
     /// Gives all drafts their names, or none.
-    pub fn name(&self, claimant: Claimant, drafts: &[CommitEntry]) -> Result<()> {
+    pub fn name(&self, claim_owner: ClaimOwner, drafts: &[CommitEntry]) -> Result<()> {
         for attempt in 1.. {
             let mut references = BTreeSet::new();
             let changes: Result<Vec<_>> =
-                drafts.iter().map(|entry| self.change_of(claimant, entry, &mut references)).collect();
-            match self.commit(claimant, changes?, references, Vec::new()) {
+                drafts.iter().map(|entry| self.change_of(claim_owner, entry, &mut references)).collect();
+            match self.commit(claim_owner, changes?, references, Vec::new()) {
                 Err(Error::Catalog(catalog::Error::HeadMoved { path, head })) => {
                     let is_append = |entry: &CommitEntry| entry.mode == WriteMode::Append && entry.path == path;
                     if attempt == ATTEMPTS || !drafts.iter().any(is_append) {
@@ -107,7 +107,7 @@ impl Repository {
 
     fn change_of(
         &self,
-        claimant: Claimant,
+        claim_owner: ClaimOwner,
         entry: &CommitEntry,
         references: &mut BTreeSet<ContainerId>,
     ) -> Result<Change> {
@@ -121,7 +121,7 @@ impl Repository {
             return Ok(Change::Write { path, attributes, version: draft.record.clone(), base });
         };
         let (first, second) = (&head.record, &draft.record);
-        let built = join(self, claimant, (&first.root, first.size), (&second.root, second.size))?;
+        let built = join(self, claim_owner, (&first.root, first.size), (&second.root, second.size))?;
         references.extend(built.references);
         references.extend(self.references_of(&built.root)?);
         let version = VersionRecord { root: built.root, size: built.length, content: None };

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
-use format::{ContainerId, Fingerprint, LostSegment, Place, SessionId, Settings};
+use format::{ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId, Settings};
 use store::files::{Directory, Files, Permissions, open_ordinary, open_sole};
-use store::{ContainerFacts, LocalStore, Options, Registrar};
+use store::{LocalStore, Options, Registrar, SealedContainer};
 
 use crate::catalog_lock::CatalogLock;
 use crate::divergence::newer_records;
@@ -238,9 +238,9 @@ pub(crate) fn open_catalog(path: &Path, settings: &Settings, access: Access) -> 
     Ok(catalog.with_mark(open_mark(path, settings, access)?, settings.id))
 }
 
-/// Puts the catalog in `fresh` in the place of the damaged or missing one, which stays beside it as `*.old`. Whenever this
+/// Puts the catalog in `new_segment` in the place of the damaged or missing one, which stays beside it as `*.old`. Whenever this
 /// is ended, there is one or the other, if there was one.
-pub(crate) fn replace_catalog(path: &Path, settings: &Settings, fresh: &Path) -> Result<()> {
+pub(crate) fn replace_catalog(path: &Path, settings: &Settings, new_segment: &Path) -> Result<()> {
     let file = catalog_file(path, settings);
     let aside = |suffix: &str| PathBuf::from(format!("{}{suffix}.old", file.display()));
     // The log first: a catalog without its log is whole, a log without its catalog is another's.
@@ -255,7 +255,7 @@ pub(crate) fn replace_catalog(path: &Path, settings: &Settings, fresh: &Path) ->
         std::fs::rename(&file, &old).map_err(|source| Error::io(file.display(), source))?;
     }
     let state = state_folder(path, settings);
-    std::fs::rename(fresh, &file).map_err(|source| Error::io(file.display(), source))?;
+    std::fs::rename(new_segment, &file).map_err(|source| Error::io(file.display(), source))?;
     let synced = std::fs::File::open(&state).and_then(|folder| folder.sync_all());
     synced.map_err(|source| Error::io(state.display(), source))
 }
@@ -282,7 +282,7 @@ impl Registrar for CatalogRegistrar {
         self.catalog.open_container(self.session).map_err(as_store_error)
     }
 
-    fn sealed(&self, container: ContainerId, facts: ContainerFacts) -> store::Result<()> {
+    fn sealed(&self, container: ContainerId, facts: SealedContainer) -> store::Result<()> {
         self.catalog.seal_container(container, facts.stored_bytes, facts.segments).map_err(as_store_error)
     }
 
@@ -322,7 +322,7 @@ impl Registrar for CatalogRegistrar {
         })
     }
 
-    fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {
+    fn lose(&self, lost: &[(SegmentAddress, Fingerprint)]) -> store::Result<()> {
         self.catalog.lose(lost).map_err(as_store_error)
     }
 
@@ -330,7 +330,7 @@ impl Registrar for CatalogRegistrar {
         self.catalog.lost().map_err(as_store_error)
     }
 
-    fn heal(&self, healed: &[(LostSegment, Place)]) -> store::Result<()> {
+    fn heal(&self, healed: &[(LostSegment, SegmentAddress)]) -> store::Result<()> {
         self.catalog.heal(self.session, self.epoch(), healed).map_err(as_store_error)
     }
 }

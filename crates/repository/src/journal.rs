@@ -4,15 +4,15 @@
 //! the commit is acknowledged. What a crash left in the outbox, the next committer moves.
 
 use format::{BlockKind, JournalRecord};
-use store::Claimant;
+use store::ClaimOwner;
 
-use crate::keep::Fresh;
+use crate::dedup::NewSegment;
 use crate::{Repository, Result};
 
 /// Records moved at a time.
 const BATCH: usize = 1024;
 /// Who puts journal records; never asks for claims, so the number is free.
-const JOURNALIST: Claimant = Claimant(u64::MAX);
+const JOURNALIST: ClaimOwner = ClaimOwner(u64::MAX);
 
 impl Repository {
     /// Moves the outbox into containers; returns when it is durable there. Two processes may move the same
@@ -35,8 +35,9 @@ impl Repository {
 
     fn put_records(&self, records: &[JournalRecord]) -> Result<()> {
         let encoded: Vec<_> = records.iter().map(JournalRecord::encode).collect();
-        let fresh: Vec<_> = encoded.iter().map(|bytes| Fresh { fingerprint: self.fingerprint(bytes), bytes }).collect();
-        self.keep_again(JOURNALIST, BlockKind::Journal, &fresh)?;
+        let new_segment: Vec<_> =
+            encoded.iter().map(|bytes| NewSegment { fingerprint: self.fingerprint(bytes), bytes }).collect();
+        self.keep_again(JOURNALIST, BlockKind::Journal, &new_segment)?;
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
 //! A session in the catalog, kept alive while its owner lives.
 //!
 //! A command relies on what the store told it until it ends. A process that stays (Python) relies on it only while
-//! something is open or under way: it takes a [`Hold`] for that, and the lease moves on between holds, so that an idle
+//! something is open or under way: it takes a [`EpochPin`] for that, and the lease moves on between holds, so that an idle
 //! process keeps nothing from being collected.
 
 use std::path::{Path, PathBuf};
@@ -28,14 +28,14 @@ pub struct Lease {
     epoch: Arc<AtomicU64>,
     catalog: Arc<dyn Catalog>,
     state: Arc<State>,
-    keeper: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<()>>,
     /// Where the store's reserve lies.
     reserve: Option<(PathBuf, Settings)>,
 }
 
 #[derive(Default)]
 struct State {
-    awaited: Mutex<Awaited>,
+    awaited: Mutex<WakeReason>,
     wake: Condvar,
     /// The catalog said that the session has ended.
     is_lost: AtomicBool,
@@ -52,17 +52,17 @@ struct State {
 
 /// What the thread that renews is woken for.
 #[derive(Default)]
-struct Awaited {
+struct WakeReason {
     stopped: bool,
     renewal: bool,
 }
 
 /// While it lives, what the store tells is relied on: nothing that was referred to since is deleted.
-pub struct Hold {
+pub struct EpochPin {
     state: Arc<State>,
 }
 
-impl Drop for Hold {
+impl Drop for EpochPin {
     fn drop(&mut self) {
         self.state.holds.fetch_sub(1, Ordering::SeqCst);
     }
@@ -74,9 +74,9 @@ impl Lease {
         let session = catalog.begin(purpose, LEASE_MS)?;
         let mut lease = Self::unattended(catalog.clone(), session);
         let (epoch, state, id) = (lease.epoch.clone(), lease.state.clone(), session.id);
-        let keeper = std::thread::Builder::new().name("thalweg-lease".into());
+        let thread = std::thread::Builder::new().name("thalweg-lease".into());
         // Without a thread the lease simply is not renewed: commits fail with LeaseLost, nothing is lost silently.
-        lease.keeper = keeper.spawn(move || keep(&*catalog, id, &epoch, &state)).ok();
+        lease.thread = thread.spawn(move || renew_until_stopped(&*catalog, id, &epoch, &state)).ok();
         Ok(lease)
     }
 
@@ -108,7 +108,7 @@ impl Lease {
         let epoch = Arc::new(AtomicU64::new(session.epoch));
         let state = Arc::new(State::default());
         *state.checked() = Some(Instant::now());
-        Lease { session: session.id, epoch, catalog, state, keeper: None, reserve: None }
+        Lease { session: session.id, epoch, catalog, state, thread: None, reserve: None }
     }
 
     /// Ends on a full disk too, with the room of the store's reserve: what a writer leaves there that found the disk full
@@ -144,11 +144,11 @@ impl Lease {
     }
 
     /// From the first hold on, the owner relies on what it is told only while it has one. May wait for the catalog.
-    pub fn hold(&self) -> Hold {
+    pub fn hold(&self) -> EpochPin {
         let _moving = self.state.moving.lock().unwrap_or_else(PoisonError::into_inner);
         self.state.is_held_in_parts.store(true, Ordering::SeqCst);
         self.state.holds.fetch_add(1, Ordering::SeqCst);
-        Hold { state: self.state.clone() }
+        EpochPin { state: self.state.clone() }
     }
 
     /// Whether the lease ran out and a collection ended the session. Nothing the store told its owner may be relied on any
@@ -213,8 +213,8 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.end();
-        if let Some(keeper) = self.keeper.take() {
-            let _ = keeper.join();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
     }
 }
@@ -224,12 +224,12 @@ impl State {
         self.checked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn awaited(&self) -> MutexGuard<'_, Awaited> {
+    fn awaited(&self) -> MutexGuard<'_, WakeReason> {
         self.awaited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn keep(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &State) {
+fn renew_until_stopped(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &State) {
     let interval = Duration::from_millis(LEASE_MS / 3);
     loop {
         let awaited = state.awaited();

@@ -1,6 +1,6 @@
 //! What a store can do: write, read, list, commit, collect, verify, rebuild, and the sessions of paths.
 //!
-//! Reading order: [`Repository`] (the pair of engines), `keep` (segments in), `tree` (manifests), `read`
+//! Reading order: [`Repository`] (the pair of engines), `dedup` (segments in), `tree` (manifests), `read`
 //! (segments out), `commit` (the order of rule 4), then `session` (what a node does while a program writes),
 //! then the caretaker's verbs: `collect`, `verify`, `rebuild`.
 
@@ -11,12 +11,12 @@ mod catalog_lock;
 mod collect;
 mod commit;
 mod comparison;
+mod dedup;
 mod divergence;
 mod draft;
 mod engines;
 mod error;
 mod journal;
-mod keep;
 mod lease;
 mod list;
 mod lost_settings;
@@ -40,21 +40,21 @@ mod unneeded;
 mod verify;
 mod writable;
 
-pub use collect::{Collected, collect};
+pub use collect::{CollectReport, collect};
 pub use draft::{CommitEntry, Draft, FileWriter, WriteMode};
 pub use engines::{Access, create, open, read_settings};
 pub use error::{Error, Result};
-pub use lease::{Hold, LEASE_MS, Lease};
+pub use lease::{EpochPin, LEASE_MS, Lease};
 pub use list::list;
 pub use pack::{Packed, Packer};
 pub use read::{FileReader, Piece};
-pub use rebuild::{Rebuilt, rebuild_catalog};
-pub use repair::{KnownDamage, LostRange, Repaired, repair};
+pub use rebuild::{RebuildReport, rebuild_catalog};
+pub use repair::{KnownDamage, LostRange, RepairReport, repair};
 pub use repository::Repository;
 pub use session::{
-    Arrival, Budget, Clock, DurableUpTo, Published, Seat, SeatOptions, Source, checkpointed_data, checkpointed_size,
-    data_bytes, publish, recover, unfinished,
+    Budget, Clock, DurableUpTo, PublishedVersion, Source, StripeOwner, StripeOwnerOptions, WriteOrigin,
+    checkpointed_data, checkpointed_size, data_bytes, publish, recover, unfinished,
 };
 pub use statistics::{FileStatistics, StoreFigures, file_statistics, store_statistics};
-pub use tree::{Builder, Built};
-pub use verify::{Damage, Verified, verify};
+pub use tree::{Builder, BuiltManifest};
+pub use verify::{Damage, VerifyReport, verify};

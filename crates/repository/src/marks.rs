@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use catalog::{FileEntry, Version};
-use format::{ContainerId, LostSegment, Place, Root, Run, StorePath};
+use format::{ContainerId, LostSegment, Root, Run, SegmentAddress, StorePath};
 
 use crate::error::{LostManifest, LostManifests};
 use crate::list::list;
@@ -16,16 +16,16 @@ const ROOTS_AT_ONCE: usize = 4096;
 
 /// Bits by logical container and ordinal.
 #[derive(Default)]
-pub(crate) struct Marks {
+pub(crate) struct LiveBitmap {
     containers: BTreeMap<ContainerId, Vec<u64>>,
     /// Marks made, repetitions included.
     pub references: u64,
 }
 
-impl Marks {
+impl LiveBitmap {
     /// Marks every segment that a kept version or a checkpoint needs, manifests included.
     pub fn of_catalog(repository: &Repository) -> Result<Self> {
-        let (mut marks, mut lost, mut after) = (Marks::default(), Vec::new(), 0);
+        let (mut marks, mut lost, mut after) = (LiveBitmap::default(), Vec::new(), 0);
         loop {
             let roots = repository.catalog.roots(after, ROOTS_AT_ONCE)?;
             let Some((last, _)) = roots.last() else { break };
@@ -47,8 +47,8 @@ impl Marks {
     /// A copy lives as long as the lost segment it stands in for is needed; copies may have been lost in turn.
     fn follow_copies(&mut self, lost: &[LostSegment]) {
         loop {
-            let needed = lost.iter().filter(|lost| self.holds(lost.place)).filter_map(|lost| lost.copy);
-            let unmarked: Vec<Place> = needed.filter(|copy| !self.holds(*copy)).collect();
+            let needed = lost.iter().filter(|lost| self.holds(lost.address)).filter_map(|lost| lost.copy);
+            let unmarked: Vec<SegmentAddress> = needed.filter(|copy| !self.holds(*copy)).collect();
             if unmarked.is_empty() {
                 return;
             }
@@ -56,8 +56,8 @@ impl Marks {
         }
     }
 
-    fn holds(&self, place: Place) -> bool {
-        self.is_marked(place.container, place.ordinal)
+    fn holds(&self, address: SegmentAddress) -> bool {
+        self.is_marked(address.container, address.ordinal)
     }
 
     pub fn mark(&mut self, run: Run) {
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn marked_runs_come_back() {
-        let mut marks = Marks::default();
+        let mut marks = LiveBitmap::default();
         let container = ContainerId(3);
         marks.mark(Run { container, first: 60, count: 10 });
         marks.mark(Run { container, first: 100, count: 1 });

@@ -1,13 +1,13 @@
 //! Segments that are whole and are not what a manifest or their own fingerprints say: a file of another store, or of a
 //! catalog that went on apart, stands in the place of ours. They are recorded as lost, as what cannot be read is.
 
-use format::{Fingerprint, Place, Run};
+use format::{Fingerprint, Run, SegmentAddress};
 
 use crate::blocks::Segment;
 use crate::{Error, Repository, Result};
 
 /// Of a segment of which nothing tells what it was.
-pub(crate) const UNNAMED: Fingerprint = Fingerprint([0; 32]);
+pub(crate) const UNKNOWN: Fingerprint = Fingerprint([0; 32]);
 
 impl Repository {
     /// The segments of a run, decoded and checked.
@@ -24,17 +24,17 @@ impl Repository {
         let is_wrong = |block: &format::Block| segment::decode_verified(block, self.settings.fingerprint).is_err();
         for placed in placed.iter().filter(|placed| is_wrong(&placed.block)) {
             let fingerprints = placed.block.segments.iter().map(|segment| segment.fingerprint);
-            self.record_lost(&placed.places().zip(fingerprints).collect::<Vec<_>>());
+            self.record_lost(&placed.addresses().zip(fingerprints).collect::<Vec<_>>());
         }
     }
 
     /// What lies there is not what a manifest names.
     pub(crate) fn record_mismatch(&self, run: Run) {
-        self.record_lost(&run.places().map(|place| (place, UNNAMED)).collect::<Vec<_>>());
+        self.record_lost(&run.addresses().map(|address| (address, UNKNOWN)).collect::<Vec<_>>());
     }
 
     /// The container is where the catalog has it, and lacks what a manifest names.
-    pub(crate) fn record_lacking(&self, run: Run) {
+    pub(crate) fn record_missing(&self, run: Run) {
         let found = self.catalog.container(run.container).ok().flatten();
         if self.lease.is_recorded() && found.is_some_and(|record| record.is_referable()) {
             self.record_mismatch(run);
@@ -42,7 +42,7 @@ impl Repository {
     }
 
     /// Through a node nothing is recorded: it does not take a client's word for damage.
-    fn record_lost(&self, lost: &[(Place, Fingerprint)]) {
+    fn record_lost(&self, lost: &[(SegmentAddress, Fingerprint)]) {
         if let Some(local) = &self.local {
             local.lose(lost);
         }

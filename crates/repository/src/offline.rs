@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use format::{ContainerId, Settings};
 use store::files::{Directory, Permissions};
-use store::{ContainerFacts, LocalStore, Options, Registrar};
+use store::{LocalStore, Options, Registrar, SealedContainer};
 
 use crate::Result;
 use crate::engines::state_folder;
@@ -32,7 +32,7 @@ impl Registrar for NoCatalog {
         Err(store::Error::Unavailable { peer: "the catalog".into(), why: "it is not in use here".into() })
     }
 
-    fn sealed(&self, _: ContainerId, _: ContainerFacts) -> store::Result<()> {
+    fn sealed(&self, _: ContainerId, _: SealedContainer) -> store::Result<()> {
         Ok(())
     }
 

@@ -8,10 +8,10 @@ use std::ops::Range;
 
 use format::{BlockKind, Fingerprint};
 use segment::Cutter;
-use store::Claimant;
+use store::ClaimOwner;
 
-use crate::keep::Fresh;
-use crate::tree::{Builder, Built};
+use crate::dedup::NewSegment;
+use crate::tree::{Builder, BuiltManifest};
 use crate::{Repository, Result};
 
 /// Segments gathered before the store is asked (bytes).
@@ -28,7 +28,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 pub struct Packed<T> {
     /// What the caller handed in with the file.
     pub tag: T,
-    pub built: Built,
+    pub built: BuiltManifest,
     /// BLAKE3 of the content in order; none for a file with more than a GiB of holes.
     pub content: Option<[u8; 32]>,
 }
@@ -36,7 +36,7 @@ pub struct Packed<T> {
 /// Takes files one after the other; gives them back, in order, when their segments are stored.
 pub struct Packer<'a, T> {
     repository: &'a Repository,
-    claimant: Claimant,
+    claim_owner: ClaimOwner,
     /// Segments waiting to be stored, in `bytes`.
     batch: Vec<(Fingerprint, Range<usize>)>,
     bytes: Vec<u8>,
@@ -65,11 +65,11 @@ enum Item {
 }
 
 impl<'a, T> Packer<'a, T> {
-    /// `claimant` must be this packer's alone.
-    pub fn new(repository: &'a Repository, claimant: Claimant) -> Self {
+    /// `claim_owner` must be this packer's alone.
+    pub fn new(repository: &'a Repository, claim_owner: ClaimOwner) -> Self {
         Packer {
             repository,
-            claimant,
+            claim_owner,
             batch: Vec::new(),
             bytes: Vec::with_capacity(BATCH_BYTES),
             drafts: VecDeque::new(),
@@ -80,7 +80,7 @@ impl<'a, T> Packer<'a, T> {
     pub fn begin(&mut self) {
         let settings = &self.repository.settings;
         self.drafts.push_back(Draft {
-            builder: Builder::new(self.repository, self.claimant),
+            builder: Builder::new(self.repository, self.claim_owner),
             waiting: VecDeque::new(),
             cutter: Cutter::new(settings.chunker, settings.segment_bytes),
             tail: Vec::new(),
@@ -142,7 +142,7 @@ impl<'a, T> Packer<'a, T> {
         self.flush_tail()?;
         self.current().tag = Some(tag);
         if self.batch.is_empty() {
-            self.settle(Vec::new())?;
+            self.checkpoint(Vec::new())?;
         }
         Ok(())
     }
@@ -162,16 +162,18 @@ impl<'a, T> Packer<'a, T> {
     /// Stores what is gathered.
     pub fn flush(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
-        let fresh: Vec<_> = batch
+        let new_segment: Vec<_> = batch
             .iter()
-            .map(|(fingerprint, range)| Fresh { fingerprint: *fingerprint, bytes: &self.bytes[range.clone()] })
+            .map(|(fingerprint, range)| NewSegment { fingerprint: *fingerprint, bytes: &self.bytes[range.clone()] })
             .collect();
-        let places = self.repository.keep(self.claimant, BlockKind::Data, &fresh)?;
-        let stored =
-            batch.iter().zip(places).map(|((fingerprint, range), place)| (place, *fingerprint, range.len() as u32));
+        let addresses = self.repository.dedup(self.claim_owner, BlockKind::Data, &new_segment)?;
+        let stored = batch
+            .iter()
+            .zip(addresses)
+            .map(|((fingerprint, range), address)| (address, *fingerprint, range.len() as u32));
         let stored: Vec<_> = stored.collect();
         self.bytes.clear();
-        self.settle(stored)
+        self.checkpoint(stored)
     }
 
     fn current(&mut self) -> &mut Draft<'a, T> {
@@ -214,7 +216,7 @@ impl<'a, T> Packer<'a, T> {
     }
 
     /// Hands the places out to the files that wait for them, in order.
-    fn settle(&mut self, stored: Vec<(format::Place, Fingerprint, u32)>) -> Result<()> {
+    fn checkpoint(&mut self, stored: Vec<(format::SegmentAddress, Fingerprint, u32)>) -> Result<()> {
         let mut stored = stored.into_iter();
         while let Some(draft) = self.drafts.front_mut() {
             while let Some(item) = draft.waiting.front() {
@@ -222,7 +224,7 @@ impl<'a, T> Packer<'a, T> {
                     Item::Zeros(length) => draft.builder.zeros(*length)?,
                     Item::Hole(length) => draft.builder.hole(*length)?,
                     Item::Segment => match stored.next() {
-                        Some((place, fingerprint, bytes)) => draft.builder.segment(place, fingerprint, bytes)?,
+                        Some((address, fingerprint, bytes)) => draft.builder.segment(address, fingerprint, bytes)?,
                         None => return Ok(()),
                     },
                 }
@@ -256,6 +258,6 @@ impl<T> Draft<'_, T> {
 
 impl<T> Drop for Packer<'_, T> {
     fn drop(&mut self) {
-        self.repository.store.release(self.claimant);
+        self.repository.store.release(self.claim_owner);
     }
 }

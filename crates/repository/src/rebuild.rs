@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use catalog::{
-    CONTAINER_LIMIT, Catalog, CatalogView, ContainerRecord, ContainerState, LeftOut, NumbersGiven, Purpose,
+    CONTAINER_LIMIT, Catalog, CatalogView, ContainerRecord, ContainerState, IssuedNumbers, Purpose, SkippedRecord,
     SqliteCatalog,
 };
 use format::{ContainerId, JournalRecord, LostSegment, Settings};
@@ -31,7 +31,7 @@ const MAX_LOST_CONTAINERS: u64 = 1 << 20;
 
 /// What was found again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rebuilt {
+pub struct RebuildReport {
     pub containers: u64,
     /// Transactions replayed.
     pub transactions: u64,
@@ -42,7 +42,7 @@ pub struct Rebuilt {
 /// Makes the catalog of the store at `path` again. The old one is kept beside it as `catalog.sqlite.old`.
 /// Refused while another process uses the store, and, unless by `force`, when the new one would lack something that the
 /// old one has because the journal has lost it.
-pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
+pub fn rebuild_catalog(path: &Path, force: bool) -> Result<RebuildReport> {
     let settings = read_settings(path)?;
     make_state_folder(path, &settings)?;
     let _alone = CatalogLock::take_alone(path, &settings)?;
@@ -55,12 +55,12 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
         return Err(would_lose(path, &old));
     }
     let records: Vec<_> = scan.records.values().cloned().collect();
-    let fresh = catalog_file(path, &settings).with_extension("sqlite.new");
-    let made = make_catalog(path, &settings, &fresh, &scan, &records, &old);
-    let made = made.and_then(|made| replace_catalog(path, &settings, &fresh).map(|()| made));
+    let new_segment = catalog_file(path, &settings).with_extension("sqlite.new");
+    let made = make_catalog(path, &settings, &new_segment, &scan, &records, &old);
+    let made = made.and_then(|made| replace_catalog(path, &settings, &new_segment).map(|()| made));
     if made.is_err() {
         // Best effort: the error that is told came first.
-        let _ = remove_catalog(&fresh);
+        let _ = remove_catalog(&new_segment);
     }
     let mut made = made?;
     made.left_out.retain(|left| !was_restated(&scan, left));
@@ -68,31 +68,31 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<Rebuilt> {
     damages.extend(old.missing(&scan, &made));
     damages.extend(old.lost);
     damages.extend(made.left_out.into_iter().map(|left| Damage::Catalog { path: Some(left.path), why: left.why }));
-    Ok(Rebuilt { containers: scan.readable, transactions: records.len() as u64, damages })
+    Ok(RebuildReport { containers: scan.readable, transactions: records.len() as u64, damages })
 }
 
 struct MadeCatalog {
     /// What makes no sense without records that are missing.
-    left_out: Vec<LeftOut>,
+    left_out: Vec<SkippedRecord>,
     /// The highest numbers that were ever given.
-    given: NumbersGiven,
+    given: IssuedNumbers,
     /// The last record that the store's mark knows of.
     marked: Option<(u64, u64)>,
 }
 
-/// Makes the catalog in `fresh`, closed, so that its log is moved into the file.
+/// Makes the catalog in `new_segment`, closed, so that its log is moved into the file.
 fn make_catalog(
     path: &Path,
     settings: &Settings,
-    fresh: &Path,
+    new_segment: &Path,
     scan: &Scan,
     records: &[JournalRecord],
     old: &OldCatalog,
 ) -> Result<MadeCatalog> {
-    remove_catalog(fresh)?;
+    remove_catalog(new_segment)?;
     let is_given = |record: &&ContainerRecord| record.id.0 < CONTAINER_LIMIT;
     let mut containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
-    let catalog = new_catalog(path, settings, fresh)?;
+    let catalog = new_catalog(path, settings, new_segment)?;
     let given = catalog.marked().max(&old.given);
     containers.extend(lost_containers(scan, old, given.container).into_iter().map(without_file));
     let left_out = catalog.replay(&containers, records, &given)?;
@@ -129,7 +129,7 @@ fn without_file(id: ContainerId) -> ContainerRecord {
 
 /// A segment whose container is gone could not be named any more, nor its copy be found.
 fn keep_losses(catalog: &SqliteCatalog, lost: &[LostSegment]) -> Result<()> {
-    let named: Vec<_> = lost.iter().map(|lost| (lost.place, lost.fingerprint)).collect();
+    let named: Vec<_> = lost.iter().map(|lost| (lost.address, lost.fingerprint)).collect();
     catalog.lose(&named)?;
     let mut healed = Vec::new();
     for (lost, copy) in lost.iter().filter_map(|lost| Some((*lost, lost.copy?))) {
@@ -146,7 +146,7 @@ fn keep_losses(catalog: &SqliteCatalog, lost: &[LostSegment]) -> Result<()> {
 
 /// Whether what a record could not do for want of an earlier one was stated again: `repair` does that, and then puts
 /// records without changes in the place of those that are lost.
-fn was_restated(scan: &Scan, left: &LeftOut) -> bool {
+fn was_restated(scan: &Scan, left: &SkippedRecord) -> bool {
     scan.records.range(..left.sequence).any(|(_, record)| record.changes.is_empty())
 }
 
@@ -191,7 +191,7 @@ fn remove_catalog(file: &Path) -> Result<()> {
 struct OldCatalog {
     /// Nothing else changed it, and its file and log belong together.
     is_sound: bool,
-    given: NumbersGiven,
+    given: IssuedNumbers,
     /// Records that it wrote and no container keeps; none where it does not say.
     lost_records: Option<Vec<u64>>,
     /// Names and versions of which the journal has lost something.
@@ -229,7 +229,7 @@ impl OldCatalog {
             self.lost_segments = catalog.lost()?;
             let live = catalog.containers()?.into_iter().filter(ContainerRecord::is_referable).map(|record| record.id);
             // An earlier rebuild may have left out the container of what is lost.
-            self.live_containers = live.chain(self.lost_segments.iter().map(|lost| lost.place.container)).collect();
+            self.live_containers = live.chain(self.lost_segments.iter().map(|lost| lost.address.container)).collect();
             self.lost_records = lost_records(catalog, scan, self.given.sequence)?;
         }
         // A journal that has all that this catalog wrote has lost nothing.

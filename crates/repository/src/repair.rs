@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use catalog::Version;
-use format::{ContainerId, Entry, EntryKind, Place, Root, Run, StorePath};
-use store::Claimant;
+use format::{ContainerId, Entry, EntryKind, Root, Run, SegmentAddress, StorePath};
+use store::ClaimOwner;
 
-use crate::mismatch::UNNAMED;
+use crate::mismatch::UNKNOWN;
 use crate::restating::restate_lost;
 use crate::tree::{collect_runs, entries_in};
 use crate::verify::versions_of;
@@ -18,7 +18,7 @@ const LISTED_AT_ONCE: usize = 4096;
 /// Lost segments looked for at a time.
 const SOUGHT_AT_ONCE: usize = 1024;
 /// Who looks for copies; puts nothing.
-const REPAIRER: Claimant = Claimant(u64::MAX - 1);
+const REPAIRER: ClaimOwner = ClaimOwner(u64::MAX - 1);
 
 /// Bytes of a version that cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub struct LostRange {
 
 /// What a repair found and did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Repaired {
+pub struct RepairReport {
     pub versions: u64,
     /// Lost segments for which a copy stands in, from this repair or before it.
     pub healed_segments: u64,
@@ -42,7 +42,7 @@ pub struct Repaired {
 
 /// Has the journal hold all that the catalog has, reads all versions, lets copies of segments stand in for those that are lost, and says what stays lost. The store
 /// must be on this machine.
-pub fn repair(repository: &Repository) -> Result<Repaired> {
+pub fn repair(repository: &Repository) -> Result<RepairReport> {
     let local = repository.local_store("repair")?;
     let journaled_paths = restate_lost(repository, local)?;
     let mut repaired = read_all(repository)?;
@@ -54,7 +54,7 @@ pub fn repair(repository: &Repository) -> Result<Repaired> {
             break;
         }
     }
-    Ok(Repaired { healed_segments: healed_segments(repository)?, journaled_paths, ..repaired })
+    Ok(RepairReport { healed_segments: healed_segments(repository)?, journaled_paths, ..repaired })
 }
 
 fn healed_segments(repository: &Repository) -> Result<u64> {
@@ -62,16 +62,16 @@ fn healed_segments(repository: &Repository) -> Result<u64> {
 }
 
 /// The first reading has recorded what is lost.
-fn read_again(repository: &Repository) -> Result<Repaired> {
+fn read_again(repository: &Repository) -> Result<RepairReport> {
     let lost = repository.catalog.lost()?;
-    let wanted = lost.iter().filter(|lost| lost.copy.is_none() && lost.fingerprint != UNNAMED);
+    let wanted = lost.iter().filter(|lost| lost.copy.is_none() && lost.fingerprint != UNKNOWN);
     let wanted: Vec<_> = wanted.map(|lost| lost.fingerprint).collect();
     for some in wanted.chunks(SOUGHT_AT_ONCE) {
-        let sought = repository.store.lacking(REPAIRER, some);
+        let sought = repository.store.missing(REPAIRER, some);
         repository.store.release(REPAIRER);
         sought?;
     }
-    if lost.iter().any(|lost| lost.copy.is_none() && lost.fingerprint == UNNAMED) {
+    if lost.iter().any(|lost| lost.copy.is_none() && lost.fingerprint == UNKNOWN) {
         look_everything_up(repository)?;
     }
     repository.store.make_durable()?;
@@ -90,7 +90,7 @@ fn look_everything_up(repository: &Repository) -> Result<()> {
         };
         let fingerprints: Vec<_> = index.segments().iter().map(|segment| segment.fingerprint).collect();
         for some in fingerprints.chunks(SOUGHT_AT_ONCE) {
-            let sought = repository.store.lacking(REPAIRER, some);
+            let sought = repository.store.missing(REPAIRER, some);
             repository.store.release(REPAIRER);
             sought?;
         }
@@ -98,8 +98,8 @@ fn look_everything_up(repository: &Repository) -> Result<()> {
     Ok(())
 }
 
-fn read_all(repository: &Repository) -> Result<Repaired> {
-    let (mut repaired, mut after) = (Repaired::default(), None);
+fn read_all(repository: &Repository) -> Result<RepairReport> {
+    let (mut repaired, mut after) = (RepairReport::default(), None);
     loop {
         let listed = repository.catalog.list(&StorePath::root(), true, after.as_ref(), LISTED_AT_ONCE)?;
         let Some((last, _)) = listed.last() else { return Ok(repaired) };
@@ -183,8 +183,8 @@ pub(crate) fn is_damage(error: &Error) -> bool {
 /// What is known to be damaged, for those who would skip what they have stored before.
 pub struct KnownDamage {
     /// Segments without a copy.
-    lost: HashSet<Place>,
-    healed: HashSet<Place>,
+    lost: HashSet<SegmentAddress>,
+    healed: HashSet<SegmentAddress>,
     /// Numbers whose segments lie in a file that is not there.
     missing: HashSet<ContainerId>,
     /// Numbers whose segments lay in a file that is shorter than it was, or in one that nobody closed, so that nothing
@@ -230,8 +230,8 @@ impl Repository {
         if lost.is_empty() && missing.is_empty() && doubtful.is_empty() {
             return Ok(None);
         }
-        let places = |lost: Vec<format::LostSegment>| lost.into_iter().map(|lost| lost.place).collect();
-        Ok(Some(KnownDamage { lost: places(lost), healed: places(healed), missing, doubtful }))
+        let addresses = |lost: Vec<format::LostSegment>| lost.into_iter().map(|lost| lost.address).collect();
+        Ok(Some(KnownDamage { lost: addresses(lost), healed: addresses(healed), missing, doubtful }))
     }
 }
 
@@ -252,6 +252,6 @@ impl KnownDamage {
 
     fn affects_run(&self, run: Run) -> bool {
         let is_missing = self.missing.contains(&run.container);
-        run.places().any(|place| self.lost.contains(&place) || (is_missing && !self.healed.contains(&place)))
+        run.addresses().any(|address| self.lost.contains(&address) || (is_missing && !self.healed.contains(&address)))
     }
 }

@@ -3,7 +3,7 @@
 use format::StorePath;
 use store::LocalStore;
 
-use crate::agreement::Agreement;
+use crate::agreement::JournalComparison;
 use crate::comparison::Difference;
 use crate::divergence::{check_containers, refusal};
 use crate::{Error, Repository, Result};
@@ -19,7 +19,7 @@ pub(crate) fn restate_lost(repository: &Repository, local: &LocalStore) -> Resul
         return Err(Error::Catalog(catalog::Error::Corrupt { path: "this store".into(), why }));
     }
     check_containers(repository, local)?;
-    let agreement = Agreement::of(repository, local)?;
+    let agreement = JournalComparison::of(repository, local)?;
     if agreement.lost_records.as_ref().is_some_and(|lost| lost.is_empty()) {
         return agreement.differences.first().map_or(Ok(0), |difference| Err(was_changed(difference)));
     }
@@ -39,7 +39,7 @@ fn was_changed(difference: &Difference) -> Error {
 }
 
 /// Where the catalog does not know which records are lost, nothing is stated to be gone.
-fn lost_paths(agreement: &Agreement) -> Vec<StorePath> {
+fn lost_paths(agreement: &JournalComparison) -> Vec<StorePath> {
     let is_lost = |difference: &&Difference| {
         difference.is_lost_in_journal || (difference.is_lost_in_catalog && agreement.lost_records.is_some())
     };

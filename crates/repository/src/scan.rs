@@ -4,9 +4,9 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use catalog::{ContainerRecord, ContainerState, LeftOut, MemoryCatalog, NumbersGiven};
+use catalog::{ContainerRecord, ContainerState, IssuedNumbers, MemoryCatalog, SkippedRecord};
 use format::{BlockKind, Change, ContainerId, FingerprintKind, JournalRecord};
-use store::{LocalStore, PlacedBlock};
+use store::{LocalStore, StoredBlock};
 
 use crate::verify::Damage;
 use crate::{Error, Result};
@@ -91,7 +91,7 @@ impl Scan {
                     lost_segments: damage.lost_segments,
                     healed_segments: 0,
                 }));
-                let mut bears: Vec<_> = index.places().map(|(place, _)| place.container).collect();
+                let mut bears: Vec<_> = index.addresses().map(|(address, _)| address.container).collect();
                 bears.dedup();
                 // Verification takes a container with segments for one that had its footer.
                 let (stored_bytes, segments) =
@@ -110,7 +110,7 @@ impl Scan {
         Ok(())
     }
 
-    fn read_block(&mut self, fingerprint: FingerprintKind, container: ContainerId, offset: u64, placed: &PlacedBlock) {
+    fn read_block(&mut self, fingerprint: FingerprintKind, container: ContainerId, offset: u64, placed: &StoredBlock) {
         let raw = match segment::decode_verified(&placed.block, fingerprint) {
             Ok(raw) => raw,
             Err(error) => {
@@ -202,10 +202,10 @@ impl Scan {
     }
 
     /// The names and versions that the records up to `sequence` make, and what they cannot make.
-    pub fn replayed(&self, sequence: u64) -> Result<(MemoryCatalog, Vec<LeftOut>)> {
+    pub fn replayed(&self, sequence: u64) -> Result<(MemoryCatalog, Vec<SkippedRecord>)> {
         let records: Vec<_> = self.records.range(..=sequence).map(|(_, record)| record.clone()).collect();
         let replayed = MemoryCatalog::new();
-        let left_out = catalog::Catalog::replay(&replayed, &[], &records, &NumbersGiven::default())?;
+        let left_out = catalog::Catalog::replay(&replayed, &[], &records, &IssuedNumbers::default())?;
         Ok((replayed, left_out))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use format::{EntryKind, Root, Run};
 
-use crate::marks::{Marks, named};
+use crate::marks::{LiveBitmap, named};
 use crate::tree::entries_in;
 use crate::{Repository, Result};
 
@@ -50,7 +50,7 @@ pub struct FileStatistics {
 /// Figures of the whole store. Walks every kept manifest; reads no content.
 pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
     let known = repository.catalog.statistics()?;
-    let mut marks = Marks::default();
+    let mut marks = LiveBitmap::default();
     let mut after = 0;
     loop {
         let roots = repository.catalog.roots(after, ROOTS_AT_ONCE)?;
@@ -90,7 +90,7 @@ fn open_bytes(repository: &Repository) -> Result<u64> {
 }
 
 /// Marks the content of a file, not the pages of its manifest.
-fn mark_content(repository: &Repository, root: &Root, marks: &mut Marks) -> Result<()> {
+fn mark_content(repository: &Repository, root: &Root, marks: &mut LiveBitmap) -> Result<()> {
     entries_in(repository, root, 0..u64::MAX, &mut |_, entry| {
         if let EntryKind::Data { run, .. } = entry.kind {
             marks.mark(run);
@@ -102,7 +102,7 @@ fn mark_content(repository: &Repository, root: &Root, marks: &mut Marks) -> Resu
 /// Figures of one version. Reads the blocks' headers, and with them their payloads, but decodes nothing.
 pub fn file_statistics(repository: &Repository, root: &Root) -> Result<FileStatistics> {
     let mut figures = FileStatistics::default();
-    let mut marks = Marks::default();
+    let mut marks = LiveBitmap::default();
     entries_in(repository, root, 0..u64::MAX, &mut |_, entry| {
         match entry.kind {
             EntryKind::Data { run, .. } => marks.mark(run),
@@ -129,9 +129,9 @@ impl FileStatistics {
                 let header = placed.block.header;
                 let within = first..first + count;
                 let ours: u64 = placed
-                    .places()
+                    .addresses()
                     .zip(&placed.block.segments)
-                    .filter(|(place, _)| place.container == run.container && within.contains(&place.ordinal))
+                    .filter(|(address, _)| address.container == run.container && within.contains(&address.ordinal))
                     .map(|(_, segment)| segment.bytes as u64)
                     .sum();
                 self.unique_bytes += ours;

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use format::{ContainerId, Place};
+use format::{ContainerId, SegmentAddress};
 use store::{ContainerIndex, LocalStore};
 
 use crate::divergence::refusal;
-use crate::marks::Marks;
+use crate::marks::LiveBitmap;
 use crate::{Repository, Result};
 
 /// Another collection may move a number on while its file is looked for.
@@ -19,30 +19,30 @@ const LOOKS: u32 = 3;
 pub(crate) fn check_unneeded(
     repository: &Repository,
     local: &LocalStore,
-    marks: &Marks,
+    marks: &LiveBitmap,
     physical: ContainerId,
 ) -> Result<()> {
-    let places: Vec<Place> = match local.index(physical) {
-        Ok(index) => index.places().map(|(place, _)| place).collect(),
+    let addresses: Vec<SegmentAddress> = match local.index(physical) {
+        Ok(index) => index.addresses().map(|(address, _)| address).collect(),
         Err(store::Error::NotFound { .. }) => return Ok(()),
         // What a damaged file holds is told by its number alone.
-        Err(store::Error::Corrupt { .. }) => marks.runs(physical).iter().flat_map(|run| run.places()).collect(),
+        Err(store::Error::Corrupt { .. }) => marks.runs(physical).iter().flat_map(|run| run.addresses()).collect(),
         Err(other) => return Err(other.into()),
     };
     let mut homes = BTreeMap::new();
-    for place in places.into_iter().filter(|place| marks.is_marked(place.container, place.ordinal)) {
-        let home = match homes.get(&place.container) {
+    for address in addresses.into_iter().filter(|address| marks.is_marked(address.container, address.ordinal)) {
+        let home = match homes.get(&address.container) {
             Some(home) => home,
             None => {
-                let found = home_of(repository, local, physical, place.container)?;
-                homes.entry(place.container).or_insert(found)
+                let found = home_of(repository, local, physical, address.container)?;
+                homes.entry(address.container).or_insert(found)
             }
         };
-        if home.as_ref().is_none_or(|home| home.segment_at(place).is_none()) {
+        if home.as_ref().is_none_or(|home| home.segment_at(address).is_none()) {
             let why = format!(
                 "kept versions need segment {} of container {}, which the file of container {physical} holds and the \
                  catalog has nowhere else",
-                place.ordinal, place.container
+                address.ordinal, address.container
             );
             return Err(refusal(&why));
         }

@@ -4,11 +4,11 @@
 use std::collections::{HashMap, HashSet};
 
 use catalog::{ContainerRecord, ContainerState, Version};
-use format::{ContainerId, JournalRecord, LostSegment, Place, Run, StorePath};
+use format::{ContainerId, JournalRecord, LostSegment, Run, SegmentAddress, StorePath};
 use store::{LocalStore, Report};
 
 use crate::comparison::compare;
-use crate::marks::Marks;
+use crate::marks::LiveBitmap;
 use crate::repair::is_damage;
 use crate::scan::Scan;
 use crate::tree::collect_runs;
@@ -37,7 +37,7 @@ pub enum Damage {
 
 /// What a verification saw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifyReport {
     pub containers: u64,
     pub segments: u64,
     pub stored_bytes: u64,
@@ -49,9 +49,9 @@ pub struct Verified {
 
 /// Checks the store, which must be on this machine. With `data`, all content is decoded and named again.
 /// `progress` hears of stored bytes done.
-pub fn verify(repository: &Repository, data: bool, progress: &mut dyn FnMut(u64)) -> Result<Verified> {
+pub fn verify(repository: &Repository, data: bool, progress: &mut dyn FnMut(u64)) -> Result<VerifyReport> {
     let local = repository.local_store("verify")?;
-    let mut verified = Verified::default();
+    let mut verified = VerifyReport::default();
     let whole = |why| Damage::Catalog { path: None, why };
     verified.damages.extend(repository.unsound.clone().map(whole));
     note_catalog_damage(&mut verified, |verified| {
@@ -60,27 +60,27 @@ pub fn verify(repository: &Repository, data: bool, progress: &mut dyn FnMut(u64)
     })?;
     note_catalog_damage(&mut verified, |verified| compare_with_journal(repository, local, verified))?;
     note_catalog_damage(&mut verified, |verified| check_numbers(repository, local, verified))?;
-    let mut lost = Lost::of_catalog(repository)?;
+    let mut lost = LostSegments::of_catalog(repository)?;
     note_catalog_damage(&mut verified, |verified| check_containers(repository, local, &mut lost, verified, progress))?;
     note_catalog_damage(&mut verified, |verified| check_versions(repository, data, &lost, verified, progress))?;
     Ok(verified)
 }
 
 /// Segments whose blocks are damaged, and the copies that stand in for some.
-struct Lost {
-    damaged: Marks,
-    copies: HashMap<Place, Place>,
+struct LostSegments {
+    damaged: LiveBitmap,
+    copies: HashMap<SegmentAddress, SegmentAddress>,
 }
 
-impl Lost {
+impl LostSegments {
     fn of_catalog(repository: &Repository) -> Result<Self> {
         let mut copies = HashMap::new();
-        note_catalog_damage(&mut Verified::default(), |_| {
-            let copy = |lost: LostSegment| lost.copy.map(|copy| (lost.place, copy));
+        note_catalog_damage(&mut VerifyReport::default(), |_| {
+            let copy = |lost: LostSegment| lost.copy.map(|copy| (lost.address, copy));
             copies = repository.catalog.lost()?.into_iter().filter_map(copy).collect();
             Ok(())
         })?;
-        Ok(Lost { damaged: Marks::default(), copies })
+        Ok(LostSegments { damaged: LiveBitmap::default(), copies })
     }
 
     /// Notes segments of this file, unless they have moved on to another since.
@@ -96,22 +96,22 @@ impl Lost {
 
     /// Why not all of these segments can be read.
     fn why(&self, runs: &[Run]) -> Option<String> {
-        let lost = runs.iter().flat_map(|run| run.places()).filter(|place| self.is_lost(*place));
-        let (count, first) = lost.fold((0_u64, None), |(count, first), place| (count + 1, first.or(Some(place))));
-        let Place { container, ordinal } = first?;
+        let lost = runs.iter().flat_map(|run| run.addresses()).filter(|address| self.is_lost(*address));
+        let (count, first) = lost.fold((0_u64, None), |(count, first), address| (count + 1, first.or(Some(address))));
+        let SegmentAddress { container, ordinal } = first?;
         let more = if count == 1 { String::new() } else { format!(" and {} more", count - 1) };
         Some(format!("the block of segment {ordinal} of container {container}{more} is damaged"))
     }
 
     /// For how many of these segments copies stand in.
     fn healed_of(&self, runs: &[Run]) -> u64 {
-        runs.iter().flat_map(|run| run.places()).filter(|place| self.copies.contains_key(place)).count() as u64
+        runs.iter().flat_map(|run| run.addresses()).filter(|address| self.copies.contains_key(address)).count() as u64
     }
 
     /// The same, of what lies in a file that is not there.
     fn healed_of_file(&self, repository: &Repository, physical: ContainerId) -> Result<u64> {
         let mut by_number = HashMap::<ContainerId, u64>::new();
-        self.copies.keys().for_each(|place| *by_number.entry(place.container).or_default() += 1);
+        self.copies.keys().for_each(|address| *by_number.entry(address.container).or_default() += 1);
         let mut healed = 0;
         for (number, count) in by_number {
             let record = repository.catalog.container(number)?;
@@ -121,19 +121,19 @@ impl Lost {
     }
 
     /// A copy may have been lost in turn; none leads back, since each is newer than what it stands in for.
-    fn is_lost(&self, mut place: Place) -> bool {
+    fn is_lost(&self, mut address: SegmentAddress) -> bool {
         for _ in 0..=self.copies.len() {
-            match self.copies.get(&place) {
-                Some(copy) => place = *copy,
+            match self.copies.get(&address) {
+                Some(copy) => address = *copy,
                 None => break,
             }
         }
-        self.damaged.is_marked(place.container, place.ordinal)
+        self.damaged.is_marked(address.container, address.ordinal)
     }
 }
 
 /// Goes on with the next check when the catalog is too damaged for this one.
-fn note_catalog_damage(verified: &mut Verified, check: impl FnOnce(&mut Verified) -> Result<()>) -> Result<()> {
+fn note_catalog_damage(verified: &mut VerifyReport, check: impl FnOnce(&mut VerifyReport) -> Result<()>) -> Result<()> {
     let why = match check(verified) {
         Err(crate::Error::Catalog(catalog::Error::Corrupt { why, .. })) => why,
         // Nobody can remove the root.
@@ -149,7 +149,7 @@ fn note_catalog_damage(verified: &mut Verified, check: impl FnOnce(&mut Verified
     Ok(())
 }
 
-fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &mut Verified) -> Result<()> {
+fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &mut VerifyReport) -> Result<()> {
     // The view first: what is journaled after it was taken is not compared, unless nobody may write by this catalog.
     let view = repository.catalog.view()?;
     let mut scan = Scan::of(local, repository.settings.fingerprint)?;
@@ -173,7 +173,7 @@ fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &
 }
 
 /// Whether the journal holds records that the catalog, as it is now, did not write.
-fn note_unknown_records(repository: &Repository, scan: &Scan, verified: &mut Verified) -> Result<bool> {
+fn note_unknown_records(repository: &Repository, scan: &Scan, verified: &mut VerifyReport) -> Result<bool> {
     let records: Vec<_> = scan.records.values().map(|record| (record.sequence, checksum_of(record))).collect();
     let unknown = repository.catalog.unknown_records(&records)?;
     let Some(first) = unknown.first() else { return Ok(false) };
@@ -191,7 +191,7 @@ fn checksum_of(record: &JournalRecord) -> u64 {
 }
 
 /// The catalog knows every container file, and counts none as collected that a version needs.
-fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut Verified) -> Result<()> {
+fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut VerifyReport) -> Result<()> {
     let mut note = |why| verified.damages.push(Damage::Catalog { path: None, why });
     for container in local.containers_on_disk()? {
         // A number is registered before it has a file.
@@ -208,7 +208,7 @@ fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut Ver
     if !elsewhere.is_empty() {
         // Collection may have moved some between the two looks.
         let again = Misplaced::find(repository, local)?.elsewhere;
-        elsewhere.retain(|place| again.contains(place));
+        elsewhere.retain(|address| again.contains(address));
     }
     let why = |container| format!("versions need container {container}, which it counts as collected");
     collected.into_iter().map(why).for_each(&mut note);
@@ -232,8 +232,8 @@ impl Misplaced {
     /// None where a manifest cannot be read: that is told of its version.
     fn find(repository: &Repository, local: &LocalStore) -> Result<Self> {
         let mut found = Misplaced::default();
-        let Ok(marks) = Marks::of_catalog(repository) else { return Ok(found) };
-        let lost: HashSet<Place> = repository.catalog.lost()?.into_iter().map(|lost| lost.place).collect();
+        let Ok(marks) = LiveBitmap::of_catalog(repository) else { return Ok(found) };
+        let lost: HashSet<SegmentAddress> = repository.catalog.lost()?.into_iter().map(|lost| lost.address).collect();
         for container in marks.containers() {
             let Some(record) = repository.catalog.container(container)? else { continue };
             if !record.is_referable() {
@@ -246,8 +246,8 @@ impl Misplaced {
                 // What is damaged or missing is told of the file.
                 _ => continue,
             };
-            let mut needed = marks.runs(container).into_iter().flat_map(|run| run.places());
-            if needed.any(|place| index.segment_at(place).is_none() && !lost.contains(&place)) {
+            let mut needed = marks.runs(container).into_iter().flat_map(|run| run.addresses());
+            if needed.any(|address| index.segment_at(address).is_none() && !lost.contains(&address)) {
                 found.elsewhere.push((container, record.physical));
             }
         }
@@ -258,8 +258,8 @@ impl Misplaced {
 fn check_containers(
     repository: &Repository,
     local: &LocalStore,
-    lost: &mut Lost,
-    verified: &mut Verified,
+    lost: &mut LostSegments,
+    verified: &mut VerifyReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     for record in repository.catalog.containers()? {
@@ -298,7 +298,7 @@ fn check_containers(
 }
 
 /// What is wrong with a container that had its footer once. The catalog knows how many segments it had.
-fn damages_of(record: &ContainerRecord, report: Report, lost: &Lost) -> Vec<Damage> {
+fn damages_of(record: &ContainerRecord, report: Report, lost: &LostSegments) -> Vec<Damage> {
     let Report { mut damages, readable_segments, stored_bytes, understood_bytes, sealed, lost: blocks } = report;
     let known: u64 = readable_segments + damages.iter().map(|damage| damage.lost_segments).sum::<u64>();
     let rest = record.segments.saturating_sub(known);
@@ -332,8 +332,8 @@ fn damages_of(record: &ContainerRecord, report: Report, lost: &Lost) -> Vec<Dama
 fn check_versions(
     repository: &Repository,
     data: bool,
-    lost: &Lost,
-    verified: &mut Verified,
+    lost: &LostSegments,
+    verified: &mut VerifyReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
     let mut after = None;
@@ -379,8 +379,8 @@ fn check_version(
     repository: &Repository,
     version: &Version,
     data: bool,
-    lost: &Lost,
-    verified: &mut Verified,
+    lost: &LostSegments,
+    verified: &mut VerifyReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Option<String>> {
     let record = &version.record;
@@ -407,7 +407,7 @@ fn check_version(
                 unreadable.push(run);
             }
             Err(error) => return Err(error.into()),
-            Ok(_) if run.places().any(|place| lost.is_lost(place)) => unreadable.push(run),
+            Ok(_) if run.addresses().any(|address| lost.is_lost(address)) => unreadable.push(run),
             Ok(_) => {}
         }
     }

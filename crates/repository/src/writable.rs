@@ -14,22 +14,22 @@ use crate::{Error, Result};
 pub(crate) fn check_writable(path: &Path, settings: &Settings) -> Result<()> {
     let state = state_folder(path, settings);
     let folders = [path.to_owned(), path.join(store::CONTAINERS_FOLDER), state.clone()];
-    let add = |known: &mut Vec<PathBuf>, place: PathBuf| {
-        if !known.contains(&place) {
-            known.push(place);
+    let add = |known: &mut Vec<PathBuf>, address: PathBuf| {
+        if !known.contains(&address) {
+            known.push(address);
         }
     };
-    let mut places = Vec::new();
-    folders.into_iter().chain([catalog_file(path, settings)]).for_each(|place| add(&mut places, place));
-    places.iter().try_for_each(|place| check_place(place))
+    let mut addresses = Vec::new();
+    folders.into_iter().chain([catalog_file(path, settings)]).for_each(|address| add(&mut addresses, address));
+    addresses.iter().try_for_each(|address| check_address(address))
 }
 
-fn check_place(place: &Path) -> Result<()> {
-    let why = match rustix::fs::accessat(CWD, place, Access::WRITE_OK, AtFlags::EACCESS) {
+fn check_address(address: &Path) -> Result<()> {
+    let why = match rustix::fs::accessat(CWD, address, Access::WRITE_OK, AtFlags::EACCESS) {
         Err(Errno::ROFS) => "is on a read-only file system",
         Err(Errno::ACCESS | Errno::PERM) => "may not be written to by this user",
         _ => return Ok(()),
     };
     let why = format!("{why}; the store can be read (ls, get, stat, verify), and nothing in it changed");
-    Err(Error::Refused { path: place.display().to_string(), why })
+    Err(Error::Refused { path: address.display().to_string(), why })
 }

@@ -18,9 +18,9 @@ mod histories;
 mod killed_writers;
 #[path = "repository/rebuilding.rs"]
 mod rebuilding;
-#[path = "repository/seat_histories.rs"]
-mod seat_histories;
-#[path = "repository/seats.rs"]
-mod seats;
 #[path = "repository/sessions.rs"]
 mod sessions;
+#[path = "repository/stripe_owner_histories.rs"]
+mod stripe_owner_histories;
+#[path = "repository/stripe_sets.rs"]
+mod stripe_sets;

@@ -19,7 +19,7 @@ use crate::error::{Result, corrupt};
 pub const MAX_BLOCK_BYTES: usize = MAX_SEGMENT_BYTES as usize;
 
 /// Compressed bytes are kept only where they save at least 1/64: less does not pay for decoding them.
-const LEAST_SAVING: usize = 64;
+const MIN_SAVING: usize = 64;
 
 /// What a thread keeps of its buffer after a block of unusual size.
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
@@ -33,7 +33,7 @@ pub(crate) fn encode(compression: Compression, raw: &[u8]) -> Option<Vec<u8>> {
     if compression == Compression::None {
         return None;
     }
-    let most = (raw.len() - raw.len() / LEAST_SAVING).min(raw.len().saturating_sub(1));
+    let most = (raw.len() - raw.len() / MIN_SAVING).min(raw.len().saturating_sub(1));
     with_encoded(compression, raw, |encoded| (encoded.len() <= most).then(|| encoded.to_vec()))
 }
 

@@ -20,7 +20,7 @@ static ALLOCATOR: mutation::Measured = mutation::Measured;
 
 const FINGERPRINT: FingerprintKind = FingerprintKind::Blake3;
 /// A block's raw bytes at most, once; Zstandard's context and its copy of the input beside it.
-const MOST_BYTES: usize = segment::MAX_BLOCK_BYTES + (4 << 20);
+const MAX_BYTES: usize = segment::MAX_BLOCK_BYTES + (4 << 20);
 
 struct Golden {
     name: &'static str,
@@ -90,5 +90,5 @@ fn golden_blocks_decode_to_the_golden_segments() {
 
 #[test]
 fn mutated_blocks_are_refused_or_decode_to_what_their_header_says() {
-    mutation::fuzz(&["blocks"], mutation::INPUTS, MOST_BYTES, blocks::block);
+    mutation::fuzz(&["blocks"], mutation::INPUTS, MAX_BYTES, blocks::block);
 }

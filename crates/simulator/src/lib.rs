@@ -22,5 +22,5 @@ pub use random::Random;
 pub use simulation::{Settings, simulate};
 pub use testbed::{CACHE_GB, Provisioning, Testbed};
 pub use workload::{
-    MOST_SECONDS, STACKING, TraceError, Workload, WorkloadTask, all_pairs, monotonic, profile, sine, stacking, trace,
+    MAX_SECONDS, STACKING, TraceError, Workload, WorkloadTask, all_pairs, monotonic, profile, sine, stacking, trace,
 };

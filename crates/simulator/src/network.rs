@@ -31,7 +31,7 @@ pub struct Flow {
 
 /// Which bytes go where.
 #[derive(Clone, Copy)]
-pub struct Wanted {
+pub struct Transfer {
     pub to: WorkerId,
     pub item: ItemId,
     pub bytes: f64,
@@ -74,8 +74,8 @@ impl Network {
     }
 
     /// Begins to fetch, for a task that runs or for nobody yet.
-    pub fn fetch(&mut self, now_s: f64, agenda: &mut Agenda, wanted: Wanted, fetch: Fetch, reader: Option<u32>) {
-        let Wanted { to, item, bytes } = wanted;
+    pub fn fetch(&mut self, now_s: f64, agenda: &mut Agenda, wanted: Transfer, fetch: Fetch, reader: Option<u32>) {
+        let Transfer { to, item, bytes } = wanted;
         let source = fetch.source;
         let flow = self.occupy(Flow {
             to,

@@ -6,7 +6,7 @@ use policy::provisioning::{Demand, Growth, Load, Provisioner, Settings, Spare};
 
 use crate::Random;
 use crate::agenda::{Agenda, Event};
-use crate::network::{Network, Wanted};
+use crate::network::{Network, Transfer};
 use crate::testbed::{Provisioning, Testbed};
 
 /// A node idle so long is let go by the source's rule.
@@ -38,7 +38,7 @@ pub struct Nodes {
 impl Nodes {
     pub fn new(testbed: &Testbed, provisioning: Provisioning, growth: Growth, rule: Rule, seed: u64) -> Self {
         let is_ours = rule == Rule::Thalweg;
-        let (least_s, most_s) = testbed.allocation_s;
+        let (least_s, max_s) = testbed.allocation_s;
         let settings = Settings {
             growth,
             demand: if is_ours { Demand::Rate } else { Demand::Queue },
@@ -47,7 +47,7 @@ impl Nodes {
             most_nodes: testbed.nodes,
             pause_s: 1.0,
             idle_s: IDLE_S,
-            lead_s: (least_s + most_s) / 2.0,
+            lead_s: (least_s + max_s) / 2.0,
             cache_bytes: testbed.cache_bytes,
         };
         let provisioner = (provisioning == Provisioning::Dynamic).then(|| Provisioner::new(settings));
@@ -112,8 +112,8 @@ impl Nodes {
         };
         for _ in 0..provisioner.grow(now_s, &load) {
             self.requested += 1;
-            let (least_s, most_s) = self.testbed.allocation_s;
-            agenda.add(now_s + self.random.between(least_s, most_s), Event::NodeReady);
+            let (least_s, max_s) = self.testbed.allocation_s;
+            agenda.add(now_s + self.random.between(least_s, max_s), Event::NodeReady);
         }
         if !self.is_ours || self.ticks.is_multiple_of(SHRINK_EVERY_TICKS) {
             for worker in provisioner.shrink(&load, || self.spares(now_s, scheduler)) {
@@ -156,7 +156,7 @@ impl Nodes {
             {
                 let bytes = scheduler.index().bytes(item) as f64;
                 let fetch = scheduler.fetch(now_s, heir, item);
-                network.fetch(now_s, agenda, Wanted { to: heir, item, bytes }, fetch, None);
+                network.fetch(now_s, agenda, Transfer { to: heir, item, bytes }, fetch, None);
                 return;
             }
         }

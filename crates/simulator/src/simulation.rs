@@ -10,7 +10,7 @@ use policy::provisioning::Growth;
 
 use crate::agenda::{Agenda, Event};
 use crate::measures::{MOMENT_S, Measures, Report};
-use crate::network::{Network, Wanted};
+use crate::network::{Network, Transfer};
 use crate::nodes::Nodes;
 use crate::testbed::{Provisioning, Testbed};
 use crate::workload::Workload;
@@ -212,7 +212,7 @@ impl<'a> Run<'a> {
                     self.network.fetch(
                         self.now_s,
                         &mut self.agenda,
-                        Wanted { to: worker, item, bytes },
+                        Transfer { to: worker, item, bytes },
                         fetch,
                         Some(running),
                     );

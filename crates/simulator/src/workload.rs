@@ -20,7 +20,7 @@ pub use trace::{TraceError, trace};
 use policy::cache::ItemId;
 
 /// The longest time a workload may name: a run looks at every second.
-pub const MOST_SECONDS: f64 = 1e7;
+pub const MAX_SECONDS: f64 = 1e7;
 
 /// Files and tasks; tasks in the order they are submitted.
 #[derive(Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use format::{Block, Fingerprint, Settings, StoreId};
 use thalweg_store::conformance::{block, fingerprint};
 use thalweg_store::files::{Directory, Permissions};
-use thalweg_store::{Answer, Claimant, CountingRegistrar, LocalStore, Options, SegmentStore};
+use thalweg_store::{Answer, ClaimOwner, CountingRegistrar, LocalStore, Options, SegmentStore};
 
 const SEGMENT_BYTES: usize = 8192;
 const BLOCK_SEGMENTS: u64 = 16;
@@ -45,7 +45,7 @@ fn put_all(store: &LocalStore, segments: u64) -> thalweg_store::Result<()> {
         for (entry, number) in next.segments.iter_mut().zip(first..) {
             entry.fingerprint = fingerprint(number);
         }
-        store.put(Claimant(1), &next)?;
+        store.put(ClaimOwner(1), &next)?;
     }
     store.make_durable()?;
     let seconds = start.elapsed().as_secs_f64();
@@ -55,11 +55,11 @@ fn put_all(store: &LocalStore, segments: u64) -> thalweg_store::Result<()> {
 
 fn look_up(what: &str, store: &LocalStore, numbers: impl Iterator<Item = u64>) -> thalweg_store::Result<()> {
     let asked: Vec<Fingerprint> = numbers.map(fingerprint).collect();
-    store.lacking(Claimant(1), &asked[..1])?;
+    store.missing(ClaimOwner(1), &asked[..1])?;
     let start = Instant::now();
     let mut had = 0;
     for batch in asked.chunks(BATCH) {
-        let answers = store.lacking(Claimant(1), batch)?;
+        let answers = store.missing(ClaimOwner(1), batch)?;
         had += answers.iter().filter(|answer| matches!(answer, Answer::Have(_))).count();
     }
     let seconds = start.elapsed().as_secs_f64();

@@ -6,12 +6,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use format::{Block, BlockHeader, BlockKind, CodecId, ContainerId, Fingerprint, Place, Run, SegmentEntry, checksum};
+use format::{
+    Block, BlockHeader, BlockKind, CodecId, ContainerId, Fingerprint, Run, SegmentAddress, SegmentEntry, checksum,
+};
 
-use crate::{Answer, Claimant, Error, PlacedBlock, SegmentStore};
+use crate::{Answer, ClaimOwner, Error, SegmentStore, StoredBlock};
 
-const ALICE: Claimant = Claimant(1);
-const BOB: Claimant = Claimant(2);
+const ALICE: ClaimOwner = ClaimOwner(1);
+const BOB: ClaimOwner = ClaimOwner(2);
 
 /// Long enough for a thread that does not wait to show it.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -28,7 +30,7 @@ pub fn suite(make: impl Fn() -> Box<dyn SegmentStore>) {
     who_waits_gets_what_the_other_put(&*make());
     who_waits_for_one_that_gave_up_sends_itself(&*make());
     durable_segments_are_still_there(&*make());
-    unknown_places_are_not_found(&*make());
+    unknown_addresses_are_not_found(&*make());
     many_threads_put_and_get(&*make());
 }
 
@@ -79,16 +81,16 @@ pub fn block(segments: &[(u64, usize)]) -> Block {
 }
 
 /// The stored bytes of one segment of a block that is not compressed; panics when the place is not in it.
-pub fn segment_in(placed: &PlacedBlock, place: Place) -> (SegmentEntry, Vec<u8>) {
+pub fn segment_in(placed: &StoredBlock, address: SegmentAddress) -> (SegmentEntry, Vec<u8>) {
     let mut offset = 0;
-    for (entry, found) in placed.block.segments.iter().zip(placed.places()) {
+    for (entry, found) in placed.block.segments.iter().zip(placed.addresses()) {
         let end = offset + entry.bytes as usize;
-        if found == place {
+        if found == address {
             return (*entry, placed.block.payload[offset..end].to_vec());
         }
         offset = end;
     }
-    panic!("{place} is not in the block");
+    panic!("{address} is not in the block");
 }
 
 fn blocks_come_back_as_they_were_put(store: &dyn SegmentStore) {
@@ -98,7 +100,7 @@ fn blocks_come_back_as_they_were_put(store: &dyn SegmentStore) {
         let found = store.get(run).unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].block, *block);
-        assert!(found[0].places().eq(run.places()));
+        assert!(found[0].addresses().eq(run.addresses()));
         found[0].block.check().unwrap();
     }
 }
@@ -113,9 +115,9 @@ fn a_run_within_blocks_brings_the_blocks_it_touches(store: &dyn SegmentStore) {
     };
     let run = Run { container: together[0].container, first: together[0].first + 2, count: 5 };
     let found = store.get(run).unwrap();
-    let held: Vec<Place> = found.iter().flat_map(|placed| placed.places()).collect();
+    let held: Vec<SegmentAddress> = found.iter().flat_map(|placed| placed.addresses()).collect();
     assert_eq!(found.len(), 3);
-    assert!(run.places().all(|place| held.iter().filter(|held| **held == place).count() == 1));
+    assert!(run.addresses().all(|address| held.iter().filter(|held| **held == address).count() == 1));
 }
 
 fn blocks_without_bytes_are_blocks(store: &dyn SegmentStore) {
@@ -145,36 +147,37 @@ fn entries_tell_fingerprints_and_lengths(store: &dyn SegmentStore) {
 
 fn what_is_stored_is_had_and_what_is_not_is_to_be_sent(store: &dyn SegmentStore) {
     let asked = [fingerprint(1), fingerprint(2)];
-    assert_eq!(store.lacking(ALICE, &asked).unwrap(), [Answer::Send, Answer::Send]);
+    assert_eq!(store.missing(ALICE, &asked).unwrap(), [Answer::Send, Answer::Send]);
     let run = store.put(ALICE, &block(&[(1, 10)])).unwrap();
-    let had = Answer::Have(Place::new(run.container, run.first));
-    assert_eq!(store.lacking(BOB, &asked).unwrap(), [had, Answer::Claimed]);
+    let had = Answer::Have(SegmentAddress::new(run.container, run.first));
+    assert_eq!(store.missing(BOB, &asked).unwrap(), [had, Answer::Claimed]);
     store.make_durable().unwrap();
-    assert_eq!(store.lacking(BOB, &asked[..1]).unwrap(), [had]);
+    assert_eq!(store.missing(BOB, &asked[..1]).unwrap(), [had]);
 }
 
 fn equal_fingerprints_in_one_batch_are_sent_once(store: &dyn SegmentStore) {
     let asked = [fingerprint(7), fingerprint(8), fingerprint(7)];
-    assert_eq!(store.lacking(ALICE, &asked).unwrap(), [Answer::Send, Answer::Send, Answer::Claimed]);
+    assert_eq!(store.missing(ALICE, &asked).unwrap(), [Answer::Send, Answer::Send, Answer::Claimed]);
     let run = store.put(ALICE, &block(&[(7, 5), (8, 5)])).unwrap();
-    let places: Vec<Answer> = [0, 1, 0].map(|at| Answer::Have(Place::new(run.container, run.first + at))).to_vec();
-    assert_eq!(store.await_claims(ALICE, &asked).unwrap(), places);
+    let addresses: Vec<Answer> =
+        [0, 1, 0].map(|at| Answer::Have(SegmentAddress::new(run.container, run.first + at))).to_vec();
+    assert_eq!(store.await_claims(ALICE, &asked).unwrap(), addresses);
 }
 
 fn a_claim_is_seen_by_others_until_it_is_put(store: &dyn SegmentStore) {
     let asked = [fingerprint(1)];
-    assert_eq!(store.lacking(ALICE, &asked).unwrap(), [Answer::Send]);
-    assert_eq!(store.lacking(BOB, &asked).unwrap(), [Answer::Claimed]);
+    assert_eq!(store.missing(ALICE, &asked).unwrap(), [Answer::Send]);
+    assert_eq!(store.missing(BOB, &asked).unwrap(), [Answer::Claimed]);
     let own = store.await_claims(ALICE, &asked).unwrap();
     assert_eq!(own, [Answer::Claimed], "nobody waits for himself");
     let run = store.put(ALICE, &block(&[(1, 10)])).unwrap();
-    let had = Answer::Have(Place::new(run.container, run.first));
-    assert_eq!(store.lacking(BOB, &asked).unwrap(), [had]);
+    let had = Answer::Have(SegmentAddress::new(run.container, run.first));
+    assert_eq!(store.missing(BOB, &asked).unwrap(), [had]);
 }
 
 fn who_waits_gets_what_the_other_put(store: &dyn SegmentStore) {
     let asked = [fingerprint(1), fingerprint(2)];
-    assert_eq!(store.lacking(ALICE, &asked).unwrap(), [Answer::Send, Answer::Send]);
+    assert_eq!(store.missing(ALICE, &asked).unwrap(), [Answer::Send, Answer::Send]);
     thread::scope(|threads| {
         let (done, answered) = mpsc::channel();
         threads.spawn(move || done.send(store.await_claims(BOB, &asked)).unwrap());
@@ -184,13 +187,13 @@ fn who_waits_gets_what_the_other_put(store: &dyn SegmentStore) {
         let run = store.put(ALICE, &block(&[(2, 10)])).unwrap();
         let answers = answered.recv().unwrap().unwrap();
         assert!(matches!(answers[0], Answer::Have(_)));
-        assert_eq!(answers[1], Answer::Have(Place::new(run.container, run.first)));
+        assert_eq!(answers[1], Answer::Have(SegmentAddress::new(run.container, run.first)));
     });
 }
 
 fn who_waits_for_one_that_gave_up_sends_itself(store: &dyn SegmentStore) {
     let asked = [fingerprint(1)];
-    assert_eq!(store.lacking(ALICE, &asked).unwrap(), [Answer::Send]);
+    assert_eq!(store.missing(ALICE, &asked).unwrap(), [Answer::Send]);
     thread::scope(|threads| {
         let (done, answered) = mpsc::channel();
         threads.spawn(move || done.send(store.await_claims(BOB, &asked)).unwrap());
@@ -198,7 +201,7 @@ fn who_waits_for_one_that_gave_up_sends_itself(store: &dyn SegmentStore) {
         store.release(ALICE);
         assert_eq!(answered.recv().unwrap().unwrap(), [Answer::Send]);
     });
-    assert_eq!(store.lacking(ALICE, &asked).unwrap(), [Answer::Claimed], "it is Bob's now");
+    assert_eq!(store.missing(ALICE, &asked).unwrap(), [Answer::Claimed], "it is Bob's now");
 }
 
 fn durable_segments_are_still_there(store: &dyn SegmentStore) {
@@ -212,7 +215,7 @@ fn durable_segments_are_still_there(store: &dyn SegmentStore) {
     }
 }
 
-fn unknown_places_are_not_found(store: &dyn SegmentStore) {
+fn unknown_addresses_are_not_found(store: &dyn SegmentStore) {
     let nowhere = Run { container: ContainerId(0x77_7777), first: 0, count: 1 };
     assert!(matches!(store.get(nowhere), Err(Error::NotFound { .. })));
     assert!(matches!(store.entries(nowhere), Err(Error::NotFound { .. })));
@@ -232,21 +235,21 @@ fn many_threads_put_and_get(store: &dyn SegmentStore) {
     thread::scope(|threads| {
         for worker in 0..THREADS {
             threads.spawn(move || {
-                let claimant = Claimant(10 + worker);
+                let claim_owner = ClaimOwner(10 + worker);
                 for round in 0..BLOCKS {
                     // Every other segment is one all threads have.
                     let numbers = [worker * BLOCKS + round + 1000, round];
                     let asked = numbers.map(fingerprint);
-                    let answers = store.lacking(claimant, &asked).unwrap();
+                    let answers = store.missing(claim_owner, &asked).unwrap();
                     for (number, answer) in numbers.iter().zip(&answers) {
                         if *answer == Answer::Send {
-                            store.put(claimant, &block(&[(*number, 700)])).unwrap();
+                            store.put(claim_owner, &block(&[(*number, 700)])).unwrap();
                         }
                     }
-                    for (number, answer) in numbers.iter().zip(store.await_claims(claimant, &asked).unwrap()) {
-                        let Answer::Have(place) = answer else { panic!("{number} was put or awaited: {answer:?}") };
-                        let found = store.get(Run::single(place)).unwrap();
-                        assert_eq!(segment_in(&found[0], place).1, content(*number, 700));
+                    for (number, answer) in numbers.iter().zip(store.await_claims(claim_owner, &asked).unwrap()) {
+                        let Answer::Have(address) = answer else { panic!("{number} was put or awaited: {answer:?}") };
+                        let found = store.get(Run::single(address)).unwrap();
+                        assert_eq!(segment_in(&found[0], address).1, content(*number, 700));
                     }
                     if round % 20 == 19 {
                         store.make_durable().unwrap();
@@ -256,6 +259,6 @@ fn many_threads_put_and_get(store: &dyn SegmentStore) {
         }
     });
     let shared: Vec<Fingerprint> = (0..BLOCKS).map(fingerprint).collect();
-    let answers = store.lacking(ALICE, &shared).unwrap();
+    let answers = store.missing(ALICE, &shared).unwrap();
     assert!(answers.iter().all(|answer| matches!(answer, Answer::Have(_))));
 }

@@ -6,6 +6,7 @@
 //! write or sync nothing more is taken: what is in memory may be all there is of some segments. A write for which there
 //! is no room is no such failure: what it was to write is kept, and written when there is.
 
+mod background_merge;
 mod claims;
 mod containers;
 mod damage;
@@ -15,27 +16,26 @@ mod lookup;
 mod lru;
 mod reading;
 mod rewriting;
-mod upkeep;
 mod writing;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
-use format::{Block, ContainerId, Fingerprint, FingerprintKind, Place, Run, SegmentEntry, Settings, StoreId};
+use format::{Block, ContainerId, Fingerprint, FingerprintKind, Run, SegmentAddress, SegmentEntry, Settings, StoreId};
 
-pub use inspection::{Report, Salvaged};
+pub use inspection::{ReadableParts, Report};
 
 use crate::files::Files;
 use crate::guard::lock;
 use crate::table::Table;
-use crate::{Answer, Claimant, Error, PlacedBlock, Registrar, Result, SegmentStore};
+use crate::{Answer, ClaimOwner, Error, Registrar, Result, SegmentStore, StoredBlock};
+use background_merge::BackgroundMerge;
 use claims::Claims;
 use containers::Containers;
 use damage::Damage;
 use durability::Rounds;
-use upkeep::Upkeep;
-use writing::Writing;
+use writing::WriteState;
 
 /// How long what other processes did may go unseen, and what this one did unpublished.
 const PACE: Duration = Duration::from_secs(1);
@@ -86,7 +86,7 @@ pub struct Counters {
 /// A store in containers of this machine; share it between threads.
 pub struct LocalStore {
     shared: Arc<Shared>,
-    upkeep: Option<Upkeep>,
+    background_merge: Option<BackgroundMerge>,
 }
 
 struct Shared {
@@ -97,7 +97,7 @@ struct Shared {
     registrar: Arc<dyn Registrar>,
     containers: Containers,
     table: Table,
-    writing: Mutex<Writing>,
+    writing: Mutex<WriteState>,
     /// A part was written: there is room for another.
     written: Condvar,
     turn: Mutex<()>,
@@ -162,8 +162,8 @@ impl LocalStore {
             failure: OnceLock::new(),
             counts: Counts::default(),
         });
-        let upkeep = if background { Some(Upkeep::start(shared.clone())?) } else { None };
-        Ok(LocalStore { shared, upkeep })
+        let background_merge = if background { Some(BackgroundMerge::start(shared.clone())?) } else { None };
+        Ok(LocalStore { shared, background_merge })
     }
 
     /// Why the store takes no more data, if an earlier write or sync failed: only opening it again helps.
@@ -206,7 +206,7 @@ impl LocalStore {
     }
 
     /// Records segments that are there and are not what they were: a reader has found that.
-    pub fn lose(&self, lost: &[(Place, Fingerprint)]) {
+    pub fn lose(&self, lost: &[(SegmentAddress, Fingerprint)]) {
         self.shared.record(lost);
     }
 
@@ -227,28 +227,28 @@ impl LocalStore {
 }
 
 impl SegmentStore for LocalStore {
-    fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        self.shared.lacking(claimant, fingerprints)
+    fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.shared.missing(claim_owner, fingerprints)
     }
 
-    fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        self.shared.await_claims(claimant, fingerprints)
+    fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.shared.await_claims(claim_owner, fingerprints)
     }
 
-    fn put(&self, _claimant: Claimant, block: &Block) -> Result<Run> {
+    fn put(&self, _claim_owner: ClaimOwner, block: &Block) -> Result<Run> {
         let run = self.shared.put(block)?;
-        if let Some(upkeep) = &self.upkeep {
-            upkeep.wake_if_needed(&self.shared);
+        if let Some(background_merge) = &self.background_merge {
+            background_merge.wake_if_needed(&self.shared);
         }
         Ok(run)
     }
 
-    fn release(&self, claimant: Claimant) {
-        lock(&self.shared.claims).release(claimant);
+    fn release(&self, claim_owner: ClaimOwner) {
+        lock(&self.shared.claims).release(claim_owner);
         self.shared.resolved.notify_all();
     }
 
-    fn get(&self, run: Run) -> Result<Vec<PlacedBlock>> {
+    fn get(&self, run: Run) -> Result<Vec<StoredBlock>> {
         self.shared.get(run)
     }
 

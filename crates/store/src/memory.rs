@@ -7,7 +7,7 @@ use format::{ContainerId, Settings};
 
 use crate::files::Memory;
 use crate::guard::lock;
-use crate::{ContainerFacts, LocalStore, Options, Registrar, Result};
+use crate::{LocalStore, Options, Registrar, Result, SealedContainer};
 
 /// Makes local stores over files in memory.
 pub struct MemoryStore;
@@ -34,7 +34,7 @@ pub struct CountingRegistrar {
 #[derive(Default)]
 struct State {
     last: u64,
-    sealed: HashMap<ContainerId, ContainerFacts>,
+    sealed: HashMap<ContainerId, SealedContainer>,
     condemned: HashSet<ContainerId>,
     /// Where the segments of containers that moved lie, and where they lay before, newest first.
     files: HashMap<ContainerId, Vec<ContainerId>>,
@@ -56,7 +56,7 @@ impl CountingRegistrar {
     }
 
     /// What was told when the container was sealed.
-    pub fn facts(&self, container: ContainerId) -> Option<ContainerFacts> {
+    pub fn facts(&self, container: ContainerId) -> Option<SealedContainer> {
         lock(&self.state).sealed.get(&container).copied()
     }
 }
@@ -68,7 +68,7 @@ impl Registrar for CountingRegistrar {
         Ok(ContainerId(state.last))
     }
 
-    fn sealed(&self, container: ContainerId, facts: ContainerFacts) -> Result<()> {
+    fn sealed(&self, container: ContainerId, facts: SealedContainer) -> Result<()> {
         lock(&self.state).sealed.insert(container, facts);
         Ok(())
     }

@@ -1,35 +1,35 @@
 //! The trait every segment store offers, and the one it asks of the catalog.
 
-use format::{Block, ContainerId, Fingerprint, Label, LostSegment, Place, Run, SegmentEntry};
+use format::{Block, ContainerId, Fingerprint, Label, LostSegment, Run, SegmentAddress, SegmentEntry};
 
 /// What a store says of a segment it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Stored here already, or on its way into this store by this process.
-    Have(Place),
+    Have(SegmentAddress),
     /// Not stored: the asker now holds the claim and is expected to put it.
     Send,
-    /// Another claimant is about to put it: ask [`SegmentStore::await_claims`] after putting one's own.
+    /// Another claim owner is about to put it: ask [`SegmentStore::await_claims`] after putting one's own.
     Claimed,
 }
 
 /// Who holds claims: one pipeline, one connection. Numbers are the caller's to choose and must differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Claimant(pub u64);
+pub struct ClaimOwner(pub u64);
 
 /// A block as it lies in a container, with the numbers its segments bear.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlacedBlock {
+pub struct StoredBlock {
     /// In the order of the block's segments; the counts add up to their number.
     pub labels: Vec<Label>,
     pub block: Block,
 }
 
-impl PlacedBlock {
+impl StoredBlock {
     /// The place of each segment, in order.
-    pub fn places(&self) -> impl Iterator<Item = Place> + '_ {
+    pub fn addresses(&self) -> impl Iterator<Item = SegmentAddress> + '_ {
         self.labels.iter().flat_map(|label| {
-            (label.first..label.first + label.count).map(|ordinal| Place::new(label.container, ordinal))
+            (label.first..label.first + label.count).map(|ordinal| SegmentAddress::new(label.container, ordinal))
         })
     }
 }
@@ -71,26 +71,26 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 /// Segments by fingerprint and by place. Batched; safe to use from many threads.
 ///
-/// The order of use is `lacking` → `put` what is to be sent → `await_claims` for the rest → `make_durable`
+/// The order of use is `missing` → `put` what is to be sent → `await_claims` for the rest → `make_durable`
 /// → commit in the catalog. Dropping out in between only needs `release`.
 pub trait SegmentStore: Send + Sync {
     /// For each fingerprint whether it must be sent. Equal fingerprints within one call: the first is
     /// answered `Send`, the later ones `Claimed` (by the asker itself; its own put resolves them).
-    fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
+    fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
 
-    /// As `lacking`, but waits until no answer is `Claimed` by *another* claimant any more. One whose claimant
-    /// gave up, or kept others waiting for some seconds, is answered `Send`. Put your own claims first, or two claimants may wait for each other.
-    fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
+    /// As `missing`, but waits until no answer is `Claimed` by *another* claim owner any more. One whose claim owner
+    /// gave up, or kept others waiting for some seconds, is answered `Send`. Put your own claims first, or two claim owners may wait for each other.
+    fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
 
-    /// Stores a block; its segments get consecutive ordinals of one container, and the claimant's claims on
+    /// Stores a block; its segments get consecutive ordinals of one container, and the claim owner's claims on
     /// them are resolved. The block's content is trusted: who takes blocks from afar checks them first.
-    fn put(&self, claimant: Claimant, block: &Block) -> Result<Run>;
+    fn put(&self, claim_owner: ClaimOwner, block: &Block) -> Result<Run>;
 
-    /// Gives up all claims of this claimant that are still open.
-    fn release(&self, claimant: Claimant);
+    /// Gives up all claims of this claim owner that are still open.
+    fn release(&self, claim_owner: ClaimOwner);
 
     /// The encoded blocks that hold the run's segments, each once, in the order of the run.
-    fn get(&self, run: Run) -> Result<Vec<PlacedBlock>>;
+    fn get(&self, run: Run) -> Result<Vec<StoredBlock>>;
 
     /// Fingerprint and length of each segment of the run, in order.
     fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>>;
@@ -101,7 +101,7 @@ pub trait SegmentStore: Send + Sync {
 
 /// What is known of a container when it is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct ContainerFacts {
+pub struct SealedContainer {
     /// Length of the file.
     pub stored_bytes: u64,
     pub segments: u64,
@@ -113,7 +113,7 @@ pub trait Registrar: Send + Sync {
     fn open(&self) -> Result<ContainerId>;
 
     /// The container has its footer and changes no more.
-    fn sealed(&self, container: ContainerId, facts: ContainerFacts) -> Result<()>;
+    fn sealed(&self, container: ContainerId, facts: SealedContainer) -> Result<()>;
 
     /// The container in whose file duplicates of this logical number may be looked for; none when the number may not
     /// be referred to. A file that collection has replaced may still be there for older readers: it is not this one.
@@ -138,7 +138,7 @@ pub trait Registrar: Send + Sync {
     }
 
     /// Records segments that could not be read.
-    fn lose(&self, _lost: &[(Place, Fingerprint)]) -> Result<()> {
+    fn lose(&self, _lost: &[(SegmentAddress, Fingerprint)]) -> Result<()> {
         Ok(())
     }
 
@@ -148,7 +148,7 @@ pub trait Registrar: Send + Sync {
     }
 
     /// Records where durable copies of lost segments lie.
-    fn heal(&self, _healed: &[(LostSegment, Place)]) -> Result<()> {
+    fn heal(&self, _healed: &[(LostSegment, SegmentAddress)]) -> Result<()> {
         Ok(())
     }
 }

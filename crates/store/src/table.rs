@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use format::{Fingerprint, Place, StoreId, TABLE_PREFIX_BYTES, TableEntry};
+use format::{Fingerprint, SegmentAddress, StoreId, TABLE_PREFIX_BYTES, TableEntry};
 
 use crate::Result;
 use crate::files::{File, Files};
@@ -177,13 +177,13 @@ pub struct Runs(Arc<Vec<Arc<Run>>>);
 
 impl Runs {
     /// Where a segment with this fingerprint may lie, newest entries first; the container has the last word.
-    pub fn candidates(&self, fingerprint: &Fingerprint) -> Vec<Place> {
+    pub fn candidates(&self, fingerprint: &Fingerprint) -> Vec<SegmentAddress> {
         let prefix: &[u8; TABLE_PREFIX_BYTES] = fingerprint.0.first_chunk().expect("16 of 32 bytes");
-        let mut places = Vec::new();
+        let mut addresses = Vec::new();
         for run in self.0.iter().rev() {
-            run.find(prefix, &mut places);
+            run.find(prefix, &mut addresses);
         }
-        places
+        addresses
     }
 }
 

@@ -5,13 +5,13 @@ extern crate thalweg_store as store;
 
 use std::sync::Arc;
 
-use format::{ContainerId, Place, Run};
+use format::{ContainerId, Run, SegmentAddress};
 use thalweg_store::conformance::{self, block, content, fingerprint, segment_in};
 use thalweg_store::files::fault::{Fault, Faulty};
 use thalweg_store::files::{Directory, Memory, Permissions};
 use thalweg_store::{CountingRegistrar, Error, LocalStore, MemoryStore, Options, SegmentStore};
 
-use oracle::{Dice, ME, Oracle, open, settings};
+use oracle::{ME, Oracle, Random, open, settings};
 
 #[path = "../../../fuzz/src/containers.rs"]
 mod containers;
@@ -51,25 +51,25 @@ fn every_engine_passes_the_suite() {
 #[test]
 fn a_store_is_a_map_from_places_to_segments() {
     for seed in 0..30 {
-        let mut dice = Dice::new(seed);
+        let mut random = Random::new(seed);
         let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
         let (mut store, mut oracle) = (open(files.clone(), &registrar), Oracle::default());
         for step in 0..150 {
             let why = format!("seed {seed}, step {step}");
-            match dice.below(16) {
-                0..=8 => oracle.put_new(&store, &mut dice),
+            match random.below(16) {
+                0..=8 => oracle.put_new(&store, &mut random),
                 9 => store.make_durable().unwrap(),
                 10 => store.close().unwrap(),
                 11 => {
                     store.make_durable().unwrap();
                     store = open(files.clone(), &registrar);
                 }
-                12 => store.forget_container(ContainerId(1 + dice.below(9))),
+                12 => store.forget_container(ContainerId(1 + random.below(9))),
                 13 => store.rebuild_table().unwrap(),
                 _ => {
-                    let places: Vec<Place> = oracle.segments.keys().copied().collect();
-                    if !places.is_empty() {
-                        oracle.check_segment(&store, places[dice.below(places.len() as u64) as usize], &why);
+                    let addresses: Vec<SegmentAddress> = oracle.segments.keys().copied().collect();
+                    if !addresses.is_empty() {
+                        oracle.check_segment(&store, addresses[random.below(addresses.len() as u64) as usize], &why);
                     }
                 }
             }
@@ -91,8 +91,8 @@ fn a_store_is_a_map_from_places_to_segments() {
 #[test]
 fn whole_runs_come_back_in_order() {
     let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
-    let (store, mut oracle, mut dice) = (open(files, &registrar), Oracle::default(), Dice::new(3));
-    let runs: Vec<Run> = (0..200).map(|_| oracle.put(&store, &mut dice).unwrap()).collect();
+    let (store, mut oracle, mut random) = (open(files, &registrar), Oracle::default(), Random::new(3));
+    let runs: Vec<Run> = (0..200).map(|_| oracle.put(&store, &mut random).unwrap()).collect();
     for closed in [false, true] {
         for pair in runs.windows(12) {
             let (first, last) = (pair[0], pair[11]);
@@ -101,8 +101,8 @@ fn whole_runs_come_back_in_order() {
             }
             let run = Run { count: last.first + last.count - first.first, ..first };
             let placed = store.get(run).unwrap();
-            assert!(placed.iter().flat_map(|placed| placed.places()).eq(run.places()), "closed: {closed}");
-            let numbers = run.places().map(|place| fingerprint(oracle.segments[&place].0));
+            assert!(placed.iter().flat_map(|placed| placed.addresses()).eq(run.addresses()), "closed: {closed}");
+            let numbers = run.addresses().map(|address| fingerprint(oracle.segments[&address].0));
             assert!(store.entries(run).unwrap().iter().map(|entry| entry.fingerprint).eq(numbers));
         }
         store.close().unwrap();
@@ -112,21 +112,21 @@ fn whole_runs_come_back_in_order() {
 #[test]
 fn what_was_made_durable_survives_a_crash_and_nothing_torn_is_returned() {
     for seed in 0..150 {
-        let mut dice = Dice::new(seed);
+        let mut random = Random::new(seed);
         let mut files = Arc::new(Memory::new());
         let registrar = Arc::new(CountingRegistrar::new());
         let (mut all, mut durable) = (Oracle::default(), Oracle::default());
         for life in 0..3 {
             let why = format!("seed {seed}, life {life}");
             let store = open(files.clone(), &registrar);
-            for _ in 0..dice.below(60) {
-                match dice.below(12) {
+            for _ in 0..random.below(60) {
+                match random.below(12) {
                     0 => store.make_durable().map(|()| durable = all.clone()).unwrap(),
                     1 => store.close().map(|()| durable = all.clone()).unwrap(),
-                    _ => all.put_new(&store, &mut dice),
+                    _ => all.put_new(&store, &mut random),
                 }
             }
-            files = Arc::new(files.crash(dice.below(u64::MAX)));
+            files = Arc::new(files.crash(random.below(u64::MAX)));
             let found = open(files.clone(), &registrar);
             durable.check_all(&found, &why);
             all.check_what_is_there(&found, &why);
@@ -135,7 +135,7 @@ fn what_was_made_durable_survives_a_crash_and_nothing_torn_is_returned() {
             assert_eq!(durable.check_answers(&found, &why), durable.segments.len(), "{why}");
             for container in found.containers_on_disk().unwrap() {
                 let report = found.check(container).unwrap();
-                let durable_segments = durable.segments.keys().filter(|place| place.container == container).count();
+                let durable_segments = durable.segments.keys().filter(|address| address.container == container).count();
                 assert!(report.readable_segments >= durable_segments as u64, "{why}: {report:?}");
                 assert!(report.damages.is_empty() || !report.sealed, "{why}: {report:?}");
             }
@@ -146,17 +146,20 @@ fn what_was_made_durable_survives_a_crash_and_nothing_torn_is_returned() {
 
 /// A short history; returns what was put and what of it was told to be durable.
 fn short_history(store: &LocalStore) -> (Oracle, Oracle) {
-    let (mut all, mut durable, mut dice) = (Oracle::default(), Oracle::default(), Dice::new(77));
+    let (mut all, mut durable, mut random) = (Oracle::default(), Oracle::default(), Random::new(77));
     for step in 0..40 {
-        let put = all.put(store, &mut dice);
+        let put = all.put(store, &mut random);
         let failed = match put {
             Err(Error::Poisoned { .. }) => true,
             Err(_) => false,
             Ok(run) => {
                 // Written or not, failing disk or not: what is there is right.
-                let place = Place::new(run.container, run.first);
-                if let Ok(found) = store.get(Run::single(place)) {
-                    assert_eq!(segment_in(&found[0], place).1, content(all.segments[&place].0, all.segments[&place].1));
+                let address = SegmentAddress::new(run.container, run.first);
+                if let Ok(found) = store.get(Run::single(address)) {
+                    assert_eq!(
+                        segment_in(&found[0], address).1,
+                        content(all.segments[&address].0, all.segments[&address].1)
+                    );
                 }
                 false
             }
@@ -172,7 +175,7 @@ fn short_history(store: &LocalStore) -> (Oracle, Oracle) {
                 Err(_) => {
                     let after = store.put(ME, &block(&[(1, 1)]));
                     assert!(matches!(after, Err(Error::Poisoned { .. })), "{after:?}");
-                    assert!(matches!(store.lacking(ME, &[fingerprint(1)]), Err(Error::Poisoned { .. })));
+                    assert!(matches!(store.missing(ME, &[fingerprint(1)]), Err(Error::Poisoned { .. })));
                 }
             }
         }

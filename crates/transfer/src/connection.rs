@@ -42,7 +42,7 @@ const NODE_FRAME_TIMEOUT: Duration = Duration::from_secs(600);
 const FIRST_STEP_BYTES: usize = 64 << 10;
 const STEP_BYTES: usize = 1 << 20;
 /// A client that reads nothing for so long is given up by the node.
-const NODE_PATIENCE: Duration = Duration::from_secs(30);
+const NODE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A peer that is not welcome yet sends no more at once (bytes).
 const MAX_GREETING_BYTES: u32 = 16 << 10;
 /// The most pieces one system call takes.
@@ -97,17 +97,17 @@ impl Connection {
 
     /// A node's end. Sending fails when the peer reads nothing for 30 s.
     pub fn accepted(stream: TcpStream, peer: SocketAddr) -> Result<Self> {
-        let connection = Self::over(stream, peer.to_string(), Some(NODE_PATIENCE))?;
-        let set = connection.stream.set_write_timeout(Some(NODE_PATIENCE));
+        let connection = Self::over(stream, peer.to_string(), Some(NODE_TIMEOUT))?;
+        let set = connection.stream.set_write_timeout(Some(NODE_TIMEOUT));
         set.map_err(|error| connection.broken("setting up the connection", error))?;
         Ok(connection)
     }
 
-    fn over(stream: TcpStream, peer: String, patience: Option<Duration>) -> Result<Self> {
+    fn over(stream: TcpStream, peer: String, timeout: Option<Duration>) -> Result<Self> {
         let connection = Connection {
             stream,
             peer,
-            frame_timeout: if patience.is_none() { FRAME_TIMEOUT } else { NODE_FRAME_TIMEOUT },
+            frame_timeout: if timeout.is_none() { FRAME_TIMEOUT } else { NODE_FRAME_TIMEOUT },
             frame_deadline_ms: AtomicU64::new(0),
             heard_ms: AtomicU64::new(0),
             made: Instant::now(),
@@ -116,7 +116,7 @@ impl Connection {
             given_up: OnceLock::new(),
             tls: OnceLock::new(),
         };
-        let set = connection.set_options(patience);
+        let set = connection.set_options(timeout);
         set.map_err(|error| connection.broken("setting up the connection", error))?;
         Ok(connection)
     }
@@ -146,7 +146,7 @@ impl Connection {
         Ok(())
     }
 
-    fn set_options(&self, patience: Option<Duration>) -> io::Result<()> {
+    fn set_options(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&self.stream, true)?;
         sockopt::set_tcp_keepidle(&self.stream, KEEPALIVE_IDLE)?;
@@ -154,8 +154,8 @@ impl Connection {
         sockopt::set_tcp_keepcnt(&self.stream, KEEPALIVE_PROBES)?;
         // Keep-alive sleeps while sent bytes wait to be confirmed; this limits that wait. A client has no such limit: the
         // kernel takes a node that holds its client back for a silent one.
-        if let Some(patience) = patience {
-            sockopt::set_tcp_user_timeout(&self.stream, patience.as_millis() as u32)?;
+        if let Some(timeout) = timeout {
+            sockopt::set_tcp_user_timeout(&self.stream, timeout.as_millis() as u32)?;
         }
         Ok(())
     }

@@ -38,5 +38,5 @@ pub use secret_file::{
 };
 pub use server::Server;
 pub use server::answer_memory::AnswerCharge;
-pub use service::{Handler, Hello, Outbox, Replier, Service};
+pub use service::{ClientSender, Handler, Hello, Replier, Service};
 pub use tls::{Credentials, TLS_CA_VARIABLE, TlsClient, TlsServer, serves_this_job};

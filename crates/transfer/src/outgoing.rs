@@ -1,7 +1,7 @@
 //! What a node still has to send to one client: a bounded queue, and the thread that empties it.
 //!
 //! The thread that reads the client's requests sends its own answers itself, after what is queued, and may wait for the
-//! client. Every other thread (a settle that announces, a lock that passes on, a commit that answers) only queues: it
+//! client. Every other thread (a checkpoint that announces, a lock that passes on, a commit that answers) only queues: it
 //! never waits for a client that does not read. The writer thread lives while there is something to send, and a little
 //! longer.
 
@@ -97,7 +97,7 @@ impl Outgoing {
 
     /// Sends a message of life if nothing else is under way and the socket has room: a client that has something to read
     /// needs none.
-    pub fn pulse(&self, alive: &Reply) {
+    pub fn heartbeats(&self, alive: &Reply) {
         let mut state = self.lock();
         if state.is_over || state.is_sending || !state.queue.is_empty() {
             return;

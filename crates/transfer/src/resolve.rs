@@ -11,21 +11,21 @@ use crate::{Error, Result};
 
 /// Why a name has no address.
 #[derive(Clone, Debug)]
-pub(crate) enum Unresolved {
+pub(crate) enum ResolveError {
     /// Asking again may help.
     ForNow(String),
     /// The resolver knows that there is none, or the address cannot be one.
     ForGood(String),
 }
 
-impl Unresolved {
+impl ResolveError {
     pub fn why(&self) -> &str {
-        let (Unresolved::ForNow(why) | Unresolved::ForGood(why)) = self;
+        let (ResolveError::ForNow(why) | ResolveError::ForGood(why)) = self;
         why
     }
 }
 
-pub(crate) type Resolved = std::result::Result<Vec<SocketAddr>, Unresolved>;
+pub(crate) type Resolved = std::result::Result<Vec<SocketAddr>, ResolveError>;
 
 /// A resolution under way.
 pub(crate) struct Resolution(Receiver<Resolved>);
@@ -37,7 +37,7 @@ impl Resolution {
         let (host, port) = match parts(address) {
             Ok(parts) => parts,
             Err(error) => {
-                let _ = answer.send(Err(Unresolved::ForGood(error.to_string())));
+                let _ = answer.send(Err(ResolveError::ForGood(error.to_string())));
                 return Resolution(resolution);
             }
         };
@@ -76,12 +76,12 @@ impl Resolution {
     }
 }
 
-pub(crate) fn too_slow(timeout: Duration) -> Unresolved {
-    Unresolved::ForNow(format!("its name was not resolved within {} s", timeout.as_secs_f32()))
+pub(crate) fn too_slow(timeout: Duration) -> ResolveError {
+    ResolveError::ForNow(format!("its name was not resolved within {} s", timeout.as_secs_f32()))
 }
 
-fn no_thread() -> Unresolved {
-    Unresolved::ForNow("no thread could be started to resolve its name".into())
+fn no_thread() -> ResolveError {
+    ResolveError::ForNow("no thread could be started to resolve its name".into())
 }
 
 /// Refuses what is no `host:port`.
@@ -109,7 +109,7 @@ fn parts(address: &str) -> Result<(&str, u16)> {
 /// `getaddrinfo`, for its error's number: the standard library tells no unknown name from a resolver out of reach.
 fn ask(host: &str, port: u16) -> Resolved {
     let Ok(name) = std::ffi::CString::new(host) else {
-        return Err(Unresolved::ForGood("its name holds a zero".into()));
+        return Err(ResolveError::ForGood("its name holds a zero".into()));
     };
     // SAFETY: an all-zero `addrinfo` is a valid set of hints.
     let mut hints: libc::addrinfo = unsafe { std::mem::zeroed() };
@@ -121,8 +121,8 @@ fn ask(host: &str, port: u16) -> Resolved {
         // SAFETY: `gai_strerror` returns a static string.
         let said = unsafe { std::ffi::CStr::from_ptr(libc::gai_strerror(code)) }.to_string_lossy().into_owned();
         return Err(match code {
-            libc::EAI_NONAME | libc::EAI_NODATA => Unresolved::ForGood(format!("no host has this name ({said})")),
-            _ => Unresolved::ForNow(format!("its name cannot be resolved ({said})")),
+            libc::EAI_NONAME | libc::EAI_NODATA => ResolveError::ForGood(format!("no host has this name ({said})")),
+            _ => ResolveError::ForNow(format!("its name cannot be resolved ({said})")),
         });
     }
     let mut addresses = Vec::new();
@@ -149,7 +149,7 @@ fn ask(host: &str, port: u16) -> Resolved {
     }
     // SAFETY: it came from `getaddrinfo` and is not used any more.
     unsafe { libc::freeaddrinfo(found) };
-    if addresses.is_empty() { Err(Unresolved::ForGood("the name has no address".into())) } else { Ok(addresses) }
+    if addresses.is_empty() { Err(ResolveError::ForGood("the name has no address".into())) } else { Ok(addresses) }
 }
 
 #[cfg(test)]
@@ -175,6 +175,6 @@ mod tests {
         assert_eq!(resolve("127.0.0.1:9").unwrap(), ["127.0.0.1:9".parse().unwrap()]);
         assert_eq!(resolve("[::1]:9").unwrap(), ["[::1]:9".parse().unwrap()]);
         assert!(resolve("localhost:9").unwrap().iter().all(|address| address.ip().is_loopback()));
-        assert!(matches!(resolve("garbage"), Err(Unresolved::ForGood(_))));
+        assert!(matches!(resolve("garbage"), Err(ResolveError::ForGood(_))));
     }
 }

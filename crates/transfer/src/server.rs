@@ -5,10 +5,10 @@
 //! for a successor.
 
 pub(crate) mod answer_memory;
+mod client_connection;
 mod closing;
 mod frame_memory;
-mod guest;
-mod pulse;
+mod heartbeats;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -23,14 +23,14 @@ use rustix::net::Shutdown;
 use self::answer_memory::AnswerMemory;
 use self::closing::Closing;
 use self::frame_memory::FrameMemory;
-use self::pulse::Pulse;
+use self::heartbeats::Heartbeats;
 use crate::connection::Connection;
 use crate::message::{Failure, FailureKind, Reply};
 use crate::service::Service;
 use crate::{Error, Result};
 
 /// How long `run` waits, once stopped, for connections to end.
-const STOP_PATIENCE: Duration = Duration::from_secs(10);
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long accepting rests after it failed, the first time and at most.
 const FIRST_REST: Duration = Duration::from_millis(20);
 const LONGEST_REST: Duration = Duration::from_secs(1);
@@ -52,7 +52,7 @@ struct Shared {
     service: Arc<dyn Service>,
     closing: Closing,
     guests: AtomicU64,
-    pulse: Pulse,
+    heartbeats: Heartbeats,
     memory: FrameMemory,
     answers: Arc<AnswerMemory>,
     max_connections: AtomicUsize,
@@ -84,7 +84,7 @@ impl Server {
             service,
             closing: Closing::new()?,
             guests: AtomicU64::new(0),
-            pulse: Pulse::default(),
+            heartbeats: Heartbeats::default(),
             memory: FrameMemory::default(),
             answers: AnswerMemory::new(),
             max_connections: AtomicUsize::new(usize::MAX),
@@ -112,8 +112,8 @@ impl Server {
     /// Serves until [`Server::stop`]; returns when all connections have ended, at most 10 s after.
     pub fn run(&self) {
         let shared = self.shared.clone();
-        let pulse = move || shared.pulse.run(&shared.service, &shared.closing, || shared.give_up_late());
-        let spawned = thread::Builder::new().name("pulse".into()).spawn(pulse);
+        let heartbeats = move || shared.heartbeats.run(&shared.service, &shared.closing, || shared.give_up_late());
+        let spawned = thread::Builder::new().name("pulse".into()).spawn(heartbeats);
         spawned.expect("a program that just started can start a thread");
         let mut rest = FIRST_REST;
         while !self.shared.closing.takes_nothing() {
@@ -171,7 +171,7 @@ impl Server {
         // It may be gone already: then there is nobody to tell.
         let Ok(connection) = Connection::accepted(stream, peer).map(Arc::new) else { return Ok(()) };
         let number = self.shared.guests.fetch_add(1, Ordering::Relaxed);
-        let place = Place { shared: self.shared.clone(), number };
+        let place = SegmentAddress { shared: self.shared.clone(), number };
         self.shared.close_refused();
         let mut open = self.shared.open();
         if open.len() >= self.shared.max_connections.load(Ordering::SeqCst) && !end_oldest_unknown(&mut open) {
@@ -211,7 +211,7 @@ impl Server {
     }
 
     fn wait_for_guests(&self) {
-        let deadline = Instant::now() + STOP_PATIENCE;
+        let deadline = Instant::now() + STOP_TIMEOUT;
         let mut open = self.shared.open();
         while !open.is_empty() {
             let Some(left) = deadline.checked_duration_since(Instant::now()) else { break };
@@ -245,20 +245,20 @@ impl Shared {
 }
 
 /// A connection's place in the list of open ones; given up also when its thread could not start or panicked.
-struct Place {
+struct SegmentAddress {
     shared: Arc<Shared>,
     number: u64,
 }
 
-impl Place {
+impl SegmentAddress {
     fn serve(self, connection: &Arc<Connection>, peer: SocketAddr) {
         let shared = &self.shared;
-        let all = (&shared.pulse, &shared.memory, &shared.answers);
-        guest::serve((self.number, connection), peer, &shared.service, all, &shared.closing);
+        let all = (&shared.heartbeats, &shared.memory, &shared.answers);
+        client_connection::serve((self.number, connection), peer, &shared.service, all, &shared.closing);
     }
 }
 
-impl Drop for Place {
+impl Drop for SegmentAddress {
     fn drop(&mut self) {
         self.shared.close_refused();
         self.shared.open().remove(&self.number);

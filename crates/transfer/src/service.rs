@@ -1,5 +1,5 @@
 //! What a node does with messages, seen from the connection: a [`Service`] greets clients and gives each
-//! connection a [`Handler`]; handlers answer through [`Replier`]s and speak unasked through the [`Outbox`].
+//! connection a [`Handler`]; handlers answer through [`Replier`]s and speak unasked through the [`ClientSender`].
 //!
 //! Every request gets exactly one answer, whatever the handler does with its replier.
 
@@ -42,7 +42,7 @@ pub trait Service: Send + Sync + 'static {
 
     /// A client said hello: what it is answered ([`Reply::Welcome`]), and who handles what it sends. The handler
     /// lives as long as the connection.
-    fn connect(&self, hello: Hello, outbox: Outbox) -> std::result::Result<(Reply, Box<dyn Handler>), Failure>;
+    fn connect(&self, hello: Hello, outbox: ClientSender) -> std::result::Result<(Reply, Box<dyn Handler>), Failure>;
 
     /// Whether a failure may be sent. A service that cannot go on, and is about to be replaced, withholds it: the
     /// connection is ended instead, and the client asks the successor.
@@ -73,16 +73,16 @@ pub trait Handler: Send {
 /// back. What any other thread says is queued and sent by the connection's own writer: a client that does not read
 /// delays nobody else, and is given up after 30 s, or when 4 MiB wait for it.
 #[derive(Clone)]
-pub struct Outbox {
+pub struct ClientSender {
     outgoing: Arc<Outgoing>,
     service: Arc<dyn Service>,
     answers: Arc<AnswerMemory>,
 }
 
-impl Outbox {
+impl ClientSender {
     /// To be called in the thread that reads the connection.
     pub(crate) fn new(connection: Arc<Connection>, service: Arc<dyn Service>, answers: Arc<AnswerMemory>) -> Self {
-        Outbox { outgoing: Outgoing::new(connection), service, answers }
+        ClientSender { outgoing: Outgoing::new(connection), service, answers }
     }
 
     /// Memory for an answer of at most so many bytes, held until it is sent: waits while all that answers may have is
@@ -97,8 +97,8 @@ impl Outbox {
     }
 
     /// Sends a message of life, unless the client has more than that to read. Does not wait.
-    pub(crate) fn pulse(&self, alive: &Reply) {
-        self.outgoing.pulse(alive);
+    pub(crate) fn heartbeats(&self, alive: &Reply) {
+        self.outgoing.heartbeats(alive);
     }
 
     /// The client's address, for messages to people.
@@ -130,7 +130,7 @@ impl Outbox {
 /// The right, and the duty, to answer one request.
 pub struct Replier {
     request: u64,
-    outbox: Outbox,
+    outbox: ClientSender,
     answered: bool,
 }
 
@@ -172,7 +172,7 @@ impl Replier {
     }
 
     /// For unasked messages that belong to the request.
-    pub fn outbox(&self) -> &Outbox {
+    pub fn outbox(&self) -> &ClientSender {
         &self.outbox
     }
 

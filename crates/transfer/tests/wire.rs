@@ -30,9 +30,9 @@ mod tls;
 static ALLOCATOR: mutation::Measured = mutation::Measured;
 
 /// A message of a small frame: what it holds, and room for vectors that grew.
-const MOST_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 256 << 10;
 
 #[test]
 fn mutated_frames_are_refused_or_read() {
-    mutation::fuzz(&["frames"], mutation::INPUTS, MOST_BYTES, decoding::frame);
+    mutation::fuzz(&["frames"], mutation::INPUTS, MAX_BYTES, decoding::frame);
 }

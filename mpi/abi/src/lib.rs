@@ -162,9 +162,9 @@ pub unsafe extern "C" fn thalweg_flush(file: *mut File) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn thalweg_settle(file: *mut File, epoch: *mut u64) -> c_int {
+pub unsafe extern "C" fn thalweg_checkpoint(file: *mut File, epoch: *mut u64) -> c_int {
     answer(|| unsafe {
-        *epoch = (*file).settle()?;
+        *epoch = (*file).checkpoint()?;
         Ok(())
     })
 }

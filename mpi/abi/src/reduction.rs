@@ -30,7 +30,7 @@ pub fn decide(settings: &Settings) -> Reduction {
     if settings.reduction != Reduction::Auto {
         return settings.reduction;
     }
-    let timeout = (settings.patience / TIMEOUT_PART).min(MAX_TIMEOUT);
+    let timeout = (settings.timeout / TIMEOUT_PART).min(MAX_TIMEOUT);
     match measure_within(timeout, settings).map(|link| choose(Choice::Auto, &conditions(&link, settings.nodes.len()))) {
         Some(End::Client) => Reduction::Client,
         Some(End::Node) | None => Reduction::Node,
@@ -117,8 +117,8 @@ mod tests {
         // Nothing accepts: the kernel takes the connection.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let nodes = vec![listener.local_addr().unwrap().to_string()];
-        let patience = Duration::from_secs(4);
-        let settings = Settings { reduction: Reduction::Auto, nodes, patience, ..Settings::default() };
+        let timeout = Duration::from_secs(4);
+        let settings = Settings { reduction: Reduction::Auto, nodes, timeout, ..Settings::default() };
         let begun = Instant::now();
         assert_eq!(decide(&settings), Reduction::Node);
         assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());

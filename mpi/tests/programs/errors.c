@@ -217,7 +217,7 @@ static void failing(const char *name) {
     CHECK(commits() == before, "committed although a rank had failed");
     CHECK(file == MPI_FILE_NULL, "a handle after a failed close");
     fail_no_more();
-    const char *by_rank_0[] = {"open", "commit", "settle", "set_size"};
+    const char *by_rank_0[] = {"open", "commit", "checkpoint", "set_size"};
     for (int at = 0; at < 4; at++) {
         if (rank == 0) setenv("THALWEG_STAND_IN_FAIL", by_rank_0[at], 1);
         if (at == 0) FAILS(open_as(name, MPI_MODE_RDWR, &file), MPI_ERR_NO_SPACE, "told to fail");

@@ -6,7 +6,7 @@ use super::State;
 use super::containers::Container;
 use crate::reasons::{CATALOG_NOT_EMPTY, refused};
 use crate::{
-    Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, NumbersGiven, Result, rebuild, restate,
+    Commit, Committed, ContainerRecord, ContainerState, Error, IssuedNumbers, Result, SkippedRecord, rebuild, restate,
 };
 
 impl State {
@@ -28,7 +28,10 @@ impl State {
         let sequence = self.counters.next_sequence();
         let referral = self.counters.next_referral();
         self.mark_referred(&commit.references, referral);
-        commit.settles.iter().for_each(|(session, seat, number)| self.settle(*session, *seat, *number));
+        commit
+            .checkpoints
+            .iter()
+            .for_each(|(session, stripe_set, number)| self.drop_checkpoints(*session, *stripe_set, *number));
         let record = JournalRecord {
             sequence,
             committed_ns: now_ns,
@@ -69,8 +72,8 @@ impl State {
         &mut self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        given: &NumbersGiven,
-    ) -> Result<Vec<LeftOut>> {
+        given: &IssuedNumbers,
+    ) -> Result<Vec<SkippedRecord>> {
         if self.counters.sequence > 0 || self.counters.container > 0 {
             return refused(&Default::default(), CATALOG_NOT_EMPTY);
         }
@@ -92,7 +95,7 @@ impl State {
     }
 
     /// What a gap in the journal makes impossible is left out: the rest is still worth having.
-    fn replay_record(&mut self, record: &JournalRecord, left_out: &mut Vec<LeftOut>) {
+    fn replay_record(&mut self, record: &JournalRecord, left_out: &mut Vec<SkippedRecord>) {
         let mut numbers = record.numbers.iter().copied();
         for change in &record.changes {
             let number = matches!(change, Change::Write { .. }).then(|| numbers.next()).flatten();

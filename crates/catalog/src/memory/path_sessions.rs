@@ -1,4 +1,4 @@
-//! Sessions of paths: who has a path open for writing, who holds its seats, what was checkpointed.
+//! Sessions of paths: who has a path open for writing, who holds its stripe sets, what was checkpointed.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -15,14 +15,14 @@ pub(super) struct OpenPath {
     session: PathSession,
     /// By the digest of its key: whether it was taken off.
     handles: BTreeMap<[u8; 32], bool>,
-    seats: BTreeMap<u32, Seat>,
-    /// By seat and number; each with its cursor in `roots`.
+    stripe_sets: BTreeMap<u32, StripeSet>,
+    /// By stripe set and number; each with its cursor in `roots`.
     pub checkpoints: BTreeMap<(u32, u64), (u64, Checkpoint)>,
 }
 
 #[derive(Clone, Copy)]
-struct Seat {
-    holder: u64,
+struct StripeSet {
+    owner: u64,
     /// The last its holder may no longer give: used by a checkpoint or by a taking.
     last_number: u64,
 }
@@ -64,8 +64,8 @@ impl State {
             handles: 0,
             interrupted: false,
         };
-        let (handles, seats, checkpoints) = Default::default();
-        self.path_sessions.insert(id, OpenPath { session, handles, seats, checkpoints });
+        let (handles, stripe_sets, checkpoints) = Default::default();
+        self.path_sessions.insert(id, OpenPath { session, handles, stripe_sets, checkpoints });
         id
     }
 
@@ -105,14 +105,14 @@ impl State {
         }
     }
 
-    pub fn take_seat(&mut self, session: SessionId, seat: u32, holder: u64) -> Result<u64> {
+    pub fn take_stripe_set(&mut self, session: SessionId, stripe_set: u32, owner: u64) -> Result<u64> {
         if !self.sessions.contains_key(&session) {
             return Err(Error::LeaseLost { session });
         }
         let open = self.path_sessions.get_mut(&session).ok_or(Error::LeaseLost { session })?;
         // Taking it again uses up a number, so that no two takings return the same.
-        let last_number = open.seats.get(&seat).map_or(0, |former| former.last_number + 1);
-        open.seats.insert(seat, Seat { holder, last_number });
+        let last_number = open.stripe_sets.get(&stripe_set).map_or(0, |former| former.last_number + 1);
+        open.stripe_sets.insert(stripe_set, StripeSet { owner, last_number });
         Ok(last_number + 1)
     }
 
@@ -124,11 +124,11 @@ impl State {
         epoch: u64,
     ) -> Result<()> {
         let epoch = self.lease(writer)?.epoch.min(epoch);
-        let Checkpoint { session, seat, holder, number, .. } = *made;
+        let Checkpoint { session, stripe_set, owner, number, .. } = *made;
         self.lease(session)?;
         let open = self.path_sessions.get(&session).ok_or(Error::LeaseLost { session })?;
-        let held = open.seats.get(&seat).filter(|held| held.holder == holder);
-        let held = held.ok_or(Error::SeatLost { session, seat })?;
+        let held = open.stripe_sets.get(&stripe_set).filter(|held| held.owner == owner);
+        let held = held.ok_or(Error::StripeSetLost { session, stripe_set })?;
         if number <= held.last_number || number > MAX_CHECKPOINT {
             return refused(&open.session.path, CHECKPOINT_NUMBER);
         }
@@ -139,8 +139,8 @@ impl State {
         self.checkpoints += 1;
         let cursor = CHECKPOINT_CURSOR | self.checkpoints;
         let open = self.path_sessions.get_mut(&session).expect("found above");
-        open.seats.insert(seat, Seat { holder, last_number: number });
-        open.checkpoints.insert((seat, number), (cursor, made.clone()));
+        open.stripe_sets.insert(stripe_set, StripeSet { owner, last_number: number });
+        open.checkpoints.insert((stripe_set, number), (cursor, made.clone()));
         Ok(())
     }
 
@@ -154,10 +154,11 @@ impl State {
         all.map(|(cursor, checkpoint)| (*cursor, checkpoint.root.clone()))
     }
 
-    /// Drops the seat's checkpoints up to `number`: a commit carries them.
-    pub fn settle(&mut self, session: SessionId, seat: u32, number: u64) {
+    /// Drops the stripe set's checkpoints up to `number`: a commit carries them.
+    pub fn drop_checkpoints(&mut self, session: SessionId, stripe_set: u32, number: u64) {
         if let Some(open) = self.path_sessions.get_mut(&session) {
-            open.checkpoints.retain(|(of_seat, of_number), _| *of_seat != seat || *of_number > number);
+            open.checkpoints
+                .retain(|(of_stripe_set, of_number), _| *of_stripe_set != stripe_set || *of_number > number);
         }
     }
 }

@@ -63,7 +63,7 @@ impl State {
         for session in expired.collect::<Vec<_>>() {
             self.retire(session);
         }
-        // Interrupted sessions whose last checkpoint was settled since.
+        // Interrupted sessions whose last checkpoint was checkpointed since.
         let sessions = &self.sessions;
         self.path_sessions.retain(|session, open| sessions.contains_key(session) || !open.checkpoints.is_empty());
     }

@@ -81,9 +81,11 @@ fn read_file(sql: &Connection) -> Attempt<Option<(Columns, u64)>> {
     if !counts_transactions(sql)? {
         return Ok(None);
     }
-    let place = "SELECT rootpage, (SELECT cid FROM pragma_table_info('counters') WHERE name = 'transactions_before'),
+    let address = "SELECT rootpage, (SELECT cid FROM pragma_table_info('counters') WHERE name = 'transactions_before'),
         (SELECT transactions FROM counters) FROM sqlite_schema WHERE name = 'counters'";
-    first(sql, place, [], |row| Ok((Columns { page: row.get(0)?, before: number(row, 1)? as usize }, number(row, 2)?)))
+    first(sql, address, [], |row| {
+        Ok((Columns { page: row.get(0)?, before: number(row, 1)? as usize }, number(row, 2)?))
+    })
 }
 
 /// What the file had counted when the log was begun; none for a log without a whole transaction, and where its pages are

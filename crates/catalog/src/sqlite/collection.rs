@@ -10,7 +10,7 @@ use super::containers::none_or_not_live;
 use super::failure::Attempt;
 use super::sessions::oldest_epoch;
 use super::statement::{all, at_most, first, number, run};
-use super::writing::Writing;
+use super::writing::WriteTransaction;
 use crate::{Snapshot, Statistics};
 
 /// Cursors of checkpoints in `roots` have this bit: they follow those of all versions.
@@ -19,7 +19,7 @@ const CHECKPOINT_CURSOR: u64 = 1 << 63;
 /// Whether a file bears a container that can be referred to.
 const BEARS_LIVE: &str = "SELECT 1 FROM containers WHERE physical = ?1 AND state <= 1 LIMIT 1";
 
-impl Writing<'_> {
+impl WriteTransaction<'_> {
     pub fn snapshot(&mut self) -> Attempt<Snapshot> {
         self.end_expired()?;
         Ok(Snapshot { referral: self.counters.referral, epoch: self.counters.epoch })

@@ -6,11 +6,13 @@ use rusqlite::Connection;
 use super::failure::{Attempt, Failure};
 use super::listing;
 use super::statement::{all, at_most, first, number, run};
-use super::writing::Writing;
+use super::writing::WriteTransaction;
 use crate::reasons::{CATALOG_NOT_EMPTY, refused};
-use crate::{Commit, Committed, ContainerRecord, ContainerState, Error, LeftOut, NumbersGiven, rebuild, restate};
+use crate::{
+    Commit, Committed, ContainerRecord, ContainerState, Error, IssuedNumbers, SkippedRecord, rebuild, restate,
+};
 
-impl Writing<'_> {
+impl WriteTransaction<'_> {
     pub fn commit(&mut self, commit: &Commit) -> Attempt<Committed> {
         let epoch = self.leased_epoch(commit.session)?.min(commit.epoch);
         let sequence = self.counters.next_sequence();
@@ -20,8 +22,8 @@ impl Writing<'_> {
         for change in &commit.changes {
             numbers.extend(self.apply(change, self.now_ns, None)?);
         }
-        for (session, seat, number) in &commit.settles {
-            self.settle(*session, *seat, *number)?;
+        for (session, stripe_set, number) in &commit.checkpoints {
+            self.drop_checkpoints(*session, *stripe_set, *number)?;
         }
         let record = JournalRecord {
             sequence,
@@ -78,8 +80,8 @@ impl Writing<'_> {
         &mut self,
         containers: &[ContainerRecord],
         records: &[JournalRecord],
-        given: &NumbersGiven,
-    ) -> Attempt<Vec<LeftOut>> {
+        given: &IssuedNumbers,
+    ) -> Attempt<Vec<SkippedRecord>> {
         if self.counters.sequence > 0 || self.counters.container > 0 {
             return Ok(refused(&StorePath::root(), CATALOG_NOT_EMPTY)?);
         }
@@ -100,7 +102,7 @@ impl Writing<'_> {
     }
 
     /// What a gap in the journal makes impossible is left out: the rest is still worth having.
-    fn replay_record(&mut self, record: &JournalRecord, left_out: &mut Vec<LeftOut>) -> Attempt<()> {
+    fn replay_record(&mut self, record: &JournalRecord, left_out: &mut Vec<SkippedRecord>) -> Attempt<()> {
         let mut numbers = record.numbers.iter().copied();
         for change in &record.changes {
             let number = matches!(change, Change::Write { .. }).then(|| numbers.next()).flatten();

@@ -16,11 +16,11 @@ use super::Clocks;
 use super::beginnings;
 use super::failure::{Attempt, Failure};
 use super::index_room;
-use super::mark::Noted;
-use super::presence::Presence;
+use super::mark::MarkUpdate;
+use super::opened_files::OpenedFiles;
 use super::schema;
 use super::unlocked::{self, Stamp};
-use super::writing::Writing;
+use super::writing::WriteTransaction;
 use crate::{Error, Result};
 
 /// How long a writer waits for its turn before it tells the user that somebody sits on the catalog.
@@ -52,7 +52,7 @@ pub(super) struct Connections {
     /// Why file and log do not belong together: then nothing is written.
     mixture: Option<String>,
     /// Of what can be written.
-    presence: Option<Presence>,
+    opened_files: Option<OpenedFiles>,
 }
 
 struct Reader {
@@ -82,8 +82,8 @@ impl Connections {
         if create {
             keep_directory_entry(path)?;
         }
-        let presence = patiently(|| present(&writer, path)).map_err(explain)?;
-        Ok(Connections { presence: Some(presence), ..Self::with_writer(path, Some(writer)) })
+        let opened_files = patiently(|| present(&writer, path)).map_err(explain)?;
+        Ok(Connections { opened_files: Some(opened_files), ..Self::with_writer(path, Some(writer)) })
     }
 
     /// As `open`; where there is no way to write, reading works all the same.
@@ -101,7 +101,7 @@ impl Connections {
 
     fn with_writer(path: &Path, writer: Option<Connection>) -> Self {
         let (path, writer) = (path.to_owned(), writer.map(Mutex::new));
-        Connections { path, readers: Mutex::new(Vec::new()), writer, mixture: None, presence: None }
+        Connections { path, readers: Mutex::new(Vec::new()), writer, mixture: None, opened_files: None }
     }
 
     pub fn mixture(&self) -> Option<&str> {
@@ -110,18 +110,22 @@ impl Connections {
 
     /// Why the files are not those that were opened, if that was noticed: nothing may be relied on any more.
     pub fn displaced(&self) -> Option<String> {
-        self.presence.as_ref()?.displaced().map(str::to_owned)
+        self.opened_files.as_ref()?.displaced().map(str::to_owned)
     }
 
     fn check_presence(&self, writer: &Connection) -> Attempt<()> {
-        let Some(Err(why)) = self.presence.as_ref().map(Presence::check) else { return Ok(()) };
+        let Some(Err(why)) = self.opened_files.as_ref().map(OpenedFiles::check) else { return Ok(()) };
         // The log may be another catalog's by now.
         move_log_at_end(writer, false)?;
         Err(displaced(&self.path, why).into())
     }
 
     /// One transaction that may write: all of `body` or nothing of it. Also returns how far the catalog has counted with it.
-    pub fn write<T>(&self, clocks: &Clocks, body: impl FnOnce(&mut Writing) -> Attempt<T>) -> Result<(T, Noted)> {
+    pub fn write<T>(
+        &self,
+        clocks: &Clocks,
+        body: impl FnOnce(&mut WriteTransaction) -> Attempt<T>,
+    ) -> Result<(T, MarkUpdate)> {
         let Some(writer) = &self.writer else {
             let why = self.mixture.clone().unwrap_or_else(|| "it can only be read here".to_owned());
             return Err(Error::Io { path: self.path.display().to_string(), why });
@@ -133,7 +137,7 @@ impl Connections {
             let transaction = patiently(begin)?;
             self.check_presence(&connection)?;
             // The clocks are read when it is our turn: leases must not outlive the wait.
-            let mut writing = Writing::new(&transaction, (clocks.date)(), (clocks.lease)())?;
+            let mut writing = WriteTransaction::new(&transaction, (clocks.date)(), (clocks.lease)())?;
             let value = body(&mut writing)?;
             let noted = writing.finish()?;
             transaction.commit()?;
@@ -273,9 +277,9 @@ fn move_log_at_end(connection: &Connection, moves: bool) -> rusqlite::Result<()>
 }
 
 /// The first statement that reads has SQLite open the log and its index.
-fn present(writer: &Connection, path: &Path) -> Attempt<Presence> {
+fn present(writer: &Connection, path: &Path) -> Attempt<OpenedFiles> {
     writer.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
-    Ok(Presence::of(path))
+    Ok(OpenedFiles::of(path))
 }
 
 fn displaced(path: &Path, why: &str) -> Error {

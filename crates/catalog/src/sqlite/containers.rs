@@ -6,10 +6,10 @@ use rusqlite::{Connection, Row};
 use super::failure::Attempt;
 use super::sessions::is_held;
 use super::statement::{all, at_most, first, number, run};
-use super::writing::Writing;
+use super::writing::WriteTransaction;
 use crate::{ContainerRecord, ContainerState, Error};
 
-impl Writing<'_> {
+impl WriteTransaction<'_> {
     pub fn open_container(&mut self, session: SessionId) -> Attempt<ContainerId> {
         self.leased_epoch(session)?;
         let id = self.counters.next_container();

@@ -1,22 +1,22 @@
 //! Segments that could not be read, and where they were stored again.
 
-use format::{ContainerId, Fingerprint, LostSegment, Place, SessionId};
+use format::{ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId};
 use rusqlite::{Connection, Row};
 
 use super::failure::Attempt;
 use super::statement::{all, number, run};
-use super::writing::Writing;
+use super::writing::WriteTransaction;
 
-impl Writing<'_> {
-    pub fn lose(&mut self, lost: &[(Place, Fingerprint)]) -> Attempt<()> {
+impl WriteTransaction<'_> {
+    pub fn lose(&mut self, lost: &[(SegmentAddress, Fingerprint)]) -> Attempt<()> {
         let text = "INSERT OR IGNORE INTO lost_segments VALUES (?1, ?2, ?3, NULL, NULL)";
-        for (place, fingerprint) in lost {
-            run(self.sql, text, (place.container.0 as i64, place.ordinal, fingerprint.0))?;
+        for (address, fingerprint) in lost {
+            run(self.sql, text, (address.container.0 as i64, address.ordinal, fingerprint.0))?;
         }
         Ok(())
     }
 
-    pub fn heal(&mut self, session: SessionId, epoch: u64, healed: &[(LostSegment, Place)]) -> Attempt<()> {
+    pub fn heal(&mut self, session: SessionId, epoch: u64, healed: &[(LostSegment, SegmentAddress)]) -> Attempt<()> {
         let epoch = self.leased_epoch(session)?.min(epoch);
         let mut copies: Vec<_> = healed.iter().map(|(_, copy)| copy.container).collect();
         copies.sort();
@@ -25,8 +25,8 @@ impl Writing<'_> {
         self.refer(&copies, epoch, referral)?;
         let text = "INSERT OR REPLACE INTO lost_segments VALUES (?1, ?2, ?3, ?4, ?5)";
         for (lost, copy) in healed {
-            let (place, by) = (lost.place, copy.container.0 as i64);
-            run(self.sql, text, (place.container.0 as i64, place.ordinal, lost.fingerprint.0, by, copy.ordinal))?;
+            let (address, by) = (lost.address, copy.container.0 as i64);
+            run(self.sql, text, (address.container.0 as i64, address.ordinal, lost.fingerprint.0, by, copy.ordinal))?;
         }
         Ok(())
     }
@@ -41,8 +41,11 @@ pub(super) fn lost(sql: &Connection) -> Attempt<Vec<LostSegment>> {
 fn read_lost(row: &Row) -> Attempt<LostSegment> {
     let copy: (Option<i64>, Option<u32>) = (row.get(3)?, row.get(4)?);
     Ok(LostSegment {
-        place: Place::new(ContainerId(number(row, 0)?), row.get(1)?),
+        address: SegmentAddress::new(ContainerId(number(row, 0)?), row.get(1)?),
         fingerprint: Fingerprint(row.get(2)?),
-        copy: copy.0.zip(copy.1).map(|(container, ordinal)| Place::new(ContainerId(container as u64), ordinal)),
+        copy: copy
+            .0
+            .zip(copy.1)
+            .map(|(container, ordinal)| SegmentAddress::new(ContainerId(container as u64), ordinal)),
     })
 }

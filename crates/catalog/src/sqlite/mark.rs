@@ -12,7 +12,7 @@ use std::os::unix::fs::FileExt;
 
 use format::{StoreId, checksum};
 
-use crate::NumbersGiven;
+use crate::IssuedNumbers;
 
 const SLOTS: u64 = 64;
 const SLOT_BYTES: usize = 64;
@@ -23,14 +23,14 @@ const _: () = assert!(RECORD_AT + 16 == CHECKSUM_AT && CHECKSUM_AT == 56, "docs/
 
 /// What a transaction leaves in the mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Noted {
+pub(super) struct MarkUpdate {
     pub transaction: u64,
-    pub given: NumbersGiven,
+    pub given: IssuedNumbers,
     /// [`format::JournalRecord::checksum_of`] the record with the last sequence; 0 where that is not known.
     pub record: u64,
 }
 
-impl Noted {
+impl MarkUpdate {
     /// Of two that know a record of one sequence the later one counts: a rebuild may have found another.
     fn age(&self) -> (u64, u64) {
         (self.given.sequence, self.transaction)
@@ -55,14 +55,14 @@ impl Mark {
     }
 
     /// The highest numbers that were noted.
-    pub fn read(&self) -> Noted {
+    pub fn read(&self) -> MarkUpdate {
         let mut bytes = [0; FILE_BYTES];
         let mut filled = 0;
         while let Ok(count @ 1..) = self.file.read_at(&mut bytes[filled..], filled as u64) {
             filled += count;
         }
         let slots = bytes[..filled].chunks_exact(SLOT_BYTES).filter_map(|slot| self.decode(slot));
-        slots.fold(Noted::default(), |highest, noted| Noted {
+        slots.fold(MarkUpdate::default(), |highest, noted| MarkUpdate {
             transaction: highest.transaction.max(noted.transaction),
             given: highest.given.max(&noted.given),
             record: if noted.age() > highest.age() { noted.record } else { highest.record },
@@ -71,12 +71,12 @@ impl Mark {
 
     /// Notes how far the catalog has counted. What cannot be noted is left out: the transaction is durable, and a mark
     /// that lags only fails to notice one older copy.
-    pub fn note(&self, noted: &Noted) {
+    pub fn note(&self, noted: &MarkUpdate) {
         let _ = self.file.write_all_at(&self.encode(noted), noted.transaction % SLOTS * SLOT_BYTES as u64);
     }
 
-    fn encode(&self, noted: &Noted) -> [u8; SLOT_BYTES] {
-        let Noted { transaction, given: NumbersGiven { sequence, container, session, file }, record } = *noted;
+    fn encode(&self, noted: &MarkUpdate) -> [u8; SLOT_BYTES] {
+        let MarkUpdate { transaction, given: IssuedNumbers { sequence, container, session, file }, record } = *noted;
         let mut slot = [0; SLOT_BYTES];
         for (at, number) in [transaction, sequence, container, session, file, record].into_iter().enumerate() {
             slot[at * 8..][..8].copy_from_slice(&number.to_le_bytes());
@@ -86,11 +86,11 @@ impl Mark {
         slot
     }
 
-    fn decode(&self, slot: &[u8]) -> Option<Noted> {
+    fn decode(&self, slot: &[u8]) -> Option<MarkUpdate> {
         let number = |at: usize| Some(u64::from_le_bytes(slot.get(at..at + 8)?.try_into().ok()?));
         let given =
-            NumbersGiven { sequence: number(8)?, container: number(16)?, session: number(24)?, file: number(32)? };
-        let noted = Noted { transaction: number(0)?, given, record: number(RECORD_AT)? };
+            IssuedNumbers { sequence: number(8)?, container: number(16)?, session: number(24)?, file: number(32)? };
+        let noted = MarkUpdate { transaction: number(0)?, given, record: number(RECORD_AT)? };
         (number(CHECKSUM_AT)? == self.checksum(slot)).then_some(noted)
     }
 
@@ -108,9 +108,9 @@ mod tests {
 
     use super::*;
 
-    fn noted(transaction: u64, sequence: u64, container: u64) -> Noted {
+    fn noted(transaction: u64, sequence: u64, container: u64) -> MarkUpdate {
         let record = sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        Noted { transaction, given: NumbersGiven { sequence, container, ..Default::default() }, record }
+        MarkUpdate { transaction, given: IssuedNumbers { sequence, container, ..Default::default() }, record }
     }
 
     #[test]
@@ -119,14 +119,14 @@ mod tests {
         let path = scratch.path().join("mark");
         let open = || OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path).unwrap();
         let mark = Mark::new(open(), StoreId([1; 16]));
-        assert_eq!(mark.read(), Noted::default());
+        assert_eq!(mark.read(), MarkUpdate::default());
         for transaction in [3, 70, 69, 71] {
             mark.note(&noted(transaction, transaction / 10, 5));
         }
         assert_eq!(mark.read(), noted(71, 7, 5));
         mark.file.write_all_at(b"torn", 71 % SLOTS * SLOT_BYTES as u64).unwrap();
         assert_eq!(mark.read(), noted(70, 7, 5), "a torn slot does not count");
-        assert_eq!(Mark::new(open(), StoreId([2; 16])).read(), Noted::default(), "another store's mark");
+        assert_eq!(Mark::new(open(), StoreId([2; 16])).read(), MarkUpdate::default(), "another store's mark");
     }
 
     #[test]
@@ -136,14 +136,18 @@ mod tests {
         let file =
             options.read(true).write(true).create(true).truncate(false).open(scratch.path().join("mark")).unwrap();
         let mark = Mark::new(file, StoreId([1; 16]));
-        let note = |transaction, sequence, record| mark.note(&Noted { record, ..noted(transaction, sequence, 5) });
+        let note = |transaction, sequence, record| mark.note(&MarkUpdate { record, ..noted(transaction, sequence, 5) });
         note(3, 2, 22);
         note(65, 3, 33);
         assert_eq!(mark.read().record, 33);
         note(66, 3, 34);
         assert_eq!(mark.read().record, 34, "what counts is the transaction, not the slot");
         note(67, 3, 0);
-        assert_eq!(mark.read(), Noted { record: 0, ..noted(67, 3, 5) }, "a rebuilt catalog may not have that record");
+        assert_eq!(
+            mark.read(),
+            MarkUpdate { record: 0, ..noted(67, 3, 5) },
+            "a rebuilt catalog may not have that record"
+        );
     }
 
     #[test]
@@ -152,7 +156,7 @@ mod tests {
         let path = scratch.path().join("mark");
         std::fs::write(&path, [7; 1024]).unwrap();
         let mark = Mark::new(OpenOptions::new().read(true).write(true).open(&path).unwrap(), StoreId([1; 16]));
-        assert_eq!(mark.read(), Noted::default());
+        assert_eq!(mark.read(), MarkUpdate::default());
         mark.note(&noted(63, 2, 1));
         assert_eq!(mark.read(), noted(63, 2, 1));
     }

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use super::failure::Attempt;
 use super::statement::{all, counted, first, number, run};
-use super::writing::Writing;
+use super::writing::WriteTransaction;
 use crate::Error;
 use crate::reasons::*;
 use crate::rebuild::LIMIT;
@@ -34,7 +34,7 @@ pub(super) fn implicit_directory() -> Attributes {
     Attributes { kind: FileKind::Directory, mode: 0o755, ..Default::default() }
 }
 
-impl Writing<'_> {
+impl WriteTransaction<'_> {
     /// Applies one change; `number` is given in replay only, where bases do not count. Returns the numbers
     /// of a write.
     pub fn apply(

@@ -1,4 +1,4 @@
-//! Sessions of paths: who has a path open for writing, who holds its seats, what was checkpointed.
+//! Sessions of paths: who has a path open for writing, who holds its stripe sets, what was checkpointed.
 //!
 //! A path session is live while its lease in `sessions` is held; without one it is interrupted.
 
@@ -8,7 +8,7 @@ use rusqlite::{Connection, Row};
 use super::failure::Attempt;
 use super::sessions::is_held;
 use super::statement::{all, at_most, first, number, run};
-use super::writing::Writing;
+use super::writing::WriteTransaction;
 use crate::clock::lease_time;
 use crate::reasons::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
 use crate::{Checkpoint, Error, Join, PathSession, Purpose};
@@ -26,7 +26,7 @@ macro_rules! select_sessions {
     };
 }
 
-impl Writing<'_> {
+impl WriteTransaction<'_> {
     pub fn join(&mut self, join: &Join) -> Attempt<PathSession> {
         self.set_aside_expired(&join.path)?;
         let session = match live_session(self.sql, self.lease_now, &join.path)? {
@@ -101,13 +101,13 @@ impl Writing<'_> {
         Ok(())
     }
 
-    pub fn take_seat(&mut self, session: SessionId, seat: u32, holder: u64) -> Attempt<u64> {
+    pub fn take_stripe_set(&mut self, session: SessionId, stripe_set: u32, owner: u64) -> Attempt<u64> {
         let running = "SELECT 1 FROM path_sessions JOIN sessions USING (id) WHERE id = ?1";
         first(self.sql, running, [session.0 as i64], |_| Ok(()))?.ok_or(Error::LeaseLost { session })?;
         // Taking it again uses up a number, so that no two takings return the same.
         let text = "INSERT INTO seats VALUES (?1, ?2, ?3, 0)
             ON CONFLICT DO UPDATE SET holder = ?3, last_number = last_number + 1 RETURNING last_number";
-        let last = first(self.sql, text, (session.0 as i64, seat, holder as i64), |row| number(row, 0))?;
+        let last = first(self.sql, text, (session.0 as i64, stripe_set, owner as i64), |row| number(row, 0))?;
         Ok(last.unwrap_or(0).saturating_add(1))
     }
 
@@ -119,18 +119,18 @@ impl Writing<'_> {
         epoch: u64,
     ) -> Attempt<()> {
         let epoch = self.leased_epoch(writer)?.min(epoch);
-        let Checkpoint { session, seat, holder, number: made_number, .. } = *made;
+        let Checkpoint { session, stripe_set, owner, number: made_number, .. } = *made;
         self.leased_epoch(session)?;
         let found = path_session(self.sql, self.lease_now, session)?.ok_or(Error::LeaseLost { session })?;
         let held = "SELECT last_number FROM seats WHERE session = ?1 AND seat = ?2 AND holder = ?3";
-        let last = first(self.sql, held, (session.0 as i64, seat, holder as i64), |row| number(row, 0))?;
-        if made_number <= last.ok_or(Error::SeatLost { session, seat })? || made_number > MAX_CHECKPOINT {
+        let last = first(self.sql, held, (session.0 as i64, stripe_set, owner as i64), |row| number(row, 0))?;
+        if made_number <= last.ok_or(Error::StripeSetLost { session, stripe_set })? || made_number > MAX_CHECKPOINT {
             return Ok(refused(&found.path, CHECKPOINT_NUMBER)?);
         }
         let referral = self.counters.next_referral();
         self.refer(references, epoch, referral)?;
         let text = "UPDATE seats SET last_number = ?3 WHERE session = ?1 AND seat = ?2";
-        run(self.sql, text, (session.0 as i64, seat, made_number as i64))?;
+        run(self.sql, text, (session.0 as i64, stripe_set, made_number as i64))?;
         self.insert_checkpoint(made)
     }
 
@@ -139,9 +139,9 @@ impl Writing<'_> {
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         let params = (
             made.session.0 as i64,
-            made.seat,
+            made.stripe_set,
             made.number as i64,
-            made.holder as i64,
+            made.owner as i64,
             made.epoch as i64,
             made.size as i64,
             made.root.encode(),
@@ -152,11 +152,11 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Drops the seat's checkpoints up to `number`: a commit carries them.
-    pub fn settle(&mut self, session: SessionId, seat: u32, number: u64) -> Attempt<()> {
+    /// Drops the stripe set's checkpoints up to `number`: a commit carries them.
+    pub fn drop_checkpoints(&mut self, session: SessionId, stripe_set: u32, number: u64) -> Attempt<()> {
         let text = "DELETE FROM checkpoints WHERE session = ?1 AND seat = ?2 AND number <= ?3";
         let number = i64::try_from(number).unwrap_or(i64::MAX);
-        run(self.sql, text, (session.0 as i64, seat, number))?;
+        run(self.sql, text, (session.0 as i64, stripe_set, number))?;
         Ok(())
     }
 }
@@ -219,9 +219,9 @@ pub(super) fn checkpoints(
         let (frontier, stamps) = decode_arrivals(row.get_ref(7)?.as_blob().map_err(rusqlite::Error::from)?)?;
         Ok(Checkpoint {
             session,
-            seat: row.get(0)?,
+            stripe_set: row.get(0)?,
             number: number(row, 1)?,
-            holder: number(row, 2)?,
+            owner: number(row, 2)?,
             epoch: number(row, 3)?,
             size: number(row, 4)?,
             root: Root::decode(row.get_ref(5)?.as_blob().map_err(rusqlite::Error::from)?)?,

@@ -5,7 +5,7 @@ use rusqlite::Connection;
 
 use super::failure::Attempt;
 use super::statement::{all, first, number, run};
-use super::writing::Writing;
+use super::writing::WriteTransaction;
 use crate::clock::lease_time;
 use crate::{Error, Purpose, Session};
 
@@ -18,7 +18,7 @@ macro_rules! is_held {
 }
 pub(super) use is_held;
 
-impl Writing<'_> {
+impl WriteTransaction<'_> {
     pub fn begin(&mut self, purpose: Purpose, lease_ms: u64) -> Attempt<Session> {
         self.insert_session(purpose as i64, lease_ms)
     }
@@ -67,11 +67,11 @@ impl Writing<'_> {
         for session in all(self.sql, expired, [self.lease_now], |row| Ok(SessionId(number(row, 0)?)))? {
             self.retire(session)?;
         }
-        // Interrupted sessions whose last checkpoint was settled since.
-        let settled =
+        // Interrupted sessions whose last checkpoint was checkpointed since.
+        let checkpointed =
             "SELECT id FROM path_sessions AS path WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = path.id)
             AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE session = path.id)";
-        for session in all(self.sql, settled, [], |row| Ok(SessionId(number(row, 0)?)))? {
+        for session in all(self.sql, checkpointed, [], |row| Ok(SessionId(number(row, 0)?)))? {
             self.drop_path_session(session)?;
         }
         Ok(())

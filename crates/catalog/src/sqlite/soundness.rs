@@ -7,15 +7,15 @@ use rusqlite::Connection;
 use super::commits::is_in_place_of_its_own;
 use super::failure::Attempt;
 use super::listing::entry;
-use super::mark::Noted;
+use super::mark::MarkUpdate;
 use super::schema::{counts_transactions, guard_triggers, is_guarded};
 use super::statement::{all, first, number, run};
-use super::writing::{Writing, load_counters};
+use super::writing::{WriteTransaction, load_counters};
 
 /// Problems of the file that are told at most.
 const MAX_PROBLEMS: i64 = 20;
 
-pub(super) fn adopt(writing: &mut Writing, store: StoreId) -> Attempt<()> {
+pub(super) fn adopt(writing: &mut WriteTransaction, store: StoreId) -> Attempt<()> {
     run(writing.sql, "UPDATE counters SET store = ?1", [store.0])?;
     Ok(())
 }
@@ -78,7 +78,7 @@ pub(super) fn last_transaction(sql: &Connection) -> Attempt<Option<u64>> {
 }
 
 /// `marked` is the store's mark as it was before this is asked.
-pub(super) fn unsoundness(sql: &Connection, store: StoreId, marked: &Noted) -> Attempt<Option<String>> {
+pub(super) fn unsoundness(sql: &Connection, store: StoreId, marked: &MarkUpdate) -> Attempt<Option<String>> {
     if let Some(why) = foreign_content(sql, store)? {
         return Ok(Some(why));
     }

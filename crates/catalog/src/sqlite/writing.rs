@@ -7,13 +7,13 @@ use rusqlite::Connection;
 
 use super::commits::record_checksum;
 use super::failure::{Attempt, Failure};
-use super::mark::Noted;
+use super::mark::MarkUpdate;
 use super::statement::{counted, first, run};
-use crate::NumbersGiven;
+use crate::IssuedNumbers;
 use crate::counters::Counters;
 use crate::rebuild::{CONTAINER_LIMIT, LIMIT};
 
-pub(super) struct Writing<'a> {
+pub(super) struct WriteTransaction<'a> {
     pub sql: &'a Connection,
     pub now_ns: i64,
     /// By the lease clock.
@@ -26,7 +26,7 @@ pub(super) struct Writing<'a> {
     pub known_directory: Option<StorePath>,
 }
 
-impl<'a> Writing<'a> {
+impl<'a> WriteTransaction<'a> {
     pub fn new(sql: &'a Connection, now_ns: i64, lease_now: i64) -> Attempt<Self> {
         // The guard's triggers count what is changed without this: see guard.sql.
         let begin =
@@ -36,17 +36,17 @@ impl<'a> Writing<'a> {
         let (transaction, referral) = begun.ok_or(Failure::Sqlite(rusqlite::Error::QueryReturnedNoRows))?;
         let counters = Counters { referral, ..load_counters(sql)? };
         let counters_before = counters;
-        Ok(Writing { sql, now_ns, lease_now, counters, counters_before, transaction, known_directory: None })
+        Ok(WriteTransaction { sql, now_ns, lease_now, counters, counters_before, transaction, known_directory: None })
     }
 
     /// To be called before the transaction is committed. Returns how far the catalog has counted with it.
-    pub fn finish(self) -> Attempt<Noted> {
+    pub fn finish(self) -> Attempt<MarkUpdate> {
         if self.counters != self.counters_before {
             store_counters(self.sql, &self.counters)?;
         }
         run(self.sql, "UPDATE counters SET writing = 0", [])?;
         let record = record_checksum(self.sql, self.counters.sequence)?.unwrap_or(0);
-        Ok(Noted { transaction: self.transaction, given: given(&self.counters), record })
+        Ok(MarkUpdate { transaction: self.transaction, given: given(&self.counters), record })
     }
 
     /// Has this transaction and those that follow count above `transaction`.
@@ -59,9 +59,9 @@ impl<'a> Writing<'a> {
     }
 }
 
-pub(super) fn given(counters: &Counters) -> NumbersGiven {
+pub(super) fn given(counters: &Counters) -> IssuedNumbers {
     let Counters { sequence, container, session, versioned, .. } = *counters;
-    NumbersGiven { sequence, container, session, file: versioned }
+    IssuedNumbers { sequence, container, session, file: versioned }
 }
 
 /// All but `referral`, which older formats do not have.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use crate::catalog::{Catalog, Checkpoint, Commit, Join, MemoryCatalog, Purpose, Snapshot, SqliteCatalog};
 use crate::{opened, path, scratch};
 use format::{
-    Attributes, Change, ContainerId, FileId, FileKind, HandleKey, Place, Root, SessionId, StorePath, VersionId,
-    VersionRecord,
+    Attributes, Change, ContainerId, FileId, FileKind, HandleKey, Root, SegmentAddress, SessionId, StorePath,
+    VersionId, VersionRecord,
 };
 
 /// xorshift64*.
@@ -47,8 +47,8 @@ impl Random {
     }
 
     fn root(&mut self) -> Root {
-        let place = Place::new(ContainerId(self.below(9)), self.below(1000) as u32);
-        Root::Stored { place, digest: [self.below(256) as u8; 32] }
+        let address = SegmentAddress::new(ContainerId(self.below(9)), self.below(1000) as u32);
+        Root::Stored { address, digest: [self.below(256) as u8; 32] }
     }
 
     fn container(&mut self) -> ContainerId {
@@ -102,8 +102,8 @@ impl Random {
         let references = if self.chance(60) { vec![] } else { self.some(2, Random::container) };
         let most = if self.chance(80) { 1 } else { 4 };
         let changes = self.some(most, Random::change);
-        let settles = self.some(1, |random| (random.session(), random.below(2) as u32, random.below(5)));
-        Commit { session, references, epoch: u64::MAX, changes, settles }
+        let checkpoints = self.some(1, |random| (random.session(), random.below(2) as u32, random.below(5)));
+        Commit { session, references, epoch: u64::MAX, changes, checkpoints }
     }
 }
 
@@ -147,16 +147,17 @@ fn step(random: &mut Random, snapshots: &[Snapshot]) -> Call {
         }
         7 if random.chance(30) => answer(move |catalog| catalog.discard(session)),
         8 => {
-            let (session, holder) = (SessionId(2 + random.below(10)), random.below(2));
-            answer(move |catalog| catalog.take_seat(session, 0, holder))
+            let (session, owner) = (SessionId(2 + random.below(10)), random.below(2));
+            answer(move |catalog| catalog.take_stripe_set(session, 0, owner))
         }
         9..=11 => {
-            let (number, holder) = (1 + random.below(8), random.below(2));
+            let (number, owner) = (1 + random.below(8), random.below(2));
             let session = SessionId(2 + random.below(10));
             let (root, resized) = (random.root(), random.chance(50));
             let (frontier, stamps) = (vec![(1, 2, number)], vec![(number, 4, 5)]);
             let (epoch, size) = (1, 9);
-            let made = Checkpoint { session, seat: 0, holder, number, epoch, root, size, resized, frontier, stamps };
+            let made =
+                Checkpoint { session, stripe_set: 0, owner, number, epoch, root, size, resized, frontier, stamps };
             let references = random.some(1, Random::container);
             answer(move |catalog| catalog.checkpoint(SessionId(1), &made, &references, u64::MAX))
         }
@@ -271,7 +272,7 @@ fn a_replayed_journal_gives_the_same_catalog() {
                 references: vec![],
                 epoch: u64::MAX,
                 changes,
-                settles: vec![],
+                checkpoints: vec![],
             });
         }
         let records = original.unjournaled(usize::MAX).unwrap();
@@ -296,7 +297,7 @@ fn both_engines_make_the_same_of_a_journal_with_gaps() {
                 references: vec![],
                 epoch: u64::MAX,
                 changes,
-                settles: vec![],
+                checkpoints: vec![],
             });
         }
         let mut records = original.unjournaled(usize::MAX).unwrap();

@@ -26,7 +26,7 @@ fn written(text: &str, size: u64, base: Option<Option<VersionId>>) -> Change {
 }
 
 fn commit(catalog: &dyn Catalog, session: SessionId, changes: Vec<Change>) -> Result<Committed> {
-    catalog.commit(&Commit { session, references: vec![], epoch: u64::MAX, changes, settles: vec![] })
+    catalog.commit(&Commit { session, references: vec![], epoch: u64::MAX, changes, checkpoints: vec![] })
 }
 
 fn writer(catalog: &dyn Catalog) -> SessionId {

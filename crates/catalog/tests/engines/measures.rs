@@ -30,7 +30,7 @@ fn measures() {
     let large = |n: usize| {
         let name = |file| format!("run{n}/part{}/file{file:05}", file / 500);
         let changes = (0..5000).map(|file| written(&name(file), 1000, None)).collect();
-        Commit { session, references: references.clone(), epoch: u64::MAX, changes, settles: vec![] }
+        Commit { session, references: references.clone(), epoch: u64::MAX, changes, checkpoints: vec![] }
     };
     let commits: Vec<_> = (0..21).map(large).collect();
     let committed = |n: usize| assert_eq!(catalog.commit(&commits[n]).unwrap().numbers.len(), 5000);

@@ -6,9 +6,9 @@ use repository::{Access, collect};
 use serde_json::json;
 
 use crate::failure::Incomplete;
+use crate::location::store_of_argument;
 use crate::opening::directory;
 use crate::output::Output;
-use crate::place::store_of_argument;
 use crate::shown;
 
 /// Free what no kept version needs, safely beside writers

@@ -10,9 +10,9 @@ use repository::{Access, Repository};
 use serde_json::Value;
 
 use super::list;
+use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::{Array, Output};
-use crate::place::Place;
 use crate::shown;
 
 /// Show how many bytes the newest versions of files have, for each directory with all below it
@@ -24,7 +24,7 @@ use crate::shown;
 pub struct Arguments {
     /// Directories or files, each STORE::PATH
     #[arg(required = true, value_name = "STORE::PATH")]
-    places: Vec<OsString>,
+    locations: Vec<OsString>,
     /// KiB, MiB and so on instead of bytes
     #[arg(long, short = 'h')]
     human_readable: bool,
@@ -47,23 +47,23 @@ struct Sums<'a> {
 }
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
-    let places = Place::parse_all(&arguments.places)?;
-    let repository = open_store(&places[0].store, Access::Read)?;
+    let locations = Location::parse_all(&arguments.locations)?;
+    let repository = open_store(&locations[0].store, Access::Read)?;
     let mut sums = Sums { arguments, output, array: output.array(), open: Vec::new(), counted: HashSet::new() };
-    let done = places.iter().try_for_each(|place| sums.place(&repository, place));
+    let done = locations.iter().try_for_each(|location| sums.location(&repository, location));
     repository.close()?;
     done?;
     sums.array.finish()
 }
 
 impl Sums<'_> {
-    fn place(&mut self, repository: &Repository, place: &Place) -> anyhow::Result<()> {
-        let entry = repository.catalog().entry(&place.path)?;
-        let entry = entry.with_context(|| format!("{place}: no such file or directory in the store"))?;
-        self.open.push((place.path.clone(), 0));
-        self.add(&place.path, &entry);
+    fn location(&mut self, repository: &Repository, location: &Location) -> anyhow::Result<()> {
+        let entry = repository.catalog().entry(&location.path)?;
+        let entry = entry.with_context(|| format!("{location}: no such file or directory in the store"))?;
+        self.open.push((location.path.clone(), 0));
+        self.add(&location.path, &entry);
         if entry.attributes.kind == FileKind::Directory {
-            list(repository.catalog(), &place.path, true, |entries| {
+            list(repository.catalog(), &location.path, true, |entries| {
                 entries.iter().try_for_each(|(path, entry)| self.step(path, entry))
             })?;
         }

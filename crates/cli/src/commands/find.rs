@@ -11,10 +11,10 @@ use repository::Access;
 use serde_json::Value;
 
 use super::list;
-use crate::moment::Moment;
+use crate::location::Location;
+use crate::moment::CutoffTime;
 use crate::opening::open_store;
 use crate::output::{Array, Output};
-use crate::place::Place;
 use crate::shown;
 
 /// Find names below a directory
@@ -23,7 +23,7 @@ use crate::shown;
                         Example: thalweg find /scratch/st::run1 --name '*.h5' --min-size 1000000")]
 pub struct Arguments {
     /// A directory or file, STORE::PATH
-    place: OsString,
+    location: OsString,
     /// Names that match, without their directories: `*.h5`, `ions.000?`
     #[arg(long, value_name = "PATTERN")]
     name: Option<Pattern>,
@@ -35,7 +35,7 @@ pub struct Arguments {
     min_size: Option<u64>,
     /// Files whose newest version was committed since: 2026-11-21, or 12h for the last 12 hours
     #[arg(long, value_name = "TIME")]
-    since: Option<Moment>,
+    since: Option<CutoffTime>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -56,18 +56,18 @@ impl From<Kind> for FileKind {
 }
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
-    let place = Place::parse(&arguments.place)?;
-    let repository = open_store(&place.store, Access::Read)?;
+    let location = Location::parse(&arguments.location)?;
+    let repository = open_store(&location.store, Access::Read)?;
     let mut array = output.array();
-    let entry = repository.catalog().entry(&place.path)?;
-    let entry = entry.with_context(|| format!("{place}: no such file or directory in the store"))?;
+    let entry = repository.catalog().entry(&location.path)?;
+    let entry = entry.with_context(|| format!("{location}: no such file or directory in the store"))?;
     let mut take = |path: &StorePath, entry: &FileEntry| match arguments.holds(path, entry) {
-        true => print(&place, path, entry, &mut array, output),
+        true => print(&location, path, entry, &mut array, output),
         false => Ok(()),
     };
-    take(&place.path, &entry)?;
+    take(&location.path, &entry)?;
     if entry.attributes.kind == FileKind::Directory {
-        list(repository.catalog(), &place.path, true, |entries| {
+        list(repository.catalog(), &location.path, true, |entries| {
             entries.iter().try_for_each(|(path, entry)| take(path, entry))
         })?;
     }
@@ -88,7 +88,7 @@ impl Arguments {
 }
 
 fn print(
-    place: &Place,
+    location: &Location,
     path: &StorePath,
     entry: &FileEntry,
     array: &mut Array<'_>,
@@ -97,5 +97,5 @@ fn print(
     if output.is_json() {
         return array.push(&Value::Object(shown::entry_fields(path, entry)));
     }
-    output.line(Place { path: path.clone(), ..place.clone() })
+    output.line(Location { path: path.clone(), ..location.clone() })
 }

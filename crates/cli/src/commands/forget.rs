@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use super::{commit_names, list};
 use crate::clock::now_ns;
 use crate::failure::misuse;
+use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::place::Place;
 use crate::retention::Retention;
 use crate::shown;
 
@@ -26,7 +26,7 @@ use crate::shown;
 pub struct Arguments {
     /// A file or directory, STORE::PATH
     #[arg(required = true)]
-    place: OsString,
+    location: OsString,
     /// last=N, within=SPAN, or both with a comma between
     #[arg(long, value_name = "RULES")]
     keep: Option<Retention>,
@@ -39,19 +39,21 @@ pub struct Arguments {
 const BATCH: usize = 4096;
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let place = Place::parse(&arguments.place)?;
+    let location = Location::parse(&arguments.location)?;
     if arguments.keep.is_none() && arguments.version.is_empty() {
-        misuse!("{place}: say what to keep, as in --keep last=3,within=30d, or drop single versions with --version N");
+        misuse!(
+            "{location}: say what to keep, as in --keep last=3,within=30d, or drop single versions with --version N"
+        );
     }
-    let repository = open_store(&place.store, Access::Remove)?;
-    let Some(entry) = repository.catalog().entry(&place.path)? else {
-        bail!("{place}: no such file or directory in the store");
+    let repository = open_store(&location.store, Access::Remove)?;
+    let Some(entry) = repository.catalog().entry(&location.path)? else {
+        bail!("{location}: no such file or directory in the store");
     };
     let mut forgetting =
         Forgetting { repository: &repository, seen: HashSet::new(), forgotten: Vec::new(), versions: 0 };
     match &arguments.keep {
-        _ if !arguments.version.is_empty() => forgetting.these(&place, &entry, &arguments.version)?,
-        Some(keep) => forgetting.run(&place.path, &entry, keep)?,
+        _ if !arguments.version.is_empty() => forgetting.these(&location, &entry, &arguments.version)?,
+        Some(keep) => forgetting.run(&location.path, &entry, keep)?,
         None => {}
     }
     let Forgetting { forgotten, versions, .. } = forgetting;
@@ -75,15 +77,20 @@ fn refused_path(error: &anyhow::Error) -> Option<&StorePath> {
 }
 
 /// Whoever names versions wants those of the file that is there now.
-fn check_versions(repository: &Repository, place: &Place, entry: &FileEntry, versions: &[u64]) -> anyhow::Result<()> {
-    let Some(head) = &entry.head else { bail!("{place}: --version is for regular files") };
-    let known = repository.catalog().versions(&place.path)?;
+fn check_versions(
+    repository: &Repository,
+    location: &Location,
+    entry: &FileEntry,
+    versions: &[u64],
+) -> anyhow::Result<()> {
+    let Some(head) = &entry.head else { bail!("{location}: --version is for regular files") };
+    let known = repository.catalog().versions(&location.path)?;
     for number in versions {
         if *number == head.number {
-            bail!("{place}: version {number} is the newest, which stays; `thalweg rm` removes the file");
+            bail!("{location}: version {number} is the newest, which stays; `thalweg rm` removes the file");
         }
         if !known.iter().any(|version| version.number == *number) {
-            bail!("{place}: there is no version {number}; `thalweg stat` lists them");
+            bail!("{location}: there is no version {number}; `thalweg stat` lists them");
         }
     }
     Ok(())
@@ -110,10 +117,10 @@ impl Forgetting<'_> {
         }
     }
 
-    fn these(&mut self, place: &Place, entry: &FileEntry, versions: &[u64]) -> anyhow::Result<()> {
-        check_versions(self.repository, place, entry, versions)?;
+    fn these(&mut self, location: &Location, entry: &FileEntry, versions: &[u64]) -> anyhow::Result<()> {
+        check_versions(self.repository, location, entry, versions)?;
         let versions: BTreeSet<u64> = versions.iter().copied().collect();
-        self.commit(vec![(place.path.clone(), entry.file, versions.into_iter().collect())])
+        self.commit(vec![(location.path.clone(), entry.file, versions.into_iter().collect())])
     }
 
     fn forget(&mut self, entries: Vec<(StorePath, FileEntry)>, keep: &Retention) -> anyhow::Result<()> {

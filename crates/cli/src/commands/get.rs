@@ -5,21 +5,20 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use address::{escaped, scheme_of};
 use anyhow::{Context, bail};
 use catalog::{FileEntry, Version};
 use format::{Attributes, FileKind, FileTime, FileTimes, VersionRecord};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
-use ::place::{escaped, scheme_of};
-
 use super::{COMMITTER, note_holes, refuse_without_data, sessions_of};
 use crate::failure::{Incomplete, Interrupted, misuse};
-use crate::get::{Destination, Options, Range, Summary, Wanted, Withheld, get, print, sync};
-use crate::moment::{self, Moment, with_version};
+use crate::get::{Destination, Options, Range, Selection, Summary, Withheld, get, print, sync};
+use crate::location::{Location, is_location};
+use crate::moment::{self, CutoffTime, with_version};
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::place::{Place, is_place};
 use crate::shown;
 use crate::signals::Interruption;
 
@@ -45,7 +44,7 @@ pub struct Arguments {
     /// Files as they were then: 2026-11-21, 2026-11-21T02:10:07Z (UTC), or 12h for 12 hours ago; those without a version of
     /// that time are left out, and names are those of today
     #[arg(long, value_name = "TIME", conflicts_with_all = ["version", "unfinished"])]
-    at: Option<Moment>,
+    at: Option<CutoffTime>,
     /// What a live or interrupted session has checkpointed of a file, though it is not committed
     #[arg(long)]
     unfinished: bool,
@@ -64,9 +63,9 @@ pub struct Arguments {
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let (to, places) = arguments.paths.split_last().expect("the names were counted");
-    let places = Place::parse_all(places)?;
-    if is_place(to) {
+    let (to, locations) = arguments.paths.split_last().expect("the names were counted");
+    let locations = Location::parse_all(locations)?;
+    if is_location(to) {
         misuse!("{}: the destination of get is a local path", shown::local(Path::new(to)));
     }
     if let Some(scheme) = scheme_of(to.as_bytes()) {
@@ -80,12 +79,12 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         true => Interruption::default(),
         false => Interruption::watch().context("starting the thread that waits for signals")?,
     };
-    let repository = open_store(&places[0].store, access)?;
-    let entries = entries(&repository, &places, &arguments, output)?;
+    let repository = open_store(&locations[0].store, access)?;
+    let entries = entries(&repository, &locations, &arguments, output)?;
     let done = if to == "-" {
-        print_all(&repository, &places, &entries, &arguments, output)
+        print_all(&repository, &locations, &entries, &arguments, output)
     } else {
-        fetch(&repository, (places, entries), Path::new(to), &arguments, &interruption, output)
+        fetch(&repository, (locations, entries), Path::new(to), &arguments, &interruption, output)
     };
     repository.close()?;
     done
@@ -94,57 +93,66 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 /// What each place stands for, with the version to read as its head.
 fn entries(
     repository: &Repository,
-    places: &[Place],
+    locations: &[Location],
     arguments: &Arguments,
     output: &Output,
 ) -> anyhow::Result<Vec<FileEntry>> {
     let is_one_file = arguments.range.is_some() || arguments.version.is_some() || arguments.unfinished;
-    if is_one_file && places.len() > 1 {
+    if is_one_file && locations.len() > 1 {
         misuse!("--range, --version and --unfinished take one file at a time");
     }
-    let entries = places.iter().map(|place| entry(repository, place, arguments, output));
+    let entries = locations.iter().map(|location| entry(repository, location, arguments, output));
     let entries: Vec<_> = entries.collect::<Result<_, _>>()?;
-    let other = places.iter().zip(&entries).find(|(_, entry)| entry.attributes.kind != FileKind::Regular);
+    let other = locations.iter().zip(&entries).find(|(_, entry)| entry.attributes.kind != FileKind::Regular);
     match other {
-        Some((place, _)) if is_one_file => bail!("{place}: --range, --version and --unfinished are for regular files"),
+        Some((location, _)) if is_one_file => {
+            bail!("{location}: --range, --version and --unfinished are for regular files")
+        }
         _ => {}
     }
-    for (place, head) in places.iter().zip(&entries).filter_map(|(place, entry)| Some((place, entry.head.as_ref()?))) {
+    for (location, head) in
+        locations.iter().zip(&entries).filter_map(|(location, entry)| Some((location, entry.head.as_ref()?)))
+    {
         let size = head.record.size;
         if arguments.range.is_some_and(|range| range.is_beyond(size)) {
-            bail!("{place}: the range begins behind the file's end; it has {}", shown::count(size, "byte"));
+            bail!("{location}: the range begins behind the file's end; it has {}", shown::count(size, "byte"));
         }
     }
     Ok(entries)
 }
 
-fn entry(repository: &Repository, place: &Place, arguments: &Arguments, output: &Output) -> anyhow::Result<FileEntry> {
-    let found = repository.catalog().entry(&place.path)?;
+fn entry(
+    repository: &Repository,
+    location: &Location,
+    arguments: &Arguments,
+    output: &Output,
+) -> anyhow::Result<FileEntry> {
+    let found = repository.catalog().entry(&location.path)?;
     if arguments.unfinished {
-        return unfinished(repository, place, found, arguments.force, output);
+        return unfinished(repository, location, found, arguments.force, output);
     }
     let Some(entry) = found else {
-        if sessions_of(repository.catalog(), &place.path)?.is_empty() {
-            bail!("{place}: no such file or directory in the store");
+        if sessions_of(repository.catalog(), &location.path)?.is_empty() {
+            bail!("{location}: no such file or directory in the store");
         }
-        bail!("{place}: nothing is committed yet; --unfinished reads what its session has checkpointed");
+        bail!("{location}: nothing is committed yet; --unfinished reads what its session has checkpointed");
     };
     if let Some(number) = arguments.version {
-        let versions = repository.catalog().versions(&place.path)?;
+        let versions = repository.catalog().versions(&location.path)?;
         let version = versions.into_iter().find(|version| version.number == number);
         let version =
-            version.with_context(|| format!("{place}: there is no version {number}; `thalweg stat` lists them"))?;
+            version.with_context(|| format!("{location}: there is no version {number}; `thalweg stat` lists them"))?;
         let is_newest = entry.head.as_ref().is_some_and(|head| head.number == number);
         if !is_newest && version.attributes.is_none() {
             output.note(format_args!(
-                "{place}: the catalog of an earlier thalweg has not kept mode and times of version {number}; they are the \
+                "{location}: the catalog of an earlier thalweg has not kept mode and times of version {number}; they are the \
                  newest's"
             ));
         }
         return Ok(with_version(entry, version));
     }
     match arguments.at {
-        Some(at) => moment::expect(at.entry(repository.catalog(), &place.path, entry)?, place),
+        Some(at) => moment::expect(at.entry(repository.catalog(), &location.path, entry)?, location),
         None => Ok(entry),
     }
 }
@@ -152,19 +160,19 @@ fn entry(repository: &Repository, place: &Place, arguments: &Arguments, output: 
 /// The file as the newest session of its path would leave it, if it were committed now.
 fn unfinished(
     repository: &Repository,
-    place: &Place,
+    location: &Location,
     found: Option<FileEntry>,
     is_forced: bool,
     output: &Output,
 ) -> anyhow::Result<FileEntry> {
-    let Some(session) = sessions_of(repository.catalog(), &place.path)?.pop() else {
-        bail!("{place}: no session has anything unfinished there");
+    let Some(session) = sessions_of(repository.catalog(), &location.path)?.pop() else {
+        bail!("{location}: no session has anything unfinished there");
     };
     if !is_forced {
-        refuse_without_data(repository, &session, place, "`get --unfinished --force` fetches that many zeros")?;
+        refuse_without_data(repository, &session, location, "`get --unfinished --force` fetches that many zeros")?;
     }
     let (root, size) = repository::unfinished(repository, COMMITTER, &session)?;
-    note_holes(output, place, repository::data_bytes(repository, &root)?, size);
+    note_holes(output, location, repository::data_bytes(repository, &root)?, size);
     let modified = FileTime::from_ns(session.opened_ns);
     let times = FileTimes { modified, ..FileTimes::default() };
     let attributes = Attributes { mode: 0o644, times, ..Attributes::default() };
@@ -179,7 +187,7 @@ fn unfinished(
 
 fn print_all(
     repository: &Repository,
-    places: &[Place],
+    locations: &[Location],
     entries: &[FileEntry],
     arguments: &Arguments,
     output: &Output,
@@ -187,31 +195,31 @@ fn print_all(
     if output.is_json() {
         misuse!("--json and `-` both want standard output; give DEST a name");
     }
-    for (place, entry) in places.iter().zip(entries) {
-        let Some(head) = &entry.head else { bail!("{place}: only regular files go to standard output") };
+    for (location, entry) in locations.iter().zip(entries) {
+        let Some(head) = &entry.head else { bail!("{location}: only regular files go to standard output") };
         let range = arguments.range.unwrap_or(Range::WHOLE);
-        print(repository, &head.record, range, output).with_context(|| place.to_string())?;
+        print(repository, &head.record, range, output).with_context(|| location.to_string())?;
     }
     Ok(())
 }
 
 fn fetch(
     repository: &Repository,
-    (places, entries): (Vec<Place>, Vec<FileEntry>),
+    (locations, entries): (Vec<Location>, Vec<FileEntry>),
     to: &Path,
     arguments: &Arguments,
     interruption: &Interruption,
     output: &Output,
 ) -> anyhow::Result<()> {
     let into = to.is_dir();
-    if !into && (places.len() > 1 || to.as_os_str().as_bytes().ends_with(b"/")) {
+    if !into && (locations.len() > 1 || to.as_os_str().as_bytes().ends_with(b"/")) {
         std::fs::create_dir_all(to).with_context(|| shown::local(to))?;
     }
     let into = to.is_dir();
     // Names are relative to one directory, which the user chose and which may be reached through links.
     let base = if into { to } else { parent(to) };
     let destination = Destination::open(base).map_err(std::io::Error::from).with_context(|| shown::local(base))?;
-    let wanted = places.into_iter().zip(entries).map(|(place, entry)| wanted(place, entry, to, into));
+    let wanted = locations.into_iter().zip(entries).map(|(location, entry)| wanted(location, entry, to, into));
     let wanted: Vec<_> = wanted.collect::<anyhow::Result<_>>()?;
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let range = arguments.range.unwrap_or(Range::WHOLE);
@@ -245,18 +253,18 @@ fn fetch(
 }
 
 /// The root has no name of its own: its content goes into the destination.
-fn wanted(place: Place, entry: FileEntry, to: &Path, into: bool) -> anyhow::Result<Wanted> {
-    let name = if into { Some(std::ffi::OsStr::from_bytes(place.path.name())) } else { to.file_name() };
+fn wanted(location: Location, entry: FileEntry, to: &Path, into: bool) -> anyhow::Result<Selection> {
+    let name = if into { Some(std::ffi::OsStr::from_bytes(location.path.name())) } else { to.file_name() };
     let name = name.with_context(|| format!("{}: not a name a file can have", shown::local(to)))?;
     let there = if into { to.join(name) } else { to.to_owned() };
     if let Some(what) = special(&there) {
         misuse!("{}: is {what}, which get does not replace; `-` writes to standard output", shown::local(&there));
     }
     if entry.attributes.kind != FileKind::Directory && there.is_dir() && !there.is_symlink() {
-        bail!("{}: is a directory, and {place} is not", shown::local(&there));
+        bail!("{}: is a directory, and {location} is not", shown::local(&there));
     }
     let to = name.into();
-    Ok(Wanted { path: place.path, entry, to })
+    Ok(Selection { path: location.path, entry, to })
 }
 
 /// What stands there, if a file must not take its place: replacing `/dev/null` would harm the whole machine.

@@ -7,11 +7,11 @@ use anyhow::{Context, bail};
 use format::{ChunkerKind, CodecChoice, FingerprintKind, Settings, StoreId};
 use serde_json::json;
 
-use crate::failure::Misuse;
+use crate::failure::UsageError;
+use crate::location::store_of_argument;
 use crate::opening;
 use crate::output::Output;
-use crate::place::store_of_argument;
-use ::place::random_bytes;
+use ::address::random_bytes;
 
 /// Make a store in a directory that is missing or empty
 #[derive(clap::Args)]
@@ -71,7 +71,7 @@ fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
         state,
         shared_gid: arguments.shared.as_deref().map(group_number).transpose()?,
     };
-    settings.check().map_err(|error| Misuse(error.to_string()))?;
+    settings.check().map_err(|error| UsageError(error.to_string()))?;
     Ok(settings)
 }
 

@@ -10,10 +10,10 @@ use repository::{Access, Repository};
 use serde_json::Value;
 
 use super::{checkpointed, list};
-use crate::moment::Moment;
+use crate::location::Location;
+use crate::moment::CutoffTime;
 use crate::opening::open_store;
 use crate::output::{Array, Output};
-use crate::place::Place;
 use crate::shown;
 
 /// List a directory of a store
@@ -25,7 +25,7 @@ use crate::shown;
 pub struct Arguments {
     /// A directory or file, STORE::PATH
     #[arg(required = true)]
-    place: OsString,
+    location: OsString,
     /// Mode, owner, size and time as well
     #[arg(long, short)]
     long: bool,
@@ -37,7 +37,7 @@ pub struct Arguments {
     recursive: bool,
     /// Files as they were then: 2026-11-21, 2026-11-21T02:10:07Z (UTC), or 12h for 12 hours ago
     #[arg(long, value_name = "TIME")]
-    at: Option<Moment>,
+    at: Option<CutoffTime>,
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
@@ -53,13 +53,13 @@ struct Listing<'a> {
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let place = Place::parse(&arguments.place)?;
-    let repository = open_store(&place.store, Access::Read)?;
+    let location = Location::parse(&arguments.location)?;
+    let repository = open_store(&location.store, Access::Read)?;
     let sessions = match arguments.at {
         Some(_) => Vec::new(),
         None => repository.catalog().path_sessions()?,
     };
-    let within = |path: &StorePath| match path.below(&place.path) {
+    let within = |path: &StorePath| match path.below(&location.path) {
         Some(rest) => arguments.recursive || !rest.contains(&b'/'),
         None => false,
     };
@@ -67,28 +67,28 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let unfinished = unfinished.map(|session| (session.path.clone(), session)).collect();
     let (array, arguments, repository_) = (output.array(), &arguments, &*repository);
     let mut listing = Listing { output, array, arguments, repository: repository_, unfinished };
-    listing.run(&place)?;
+    listing.run(&location)?;
     listing.array.finish()?;
     repository.close()?;
     Ok(())
 }
 
 impl Listing<'_> {
-    fn run(&mut self, place: &Place) -> anyhow::Result<()> {
+    fn run(&mut self, location: &Location) -> anyhow::Result<()> {
         let catalog = self.repository.catalog();
-        match catalog.entry(&place.path)? {
+        match catalog.entry(&location.path)? {
             Some(entry) if entry.attributes.kind == FileKind::Directory => {
-                list(catalog, &place.path, self.arguments.recursive, |entries| {
-                    entries.iter().try_for_each(|(path, entry)| self.entry(&place.path, path, entry))
+                list(catalog, &location.path, self.arguments.recursive, |entries| {
+                    entries.iter().try_for_each(|(path, entry)| self.entry(&location.path, path, entry))
                 })?;
             }
-            Some(entry) => self.entry(&place.path.parent().unwrap_or_default(), &place.path, &entry)?,
-            None if self.unfinished.is_empty() => bail!("{place}: no such file or directory in the store"),
+            Some(entry) => self.entry(&location.path.parent().unwrap_or_default(), &location.path, &entry)?,
+            None if self.unfinished.is_empty() => bail!("{location}: no such file or directory in the store"),
             None => {}
         }
         // Names that only a session knows of.
         for session in std::mem::take(&mut self.unfinished).into_values() {
-            self.session(&place.path, &session)?;
+            self.session(&location.path, &session)?;
         }
         Ok(())
     }

@@ -27,14 +27,14 @@ use anyhow::bail;
 use catalog::{Catalog, FileEntry, PathSession};
 use format::{Change, StorePath};
 use repository::Repository;
-use store::Claimant;
+use store::ClaimOwner;
 
+use crate::location::Location;
 use crate::output::Output;
-use crate::place::Place;
 use crate::shown;
 
 /// The main thread's: what commits, not what packs.
-pub const COMMITTER: Claimant = Claimant(0);
+pub const COMMITTER: ClaimOwner = ClaimOwner(0);
 
 /// Commits changes of names alone.
 pub fn commit_names(repository: &Repository, changes: Vec<Change>) -> anyhow::Result<()> {
@@ -63,7 +63,7 @@ pub fn sessions_of(catalog: &dyn Catalog, path: &StorePath) -> anyhow::Result<Ve
 pub fn refuse_without_data(
     repository: &Repository,
     session: &PathSession,
-    place: &Place,
+    location: &Location,
     advice: &str,
 ) -> anyhow::Result<()> {
     if repository::checkpointed_data(repository, session)? > 0 {
@@ -71,20 +71,20 @@ pub fn refuse_without_data(
     }
     let id = session.id;
     match checkpointed(repository.catalog(), session)? {
-        (0, _) => bail!("{place}: session {id} has stored no data; {advice}"),
+        (0, _) => bail!("{location}: session {id} has stored no data; {advice}"),
         (size, _) => {
             let size = shown::size(size);
-            bail!("{place}: session {id} has stored no data of the {size} that the file would have; {advice}")
+            bail!("{location}: session {id} has stored no data of the {size} that the file would have; {advice}")
         }
     }
 }
 
 /// A note where the file is longer than its data.
-pub fn note_holes(output: &Output, place: &Place, data_bytes: u64, size: u64) {
+pub fn note_holes(output: &Output, location: &Location, data_bytes: u64, size: u64) {
     if data_bytes < size {
         let (data, size) = (shown::size(data_bytes), shown::size(size));
         output.note(format_args!(
-            "{place}: {data} of {size} are data; the rest was never stored, or zeros, and reads as zeros"
+            "{location}: {data} of {size} are data; the rest was never stored, or zeros, and reads as zeros"
         ));
     }
 }

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 
 use super::commit_names;
 use crate::failure::misuse;
+use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::place::Place;
 use crate::put::versions_of;
 use crate::shown;
 
@@ -21,32 +21,32 @@ use crate::shown;
 pub struct Arguments {
     /// What to move, and last where to: a new name, or a directory
     #[arg(required = true, num_args = 1..)]
-    pub places: Vec<OsString>,
+    pub locations: Vec<OsString>,
     /// Drop a file that has the new name, with all its versions
     #[arg(long)]
     replace: bool,
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let places = Place::parse_all(&arguments.places)?;
-    let (to, from) = places.split_last().expect("the names were counted");
-    from.iter().try_for_each(|place| place.refuse_root("moved"))?;
+    let locations = Location::parse_all(&arguments.locations)?;
+    let (to, from) = locations.split_last().expect("the names were counted");
+    from.iter().try_for_each(|location| location.refuse_root("moved"))?;
     let repository = open_store(&to.store, Access::Write)?;
     let into = is_into(&repository, to, from.len())?;
     let mut changes = Vec::new();
-    for place in from {
-        let Some(moved) = repository.catalog().entry(&place.path)? else {
-            bail!("{place}: no such file or directory in the store");
+    for location in from {
+        let Some(moved) = repository.catalog().entry(&location.path)? else {
+            bail!("{location}: no such file or directory in the store");
         };
-        let target = if into { to.path.join(place.path.name())? } else { to.path.clone() };
+        let target = if into { to.path.join(location.path.name())? } else { to.path.clone() };
         if changes.iter().any(|change| matches!(change, Change::Rename { to, .. } if *to == target)) {
-            misuse!("{place}: another source becomes {}::{} too", to.store, shown::path(&target));
+            misuse!("{location}: another source becomes {}::{} too", to.store, shown::path(&target));
         }
         let present = repository.catalog().entry(&target)?.filter(|present| present.file != moved.file);
         if present.is_some_and(|present| present.head.is_some() && present.links == 1) {
             check_replaced(&repository, to, &target, arguments.replace, output)?;
         }
-        changes.push(Change::Rename { from: place.path.clone(), to: target });
+        changes.push(Change::Rename { from: location.path.clone(), to: target });
     }
     let moved: Vec<_> = changes.iter().map(moved_fields).collect();
     commit_names(&repository, changes)?;
@@ -58,7 +58,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 /// A file's versions go with its last name: that must be meant.
 fn check_replaced(
     repository: &Repository,
-    to: &Place,
+    to: &Location,
     target: &StorePath,
     is_meant: bool,
     output: &Output,
@@ -71,7 +71,7 @@ fn check_replaced(
     Ok(())
 }
 
-fn is_into(repository: &Repository, to: &Place, sources: usize) -> anyhow::Result<bool> {
+fn is_into(repository: &Repository, to: &Location, sources: usize) -> anyhow::Result<bool> {
     let kind = repository.catalog().entry(&to.path)?.map(|entry| entry.attributes.kind);
     match kind {
         Some(FileKind::Directory) => Ok(true),

@@ -12,9 +12,9 @@ use repository::{Access, Repository};
 use serde_json::{Value, json};
 
 use crate::failure::{Incomplete, Interrupted, explained};
+use crate::location::{Location, StoreAddress};
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::place::{Place, StoreAddress};
 use crate::put::{Exclusion, Options, Source, Stored, Summary, plan, put, put_stream};
 use crate::signals::Interruption;
 use crate::{shown, streams};
@@ -57,7 +57,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let (to, sources) = arguments.paths.split_last().expect("the names were counted");
-    let to = Place::parse(to)?;
+    let to = Location::parse(to)?;
     let sources = plan(sources, &to)?;
     // Before the store's threads, which must not get the signals either.
     let interruption = Interruption::watch().context("starting the thread that waits for signals")?;
@@ -72,7 +72,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 fn put_again_after_restarts(
     sources: Vec<Source>,
     arguments: &Arguments,
-    to: &Place,
+    to: &Location,
     interruption: &Interruption,
     output: &Output,
 ) -> anyhow::Result<Summary> {
@@ -157,7 +157,7 @@ fn run(
     repository: &Repository,
     sources: Vec<Source>,
     arguments: &Arguments,
-    to: &Place,
+    to: &Location,
     interruption: &Interruption,
     stored: &Stored,
     output: &Output,
@@ -188,7 +188,7 @@ fn run(
 }
 
 /// A lone file is not to take the place of a whole directory by a forgotten slash.
-fn refuse_onto_directory(repository: &Repository, source: &Source, to: &Place) -> anyhow::Result<()> {
+fn refuse_onto_directory(repository: &Repository, source: &Source, to: &Location) -> anyhow::Result<()> {
     let is_directory = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
     if is_directory(&source.from) {
         return Ok(());

@@ -12,9 +12,9 @@ use transfer::message::{Reply, Request};
 use super::{COMMITTER, note_holes, refuse_without_data, sessions_of};
 use crate::clock::now_ns;
 use crate::failure::misuse;
+use crate::location::{Location, StoreAddress};
 use crate::opening::{connect, open_store};
 use crate::output::Output;
-use crate::place::{Place, StoreAddress};
 use crate::shown;
 
 /// Commit what an interrupted session had checkpointed, or drop it
@@ -23,7 +23,7 @@ use crate::shown;
 pub struct Arguments {
     /// The file, STORE::PATH
     #[arg(required = true)]
-    place: OsString,
+    location: OsString,
     /// Which session, as `thalweg sessions` shows it; otherwise the newest interrupted one
     #[arg(long, value_name = "ID")]
     session: Option<String>,
@@ -36,46 +36,46 @@ pub struct Arguments {
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let place = Place::parse(&arguments.place)?;
+    let location = Location::parse(&arguments.location)?;
     let wanted = arguments.session.as_deref().map(session_id).transpose()?;
-    let repository = open_store(&place.store, Access::Write)?;
-    let session = choose(repository.catalog(), sessions_of(repository.catalog(), &place.path)?, wanted, &place)?;
+    let repository = open_store(&location.store, Access::Write)?;
+    let session = choose(repository.catalog(), sessions_of(repository.catalog(), &location.path)?, wanted, &location)?;
     if arguments.discard {
-        return discard(&repository, &session, &place, output);
+        return discard(&repository, &session, &location, output);
     }
     if !arguments.force {
-        refuse_over_newer(&repository, &session, &place)?;
+        refuse_over_newer(&repository, &session, &location)?;
         let advice = "`recover --force` makes a version of it all the same, and `recover --discard` drops it";
-        refuse_without_data(&repository, &session, &place, advice)?;
+        refuse_without_data(&repository, &session, &location, advice)?;
     }
-    let version = match &place.store {
+    let version = match &location.store {
         StoreAddress::Directory(_) => repository::recover(&repository, COMMITTER, session.id, now_ns())?.version,
         StoreAddress::Node(address) => recover_remotely(address, session.id)?,
     };
-    let record = recovered(&repository, &place)?;
+    let record = recovered(&repository, &location)?;
     let (size, data_bytes) = (record.size, repository::data_bytes(&repository, &record.root)?);
     repository.close()?;
-    let mut fields = shown::path_fields(place.path.as_bytes());
+    let mut fields = shown::path_fields(location.path.as_bytes());
     fields.insert("session".into(), session.id.to_string().into());
     fields.insert("version".into(), version.into());
     fields.insert("size".into(), size.into());
     fields.insert("data_bytes".into(), data_bytes.into());
-    note_holes(output, &place, data_bytes, size);
+    note_holes(output, &location, data_bytes, size);
     output.document(&Value::Object(fields))?;
-    output.summary(format_args!("recovered {place} as version {version}, {}", shown::size(size)))
+    output.summary(format_args!("recovered {location} as version {version}, {}", shown::size(size)))
 }
 
 /// What a session wrote is laid over the path's newest version. Where that is younger than the session, older data
 /// would cover newer.
-fn refuse_over_newer(repository: &Repository, session: &PathSession, place: &Place) -> anyhow::Result<()> {
+fn refuse_over_newer(repository: &Repository, session: &PathSession, location: &Location) -> anyhow::Result<()> {
     // One without checkpoints has nothing to put there: what it wrote was committed before it was interrupted.
     if repository.catalog().checkpoints(session.id)?.is_empty() {
         return Ok(());
     }
-    let head = repository.catalog().entry(&place.path)?.and_then(|entry| entry.head);
+    let head = repository.catalog().entry(&location.path)?.and_then(|entry| entry.head);
     match head {
         Some(head) if head.committed_ns > session.opened_ns => bail!(
-            "{place}: version {} was committed after session {} had begun, and recovering would put older data above \
+            "{location}: version {} was committed after session {} had begun, and recovering would put older data above \
              it; look with `thalweg get --unfinished`, then `recover --force`, or drop it with `recover --discard`",
             head.number,
             session.id
@@ -84,15 +84,17 @@ fn refuse_over_newer(repository: &Repository, session: &PathSession, place: &Pla
     }
 }
 
-fn discard(repository: &Repository, session: &PathSession, place: &Place, output: &Output) -> anyhow::Result<()> {
+fn discard(repository: &Repository, session: &PathSession, location: &Location, output: &Output) -> anyhow::Result<()> {
     repository.catalog().discard(session.id)?;
     repository.close()?;
-    let mut fields = shown::path_fields(place.path.as_bytes());
+    let mut fields = shown::path_fields(location.path.as_bytes());
     fields.insert("session".into(), session.id.to_string().into());
     fields.insert("discarded".into(), true.into());
     output.document(&Value::Object(fields))?;
-    output
-        .summary(format_args!("dropped session {} of {place}; `thalweg collect` frees what only it needed", session.id))
+    output.summary(format_args!(
+        "dropped session {} of {location}; `thalweg collect` frees what only it needed",
+        session.id
+    ))
 }
 
 fn session_id(text: &str) -> anyhow::Result<SessionId> {
@@ -106,7 +108,7 @@ fn choose(
     catalog: &dyn Catalog,
     sessions: Vec<PathSession>,
     wanted: Option<SessionId>,
-    place: &Place,
+    location: &Location,
 ) -> anyhow::Result<PathSession> {
     let live =
         sessions.iter().rfind(|session| !session.interrupted && wanted.is_none_or(|id| session.id == id)).cloned();
@@ -119,16 +121,16 @@ fn choose(
         return Ok(found);
     }
     match (live, wanted) {
-        (Some(live), _) => bail!("{place}: {}", why_live(&live, catalog.lease_left_ms(live.id)?, now_ns())),
-        (None, Some(id)) => bail!("{place}: no interrupted session {id}; `thalweg sessions` lists them"),
-        (None, None) => bail!("{place}: no interrupted session, nothing to recover"),
+        (Some(live), _) => bail!("{location}: {}", why_live(&live, catalog.lease_left_ms(live.id)?, now_ns())),
+        (None, Some(id)) => bail!("{location}: no interrupted session {id}; `thalweg sessions` lists them"),
+        (None, None) => bail!("{location}: no interrupted session, nothing to recover"),
     }
 }
 
 /// A node that was killed leaves its sessions live, until their leases are over.
 fn why_live(session: &PathSession, lease_left_ms: Option<u64>, now_ns: i64) -> String {
     let (id, nodes) = (session.id, session.nodes.join(" "));
-    let most_s = repository::LEASE_MS / 1000;
+    let max_s = repository::LEASE_MS / 1000;
     match lease_left_ms {
         Some(left_ms) => {
             let heard_ns = now_ns - repository::LEASE_MS.saturating_sub(left_ms) as i64 * 1_000_000;
@@ -140,7 +142,7 @@ fn why_live(session: &PathSession, lease_left_ms: Option<u64>, now_ns: i64) -> S
             )
         }
         None => format!(
-            "session {id} counts as being written; if its node, {nodes}, has ended, recover works {most_s} s later at most"
+            "session {id} counts as being written; if its node, {nodes}, has ended, recover works {max_s} s later at most"
         ),
     }
 }
@@ -152,10 +154,10 @@ fn recover_remotely(address: &str, session: SessionId) -> anyhow::Result<u64> {
     })?)
 }
 
-fn recovered(repository: &Repository, place: &Place) -> anyhow::Result<VersionRecord> {
-    let head = repository.catalog().entry(&place.path)?.and_then(|entry| entry.head);
+fn recovered(repository: &Repository, location: &Location) -> anyhow::Result<VersionRecord> {
+    let head = repository.catalog().entry(&location.path)?.and_then(|entry| entry.head);
     match head {
         Some(head) => Ok(head.record),
-        None => bail!("{place}: was recovered and is gone again"),
+        None => bail!("{location}: was recovered and is gone again"),
     }
 }

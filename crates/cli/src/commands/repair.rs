@@ -6,9 +6,9 @@ use repository::{Access, LostRange, repair};
 use serde_json::{Value, json};
 
 use crate::failure::Incomplete;
+use crate::location::store_of_argument;
 use crate::opening::directory;
 use crate::output::Output;
-use crate::place::store_of_argument;
 use crate::shown;
 
 /// Find copies of what is lost, and name what stays lost

@@ -8,9 +8,9 @@ use repository::{Access, Repository};
 use serde_json::{Value, json};
 
 use super::{commit_names, list};
+use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::place::Place;
 use crate::shown;
 
 /// Remove files, with all their versions; all of them or none
@@ -19,36 +19,36 @@ use crate::shown;
 pub struct Arguments {
     /// What to remove, STORE::PATH
     #[arg(required = true)]
-    places: Vec<OsString>,
+    locations: Vec<OsString>,
     /// Directories too, with all below them
     #[arg(long, short)]
     recursive: bool,
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let places = Place::parse_all(&arguments.places)?;
-    places.iter().try_for_each(|place| place.refuse_root("removed"))?;
-    let repository = open_store(&places[0].store, Access::Remove)?;
+    let locations = Location::parse_all(&arguments.locations)?;
+    locations.iter().try_for_each(|location| location.refuse_root("removed"))?;
+    let repository = open_store(&locations[0].store, Access::Remove)?;
     let (mut changes, mut names) = (Vec::new(), 0);
-    for place in &places {
-        match repository.catalog().entry(&place.path)? {
-            None => bail!("{place}: no such file or directory in the store"),
+    for location in &locations {
+        match repository.catalog().entry(&location.path)? {
+            None => bail!("{location}: no such file or directory in the store"),
             Some(entry) if entry.attributes.kind == FileKind::Directory && !arguments.recursive => {
-                bail!("{place}: is a directory; -r removes it with all below it")
+                bail!("{location}: is a directory; -r removes it with all below it")
             }
             Some(entry) => {
                 names += 1;
                 if entry.attributes.kind == FileKind::Directory {
-                    names += names_below(&repository, &place.path)?;
+                    names += names_below(&repository, &location.path)?;
                 }
-                changes.push(Change::Remove { path: place.path.clone(), recursive: arguments.recursive });
+                changes.push(Change::Remove { path: location.path.clone(), recursive: arguments.recursive });
             }
         }
     }
     commit_names(&repository, changes)?;
     repository.close()?;
     output.summary(format_args!("removed {}", shown::count(names, "name")))?;
-    let removed = places.iter().map(|place| Value::Object(shown::path_fields(place.path.as_bytes())));
+    let removed = locations.iter().map(|location| Value::Object(shown::path_fields(location.path.as_bytes())));
     output.document(&json!({ "removed": removed.collect::<Vec<_>>(), "names": names }))
 }
 

@@ -6,9 +6,9 @@ use repository::Access;
 use serde_json::Value;
 
 use super::checkpointed;
+use crate::location::store_of_argument;
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::place::store_of_argument;
 use crate::shown;
 
 /// List live and interrupted sessions

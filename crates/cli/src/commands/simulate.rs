@@ -17,12 +17,12 @@ use crate::output::Output;
 use crate::shown;
 
 /// Beyond these a run takes hours, or more memory than most machines have.
-const MOST_CPUS: i64 = 1 << 20;
-const MOST_CPUS_PER_NODE: i64 = 1024;
-const MOST_TASKS: i64 = 100_000_000;
+const MAX_CPUS: i64 = 1 << 20;
+const MAX_CPUS_PER_NODE: i64 = 1024;
+const MAX_TASKS: i64 = 100_000_000;
 /// All pairs are as many tasks as the square of this.
-const MOST_FILES: i64 = 5000;
-const MOST_GIGABYTES: f64 = 1e9;
+const MAX_FILES: i64 = 5000;
+const MAX_GIGABYTES: f64 = 1e9;
 /// Some millions of tasks.
 const MAX_TRACE_BYTES: u64 = 256 << 20;
 
@@ -55,15 +55,15 @@ pub struct Arguments {
     #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
     /// Processors, two a node [default: 128; sine 200, all-pairs 4096]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_CPUS))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_CPUS))]
     cpus: Option<u32>,
     #[command(flatten)]
     rates: Rates,
     /// Tasks of monotonic, sine and profile [default: 250000, 2000000, 100000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_TASKS))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_TASKS))]
     tasks: Option<u32>,
     /// Files in each of the two sets of all-pairs
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_FILES))]
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_FILES))]
     files: u32,
     /// What a task of all-pairs computes
     #[arg(long, default_value_t = 4.0, value_name = "SECONDS", value_parser = seconds)]
@@ -80,7 +80,7 @@ pub struct Arguments {
 #[derive(clap::Args)]
 struct Rates {
     /// Processors a node [default: 2]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_CPUS_PER_NODE))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_CPUS_PER_NODE))]
     cpus_per_node: Option<u32>,
     /// The shared store to all readers together, in 10^6 bytes a second [default: 560; sine and all-pairs 1000]
     #[arg(long, value_name = "MB/S", value_parser = rate)]
@@ -95,12 +95,12 @@ struct Rates {
 
 impl Rates {
     fn apply(&self, testbed: &mut Testbed) {
-        for (given, place) in [
+        for (given, location) in [
             (self.store_mb_s, &mut testbed.store_bytes_per_s),
             (self.reader_mb_s, &mut testbed.store_reader_bytes_per_s),
             (self.peer_mb_s, &mut testbed.peer_bytes_per_s),
         ] {
-            *place = given.map_or(*place, |mb_s| mb_s * 1e6);
+            *location = given.map_or(*location, |mb_s| mb_s * 1e6);
         }
         testbed.cpus_per_node = self.cpus_per_node.unwrap_or(testbed.cpus_per_node);
     }
@@ -111,12 +111,12 @@ fn rate(word: &str) -> Result<f64, String> {
 }
 
 fn gigabytes(word: &str) -> Result<f64, String> {
-    number(word, 0.0..=MOST_GIGABYTES).ok_or_else(|| format!("a number of GB from 0 to {MOST_GIGABYTES}"))
+    number(word, 0.0..=MAX_GIGABYTES).ok_or_else(|| format!("a number of GB from 0 to {MAX_GIGABYTES}"))
 }
 
 fn seconds(word: &str) -> Result<f64, String> {
-    let most_s = simulator::MOST_SECONDS;
-    number(word, 0.0..=most_s).ok_or_else(|| format!("a number of seconds from 0 to {most_s}"))
+    let max_s = simulator::MAX_SECONDS;
+    number(word, 0.0..=max_s).ok_or_else(|| format!("a number of seconds from 0 to {max_s}"))
 }
 
 fn locality(word: &str) -> Result<f64, String> {

@@ -9,9 +9,9 @@ use repository::{Access, FileStatistics, Repository, file_statistics};
 use serde_json::{Map, Value, json};
 
 use super::{checkpointed, sessions_of};
+use crate::location::Location;
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::place::Place;
 use crate::shown;
 
 /// Show a file's attributes, versions, segments, codecs and ratios
@@ -20,7 +20,7 @@ use crate::shown;
 pub struct Arguments {
     /// A file, directory or symlink, STORE::PATH
     #[arg(required = true)]
-    place: OsString,
+    location: OsString,
 }
 
 struct Seen {
@@ -32,36 +32,36 @@ struct Seen {
 }
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
-    let place = Place::parse(&arguments.place)?;
-    let repository = open_store(&place.store, Access::Read)?;
-    let seen = look(&repository, &place)?;
-    output.document(&Value::Object(fields(&place, &seen)))?;
-    lines(&place, &seen).into_iter().try_for_each(|line| output.line(line))?;
+    let location = Location::parse(&arguments.location)?;
+    let repository = open_store(&location.store, Access::Read)?;
+    let seen = look(&repository, &location)?;
+    output.document(&Value::Object(fields(&location, &seen)))?;
+    lines(&location, &seen).into_iter().try_for_each(|line| output.line(line))?;
     repository.close()?;
     Ok(())
 }
 
-fn look(repository: &Repository, place: &Place) -> anyhow::Result<Seen> {
+fn look(repository: &Repository, location: &Location) -> anyhow::Result<Seen> {
     let catalog = repository.catalog();
     let mut sessions = Vec::new();
-    for session in sessions_of(catalog, &place.path)? {
+    for session in sessions_of(catalog, &location.path)? {
         let (size, checkpoints) = checkpointed(catalog, &session)?;
         sessions.push((session, size, checkpoints));
     }
-    let entry = catalog.entry(&place.path)?;
+    let entry = catalog.entry(&location.path)?;
     if entry.is_none() && sessions.is_empty() {
-        bail!("{place}: no such file or directory in the store");
+        bail!("{location}: no such file or directory in the store");
     }
     let head = entry.as_ref().and_then(|entry| entry.head.as_ref());
     let statistics = head.map(|head| file_statistics(repository, &head.record.root)).transpose()?;
-    let versions = if head.is_some() { catalog.versions(&place.path)? } else { Vec::new() };
+    let versions = if head.is_some() { catalog.versions(&location.path)? } else { Vec::new() };
     Ok(Seen { entry, versions, statistics, sessions })
 }
 
-fn fields(place: &Place, seen: &Seen) -> Map<String, Value> {
+fn fields(location: &Location, seen: &Seen) -> Map<String, Value> {
     let mut fields = match &seen.entry {
-        Some(entry) => shown::entry_fields(&place.path, entry),
-        None => shown::path_fields(place.path.as_bytes()),
+        Some(entry) => shown::entry_fields(&location.path, entry),
+        None => shown::path_fields(location.path.as_bytes()),
     };
     if let Some(entry) = &seen.entry {
         let names = entry.attributes.extended.iter().map(|(name, _)| String::from_utf8_lossy(name));
@@ -99,8 +99,8 @@ fn add_statistics(fields: &mut Map<String, Value>, statistics: &FileStatistics) 
     fields.insert("compression_ratio".into(), shown::ratio(statistics.unique_bytes, statistics.stored_bytes).into());
 }
 
-fn lines(place: &Place, seen: &Seen) -> Vec<String> {
-    let mut lines = vec![format!("     path  {place}")];
+fn lines(location: &Location, seen: &Seen) -> Vec<String> {
+    let mut lines = vec![format!("     path  {location}")];
     if let Some(entry) = &seen.entry {
         lines.extend(entry_lines(entry));
     }

@@ -5,9 +5,9 @@ use std::ffi::OsString;
 use repository::{Access, StoreFigures, store_statistics};
 use serde_json::json;
 
+use crate::location::{StoreAddress, store_of_argument};
 use crate::opening::{connect, open_store};
 use crate::output::Output;
-use crate::place::{StoreAddress, store_of_argument};
 use crate::shown;
 
 /// Show a store's figures

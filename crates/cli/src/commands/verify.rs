@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 
-use repository::{Access, Damage, Rebuilt, Verified, rebuild_catalog, verify};
+use repository::{Access, Damage, RebuildReport, VerifyReport, rebuild_catalog, verify};
 use serde_json::{Map, Value, json};
 
 use crate::failure::Incomplete;
+use crate::location::{StoreAddress, store_of_argument};
 use crate::opening::directory;
 use crate::output::Output;
-use crate::place::{StoreAddress, store_of_argument};
 use crate::shown;
 
 /// Check containers and versions; rebuild table or catalog
@@ -55,7 +55,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     judge(&store, &verified, rebuilt.as_ref())
 }
 
-fn judge(store: &StoreAddress, verified: &Verified, rebuilt: Option<&Rebuilt>) -> anyhow::Result<()> {
+fn judge(store: &StoreAddress, verified: &VerifyReport, rebuilt: Option<&RebuildReport>) -> anyhow::Result<()> {
     let lost = rebuilt.iter().flat_map(|rebuilt| &rebuilt.damages).filter(|damage| !verified.damages.contains(damage));
     let damages = verified.damages.len() + lost.count();
     if damages == 0 {
@@ -129,7 +129,7 @@ fn damage_fields(damage: &Damage) -> Value {
     }
 }
 
-fn fields(verified: &Verified, rebuilt: Option<&Rebuilt>) -> Map<String, Value> {
+fn fields(verified: &VerifyReport, rebuilt: Option<&RebuildReport>) -> Map<String, Value> {
     let mut fields = Map::new();
     fields.insert("containers".into(), verified.containers.into());
     fields.insert("segments".into(), verified.segments.into());
@@ -137,7 +137,7 @@ fn fields(verified: &Verified, rebuilt: Option<&Rebuilt>) -> Map<String, Value> 
     fields.insert("versions".into(), verified.versions.into());
     fields.insert("data_bytes".into(), verified.data_bytes.into());
     fields.insert("damages".into(), verified.damages.iter().map(damage_fields).collect());
-    if let Some(Rebuilt { containers, transactions, damages }) = rebuilt {
+    if let Some(RebuildReport { containers, transactions, damages }) = rebuilt {
         let damages: Vec<_> = damages.iter().map(damage_fields).collect();
         let rebuilt = json!({ "containers": containers, "transactions": transactions, "damages": damages });
         fields.insert("rebuilt_catalog".into(), rebuilt);
@@ -145,7 +145,7 @@ fn fields(verified: &Verified, rebuilt: Option<&Rebuilt>) -> Map<String, Value> 
     fields
 }
 
-fn lines(verified: &Verified, rebuilt: Option<&Rebuilt>) -> Vec<String> {
+fn lines(verified: &VerifyReport, rebuilt: Option<&RebuildReport>) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(rebuilt) = rebuilt {
         let transactions = shown::count(rebuilt.transactions, "transaction");

@@ -21,7 +21,7 @@ pub struct Destination {
 
 /// Whether a directory was made or was there before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum MadeDirectories {
     New,
     Before,
 }
@@ -61,14 +61,14 @@ impl Destination {
 
     /// Makes the directory `below`, ours alone until its attributes are set. One that is there already will do, but
     /// not a link to one: that could lead anywhere.
-    pub fn make_directory(&self, below: &Path) -> Result<Made> {
+    pub fn make_directory(&self, below: &Path) -> Result<MadeDirectories> {
         if below.as_os_str().is_empty() {
-            return Ok(Made::Before);
+            return Ok(MadeDirectories::Before);
         }
         let (parent, name) = self.parent(below)?;
         match rustix::fs::mkdirat(&parent, &name, Mode::RWXU) {
-            Err(Errno::EXIST) => open_directory(parent.as_fd(), &name).map(|_| Made::Before),
-            made => made.map(|()| Made::New),
+            Err(Errno::EXIST) => open_directory(parent.as_fd(), &name).map(|_| MadeDirectories::Before),
+            made => made.map(|()| MadeDirectories::New),
         }
     }
 }
@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn directories_are_made_and_found_again() {
         let (folder, destination) = destination();
-        assert_eq!(destination.make_directory(Path::new("a")), Ok(Made::New));
-        assert_eq!(destination.make_directory(Path::new("a/b")), Ok(Made::New));
-        assert_eq!(destination.make_directory(Path::new("a/b")), Ok(Made::Before));
+        assert_eq!(destination.make_directory(Path::new("a")), Ok(MadeDirectories::New));
+        assert_eq!(destination.make_directory(Path::new("a/b")), Ok(MadeDirectories::New));
+        assert_eq!(destination.make_directory(Path::new("a/b")), Ok(MadeDirectories::Before));
         assert!(folder.path().join("a/b").is_dir());
         assert!(destination.directory(Path::new("a/b")).is_ok());
         assert!(destination.directory(Path::new("")).is_ok());

@@ -16,36 +16,36 @@ use super::worker::Directory;
 
 /// Whose fault it was.
 #[derive(Debug)]
-pub enum Trouble {
+pub enum FailureSide {
     Disk(std::io::Error),
     Store(repository::Error),
     /// The run is: this file is not there, and nothing is left of it.
     Interrupted,
 }
 
-impl From<Errno> for Trouble {
+impl From<Errno> for FailureSide {
     fn from(error: Errno) -> Self {
-        Trouble::Disk(error.into())
+        FailureSide::Disk(error.into())
     }
 }
 
-impl From<repository::Error> for Trouble {
+impl From<repository::Error> for FailureSide {
     fn from(error: repository::Error) -> Self {
-        Trouble::Store(error)
+        FailureSide::Store(error)
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for FailureSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Trouble::Disk(error) => error.fmt(f),
-            Trouble::Store(error) => error.fmt(f),
-            Trouble::Interrupted => f.write_str("interrupted"),
+            FailureSide::Disk(error) => error.fmt(f),
+            FailureSide::Store(error) => error.fmt(f),
+            FailureSide::Interrupted => f.write_str("interrupted"),
         }
     }
 }
 
-impl std::error::Error for Trouble {}
+impl std::error::Error for FailureSide {}
 
 pub struct Draft<'a> {
     directory: &'a Directory,

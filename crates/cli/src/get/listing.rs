@@ -10,12 +10,12 @@ use anyhow::Context;
 use catalog::{Catalog, FileEntry};
 use format::{Attributes, FileId, FileKind, StorePath};
 
-use super::Wanted;
+use super::Selection;
 use super::destination::{self, Destination, explained};
 use super::leftovers;
 use super::report::{Fault, Report};
 use crate::commands::list;
-use crate::moment::Moment;
+use crate::moment::CutoffTime;
 use crate::shown;
 
 /// Files handed to a worker at a time.
@@ -30,7 +30,7 @@ pub struct Unit {
 
 /// What is left to do when all files are there; all paths are below the destination.
 #[derive(Default)]
-pub struct Made {
+pub struct MadeDirectories {
     pub directories: Vec<(PathBuf, Attributes)>,
     /// An existing name, and the one to make.
     pub links: Vec<(PathBuf, PathBuf)>,
@@ -41,8 +41,8 @@ pub struct Listing<'a> {
     destination: &'a Destination,
     units: SyncSender<Unit>,
     report: &'a Report<'a>,
-    at: Option<Moment>,
-    made: Made,
+    at: Option<CutoffTime>,
+    made: MadeDirectories,
     /// Files with several names, under the first.
     first: HashMap<FileId, PathBuf>,
     /// Directories that could not be made or entered: nothing below them is fetched.
@@ -56,14 +56,14 @@ impl<'a> Listing<'a> {
         destination: &'a Destination,
         units: SyncSender<Unit>,
         report: &'a Report<'a>,
-        at: Option<Moment>,
+        at: Option<CutoffTime>,
     ) -> Self {
-        let (made, first, refused) = (Made::default(), HashMap::new(), HashSet::new());
+        let (made, first, refused) = (MadeDirectories::default(), HashMap::new(), HashSet::new());
         Listing { catalog, destination, units, report, at, made, first, refused, open: None }
     }
 
     /// Returns when all is handed out.
-    pub fn run(mut self, wanted: &[Wanted]) -> anyhow::Result<Made> {
+    pub fn run(mut self, wanted: &[Selection]) -> anyhow::Result<MadeDirectories> {
         for wanted in wanted {
             if wanted.entry.attributes.kind != FileKind::Directory {
                 self.remove_leftovers(wanted.to.parent().unwrap_or(Path::new("")));
@@ -77,7 +77,7 @@ impl<'a> Listing<'a> {
         Ok(self.made)
     }
 
-    fn tree(&mut self, wanted: &Wanted) -> anyhow::Result<()> {
+    fn tree(&mut self, wanted: &Selection) -> anyhow::Result<()> {
         list(self.catalog, &wanted.path, true, |entries| {
             entries.into_iter().try_for_each(|(path, entry)| {
                 let entry = match self.at {
@@ -134,7 +134,7 @@ impl<'a> Listing<'a> {
     fn directory(&mut self, to: PathBuf, attributes: Attributes) {
         match self.destination.make_directory(&to) {
             Ok(made) => {
-                if made == destination::Made::Before {
+                if made == destination::MadeDirectories::Before {
                     self.remove_leftovers(&to);
                 }
                 self.report.count(|summary| summary.directories += 1);
@@ -156,7 +156,7 @@ impl<'a> Listing<'a> {
 }
 
 /// Where a listed name goes. A node that lists what was not asked for is not followed there.
-fn below(path: &StorePath, wanted: &Wanted) -> anyhow::Result<PathBuf> {
+fn below(path: &StorePath, wanted: &Selection) -> anyhow::Result<PathBuf> {
     let rest = path.below(&wanted.path).filter(|rest| !rest.is_empty());
     let rest = rest.with_context(|| format!("{path}: was listed below {}, where it does not lie", wanted.path))?;
     Ok(wanted.to.join(OsStr::from_bytes(rest)))

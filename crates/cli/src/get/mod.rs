@@ -27,13 +27,13 @@ use repository::Repository;
 pub use self::attributes::Withheld;
 pub use self::destination::Destination;
 use self::destination::explained;
-use self::listing::{Listing, Made};
+use self::listing::{Listing, MadeDirectories};
 pub use self::range::{Range, print};
 pub use self::report::Summary;
 use self::report::{Fault, Report};
 use self::worker::Worker;
 use crate::commands::list;
-use crate::moment::Moment;
+use crate::moment::CutoffTime;
 use crate::output::Output;
 use crate::signals::Interruption;
 
@@ -41,7 +41,7 @@ use crate::signals::Interruption;
 const QUEUED_UNITS: usize = 64;
 
 /// What to fetch, and where to.
-pub struct Wanted {
+pub struct Selection {
     pub path: StorePath,
     pub entry: FileEntry,
     /// Its new name, below the destination; empty: the destination itself.
@@ -58,14 +58,14 @@ pub struct Options {
     pub range: Range,
     pub withheld: Withheld,
     /// When files are to be as they were.
-    pub at: Option<Moment>,
+    pub at: Option<CutoffTime>,
 }
 
 /// Fetches everything wanted; once it is interrupted, nothing more. Fails when the store or the disk does.
 pub fn get(
     repository: &Repository,
     destination: &Destination,
-    wanted: &[Wanted],
+    wanted: &[Selection],
     options: Options,
     (output, interruption): (&Output, &Interruption),
 ) -> anyhow::Result<Summary> {
@@ -103,7 +103,7 @@ pub fn get(
 }
 
 /// Hard links, then the directories' attributes, the deepest first.
-fn finish(made: Made, destination: &Destination, withheld: Withheld, report: &Report) {
+fn finish(made: MadeDirectories, destination: &Destination, withheld: Withheld, report: &Report) {
     for (from, to) in &made.links {
         match link(destination, from, to) {
             Ok(()) => report.count(|summary| summary.links += 1),
@@ -125,7 +125,7 @@ fn link(destination: &Destination, from: &Path, to: &Path) -> rustix::io::Result
 }
 
 /// A listing ahead of the one that works, for the time left.
-fn set_total(repository: &Repository, wanted: &[Wanted], report: &Report, done: &AtomicBool) {
+fn set_total(repository: &Repository, wanted: &[Selection], report: &Report, done: &AtomicBool) {
     let mut total = 0;
     let size = |entry: &FileEntry| entry.head.as_ref().map_or(0, |head| head.record.size);
     for wanted in wanted {

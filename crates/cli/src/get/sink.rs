@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use repository::{FileReader, Piece};
 use rustix::io::Errno;
 
-use super::file::Trouble;
+use super::file::FailureSide;
 use super::report::Report;
 
 /// Gathered before they are written (bytes).
@@ -31,12 +31,12 @@ impl<'a> Sink<'a> {
     }
 
     /// Writes a range of a file, from the start of this one on.
-    pub fn fill(&mut self, reader: &FileReader, range: Range<u64>) -> Result<(), Trouble> {
+    pub fn fill(&mut self, reader: &FileReader, range: Range<u64>) -> Result<(), FailureSide> {
         let mut trouble = None;
         let read = reader.pieces(range, |piece| {
             let written = match self.report.interruption.has_come() {
-                true => Err(Trouble::Interrupted),
-                false => self.piece(piece).map_err(Trouble::from),
+                true => Err(FailureSide::Interrupted),
+                false => self.piece(piece).map_err(FailureSide::from),
             };
             written.map_err(|error| {
                 trouble = Some(error);

@@ -15,7 +15,7 @@ use repository::Repository;
 use super::Options;
 use super::attributes::{LeftOut, inherits_acl};
 use super::destination::{Destination, explained};
-use super::file::{self, Draft, Trouble};
+use super::file::{self, Draft, FailureSide};
 use super::listing::Unit;
 use super::report::{Fault, Report};
 use super::sink::Sink;
@@ -96,26 +96,28 @@ impl<'a> Worker<'a> {
                 }
                 Ok(())
             }
-            Err(Trouble::Interrupted) => Ok(()),
+            Err(FailureSide::Interrupted) => Ok(()),
             // All others would meet the same.
-            Err(Trouble::Disk(error)) if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            Err(FailureSide::Disk(error))
+                if matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
+            {
                 anyhow::bail!("{}: the disk is full; what was fetched until here is whole", shown::local(&path()))
             }
             Err(trouble) => {
-                let fault = if let Trouble::Disk(_) = trouble { Fault::Here } else { Fault::Store };
+                let fault = if let FailureSide::Disk(_) = trouble { Fault::Here } else { Fault::Store };
                 self.report.lost(&path(), trouble, fault);
                 Ok(())
             }
         }
     }
 
-    fn symlink(&self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<LeftOut>, Trouble> {
+    fn symlink(&self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<LeftOut>, FailureSide> {
         let missing = file::symlink(directory, name, &entry.attributes, self.options.withheld)?;
         self.report.count(|summary| summary.symlinks += 1);
         Ok(missing)
     }
 
-    fn file(&mut self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<LeftOut>, Trouble> {
+    fn file(&mut self, directory: &Directory, name: &CStr, entry: &FileEntry) -> Result<Vec<LeftOut>, FailureSide> {
         let draft = Draft::new(directory)?;
         let mut size = 0;
         if let Some(head) = &entry.head {

@@ -2,7 +2,7 @@
 //! before much more than that is in memory.
 
 use format::{MAX_PAYLOAD_BYTES, Run};
-use store::{PlacedBlock, SegmentStore};
+use store::{SegmentStore, StoredBlock};
 use transfer::message::{Failure, FailureKind};
 
 /// Of content, looked up at a time.
@@ -15,11 +15,11 @@ pub(super) fn of_run<C>(
     store: &dyn SegmentStore,
     run: Run,
     charge: impl FnOnce(u64) -> C,
-) -> Result<(Vec<PlacedBlock>, C), Failure> {
+) -> Result<(Vec<StoredBlock>, C), Failure> {
     let entries = store.entries(run)?;
     let bytes = entries.iter().map(|entry| u64::from(entry.bytes)).sum::<u64>() + BEYOND_RUN_BYTES;
     let charge = charge(bytes.min(u64::from(MAX_PAYLOAD_BYTES) + PIECE_BYTES));
-    let mut found: Vec<PlacedBlock> = Vec::new();
+    let mut found: Vec<StoredBlock> = Vec::new();
     let mut found_bytes = 0;
     for piece in pieces(run, entries.iter().map(|entry| u64::from(entry.bytes))) {
         for placed in store.get(piece)? {

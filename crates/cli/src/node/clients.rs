@@ -8,7 +8,7 @@ use format::{HandleKey, SessionId};
 use transfer::message::{Failure, FailureKind, Reply};
 
 /// How long a client may be without any connection before it counts as dead.
-pub(super) const GRACE: Duration = Duration::from_secs(20);
+pub(super) const REATTACH_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Openings that are remembered of a client, so that one it sends again after a break changes nothing. It has few of them
 /// under way at a time.
@@ -132,7 +132,7 @@ impl Clients {
     /// The handles of clients that stayed away too long.
     pub fn take_dead(&self) -> Vec<Vec<Handle>> {
         let mut clients = self.clients.lock().expect("no panic holds it");
-        let is_dead = |client: &Client| client.alone_since.is_some_and(|since| since.elapsed() > GRACE);
+        let is_dead = |client: &Client| client.alone_since.is_some_and(|since| since.elapsed() > REATTACH_TIMEOUT);
         let dead: Vec<u64> = clients.iter().filter(|(_, client)| is_dead(client)).map(|(id, _)| *id).collect();
         dead.into_iter().filter_map(|id| clients.remove(&id).map(|client| client.handles)).collect()
     }

@@ -17,7 +17,7 @@ use crate::host_port;
 use crate::output::Output;
 use crate::shown;
 use crate::signals::Signals;
-use ::place::{SCHEME, random_bytes};
+use ::address::{SCHEME, random_bytes};
 
 #[derive(clap::Args, Debug)]
 #[command(
@@ -56,7 +56,7 @@ pub struct Arguments {
     /// What an application weighs among those that write at once (may be repeated; who is not named weighs 1; without
     /// any, nothing is shared)
     #[arg(long = "share", value_name = "NAME=WEIGHT", value_parser = weight)]
-    shares: Vec<(String, u32)>,
+    ingest: Vec<(String, u32)>,
     /// What is logged on standard error: error, warn, info (also connections) or debug (also failed requests). Default:
     /// $THALWEG_LOG, or warn
     #[arg(long, value_name = "LEVEL")]
@@ -70,11 +70,11 @@ pub struct Arguments {
 const BEGIN_ANEW_TIMEOUT: Duration = Duration::from_secs(60);
 const BEGIN_ANEW_PAUSE: Duration = Duration::from_millis(200);
 
-/// A seat settles at the latest when this much is not durable (bytes).
+/// A stripe set checkpoints at the latest when this much is not durable (bytes).
 const SETTLE_BYTES: u64 = 32 << 20;
 /// What clients have spelt out is remembered for some GiB of data: 36 bytes for each 8 KiB.
 const NAMES_BYTES: usize = 32 << 20;
-const LEAST_STAGING_BYTES: u64 = 256 << 20;
+const MIN_STAGING_BYTES: u64 = 256 << 20;
 /// A pebibyte.
 const MAX_STAGING_MIB: u64 = 1 << 30;
 const MAX_WORKERS: i64 = 1024;
@@ -114,11 +114,11 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     node.prepare_to_stop();
     server.stop();
     let _ = accepting.join();
-    let settled = node.stop();
+    let checkpointed = node.stop();
     threads.into_iter().chain([watch]).for_each(|thread| drop(thread.join()));
     drop(node);
     log::flush();
-    settled.and_then(|()| repository.close())?;
+    checkpointed.and_then(|()| repository.close())?;
     Ok(())
 }
 
@@ -175,10 +175,10 @@ impl Arguments {
         NodeOptions {
             staging_bytes,
             workers: self.workers.map_or(cores, |workers| workers as usize),
-            settle_bytes: SETTLE_BYTES,
+            checkpoint_bytes: SETTLE_BYTES,
             names_bytes: NAMES_BYTES,
             trust_clients: self.trust_clients,
-            weights: (!self.shares.is_empty()).then(|| self.shares.iter().cloned().collect()),
+            weights: (!self.ingest.is_empty()).then(|| self.ingest.iter().cloned().collect()),
         }
     }
 }
@@ -205,7 +205,7 @@ fn announce(output: &Output, address: &str) -> anyhow::Result<()> {
 fn default_staging_bytes() -> u64 {
     let info = rustix::system::sysinfo();
     let memory = info.totalram as u64 * info.mem_unit as u64;
-    (memory / 8).max(LEAST_STAGING_BYTES)
+    (memory / 8).max(MIN_STAGING_BYTES)
 }
 
 /// The node process's number: random, so that two never share one.

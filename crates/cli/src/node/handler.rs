@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use catalog::{Catalog, Checkpoint, Commit, FileEntry, PathSession, Version};
 use format::{Block, BlockHeader, HandleKey, MAX_FILE_BYTES, Run, SegmentEntry, SessionId, StorePath};
-use repository::{Arrival, Source};
-use store::{Claimant, SegmentStore};
-use transfer::message::{Extent, Failure, FailureKind, MAX_LISTED, PlacedHeader, Reply, Request, StoreStatistics};
-use transfer::{AnswerCharge, Handler, Hello, Outbox, Replier};
+use repository::{Source, WriteOrigin};
+use store::{ClaimOwner, SegmentStore};
+use transfer::message::{Extent, Failure, FailureKind, MAX_LISTED, Reply, Request, StoreStatistics, StoredBlockHeader};
+use transfer::{AnswerCharge, ClientSender, Handler, Hello, Replier};
 
+use super::ingest_scheduler::Member;
 use super::locks::{Activity, Owner};
 use super::offers::Offers;
 use super::pages::{MAX_PAGE_BYTES, page};
-use super::seats::{Slot, User};
-use super::shares::Member;
+use super::stripe_owners::{OwnerEntry, User};
 use super::{Node, failure};
 
 /// What the node keeps of a connection.
@@ -26,14 +26,14 @@ pub(super) struct Connection {
     pub member: Member,
     /// Bytes put into the store that it did not wait for yet.
     owed_bytes: u64,
-    outbox: Outbox,
+    outbox: ClientSender,
     /// This connection's own number: it claims segments and holds locks under it.
-    pub claimant: Claimant,
+    pub claim_owner: ClaimOwner,
     pub offers: Arc<Offers>,
     /// Whether the client goes on sending.
     activity: Arc<Activity>,
-    /// The seats it attached to, each with how often it did and did not detach.
-    attached: HashMap<(SessionId, u32), (Arc<Slot>, usize)>,
+    /// The stripe sets it attached to, each with how often it did and did not detach.
+    attached: HashMap<(SessionId, u32), (Arc<OwnerEntry>, usize)>,
 }
 
 /// What is answered, with its payload in pieces, and its part of the memory for answers, until it is sent.
@@ -50,14 +50,14 @@ const ANSWER_BYTES: u64 = 40;
 const ENTRY_BYTES: u64 = 80;
 
 impl Connection {
-    pub fn new(node: Arc<Node>, hello: Hello, outbox: Outbox) -> Self {
+    pub fn new(node: Arc<Node>, hello: Hello, outbox: ClientSender) -> Self {
         let source = Source { client: hello.client, stream: hello.stream };
-        let claimant = node.new_claimant();
-        let member = node.shares.join(&hello.application);
-        let offers = Offers::new(&node, claimant);
+        let claim_owner = node.new_claim_owner();
+        let member = node.ingest.join(&hello.application);
+        let offers = Offers::new(&node, claim_owner);
         let (job, owed_bytes, attached) = (hello.job, 0, HashMap::new());
         let activity = Arc::default();
-        Connection { node, source, job, member, owed_bytes, outbox, claimant, offers, activity, attached }
+        Connection { node, source, job, member, owed_bytes, outbox, claim_owner, offers, activity, attached }
     }
 
     fn store(&self) -> &dyn SegmentStore {
@@ -68,11 +68,13 @@ impl Connection {
         self.node.repository.catalog()
     }
 
-    /// A seat this connection attached to.
-    pub fn slot(&self, session: SessionId, seat: u32) -> Result<Arc<Slot>, Failure> {
-        let attached = self.attached.get(&(session, seat)).map(|(slot, _)| slot.clone());
+    /// A stripe set this connection attached to.
+    pub fn entry(&self, session: SessionId, stripe_set: u32) -> Result<Arc<OwnerEntry>, Failure> {
+        let attached = self.attached.get(&(session, stripe_set)).map(|(entry, _)| entry.clone());
         attached.ok_or_else(|| {
-            let why = format!("session {session}: this connection has not attached to seat {seat} with a handle's key");
+            let why = format!(
+                "session {session}: this connection has not attached to stripe set {stripe_set} with a handle's key"
+            );
             Failure::new(FailureKind::Refused, why)
         })
     }
@@ -81,12 +83,12 @@ impl Connection {
         self.attached.keys().any(|(attached, _)| *attached == session)
     }
 
-    fn attach(&mut self, session: SessionId, seat: u32, key: &HandleKey) -> Result<Arc<Slot>, Failure> {
+    fn attach(&mut self, session: SessionId, stripe_set: u32, key: &HandleKey) -> Result<Arc<OwnerEntry>, Failure> {
         self.check_handle(session, key)?;
-        let user = User { connection: self.claimant.0, source: self.source, key: *key, outbox: self.outbox.clone() };
-        let slot = self.node.attach(session, seat, user).map_err(failure::of)?;
-        self.attached.entry((session, seat)).or_insert_with(|| (slot.clone(), 0)).1 += 1;
-        Ok(slot)
+        let user = User { connection: self.claim_owner.0, source: self.source, key: *key, outbox: self.outbox.clone() };
+        let entry = self.node.attach(session, stripe_set, user).map_err(failure::of)?;
+        self.attached.entry((session, stripe_set)).or_insert_with(|| (entry.clone(), 0)).1 += 1;
+        Ok(entry)
     }
 }
 
@@ -99,9 +101,9 @@ impl Handler for Connection {
 
     fn closed(&mut self) {
         self.offers.end();
-        self.node.locks.forget(self.claimant.0);
-        // The client may come back; the keeper frees seats that stay without users.
-        self.attached.drain().for_each(|(_, (slot, _))| slot.drop_user(self.claimant.0));
+        self.node.locks.forget(self.claim_owner.0);
+        // The client may come back; the keeper frees stripe sets that stay without users.
+        self.attached.drain().for_each(|(_, (entry, _))| entry.drop_user(self.claim_owner.0));
         self.node.clients.disconnected(self.source.client);
     }
 }
@@ -110,34 +112,37 @@ impl Connection {
     fn take(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
         match request {
             // What takes long must not hold up the pieces behind it on the same stream.
-            Request::Settle { session, seat, epoch } => self.settle(session, seat, epoch, replier),
-            Request::SetSize { session, seat, size } => self.set_size(session, seat, size, replier),
+            Request::Checkpoint { session, stripe_set, epoch } => self.checkpoint(session, stripe_set, epoch, replier),
+            Request::SetSize { session, stripe_set, size } => self.set_size(session, stripe_set, size, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
-            Request::AwaitOthers { session, seat, processes } => match self.slot(session, seat) {
-                Ok(slot) => slot.await_others((self.claimant.0, self.source), processes, replier),
+            Request::AwaitOthers { session, stripe_set, processes } => match self.entry(session, stripe_set) {
+                Ok(entry) => entry.await_others((self.claim_owner.0, self.source), processes, replier),
                 Err(failure) => replier.fail(failure),
             },
             Request::Lock { session } => {
                 if let Err(failure) = self.check_attached(session) {
                     return replier.fail(failure);
                 }
-                let owner =
-                    Owner { connection: self.claimant.0, outbox: self.outbox.clone(), activity: self.activity.clone() };
+                let owner = Owner {
+                    connection: self.claim_owner.0,
+                    outbox: self.outbox.clone(),
+                    activity: self.activity.clone(),
+                };
                 self.node.locks.lock(session, owner, replier);
             }
-            Request::Offer { session, seat, sequence, stamp, epoch: _, extents, fingerprints } => {
-                let arrival = Arrival { source: self.source, sequence, stamp };
+            Request::OfferFingerprints { session, stripe_set, sequence, stamp, epoch: _, extents, fingerprints } => {
+                let arrival = WriteOrigin { source: self.source, sequence, stamp };
                 self.pay_before_offers();
-                self.offer((session, seat, sequence), arrival, &extents, &fingerprints, replier);
+                self.offer((session, stripe_set, sequence), arrival, &extents, &fingerprints, replier);
             }
-            Request::Recall { session, seat, sequence, stamp, epoch: _, extents, names } => {
-                let arrival = Arrival { source: self.source, sequence, stamp };
+            Request::OfferDigest { session, stripe_set, sequence, stamp, epoch: _, extents, names } => {
+                let arrival = WriteOrigin { source: self.source, sequence, stamp };
                 self.pay_before_offers();
-                self.recall((session, seat, sequence), arrival, &extents, names, replier);
+                self.offer_digest((session, stripe_set, sequence), arrival, &extents, names, replier);
             }
-            Request::Supply { session, seat, sequence, blocks } => {
+            Request::SendBlocks { session, stripe_set, sequence, blocks } => {
                 self.owed_bytes += payload.len() as u64;
-                self.supply((session, seat, sequence), blocks, payload, replier);
+                self.send_blocks((session, stripe_set, sequence), blocks, payload, replier);
             }
             request => match self.answer(request, payload) {
                 Ok(Answered { reply, payload, _charge }) => {
@@ -151,39 +156,39 @@ impl Connection {
 
     fn answer(&mut self, request: Request, payload: Vec<u8>) -> Answer {
         match request {
-            Request::Write { session, seat, sequence, stamp, epoch: _, extents } => {
-                let arrival = Arrival { source: self.source, sequence, stamp };
+            Request::Write { session, stripe_set, sequence, stamp, epoch: _, extents } => {
+                let arrival = WriteOrigin { source: self.source, sequence, stamp };
                 let extents: Vec<_> = extents.iter().map(|extent| (extent.offset, extent.bytes)).collect();
-                plain(self.write(session, seat, arrival, &extents, payload)?)
+                plain(self.write(session, stripe_set, arrival, &extents, payload)?)
             }
-            Request::Read { session, seat, extents } => self.read(session, seat, &extents),
+            Request::Read { session, stripe_set, extents } => self.read(session, stripe_set, &extents),
             Request::Measure {} => plain(Reply::Measured { workers: self.node.options.workers as u32 }),
             request => self.answer_of_store(request, payload),
         }
     }
 
     fn answer_of_store(&mut self, request: Request, payload: Vec<u8>) -> Answer {
-        let claimant = self.claimant;
+        let claim_owner = self.claim_owner;
         match request {
-            Request::Lacking { fingerprints } => {
+            Request::FindMissing { fingerprints } => {
                 self.pay();
                 let charge = self.outbox.charge_answer(ANSWER_BYTES * fingerprints.len() as u64);
-                charged(Reply::Answers { answers: self.store().lacking(claimant, &fingerprints)? }, charge)
+                charged(Reply::Answers { answers: self.store().missing(claim_owner, &fingerprints)? }, charge)
             }
             Request::AwaitClaims { fingerprints } => {
-                let answers = self.store().await_claims(claimant, &fingerprints)?;
+                let answers = self.store().await_claims(claim_owner, &fingerprints)?;
                 let charge = self.outbox.charge_answer(ANSWER_BYTES * answers.len() as u64);
                 charged(Reply::Answers { answers }, charge)
             }
             Request::PutBlock { header, segments } => {
                 self.owed_bytes += payload.len() as u64;
                 let block = self.checked(Block { header, segments, payload })?;
-                let run = self.store().put(claimant, &block)?;
+                let run = self.store().put(claim_owner, &block)?;
                 self.node.advance();
                 plain(Reply::Stored { run })
             }
             Request::Release {} => {
-                self.store().release(claimant);
+                self.store().release(claim_owner);
                 done()
             }
             Request::Get { run } => self.get(run),
@@ -217,8 +222,8 @@ impl Connection {
                 self.end_session(session)?;
                 done()
             }
-            Request::Commit { session, references, epoch, changes, settles } => {
-                let commit = Commit { session, references, epoch, changes, settles };
+            Request::Commit { session, references, epoch, changes, checkpoints } => {
+                let commit = Commit { session, references, epoch, changes, checkpoints };
                 plain(Reply::Committed { committed: self.commit(commit)? })
             }
             Request::Entry { path } => {
@@ -254,7 +259,7 @@ impl Connection {
             Request::Checkpoints { session, after } => {
                 let charge = self.outbox.charge_answer(MAX_PAGE_BYTES as u64);
                 let (checkpoints, more, bytes) = page(MAX_LISTED, |last: Option<&Checkpoint>, wanted| {
-                    let after = last.map_or(after, |checkpoint| (checkpoint.seat, checkpoint.number));
+                    let after = last.map_or(after, |checkpoint| (checkpoint.stripe_set, checkpoint.number));
                     let found = self.catalog().checkpoints_after(session, after, wanted)?;
                     Ok(found.into_iter().map(without_arrivals).collect())
                 })?;
@@ -276,29 +281,29 @@ impl Connection {
                 let job = if job.is_empty() { self.job.clone() } else { job };
                 plain(self.open_path(path, flags, job, nodes, stripe_bytes, key)?)
             }
-            Request::Attach { session, seat, key } => {
-                let slot = self.attach(session, seat, &key)?;
-                match slot.seat.size() {
-                    Ok(size) => plain(Reply::Attached { size, epoch: slot.seat.epoch() }),
+            Request::Attach { session, stripe_set, key } => {
+                let entry = self.attach(session, stripe_set, &key)?;
+                match entry.owner.size() {
+                    Ok(size) => plain(Reply::Attached { size, epoch: entry.owner.epoch() }),
                     Err(error) => {
                         // A client that could not attach does not detach; the failure is the answer already.
-                        let _ = self.detach(session, seat);
+                        let _ = self.detach(session, stripe_set);
                         Err(failure::of(error))
                     }
                 }
             }
-            Request::Size { session, seat } => {
-                plain(Reply::Size { size: self.slot(session, seat)?.seat.size().map_err(failure::of)? })
+            Request::Size { session, stripe_set } => {
+                plain(Reply::Size { size: self.entry(session, stripe_set)?.owner.size().map_err(failure::of)? })
             }
-            Request::Press { session, seat } => {
-                let slot = self.slot(session, seat)?;
-                // A seat that has failed makes nothing durable, however long its client waits for that.
-                slot.seat.size().map_err(failure::of)?;
-                slot.pressed.store(true, std::sync::atomic::Ordering::Relaxed);
+            Request::FlushHint { session, stripe_set } => {
+                let entry = self.entry(session, stripe_set)?;
+                // A stripe set that has failed makes nothing durable, however long its client waits for that.
+                entry.owner.size().map_err(failure::of)?;
+                entry.hinted.store(true, std::sync::atomic::Ordering::Relaxed);
                 done()
             }
-            Request::Detach { session, seat } => {
-                self.detach(session, seat)?;
+            Request::Detach { session, stripe_set } => {
+                self.detach(session, stripe_set)?;
                 done()
             }
             Request::Leave { session, key } => {
@@ -306,7 +311,7 @@ impl Connection {
                 done()
             }
             Request::Unlock { session } => {
-                self.node.locks.unlock(session, self.claimant.0);
+                self.node.locks.unlock(session, self.claim_owner.0);
                 done()
             }
             Request::Delete { path } => {
@@ -323,18 +328,18 @@ impl Connection {
         }
     }
 
-    /// Detaching twice, or from a seat this connection never had, is no error: a client may ask again after a break.
-    fn detach(&mut self, session: SessionId, seat: u32) -> Result<(), Failure> {
-        let Entry::Occupied(mut attached) = self.attached.entry((session, seat)) else { return Ok(()) };
+    /// Detaching twice, or from a stripe set this connection never had, is no error: a client may ask again after a break.
+    fn detach(&mut self, session: SessionId, stripe_set: u32) -> Result<(), Failure> {
+        let Entry::Occupied(mut attached) = self.attached.entry((session, stripe_set)) else { return Ok(()) };
         attached.get_mut().1 -= 1;
         if attached.get().1 > 0 {
             return Ok(());
         }
-        let (slot, _) = attached.remove();
-        self.node.detach(&slot, self.claimant.0).map_err(failure::of)?;
-        match slot.seat.size() {
-            // What the client had in the seat went to another node with the seat.
-            Ok(_) | Err(repository::Error::Catalog(catalog::Error::SeatLost { .. })) => Ok(()),
+        let (entry, _) = attached.remove();
+        self.node.detach(&entry, self.claim_owner.0).map_err(failure::of)?;
+        match entry.owner.size() {
+            // What the client had in the stripe set went to another node with the stripe set.
+            Ok(_) | Err(repository::Error::Catalog(catalog::Error::StripeSetLost { .. })) => Ok(()),
             Err(error) => Err(failure::of(error)),
         }
     }
@@ -364,7 +369,7 @@ impl Connection {
         Ok(block)
     }
 
-    fn read(&mut self, session: SessionId, seat: u32, extents: &[Extent]) -> Answer {
+    fn read(&mut self, session: SessionId, stripe_set: u32, extents: &[Extent]) -> Answer {
         let total = Extent::total_bytes(extents);
         if total > format::MAX_PAYLOAD_BYTES as u64 {
             return Err(Failure::new(
@@ -372,21 +377,26 @@ impl Connection {
                 format!("a read of {total} bytes is beyond what a frame holds"),
             ));
         }
-        let slot = self.slot(session, seat)?;
-        let known = slot.seat.size().map_err(failure::of)?;
+        let entry = self.entry(session, stripe_set)?;
+        let known = entry.owner.size().map_err(failure::of)?;
         // It may have grown meanwhile, perhaps by something that was asked for.
-        let mut read = self.read_until(&slot, extents, known)?;
+        let mut read = self.read_until(&entry, extents, known)?;
         if read.0 > known {
             drop(read);
-            read = self.read_until(&slot, extents, u64::MAX)?;
+            read = self.read_until(&entry, extents, u64::MAX)?;
         }
         let (size, payload, charge) = read;
         Ok(Answered { reply: Reply::Bytes { size }, payload: vec![payload], _charge: Some(charge) })
     }
 
-    /// The bytes of the extents, without what lies behind `end` at the end of them, and the size of the file as the seat knew
+    /// The bytes of the extents, without what lies behind `end` at the end of them, and the size of the file as the stripe set knew
     /// it then: reading far behind the end costs nothing.
-    fn read_until(&self, slot: &Slot, extents: &[Extent], end: u64) -> Result<(u64, Vec<u8>, AnswerCharge), Failure> {
+    fn read_until(
+        &self,
+        entry: &OwnerEntry,
+        extents: &[Extent],
+        end: u64,
+    ) -> Result<(u64, Vec<u8>, AnswerCharge), Failure> {
         let bytes = bytes_until(extents, end);
         let charge = self.outbox.charge_answer(bytes as u64);
         let (mut payload, mut size) = (vec![0; bytes], end.min(MAX_FILE_BYTES));
@@ -395,7 +405,7 @@ impl Connection {
             let into;
             (into, left) = left.split_at_mut(left.len().min(extent.bytes as usize));
             if !into.is_empty() {
-                size = slot.seat.read(extent.offset, into).map_err(failure::of)?;
+                size = entry.owner.read(extent.offset, into).map_err(failure::of)?;
             }
         }
         Ok((size, payload, charge))
@@ -406,7 +416,7 @@ impl Connection {
         let mut payload = Vec::with_capacity(placed.len());
         let blocks = placed.into_iter().map(|placed| {
             payload.push(placed.block.payload);
-            PlacedHeader { labels: placed.labels, header: placed.block.header, segments: placed.block.segments }
+            StoredBlockHeader { labels: placed.labels, header: placed.block.header, segments: placed.block.segments }
         });
         let reply = Reply::Blocks { blocks: blocks.collect() };
         Ok(Answered { reply, payload, _charge: Some(charge) })
@@ -458,7 +468,7 @@ fn done() -> Answer {
     plain(Reply::Done {})
 }
 
-/// What a seat needs to go on from, and nobody else: it is long, and names clients by their numbers, under which others
+/// What a stripe set needs to go on from, and nobody else: it is long, and names clients by their numbers, under which others
 /// could pass for them.
 fn without_arrivals(mut checkpoint: Checkpoint) -> Checkpoint {
     (checkpoint.frontier, checkpoint.stamps) = Default::default();

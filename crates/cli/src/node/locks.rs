@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use format::SessionId;
 use transfer::message::Reply;
-use transfer::{Outbox, Replier};
+use transfer::{ClientSender, Replier};
 
-use super::keeper::TICK;
+use super::maintenance::TICK;
 
 /// A holder that sends nothing for so long is dead.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -42,7 +42,7 @@ impl Activity {
 pub(super) struct Owner {
     /// Its own number.
     pub connection: u64,
-    pub outbox: Outbox,
+    pub outbox: ClientSender,
     pub activity: Arc<Activity>,
 }
 
@@ -108,7 +108,7 @@ impl Locks {
 
     /// To be called every [`TICK`]: ends connections that hold what others wait for, and are silent.
     pub fn end_silent_holders(&self) {
-        let silent: Vec<Outbox> = self.table().values_mut().filter_map(Lock::silent_holder).collect();
+        let silent: Vec<ClientSender> = self.table().values_mut().filter_map(Lock::silent_holder).collect();
         for outbox in silent {
             let seconds = SILENCE_TIMEOUT.as_secs();
             tracing::warn!(
@@ -153,7 +153,7 @@ impl Lock {
     }
 
     /// Counts a tick of silence; the holder's connection when that was one too many.
-    fn silent_holder(&mut self) -> Option<Outbox> {
+    fn silent_holder(&mut self) -> Option<ClientSender> {
         let holder = self.holder.as_mut()?;
         let requests = holder.owner.activity.requests.load(Ordering::Relaxed);
         let is_busy = holder.owner.activity.is_busy.load(Ordering::Relaxed);

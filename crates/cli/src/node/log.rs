@@ -99,7 +99,7 @@ impl Subscriber for Log {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut said = Said::default();
+        let mut said = EventText::default();
         event.record(&mut said);
         let line = said.line(event.metadata().level());
         let metadata = event.metadata();
@@ -191,12 +191,12 @@ impl Kinds {
 
 /// What an event says.
 #[derive(Default)]
-struct Said {
+struct EventText {
     peer: String,
     message: String,
 }
 
-impl Said {
+impl EventText {
     fn line(&self, level: &Level) -> String {
         static NOBODY: OnceLock<String> = OnceLock::new();
         let peer = if self.peer.is_empty() { NOBODY.get_or_init(|| "-".to_owned()) } else { &self.peer };
@@ -209,7 +209,7 @@ impl Said {
     }
 }
 
-impl Visit for Said {
+impl Visit for EventText {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
     }
@@ -226,14 +226,14 @@ mod tests {
     use super::*;
 
     fn kind() -> Identifier {
-        struct Place;
-        impl tracing::callsite::Callsite for Place {
+        struct SegmentAddress;
+        impl tracing::callsite::Callsite for SegmentAddress {
             fn set_interest(&self, _: tracing::subscriber::Interest) {}
             fn metadata(&self) -> &Metadata<'_> {
                 unreachable!("nobody asks a place of this test")
             }
         }
-        static PLACE: Place = Place;
+        static PLACE: SegmentAddress = SegmentAddress;
         Identifier(&PLACE)
     }
 
@@ -256,7 +256,7 @@ mod tests {
 
     #[test]
     fn what_a_peer_says_neither_breaks_a_line_nor_makes_it_long() {
-        let said = Said { peer: "1.2.3.4:5".into(), message: format!("a\nfake \u{1b}[2J{}", "é".repeat(5000)) };
+        let said = EventText { peer: "1.2.3.4:5".into(), message: format!("a\nfake \u{1b}[2J{}", "é".repeat(5000)) };
         let line = said.line(&Level::WARN);
         assert!(!line.contains(char::is_control) && line.len() < MAX_LINE_BYTES + 8, "{line}");
         assert!(line.contains(" warn 1.2.3.4:5 a\\x0afake "), "{line}");

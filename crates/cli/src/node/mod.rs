@@ -1,7 +1,7 @@
 //! `thalweg node`: serves a store to clients, and reduces what programs write.
 //!
 //! One process, plain threads: one per connection, as many workers as cores that reduce staged segments, a few for
-//! settles, commits and waits, one keeper that has seats settled, one that renews leases and tidies up after clients
+//! checkpoints, commits and waits, one keeper that has stripe sets checkpointed, one that renews leases and tidies up after clients
 //! that died, and one steward that makes syncs while applications share. All decisions about data are the
 //! repository's; here is only who calls it when.
 
@@ -9,27 +9,27 @@ mod begun_sessions;
 mod blocks;
 mod clients;
 pub mod command;
-mod company;
 mod damage;
+mod detach_waiters;
 mod failure;
+mod fingerprint_lists;
 mod handler;
+mod ingest_scheduler;
 mod job_failures;
-mod keeper;
 mod locks;
 mod log;
-mod names;
+mod maintenance;
 mod offer;
 mod offer_budget;
 mod offers;
 mod open_files;
 mod pages;
 mod panics;
-mod paths;
 mod restart;
-mod seats;
+mod session_requests;
 mod sessions;
-mod shares;
-mod steward;
+mod stripe_owners;
+mod sync_scheduler;
 mod work_queue;
 mod workers;
 
@@ -39,24 +39,24 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use format::Secret;
 use repository::{Budget, Repository};
-use store::Claimant;
+use store::ClaimOwner;
 use transfer::message::{Failure, Reply};
-use transfer::{Handler, Hello, Outbox, Service, TlsServer};
+use transfer::{ClientSender, Handler, Hello, Service, TlsServer};
 
 use begun_sessions::BegunSessions;
 use clients::Clients;
 use damage::DamageView;
+use fingerprint_lists::FingerprintLists;
 use handler::Connection;
+use ingest_scheduler::IngestScheduler;
 use job_failures::JobFailures;
 use locks::Locks;
-use names::Names;
 use offer_budget::OfferBudget;
-use seats::{Seats, Slot};
-use shares::Shares;
+use stripe_owners::{OwnerEntry, StripeOwners};
 use work_queue::WorkQueue;
 
-/// Settles at a time: each ends in a flush of the disk, which they share.
-const SETTLE_THREADS: usize = 8;
+/// Checkpoints at a time: each ends in a flush of the disk, which they share.
+const CHECKPOINT_THREADS: usize = 8;
 const COMMIT_THREADS: usize = 4;
 /// Waits at a time for what other clients claim or name; none takes longer than some seconds.
 const WAIT_THREADS: usize = 16;
@@ -68,8 +68,8 @@ pub struct NodeOptions {
     pub staging_bytes: u64,
     /// Threads that reduce.
     pub workers: usize,
-    /// A seat settles when this much is not durable.
-    pub settle_bytes: u64,
+    /// A stripe set checkpoints when this much is not durable.
+    pub checkpoint_bytes: u64,
     /// Memory for the names that clients have spelt out.
     pub names_bytes: usize,
     /// Blocks from remote clients are believed without decoding and naming them again.
@@ -81,53 +81,53 @@ pub struct NodeOptions {
 /// A running node.
 pub struct Node {
     pub(crate) repository: Arc<Repository>,
-    /// This process's number: whose seat is whose.
-    holder: u64,
+    /// This process's number: whose stripe set is whose.
+    incarnation: u64,
     options: NodeOptions,
     budget: Arc<Budget>,
-    seats: Seats,
+    stripe_sets: StripeOwners,
     clients: Clients,
     begun_sessions: BegunSessions,
     job_failures: JobFailures,
     locks: Locks,
-    shares: Arc<Shares>,
-    names: Names,
+    ingest: Arc<IngestScheduler>,
+    names: FingerprintLists,
     damage: DamageView,
     offer_budget: Arc<OfferBudget>,
-    settles: Arc<WorkQueue>,
+    checkpoints: Arc<WorkQueue>,
     commits: Arc<WorkQueue>,
     waits: Arc<WorkQueue>,
-    claimants: AtomicU64,
+    claim_owners: AtomicU64,
     /// Counts work that clients wait for.
     progress: AtomicU64,
     stopping: AtomicBool,
     /// Somebody asked the node to stop, which takes a while.
     asked_to_stop: AtomicBool,
-    /// Rung when a seat has work, or the node stops.
+    /// Rung when a stripe set has work, or the node stops.
     bell: Condvar,
     rung: Mutex<bool>,
 }
 
 impl Node {
-    pub fn new(repository: Arc<Repository>, holder: u64, options: NodeOptions) -> Arc<Self> {
+    pub fn new(repository: Arc<Repository>, incarnation: u64, options: NodeOptions) -> Arc<Self> {
         Arc::new(Node {
             repository,
-            holder,
+            incarnation,
             budget: Arc::new(Budget::new(options.staging_bytes)),
-            shares: Shares::new(options.weights.clone()),
-            names: Names::new(options.names_bytes),
+            ingest: IngestScheduler::new(options.weights.clone()),
+            names: FingerprintLists::new(options.names_bytes),
             damage: DamageView::default(),
             offer_budget: OfferBudget::for_node(),
-            settles: WorkQueue::new("settle"),
+            checkpoints: WorkQueue::new("checkpoint"),
             commits: WorkQueue::new("commit"),
             waits: WorkQueue::new("wait"),
             options,
-            seats: Seats::default(),
+            stripe_sets: StripeOwners::default(),
             clients: Clients::default(),
             begun_sessions: BegunSessions::default(),
             job_failures: JobFailures::default(),
             locks: Locks::default(),
-            claimants: AtomicU64::new(1),
+            claim_owners: AtomicU64::new(1),
             progress: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             asked_to_stop: AtomicBool::new(false),
@@ -145,13 +145,13 @@ impl Node {
             threads.push(std::thread::Builder::new().name(name).spawn(move || workers::work(&node))?);
         }
         let node = self.clone();
-        threads.push(std::thread::Builder::new().name("keeper".into()).spawn(move || keeper::keep(&node))?);
+        threads.push(std::thread::Builder::new().name("keeper".into()).spawn(move || maintenance::keep(&node))?);
         let node = self.clone();
-        threads.push(std::thread::Builder::new().name("leases".into()).spawn(move || keeper::keep_leases(&node))?);
+        threads.push(std::thread::Builder::new().name("leases".into()).spawn(move || maintenance::keep_leases(&node))?);
         let node = self.clone();
-        threads.push(std::thread::Builder::new().name("steward".into()).spawn(move || steward::attend(&node))?);
+        threads.push(std::thread::Builder::new().name("steward".into()).spawn(move || sync_scheduler::attend(&node))?);
         for (queue, count) in
-            [(&self.settles, SETTLE_THREADS), (&self.commits, COMMIT_THREADS), (&self.waits, WAIT_THREADS)]
+            [(&self.checkpoints, CHECKPOINT_THREADS), (&self.commits, COMMIT_THREADS), (&self.waits, WAIT_THREADS)]
         {
             threads.extend(queue.start(count)?);
         }
@@ -161,7 +161,7 @@ impl Node {
     /// The node will be stopped: it does not begin anew any more, and nobody waits for a turn.
     pub fn prepare_to_stop(&self) {
         self.asked_to_stop.store(true, Ordering::SeqCst);
-        self.shares.open();
+        self.ingest.open();
     }
 
     pub(crate) fn is_asked_to_stop(&self) -> bool {
@@ -170,28 +170,28 @@ impl Node {
 
     /// Makes everything received durable and ends the workers.
     pub fn stop(&self) -> repository::Result<()> {
-        // Those who use a seat that failed have been told.
-        let seats = self.seats.all().into_iter().filter(|slot| slot.seat.failure().is_none());
-        let settled: Vec<_> = seats.map(|slot| self.settle_at_end(&slot)).collect();
-        // Whoever still had a file open did not close it: what is settled now is its last checkpoint.
+        // Those who use a stripe set that failed have been told.
+        let stripe_sets = self.stripe_sets.all().into_iter().filter(|entry| entry.owner.failure().is_none());
+        let checkpointed: Vec<_> = stripe_sets.map(|entry| self.checkpoint_at_end(&entry)).collect();
+        // Whoever still had a file open did not close it: what is checkpointed now is its last checkpoint.
         for (session, key) in self.clients.take_handles() {
             let _ = self.repository.catalog().leave(session, &key);
         }
         self.stopping.store(true, Ordering::SeqCst);
         self.bell.notify_all();
-        [&self.settles, &self.commits, &self.waits].into_iter().for_each(|queue| queue.close());
-        settled.into_iter().collect()
+        [&self.checkpoints, &self.commits, &self.waits].into_iter().for_each(|queue| queue.close());
+        checkpointed.into_iter().collect()
     }
 
-    fn settle_at_end(&self, slot: &Slot) -> repository::Result<()> {
-        match self.settle(slot, true, None) {
+    fn checkpoint_at_end(&self, entry: &OwnerEntry) -> repository::Result<()> {
+        match self.checkpoint(entry, true, None) {
             // Its last process left without closing it. Its writers have been sent why, and the node did nothing wrong.
             Err(repository::Error::Catalog(catalog::Error::LeaseLost { session }))
-                if session == slot.seat.options().session =>
+                if session == entry.owner.options().session =>
             {
                 Ok(())
             }
-            settled => settled,
+            checkpointed => checkpointed,
         }
     }
 
@@ -205,8 +205,8 @@ impl Node {
     }
 
     /// A number no other pipeline of this process claims segments under.
-    pub(crate) fn new_claimant(&self) -> Claimant {
-        Claimant(self.claimants.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn new_claim_owner(&self) -> ClaimOwner {
+        ClaimOwner(self.claim_owners.fetch_add(1, Ordering::Relaxed))
     }
 }
 
@@ -226,10 +226,10 @@ impl Service for NodeService {
         self.tls.as_ref()
     }
 
-    fn connect(&self, hello: Hello, outbox: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {
+    fn connect(&self, hello: Hello, outbox: ClientSender) -> Result<(Reply, Box<dyn Handler>), Failure> {
         let node = self.node.clone();
         let settings = node.repository.settings.to_text();
-        let welcome = Reply::Welcome { settings, holder: node.holder };
+        let welcome = Reply::Welcome { settings, incarnation: node.incarnation };
         node.clients.connected(hello.client, node.repository.lease().epoch());
         Ok((welcome, Box::new(Connection::new(node, hello, outbox))))
     }

@@ -3,24 +3,24 @@
 
 use std::sync::Arc;
 
-use format::{Fingerprint, Place, SegmentEntry};
-use repository::Arrival;
-use store::{Answer, Claimant};
+use format::{Fingerprint, SegmentAddress, SegmentEntry};
+use repository::WriteOrigin;
+use store::{Answer, ClaimOwner};
 use transfer::message::{Extent, Failure, FailureKind, Reply};
 
 use super::offer_budget::{Charge, OfferBudget};
 use super::offers::Key;
-use super::seats::Slot;
+use super::stripe_owners::OwnerEntry;
 use super::{Node, failure};
 
 /// A fingerprint of all zeros names a segment of zeros.
 const ZEROS: Fingerprint = Fingerprint([0; 32]);
 
-/// It has its stamp, and so its place among all that came to its seat; its names may be still to come.
+/// It has its stamp, and so its place among all that came to its stripe set; its names may be still to come.
 pub(super) struct Piece {
     key: Key,
-    slot: Arc<Slot>,
-    arrival: Arrival,
+    entry: Arc<OwnerEntry>,
+    arrival: WriteOrigin,
     stamp: u64,
     /// The session's epoch before the store was asked.
     epoch: u64,
@@ -31,10 +31,10 @@ pub(super) struct Piece {
 }
 
 /// A piece whose names are known.
-pub(super) struct Offer {
+pub(super) struct OfferFingerprints {
     piece: Piece,
     entries: Vec<SegmentEntry>,
-    places: Vec<Option<Place>>,
+    addresses: Vec<Option<SegmentAddress>>,
 }
 
 /// What an offer still needs.
@@ -51,61 +51,62 @@ impl Piece {
     pub fn begin(
         node: &Node,
         key: Key,
-        slot: Arc<Slot>,
-        arrival: Arrival,
+        entry: Arc<OwnerEntry>,
+        arrival: WriteOrigin,
         extents: &[Extent],
         budget: &Arc<OfferBudget>,
         unanswered: Arc<()>,
     ) -> Result<Result<Piece, Reply>, Failure> {
-        let offsets = Extent::segments(extents, slot.seat.options().segment_bytes).ok_or_else(|| {
+        let offsets = Extent::segments(extents, entry.owner.options().segment_bytes).ok_or_else(|| {
             Failure::new(FailureKind::Refused, "what was offered is not made of whole segments, or is beyond a frame")
         })?;
         let charge = budget.charge(offsets.len())?;
         let epoch = node.repository.lease().epoch();
-        let (stamp, known) = slot.seat.offered(arrival, &offsets).map_err(failure::of)?;
+        let (stamp, known) = entry.owner.offered(arrival, &offsets).map_err(failure::of)?;
         if known {
             return Ok(Err(Reply::Received { sequence: arrival.sequence, stamp }));
         }
-        Ok(Ok(Piece { key, slot, arrival, stamp, epoch, offsets, _unanswered: unanswered, _charge: charge }))
+        Ok(Ok(Piece { key, entry, arrival, stamp, epoch, offsets, _unanswered: unanswered, _charge: charge }))
     }
 
-    /// Entries of these names, as segments of the seat have them.
+    /// Entries of these names, as segments of the stripe set have them.
     pub fn entries(&self, fingerprints: &[Fingerprint]) -> Arc<[SegmentEntry]> {
-        let bytes = self.slot.seat.options().segment_bytes;
+        let bytes = self.entry.owner.options().segment_bytes;
         fingerprints.iter().map(|fingerprint| SegmentEntry { fingerprint: *fingerprint, bytes }).collect()
     }
 
-    pub fn unnamed(&self) -> Reply {
-        Reply::Unnamed { sequence: self.arrival.sequence, stamp: self.stamp }
+    pub fn unlisted(&self) -> Reply {
+        Reply::NeedFingerprints { sequence: self.arrival.sequence, stamp: self.stamp }
     }
 
-    pub fn named(self, entries: &[SegmentEntry]) -> Result<Offer, Failure> {
-        let bytes = self.slot.seat.options().segment_bytes;
+    pub fn named(self, entries: &[SegmentEntry]) -> Result<OfferFingerprints, Failure> {
+        let bytes = self.entry.owner.options().segment_bytes;
         if entries.len() != self.offsets.len() || entries.iter().any(|entry| entry.bytes != bytes) {
             let why = format!("{} names were given to {} segments", entries.len(), self.offsets.len());
             return Err(Failure::new(FailureKind::Refused, why));
         }
-        let places = vec![None; entries.len()];
-        Ok(Offer { piece: self, entries: entries.to_vec(), places })
+        let addresses = vec![None; entries.len()];
+        Ok(OfferFingerprints { piece: self, entries: entries.to_vec(), addresses })
     }
 }
 
-impl Offer {
+impl OfferFingerprints {
     pub fn key(&self) -> Key {
         self.piece.key
     }
 
     /// Asks the store for what has no place yet. With `wait`, other clients' claims are waited for; what is claimed by
     /// another offer of the same connection is asked of the client once more, since that one may wait for this.
-    pub fn ask(&mut self, node: &Node, claimant: Claimant, wait: bool) -> Result<Need, Failure> {
+    pub fn ask(&mut self, node: &Node, claim_owner: ClaimOwner, wait: bool) -> Result<Need, Failure> {
         let open = self.open_segments();
         let names: Vec<_> = open.iter().map(|&i| self.entries[i].fingerprint).collect();
         let store = node.repository.store();
-        let answers = if wait { store.await_claims(claimant, &names)? } else { store.lacking(claimant, &names)? };
+        let answers =
+            if wait { store.await_claims(claim_owner, &names)? } else { store.missing(claim_owner, &names)? };
         let (mut wanted, mut claimed) = (Vec::new(), Vec::new());
         for (&i, answer) in open.iter().zip(&answers) {
             match answer {
-                Answer::Have(place) => self.places[i] = Some(*place),
+                Answer::Have(address) => self.addresses[i] = Some(*address),
                 Answer::Send => wanted.push(i as u32),
                 Answer::Claimed => claimed.push(i as u32),
             }
@@ -121,20 +122,20 @@ impl Offer {
     }
 
     fn open_segments(&self) -> Vec<usize> {
-        let is_open = |&i: &usize| self.places[i].is_none() && self.entries[i].fingerprint != ZEROS;
+        let is_open = |&i: &usize| self.addresses[i].is_none() && self.entries[i].fingerprint != ZEROS;
         (0..self.entries.len()).filter(is_open).collect()
     }
 
-    pub fn lacks(&self, wanted: Vec<u32>) -> Reply {
-        Reply::Lacks { sequence: self.piece.arrival.sequence, stamp: self.piece.stamp, wanted }
+    pub fn misses(&self, wanted: Vec<u32>) -> Reply {
+        Reply::Missing { sequence: self.piece.arrival.sequence, stamp: self.piece.stamp, wanted }
     }
 
-    /// Hands the piece to its seat: all its content is in the store.
+    /// Hands the piece to its stripe set: all its content is in the store.
     pub fn complete(self) -> repository::Result<Reply> {
-        let Piece { slot, arrival, stamp, epoch, offsets, .. } = self.piece;
-        let placed = offsets.into_iter().zip(self.entries).zip(self.places);
-        let segments: Vec<_> = placed.map(|((offset, entry), place)| (offset, entry, place)).collect();
-        slot.seat.supplied(arrival, stamp, epoch, &segments)?;
+        let Piece { entry, arrival, stamp, epoch, offsets, .. } = self.piece;
+        let placed = offsets.into_iter().zip(self.entries).zip(self.addresses);
+        let segments: Vec<_> = placed.map(|((offset, entry), address)| (offset, entry, address)).collect();
+        entry.owner.supplied(arrival, stamp, epoch, &segments)?;
         Ok(Reply::Received { sequence: arrival.sequence, stamp })
     }
 }

@@ -9,25 +9,25 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use format::{BlockHeader, Fingerprint, SegmentEntry, SessionId};
-use repository::Arrival;
-use store::Claimant;
+use repository::WriteOrigin;
+use store::ClaimOwner;
 use transfer::Replier;
 use transfer::message::{Extent, Failure, FailureKind, Reply};
 
+use super::fingerprint_lists::{self, Entries};
 use super::handler::{Connection, split};
-use super::names::{self, Entries};
-use super::offer::{Need, Offer, Piece};
+use super::offer::{Need, OfferFingerprints, Piece};
 use super::offer_budget::OfferBudget;
 use super::{Node, failure};
 
-/// Of a connection, by session, seat and sequence.
+/// Of a connection, by session, stripe set and sequence.
 pub(super) type Key = (SessionId, u32, u64);
 
 /// What a connection's clients announced, and its content has not come yet.
 pub(super) struct Offers {
     node: Arc<Node>,
-    claimant: Claimant,
-    open: Mutex<HashMap<Key, Offer>>,
+    claim_owner: ClaimOwner,
+    open: Mutex<HashMap<Key, OfferFingerprints>>,
     budget: Arc<OfferBudget>,
     /// Every piece that is not answered yet has one.
     unanswered: Arc<()>,
@@ -39,7 +39,7 @@ impl Connection {
     pub fn offer(
         &mut self,
         key: Key,
-        arrival: Arrival,
+        arrival: WriteOrigin,
         extents: &[Extent],
         fingerprints: &[Fingerprint],
         replier: Replier,
@@ -48,27 +48,34 @@ impl Connection {
         let entries = piece.entries(fingerprints);
         self.offers.named(piece, &entries, replier);
         // Those who wait for the names come after the one who spelt them out: it is to supply what lacks.
-        names::go_on(&self.node.waits, self.node.names.learn(&entries), Some(entries));
+        fingerprint_lists::go_on(&self.node.waits, self.node.names.learn(&entries), Some(entries));
     }
 
-    pub fn recall(&mut self, key: Key, arrival: Arrival, extents: &[Extent], digest: [u8; 32], replier: Replier) {
+    pub fn offer_digest(
+        &mut self,
+        key: Key,
+        arrival: WriteOrigin,
+        extents: &[Extent],
+        digest: [u8; 32],
+        replier: Replier,
+    ) {
         let Some((piece, replier)) = self.announced(key, arrival, extents, replier) else { return };
         let offers = self.offers.clone();
-        let go_on = Box::new(move |known| offers.recalled(piece, known, replier));
-        self.node.names.recall(digest, self.claimant, Instant::now(), go_on);
+        let go_on = Box::new(move |known| offers.digest_known(piece, known, replier));
+        self.node.names.offer_digest(digest, self.claim_owner, Instant::now(), go_on);
     }
 
     /// The piece, if it is a new one; else it is answered here.
     fn announced(
         &mut self,
         key: Key,
-        arrival: Arrival,
+        arrival: WriteOrigin,
         extents: &[Extent],
         replier: Replier,
     ) -> Option<(Piece, Replier)> {
         let (unanswered, budget) = (self.offers.unanswered.clone(), self.offers.budget.clone());
-        let slot = self.slot(key.0, key.1);
-        let begun = slot.and_then(|slot| Piece::begin(&self.node, key, slot, arrival, extents, &budget, unanswered));
+        let entry = self.entry(key.0, key.1);
+        let begun = entry.and_then(|entry| Piece::begin(&self.node, key, entry, arrival, extents, &budget, unanswered));
         match begun {
             Ok(Ok(piece)) => return Some((piece, replier)),
             Ok(Err(known)) => replier.reply(known),
@@ -77,41 +84,41 @@ impl Connection {
         None
     }
 
-    pub fn supply(
+    pub fn send_blocks(
         &mut self,
         key: Key,
         blocks: Vec<(BlockHeader, Vec<SegmentEntry>)>,
         payload: Vec<u8>,
         replier: Replier,
     ) {
-        match self.take_supply(key, blocks, payload) {
+        match self.take_blocks(key, blocks, payload) {
             Ok(offer) => self.offers.pursue(offer, replier),
             Err(failure) => replier.fail(failure),
         }
     }
 
-    fn take_supply(
+    fn take_blocks(
         &mut self,
         key: Key,
         blocks: Vec<(BlockHeader, Vec<SegmentEntry>)>,
         payload: Vec<u8>,
-    ) -> Result<Offer, Failure> {
+    ) -> Result<OfferFingerprints, Failure> {
         let offer = self.offers.open.lock().expect("no panic holds it").remove(&key);
         let offer =
             offer.ok_or_else(|| Failure::new(FailureKind::Refused, "a supply for nothing that was offered here"))?;
         for block in split(blocks, &payload)? {
             let block = self.checked(block)?;
-            self.node.repository.store().put(self.claimant, &block)?;
+            self.node.repository.store().put(self.claim_owner, &block)?;
         }
         Ok(offer)
     }
 }
 
 impl Offers {
-    pub fn new(node: &Arc<Node>, claimant: Claimant) -> Arc<Self> {
+    pub fn new(node: &Arc<Node>, claim_owner: ClaimOwner) -> Arc<Self> {
         let (open, unanswered, ended) = (Mutex::default(), Arc::default(), AtomicBool::new(false));
         let budget = node.offer_budget.for_connection();
-        Arc::new(Offers { node: node.clone(), claimant, open, budget, unanswered, ended })
+        Arc::new(Offers { node: node.clone(), claim_owner, open, budget, unanswered, ended })
     }
 
     /// Nothing is claimed, nor about to be: whatever was has come.
@@ -122,14 +129,14 @@ impl Offers {
     /// The connection is gone. Threads that still ask for it let go of what they claim themselves.
     pub fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
-        self.node.repository.store().release(self.claimant);
-        names::go_on(&self.node.waits, self.node.names.forget(self.claimant), None);
+        self.node.repository.store().release(self.claim_owner);
+        fingerprint_lists::go_on(&self.node.waits, self.node.names.forget(self.claim_owner), None);
     }
 
-    fn recalled(self: &Arc<Self>, piece: Piece, known: Option<Entries>, replier: Replier) {
+    fn digest_known(self: &Arc<Self>, piece: Piece, known: Option<Entries>, replier: Replier) {
         match known {
             Some(entries) => self.named(piece, &entries, replier),
-            None => replier.reply(piece.unnamed()),
+            None => replier.reply(piece.unlisted()),
         }
     }
 
@@ -140,11 +147,11 @@ impl Offers {
         }
     }
 
-    fn pursue(self: &Arc<Self>, mut offer: Offer, replier: Replier) {
+    fn pursue(self: &Arc<Self>, mut offer: OfferFingerprints, replier: Replier) {
         match self.ask(&mut offer, false) {
             Ok(Need::Others) => {
                 let offers = self.clone();
-                self.node.waits.answer(self.claimant.0, replier, move || {
+                self.node.waits.answer(self.claim_owner.0, replier, move || {
                     let need = offers.ask(&mut offer, true)?;
                     offers.answer(offer, need)
                 });
@@ -157,20 +164,20 @@ impl Offers {
         }
     }
 
-    fn ask(&self, offer: &mut Offer, wait: bool) -> Result<Need, Failure> {
-        let need = offer.ask(&self.node, self.claimant, wait)?;
+    fn ask(&self, offer: &mut OfferFingerprints, wait: bool) -> Result<Need, Failure> {
+        let need = offer.ask(&self.node, self.claim_owner, wait)?;
         if self.ended.load(Ordering::SeqCst) {
-            self.node.repository.store().release(self.claimant);
+            self.node.repository.store().release(self.claim_owner);
             return Err(Failure::new(FailureKind::Unavailable, "the connection has ended"));
         }
         Ok(need)
     }
 
-    /// Asks for what is needed, or hands the whole piece to its seat.
-    fn answer(&self, offer: Offer, need: Need) -> Result<Reply, Failure> {
+    /// Asks for what is needed, or hands the whole piece to its stripe set.
+    fn answer(&self, offer: OfferFingerprints, need: Need) -> Result<Reply, Failure> {
         let Need::Content(wanted) = need else { return offer.complete().map_err(failure::of) };
-        let lacks = offer.lacks(wanted);
+        let misses = offer.misses(wanted);
         self.open.lock().expect("no panic holds it").insert(offer.key(), offer);
-        Ok(lacks)
+        Ok(misses)
     }
 }

@@ -29,7 +29,7 @@ use super::{Node, log};
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Between a failure of the store and the new beginning: clients are sent why their files failed, and a store that keeps
 /// failing is not opened without pause.
-const FAREWELL: Duration = Duration::from_secs(1);
+const GOODBYE: Duration = Duration::from_secs(1);
 /// Added to the arguments of a node that begins anew, with the number of its listening socket.
 const FLAG: &str = "--begin-anew";
 
@@ -48,7 +48,7 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
         } else {
             server.suspend();
             node.report_failures();
-            std::thread::sleep(FAREWELL);
+            std::thread::sleep(GOODBYE);
             server.cut_off();
         }
         log::flush();
@@ -66,7 +66,7 @@ fn end(node: &Arc<Node>, server: &Server, why: &str) -> ! {
     tracing::error!(peer = %server.local_address(), "the node ends: its catalog is not the one it opened: {why}");
     server.suspend();
     node.report_failures();
-    std::thread::sleep(FAREWELL);
+    std::thread::sleep(GOODBYE);
     server.cut_off();
     log::flush();
     // Without a farewell to the catalog: its files may be another's by now.

@@ -39,8 +39,8 @@ impl Connection {
 
     pub fn commit(&self, mut commit: Commit) -> Result<catalog::Committed, Failure> {
         self.check_owner(commit.session)?;
-        if !commit.settles.is_empty() {
-            let why = "checkpoints are settled by the node that commits a path's session, and by no client";
+        if !commit.checkpoints.is_empty() {
+            let why = "checkpoints are checkpointed by the node that commits a path's session, and by no client";
             return Err(Failure::new(FailureKind::Refused, why));
         }
         // The client's session may be younger than what this node believes of containers.
@@ -55,7 +55,7 @@ impl Connection {
 
     pub fn recover(&self, session: SessionId) -> Result<u64, Failure> {
         self.check_interrupted(session)?;
-        let recovered = repository::recover(&self.node.repository, self.claimant, session, now_ns());
+        let recovered = repository::recover(&self.node.repository, self.claim_owner, session, now_ns());
         Ok(recovered.map_err(failure::of)?.version)
     }
 

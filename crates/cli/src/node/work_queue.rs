@@ -72,8 +72,8 @@ impl WorkQueue {
         work: impl FnOnce() -> Result<Reply, Failure> + Send + 'static,
     ) {
         // The replier waits outside of the job, so that it can answer when there is no room for that.
-        let slot = Arc::new(Mutex::new(Some(replier)));
-        let (to_work, name) = (slot.clone(), self.name);
+        let entry = Arc::new(Mutex::new(Some(replier)));
+        let (to_work, name) = (entry.clone(), self.name);
         let work = move || {
             let Some(replier) = to_work.lock().expect("no panic holds it").take() else { return };
             match work() {
@@ -82,7 +82,7 @@ impl WorkQueue {
             }
         };
         let refuse = move |refusal| {
-            let Some(replier) = slot.lock().expect("no panic holds it").take() else { return };
+            let Some(replier) = entry.lock().expect("no panic holds it").take() else { return };
             match refusal {
                 // The node is being stopped; the one that is started next answers.
                 Refusal::Closed => replier.withhold(),

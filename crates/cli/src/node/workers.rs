@@ -1,11 +1,11 @@
-//! The workers: they take whole segments of whichever seat has some, and reduce them.
+//! The workers: they take whole segments of whichever stripe set has some, and reduce them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Node;
-use super::seats::Slot;
+use super::stripe_owners::OwnerEntry;
 use super::work_queue::OF_NODE;
 
 /// How long a worker sleeps at most before it looks around (it is woken when there is work).
@@ -13,14 +13,14 @@ const NAP: Duration = Duration::from_millis(200);
 
 /// A worker's life.
 pub(super) fn work(node: &Node) {
-    let claimant = node.new_claimant();
+    let claim_owner = node.new_claim_owner();
     while !node.is_stopping() {
         let mut worked = false;
-        for slot in node.seats.all() {
-            // One round each, so that no seat waits behind another's backlog. A failure is the seat's: it
+        for entry in node.stripe_sets.all() {
+            // One round each, so that no stripe set waits behind another's backlog. A failure is the stripe set's: it
             // remembers it, and all who use it are sent it.
-            let reduced = slot.seat.reduce(claimant).unwrap_or_else(|_| {
-                node.report_failure(&slot);
+            let reduced = entry.owner.reduce(claim_owner).unwrap_or_else(|_| {
+                node.report_failure(&entry);
                 false
             });
             if reduced {
@@ -47,17 +47,17 @@ impl Node {
         *rung = false;
     }
 
-    /// Settles in the background, unless that is under way or asked for.
-    pub(crate) fn settle_soon(self: &Arc<Self>, slot: &Arc<Slot>, fragments: bool) {
-        if slot.settling.swap(true, Ordering::AcqRel) {
+    /// Checkpoints in the background, unless that is under way or asked for.
+    pub(crate) fn checkpoint_soon(self: &Arc<Self>, entry: &Arc<OwnerEntry>, fragments: bool) {
+        if entry.checkpoint_steps.swap(true, Ordering::AcqRel) {
             return;
         }
-        let (node, held, untaken) = (self.clone(), slot.clone(), slot.clone());
-        let settle = move || {
-            // A failure stays with the seat, and is sent to all who use it.
-            let _ = node.settle(&held, fragments, None);
-            held.settling.store(false, Ordering::Release);
+        let (node, held, untaken) = (self.clone(), entry.clone(), entry.clone());
+        let checkpoint = move || {
+            // A failure stays with the stripe set, and is sent to all who use it.
+            let _ = node.checkpoint(&held, fragments, None);
+            held.checkpoint_steps.store(false, Ordering::Release);
         };
-        self.settles.run(OF_NODE, settle, move || untaken.settling.store(false, Ordering::Release));
+        self.checkpoints.run(OF_NODE, checkpoint, move || untaken.checkpoint_steps.store(false, Ordering::Release));
     }
 }

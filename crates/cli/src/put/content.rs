@@ -13,22 +13,22 @@ use crate::signals::Interruption;
 pub const READ_BYTES: usize = 1 << 20;
 
 /// Whose fault it was.
-pub enum Trouble {
+pub enum FailureSide {
     Source(Errno),
     Store(repository::Error),
     /// The run was interrupted.
     Interrupted,
 }
 
-impl From<Errno> for Trouble {
+impl From<Errno> for FailureSide {
     fn from(error: Errno) -> Self {
-        Trouble::Source(error)
+        FailureSide::Source(error)
     }
 }
 
-impl From<repository::Error> for Trouble {
+impl From<repository::Error> for FailureSide {
     fn from(error: repository::Error) -> Self {
-        Trouble::Store(error)
+        FailureSide::Store(error)
     }
 }
 
@@ -41,7 +41,7 @@ pub fn pack<T>(
     buffer: &mut [u8],
     progress: &Progress,
     interruption: &Interruption,
-) -> Result<u64, Trouble> {
+) -> Result<u64, FailureSide> {
     let size = stat.st_size as u64;
     let mut copy = Copy { file, packer, buffer, progress, interruption };
     if (stat.st_blocks as u64).saturating_mul(512) >= size {
@@ -83,10 +83,10 @@ struct Copy<'a, 'b, T> {
 
 impl<T> Copy<'_, '_, T> {
     /// Returns where the file or the stretch ended.
-    fn stretch(&mut self, mut offset: u64, end: u64) -> Result<u64, Trouble> {
+    fn stretch(&mut self, mut offset: u64, end: u64) -> Result<u64, FailureSide> {
         while offset < end {
             if self.interruption.has_come() {
-                return Err(Trouble::Interrupted);
+                return Err(FailureSide::Interrupted);
             }
             let most = (end - offset).min(self.buffer.len() as u64) as usize;
             let count = match rustix::io::pread(self.file, &mut self.buffer[..most], offset) {

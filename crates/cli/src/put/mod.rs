@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 
 use repository::{Packer, Repository};
-use store::Claimant;
+use store::ClaimOwner;
 
 use self::commits::Commits;
 pub use self::commits::{Stored, Summary};
@@ -32,7 +32,7 @@ use self::replacing::Replacing;
 pub use self::replacing::versions_of;
 pub use self::sources::{Source, plan};
 use self::walk::Walk;
-use self::worker::{Again, Shared, Worker};
+use self::worker::{RereadReason, Shared, Worker};
 use crate::output::Output;
 use crate::signals::Interruption;
 
@@ -69,11 +69,11 @@ pub fn put(
     let (outcomes_in, outcomes_out) = sync_channel(QUEUED_UNITS);
     let links = Links::default();
     let replacing = Replacing::new(repository.catalog(), options.replace);
-    let again = Again { all: options.force, damage: repository.known_damage()? };
+    let again = RereadReason { all: options.force, damage: repository.known_damage()? };
     let done = AtomicBool::new(false);
     let summary = std::thread::scope(|scope| {
         for number in 1..=options.workers as u64 {
-            let (place, outcomes) = (queue.place(), outcomes_in.clone());
+            let (location, outcomes) = (queue.location(), outcomes_in.clone());
             let shared = Shared {
                 repository,
                 again: &again,
@@ -82,7 +82,7 @@ pub fn put(
                 interruption: &options.interruption,
                 progress: &progress,
             };
-            scope.spawn(move || Worker::new(shared, Claimant(number), outcomes).run(place));
+            scope.spawn(move || Worker::new(shared, ClaimOwner(number), outcomes).run(location));
         }
         if progress.is_shown() {
             let (sources, done, progress) = (sources.clone(), &done, &progress);
@@ -92,9 +92,9 @@ pub fn put(
                 }
             });
         }
-        let inlet = queue.inlet();
+        let sender = queue.sender();
         let targets = sources.iter().map(|source| source.target.clone()).collect();
-        let walk = Walk::new(repository.catalog(), inlet, outcomes_in, options, &replacing);
+        let walk = Walk::new(repository.catalog(), sender, outcomes_in, options, &replacing);
         scope.spawn(|| walk.run(sources));
         let summary =
             Commits::new(repository, targets, options.atomic, stored, output).run(outcomes_out, &options.interruption);
@@ -114,7 +114,7 @@ pub fn put_stream(
     output: &Output,
 ) -> anyhow::Result<Summary> {
     let progress = output.progress("put");
-    let mut packer = Packer::new(repository, Claimant(1));
+    let mut packer = Packer::new(repository, ClaimOwner(1));
     let mut buffer = vec![0; content::READ_BYTES];
     packer.begin();
     loop {

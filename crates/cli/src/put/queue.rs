@@ -23,30 +23,30 @@ struct State {
 
 /// No worker is left to take anything.
 #[derive(Debug)]
-pub struct Deserted;
+pub struct Disconnected;
 
 /// A worker's place at the queue.
-pub struct Place<'a> {
+pub struct Location<'a> {
     queue: &'a Queue,
     is_working: bool,
 }
 
 /// The walk's end of the queue; dropped when it ends.
-pub struct Inlet<'a>(&'a Queue);
+pub struct Sender<'a>(&'a Queue);
 
 impl Queue {
-    /// For so many workers, each of which must take its [`Place`].
+    /// For so many workers, each of which must take its [`Location`].
     pub fn new(capacity: usize, workers: usize) -> Self {
         let state = State { units: VecDeque::new(), is_closed: false, working: 0, workers };
         Queue { state: Mutex::new(state), changed: Condvar::new(), capacity }
     }
 
-    pub fn inlet(&self) -> Inlet<'_> {
-        Inlet(self)
+    pub fn sender(&self) -> Sender<'_> {
+        Sender(self)
     }
 
-    pub fn place(&self) -> Place<'_> {
-        Place { queue: self, is_working: false }
+    pub fn location(&self) -> Location<'_> {
+        Location { queue: self, is_working: false }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -58,15 +58,15 @@ impl Queue {
     }
 }
 
-impl Inlet<'_> {
+impl Sender<'_> {
     /// Waits while the queue is full.
-    pub fn send(&self, unit: Unit) -> Result<(), Deserted> {
+    pub fn send(&self, unit: Unit) -> Result<(), Disconnected> {
         let mut state = self.0.state();
         while state.workers > 0 && state.units.len() >= self.0.capacity {
             state = self.0.wait(state);
         }
         if state.workers == 0 {
-            return Err(Deserted);
+            return Err(Disconnected);
         }
         state.units.push_back(unit);
         self.0.changed.notify_all();
@@ -74,14 +74,14 @@ impl Inlet<'_> {
     }
 }
 
-impl Drop for Inlet<'_> {
+impl Drop for Sender<'_> {
     fn drop(&mut self) {
         self.0.state().is_closed = true;
         self.0.changed.notify_all();
     }
 }
 
-impl Place<'_> {
+impl Location<'_> {
     /// The next unit; none when the walk has ended and no other worker can give back any more.
     pub fn take(&mut self) -> Option<Unit> {
         let mut state = self.queue.state();
@@ -114,7 +114,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Location<'_> {
     fn drop(&mut self) {
         let queue = self.queue;
         let mut state = queue.state();

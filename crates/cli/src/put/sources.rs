@@ -11,7 +11,7 @@ use format::StorePath;
 
 use super::excluding::{Exclusion, is_excluded};
 use crate::failure::misuse;
-use crate::place::Place;
+use crate::location::Location;
 use crate::shown;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Source {
 
 /// With a slash behind the place, or several sources, each keeps its own name below it; otherwise the place is
 /// the one source's new name. A source without a name (`.`, `/`) gives its content.
-pub fn plan(sources: &[OsString], to: &Place) -> anyhow::Result<Vec<Source>> {
+pub fn plan(sources: &[OsString], to: &Location) -> anyhow::Result<Vec<Source>> {
     let into = to.into || sources.len() > 1;
     let planned = sources.iter().map(|source| place_one(Path::new(source), to, into));
     let planned: Vec<Source> = planned.collect::<anyhow::Result<_>>()?;
@@ -35,7 +35,7 @@ fn is_there(from: &Path) -> bool {
 }
 
 /// Refuses what two sources would put under one name; one that was named twice is put once.
-fn without_clashes(sources: Vec<Source>, to: &Place) -> anyhow::Result<Vec<Source>> {
+fn without_clashes(sources: Vec<Source>, to: &Location) -> anyhow::Result<Vec<Source>> {
     let mut kept: Vec<Source> = Vec::new();
     let mut by_target = HashMap::<StorePath, PathBuf>::new();
     for source in sources {
@@ -60,7 +60,7 @@ fn without_clashes(sources: Vec<Source>, to: &Place) -> anyhow::Result<Vec<Sourc
     Ok(kept)
 }
 
-fn clash(other: &Path, source: &Source, to: &Place) -> anyhow::Result<()> {
+fn clash(other: &Path, source: &Source, to: &Location) -> anyhow::Result<()> {
     let (other, from, target) = (shown::local(other), shown::local(&source.from), shown::path(&source.target));
     misuse!(
         "{other} and {from} would both be {}::{target}; nothing was put; put them to places of their own, one after the \
@@ -74,7 +74,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
     identity(one).is_some() && identity(one) == identity(other)
 }
 
-fn place_one(from: &Path, to: &Place, into: bool) -> anyhow::Result<Source> {
+fn place_one(from: &Path, to: &Location, into: bool) -> anyhow::Result<Source> {
     if from.as_os_str() == "-" {
         if into {
             let slash = if to.path.is_root() { "" } else { "/" };
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn target(source: &str, to: &str) -> Option<StorePath> {
-        let to = Place::parse(to.as_ref()).unwrap();
+        let to = Location::parse(to.as_ref()).unwrap();
         plan(&[source.into()], &to).ok().map(|sources| sources[0].target.clone())
     }
 

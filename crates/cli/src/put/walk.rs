@@ -19,7 +19,7 @@ use rustix::io::Errno;
 use super::excluding::{self, Exclusion};
 use super::observed;
 use super::outcome::{Outcome, Ready};
-use super::queue::Inlet;
+use super::queue::Sender;
 use super::replacing::{Replacement, Replacing, refused};
 use super::{Options, Source};
 use crate::commands::list;
@@ -63,7 +63,7 @@ struct Pending {
 
 pub struct Walk<'a> {
     catalog: &'a dyn Catalog,
-    units: Inlet<'a>,
+    units: Sender<'a>,
     outcomes: SyncSender<Vec<Outcome>>,
     avoid: &'a HashSet<(u64, u64)>,
     exclusions: &'a [Exclusion],
@@ -75,14 +75,14 @@ pub struct Walk<'a> {
 }
 
 /// The other end of a queue is gone: the run is over.
-struct Over;
+struct QueueClosed;
 
-type Step = Result<(), Over>;
+type Step = Result<(), QueueClosed>;
 
 impl<'a> Walk<'a> {
     pub fn new(
         catalog: &'a dyn Catalog,
-        units: Inlet<'a>,
+        units: Sender<'a>,
         outcomes: SyncSender<Vec<Outcome>>,
         options: &'a Options,
         replacing: &'a Replacing<'a>,
@@ -98,7 +98,7 @@ impl<'a> Walk<'a> {
             self.source(source)?;
             while let Some(pending) = self.pending.pop() {
                 if self.interruption.has_come() {
-                    return Err(Over);
+                    return Err(QueueClosed);
                 }
                 self.directory(pending)?;
             }
@@ -173,7 +173,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether a directory takes the place of something else: if not, that is said.
-    fn may_replace(&self, path: &Path, target: &StorePath, known: &FileEntry) -> Result<bool, Over> {
+    fn may_replace(&self, path: &Path, target: &StorePath, known: &FileEntry) -> Result<bool, QueueClosed> {
         match self.replacing.judge(target, known, Some(FileKind::Directory)) {
             Ok(Replacement::Remove { dropped: None } | Replacement::Append) => Ok(true),
             Ok(Replacement::Remove { dropped: Some(what) }) => {
@@ -239,11 +239,11 @@ impl<'a> Walk<'a> {
     }
 
     fn hand_out(&self, directory: Arc<Directory>, names: Vec<Name>) -> Step {
-        self.units.send(Unit { directory, names }).map_err(|_| Over)
+        self.units.send(Unit { directory, names }).map_err(|_| QueueClosed)
     }
 
     fn tell(&self, outcome: Outcome) -> Step {
-        self.outcomes.send(vec![outcome]).map_err(|_| Over)
+        self.outcomes.send(vec![outcome]).map_err(|_| QueueClosed)
     }
 
     fn left(&self, path: PathBuf, error: Errno) -> Step {

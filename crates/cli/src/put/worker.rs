@@ -12,13 +12,13 @@ use format::{Attributes, Change, FileKind, Root, StorePath, VersionRecord};
 use repository::{KnownDamage, Packed, Packer, Repository};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
-use store::Claimant;
+use store::ClaimOwner;
 
-use super::content::{self, Trouble};
+use super::content::{self, FailureSide};
 use super::links::Links;
 use super::observed;
 use super::outcome::{Outcome, Ready};
-use super::queue::Place;
+use super::queue::Location;
 use super::replacing::{Replacement, Replacing, refused};
 use super::walk::{Directory, Name, Unit};
 use crate::progress::Progress;
@@ -46,7 +46,7 @@ pub struct Worker<'a> {
 #[derive(Clone, Copy)]
 pub struct Shared<'a> {
     pub repository: &'a Repository,
-    pub again: &'a Again,
+    pub again: &'a RereadReason,
     pub links: &'a Links,
     pub replacing: &'a Replacing<'a>,
     pub interruption: &'a Interruption,
@@ -78,7 +78,7 @@ impl Known {
 }
 
 /// What is read again although it is as it was.
-pub struct Again {
+pub struct RereadReason {
     pub all: bool,
     /// Files whose newest version is known to be damaged.
     pub damage: Option<KnownDamage>,
@@ -87,7 +87,7 @@ pub struct Again {
 /// The store failed, or nobody listens any more.
 enum Stop {
     Failed(repository::Error),
-    Over,
+    QueueClosed,
 }
 
 impl From<repository::Error> for Stop {
@@ -97,9 +97,9 @@ impl From<repository::Error> for Stop {
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(shared: Shared<'a>, claimant: Claimant, outcomes: SyncSender<Vec<Outcome>>) -> Self {
+    pub fn new(shared: Shared<'a>, claim_owner: ClaimOwner, outcomes: SyncSender<Vec<Outcome>>) -> Self {
         let buffer = vec![0; content::READ_BYTES];
-        let packer = Packer::new(shared.repository, claimant);
+        let packer = Packer::new(shared.repository, claim_owner);
         Worker { packer, shared, outcomes, buffer, told: Vec::new(), unit_bytes: 0 }
     }
 
@@ -115,16 +115,16 @@ impl<'a> Worker<'a> {
     }
 
     /// Works until nothing more can come, or the run is over.
-    pub fn run(mut self, mut place: Place) {
-        if let Err(Stop::Failed(error)) = self.work(&mut place) {
+    pub fn run(mut self, mut location: Location) {
+        if let Err(Stop::Failed(error)) = self.work(&mut location) {
             // Whoever commits may be gone already.
             let _ = self.outcomes.send(vec![Outcome::Failed(error.into())]);
         }
     }
 
-    fn work(&mut self, place: &mut Place) -> Result<(), Stop> {
-        while let Some(unit) = place.take() {
-            self.unit(unit, place)?;
+    fn work(&mut self, location: &mut Location) -> Result<(), Stop> {
+        while let Some(unit) = location.take() {
+            self.unit(unit, location)?;
             self.hand_over()?;
         }
         self.packer.flush()?;
@@ -132,7 +132,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Gives the rest back when what was read so far is much, for another core to take up.
-    fn unit(&mut self, unit: Unit, place: &Place) -> Result<(), Stop> {
+    fn unit(&mut self, unit: Unit, location: &Location) -> Result<(), Stop> {
         let Unit { directory, names } = unit;
         let mut names = names.into_iter();
         self.unit_bytes = 0;
@@ -142,7 +142,7 @@ impl<'a> Worker<'a> {
             }
             self.name(&directory, name)?;
             if self.unit_bytes >= MUCH_BYTES && names.len() > 0 {
-                place.give_back(Unit { directory, names: names.collect() });
+                location.give_back(Unit { directory, names: names.collect() });
                 return Ok(());
             }
         }
@@ -156,7 +156,7 @@ impl<'a> Worker<'a> {
         if self.told.is_empty() {
             return Ok(());
         }
-        self.outcomes.send(std::mem::take(&mut self.told)).map_err(|_| Stop::Over)
+        self.outcomes.send(std::mem::take(&mut self.told)).map_err(|_| Stop::QueueClosed)
     }
 
     fn name(&mut self, directory: &Directory, name: Name) -> Result<(), Stop> {
@@ -167,16 +167,16 @@ impl<'a> Worker<'a> {
         }
         match self.visit(directory, &name) {
             Ok(()) => Ok(()),
-            Err(Trouble::Source(error)) => {
+            Err(FailureSide::Source(error)) => {
                 self.told.push(Outcome::Left { path: path(), why: error.to_string() });
                 Ok(())
             }
-            Err(Trouble::Store(error)) => Err(Stop::Failed(error)),
-            Err(Trouble::Interrupted) => Ok(()),
+            Err(FailureSide::Store(error)) => Err(Stop::Failed(error)),
+            Err(FailureSide::Interrupted) => Ok(()),
         }
     }
 
-    fn visit(&mut self, directory: &Directory, name: &Name) -> Result<(), Trouble> {
+    fn visit(&mut self, directory: &Directory, name: &Name) -> Result<(), FailureSide> {
         let is_symlink = name.file_type == FileType::Symlink;
         if name.known.is_none() && !is_symlink {
             return self.file(directory, name, false);
@@ -210,7 +210,7 @@ impl<'a> Worker<'a> {
         directory: &Directory,
         name: &Name,
         kind: Option<FileKind>,
-    ) -> Result<Option<bool>, Trouble> {
+    ) -> Result<Option<bool>, FailureSide> {
         let Some(known) = &name.known else { return Ok(Some(false)) };
         Ok(match self.shared.replacing.judge(&name.target, known, kind)? {
             Replacement::Append => Some(false),
@@ -238,7 +238,7 @@ impl<'a> Worker<'a> {
         name: &Name,
         replaces: bool,
         is_unchanged: bool,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, FailureSide> {
         let file = name.known.as_ref().filter(|_| !replaces).map(|known| known.file);
         let Some(first) = self.shared.links.seen_before(stat, &name.target, file) else { return Ok(false) };
         if first.path == name.target {
@@ -280,7 +280,7 @@ impl<'a> Worker<'a> {
         Ok(true)
     }
 
-    fn symlink(&mut self, directory: &Directory, name: &Name, stat: &Stat, replaces: bool) -> Result<(), Trouble> {
+    fn symlink(&mut self, directory: &Directory, name: &Name, stat: &Stat, replaces: bool) -> Result<(), FailureSide> {
         let target = rustix::fs::readlinkat(&directory.opened, &name.name, Vec::new())?;
         let path = directory.path.join(OsStr::from_bytes(name.name.as_bytes()));
         let extended = self.extended(observed::extended_of_link(&path), path);
@@ -291,7 +291,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn file(&mut self, directory: &Directory, name: &Name, replaces: bool) -> Result<(), Trouble> {
+    fn file(&mut self, directory: &Directory, name: &Name, replaces: bool) -> Result<(), FailureSide> {
         for attempt in 1.. {
             let file = open(directory, name)?;
             let before = rustix::fs::fstat(&file)?;
@@ -329,14 +329,14 @@ impl<'a> Worker<'a> {
     }
 
     /// Begins a file in the packer and gives it all bytes; nothing is left of it there on failure.
-    fn read(&mut self, file: &OwnedFd, stat: &Stat) -> Result<u64, Trouble> {
+    fn read(&mut self, file: &OwnedFd, stat: &Stat) -> Result<u64, FailureSide> {
         self.packer.begin();
         let Shared { progress, interruption, .. } = self.shared;
         let read = content::pack(file.as_fd(), stat, &mut self.packer, &mut self.buffer, progress, interruption);
         match &read {
             Ok(bytes) => self.unit_bytes += bytes,
-            Err(Trouble::Source(_) | Trouble::Interrupted) => self.packer.abandon()?,
-            Err(Trouble::Store(_)) => {}
+            Err(FailureSide::Source(_) | FailureSide::Interrupted) => self.packer.abandon()?,
+            Err(FailureSide::Store(_)) => {}
         }
         read
     }
@@ -349,7 +349,7 @@ impl<'a> Worker<'a> {
         stat: &Stat,
         bytes: u64,
         replaces: bool,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), FailureSide> {
         let extended = self.extended(observed::extended_of(file), path(directory, name));
         let tag = Tag {
             target: name.target.clone(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-use crate::signals::{Came, Signals};
+use crate::signals::{ReceivedSignal, Signals};
 
 /// Passes signals on while the job runs. Before and after that they end this process.
 pub(super) struct Job {
@@ -55,7 +55,7 @@ impl Job {
     }
 }
 
-fn send_on(came: Came, job: Pid) {
+fn send_on(came: ReceivedSignal, job: Pid) {
     if let (true, Some(signal)) = (came.was_sent, Signal::from_named_raw(came.signal)) {
         // Gone already: its status says how.
         let _ = kill_process(job, signal);

@@ -11,9 +11,9 @@ use repository::{Access, Repository};
 use transfer::{Credentials, Remote, RemoteCatalog};
 
 use super::side_by_side::{all_answers, first_answer};
+use crate::location::StoreAddress;
 use crate::opening::{open_remote, open_store};
 use crate::output::Output;
-use crate::place::StoreAddress;
 
 /// A node that was killed at the job's end is being started again.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(3);
@@ -44,7 +44,7 @@ impl Leftovers {
 /// Nodes that do not answer are passed over as long as one does.
 pub(super) fn of_job(nodes: &[String], job: &str, credentials: &Credentials) -> Answer {
     let (job, credentials) = (job.to_owned(), credentials.clone());
-    let ask = move |node: &str| ask_until_settled(node, &job, &credentials);
+    let ask = move |node: &str| ask_until_checkpointed(node, &job, &credentials);
     let answers = all_answers(nodes, ask).context("looking for what the job left open")?;
     let mut all = Leftovers::default();
     for Leftovers { sessions, failures } in answers {
@@ -59,7 +59,7 @@ fn new_ones<T>(known: &[T], found: Vec<T>, is_same: impl Fn(&T, &T) -> bool) -> 
 }
 
 /// Asks again while the node is being started, and while it may be ending what the job's last processes asked for.
-fn ask_until_settled(node: &str, job: &str, credentials: &Credentials) -> Answer {
+fn ask_until_checkpointed(node: &str, job: &str, credentials: &Credentials) -> Answer {
     let begun = Instant::now();
     loop {
         match left(node, job, credentials) {

@@ -17,7 +17,7 @@ use crate::output::say;
 use crate::shown::one_line;
 
 /// A node that keeps dying is not restarted for ever.
-const MOST_RESTARTS: usize = 100;
+const MAX_RESTARTS: usize = 100;
 
 pub(super) struct OwnNode {
     address: String,
@@ -104,7 +104,7 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, start: impl Fn() -> anyhow
         std::thread::sleep(Duration::from_millis(50));
         let mut child = child.lock().expect("no panic holds it");
         let Ok(Some(status)) = child.try_wait() else { continue };
-        if stopping.load(Ordering::SeqCst) || restarts == MOST_RESTARTS {
+        if stopping.load(Ordering::SeqCst) || restarts == MAX_RESTARTS {
             return;
         }
         restarts += 1;

@@ -20,9 +20,9 @@ fn begun_put(store: &Store, node: &Node, random: &mut Random) -> Option<Child> {
         std::fs::write(source.join(format!("f{file}")), random.bytes(2 << 20)).unwrap();
     }
     let before = store.container_bytes();
-    let place = format!("thalweg://{}::t", node.address);
+    let address = format!("thalweg://{}::t", node.address);
     let mut put =
-        command(&["put".as_ref(), source.as_os_str(), place.as_ref()]).stderr(Stdio::piped()).spawn().unwrap();
+        command(&["put".as_ref(), source.as_os_str(), address.as_ref()]).stderr(Stdio::piped()).spawn().unwrap();
     while store.container_bytes() == before && put.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

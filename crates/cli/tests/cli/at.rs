@@ -8,10 +8,10 @@ use std::time::{Duration, SystemTime};
 use super::node::Node;
 use super::runner::{Run, Store, run};
 
-fn get(place: &std::ffi::OsStr, options: &[&str], to: &Path) -> Run {
+fn get(address: &std::ffi::OsStr, options: &[&str], to: &Path) -> Run {
     let mut arguments: Vec<&std::ffi::OsStr> = vec!["get".as_ref()];
     arguments.extend(options.iter().map(std::ffi::OsStr::new));
-    arguments.extend([place, to.as_os_str()]);
+    arguments.extend([address, to.as_os_str()]);
     run(&arguments)
 }
 
@@ -50,7 +50,7 @@ fn begun() -> (Store, [String; 2]) {
     (store, times.try_into().unwrap())
 }
 
-fn assert_versions(store: &Store, place: &std::ffi::OsStr) {
+fn assert_versions(store: &Store, address: &std::ffi::OsStr) {
     for (number, content, mode, modified_s) in [
         ("1", "one", 0o600, 1_000_000_000),
         ("2", "the second", 0o644, 1_100_000_000),
@@ -59,7 +59,7 @@ fn assert_versions(store: &Store, place: &std::ffi::OsStr) {
     ] {
         let to = store.path(&format!("version {number}"));
         let _ = fs::remove_file(&to);
-        get(place, &["--version", number], &to).expect(0);
+        get(address, &["--version", number], &to).expect(0);
         assert_is(&to, content, mode, modified_s);
     }
 }
@@ -67,10 +67,10 @@ fn assert_versions(store: &Store, place: &std::ffi::OsStr) {
 #[test]
 fn a_version_comes_back_with_its_own_mode_and_times() {
     let (store, _) = begun();
-    assert_versions(&store, &store.place("t/f"));
+    assert_versions(&store, &store.address("t/f"));
     store.verb("verify", &[]);
     store.verb("verify", &["--rebuild-catalog"]);
-    assert_versions(&store, &store.place("t/f"));
+    assert_versions(&store, &store.address("t/f"));
     let node = Node::of(&store);
     assert_versions(&store, std::ffi::OsStr::new(&format!("thalweg://{}::t/f", node.address)));
 }
@@ -79,15 +79,15 @@ fn a_version_comes_back_with_its_own_mode_and_times() {
 fn a_tree_comes_back_as_it_was_at_a_time() {
     let (store, [first, second]) = begun();
     let to = store.path("then");
-    get(&store.place("t"), &["--at", &first], &to).expect(0);
+    get(&store.address("t"), &["--at", &first], &to).expect(0);
     assert_is(&to.join("f"), "one", 0o600, 1_000_000_000);
     assert!(!to.join("late").exists());
-    get(&store.place("t"), &["--at", &second], &store.path("later")).expect(0);
+    get(&store.address("t"), &["--at", &second], &store.path("later")).expect(0);
     assert_is(&store.path("later/f"), "the second", 0o644, 1_100_000_000);
     assert_eq!(store.at("ls", "t", &["--at", &first]).text(), "f\n");
     assert!(store.at("ls", "t", &["-l", "--at", &first]).text().starts_with("-rw-------"));
     assert_eq!(store.at("ls", "t", &["--at", "0s"]).text(), "f\nlate\n");
-    let done = get(&store.place("t/f"), &["--at", "1999-01-01"], &store.path("none")).expect(1);
+    let done = get(&store.address("t/f"), &["--at", "1999-01-01"], &store.path("none")).expect(1);
     assert!(done.stderr.contains("no version at that time"), "{}", done.stderr);
-    get(&store.place("t/f"), &["--at", "yesterday"], &store.path("none")).expect(2);
+    get(&store.address("t/f"), &["--at", "yesterday"], &store.path("none")).expect(2);
 }

@@ -44,7 +44,7 @@ impl Client {
     }
 
     /// What the node says before it hangs up.
-    pub fn farewell(&mut self, request: Request) -> String {
+    pub fn goodbye(&mut self, request: Request) -> String {
         self.requests += 1;
         self.connection.send(request.kind(), self.requests, &request.encode(), &[]).unwrap();
         loop {

@@ -38,7 +38,7 @@ fn a_flipped_byte_is_found_and_named_and_the_other_files_can_be_read() {
     assert!(found.stderr.contains("container ") && found.stderr.contains("t/a version 1"), "{}", found.stderr);
     assert!(!found.stderr.contains("t/b version"), "{}", found.stderr);
 
-    let got = run(&["get".as_ref(), store.place("t").as_os_str(), store.path("copy").as_os_str()]).expect(3);
+    let got = run(&["get".as_ref(), store.address("t").as_os_str(), store.path("copy").as_os_str()]).expect(3);
     assert!(got.stderr.contains("damaged") && got.stderr.contains("/a:"), "{}", got.stderr);
     assert!(!store.path("copy/a").exists());
     for file in ["b", "c"] {
@@ -98,8 +98,8 @@ fn putting_the_same_files_again_repairs_what_was_found_damaged() {
     assert_eq!(store.put_json(&source, "t")["files"], 1, "what is known to be damaged is read again");
     let healed = store.verb("repair", &["--json"]).json();
     assert!(healed["healed_segments"].as_u64().unwrap() > 0 && healed["lost"].as_array().unwrap().is_empty());
-    let place = store.place("t/a");
-    let first = ["get".as_ref(), place.as_os_str(), "-".as_ref(), "--version".as_ref(), "1".as_ref()];
+    let address = store.address("t/a");
+    let first = ["get".as_ref(), address.as_os_str(), "-".as_ref(), "--version".as_ref(), "1".as_ref()];
     assert_eq!(run(&first).expect(0).stdout, fs::read(source.join("a")).unwrap(), "the old version reads again");
 }
 
@@ -120,7 +120,7 @@ fn putting_again_what_verify_named_repairs_it() {
 fn a_rebuilt_catalog_knows_the_copies_that_the_old_one_knew() {
     let store = with_tree();
     fs::remove_file(container_of_a_file(&store)).unwrap();
-    run(&["put".as_ref(), "--force".as_ref(), store.path("source").as_os_str(), &store.place("again")]).expect(0);
+    run(&["put".as_ref(), "--force".as_ref(), store.path("source").as_os_str(), &store.address("again")]).expect(0);
     store.verb("repair", &[]);
     store.verb("verify", &["--rebuild-catalog", "--data"]);
     assert_eq!(store.read("t/a"), fs::read(store.path("source/a")).unwrap());
@@ -135,7 +135,7 @@ fn copies_of_what_lay_in_a_container_that_is_gone_are_found_without_any_old_cata
     // Its record is in another container than its content, which was there.
     store.put(&store.path("source/a"), "u/a");
     fs::remove_file(container_of_a_file(&store)).unwrap();
-    run(&["put".as_ref(), "--force".as_ref(), store.path("source").as_os_str(), &store.place("again")]).expect(0);
+    run(&["put".as_ref(), "--force".as_ref(), store.path("source").as_os_str(), &store.address("again")]).expect(0);
     for suffix in ["", "-wal", "-shm"] {
         let _ = fs::remove_file(store.directory().join(format!("catalog.sqlite{suffix}")));
     }
@@ -145,8 +145,8 @@ fn copies_of_what_lay_in_a_container_that_is_gone_are_found_without_any_old_cata
     assert!(repaired["lost"].as_array().unwrap().is_empty(), "{repaired}");
     store.verb("collect", &[]);
     store.verb("verify", &["--data"]);
-    for (place, file) in [("u/a", "a"), ("again/a", "a"), ("t/c", "c")] {
-        assert_eq!(store.read(place), fs::read(store.path("source").join(file)).unwrap(), "{place}");
+    for (address, file) in [("u/a", "a"), ("again/a", "a"), ("t/c", "c")] {
+        assert_eq!(store.read(address), fs::read(store.path("source").join(file)).unwrap(), "{address}");
     }
 }
 
@@ -204,8 +204,8 @@ fn putting_the_same_files_again_repairs_what_a_cut_container_lost() {
     assert!(again["files"].as_u64().unwrap() > 0, "{again}");
     store.verb("repair", &[]);
     for name in ["t/a", "t/b", "t/c"] {
-        let place = store.place(name);
-        let first = ["get".as_ref(), place.as_os_str(), "-".as_ref(), "--version".as_ref(), "1".as_ref()];
+        let address = store.address(name);
+        let first = ["get".as_ref(), address.as_os_str(), "-".as_ref(), "--version".as_ref(), "1".as_ref()];
         assert_eq!(run(&first).expect(0).stdout, fs::read(source.join(&name[2..])).unwrap(), "{name}");
     }
     assert_eq!(store.put_json(&source, "t")["files"], 0, "what was healed is as it was");
@@ -219,8 +219,9 @@ fn a_put_through_a_node_reads_again_what_is_known_to_be_damaged() {
     let source = store.path("source");
     let node = Node::of(&store);
     let put = || {
-        let place = format!("thalweg://{}::t", node.address);
-        run(&["put".as_ref(), "--json".as_ref(), source.as_os_str(), place.as_ref()]).expect(0).json()["files"].clone()
+        let address = format!("thalweg://{}::t", node.address);
+        run(&["put".as_ref(), "--json".as_ref(), source.as_os_str(), address.as_ref()]).expect(0).json()["files"]
+            .clone()
     };
     assert_eq!(put(), 0);
     flip(&container_of_a_file(&store), 150_000);
@@ -238,8 +239,8 @@ fn a_forced_put_reads_and_heals_all_files() {
     let source = store.path("source");
     flip(&container_of_a_file(&store), 150_000);
     store.try_verb("verify", &["--data"]).expect(3);
-    let place = store.place("t");
-    let forced = ["put".as_ref(), "--force".as_ref(), "--json".as_ref(), source.as_os_str(), &place];
+    let address = store.address("t");
+    let forced = ["put".as_ref(), "--force".as_ref(), "--json".as_ref(), source.as_os_str(), &address];
     assert_eq!(run(&forced).expect(0).json()["read_bytes"], 3 * 400_000);
     store.verb("repair", &[]);
     assert_eq!(store.read("t/a"), fs::read(source.join("a")).unwrap());
@@ -250,7 +251,7 @@ fn a_forced_put_heals_damage_that_nobody_has_read() {
     let store = with_tree();
     let source = store.path("source");
     flip(&container_of_a_file(&store), 150_000);
-    run(&["put".as_ref(), "--force".as_ref(), source.as_os_str(), &store.place("t")]).expect(0);
+    run(&["put".as_ref(), "--force".as_ref(), source.as_os_str(), &store.address("t")]).expect(0);
     assert_eq!(store.read("t/a"), fs::read(source.join("a")).unwrap());
     store.verb("repair", &[]);
 }
@@ -263,8 +264,8 @@ fn verify_names_the_versions_that_a_damaged_block_costs_until_they_are_healed() 
     assert!(found.stderr.contains("t/a version 1 cannot be read whole: the block of segment"), "{}", found.stderr);
     assert!(found.stderr.contains("everything not named above can be read"), "{}", found.stderr);
     assert!(!found.stderr.contains("t/b version") && !found.stderr.contains("t/c version"), "{}", found.stderr);
-    run(&["get".as_ref(), store.place("t/a").as_os_str(), "-".as_ref()]).expect(1);
-    run(&["put".as_ref(), "--force".as_ref(), store.path("source").as_os_str(), &store.place("again")]).expect(0);
+    run(&["get".as_ref(), store.address("t/a").as_os_str(), "-".as_ref()]).expect(1);
+    run(&["put".as_ref(), "--force".as_ref(), store.path("source").as_os_str(), &store.address("again")]).expect(0);
     let healed = store.try_verb("verify", &[]).expect(3);
     assert!(
         healed.stderr.contains("all versions can be read: what is lost there is stored again"),
@@ -294,7 +295,7 @@ fn a_missing_container_is_found_and_named() {
 #[test]
 fn the_catalog_is_made_again_from_the_containers() {
     let store = with_tree();
-    store.at("mv", "t/a", &[store.place("u/").to_str().unwrap()]);
+    store.at("mv", "t/a", &[store.address("u/").to_str().unwrap()]);
     store.at("rm", "t/b", &[]);
     fs::write(store.path("source/c"), "a second version").unwrap();
     store.put(&store.path("source/c"), "t/c");
@@ -302,7 +303,7 @@ fn the_catalog_is_made_again_from_the_containers() {
     for name in ["catalog.sqlite", "catalog.sqlite-wal", "catalog.sqlite-shm"] {
         let _ = fs::remove_file(store.directory().join(name));
     }
-    let refused = run(&["ls".as_ref(), store.place("").as_os_str()]).expect(1);
+    let refused = run(&["ls".as_ref(), store.address("").as_os_str()]).expect(1);
     assert!(refused.stderr.contains("--rebuild-catalog"), "{}", refused.stderr);
     store.verb("verify", &["--rebuild-catalog", "--data"]);
     assert_eq!(listing(&store), before);
@@ -339,17 +340,17 @@ fn a_full_disk_is_said_so_and_nothing_half_written_shows() {
     }
     let _unmount = Unmount(room.clone());
     let inner = room.join("st").into_os_string();
-    let place = |path: &str| [inner.to_str().unwrap(), "::", path].concat();
+    let address = |path: &str| [inner.to_str().unwrap(), "::", path].concat();
     run(&["init".as_ref(), inner.as_os_str()]).expect(0);
     let mut random = Random::new(10);
     fs::write(store.path("small"), random.bytes(100_000)).unwrap();
     fs::write(store.path("big"), random.bytes(40 << 20)).unwrap();
-    run(&["put".as_ref(), store.path("small").as_os_str(), place("small").as_ref()]).expect(0);
-    let full = run(&["put".as_ref(), store.path("big").as_os_str(), place("big").as_ref()]).expect(1);
+    run(&["put".as_ref(), store.path("small").as_os_str(), address("small").as_ref()]).expect(0);
+    let full = run(&["put".as_ref(), store.path("big").as_os_str(), address("big").as_ref()]).expect(1);
     assert!(full.stderr.contains("the disk is full") && full.stderr.lines().count() == 1, "{}", full.stderr);
-    let listed = run(&["ls".as_ref(), place("").as_str().as_ref() as &std::ffi::OsStr]).expect(0);
+    let listed = run(&["ls".as_ref(), address("").as_str().as_ref() as &std::ffi::OsStr]).expect(0);
     assert_eq!(listed.text(), "small\n");
-    let read = run(&["get", place("small").as_str(), "-"]).expect(0);
+    let read = run(&["get", address("small").as_str(), "-"]).expect(0);
     assert_eq!(read.stdout, fs::read(store.path("small")).unwrap());
 }
 
@@ -386,8 +387,8 @@ fn collection_says_which_version_is_in_its_way_and_how_it_goes() {
     let advice = "`thalweg forget STORE::f --version 1`";
     assert_eq!(refused.stderr.matches(advice).count(), 1, "{}", refused.stderr);
     assert_eq!(refused.stderr.matches("thalweg verify").count(), 0, "{}", refused.stderr);
-    run(&["forget".as_ref(), store.place("f").as_os_str(), "--version=2".as_ref()]).expect(1);
-    run(&["forget".as_ref(), store.place("f").as_os_str(), "--version=7".as_ref()]).expect(1);
+    run(&["forget".as_ref(), store.address("f").as_os_str(), "--version=2".as_ref()]).expect(1);
+    run(&["forget".as_ref(), store.address("f").as_os_str(), "--version=7".as_ref()]).expect(1);
     assert_eq!(store.at("forget", "f", &["--version=1", "--json"]).json()["versions"], 1);
     store.verb("collect", &[]);
     assert_eq!(store.read("f"), b"the second version");

@@ -19,10 +19,10 @@ const MAX_NODE_BYTES: u64 = (256 + 200) << 20;
 fn attached(node: &Node, client: u64) -> (Client, Request) {
     let mut attached = Client::greet(&node.address, client);
     let session = attached.open("hole", &node.address, KEY);
-    assert!(matches!(attached.ask(Request::Attach { session, seat: 0, key: KEY }), Reply::Attached { .. }));
-    assert_eq!(attached.ask(Request::SetSize { session, seat: 0, size: 1 << 30 }), Reply::Done {});
+    assert!(matches!(attached.ask(Request::Attach { session, stripe_set: 0, key: KEY }), Reply::Attached { .. }));
+    assert_eq!(attached.ask(Request::SetSize { session, stripe_set: 0, size: 1 << 30 }), Reply::Done {});
     let extents = vec![Extent { offset: 0, bytes: u64::from(MAX_PAYLOAD_BYTES) }];
-    (attached, Request::Read { session, seat: 0, extents })
+    (attached, Request::Read { session, stripe_set: 0, extents })
 }
 
 #[test]
@@ -48,10 +48,10 @@ fn answers_that_nobody_reads_stay_within_the_bound_while_an_honest_reader_goes_o
 fn those_who_do_not_say_who_they_are_keep_nobody_out() {
     let store = Store::new();
     let node = Node::with_open_files(&store, 256 + 40);
-    let place = format!("thalweg://{}::", node.address);
+    let address = format!("thalweg://{}::", node.address);
     let strangers: Vec<TcpStream> = (0..60).map(|_| TcpStream::connect(&node.address).unwrap()).collect();
     let deadline = Instant::now() + Duration::from_secs(10);
-    while run(&["ls", &place]).code != Some(0) {
+    while run(&["ls", &address]).code != Some(0) {
         assert!(Instant::now() < deadline, "strangers that say nothing keep a client out");
         std::thread::sleep(Duration::from_millis(200));
     }

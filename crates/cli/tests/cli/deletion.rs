@@ -20,7 +20,7 @@ fn removed_files_free_space_and_the_others_stay() {
     let store = with_files(&["a", "d/b", "d/c"]);
     let kept = store.read("a");
     let before = store.container_bytes();
-    assert!(run(&["rm".as_ref(), store.place("d").as_os_str()]).expect(1).stderr.contains("is a directory; -r"));
+    assert!(run(&["rm".as_ref(), store.address("d").as_os_str()]).expect(1).stderr.contains("is a directory; -r"));
     store.at("rm", "d", &["-r"]);
     store.verb("collect", &[]);
     assert!(before - store.container_bytes() > 5 << 20, "{before} became {}", store.container_bytes());
@@ -32,7 +32,7 @@ fn removed_files_free_space_and_the_others_stay() {
 #[test]
 fn nothing_is_removed_when_one_name_is_missing() {
     let store = with_files(&["a"]);
-    run(&["rm".as_ref(), store.place("a").as_os_str(), store.place("b").as_os_str()]).expect(1);
+    run(&["rm".as_ref(), store.address("a").as_os_str(), store.address("b").as_os_str()]).expect(1);
     assert_eq!(store.at("ls", "", &[]).text(), "a\n");
 }
 
@@ -40,8 +40,8 @@ fn nothing_is_removed_when_one_name_is_missing() {
 fn names_move_with_all_below_them() {
     let store = with_files(&["a", "d/b"]);
     let mv = |arguments: &[&str]| {
-        let places = arguments.iter().map(|path| store.place(path));
-        run(&std::iter::once("mv".into()).chain(places).collect::<Vec<_>>())
+        let addresses = arguments.iter().map(|path| store.address(path));
+        run(&std::iter::once("mv".into()).chain(addresses).collect::<Vec<_>>())
     };
     mv(&["a", "d/"]).expect(0);
     mv(&["d", "e"]).expect(0);

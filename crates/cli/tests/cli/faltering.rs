@@ -91,7 +91,7 @@ impl Client {
     }
 
     fn attach_with(&mut self, session: SessionId, key: HandleKey) {
-        let attached = self.obtain(Request::Attach { session, seat: 0, key });
+        let attached = self.obtain(Request::Attach { session, stripe_set: 0, key });
         assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
     }
 
@@ -103,7 +103,7 @@ impl Client {
         self.last_sequence += 1;
         let sequence = self.last_sequence;
         let extents = vec![Extent { offset: sequence * bytes as u64, bytes: bytes as u64 }];
-        let request = Request::Write { session, seat: 0, sequence, stamp: 0, epoch: 0, extents };
+        let request = Request::Write { session, stripe_set: 0, sequence, stamp: 0, epoch: 0, extents };
         let payload: Vec<u8> = (0..bytes).map(|at| (at as u64 * 7 + sequence) as u8).collect();
         let number = self.send(&request, &payload);
         let received = self.answer(number);
@@ -130,12 +130,12 @@ impl Client {
 
     fn read(&mut self, session: SessionId) {
         let extents = vec![Extent { offset: SEGMENT_BYTES as u64, bytes: 100 }];
-        let read = self.obtain(Request::Read { session, seat: 0, extents });
+        let read = self.obtain(Request::Read { session, stripe_set: 0, extents });
         assert!(matches!(read, Reply::Bytes { .. }), "{read:?}");
     }
 
-    pub(super) fn settle(&mut self, session: SessionId, epoch: u64) {
-        assert_eq!(self.obtain(Request::Settle { session, seat: 0, epoch }), Reply::Done {});
+    pub(super) fn checkpoint(&mut self, session: SessionId, epoch: u64) {
+        assert_eq!(self.obtain(Request::Checkpoint { session, stripe_set: 0, epoch }), Reply::Done {});
     }
 }
 
@@ -174,10 +174,10 @@ impl Trial {
 fn stop_reading(client: &mut Client, session: SessionId) {
     (0..8).for_each(|_| client.write(session, 1 << 20));
     // On disk, so that what others sync is their own.
-    client.settle(session, 1);
+    client.checkpoint(session, 1);
     let extents = vec![Extent { offset: 1 << 20, bytes: 8 << 20 }];
     for _ in 0..8 {
-        client.send(&Request::Read { session, seat: 0, extents: extents.clone() }, &[]);
+        client.send(&Request::Read { session, stripe_set: 0, extents: extents.clone() }, &[]);
     }
     std::thread::sleep(Duration::from_millis(500));
 }
@@ -195,7 +195,7 @@ fn beside_a_client_that_does_not_read() -> Trial {
     other.attach(session);
     let mut step = |number: u64| {
         other.write(session, SEGMENT_BYTES);
-        other.settle(session, number);
+        other.checkpoint(session, number);
         other.read(session);
         // Another file, and another client of this one.
         let mut new = Client::new(&node, 100 + number);
@@ -219,7 +219,7 @@ fn beside_a_busy_catalog() -> Trial {
     let session = writer.open(&node, "file").id;
     // One segment is enough to have a container open.
     writer.write(session, SEGMENT_BYTES);
-    writer.settle(session, 1);
+    writer.checkpoint(session, 1);
     let mut newcomer = Client::new(&node, 3);
     let open = Request::OpenPath {
         path: StorePath::new(b"another").unwrap(),
@@ -240,8 +240,8 @@ fn beside_a_busy_catalog() -> Trial {
     let undisturbed = worst(&mut step);
     let catalog = rusqlite::Connection::open(store.directory().join("catalog.sqlite")).unwrap();
     catalog.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // Whoever takes a seat waits for the catalog: nobody else does.
-    let waiting = newcomer.send(&Request::Attach { session: another.id, seat: 0, key: KEY }, &[]);
+    // Whoever takes a stripe set waits for the catalog: nobody else does.
+    let waiting = newcomer.send(&Request::Attach { session: another.id, stripe_set: 0, key: KEY }, &[]);
     std::thread::sleep(Duration::from_millis(300));
     let disturbed = worst(&mut step);
     catalog.execute_batch("ROLLBACK").unwrap();
@@ -265,14 +265,14 @@ fn a_client_can_neither_end_nor_renew_nor_commit_under_what_is_not_its_own() {
             FailureKind::Refused,
             "{session}"
         );
-        let (references, changes, settles) = (Vec::new(), Vec::new(), Vec::new());
-        let commit = Request::Commit { session, references, epoch: 0, changes, settles };
+        let (references, changes, checkpoints) = (Vec::new(), Vec::new(), Vec::new());
+        let commit = Request::Commit { session, references, epoch: 0, changes, checkpoints };
         assert_eq!(hostile.refusal(commit), FailureKind::Refused, "{session}");
         assert_eq!(hostile.refusal(Request::Discard { session }), FailureKind::Refused, "{session}");
         assert_eq!(hostile.refusal(Request::Recover { session }), FailureKind::Refused, "{session}");
     }
     honest.write(written, SEGMENT_BYTES);
-    honest.settle(written, 1);
+    honest.checkpoint(written, 1);
     assert!(matches!(honest.obtain(Request::CommitPath { session: written }), Reply::Version { number: 1 }));
     assert!(matches!(
         honest.obtain(Request::Renew { session: own.id, lease_ms: 30_000, refresh: false }),
@@ -284,7 +284,7 @@ fn a_client_can_neither_end_nor_renew_nor_commit_under_what_is_not_its_own() {
 }
 
 #[test]
-fn thousands_of_settles_take_a_bounded_number_of_threads() {
+fn thousands_of_checkpoints_take_a_bounded_number_of_threads() {
     let store = Store::new();
     let node = Node::of(&store);
     let mut client = Client::new(&node, 1);
@@ -295,7 +295,7 @@ fn thousands_of_settles_take_a_bounded_number_of_threads() {
             if epoch % 100 == 0 {
                 client.last_sequence += 1;
             }
-            client.send(&Request::Settle { session, seat: 0, epoch }, &[])
+            client.send(&Request::Checkpoint { session, stripe_set: 0, epoch }, &[])
         })
         .collect();
     let most = node.threads();
@@ -319,7 +319,7 @@ fn a_crowd_of_connections_is_refused_and_writers_go_on() {
     std::thread::sleep(Duration::from_millis(200));
     for epoch in 1..20 {
         writer.write(session, 1 << 20);
-        writer.settle(session, epoch);
+        writer.checkpoint(session, epoch);
     }
     assert!(matches!(writer.obtain(Request::CommitPath { session }), Reply::Version { number: 1 }));
     // Those of the crowd that do not say who they are give way to others after a second.
@@ -339,14 +339,14 @@ fn a_cut_that_was_answered_outlives_its_node() {
     let mut client = Client::new(&node, 1);
     let session = client.open(&node, "out").id;
     client.write(session, SEGMENT_BYTES);
-    client.settle(session, 1);
+    client.checkpoint(session, 1);
     for size in [100, 5 * SEGMENT_BYTES as u64, 200] {
-        let cut = client.obtain(Request::SetSize { session, seat: 0, size });
+        let cut = client.obtain(Request::SetSize { session, stripe_set: 0, size });
         assert_eq!(cut, Reply::Done {});
     }
     drop((client, node));
     let node = Node::of(&store);
     let mut client = Client::new(&node, 2);
-    let attached = client.obtain(Request::Attach { session, seat: 0, key: KEY });
+    let attached = client.obtain(Request::Attach { session, stripe_set: 0, key: KEY });
     assert!(matches!(attached, Reply::Attached { size: 200, .. }), "{attached:?}");
 }

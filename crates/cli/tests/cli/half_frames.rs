@@ -51,8 +51,8 @@ fn many_half_frames_stay_within_the_bound_while_an_honest_writer_goes_on() {
     let content: Vec<u8> =
         (0..8u32 << 20).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     std::fs::write(&file, &content).unwrap();
-    let place = format!("thalweg://{}::honest", node.address);
-    run(&["put".as_ref(), file.as_os_str(), place.as_ref()]).expect(0);
+    let address = format!("thalweg://{}::honest", node.address);
+    run(&["put".as_ref(), file.as_os_str(), address.as_ref()]).expect(0);
     assert!(store.read("honest") == content);
     let held_bytes = node.peak_bytes();
     assert!(held_bytes < MAX_NODE_BYTES, "the node held {} MiB", held_bytes >> 20);

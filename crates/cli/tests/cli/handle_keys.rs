@@ -14,27 +14,27 @@ const OTHER: HandleKey = HandleKey(*b"a key of another");
 
 /// All that can be asked about a session, but to list what it has checkpointed.
 fn deeds(session: SessionId, key: HandleKey) -> Vec<Request> {
-    let (seat, sequence, stamp, epoch) = (0, 1, 0, 0);
+    let (stripe_set, sequence, stamp, epoch) = (0, 1, 0, 0);
     let extents = vec![Extent { offset: 0, bytes: SEGMENT_BYTES }];
     vec![
-        Request::Attach { session, seat, key },
-        Request::Write { session, seat, sequence, stamp, epoch, extents: Vec::new() },
-        Request::Offer {
+        Request::Attach { session, stripe_set, key },
+        Request::Write { session, stripe_set, sequence, stamp, epoch, extents: Vec::new() },
+        Request::OfferFingerprints {
             session,
-            seat,
+            stripe_set,
             sequence,
             stamp,
             epoch,
             extents: extents.clone(),
             fingerprints: vec![Fingerprint([0; 32])],
         },
-        Request::Recall { session, seat, sequence, stamp, epoch, extents: extents.clone(), names: [1; 32] },
-        Request::Supply { session, seat, sequence, blocks: Vec::new() },
-        Request::Read { session, seat, extents },
-        Request::Size { session, seat },
-        Request::SetSize { session, seat, size: 0 },
-        Request::Settle { session, seat, epoch: 9 },
-        Request::Press { session, seat },
+        Request::OfferDigest { session, stripe_set, sequence, stamp, epoch, extents: extents.clone(), names: [1; 32] },
+        Request::SendBlocks { session, stripe_set, sequence, blocks: Vec::new() },
+        Request::Read { session, stripe_set, extents },
+        Request::Size { session, stripe_set },
+        Request::SetSize { session, stripe_set, size: 0 },
+        Request::Checkpoint { session, stripe_set, epoch: 9 },
+        Request::FlushHint { session, stripe_set },
         Request::CommitPath { session },
         Request::Lock { session },
         Request::Leave { session, key },
@@ -50,14 +50,14 @@ fn is_refused(reply: &Reply) -> bool {
 }
 
 fn size(client: &mut Client, session: SessionId) -> u64 {
-    match client.ask(Request::Size { session, seat: 0 }) {
+    match client.ask(Request::Size { session, stripe_set: 0 }) {
         Reply::Size { size } => size,
         other => panic!("the owner was answered {other:?}"),
     }
 }
 
 fn attach(client: &mut Client, session: SessionId, key: HandleKey) {
-    let attached = client.ask(Request::Attach { session, seat: 0, key });
+    let attached = client.ask(Request::Attach { session, stripe_set: 0, key });
     assert!(matches!(attached, Reply::Attached { .. }), "{attached:?}");
 }
 
@@ -68,7 +68,7 @@ fn a_session_is_left_alone_by_all_that_have_no_key_of_it() {
     let mut owner = Client::greet(&node.address, 1);
     let session = owner.open("theirs", &node.address, OWN);
     attach(&mut owner, session, OWN);
-    assert_eq!(owner.ask(Request::SetSize { session, seat: 0, size: 5 }), Reply::Done {});
+    assert_eq!(owner.ask(Request::SetSize { session, stripe_set: 0, size: 5 }), Reply::Done {});
     let before = owner.sessions();
     // Also one that calls itself as the owner does: its number is in its Hello, and no secret.
     for client in [2, 1] {
@@ -81,7 +81,7 @@ fn a_session_is_left_alone_by_all_that_have_no_key_of_it() {
         }
         // Nothing of it is this connection's.
         stranger.ask(Request::Unlock { session });
-        stranger.ask(Request::Detach { session, seat: 0 });
+        stranger.ask(Request::Detach { session, stripe_set: 0 });
         assert_eq!(stranger.ask(Request::Leave { session: other, key: OTHER }), Reply::Done {});
     }
     assert_eq!(owner.sessions().iter().find(|found| found.id == session), before.first());
@@ -114,10 +114,10 @@ fn what_a_session_checkpointed_is_listed_without_the_numbers_of_its_clients() {
     let session = owner.open("written", &node.address, OWN);
     attach(&mut owner, session, OWN);
     let extents = vec![Extent { offset: 0, bytes: SEGMENT_BYTES }];
-    let write = Request::Write { session, seat: 0, sequence: 1, stamp: 0, epoch: 0, extents };
+    let write = Request::Write { session, stripe_set: 0, sequence: 1, stamp: 0, epoch: 0, extents };
     let received = owner.ask_with(write, &[7; SEGMENT_BYTES as usize]);
     assert!(matches!(received, Reply::Received { .. }), "{received:?}");
-    assert_eq!(owner.ask(Request::Settle { session, seat: 0, epoch: 1 }), Reply::Done {});
+    assert_eq!(owner.ask(Request::Checkpoint { session, stripe_set: 0, epoch: 1 }), Reply::Done {});
     let mut stranger = Client::greet(&node.address, 2);
     let list = Request::Checkpoints { session, after: (0, 0) };
     let Reply::Checkpoints { checkpoints, .. } = stranger.ask(list) else { panic!("no list") };
@@ -150,7 +150,7 @@ fn a_key_that_nobody_chose_opens_nothing() {
     let empty = HandleKey([0; HandleKey::BYTES]);
     let path = format::StorePath::new(b"open").unwrap();
     let (job, nodes, stripe_bytes) = (String::new(), vec![node.address.clone()], 1 << 20);
-    let refused = client.farewell(Request::OpenPath { path, flags: 6, job, nodes, stripe_bytes, key: empty });
+    let refused = client.goodbye(Request::OpenPath { path, flags: 6, job, nodes, stripe_bytes, key: empty });
     assert!(refused.contains("all zeros"), "{refused}");
 }
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use catalog::Purpose;
 use format::{
-    Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FileId, Fingerprint, HandleKey, Page, Place,
-    Root, Run, SessionId, StorePath, VersionRecord, page_digest,
+    Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FileId, Fingerprint, HandleKey, Page, Root,
+    Run, SegmentAddress, SessionId, StorePath, VersionRecord, page_digest,
 };
 use segment::{BlockBuilder, fingerprint, names_digest};
 use transfer::Connection;
@@ -153,7 +153,7 @@ impl Attacker {
         }
     }
 
-    fn seat(&mut self) -> u32 {
+    fn stripe_set(&mut self) -> u32 {
         if self.random.below(8) == 0 { number(&mut self.random) as u32 } else { 0 }
     }
 
@@ -249,7 +249,7 @@ impl Attacker {
                 (0, 0) => EntryKind::Zero,
                 (0, 1) => EntryKind::Hole,
                 (0, _) => EntryKind::Data { run, skip: number(&mut self.random) as u32, digest },
-                _ => EntryKind::Page { place: Place::new(run.container, run.first), digest },
+                _ => EntryKind::Page { address: SegmentAddress::new(run.container, run.first), digest },
             };
             Entry { length, kind }
         });
@@ -267,7 +267,7 @@ impl Attacker {
             }
             _ => {
                 let run = self.run();
-                Root::Stored { place: Place::new(run.container, run.first), digest: page_digest(b"none") }
+                Root::Stored { address: SegmentAddress::new(run.container, run.first), digest: page_digest(b"none") }
             }
         }
     }
@@ -303,11 +303,11 @@ impl Attacker {
     /// A request and its payload. Every kind that a node answers comes up.
     fn request(&mut self) -> (Request, Vec<u8>) {
         use Request::*;
-        let (session, seat, extents) = (self.session(), self.seat(), self.extents());
+        let (session, stripe_set, extents) = (self.session(), self.stripe_set(), self.extents());
         let (sequence, stamp) = self.sequence();
         let wild = number(&mut self.random);
         let request = match self.random.below(50) {
-            0 => Lacking { fingerprints: self.fingerprints() },
+            0 => FindMissing { fingerprints: self.fingerprints() },
             1 => AwaitClaims { fingerprints: self.fingerprints() },
             2..=5 => {
                 let Block { header, segments, payload } = self.block();
@@ -323,14 +323,15 @@ impl Attacker {
             13..=18 => {
                 let changes = (0..1 + self.random.below(3)).map(|_| self.change()).collect();
                 let references = vec![self.run().container];
-                let settles = if self.random.below(4) == 0 { vec![(session, seat, wild)] } else { Vec::new() };
-                Commit { session, references, epoch: wild, changes, settles }
+                let checkpoints =
+                    if self.random.below(4) == 0 { vec![(session, stripe_set, wild)] } else { Vec::new() };
+                Commit { session, references, epoch: wild, changes, checkpoints }
             }
             19 => Entry { path: self.path() },
             20 => List { directory: self.path(), recursive: true, after: None, limit: wild as u32 },
             21 => Versions { path: self.path(), after: wild },
             22 => PathSessions { after: session },
-            23 => Checkpoints { session, after: (seat, wild) },
+            23 => Checkpoints { session, after: (stripe_set, wild) },
             24 => Discard { session },
             25 => Statistics {},
             26 => Recover { session },
@@ -339,36 +340,36 @@ impl Attacker {
                 let (path, key) = (self.path(), self.key());
                 OpenPath { path, flags: wild as u32, job: String::new(), nodes, stripe_bytes: wild, key }
             }
-            28 | 44..=49 => Attach { session, seat, key: self.key() },
+            28 | 44..=49 => Attach { session, stripe_set, key: self.key() },
             29..=31 => {
                 let total = Extent::total_bytes(&extents).min(1 << 16) as usize;
                 let payload = self.random.bytes(total);
-                return (Write { session, seat, sequence, stamp, epoch: wild, extents }, payload);
+                return (Write { session, stripe_set, sequence, stamp, epoch: wild, extents }, payload);
             }
             32 => {
                 let fingerprints = self.fingerprints();
-                Offer { session, seat, sequence, stamp, epoch: wild, extents, fingerprints }
+                OfferFingerprints { session, stripe_set, sequence, stamp, epoch: wild, extents, fingerprints }
             }
             33 => {
                 let Block { header, segments, payload } = self.block();
-                return (Supply { session, seat, sequence, blocks: vec![(header, segments)] }, payload);
+                return (SendBlocks { session, stripe_set, sequence, blocks: vec![(header, segments)] }, payload);
             }
-            34 => Recall { session, seat, sequence, stamp, epoch: wild, extents, names: names_digest(&[]) },
-            35 => Read { session, seat, extents },
-            36 => Size { session, seat },
-            37 => SetSize { session, seat, size: wild },
-            38 => Settle { session, seat, epoch: wild },
-            39 => Press { session, seat },
+            34 => OfferDigest { session, stripe_set, sequence, stamp, epoch: wild, extents, names: names_digest(&[]) },
+            35 => Read { session, stripe_set, extents },
+            36 => Size { session, stripe_set },
+            37 => SetSize { session, stripe_set, size: wild },
+            38 => Checkpoint { session, stripe_set, epoch: wild },
+            39 => FlushHint { session, stripe_set },
             40 => {
                 if self.random.below(2) == 0 {
                     CommitPath { session }
                 } else {
-                    AwaitOthers { session, seat, processes: 1 }
+                    AwaitOthers { session, stripe_set, processes: 1 }
                 }
             }
             41 => {
                 if self.random.below(2) == 0 {
-                    Detach { session, seat }
+                    Detach { session, stripe_set }
                 } else {
                     Leave { session, key: self.key() }
                 }
@@ -504,9 +505,9 @@ fn a_live_node_survives_hostile_clients_and_leaves_a_sound_store() {
     // An honest client is served.
     let honest = random.bytes(1_000_000);
     std::fs::write(store.path("honest"), &honest).unwrap();
-    let place = format!("thalweg://{}::honest", node.address);
-    run(&["put".as_ref(), store.path("honest").as_os_str(), place.as_ref()]).expect(0);
-    assert!(run(&["get", &place, "-"]).expect(0).stdout == honest);
+    let address = format!("thalweg://{}::honest", node.address);
+    run(&["put".as_ref(), store.path("honest").as_os_str(), address.as_ref()]).expect(0);
+    assert!(run(&["get", &address, "-"]).expect(0).stdout == honest);
     node.stop();
 
     is_well(&store, "verify", &["verify", "--data"]);

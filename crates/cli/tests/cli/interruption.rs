@@ -25,7 +25,7 @@ fn tree(root: &Path, random: &mut Random) {
 fn put_and_kill(store: &Store, source: &Path, options: &[&str], after: Duration) -> bool {
     let mut arguments = vec!["put".into(), "--quiet".into()];
     arguments.extend(options.iter().map(std::ffi::OsString::from));
-    arguments.extend([source.as_os_str().to_owned(), store.place("t")]);
+    arguments.extend([source.as_os_str().to_owned(), store.address("t")]);
     let mut child = command(&arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
     std::thread::sleep(after);
     let was_running = child.try_wait().unwrap().is_none();
@@ -62,7 +62,7 @@ fn an_atomic_put_shows_all_or_nothing() {
         let files = store.json("stats")["files"].as_u64().unwrap();
         assert!(files == 600 || (was_running && files == 0), "{files} files are there");
     }
-    let done = run(&["put".as_ref(), "--atomic".as_ref(), "--json".as_ref(), source.as_os_str(), &store.place("t")]);
+    let done = run(&["put".as_ref(), "--atomic".as_ref(), "--json".as_ref(), source.as_os_str(), &store.address("t")]);
     assert!(done.expect(0).json()["commits"].as_u64().unwrap() <= 1);
     store.get("t", &store.path("copy"));
     assert_same(&snapshot(&source), &snapshot(&store.path("copy")));
@@ -78,7 +78,7 @@ fn an_interrupted_get_says_so_and_leaves_whole_files() {
         store.put(&source, "t");
         let copy = store.path("copy");
         let _ = fs::remove_dir_all(&copy);
-        let mut get = command(&["get".into(), store.place("t"), copy.clone().into_os_string()]);
+        let mut get = command(&["get".into(), store.address("t"), copy.clone().into_os_string()]);
         let get = get.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         while !copy.join("d0").exists() {
             std::thread::sleep(Duration::from_millis(1));
@@ -110,7 +110,7 @@ fn a_killed_get_leaves_no_half_file_under_its_name() {
     store.put(&source, "t");
     let copy = store.path("copy");
     for _ in 0..4 {
-        let arguments = ["get".into(), store.place("t"), copy.clone().into_os_string()];
+        let arguments = ["get".into(), store.address("t"), copy.clone().into_os_string()];
         fs::create_dir_all(&copy).unwrap();
         let mut child = command(&arguments).stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(random.below(100)));
@@ -129,7 +129,7 @@ fn a_killed_get_leaves_no_half_file_under_its_name() {
 fn put_and_interrupt(store: &Store, source: &Path, options: &[&str], prepare: impl FnOnce(&mut Command)) -> Run {
     let mut arguments: Vec<std::ffi::OsString> = vec!["put".into()];
     arguments.extend(options.iter().map(std::ffi::OsString::from));
-    arguments.extend([source.as_os_str().to_owned(), store.place("t")]);
+    arguments.extend([source.as_os_str().to_owned(), store.address("t")]);
     let mut command = command(&arguments);
     prepare(&mut command);
     let before = store.container_bytes();
@@ -150,7 +150,7 @@ fn interrupted(store: &Store, source: &Path, random: &mut Random, options: &[&st
         if put.code != Some(0) {
             return put.expect(130);
         }
-        run(&["rm".as_ref(), "-r".as_ref(), store.place("t").as_os_str()]).expect(0);
+        run(&["rm".as_ref(), "-r".as_ref(), store.address("t").as_os_str()]).expect(0);
     }
     panic!("every put ended before its signal");
 }

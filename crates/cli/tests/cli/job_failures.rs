@@ -34,7 +34,7 @@ fn a_file_that_was_reported_as_failed_is_told_of_until_its_job_has_stored_or_del
     assert_eq!(reported(&node.address, "job"), ["stored", "deleted", "lost"]);
     assert_eq!(reported(&node.address, "another"), [""; 0]);
     let session = client.open("stored", &node.address, KEY);
-    assert!(matches!(client.ask(Request::Attach { session, seat: 0, key: KEY }), Reply::Attached { .. }));
+    assert!(matches!(client.ask(Request::Attach { session, stripe_set: 0, key: KEY }), Reply::Attached { .. }));
     assert!(matches!(client.ask(Request::CommitPath { session }), Reply::Version { .. }));
     client.ask(Request::Delete { path: path("deleted") });
     assert_eq!(reported(&node.address, "job"), ["lost"]);

@@ -41,7 +41,7 @@ fn every_segment_of_a_damaged_block_is_known_after_verify() {
         let (store, source) = with_shared_block();
         flip(&store, 9000);
         store.try_verb("verify", &["--data"]).expect(3);
-        put(&source, &store.place(""), force);
+        put(&source, &store.address(""), force);
         assert_stored(&store, &source, &["a", "ab"]);
         store.verb("collect", &[]);
         store.verb("verify", &["--data"]);
@@ -53,8 +53,8 @@ fn every_segment_of_a_damaged_block_is_known_after_a_failed_get() {
     for force in [&[][..], &["--force"][..]] {
         let (store, source) = with_shared_block();
         flip(&store, 9000);
-        fails_to_get(&store.place("source/a"));
-        put(&source, &store.place(""), force);
+        fails_to_get(&store.address("source/a"));
+        put(&source, &store.address(""), force);
         assert_stored(&store, &source, &["a", "ab"]);
     }
 }
@@ -64,11 +64,11 @@ fn every_segment_of_a_damaged_block_is_known_after_a_failed_get() {
 fn what_a_get_through_a_node_found_is_known_to_the_next_put() {
     let (store, source) = with_shared_block();
     let node = Node::of(&store);
-    let place = format!("thalweg://{}::", node.address);
-    put(&source, place.as_ref(), &[]);
+    let address = format!("thalweg://{}::", node.address);
+    put(&source, address.as_ref(), &[]);
     flip(&store, 9000);
-    fails_to_get(format!("{place}source/a").as_ref());
-    put(&source, place.as_ref(), &[]);
+    fails_to_get(format!("{address}source/a").as_ref());
+    put(&source, address.as_ref(), &[]);
     assert_stored(&store, &source, &["a", "ab"]);
 }
 
@@ -85,22 +85,22 @@ fn all_damaged_blocks_of_a_file_are_known_when_it_is_put_again() {
             flip(&store, offset);
         }
         match verb {
-            "get" => fails_to_get(&store.place("source/a")),
+            "get" => fails_to_get(&store.address("source/a")),
             _ => drop(store.try_verb("verify", &["--data"]).expect(3)),
         }
-        put(&source, &store.place(""), force);
+        put(&source, &store.address(""), force);
         assert_stored(&store, &source, &["a"]);
     }
 }
 
 #[track_caller]
-fn fails_to_get(place: &OsStr) {
-    let got = run(&["get".as_ref(), place, "-".as_ref()]).expect(1);
+fn fails_to_get(address: &OsStr) {
+    let got = run(&["get".as_ref(), address, "-".as_ref()]).expect(1);
     assert!(got.stderr.contains("is damaged"), "{}", got.stderr);
 }
 
-fn put(source: &Path, place: &OsStr, options: &[&str]) {
-    let mut arguments = vec!["put".as_ref(), source.as_os_str(), place];
+fn put(source: &Path, address: &OsStr, options: &[&str]) {
+    let mut arguments = vec!["put".as_ref(), source.as_os_str(), address];
     arguments.extend(options.iter().map(|option| OsStr::new(*option)));
     run(&arguments).expect(0);
 }
@@ -109,21 +109,23 @@ fn put(source: &Path, place: &OsStr, options: &[&str]) {
 /// then, and are not those that the versions name.
 #[test]
 fn what_belongs_to_a_copy_that_went_on_apart_is_known_after_a_failed_get_or_verify() {
-    let find: [fn(&Store); 2] =
-        [|store| fails_to_get(&store.place("source/n")), |store| drop(store.try_verb("verify", &["--data"]).expect(3))];
+    let find: [fn(&Store); 2] = [
+        |store| fails_to_get(&store.address("source/n")),
+        |store| drop(store.try_verb("verify", &["--data"]).expect(3)),
+    ];
     for (is_catalog, find) in [(false, find[0]), (false, find[1]), (true, find[0]), (true, find[1])] {
         let (store, source) = with_shared_block();
         let (copy, before) = (store.path("copy"), store.containers());
         copy_folder(&store.directory(), &copy);
         let place_of_copy = OsString::from(format!("{}::", copy.display()));
-        let mut places = [place_of_copy, store.place("")];
+        let mut addresses = [place_of_copy, store.address("")];
         if is_catalog {
-            places.reverse();
+            addresses.reverse();
         }
         let mut random = Random::new(33);
-        for place in places {
+        for address in addresses {
             fs::write(source.join("n"), random.bytes(60_000)).unwrap();
-            put(&source, &place, &[]);
+            put(&source, &address, &[]);
         }
         match is_catalog {
             true => {
@@ -139,7 +141,7 @@ fn what_belongs_to_a_copy_that_went_on_apart_is_known_after_a_failed_get_or_veri
             }
         }
         find(&store);
-        put(&source, &store.place(""), &[]);
+        put(&source, &store.address(""), &[]);
         assert_stored(&store, &source, &["a", "ab", "n"]);
     }
 }

@@ -42,7 +42,7 @@ fn the_limit_of_file_sizes_is_an_error_and_leaves_nothing_half_written() {
     let refused = shell(&store, "ulimit -f 1000; $T put $W/other $ST::other").expect(1);
     assert!(refused.stderr.contains("File too large"), "{}", refused.stderr);
     store.verb("verify", &["--data"]);
-    run(&["get".as_ref(), store.place("other").as_os_str(), "-".as_ref()]).expect(1);
+    run(&["get".as_ref(), store.address("other").as_os_str(), "-".as_ref()]).expect(1);
     assert_eq!(store.read("large"), fs::read(store.path("large")).unwrap());
     shell(&store, "$T -q put $W/other $ST::other").expect(0);
     assert_eq!(store.read("other"), fs::read(store.path("other")).unwrap());

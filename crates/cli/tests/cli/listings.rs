@@ -45,7 +45,7 @@ fn du_sums_each_directory_and_counts_a_file_once() {
 fn find_prints_the_names_for_which_all_conditions_hold() {
     let store = with_files();
     let found = |options: &[&str]| -> Vec<String> {
-        let prefix = store.place("t").to_string_lossy().into_owned();
+        let prefix = store.address("t").to_string_lossy().into_owned();
         lines(store.at("find", "t", options)).iter().map(|line| line[prefix.len()..].to_owned()).collect()
     };
     assert_eq!(found(&["--name", "*.h5"]), ["/five.h5"]);
@@ -53,13 +53,13 @@ fn find_prints_the_names_for_which_all_conditions_hold() {
     assert_eq!(found(&["--kind", "directory", "--name", "d*"]), ["/a/deep", "/b/c/d"]);
     assert_eq!(found(&["--since", "1h", "--kind", "file"]).len(), FILES.len() + 1);
     assert!(found(&["--since", "2200-01-01"]).is_empty());
-    run(&["find".as_ref(), store.place("t/none").as_os_str()]).expect(1);
+    run(&["find".as_ref(), store.address("t/none").as_os_str()]).expect(1);
 }
 
 #[test]
 fn cat_prints_files_one_after_the_other() {
     let store = with_files();
-    let [one, two, directory] = ["t/a/one", "t/a/deep/two", "t/a"].map(|path| store.place(path));
+    let [one, two, directory] = ["t/a/one", "t/a/deep/two", "t/a"].map(|path| store.address(path));
     let printed = run(&["cat".as_ref(), one.as_os_str(), two.as_os_str()]).expect(0).stdout;
     assert_eq!(printed, vec![b'x'; 210]);
     assert!(run(&["cat".as_ref(), directory.as_os_str()]).expect(1).stderr.contains("only regular files"));

@@ -38,7 +38,7 @@ fn commit(repository: &Repository, changes: Vec<Change>) {
     let (session, epoch) = (repository.lease().session(), repository.lease().epoch());
     for changes in changes.chunks(BATCH) {
         let changes = changes.to_vec();
-        let commit = Commit { session, references: Vec::new(), epoch, changes, settles: Vec::new() };
+        let commit = Commit { session, references: Vec::new(), epoch, changes, checkpoints: Vec::new() };
         repository.catalog().commit(&commit).unwrap();
     }
 }
@@ -92,12 +92,13 @@ fn all_sessions_and_their_checkpoints_are_listed_through_a_node() {
             catalog.join(&join).unwrap().id
         };
         let session = (0..sessions).map(join).collect::<Vec<_>>()[0];
-        let (seat, holder) = (0, 7);
-        let first = catalog.take_seat(session, seat, holder).unwrap();
+        let (stripe_set, owner) = (0, 7);
+        let first = catalog.take_stripe_set(session, stripe_set, owner).unwrap();
         for number in first..first + checkpoints as u64 {
             let (root, size, resized) = (root(), size(), false);
             let (frontier, stamps) = (vec![(1, 1, number)], vec![(0, 1, number)]);
-            let made = Checkpoint { session, seat, holder, number, epoch: 1, root, size, resized, frontier, stamps };
+            let made =
+                Checkpoint { session, stripe_set, owner, number, epoch: 1, root, size, resized, frontier, stamps };
             catalog.checkpoint(repository.lease().session(), &made, &[], repository.lease().epoch()).unwrap();
         }
     };

@@ -115,7 +115,7 @@ fn a_store_of_a_newer_version_is_refused_by_name() {
 #[test]
 fn a_line_stays_one_line_whatever_the_name() {
     let store = Store::new();
-    let refused = run(&["ls".as_ref(), store.place("a\nb\x1b[31m").as_os_str()]).expect(1);
+    let refused = run(&["ls".as_ref(), store.address("a\nb\x1b[31m").as_os_str()]).expect(1);
     assert_eq!(refused.stderr.lines().count(), 1, "{}", refused.stderr);
     assert!(!refused.stderr.contains('\x1b'));
 }
@@ -127,7 +127,7 @@ fn unreadable_files_are_named_and_the_rest_goes_on() {
     // Reading the first page of one's own memory fails, even for root.
     let unreadable = "/proc/self/mem";
     let there = store.path("a");
-    let done = run(&["put".as_ref(), there.as_os_str(), unreadable.as_ref(), &store.place("t/")]).expect(3);
+    let done = run(&["put".as_ref(), there.as_os_str(), unreadable.as_ref(), &store.address("t/")]).expect(3);
     assert!(done.stderr.contains(unreadable) && done.stderr.contains("1 file could not be put"), "{}", done.stderr);
     assert_eq!(store.at("ls", "t", &[]).text(), "a\n");
 }
@@ -156,11 +156,11 @@ fn a_standard_error_that_is_full_ends_no_work() {
     let store = Store::new();
     fs::write(store.path("a"), "x").unwrap();
     let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let sources = [store.path("a").into_os_string(), "/proc/self/mem".into(), store.place("t/")];
+    let sources = [store.path("a").into_os_string(), "/proc/self/mem".into(), store.address("t/")];
     let put = command(&[&["put".into()], &sources[..]].concat()).stderr(full()).status().unwrap();
     assert_eq!(put.code(), Some(3));
     assert_eq!(store.at("ls", "t", &[]).text(), "a\n");
-    let ls = command(&["ls".into(), store.place("nothing")]).stderr(full()).status().unwrap();
+    let ls = command(&["ls".into(), store.address("nothing")]).stderr(full()).status().unwrap();
     assert_eq!(ls.code(), Some(1));
 }
 
@@ -173,8 +173,8 @@ fn a_store_whose_path_holds_two_colons_is_found() {
     let moved = store.path("with::colons");
     fs::create_dir(&moved).unwrap();
     fs::rename(store.directory(), moved.join("st")).unwrap();
-    let place = |path: &str| format!("{}::{path}", moved.join("st").display());
-    assert_eq!(run(&["get", &place("a::b"), "-"]).expect(0).stdout, b"x");
+    let address = |path: &str| format!("{}::{path}", moved.join("st").display());
+    assert_eq!(run(&["get", &address("a::b"), "-"]).expect(0).stdout, b"x");
     run(&["verify".as_ref(), moved.join("st").as_os_str()]).expect(0);
     let refused = run(&["init".as_ref(), moved.join("new").as_os_str()]).expect(2);
     assert!(refused.stderr.contains("should not hold `::`"), "{}", refused.stderr);

@@ -13,7 +13,7 @@ use super::runner::Store;
 
 const SEGMENT_BYTES: u64 = 8192;
 const SEGMENTS: u64 = 10;
-const SEAT: u32 = 0;
+const STRIPE_SET: u32 = 0;
 
 fn content() -> Vec<u8> {
     (0..SEGMENTS).flat_map(|number| vec![1 + number as u8; SEGMENT_BYTES as usize]).collect()
@@ -34,7 +34,7 @@ fn block() -> Block {
     builder.finish(format::Settings::new(Default::default()).codec)
 }
 
-/// A client with one connection, attached to the seat; writes its own part of the file, once.
+/// A client with one connection, attached to the stripe set; writes its own part of the file, once.
 struct Client {
     connection: Connection,
     session: SessionId,
@@ -54,7 +54,7 @@ impl Client {
         new.ask(Request::OpenPath { path, flags: 6, job: String::new(), nodes, stripe_bytes: 4 << 20, key });
         let Reply::Opened { session, .. } = new.answer() else { panic!("a path opens") };
         new.session = session.id;
-        new.ask(Request::Attach { session: new.session, seat: SEAT, key });
+        new.ask(Request::Attach { session: new.session, stripe_set: STRIPE_SET, key });
         assert!(matches!(new.answer(), Reply::Attached { .. }));
         new
     }
@@ -78,47 +78,66 @@ impl Client {
         }
     }
 
-    fn recall(&self) {
-        self.recall_at(self.extents.clone());
+    fn offer_digest(&self) {
+        self.offer_digest_at(self.extents.clone());
     }
 
-    fn recall_at(&self, extents: Vec<Extent>) {
+    fn offer_digest_at(&self, extents: Vec<Extent>) {
         let (session, names) = (self.session, names_digest(&entries()));
-        self.ask(Request::Recall { session, seat: SEAT, sequence: 1, stamp: 0, epoch: 1, extents, names });
+        self.ask(Request::OfferDigest {
+            session,
+            stripe_set: STRIPE_SET,
+            sequence: 1,
+            stamp: 0,
+            epoch: 1,
+            extents,
+            names,
+        });
     }
 
-    fn is_unnamed(&self) -> u64 {
-        let Reply::Unnamed { sequence: 1, stamp } = self.answer() else { panic!("names are to be spelt out") };
+    fn needs_fingerprints(&self) -> u64 {
+        let Reply::NeedFingerprints { sequence: 1, stamp } = self.answer() else { panic!("names are to be spelt out") };
         stamp
     }
 
     /// The node has the recall and answers what came later: the recall waits.
     fn waits(&self) {
-        self.ask(Request::Size { session: self.session, seat: SEAT });
+        self.ask(Request::Size { session: self.session, stripe_set: STRIPE_SET });
         assert!(matches!(self.answer(), Reply::Size { .. }));
     }
 
     fn offer(&self, stamp: u64) {
         let fingerprints = entries().iter().map(|entry| entry.fingerprint).collect();
         let (session, extents) = (self.session, self.extents.clone());
-        self.ask(Request::Offer { session, seat: SEAT, sequence: 1, stamp, epoch: 1, extents, fingerprints });
+        self.ask(Request::OfferFingerprints {
+            session,
+            stripe_set: STRIPE_SET,
+            sequence: 1,
+            stamp,
+            epoch: 1,
+            extents,
+            fingerprints,
+        });
     }
 
     fn is_to_supply_all(&self) {
-        let Reply::Lacks { wanted, .. } = self.answer() else { panic!("the store has nothing yet") };
+        let Reply::Missing { wanted, .. } = self.answer() else { panic!("the store has nothing yet") };
         assert_eq!(wanted, (0..SEGMENTS as u32).collect::<Vec<_>>());
     }
 
-    fn supply(&self) {
+    fn send_blocks(&self) {
         let Block { header, segments, payload } = block();
         let blocks = vec![(header, segments)];
-        self.ask_with(Request::Supply { session: self.session, seat: SEAT, sequence: 1, blocks }, &payload);
+        self.ask_with(
+            Request::SendBlocks { session: self.session, stripe_set: STRIPE_SET, sequence: 1, blocks },
+            &payload,
+        );
         self.has_all();
     }
 
     fn has_all(&self) {
         assert!(matches!(self.answer(), Reply::Received { sequence: 1, .. }));
-        self.ask(Request::Read { session: self.session, seat: SEAT, extents: self.extents.clone() });
+        self.ask(Request::Read { session: self.session, stripe_set: STRIPE_SET, extents: self.extents.clone() });
         let answer = loop {
             let frame = self.connection.receive().unwrap().unwrap();
             if frame.header.request != 0 {
@@ -134,44 +153,44 @@ fn clients(node: &Node, count: u64) -> Vec<Client> {
 }
 
 #[test]
-fn names_that_one_connection_spells_out_serve_all_that_wait() {
+fn a_list_that_one_connection_sends_serves_all_that_wait() {
     let store = Store::new();
     let node = Node::of(&store);
     let clients = clients(&node, 3);
-    clients[0].recall();
-    let stamp = clients[0].is_unnamed();
+    clients[0].offer_digest();
+    let stamp = clients[0].needs_fingerprints();
     for client in &clients[1..] {
-        client.recall();
+        client.offer_digest();
         client.waits();
     }
     clients[0].offer(stamp);
     clients[0].is_to_supply_all();
-    clients[0].supply();
+    clients[0].send_blocks();
     clients[1..].iter().for_each(Client::has_all);
     let late = Client::new(&node, 4);
-    late.recall();
+    late.offer_digest();
     late.has_all();
 }
 
 #[test]
-fn when_the_asked_connection_ends_the_next_is_asked_and_supplies() {
+fn when_the_asked_connection_ends_the_next_is_asked_and_answers() {
     let store = Store::new();
     let node = Node::of(&store);
     let mut clients = clients(&node, 3);
-    clients[0].recall();
-    clients[0].is_unnamed();
+    clients[0].offer_digest();
+    clients[0].needs_fingerprints();
     for client in &clients[1..] {
-        client.recall();
+        client.offer_digest();
         client.waits();
     }
     clients.remove(0);
-    let stamp = clients[0].is_unnamed();
+    let stamp = clients[0].needs_fingerprints();
     clients[0].offer(stamp);
     clients[0].is_to_supply_all();
     // The names are known now; the last, which waits for the content, is to supply it instead.
     clients.remove(0);
     clients[0].is_to_supply_all();
-    clients[0].supply();
+    clients[0].send_blocks();
 }
 
 #[test]
@@ -180,17 +199,17 @@ fn nobody_waits_for_ever_for_names_that_do_not_come() {
     let node = Node::of(&store);
     let clients = clients(&node, 2);
     let begun = Instant::now();
-    clients[0].recall();
-    clients[0].is_unnamed();
-    clients[1].recall();
-    let stamp = clients[1].is_unnamed();
+    clients[0].offer_digest();
+    clients[0].needs_fingerprints();
+    clients[1].offer_digest();
+    let stamp = clients[1].needs_fingerprints();
     assert!(begun.elapsed() >= Duration::from_millis(900), "{:?}", begun.elapsed());
     clients[1].offer(stamp);
     clients[1].is_to_supply_all();
 }
 
 #[test]
-fn recalls_of_what_no_frame_could_carry_are_refused() {
+fn digest_offers_of_what_no_frame_could_carry_are_refused() {
     let store = Store::new();
     let node = Node::of(&store);
     let clients = clients(&node, 2);
@@ -203,7 +222,7 @@ fn recalls_of_what_no_frame_could_carry_are_refused() {
         (1, SEGMENTS * SEGMENT_BYTES),
         (0, (SEGMENTS + 1) * SEGMENT_BYTES),
     ] {
-        clients[1].recall_at(vec![Extent { offset, bytes }]);
+        clients[1].offer_digest_at(vec![Extent { offset, bytes }]);
         match clients[1].answer() {
             Reply::Failed { failure } => {
                 assert!(matches!(failure.kind, FailureKind::Refused | FailureKind::Io), "{failure:?}")

@@ -43,7 +43,7 @@ impl UsersStore {
         self.folder.path().join(name)
     }
 
-    fn place(&self, path: &str) -> OsString {
+    fn address(&self, path: &str) -> OsString {
         self.path(&format!("store::{path}")).into()
     }
 
@@ -64,7 +64,7 @@ impl UsersStore {
     #[track_caller]
     fn put_by_owner(&self, seed: u64, to: &str) {
         let from = self.content("content", seed);
-        self.by_owner(&["put".as_ref(), from.as_os_str(), &self.place(to)]).expect(0);
+        self.by_owner(&["put".as_ref(), from.as_os_str(), &self.address(to)]).expect(0);
     }
 
     /// The owner goes on: everything is theirs, and they read and write.
@@ -74,7 +74,7 @@ impl UsersStore {
             let found = fs::symlink_metadata(&path).unwrap();
             assert_eq!((found.uid(), found.gid()), OWNER, "{}", path.display());
         }
-        let read = self.by_owner(&["get".as_ref(), self.place("kept").as_os_str(), "-".as_ref()]).expect(0);
+        let read = self.by_owner(&["get".as_ref(), self.address("kept").as_os_str(), "-".as_ref()]).expect(0);
         assert!(read.stdout == Random::new(1).bytes(3 << 20));
         self.put_by_owner(99, "later");
         self.by_owner(&["collect".as_ref(), self.path("store").as_os_str()]).expect(0);
@@ -101,11 +101,11 @@ fn what_root_makes_in_a_users_store_belongs_to_that_user() {
     let store = UsersStore::new(&[]);
     store.put_by_owner(1, "kept");
     store.put_by_owner(2, "gone");
-    store.by_owner(&["rm".as_ref(), store.place("gone").as_os_str()]).expect(0);
+    store.by_owner(&["rm".as_ref(), store.address("gone").as_os_str()]).expect(0);
     run(&["collect".as_ref(), store.path("store").as_os_str()]).expect(0);
     store.expect_usable();
     let from = store.content("other", 3);
-    run(&["put".as_ref(), from.as_os_str(), &store.place("roots")]).expect(0);
+    run(&["put".as_ref(), from.as_os_str(), &store.address("roots")]).expect(0);
     store.expect_usable();
     for lost in ["journal.mark", "catalog.lock", "reserve"] {
         fs::remove_file(store.path("store").join(lost)).unwrap();

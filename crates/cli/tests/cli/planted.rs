@@ -29,10 +29,15 @@ fn nothing_outside_a_store_is_written_through_a_link() {
         let store = Store::new();
         fs::write(store.path("file"), name).unwrap();
         let outside = link_out(&store, name);
-        for place in ["one", "two"] {
-            run(&["put".as_ref(), "--force".as_ref(), store.path("file").as_os_str(), store.place(place).as_os_str()]);
+        for address in ["one", "two"] {
+            run(&[
+                "put".as_ref(),
+                "--force".as_ref(),
+                store.path("file").as_os_str(),
+                store.address(address).as_os_str(),
+            ]);
         }
-        run(&["rm".as_ref(), store.place("one").as_os_str()]);
+        run(&["rm".as_ref(), store.address("one").as_os_str()]);
         run(&["collect".as_ref(), store.directory().as_os_str()]);
         assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET, "{name}");
     }
@@ -46,8 +51,8 @@ fn a_pipe_in_the_place_of_a_file_is_refused_and_holds_up_nobody() {
         fs::remove_file(&at).unwrap();
         assert!(Command::new("mkfifo").arg(&at).status().unwrap().success());
         for verb in ["ls", "collect", "verify"] {
-            let place = if verb == "ls" { store.place("") } else { store.directory().into_os_string() };
-            let words = ["10".as_ref(), env!("CARGO_BIN_EXE_thalweg").as_ref(), verb.as_ref(), place.as_os_str()];
+            let address = if verb == "ls" { store.address("") } else { store.directory().into_os_string() };
+            let words = ["10".as_ref(), env!("CARGO_BIN_EXE_thalweg").as_ref(), verb.as_ref(), address.as_os_str()];
             let ended = Command::new("timeout").args(words).output().unwrap();
             assert_eq!(ended.status.code(), Some(1), "{verb} with {name}: {ended:?}");
             assert!(String::from_utf8_lossy(&ended.stderr).contains("regular file"), "{ended:?}");
@@ -94,7 +99,7 @@ fn a_file_in_a_folders_place_is_named_and_stops_no_other_verb() {
     store.put(&store.path("a"), "a");
     let planted = store.directory().join("containers/02");
     fs::write(&planted, "no folder").unwrap();
-    let refused = run(&["put".as_ref(), store.path("b").as_os_str(), store.place("b").as_os_str()]).expect(1);
+    let refused = run(&["put".as_ref(), store.path("b").as_os_str(), store.address("b").as_os_str()]).expect(1);
     assert!(refused.stderr.contains("containers/02: no directory stands where"), "{refused:?}");
     assert!(refused.stderr.contains("remove it"), "{refused:?}");
     store.verb("verify", &["--data"]);
@@ -111,8 +116,8 @@ fn a_lock_that_is_no_file_is_refused_by_readers_too() {
     let store = Store::new();
     link_out(&store, "catalog.lock");
     for verb in ["ls", "stats", "verify"] {
-        let place = if verb == "ls" { store.place("") } else { store.directory().into_os_string() };
-        let refused = run(&[verb.as_ref(), place.as_os_str()]).expect(1);
+        let address = if verb == "ls" { store.address("") } else { store.directory().into_os_string() };
+        let refused = run(&[verb.as_ref(), address.as_os_str()]).expect(1);
         assert!(refused.stderr.contains("catalog.lock"), "{refused:?}");
     }
 }
@@ -126,7 +131,7 @@ fn a_log_that_has_another_name_is_not_written() {
         fs::write(&outside, SECRET).unwrap();
         let _ = fs::remove_file(&at);
         fs::hard_link(&outside, &at).unwrap();
-        let refused = run(&["put".as_ref(), outside.as_os_str(), &store.place("x")]).expect(1);
+        let refused = run(&["put".as_ref(), outside.as_os_str(), &store.address("x")]).expect(1);
         assert!(refused.stderr.contains("another name"), "{refused:?}");
         assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET);
     }
@@ -171,8 +176,8 @@ fn a_mark_that_is_not_the_stores_own_file_is_refused() {
         fs::remove_file(&at).unwrap();
         make(&at, &outside);
         for verb in verbs {
-            let place = if *verb == "rm" { store.place("x") } else { store.directory().into_os_string() };
-            let refused = run(&[verb.as_ref(), place.as_os_str()]).expect(1);
+            let address = if *verb == "rm" { store.address("x") } else { store.directory().into_os_string() };
+            let refused = run(&[verb.as_ref(), address.as_os_str()]).expect(1);
             assert!(refused.stderr.contains("journal.mark: ") && refused.stderr.contains("remove"), "{refused:?}");
         }
         assert_eq!(fs::read_to_string(&outside).unwrap(), SECRET);

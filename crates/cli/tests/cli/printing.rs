@@ -102,7 +102,7 @@ fn a_closed_pipe_ends_the_command_quietly() {
     let store = with_names(&[b"a"]);
     fs::write(store.path("big"), vec![b'x'; 8 << 20]).unwrap();
     store.put(&store.path("big"), "big");
-    let arguments = ["get".into(), store.place("big"), "-".into()];
+    let arguments = ["get".into(), store.address("big"), "-".into()];
     let mut child = command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_exact(&mut [0; 10]).unwrap();
@@ -116,7 +116,7 @@ fn a_closed_pipe_ends_the_command_quietly() {
 fn standard_input_becomes_a_file() {
     let store = Store::new();
     let content = b"through a pipe\n".repeat(100_000);
-    let arguments = ["put".into(), "-".into(), store.place("piped")];
+    let arguments = ["put".into(), "-".into(), store.address("piped")];
     let mut child = command(&arguments).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(&content).unwrap();
     assert!(child.wait().unwrap().success());
@@ -126,7 +126,8 @@ fn standard_input_becomes_a_file() {
 #[test]
 fn quiet_prints_results_only() {
     let store = with_names(&[b"a"]);
-    let put = run(&["put".as_ref(), "--quiet".as_ref(), store.path("source").as_os_str(), &store.place("u")]).expect(0);
+    let put =
+        run(&["put".as_ref(), "--quiet".as_ref(), store.path("source").as_os_str(), &store.address("u")]).expect(0);
     assert!(put.stdout.is_empty() && put.stderr.is_empty());
     assert_eq!(store.at("ls", "", &["--quiet"]).text(), "t/\nu/\n");
 }

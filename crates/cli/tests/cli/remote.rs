@@ -9,12 +9,12 @@ use super::runner::{Run, Store, run};
 use super::snapshot::{assert_same, snapshot};
 
 impl Node {
-    fn place(&self, path: &str) -> OsString {
+    fn address(&self, path: &str) -> OsString {
         format!("thalweg://{}::{path}", self.address).into()
     }
 
     fn at(&self, verb: &str, path: &str, options: &[&str]) -> Run {
-        let mut arguments = vec![verb.into(), self.place(path)];
+        let mut arguments = vec![verb.into(), self.address(path)];
         arguments.extend(options.iter().map(OsString::from));
         run(&arguments)
     }
@@ -34,13 +34,13 @@ fn a_tree_goes_to_a_node_and_comes_back() {
         }
     }
     fs::hard_link(source.join("a/1"), source.join("b/one")).unwrap();
-    run(&["put".as_ref(), source.as_os_str(), &node.place("t")]).expect(0);
-    run(&["get".as_ref(), node.place("t").as_os_str(), copy.as_os_str()]).expect(0);
+    run(&["put".as_ref(), source.as_os_str(), &node.address("t")]).expect(0);
+    run(&["get".as_ref(), node.address("t").as_os_str(), copy.as_os_str()]).expect(0);
     assert_same(&snapshot(&source), &snapshot(&copy));
 
     assert_eq!(node.at("ls", "t", &[]).expect(0).text(), "a/\nb/\n");
     assert_eq!(node.at("stat", "t/a/1", &["--json"]).expect(0).json()["links"], 2);
-    run(&["mv".into(), node.place("t/a"), node.place("u")]).expect(0);
+    run(&["mv".into(), node.address("t/a"), node.address("u")]).expect(0);
     node.at("rm", "t", &["-r"]).expect(0);
     let address = format!("thalweg://{}", node.address);
     assert_eq!(run(&["stats", &address, "--json"]).expect(0).json()["files"], 50);

@@ -11,14 +11,14 @@ use super::runner::{Run, Store, run};
 fn put(store: &Store, options: &[&str], from: &Path, to: &str) -> Run {
     let mut arguments: Vec<OsString> = vec!["put".into()];
     arguments.extend(options.iter().map(OsString::from));
-    arguments.extend([from.as_os_str().to_owned(), store.place(to)]);
+    arguments.extend([from.as_os_str().to_owned(), store.address(to)]);
     run(&arguments)
 }
 
 fn mv(store: &Store, options: &[&str], names: &[&str]) -> Run {
     let mut arguments: Vec<OsString> = vec!["mv".into()];
     arguments.extend(options.iter().map(OsString::from));
-    arguments.extend(names.iter().map(|name| store.place(name)));
+    arguments.extend(names.iter().map(|name| store.address(name)));
     run(&arguments)
 }
 
@@ -144,14 +144,14 @@ fn two_sources_of_one_name_are_refused_before_anything_is_stored() {
     let put = |sources: &[&str]| {
         let mut arguments: Vec<OsString> = vec!["put".into()];
         arguments.extend(sources.iter().map(|source| store.path(source).into_os_string()));
-        arguments.push(store.place("d/"));
+        arguments.push(store.address("d/"));
         run(&arguments)
     };
     for sources in [&["a/x", "b/x"][..], &["a/sub", "b/sub"], &["a/.", "b/."], &["a/.", "b/x"], &["b/x", "a/.", "a/x"]]
     {
         let done = put(sources).expect(2);
         assert!(done.stderr.contains("would both be"), "{sources:?}: {}", done.stderr);
-        run(&["ls".as_ref(), store.place("d").as_os_str()]).expect(1);
+        run(&["ls".as_ref(), store.address("d").as_os_str()]).expect(1);
     }
     put(&["a/x", "a/x", "a/sub", "a/."]).expect(0);
     assert_eq!(store.read("d/x"), b"a");
@@ -162,13 +162,13 @@ fn a_missing_source_is_named_and_the_others_are_stored() {
     let store = Store::new();
     fs::write(store.path("a"), "a").unwrap();
     let (a, gone) = (store.path("a"), store.path("gone"));
-    let done = run(&["put".as_ref(), gone.as_os_str(), a.as_os_str(), &store.place("d/")]).expect(3);
+    let done = run(&["put".as_ref(), gone.as_os_str(), a.as_os_str(), &store.address("d/")]).expect(3);
     assert!(done.stderr.contains("gone: No such file"), "{}", done.stderr);
     assert_eq!(store.read("d/a"), b"a");
     let also = store.path("also");
-    let done = run(&["put".as_ref(), gone.as_os_str(), also.as_os_str(), &store.place("e/")]).expect(3);
+    let done = run(&["put".as_ref(), gone.as_os_str(), also.as_os_str(), &store.address("e/")]).expect(3);
     assert!(done.stderr.contains("gone: No such file") && done.stderr.contains("also: No such file"), "{done:?}");
-    let done = run(&["put".as_ref(), gone.as_os_str(), &store.place("e")]).expect(3);
+    let done = run(&["put".as_ref(), gone.as_os_str(), &store.address("e")]).expect(3);
     assert!(done.stderr.contains("gone: No such file"), "{done:?}");
 }
 

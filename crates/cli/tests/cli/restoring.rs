@@ -9,7 +9,7 @@ use super::random::Random;
 use super::runner::{Store, command, run};
 
 fn get(store: &Store, path: &str, to: &Path, options: &[&str], code: i32) -> super::runner::Run {
-    let mut arguments = vec!["get".into(), store.place(path), to.into()];
+    let mut arguments = vec!["get".into(), store.address(path), to.into()];
     arguments.extend(options.iter().map(Into::into));
     run(&arguments).expect(code)
 }
@@ -162,7 +162,7 @@ fn directories_above_what_is_put_have_the_time_of_their_making() {
     let store = with_tree();
     store.put(&store.path("tree/other"), "made/by/the/way/file");
     for directory in ["made", "made/by", "made/by/the/way"] {
-        let listed = run(&["--json".as_ref(), "stat".as_ref(), store.place(directory).as_os_str()]).expect(0).json();
+        let listed = run(&["--json".as_ref(), "stat".as_ref(), store.address(directory).as_os_str()]).expect(0).json();
         assert!(!listed.to_string().contains("1970-01-01"), "{listed}");
     }
 }
@@ -190,7 +190,8 @@ fn a_killed_get_leaves_nothing_that_stays() {
     let copy = store.path("copy");
     fs::create_dir(&copy).unwrap();
     for delay_ms in [20, 60, 120] {
-        let mut child = command(&["get".as_ref(), store.place("large").as_os_str(), copy.as_os_str()]).spawn().unwrap();
+        let mut child =
+            command(&["get".as_ref(), store.address("large").as_os_str(), copy.as_os_str()]).spawn().unwrap();
         std::thread::sleep(Duration::from_millis(delay_ms));
         child.kill().unwrap();
         child.wait().unwrap();

@@ -32,9 +32,9 @@ fn what_a_writer_was_told_of_is_found_after_a_second_rewriting_without_it() {
     let begin = Request::Begin { purpose: Purpose::Write, lease_ms: 600_000 };
     assert!(matches!(writer.ask(begin), Reply::Session { .. }));
     let small = fingerprint(FingerprintKind::Blake3, &std::fs::read(source.join("small")).unwrap());
-    let place = match writer.ask(Request::Lacking { fingerprints: vec![small] }) {
+    let address = match writer.ask(Request::FindMissing { fingerprints: vec![small] }) {
         Reply::Answers { answers } => match answers[..] {
-            [Answer::Have(place)] => place,
+            [Answer::Have(address)] => address,
             ref other => panic!("the store has it: {other:?}"),
         },
         other => panic!("a question was answered {other:?}"),
@@ -46,7 +46,7 @@ fn what_a_writer_was_told_of_is_found_after_a_second_rewriting_without_it() {
     // It remembers nothing of where segments were.
     let node = Node::of(&store);
     let mut writer = Client::greet(&node.address, 1);
-    match writer.ask(Request::Get { run: Run::single(place) }) {
+    match writer.ask(Request::Get { run: Run::single(address) }) {
         Reply::Blocks { blocks } => {
             assert!(blocks.iter().any(|block| { block.segments.iter().any(|segment| segment.fingerprint == small) }))
         }

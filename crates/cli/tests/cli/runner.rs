@@ -83,38 +83,38 @@ impl Store {
         self.path("store")
     }
 
-    pub fn place(&self, path: &str) -> OsString {
-        let mut place = self.directory().into_os_string();
-        place.push("::");
-        place.push(path);
-        place
+    pub fn address(&self, path: &str) -> OsString {
+        let mut address = self.directory().into_os_string();
+        address.push("::");
+        address.push(path);
+        address
     }
 
     #[track_caller]
     pub fn put(&self, from: &Path, to: &str) -> Run {
-        run(&["put".as_ref(), from.as_os_str(), &self.place(to)]).expect(0)
+        run(&["put".as_ref(), from.as_os_str(), &self.address(to)]).expect(0)
     }
 
     #[track_caller]
     pub fn put_json(&self, from: &Path, to: &str) -> Value {
-        run(&["put".as_ref(), "--json".as_ref(), from.as_os_str(), &self.place(to)]).expect(0).json()
+        run(&["put".as_ref(), "--json".as_ref(), from.as_os_str(), &self.address(to)]).expect(0).json()
     }
 
     #[track_caller]
     pub fn get(&self, from: &str, to: &Path) -> Run {
-        run(&["get".as_ref(), self.place(from).as_os_str(), to.as_os_str()]).expect(0)
+        run(&["get".as_ref(), self.address(from).as_os_str(), to.as_os_str()]).expect(0)
     }
 
     /// With setuid bits and security attributes, too.
     #[track_caller]
     pub fn get_privileged(&self, from: &str, to: &Path) -> Run {
-        run(&["get".as_ref(), "--privileged".as_ref(), self.place(from).as_os_str(), to.as_os_str()]).expect(0)
+        run(&["get".as_ref(), "--privileged".as_ref(), self.address(from).as_os_str(), to.as_os_str()]).expect(0)
     }
 
     /// The whole content of a file.
     #[track_caller]
     pub fn read(&self, path: &str) -> Vec<u8> {
-        run(&["get".as_ref(), self.place(path).as_os_str(), "-".as_ref()]).expect(0).stdout
+        run(&["get".as_ref(), self.address(path).as_os_str(), "-".as_ref()]).expect(0).stdout
     }
 
     /// A verb about the whole store.
@@ -132,7 +132,7 @@ impl Store {
     /// A verb about one place.
     #[track_caller]
     pub fn at(&self, verb: &str, path: &str, options: &[&str]) -> Run {
-        let mut arguments = vec![OsString::from(verb), self.place(path)];
+        let mut arguments = vec![OsString::from(verb), self.address(path)];
         arguments.extend(options.iter().map(OsString::from));
         run(&arguments).expect(0)
     }

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use catalog::Join;
 use format::{HandleKey, StorePath};
-use repository::{Access, Arrival, Budget, Repository, Seat, Source};
-use store::Claimant;
+use repository::{Access, Budget, Repository, Source, StripeOwner, WriteOrigin};
+use store::ClaimOwner;
 
 use super::random::Random;
 use super::runner::{Store, run};
 
-/// A session of `out` that has written and settled `content`, and whose writer then went away.
+/// A session of `out` that has written and checkpointed `content`, and whose writer then went away.
 fn interrupted(store: &Store, content: &[u8]) {
     let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
     let session = repository.catalog().join(&join()).unwrap();
@@ -34,14 +34,15 @@ fn join() -> Join {
 fn of_a_full_disk(store: &Store, size: u64, pieces: &[(u64, &[u8])]) {
     let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
     let session = repository.catalog().join(&join()).unwrap();
-    let seat = Seat::take(repository.clone(), Arc::new(Budget::new(64 << 20)), session.id, 0, 1, 8192).unwrap();
+    let stripe_set =
+        StripeOwner::take(repository.clone(), Arc::new(Budget::new(64 << 20)), session.id, 0, 1, 8192).unwrap();
     for (number, (offset, content)) in pieces.iter().enumerate() {
         let source = Source { client: 1, stream: 0 };
-        let arrival = Arrival { source, sequence: 1 + number as u64, stamp: 0 };
-        seat.write(arrival, &[(*offset, content.len() as u64)], content.to_vec()).unwrap();
+        let arrival = WriteOrigin { source, sequence: 1 + number as u64, stamp: 0 };
+        stripe_set.write(arrival, &[(*offset, content.len() as u64)], content.to_vec()).unwrap();
     }
-    seat.set_size(size).unwrap();
-    seat.settle(Claimant(1), true, None).unwrap();
+    stripe_set.set_size(size).unwrap();
+    stripe_set.checkpoint(ClaimOwner(1), true, None).unwrap();
     repository.catalog().leave(session.id, &join().key).unwrap();
     repository.close().unwrap();
 }
@@ -50,12 +51,12 @@ fn of_a_full_disk(store: &Store, size: u64, pieces: &[(u64, &[u8])]) {
 fn what_holds_no_data_is_recovered_and_read_only_when_that_is_asked_for() {
     let store = Store::new();
     of_a_full_disk(&store, 3 << 20, &[]);
-    let place = store.place("out");
-    let refused = run(&["recover".as_ref(), place.as_os_str()]).expect(1);
+    let address = store.address("out");
+    let refused = run(&["recover".as_ref(), address.as_os_str()]).expect(1);
     assert!(refused.stderr.contains("no data") && refused.stderr.contains("--discard"), "{refused:?}");
     let to = store.path("copy");
     let get = |options: &[&str]| {
-        let mut words = vec!["get".as_ref(), "--unfinished".as_ref(), place.as_os_str(), to.as_os_str()];
+        let mut words = vec!["get".as_ref(), "--unfinished".as_ref(), address.as_os_str(), to.as_os_str()];
         words.extend(options.iter().map(std::ffi::OsStr::new));
         run(&words)
     };
@@ -72,7 +73,7 @@ fn what_holds_no_data_is_recovered_and_read_only_when_that_is_asked_for() {
 fn a_session_of_an_empty_file_makes_no_version_unasked() {
     let store = Store::new();
     of_a_full_disk(&store, 0, &[]);
-    let refused = run(&["recover".as_ref(), store.place("out").as_os_str()]).expect(1);
+    let refused = run(&["recover".as_ref(), store.address("out").as_os_str()]).expect(1);
     assert!(refused.stderr.contains("has stored no data; ") && refused.stderr.contains("--discard"), "{refused:?}");
     assert_eq!(store.at("recover", "out", &["--force", "--json"]).json()["size"], 0);
 }
@@ -83,7 +84,7 @@ fn a_session_whose_node_may_be_gone_is_recovered_when_its_lease_is_over() {
     let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());
     repository.catalog().join(&Join { lease_ms: 25_000, ..join() }).unwrap();
     repository.close().unwrap();
-    let refused = run(&["recover".as_ref(), store.place("out").as_os_str()]).expect(1).stderr;
+    let refused = run(&["recover".as_ref(), store.address("out").as_os_str()]).expect(1).stderr;
     for part in ["its node, here, was last heard of at 2", "recover works in ", " s at most"] {
         assert!(refused.contains(part), "{part}: {refused}");
     }
@@ -109,7 +110,7 @@ fn recovering_says_how_much_of_a_file_is_data() {
     let store = Store::new();
     let content = Random::new(12).bytes(64 << 10);
     of_a_full_disk(&store, 3 << 20, &[(1 << 20, &content)]);
-    let got = run(&["get".as_ref(), "--unfinished".as_ref(), store.place("out").as_os_str(), "-".as_ref()]).expect(0);
+    let got = run(&["get".as_ref(), "--unfinished".as_ref(), store.address("out").as_os_str(), "-".as_ref()]).expect(0);
     assert!(got.stderr.contains("64.0 KiB of 3.0 MiB are data") && got.stdout[1 << 20..][..64 << 10] == content);
     let recovered = store.at("recover", "out", &["--json"]);
     assert_eq!(recovered.json()["data_bytes"], 64 << 10);
@@ -117,10 +118,11 @@ fn recovering_says_how_much_of_a_file_is_data() {
 }
 
 fn write(repository: &Arc<Repository>, session: format::SessionId, content: &[u8]) {
-    let seat = Seat::take(repository.clone(), Arc::new(Budget::new(64 << 20)), session, 0, 1, 8192).unwrap();
-    let arrival = Arrival { source: Source { client: 1, stream: 0 }, sequence: 1, stamp: 0 };
-    seat.write(arrival, &[(0, content.len() as u64)], content.to_vec()).unwrap();
-    seat.settle(Claimant(1), true, None).unwrap();
+    let stripe_set =
+        StripeOwner::take(repository.clone(), Arc::new(Budget::new(64 << 20)), session, 0, 1, 8192).unwrap();
+    let arrival = WriteOrigin { source: Source { client: 1, stream: 0 }, sequence: 1, stamp: 0 };
+    stripe_set.write(arrival, &[(0, content.len() as u64)], content.to_vec()).unwrap();
+    stripe_set.checkpoint(ClaimOwner(1), true, None).unwrap();
 }
 
 #[test]
@@ -133,9 +135,10 @@ fn an_interrupted_session_is_listed_read_and_recovered() {
     assert_eq!(listed[0]["size"], 500_000);
     assert_eq!(store.at("ls", "", &[]).text(), "out (interrupted)\n");
 
-    let refused = run(&["get".as_ref(), store.place("out").as_os_str(), "-".as_ref()]).expect(1);
+    let refused = run(&["get".as_ref(), store.address("out").as_os_str(), "-".as_ref()]).expect(1);
     assert!(refused.stderr.contains("--unfinished"), "{}", refused.stderr);
-    let read = run(&["get".as_ref(), "--unfinished".as_ref(), store.place("out").as_os_str(), "-".as_ref()]).expect(0);
+    let read =
+        run(&["get".as_ref(), "--unfinished".as_ref(), store.address("out").as_os_str(), "-".as_ref()]).expect(0);
     assert!(read.stdout == content);
 
     let recovered = store.at("recover", "out", &["--json"]).json();
@@ -154,7 +157,7 @@ fn the_newest_of_several_sessions_is_recovered_unless_one_is_named() {
     let older = listed[0]["session"].as_str().unwrap();
     store.at("recover", "out", &[]);
     assert_eq!(store.read("out"), b"newer");
-    let mut over = vec!["recover".into(), store.place("out"), "--session".into(), older.into()];
+    let mut over = vec!["recover".into(), store.address("out"), "--session".into(), older.into()];
     let refused = run(&over).expect(1);
     assert!(refused.stderr.contains("older data above"), "{}", refused.stderr);
     assert_eq!(store.read("out"), b"newer");

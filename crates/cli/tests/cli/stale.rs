@@ -24,7 +24,7 @@ fn put(store: &Store, name: &str) -> Run {
     let file = store.path(name);
     let mut random = Random::new(name.bytes().map(u64::from).sum());
     fs::write(&file, random.bytes(60_000)).unwrap();
-    run(&["put".as_ref(), file.as_os_str(), &store.place(name)])
+    run(&["put".as_ref(), file.as_os_str(), &store.address(name)])
 }
 
 /// Copies the catalog's files that are there, and takes away those that are not.
@@ -43,10 +43,10 @@ fn copy_catalog(from: &Path, to: &Path, names: &[&str]) {
 fn refuses_and_is_made_again(store: &Store, why: &str, names: &str) {
     for refused in [
         put(store, "c"),
-        run(&["rm".as_ref(), store.place("a").as_os_str()]),
+        run(&["rm".as_ref(), store.address("a").as_os_str()]),
         store.try_verb("collect", &[]),
-        run(&["ls".as_ref(), store.place("").as_os_str()]),
-        run(&["get".as_ref(), store.place("a").as_os_str(), "-".as_ref()]),
+        run(&["ls".as_ref(), store.address("").as_os_str()]),
+        run(&["get".as_ref(), store.address("a").as_os_str(), "-".as_ref()]),
     ] {
         let refused = refused.expect(1);
         assert!(refused.stderr.contains(why), "{}", refused.stderr);
@@ -66,7 +66,7 @@ fn refuses_and_is_made_again(store: &Store, why: &str, names: &str) {
 }
 
 #[test]
-fn an_older_copy_of_the_catalog_is_refused_and_verify_names_what_it_lacks() {
+fn an_older_copy_of_the_catalog_is_refused_and_verify_names_what_it_misses() {
     let store = with_files(&["a"]);
     let old = store.path("old");
     copy_catalog(&store.directory(), &old, &CATALOG);
@@ -109,7 +109,7 @@ fn a_catalog_made_from_containers_of_which_the_mark_does_not_tell_is_believed() 
     let container = container_path(Path::new(""), 2);
     fs::copy(branch.join(&container), store.directory().join(&container)).unwrap();
     copy_catalog(&branch, &store.directory(), &CATALOG);
-    let refused = run(&["ls".into(), store.place("")]).expect(1);
+    let refused = run(&["ls".into(), store.address("")]).expect(1);
     assert!(refused.stderr.contains("it went on apart"), "{refused:?}");
     let rebuilt = store.try_verb("verify", &["--rebuild-catalog"]).expect(3);
     assert!(rebuilt.stderr.contains("transaction 2 of the journal is in no container"), "{rebuilt:?}");
@@ -165,8 +165,8 @@ fn with_a_catalog_that_a_node_left_behind(end: impl FnOnce(Node)) -> Store {
 fn put_through(node: &Node, store: &Store, name: &str) {
     let mut random = Random::new(name.bytes().map(u64::from).sum());
     fs::write(store.path(name), random.bytes(60_000)).unwrap();
-    let place = format!("thalweg://{}::{name}", node.address);
-    run(&["put".as_ref(), store.path(name).as_os_str(), place.as_ref()]).expect(0);
+    let address = format!("thalweg://{}::{name}", node.address);
+    run(&["put".as_ref(), store.path(name).as_os_str(), address.as_ref()]).expect(0);
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn collection_deletes_nothing_by_an_older_catalog_that_opening_takes_for_the_new
         UPDATE counters SET writing = 0;";
     catalog.execute_batch(ended).unwrap();
     drop(catalog);
-    run(&["rm".as_ref(), store.place("a").as_os_str()]).expect(0);
+    run(&["rm".as_ref(), store.address("a").as_os_str()]).expect(0);
     let before = store.containers();
     let refused = store.try_verb("collect", &[]).expect(1);
     assert!(
@@ -279,8 +279,8 @@ fn nodes_killed_at_any_moment_leave_file_and_log_that_belong_together() {
                     for count in 0..3 {
                         let name = format!("k{round}-{writer}-{count}");
                         fs::write(store.path(&name), name.repeat(2000)).unwrap();
-                        let place = format!("thalweg://{address}::{name}");
-                        let put = [OsString::from("put"), store.path(&name).into(), place.into()];
+                        let address = format!("thalweg://{address}::{name}");
+                        let put = [OsString::from("put"), store.path(&name).into(), address.into()];
                         let mut put = command(&put).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
                         std::thread::sleep(Duration::from_millis(40));
                         let _ = put.kill();
@@ -301,7 +301,7 @@ fn nodes_killed_at_any_moment_leave_file_and_log_that_belong_together() {
             catalog.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
             drop(node);
         });
-        run(&["ls".as_ref(), store.place("").as_os_str()]).expect(0);
+        run(&["ls".as_ref(), store.address("").as_os_str()]).expect(0);
     }
     store.verb("verify", &["--data"]);
     put(&store, "z").expect(0);
@@ -335,8 +335,8 @@ fn a_node_whose_catalog_was_replaced_confirms_nothing_more_and_ends() {
         put_through(&node, &store, "x");
         displace(&old.join(CATALOG[0]), &store.directory().join(CATALOG[0]));
         fs::write(store.path("y"), "not confirmed").unwrap();
-        let place = format!("thalweg://{}::y", node.address);
-        let refused = run(&["put".as_ref(), store.path("y").as_os_str(), place.as_ref()]);
+        let address = format!("thalweg://{}::y", node.address);
+        let refused = run(&["put".as_ref(), store.path("y").as_os_str(), address.as_ref()]);
         assert_ne!(refused.code, Some(0), "{how}: {refused:?}");
         let (ended, said) = node.wait_for_its_end();
         assert_eq!(ended, Some(1), "{how}: {said}");
@@ -425,7 +425,7 @@ fn many_processes_never_take_their_catalog_for_an_old_copy() {
             threads.spawn(move || {
                 for count in 0..6 {
                     put(store, &format!("{name}{count}")).expect(0);
-                    run(&["ls".as_ref(), store.place("").as_os_str()]).expect(0);
+                    run(&["ls".as_ref(), store.address("").as_os_str()]).expect(0);
                 }
             });
         }
@@ -443,14 +443,14 @@ fn writers_killed_at_any_moment_leave_no_false_alarm() {
         let mut writers = ["k", "l"].map(|letter| {
             let name = format!("{letter}{round}");
             fs::write(store.path(&name), random.bytes(30_000)).unwrap();
-            let arguments = ["put".into(), store.path(&name).into_os_string(), store.place(&name)];
+            let arguments = ["put".into(), store.path(&name).into_os_string(), store.address(&name)];
             command(&arguments).stderr(Stdio::null()).spawn().unwrap()
         });
         for writer in &mut writers {
             std::thread::sleep(Duration::from_micros(random.below(60_000)));
             writer.kill().unwrap();
             writer.wait().unwrap();
-            run(&["ls".as_ref(), store.place("").as_os_str()]).expect(0);
+            run(&["ls".as_ref(), store.address("").as_os_str()]).expect(0);
         }
         if round % 8 == 7 {
             store.verb("verify", &["--rebuild-catalog", "--data"]);
@@ -489,7 +489,7 @@ fn a_rebuild_that_is_killed_midway_loses_nothing() {
         std::thread::sleep(Duration::from_millis(delay));
         let _ = rebuild.kill();
         rebuild.wait().unwrap();
-        let listed = run(&["ls".as_ref(), store.place("").as_os_str()]);
+        let listed = run(&["ls".as_ref(), store.address("").as_os_str()]);
         match listed.code {
             Some(0) => assert_eq!(listed.text(), all, "after {delay} ms"),
             _ => assert!(listed.stderr.contains("--rebuild-catalog"), "after {delay} ms: {}", listed.stderr),

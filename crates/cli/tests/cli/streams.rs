@@ -26,7 +26,7 @@ fn said(output: &Output) -> String {
 #[test]
 fn nothing_is_put_from_standard_input_that_cannot_be_read() {
     let store = Store::new();
-    let target = store.place("from-nowhere");
+    let target = store.address("from-nowhere");
     let put = || command(&["put".as_ref(), "-".as_ref(), target.as_os_str()]);
     let closed = without(0, put());
     assert_eq!(closed.status.code(), Some(1), "{}", said(&closed));
@@ -45,9 +45,10 @@ fn a_result_that_cannot_be_written_is_an_error_and_a_summary_is_none() {
     let store = Store::new();
     fs::write(store.path("file"), "content").unwrap();
     store.put(&store.path("file"), "file").expect(0);
-    let (place, root) = (store.place("file"), store.place(""));
+    let (address, root) = (store.address("file"), store.address(""));
     let local = store.path("again").into_os_string();
-    for arguments in [["ls".as_ref(), root.as_os_str()].to_vec(), vec!["get".as_ref(), place.as_os_str(), "-".as_ref()]]
+    for arguments in
+        [["ls".as_ref(), root.as_os_str()].to_vec(), vec!["get".as_ref(), address.as_os_str(), "-".as_ref()]]
     {
         let closed = without(1, command(&arguments));
         assert_eq!(closed.status.code(), Some(1), "{arguments:?}: {}", said(&closed));
@@ -56,7 +57,7 @@ fn a_result_that_cannot_be_written_is_an_error_and_a_summary_is_none() {
         let read_only = read_only.stdout(File::open(store.path("file")).unwrap()).output().unwrap();
         assert_eq!(read_only.status.code(), Some(1), "{arguments:?}: {}", said(&read_only));
     }
-    let fetched = without(1, command(&["get".as_ref(), place.as_os_str(), local.as_os_str()]));
+    let fetched = without(1, command(&["get".as_ref(), address.as_os_str(), local.as_os_str()]));
     assert_eq!(fetched.status.code(), Some(0), "{}", said(&fetched));
     assert_eq!(fs::read(&local).unwrap(), b"content");
 }

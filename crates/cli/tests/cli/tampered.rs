@@ -18,7 +18,7 @@ fn store_of_three() -> Store {
 fn put(store: &Store, name: &str) -> Run {
     let mut random = Random::new(name.bytes().map(u64::from).sum());
     fs::write(store.path(name), random.bytes(60_000)).unwrap();
-    run(&["put".as_ref(), store.path(name).as_os_str(), &store.place(name)])
+    run(&["put".as_ref(), store.path(name).as_os_str(), &store.address(name)])
 }
 
 fn change(store: &Store, text: &str) {

@@ -140,7 +140,8 @@ fn holes_cost_nothing_and_sparse_makes_more() {
     fs::write(source.join("zeros"), vec![0; 4 << 20]).unwrap();
     store.put(&source, "t");
     assert!(store.container_bytes() < 100_000);
-    run(&["get".as_ref(), "--sparse".as_ref(), store.place("t").as_os_str(), store.path("copy").as_os_str()]).expect(0);
+    run(&["get".as_ref(), "--sparse".as_ref(), store.address("t").as_os_str(), store.path("copy").as_os_str()])
+        .expect(0);
     let copy = snapshot(&store.path("copy"));
     assert_eq!(copy[Path::new("zeros")].content, Content::File(vec![0; 4 << 20], Vec::new()));
 }
@@ -153,11 +154,11 @@ fn sockets_and_pipes_are_named_and_skipped() {
     let _socket = std::os::unix::net::UnixListener::bind(source.join("socket")).unwrap();
     assert!(Command::new("mkfifo").arg(source.join("pipe")).status().unwrap().success());
     fs::write(source.join("file"), "kept").unwrap();
-    let done = run(&["put".as_ref(), "--json".as_ref(), source.as_os_str(), &store.place("t")]).expect(0);
+    let done = run(&["put".as_ref(), "--json".as_ref(), source.as_os_str(), &store.address("t")]).expect(0);
     assert!(done.stderr.contains("pipe: skipped, it is a named pipe"), "{}", done.stderr);
     assert!(done.stderr.contains("socket: skipped, it is a socket"), "{}", done.stderr);
     assert_eq!(done.json()["skipped"].as_array().unwrap().len(), 2);
-    let only = run(&["put".as_ref(), source.join("pipe").as_os_str(), &store.place("p")]).expect(1);
+    let only = run(&["put".as_ref(), source.join("pipe").as_os_str(), &store.address("p")]).expect(1);
     assert!(only.stderr.contains("nothing was put"), "{}", only.stderr);
 }
 
@@ -166,7 +167,7 @@ fn a_store_does_not_swallow_itself() {
     let store = Store::new();
     fs::create_dir(store.path("beside")).unwrap();
     let here = store.path("");
-    let done = run(&["put".as_ref(), "--json".as_ref(), here.as_os_str(), &store.place("t")]).expect(0).json();
+    let done = run(&["put".as_ref(), "--json".as_ref(), here.as_os_str(), &store.address("t")]).expect(0).json();
     assert_eq!(done["directories"], 2, "{done}");
     assert_eq!(done["skipped"][0]["why"], "the store itself");
 }

@@ -64,8 +64,8 @@ fn what_is_read_again_and_is_as_it_was_is_unchanged() {
     let (store, source) = begun();
     std::thread::sleep(Duration::from_millis(50));
     let force = || {
-        let place = store.place("t");
-        run(&["put".as_ref(), "--force".as_ref(), "--json".as_ref(), source.as_os_str(), &place]).expect(0).json()
+        let address = store.address("t");
+        run(&["put".as_ref(), "--force".as_ref(), "--json".as_ref(), source.as_os_str(), &address]).expect(0).json()
     };
     force();
     let again = force();
@@ -130,7 +130,7 @@ fn files_become_directories_and_symlinks_and_back() {
     fs::write(source.join("b/inside"), "x").unwrap();
     fs::remove_dir_all(source.join("d")).unwrap();
     symlink("b", source.join("d")).unwrap();
-    let replace = || run(&["put".as_ref(), "--replace".as_ref(), source.as_os_str(), &store.place("t")]).expect(0);
+    let replace = || run(&["put".as_ref(), "--replace".as_ref(), source.as_os_str(), &store.address("t")]).expect(0);
     replace();
     assert_put_is_same(&store, &source);
     fs::remove_dir_all(source.join("b")).unwrap();
@@ -158,7 +158,7 @@ fn a_file_that_keeps_changing_is_stored_and_reported() {
                 std::thread::sleep(Duration::from_millis(1));
             }
         });
-        let put = || super::runner::run(&["put".as_ref(), path.as_os_str(), &store.place("busy")]);
+        let put = || super::runner::run(&["put".as_ref(), path.as_os_str(), &store.address("busy")]);
         // Who changes it may have to wait for the disk meanwhile.
         let mut runs = (0..5).map(|_| put());
         let run = runs.find(|run| run.code != Some(0));

@@ -17,7 +17,7 @@ fn with_versions(contents: &[Vec<u8>]) -> Store {
 
 fn version(store: &Store, number: usize) -> super::runner::Run {
     let number = number.to_string();
-    run(&["get".as_ref(), "--version".as_ref(), number.as_ref(), store.place("f").as_os_str(), "-".as_ref()])
+    run(&["get".as_ref(), "--version".as_ref(), number.as_ref(), store.address("f").as_os_str(), "-".as_ref()])
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn forgotten_versions_free_space_and_kept_ones_stay() {
     let contents: Vec<_> = (0..3).map(|_| random.bytes(4 << 20)).collect();
     let store = with_versions(&contents);
     let before = store.container_bytes();
-    run(&["forget".as_ref(), store.place("f").as_os_str()]).expect(2);
+    run(&["forget".as_ref(), store.address("f").as_os_str()]).expect(2);
     store.verb("collect", &[]);
     assert_eq!(version(&store, 1).expect(0).stdout, contents[0], "without a rule all are kept");
     let done = store.at("forget", "f", &["--keep", "last=1", "--json"]).json();
@@ -82,10 +82,10 @@ fn forgetting_goes_on_while_files_are_removed_and_made_again() {
             is_over.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         while !is_over.load(std::sync::atomic::Ordering::Relaxed) && !remover.is_finished() {
-            for place in ["", "d", "d/7"] {
-                let done = run(&["forget".as_ref(), store.place(place).as_os_str(), "--keep=last=1".as_ref()]);
+            for address in ["", "d", "d/7"] {
+                let done = run(&["forget".as_ref(), store.address(address).as_os_str(), "--keep=last=1".as_ref()]);
                 let is_missing = done.stderr.contains("no such file or directory in the store");
-                assert!(done.code == Some(0) || (!place.is_empty() && is_missing), "{place}: {done:?}");
+                assert!(done.code == Some(0) || (!address.is_empty() && is_missing), "{address}: {done:?}");
             }
         }
     });
@@ -102,13 +102,13 @@ fn ranges_are_slices() {
         let offset = random.below(700_000) as usize;
         let length = random.below(200_000) as usize;
         let range = format!("{offset}:{length}");
-        let place = store.place("f");
+        let address = store.address("f");
         let expected = &content[offset..(offset + length).min(content.len())];
         let printed =
-            run(&["get".as_ref(), "--range".as_ref(), range.as_ref(), place.as_os_str(), "-".as_ref()]).expect(0);
+            run(&["get".as_ref(), "--range".as_ref(), range.as_ref(), address.as_os_str(), "-".as_ref()]).expect(0);
         assert!(printed.stdout == expected, "range {range} on standard output");
         let to = store.path("slice");
-        run(&["get".as_ref(), "--range".as_ref(), range.as_ref(), place.as_os_str(), to.as_os_str()]).expect(0);
+        run(&["get".as_ref(), "--range".as_ref(), range.as_ref(), address.as_os_str(), to.as_os_str()]).expect(0);
         assert!(fs::read(to).unwrap() == expected, "range {range} in a file");
     }
 }

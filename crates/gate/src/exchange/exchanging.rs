@@ -13,15 +13,15 @@ use super::link::{Link, Server, Servers, Settings};
 use super::packet::{GateId, Key};
 use crate::config;
 use crate::error::{Error, Result};
-use crate::shares::Shares;
+use crate::upstream_scheduler::UpstreamScheduler;
 
-impl Server for Shares {
+impl Server for UpstreamScheduler {
     fn charged(&self) -> Charged {
-        Shares::charged(self)
+        UpstreamScheduler::charged(self)
     }
 
-    fn served_elsewhere(&self, application: &str, bytes: u64) {
-        Shares::served_elsewhere(self, application, bytes);
+    fn served_at_other_servers(&self, application: &str, bytes: u64) {
+        UpstreamScheduler::served_at_other_servers(self, application, bytes);
     }
 }
 
@@ -63,13 +63,19 @@ impl Exchanging {
     }
 
     /// Exchanges so from now on. Must be called within a `LocalSet`.
-    pub fn serve(&self, config: Option<&config::Exchange>, bound: Bound, shares: &[Rc<Shares>], names: &[Rc<str>]) {
+    pub fn serve(
+        &self,
+        config: Option<&config::Exchange>,
+        bound: Bound,
+        upstream: &[Rc<UpstreamScheduler>],
+        names: &[Rc<str>],
+    ) {
         self.stop();
-        let server = |shares: &Rc<Shares>| {
-            let weak: Weak<Shares> = Rc::downgrade(shares);
-            (shares.server().into(), weak as Weak<dyn Server>)
+        let server = |upstream: &Rc<UpstreamScheduler>| {
+            let weak: Weak<UpstreamScheduler> = Rc::downgrade(upstream);
+            (upstream.server().into(), weak as Weak<dyn Server>)
         };
-        let servers: Servers = shares.iter().map(server).collect();
+        let servers: Servers = upstream.iter().map(server).collect();
         self.link.serve(servers, names);
         let link = self.link.clone();
         let task = match (config.map(settings), &bound) {

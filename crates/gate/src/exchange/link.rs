@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::net::UdpSocket;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::packet::{GateId, Key, MOST_BYTES, Refusal};
+use super::packet::{GateId, Key, MAX_BYTES, Refusal};
 use super::{Action, Charged, Exchange, Traffic};
 
 /// How often gates tell each other what they charged, unless configured.
@@ -26,7 +26,7 @@ pub trait Server {
     /// Cumulative bytes charged, by application.
     fn charged(&self) -> Charged;
     /// Other servers served an application so many bytes.
-    fn served_elsewhere(&self, application: &str, bytes: u64);
+    fn served_at_other_servers(&self, application: &str, bytes: u64);
 }
 
 /// By name: the address of the upstream server. One that is gone is left out.
@@ -91,7 +91,7 @@ impl Link {
         self.exchange.borrow_mut().reconfigure(settings.key.clone(), others.len());
         let mut ticks = ticks(settings.interval);
         // One byte more than a packet may have: what is longer is seen to be.
-        let mut buffer = [0; MOST_BYTES + 1];
+        let mut buffer = [0; MAX_BYTES + 1];
         loop {
             tokio::select! {
                 _ = ticks.tick() => {
@@ -139,7 +139,7 @@ impl Link {
                     let servers = self.servers.borrow();
                     let told = servers.iter().filter(|(name, _)| except.as_ref() != Some(name));
                     told.filter_map(|(_, server)| server.upgrade())
-                        .for_each(|server| server.served_elsewhere(&application, bytes));
+                        .for_each(|server| server.served_at_other_servers(&application, bytes));
                 }
             }
         }
@@ -182,7 +182,7 @@ mod tests {
             vec![("climate".into(), *self.charged.borrow())]
         }
 
-        fn served_elsewhere(&self, application: &str, bytes: u64) {
+        fn served_at_other_servers(&self, application: &str, bytes: u64) {
             assert_eq!(application, "climate");
             *self.elsewhere.borrow_mut() += bytes;
         }

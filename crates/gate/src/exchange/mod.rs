@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub(crate) use exchanging::{Bound, Exchanging};
 pub(crate) use link::Link;
-use packet::{GateId, Key, MOST_ENTRIES, NameHash, Packet, Refusal};
+use packet::{GateId, Key, MAX_ENTRIES, NameHash, Packet, Refusal};
 use peers::Peers;
 pub use report::Charged;
 use report::Report;
@@ -29,7 +29,7 @@ pub const DATA_PER_EXCHANGE: u64 = 1000;
 /// What UDP and IPv4 add to a packet.
 pub const WRAPPING_BYTES: usize = 28;
 /// What may be saved up for sending, in bytes: news of ten thousand applications to four peers.
-const MOST_SAVED_BYTES: u64 = 1 << 20;
+const MAX_SAVED_BYTES: u64 = 1 << 20;
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Exchange {
     fn save_up(&mut self, data_bytes: u64) {
         self.unpaid_data_bytes = self.unpaid_data_bytes.saturating_add(data_bytes);
         let saved_bytes = self.saved_bytes.saturating_add(self.unpaid_data_bytes / DATA_PER_EXCHANGE);
-        self.saved_bytes = saved_bytes.min(MOST_SAVED_BYTES);
+        self.saved_bytes = saved_bytes.min(MAX_SAVED_BYTES);
         self.unpaid_data_bytes %= DATA_PER_EXCHANGE;
     }
 
@@ -170,8 +170,8 @@ impl Exchange {
         }
         self.saved_bytes = self.saved_bytes.saturating_sub(self.cost_bytes(entries.len()));
         self.last_sent = Some(now);
-        let (first, rest) = entries.split_at(entries.len().min(MOST_ENTRIES));
-        for entries in std::iter::once(first).chain(rest.chunks(MOST_ENTRIES)) {
+        let (first, rest) = entries.split_at(entries.len().min(MAX_ENTRIES));
+        for entries in std::iter::once(first).chain(rest.chunks(MAX_ENTRIES)) {
             self.sequence += 1;
             let packet = Packet { gate: self.me, sequence: self.sequence, entries: entries.to_vec() };
             let bytes = packet.encode(self.key.as_ref());
@@ -183,7 +183,7 @@ impl Exchange {
 
     /// What telling all peers so many entries costs.
     fn cost_bytes(&self, entries: usize) -> u64 {
-        let packets = entries.div_ceil(MOST_ENTRIES).max(1);
+        let packets = entries.div_ceil(MAX_ENTRIES).max(1);
         let bytes =
             packets * (packet::bytes_of(0, self.key.is_some()) + WRAPPING_BYTES) + entries * packet::ENTRY_BYTES;
         (bytes * self.peer_count) as u64

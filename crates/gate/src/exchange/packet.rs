@@ -7,9 +7,9 @@
 use std::fmt;
 
 /// The most a packet may have: it must pass any link in one piece.
-pub const MOST_BYTES: usize = 1400;
+pub const MAX_BYTES: usize = 1400;
 /// The most entries a packet may have, with or without a tag.
-pub const MOST_ENTRIES: usize = (MOST_BYTES - HEADER_BYTES - TAG_BYTES) / ENTRY_BYTES;
+pub const MAX_ENTRIES: usize = (MAX_BYTES - HEADER_BYTES - TAG_BYTES) / ENTRY_BYTES;
 
 const MAGIC: [u8; 4] = *b"TWGX";
 const VERSION: u8 = 0;
@@ -48,7 +48,7 @@ pub struct Packet {
     pub gate: GateId,
     /// Counts a gate's packets, from 1.
     pub sequence: u64,
-    /// At most [`MOST_ENTRIES`].
+    /// At most [`MAX_ENTRIES`].
     pub entries: Vec<Entry>,
 }
 
@@ -99,7 +99,7 @@ pub enum Refusal {
 
 impl Packet {
     pub fn encode(&self, key: Option<&Key>) -> Vec<u8> {
-        assert!(self.entries.len() <= MOST_ENTRIES, "{} entries do not fit a packet", self.entries.len());
+        assert!(self.entries.len() <= MAX_ENTRIES, "{} entries do not fit a packet", self.entries.len());
         let mut bytes = Vec::with_capacity(bytes_of(self.entries.len(), key.is_some()));
         bytes.extend(MAGIC);
         bytes.extend([VERSION, if key.is_some() { TAGGED } else { 0 }]);
@@ -146,7 +146,7 @@ fn split(bytes: &[u8]) -> Result<(&[u8], Option<&[u8]>), Refusal> {
     };
     let entries = u16::from_le_bytes([bytes[6], bytes[7]]) as usize;
     let signed_bytes = bytes_of(entries, false);
-    if entries > MOST_ENTRIES || bytes.len() != bytes_of(entries, tagged) {
+    if entries > MAX_ENTRIES || bytes.len() != bytes_of(entries, tagged) {
         return Err(Refusal::Malformed);
     }
     let (signed, tag) = bytes.split_at(signed_bytes);
@@ -184,11 +184,11 @@ mod tests {
     #[test]
     fn packets_come_back_as_they_went() {
         let key = Key::from_secret("river");
-        for entries in [0, 1, 2, MOST_ENTRIES] {
+        for entries in [0, 1, 2, MAX_ENTRIES] {
             for key in [None, Some(&key)] {
                 let packet = sample(entries);
                 let bytes = packet.encode(key);
-                assert!(bytes.len() <= MOST_BYTES);
+                assert!(bytes.len() <= MAX_BYTES);
                 assert_eq!(Packet::decode(&bytes, key), Ok(packet));
             }
         }

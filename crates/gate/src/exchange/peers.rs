@@ -12,9 +12,9 @@ use super::packet::{GateId, NameHash, Packet, Refusal};
 /// A gate unheard of for so long takes no part any more.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 /// The most gates kept in mind, the silent ones included.
-pub const MOST_PEERS: usize = 1024;
+pub const MAX_PEERS: usize = 1024;
 /// The most applications kept in mind of one gate.
-pub const MOST_APPLICATIONS: usize = 16_384;
+pub const MAX_APPLICATIONS: usize = 16_384;
 
 #[derive(Default)]
 pub(super) struct Peers {
@@ -66,7 +66,7 @@ impl Peers {
 
     /// When all places are taken, the longest silent gate gives up its.
     fn admit(&mut self, gate: GateId, now: Duration) -> Result<(), Refusal> {
-        if self.known.len() >= MOST_PEERS {
+        if self.known.len() >= MAX_PEERS {
             let silent = self.known.iter().filter(|(_, peer)| peer.is_silent);
             let longest = silent.min_by_key(|(_, peer)| peer.heard).map(|(gate, _)| *gate);
             self.known.remove(&longest.ok_or(Refusal::TooMany)?);
@@ -81,7 +81,7 @@ impl Peer {
     /// Bytes beyond what was known; the first word is where counting begins. Applications above the limit are passed
     /// over: they are shared locally only.
     fn learn(&mut self, application: NameHash, charged_bytes: u64) -> u64 {
-        let is_full = self.charged_bytes.len() >= MOST_APPLICATIONS;
+        let is_full = self.charged_bytes.len() >= MAX_APPLICATIONS;
         match self.charged_bytes.get_mut(&application) {
             Some(known) => {
                 let more = charged_bytes.saturating_sub(*known);
@@ -164,14 +164,14 @@ mod tests {
     #[test]
     fn memory_is_bounded_whatever_is_said() {
         let mut peers = Peers::default();
-        (0..MOST_PEERS as u64).for_each(|gate| drop(peers.hear(&packet(gate, 1, 1), ms(0)).unwrap()));
+        (0..MAX_PEERS as u64).for_each(|gate| drop(peers.hear(&packet(gate, 1, 1), ms(0)).unwrap()));
         assert_eq!(peers.hear(&packet(1 << 40, 1, 1), ms(1)), Err(Refusal::TooMany));
         peers.forget(ms(2000));
         assert_eq!(peers.hear(&packet(1 << 40, 1, 1), ms(2000)), Ok(vec![]));
-        assert_eq!(peers.known.len(), MOST_PEERS);
+        assert_eq!(peers.known.len(), MAX_PEERS);
 
-        let entries = (0..2 * MOST_APPLICATIONS as u64).map(|n| Entry { application: NameHash(n), charged_bytes: n });
+        let entries = (0..2 * MAX_APPLICATIONS as u64).map(|n| Entry { application: NameHash(n), charged_bytes: n });
         peers.hear(&Packet { gate: GateId(1 << 40), sequence: 2, entries: entries.collect() }, ms(2001)).unwrap();
-        assert_eq!(peers.known[&GateId(1 << 40)].charged_bytes.len(), MOST_APPLICATIONS);
+        assert_eq!(peers.known[&GateId(1 << 40)].charged_bytes.len(), MAX_APPLICATIONS);
     }
 }

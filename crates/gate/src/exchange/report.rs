@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::packet::{Entry, MOST_ENTRIES, NameHash};
+use super::packet::{Entry, MAX_ENTRIES, NameHash};
 
 /// How often an entry that has stopped changing is told again, since any packet may be lost.
 const REPEATS: u8 = 2;
@@ -21,7 +21,7 @@ pub(super) struct Report {
     /// What each server showed last, by the number of the total.
     shown: HashMap<Rc<str>, HashMap<usize, u64>>,
     /// Where the next refresh goes on.
-    turn: usize,
+    grant: usize,
 }
 
 struct Total {
@@ -67,7 +67,7 @@ impl Report {
     pub fn tell(&mut self, refresh: bool) -> Vec<Entry> {
         let mut entries: Vec<Entry> = self.totals.iter_mut().filter_map(Total::tell_news).collect();
         if refresh {
-            let room = entries.len().next_multiple_of(MOST_ENTRIES).max(MOST_ENTRIES) - entries.len();
+            let room = entries.len().next_multiple_of(MAX_ENTRIES).max(MAX_ENTRIES) - entries.len();
             self.repeat(room, &mut entries);
         }
         entries
@@ -76,13 +76,13 @@ impl Report {
     /// Each total at most once, in turn.
     fn repeat(&mut self, room: usize, entries: &mut Vec<Entry>) {
         let told_now: Vec<NameHash> = entries.iter().map(|entry| entry.application).collect();
-        let (count, begin) = (self.totals.len(), self.turn);
+        let (count, begin) = (self.totals.len(), self.grant);
         let room = entries.len() + room;
         for step in 0..count {
             if entries.len() == room {
                 return;
             }
-            self.turn = (begin + step + 1) % count;
+            self.grant = (begin + step + 1) % count;
             let total = &mut self.totals[(begin + step) % count];
             if total.repeats > 0 && !told_now.contains(&total.application) {
                 total.repeats -= 1;
@@ -162,13 +162,13 @@ mod tests {
     #[test]
     fn repetitions_of_many_applications_take_turns_a_packet_at_a_time() {
         let mut report = Report::default();
-        let names: Vec<Rc<str>> = (0..3 * MOST_ENTRIES).map(|number| number.to_string().into()).collect();
+        let names: Vec<Rc<str>> = (0..3 * MAX_ENTRIES).map(|number| number.to_string().into()).collect();
         report.observe(&"left".into(), &names.iter().map(|name| (name.clone(), 1)).collect());
         assert_eq!(report.tell(false).len(), names.len());
         let mut told: Vec<NameHash> = Vec::new();
         for _ in 0..3 {
             let entries = report.tell(true);
-            assert_eq!(entries.len(), MOST_ENTRIES);
+            assert_eq!(entries.len(), MAX_ENTRIES);
             told.extend(entries.iter().map(|entry| entry.application));
         }
         told.sort();

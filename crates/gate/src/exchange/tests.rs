@@ -75,10 +75,10 @@ impl World {
     }
 
     /// An interval in which every gate serves up to so many bytes; packets take up to 60 ms, `lost` in 100 are lost.
-    fn step(&mut self, most_bytes: u64, lost: u64) {
+    fn step(&mut self, max_bytes: u64, lost: u64) {
         for number in 0..self.gates.len() {
             for application in 0..2 {
-                self.charged[number][application] += self.dice.below(most_bytes + 1);
+                self.charged[number][application] += self.dice.below(max_bytes + 1);
             }
             let charged = shown(&[(NAMES[0], self.charged[number][0]), (NAMES[1], self.charged[number][1])]);
             let actions = self.gates[number].tick(&one(charged), ms(self.now_ms));
@@ -111,7 +111,7 @@ impl World {
     }
 
     /// What everybody else served of an application.
-    fn served_elsewhere(&self, gate: usize, application: usize) -> u64 {
+    fn served_at_other_servers(&self, gate: usize, application: usize) -> u64 {
         let others = self.charged.iter().enumerate().filter(|(number, _)| *number != gate);
         others.map(|(_, charged)| charged[application]).sum()
     }
@@ -129,7 +129,8 @@ fn through_a_bad_network_every_gate_hears_all_that_the_others_served() {
         (0..40).for_each(|_| world.step(0, 0));
         for gate in 0..4 {
             for (application, name) in NAMES.iter().enumerate() {
-                let (heard, served) = (world.heard[gate][application], world.served_elsewhere(gate, application));
+                let (heard, served) =
+                    (world.heard[gate][application], world.served_at_other_servers(gate, application));
                 assert_eq!(heard, served - 3, "seed {seed}, gate {gate}, {name}");
             }
         }
@@ -169,8 +170,8 @@ fn many_applications_take_several_packets_and_each_fits() {
     let charged: Charged = names.iter().map(|name| (name.clone(), 1 << 20)).collect();
     let actions = gate.tick(&one(charged), ms(0));
     let packets = sent(&actions);
-    assert_eq!(packets.len(), 1000usize.div_ceil(MOST_ENTRIES));
-    assert!(packets.iter().all(|packet| packet.len() <= packet::MOST_BYTES));
+    assert_eq!(packets.len(), 1000usize.div_ceil(MAX_ENTRIES));
+    assert!(packets.iter().all(|packet| packet.len() <= packet::MAX_BYTES));
 
     let mut other = Exchange::new(GateId(2), None, 1);
     other.know(&names);

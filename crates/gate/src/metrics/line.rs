@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::status::Status;
 
 /// More are only counted.
-const MOST_NAMED: usize = 8;
+const MAX_NAMED: usize = 8;
 
 /// None when nothing happened: a gate that nobody uses is silent.
 pub fn line(status: &Status) -> Option<String> {
@@ -13,7 +13,7 @@ pub fn line(status: &Status) -> Option<String> {
     busy.sort_by(|a, b| b.got.total_cmp(&a.got).then_with(|| a.name.cmp(&b.name)));
     let bytes_per_s: f64 = busy.iter().map(|a| a.recent.up_bytes_per_s + a.recent.down_bytes_per_s).sum();
     let mut line = format!("thalweg gate: {:.0} s, {}", status.window_s, speed(bytes_per_s));
-    for application in busy.iter().take(MOST_NAMED) {
+    for application in busy.iter().take(MAX_NAMED) {
         let recent = &application.recent;
         // Writing to a string does not fail, here and below.
         let _ = write!(
@@ -32,8 +32,8 @@ pub fn line(status: &Status) -> Option<String> {
             let _ = write!(line, ", {} late", recent.late);
         }
     }
-    if busy.len() > MOST_NAMED {
-        let _ = write!(line, "; {} more", busy.len() - MOST_NAMED);
+    if busy.len() > MAX_NAMED {
+        let _ = write!(line, "; {} more", busy.len() - MAX_NAMED);
     }
     (!busy.is_empty()).then_some(line)
 }

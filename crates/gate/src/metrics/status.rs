@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::wanted::{Claim, wanted};
+use super::demand::{Claim, wanted};
 use super::window::{Recent, Window};
 use crate::exchange::Traffic;
 use monitoring::Process;
@@ -206,10 +206,10 @@ pub(super) mod tests {
     fn who_is_always_waiting_wants_its_weight_and_who_is_not_what_it_got() {
         let mut applications = [application("climate", 3), application("genome", 1), application("login", 8)];
         share_out(&mut applications, &window(&[("climate", 500, true), ("genome", 400, true), ("login", 100, false)]));
-        let shares = applications.map(|application| (application.wanted, application.got));
+        let upstream = applications.map(|application| (application.wanted, application.got));
         let near = |a: f64, b: f64| (a - b).abs() < 1e-9;
         let expected = [(0.675, 0.5), (0.225, 0.4), (0.1, 0.1)];
-        assert!(shares.iter().zip(&expected).all(|(a, b)| near(a.0, b.0) && near(a.1, b.1)), "{shares:?}");
+        assert!(upstream.iter().zip(&expected).all(|(a, b)| near(a.0, b.0) && near(a.1, b.1)), "{upstream:?}");
     }
 
     #[test]

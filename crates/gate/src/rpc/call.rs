@@ -75,15 +75,15 @@ mod tests {
     /// The calls of a recorded connection: (program, version, procedure), who calls, and what it means.
     fn recorded(name: &str) -> Vec<((u32, u32, u32), Caller, Operation)> {
         let path = format!("{}/../../testdata/rpc/{name}", env!("CARGO_MANIFEST_DIR"));
-        let stream = std::fs::read(&path).expect(&path);
+        let queue = std::fs::read(&path).expect(&path);
         let (mut at, mut calls) = (0, Vec::new());
-        while let Ok(Extent::Whole(bytes)) = extent(&stream[at..]) {
-            let message = message(&stream[at..at + bytes], 1 << 16);
+        while let Ok(Extent::Whole(bytes)) = extent(&queue[at..]) {
+            let message = message(&queue[at..at + bytes], 1 << 16);
             let call = Call::decode(&message).expect("a call");
             calls.push(((call.program, call.version, call.procedure), call.caller, Operation::of(&call)));
             at += bytes;
         }
-        assert_eq!(at, stream.len());
+        assert_eq!(at, queue.len());
         calls
     }
 

@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::client_connections::TooManyOfClient;
 use crate::config::Protocol;
-use crate::listener::Door;
+use crate::listener::ListenerContext;
 use crate::socket;
 
 use super::FIRST_CALL_TIMEOUT;
@@ -32,7 +32,7 @@ use super::operation::Operation;
 use super::outbound::{Flushed, Outbound};
 use super::record::{self, Malformed, Passed};
 use super::replies::Replies;
-use super::streams::{Queue, Streams};
+use super::request_queues::{Queue, RequestQueues};
 use super::write_order::WriteOrder;
 
 /// A client with so many calls waiting or without answer is not read from until some have left.
@@ -80,13 +80,13 @@ pub enum Ending {
 pub type Result<T> = std::result::Result<T, Ending>;
 
 pub struct Connection {
-    pub(super) door: Rc<Door>,
+    pub(super) listener: Rc<ListenerContext>,
     pub(super) client: TcpStream,
     pub(super) server: TcpStream,
     pub(super) in_service: RefCell<InService>,
     /// Calls whose replies are to be changed.
     pub(super) to_change: RefCell<Vec<u32>>,
-    streams: RefCell<Streams>,
+    streams: RefCell<RequestQueues>,
     pub(super) window: Rc<Window>,
     outbound: RefCell<Outbound>,
     to_send: Notify,
@@ -111,15 +111,15 @@ impl Connection {
     /// Serves the client until it and the server have ended. Whatever is queued or in service when it breaks is dropped,
     /// which withdraws the one and gives back the other.
     pub async fn serve(
-        door: Rc<Door>,
+        listener: Rc<ListenerContext>,
         window: Rc<Window>,
-        streams: Streams,
+        streams: RequestQueues,
         client: TcpStream,
         server: TcpStream,
     ) -> Result<()> {
         let connection = Rc::new(Connection {
             window,
-            door,
+            listener,
             client,
             server,
             in_service: RefCell::default(),
@@ -155,7 +155,7 @@ impl Connection {
         }
         // The server has ended: what it has and what waits for it will not be answered.
         self.in_service.borrow_mut().clear();
-        let drained = timeout(LINGER, drain(&self.client)).await;
+        let drained = timeout(LINGER, send_window(&self.client)).await;
         drained.unwrap_or(Ok(())).map_err(Ending::from)
     }
 
@@ -237,27 +237,27 @@ impl Connection {
 
     fn queue(self: &Rc<Self>, call: Queued, caller: Caller, record: Held, waiting: &mut JoinSet<()>) {
         self.queued.set(self.queued.get() + 1);
-        let Queue { stream, flow } = self.streams.borrow_mut().of(caller);
+        let Queue { queue, flow } = self.streams.borrow_mut().of(caller);
         let came = Instant::now();
-        let mut in_queue = stream.turn(call.cost_bytes, None, Completion::Served);
+        let mut in_queue = queue.grant(call.cost_bytes, None, Completion::Served);
         let wait = flow.wait();
         let connection = self.clone();
         waiting.spawn_local(async move {
-            let mut turn = in_queue.await;
+            let mut grant = in_queue.await;
             loop {
                 let (moves_again, eased) = (connection.moves_again.notified(), flow.eased().notified());
                 // Given back: nothing would come of it now.
                 if connection.stalls.get() > 0 {
-                    drop(turn);
+                    drop(grant);
                     moves_again.await;
                 } else if !connection.may_send(&flow, call.cost_bytes) {
-                    drop(turn);
+                    drop(grant);
                     eased.await;
                 } else {
                     break;
                 }
-                in_queue = stream.turn(call.cost_bytes, None, Completion::Served);
-                turn = in_queue.await;
+                in_queue = queue.grant(call.cost_bytes, None, Completion::Served);
+                grant = in_queue.await;
             }
             drop(wait);
             connection.queued.set(connection.queued.get() - 1);
@@ -265,8 +265,8 @@ impl Connection {
             let Queued { xid, cost_bytes, expected_bytes, write } = call;
             let mut serving = Serving {
                 xid,
-                application: stream.application().clone(),
-                turn: Some(turn),
+                application: queue.application().clone(),
+                grant: Some(grant),
                 unanswered: flow.sent(cost_bytes),
                 expected_bytes,
                 cost_bytes,
@@ -274,7 +274,7 @@ impl Connection {
                 sent: Instant::now(),
             };
             if flow.hangs() {
-                serving.end_turn();
+                serving.end_grant();
                 serving.unanswered.note_late();
             }
             connection.in_service.borrow_mut().sent(serving);
@@ -292,8 +292,10 @@ impl Connection {
 
     /// Whether the application has room for such a call at a server that does not answer it.
     fn may_send(&self, flow: &Flow, cost_bytes: u64) -> bool {
-        let Door { shares, gate, .. } = &*self.door;
-        shares.flows.may_send(flow, cost_bytes, shares.depth_bytes().0, |group| gate.applications.group_weight(group))
+        let ListenerContext { upstream, gate, .. } = &*self.listener;
+        upstream
+            .flows
+            .may_send(flow, cost_bytes, upstream.depth_bytes().0, |group| gate.applications.group_weight(group))
     }
 
     /// A reply was read whole.
@@ -365,7 +367,7 @@ impl Owner for Rc<Connection> {
     }
 
     fn idle_timeout(&self) -> Option<Duration> {
-        let limit = match (self.has_called.get(), self.door.listen.protocol) {
+        let limit = match (self.has_called.get(), self.listener.listen.protocol) {
             (false, _) => FIRST_CALL_TIMEOUT,
             (true, Protocol::Nfs) if self.calls() == 0 => IDLE_TIMEOUT,
             _ => return None,
@@ -390,11 +392,11 @@ struct Queued {
 }
 
 /// Reads what comes until the end, and forgets it.
-async fn drain(stream: &TcpStream) -> io::Result<()> {
+async fn send_window(queue: &TcpStream) -> io::Result<()> {
     let mut forgotten = [0; 4096];
     loop {
-        stream.readable().await?;
-        match stream.try_read(&mut forgotten) {
+        queue.readable().await?;
+        match queue.try_read(&mut forgotten) {
             Ok(0) => return Ok(()),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
@@ -404,8 +406,8 @@ async fn drain(stream: &TcpStream) -> io::Result<()> {
 }
 
 /// Tells the peer that no more will come, as the other side has told the gate.
-pub(super) fn shut_sending(stream: &TcpStream) -> Result<()> {
-    match rustix::net::shutdown(stream, rustix::net::Shutdown::Write) {
+pub(super) fn shut_sending(queue: &TcpStream) -> Result<()> {
+    match rustix::net::shutdown(queue, rustix::net::Shutdown::Write) {
         // It has ended the connection itself meanwhile.
         Ok(()) | Err(rustix::io::Errno::NOTCONN) => Ok(()),
         Err(error) => Err(Ending::Broken(error.into())),

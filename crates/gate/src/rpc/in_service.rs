@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::applications::{Application, add};
-use crate::shares::Turn;
+use crate::upstream_scheduler::Grant;
 
 use super::flows::Unanswered;
 use super::record::Passed;
@@ -20,7 +20,7 @@ pub struct Serving {
     pub xid: u32,
     pub application: std::rc::Rc<Application>,
     /// Until the call is late.
-    pub turn: Option<Turn>,
+    pub grant: Option<Grant>,
     pub unanswered: Unanswered,
     /// What the reply is to bring (bytes); none for a write, which is served whole by any reply.
     pub expected_bytes: Option<u64>,
@@ -32,14 +32,14 @@ pub struct Serving {
 
 impl Serving {
     /// Ends its turn, charged in full, since the server will serve it some time.
-    pub fn end_turn(&mut self) {
-        if let Some(turn) = self.turn.take() {
-            turn.give_back(self.cost_bytes);
+    pub fn end_grant(&mut self) {
+        if let Some(grant) = self.grant.take() {
+            grant.give_back(self.cost_bytes);
         }
     }
 
     fn due(&self) -> Instant {
-        self.sent + if self.turn.is_some() { LATE_TIMEOUT } else { HUNG_TIMEOUT }
+        self.sent + if self.grant.is_some() { LATE_TIMEOUT } else { HUNG_TIMEOUT }
     }
 }
 
@@ -70,15 +70,15 @@ impl InService {
         add(moved, served);
         counters.latencies.note(call.came.elapsed());
         call.unanswered.note_answer();
-        if let Some(turn) = call.turn {
-            turn.complete(served);
+        if let Some(grant) = call.grant {
+            grant.complete(served);
         }
     }
 
     /// The client or the server has stopped taking what the other sends. Others must not wait for these: their turns
     /// end here.
     pub fn release_all(&mut self) {
-        self.calls.drain(..).for_each(|mut call| call.end_turn());
+        self.calls.drain(..).for_each(|mut call| call.end_grant());
     }
 
     /// Gives back all turns: there is nobody left to answer.
@@ -97,9 +97,9 @@ impl InService {
             if call.due() > now {
                 return true;
             }
-            let is_late = call.turn.is_some();
+            let is_late = call.grant.is_some();
             if is_late {
-                call.end_turn();
+                call.end_grant();
                 call.unanswered.note_late();
             }
             is_late

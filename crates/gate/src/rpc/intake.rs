@@ -23,8 +23,8 @@ const BUFFER_BYTES: usize = 8 << 10;
 /// As much of a long call is read before its application is asked for: credentials stand at its beginning.
 const HEAD_BYTES: usize = 2 << 10;
 /// Waiting for the rest of a call at once pays above this, and is kept below what a socket surely holds (bytes).
-const LEAST_WAITED_BYTES: usize = 16 << 10;
-const MOST_WAITED_BYTES: usize = 256 << 10;
+const MIN_WAITED_BYTES: usize = 16 << 10;
+const MAX_WAITED_BYTES: usize = 256 << 10;
 
 /// What an intake asks of its connection.
 pub trait Owner {
@@ -107,15 +107,15 @@ impl<'a> Intake<'a> {
         while held.bytes() < needed {
             let left = needed - held.bytes();
             // What has come is taken at once; then one wake-up for the rest, not one for each segment of it.
-            let is_waited_for = !is_first && left > LEAST_WAITED_BYTES;
+            let is_waited_for = !is_first && left > MIN_WAITED_BYTES;
             is_first = false;
             if is_waited_for {
-                socket::wake_at(self.client, left.min(MOST_WAITED_BYTES))?;
+                socket::wake_at(self.client, left.min(MAX_WAITED_BYTES))?;
             }
             let timeout = self.pace.left(held.bytes());
             until_readable(self.client, timeout, &mut self.pace).await?;
             let arrived = socket::available(self.client).clamp(1, left);
-            while held.room_bytes() < arrived.min(MOST_WAITED_BYTES) {
+            while held.room_bytes() < arrived.min(MAX_WAITED_BYTES) {
                 held.reserve(left - held.room_bytes()).await;
             }
             let taken = held.room_bytes().min(left);

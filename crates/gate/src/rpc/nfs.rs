@@ -78,10 +78,10 @@ mod tests {
     /// The records that answer FSINFO in what a server sent.
     fn recorded_offers() -> Vec<Vec<u8>> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rpc/nfs_ganesha_4.3.replies");
-        let stream = std::fs::read(path).expect(path);
+        let queue = std::fs::read(path).expect(path);
         let (mut at, mut offers) = (0, Vec::new());
-        while let Ok(Extent::Whole(bytes)) = extent(&stream[at..]) {
-            let record = &stream[at..at + bytes];
+        while let Ok(Extent::Whole(bytes)) = extent(&queue[at..]) {
+            let record = &queue[at..at + bytes];
             // It offers 64 MiB.
             if transfer_sizes(record).is_some_and(|at| record[at..].starts_with(&(64u32 << 20).to_be_bytes())) {
                 offers.push(record.to_vec());

@@ -204,7 +204,7 @@ mod tests {
         bytes
     }
 
-    fn stream() -> Vec<u8> {
+    fn queue() -> Vec<u8> {
         [
             record(&[&[0, 0, 0, 7, 0, 0, 0, 1, 9, 9]]),
             record(&[&[0, 0], &[], &[1, 0, 0, 0, 0], &[0, 5]]),
@@ -220,16 +220,16 @@ mod tests {
 
     #[test]
     fn records_are_found_however_the_stream_is_cut() {
-        let stream = stream();
+        let queue = queue();
         let expected = [
             passed(Some(7), true, 14),
             passed(Some(0x100), false, 25),
             passed(None, false, 4),
             passed(Some(0x01020304), false, 11),
         ];
-        for piece in 1..=stream.len() {
+        for piece in 1..=queue.len() {
             let (mut passing, mut found) = (Passing::default(), Vec::new());
-            for bytes in stream.chunks(piece) {
+            for bytes in queue.chunks(piece) {
                 passing.follow(bytes, |record| found.push(record)).unwrap();
             }
             assert_eq!(found, expected, "pieces of {piece}");

@@ -18,7 +18,7 @@ use super::record::{self, Extent, Malformed, Passing};
 /// What is read at once (bytes).
 const READ_BYTES: usize = 64 << 10;
 /// What is read where there is no memory for what the client may not take; connections have so much for themselves.
-const LEAST_READ_BYTES: usize = 4 << 10;
+const MIN_READ_BYTES: usize = 4 << 10;
 /// What pays for replies that wait for their clients.
 const REPLIES: &str = "replies";
 /// A reply that is to be changed is short; longer records pass as they are (bytes).
@@ -69,7 +69,7 @@ impl<'a> Replies<'a> {
     fn step(&mut self, buffer: &mut [u8]) -> Result<Step> {
         let begun = self.begun.len();
         let room = self.connection.window.reply_room(&self.part, READ_BYTES);
-        let most = if room.is_some() { READ_BYTES } else { LEAST_READ_BYTES };
+        let most = if room.is_some() { READ_BYTES } else { MIN_READ_BYTES };
         let filled = match self.connection.server.try_read(&mut buffer[begun..most]) {
             Ok(0) => return Ok(Step::Ended),
             Ok(count) => begun + count,
@@ -91,7 +91,7 @@ impl<'a> Replies<'a> {
     /// Changes the expected replies among the bytes. Says how many may pass: not the beginning of what may be one.
     fn change(&self, bytes: &mut [u8]) -> Result<usize> {
         let mut expected = self.connection.to_change.borrow_mut();
-        let limit = self.connection.door.listen.max_transfer_bytes;
+        let limit = self.connection.listener.listen.max_transfer_bytes;
         let mut at = if self.passing.at_boundary() { 0 } else { self.passing.left_bytes().unwrap_or(bytes.len()) };
         while !expected.is_empty() && at < bytes.len() {
             let here = &mut bytes[at..];

@@ -21,7 +21,7 @@ pub async fn connect(server: SocketAddr, client: SocketAddr) -> io::Result<TcpSt
     if client.port() < PRIVILEGED.end {
         for _ in PRIVILEGED {
             match connect_from(server, next_port()).await {
-                Ok(stream) => return Ok(stream),
+                Ok(queue) => return Ok(queue),
                 Err(error) if error.kind() == io::ErrorKind::PermissionDenied => break,
                 // The port is taken, or was in use between the same ends just now.
                 Err(error) if matches!(error.kind(), io::ErrorKind::AddrInUse | io::ErrorKind::AddrNotAvailable) => {}

@@ -11,12 +11,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::config::Facts;
-use crate::listener::Door;
-use crate::s3::drain::Drain;
+use crate::listener::ListenerContext;
 use crate::s3::pass::Broken;
 use crate::s3::pending::Pending;
+use crate::s3::send_window::SendWindow;
 use crate::s3::unanswered::Unanswered;
-use crate::shares::{Shares, Stream};
+use crate::upstream_scheduler::{RequestQueue, UpstreamScheduler};
 use crate::wire::Wire;
 
 /// How long a client may keep a connection open that its server has closed.
@@ -29,11 +29,11 @@ const RESET_LOOK: Duration = Duration::from_millis(5);
 const GONE_LOOK: Duration = Duration::from_millis(50);
 
 pub(crate) struct Connection {
-    pub door: Rc<Door>,
+    pub listener: Rc<ListenerContext>,
     pub client: Wire,
     pub server: Wire,
     pub address: IpAddr,
-    pub drain: Drain,
+    pub send_window: SendWindow,
     pub pending: Pending,
     /// A body is being sent, of which more is to come.
     pub is_sending: Cell<bool>,
@@ -41,7 +41,7 @@ pub(crate) struct Connection {
     pub has_continued: Cell<bool>,
     /// An answer is passing.
     pub is_answering: Cell<bool>,
-    stream: RefCell<Option<Rc<Stream>>>,
+    queue: RefCell<Option<Rc<RequestQueue>>>,
 }
 
 /// How a pump came to its end.
@@ -62,54 +62,54 @@ enum Ending {
 }
 
 impl Connection {
-    pub fn new(door: Rc<Door>, client: Wire, server: Wire, address: IpAddr) -> Self {
-        door.shares.serve_objects();
-        let (drain, pending) = (Drain::new(), Pending::default());
+    pub fn new(listener: Rc<ListenerContext>, client: Wire, server: Wire, address: IpAddr) -> Self {
+        listener.upstream.serve_objects();
+        let (send_window, pending) = (SendWindow::new(), Pending::default());
         Connection {
-            door,
+            listener,
             client,
             server,
             address,
-            drain,
+            send_window,
             pending,
             is_sending: Cell::default(),
             has_continued: Cell::default(),
             is_answering: Cell::default(),
-            stream: RefCell::default(),
+            queue: RefCell::default(),
         }
     }
 
-    pub fn shares(&self) -> &Rc<Shares> {
-        &self.door.shares
+    pub fn upstream(&self) -> &Rc<UpstreamScheduler> {
+        &self.listener.upstream
     }
 
     /// The connection's stream of the application with these facts. Mostly it is that of the last request.
-    pub fn stream_of(&self, facts: &Facts<'_>) -> Rc<Stream> {
-        let application = self.door.gate.applications.of(facts);
-        let mut last = self.stream.borrow_mut();
+    pub fn queue_of(&self, facts: &Facts<'_>) -> Rc<RequestQueue> {
+        let application = self.listener.gate.applications.of(facts);
+        let mut last = self.queue.borrow_mut();
         match &*last {
-            Some(stream) if Rc::ptr_eq(stream.application(), &application) => stream.clone(),
-            _ => last.insert(self.shares().stream(&application)).clone(),
+            Some(queue) if Rc::ptr_eq(queue.application(), &application) => queue.clone(),
+            _ => last.insert(self.upstream().queue(&application)).clone(),
         }
     }
 
     /// The last request's; of who never sent one only the address is known.
-    pub fn last_stream(&self) -> Rc<Stream> {
-        let last = self.stream.borrow().clone();
-        last.unwrap_or_else(|| self.stream_of(&Facts { client: Some(self.address), ..Facts::default() }))
+    pub fn last_queue(&self) -> Rc<RequestQueue> {
+        let last = self.queue.borrow().clone();
+        last.unwrap_or_else(|| self.queue_of(&Facts { client: Some(self.address), ..Facts::default() }))
     }
 
     pub async fn run(self) {
         let ending = {
-            let drain = self.drain.run(&self.server, self.shares());
+            let send_window = self.send_window.run(&self.server, self.upstream());
             tokio::select! {
                 ending = self.pump() => ending,
                 unanswered = self.until_unanswered() => self.give_up(unanswered),
-                () = drain => unreachable!("it runs as long as it is asked to"),
+                () = send_window => unreachable!("it runs as long as it is asked to"),
             }
         };
         self.pending.close();
-        self.drain.close();
+        self.send_window.close();
         match ending {
             Ending::Closed => {
                 self.finish(&self.client).await;
@@ -123,8 +123,8 @@ impl Connection {
     }
 
     fn give_up(&self, unanswered: Unanswered) -> Ending {
-        let (client, server) = (self.address, &self.door.listen.upstream);
-        self.door.unanswered.say(&format_args!("{client} to {server}: closed: {unanswered}"));
+        let (client, server) = (self.address, &self.listener.listen.upstream);
+        self.listener.unanswered.say(&format_args!("{client} to {server}: closed: {unanswered}"));
         Ending::Reset
     }
 

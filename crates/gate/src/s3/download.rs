@@ -10,75 +10,80 @@ use std::time::Duration;
 use policy::fairness::Time;
 
 use crate::applications::add;
-use crate::s3::ahead::Ahead;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
-use crate::s3::grant::Grant;
 use crate::s3::pass::{Broken, Moved, Stopped, pass};
-use crate::shares::Stream;
+use crate::s3::request_grant::RequestGrant;
+use crate::s3::slice_grants::SliceGrants;
 use crate::socket::SLICE;
+use crate::upstream_scheduler::RequestQueue;
 
 /// Whose answer it is, and what is left of its request's grant.
 pub(crate) struct Download {
-    pub stream: Rc<Stream>,
-    pub grant: Option<Grant>,
+    pub queue: Rc<RequestQueue>,
+    pub request_grant: Option<RequestGrant>,
     pub deadline: Option<Time>,
 }
 
 impl Connection {
     pub(super) async fn download(&self, body: &mut Body, download: Download) -> Result<(), End> {
-        let Download { stream, grant, deadline } = download;
-        if let Some(grant) = grant {
-            self.granted_answer(body, &stream, grant).await?;
+        let Download { queue, request_grant, deadline } = download;
+        if let Some(request_grant) = request_grant {
+            self.granted_answer(body, &queue, request_grant).await?;
         }
-        self.answer_slices(body, &stream, deadline).await
+        self.answer_slices(body, &queue, deadline).await
     }
 
     /// What was granted counts until it has come.
-    async fn granted_answer(&self, body: &mut Body, stream: &Stream, mut grant: Grant) -> Result<(), End> {
-        while !body.is_over() && grant.left() > 0 {
-            let most = grant.left().min(SLICE as u64);
+    async fn granted_answer(
+        &self,
+        body: &mut Body,
+        queue: &RequestQueue,
+        mut request_grant: RequestGrant,
+    ) -> Result<(), End> {
+        while !body.is_over() && request_grant.left() > 0 {
+            let most = request_grant.left().min(SLICE as u64);
             let wanted = body.promised().map_or(1, |left| left.min(most));
             if !self.arrives_in_time(wanted as usize).await? {
-                grant.release();
+                request_grant.release();
                 return Ok(());
             }
-            let moved = self.pass_down(body, stream, most as usize).await?;
-            grant.moved(moved.bytes);
-            if grant.left() == 0 || body.is_over() {
-                grant.complete();
+            let moved = self.pass_down(body, queue, most as usize).await?;
+            request_grant.moved(moved.bytes);
+            if request_grant.left() == 0 || body.is_over() {
+                request_grant.complete();
                 return self.after_reading(moved.stopped).await;
             }
-            if !self.takes_in_time(moved.stopped, stream).await? {
-                grant.release();
+            if !self.takes_in_time(moved.stopped, queue).await? {
+                request_grant.release();
                 return self.after_reading(moved.stopped).await;
             }
         }
-        grant.complete();
+        request_grant.complete();
         Ok(())
     }
 
     /// Whether the server sends so much, or less and then nothing for a while, before it has stood still for too long.
     async fn arrives_in_time(&self, wanted: usize) -> Result<bool, End> {
-        let shares = self.shares();
+        let upstream = self.upstream();
         let mut waited = Duration::ZERO;
         loop {
-            let timeout = shares.patience();
-            let gathered = self.server.gathers(wanted, timeout, shares.clock()).await;
+            let timeout = upstream.progress_timeout();
+            let gathered = self.server.gathers(wanted, timeout, upstream.clock()).await;
             if gathered.map_err(|_| End::Broken(Broken::Reading))? {
                 return Ok(true);
             }
             waited += timeout;
-            if waited >= shares.request_timeout() {
+            if waited >= upstream.request_timeout() {
                 return Ok(false);
             }
         }
     }
 
     /// Whether the client can take more before long.
-    async fn takes_in_time(&self, stopped: Stopped, stream: &Stream) -> Result<bool, End> {
-        let clock = self.shares().clock();
-        let timeout = &stream.application().client_timeout;
+    async fn takes_in_time(&self, stopped: Stopped, queue: &RequestQueue) -> Result<bool, End> {
+        let clock = self.upstream().clock();
+        let timeout = &queue.application().client_timeout;
         let taken = tokio::select! {
             biased;
             taken = self.after_reading(stopped) => Some(taken),
@@ -87,40 +92,46 @@ impl Connection {
         if taken.is_none() {
             timeout.note_late(clock.now());
         }
-        self.drain.with_progress(|progress| progress.resume(clock.now()));
+        self.send_window.with_progress(|progress| progress.resume(clock.now()));
         taken.transpose().map(|taken| taken.is_some())
     }
 
-    async fn answer_slices(&self, body: &mut Body, stream: &Rc<Stream>, deadline: Option<Time>) -> Result<(), End> {
-        let mut ahead = Ahead::new(stream.clone(), deadline);
+    async fn answer_slices(
+        &self,
+        body: &mut Body,
+        queue: &Rc<RequestQueue>,
+        deadline: Option<Time>,
+    ) -> Result<(), End> {
+        let mut slice_grants = SliceGrants::new(queue.clone(), deadline);
         while !body.is_over() {
             let left = body.promised().unwrap_or(u64::MAX);
             let slice = usize::try_from(left).unwrap_or(SLICE).min(SLICE);
             // Of bodies whose length is not known, whatever has come is passed on.
             let wanted = body.promised().map_or(1, |_| slice);
-            let turn = ahead.next(left).await;
-            self.drain.with_progress(|progress| progress.resume(self.shares().clock().now()));
-            let gathered = self.server.gathers(wanted, self.shares().patience(), self.shares().clock()).await;
+            let grant = slice_grants.next(left).await;
+            self.send_window.with_progress(|progress| progress.resume(self.upstream().clock().now()));
+            let gathered =
+                self.server.gathers(wanted, self.upstream().progress_timeout(), self.upstream().clock()).await;
             if !gathered.map_err(|_| End::Broken(Broken::Reading))? {
-                turn.give_back(0);
-                ahead.give_back();
+                grant.give_back(0);
+                slice_grants.give_back();
                 self.server.holds(1).await.map_err(|_| End::Broken(Broken::Reading))?;
                 continue;
             }
-            let moved = self.pass_down(body, stream, slice).await?;
-            turn.complete(moved.bytes);
+            let moved = self.pass_down(body, queue, slice).await?;
+            grant.complete(moved.bytes);
             if moved.stopped == Stopped::Blocked || !self.client.is_flushed() {
-                ahead.give_back();
+                slice_grants.give_back();
             }
             self.after_reading(moved.stopped).await?;
         }
         Ok(())
     }
 
-    pub(super) async fn pass_down(&self, body: &mut Body, stream: &Stream, most: usize) -> Result<Moved, End> {
+    pub(super) async fn pass_down(&self, body: &mut Body, queue: &RequestQueue, most: usize) -> Result<Moved, End> {
         let moved = pass(&self.server, &self.client, body, most).await.map_err(End::Broken)?;
-        add(&stream.application().counters.down_bytes, moved.bytes);
-        self.drain.with_progress(|progress| progress.note(self.shares().clock().now()));
+        add(&queue.application().counters.down_bytes, moved.bytes);
+        self.send_window.with_progress(|progress| progress.note(self.upstream().clock().now()));
         Ok(moved)
     }
 

@@ -12,7 +12,7 @@ const LONGEST_HEAD: usize = 64 << 10;
 pub(crate) const LOOKED_AT: usize = 4 << 10;
 /// Room that a connection keeps for its next head.
 pub(crate) const KEPT: usize = 1 << 10;
-const MOST_HEADERS: usize = 256;
+const MAX_HEADERS: usize = 256;
 
 /// What stands at the beginning of some bytes.
 #[derive(Debug, PartialEq)]
@@ -90,7 +90,7 @@ pub(crate) fn gather<T>(head: &mut Vec<u8>, bytes: &[u8], read: impl FnOnce(&[u8
 
 /// Reads a request's head, and gives it to `understand`.
 pub fn request<T>(bytes: &[u8], understand: impl FnOnce(&Request<'_>) -> T) -> Found<T> {
-    let mut headers = [EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Request::new(&mut headers);
     let length = match parsed.parse(bytes) {
         Ok(Status::Complete(length)) if length <= LONGEST_HEAD => length,
@@ -111,7 +111,7 @@ pub fn request<T>(bytes: &[u8], understand: impl FnOnce(&Request<'_>) -> T) -> F
 
 /// Reads the head of the response to a request with this method.
 pub fn response(bytes: &[u8], to: Method) -> Found<Response> {
-    let mut headers = [EMPTY_HEADER; MOST_HEADERS];
+    let mut headers = [EMPTY_HEADER; MAX_HEADERS];
     let mut parsed = httparse::Response::new(&mut headers);
     let length = match parsed.parse(bytes) {
         Ok(Status::Complete(length)) if length <= LONGEST_HEAD => length,
@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(request(whole, |request| request.target.to_owned()), Found::Head(30, "/b/k".to_owned()));
         let endless = format!("GET / HTTP/1.1\r\nA: {}", "x".repeat(LONGEST_HEAD));
         assert_eq!(request(endless.as_bytes(), |_| ()), Found::Strange);
-        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(MOST_HEADERS + 1));
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(MAX_HEADERS + 1));
         assert_eq!(request(many.as_bytes(), |_| ()), Found::Strange);
         assert_eq!(request(b"\x16\x03\x01\x02\x00", |_| ()), Found::Strange);
     }

@@ -20,25 +20,25 @@ pub(crate) struct Connections {
 }
 
 /// One of them; dropping it makes room.
-pub(crate) struct Admitted {
+pub(crate) struct ConnectionPermit {
     open: Rc<Cell<usize>>,
 }
 
 impl Connections {
     /// None when there are too many.
-    pub fn admit(&self) -> Option<Admitted> {
+    pub fn admit(&self) -> Option<ConnectionPermit> {
         self.admit_up_to(MAX_CONNECTIONS)
     }
 
-    pub fn admit_up_to(&self, most: usize) -> Option<Admitted> {
+    pub fn admit_up_to(&self, most: usize) -> Option<ConnectionPermit> {
         (self.open.get() < most).then(|| {
             self.open.set(self.open.get() + 1);
-            Admitted { open: self.open.clone() }
+            ConnectionPermit { open: self.open.clone() }
         })
     }
 }
 
-impl Drop for Admitted {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.open.set(self.open.get() - 1);
     }

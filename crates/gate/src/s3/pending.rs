@@ -7,9 +7,9 @@ use std::rc::Rc;
 use policy::fairness::Time;
 use tokio::sync::Notify;
 
-use crate::s3::grant::Grant;
 use crate::s3::head::Method;
-use crate::shares::Stream;
+use crate::s3::request_grant::RequestGrant;
+use crate::upstream_scheduler::RequestQueue;
 
 /// A client that sends more requests ahead waits.
 const MOST: usize = 64;
@@ -27,9 +27,9 @@ pub(crate) struct Pending {
 
 pub(crate) struct Asked {
     pub method: Method,
-    pub stream: Rc<Stream>,
+    pub queue: Rc<RequestQueue>,
     /// While the server works on it.
-    pub grant: Option<Grant>,
+    pub request_grant: Option<RequestGrant>,
     /// Bytes of its body, if that is more than passes with the head.
     pub upload: Option<u64>,
     /// It began when all before it were answered.
@@ -59,7 +59,7 @@ impl Pending {
     pub fn push(&self, mut asked: Asked) {
         asked.is_alone = self.is_empty();
         if !asked.is_alone || self.is_closed.get() {
-            asked.grant.take().into_iter().for_each(Grant::release);
+            asked.request_grant.take().into_iter().for_each(RequestGrant::release);
         }
         self.requests.borrow_mut().push_back(asked);
         self.added.notify_one();
@@ -74,52 +74,52 @@ impl Pending {
         self.requests.borrow().front().map(|asked| asked.method)
     }
 
-    fn with_grant<T>(&self, act: impl FnOnce(&mut Option<Grant>) -> T) -> Option<T> {
-        self.requests.borrow_mut().front_mut().map(|asked| act(&mut asked.grant))
+    fn with_grant<T>(&self, act: impl FnOnce(&mut Option<RequestGrant>) -> T) -> Option<T> {
+        self.requests.borrow_mut().front_mut().map(|asked| act(&mut asked.request_grant))
     }
 
     pub fn holds_grant(&self) -> bool {
-        self.with_grant(|grant| grant.as_ref().is_some_and(Grant::counts)).unwrap_or(false)
+        self.with_grant(|request_grant| request_grant.as_ref().is_some_and(RequestGrant::counts)).unwrap_or(false)
     }
 
     /// Bytes of the body being sent that may pass with the grant.
     pub fn allowance(&self) -> u64 {
-        self.with_grant(|grant| grant.as_ref().map_or(0, Grant::left)).unwrap_or(0)
+        self.with_grant(|request_grant| request_grant.as_ref().map_or(0, RequestGrant::left)).unwrap_or(0)
     }
 
     pub fn moved(&self, bytes: u64) {
-        self.with_grant(|grant| grant.iter_mut().for_each(|grant| grant.moved(bytes)));
+        self.with_grant(|request_grant| request_grant.iter_mut().for_each(|request_grant| request_grant.moved(bytes)));
     }
 
     /// The server makes progress: the grant stays.
     pub fn progress(&self) {
-        self.with_grant(|grant| grant.iter().for_each(Grant::progress));
+        self.with_grant(|request_grant| request_grant.iter().for_each(RequestGrant::progress));
     }
 
     /// The client does something else, or nothing more will be answered.
     pub fn release(&self) {
-        self.with_grant(Option::take).flatten().into_iter().for_each(Grant::release);
+        self.with_grant(Option::take).flatten().into_iter().for_each(RequestGrant::release);
     }
 
     /// The server does nothing with the request for now.
     pub fn forgo_depth(&self) {
-        self.with_grant(|grant| grant.iter_mut().for_each(Grant::forgo_depth));
+        self.with_grant(|request_grant| request_grant.iter_mut().for_each(RequestGrant::forgo_depth));
     }
 
     /// Takes the grant of which all has passed, if it is still there.
-    pub fn take_grant(&self) -> Option<Grant> {
+    pub fn take_grant(&self) -> Option<RequestGrant> {
         self.with_grant(Option::take).flatten()
     }
 
     /// The end of the body that was sent last is outstanding until the reply, if that has not come.
-    pub fn hold(&self, grant: Grant) {
+    pub fn hold(&self, request_grant: RequestGrant) {
         let mut requests = self.requests.borrow_mut();
         match requests.front_mut() {
             Some(asked) if asked.upload.is_some() && asked.is_alone && !self.is_closed.get() => {
-                asked.grant = Some(grant);
+                asked.request_grant = Some(request_grant);
                 self.added.notify_one();
             }
-            _ => grant.release(),
+            _ => request_grant.release(),
         }
     }
 

@@ -8,21 +8,21 @@ use crate::applications::add;
 use crate::config::Facts;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
-use crate::s3::grant::Grant;
 use crate::s3::head::{self, Found, Method};
 use crate::s3::identity::{deadline_of, range_of, with_facts};
 use crate::s3::limits::{HEAD_TIMEOUT, IDLE_TIMEOUT};
 use crate::s3::pass::{Broken, pass};
 use crate::s3::pending::Asked;
-use crate::shares::Stream;
+use crate::s3::request_grant::RequestGrant;
 use crate::socket::SLICE;
+use crate::upstream_scheduler::RequestQueue;
 use crate::wire::Seen;
 
 /// A body that is not longer passes with the operation's turn, whose cost it is about.
 pub(crate) const SMALL_BODY: u64 = 4096;
 
 /// What a head says, without its bytes.
-struct Understood {
+struct ParsedRequest {
     method: Method,
     body: Body,
     may_change_protocol: bool,
@@ -30,14 +30,14 @@ struct Understood {
     expects_continue: bool,
     /// Bytes that it asks for, if it says so.
     range_bytes: Option<u64>,
-    stream: Rc<Stream>,
+    queue: Rc<RequestQueue>,
     /// Its own, not the application's.
     deadline: Option<Time>,
 }
 
 /// What comes next from a client; the bytes of it are in the buffer.
 enum Next {
-    Head(Understood),
+    Head(ParsedRequest),
     Strange,
     End,
 }
@@ -96,22 +96,22 @@ impl Connection {
         }
     }
 
-    fn understand(&self, request: &head::Request<'_>) -> Understood {
-        let host_suffix = self.door.listen.host_suffix.as_deref();
-        let stream = with_facts(request, self.address, host_suffix, |facts: &Facts<'_>| self.stream_of(facts));
+    fn understand(&self, request: &head::Request<'_>) -> ParsedRequest {
+        let host_suffix = self.listener.listen.host_suffix.as_deref();
+        let queue = with_facts(request, self.address, host_suffix, |facts: &Facts<'_>| self.queue_of(facts));
         let head::Request { method, body, may_change_protocol, .. } = *request;
-        let may_hurry = self.door.gate.applications.may_set_deadline(stream.application());
-        let deadline = deadline_of(request).filter(|_| may_hurry).map(|within| self.shares().clock().after(within));
+        let may_hurry = self.listener.gate.applications.may_set_deadline(queue.application());
+        let deadline = deadline_of(request).filter(|_| may_hurry).map(|within| self.upstream().clock().after(within));
         let expects_continue = request.header("expect").is_some();
         let range_bytes = request.header("range").and_then(range_of);
-        Understood { method, body, may_change_protocol, expects_continue, range_bytes, stream, deadline }
+        ParsedRequest { method, body, may_change_protocol, expects_continue, range_bytes, queue, deadline }
     }
 
     /// Passes one request on. `Some`: it was the last.
-    async fn request(&self, head: &[u8], request: Understood) -> Option<End> {
-        let Understood { method, mut body, may_change_protocol, expects_continue, range_bytes, stream, deadline } =
+    async fn request(&self, head: &[u8], request: ParsedRequest) -> Option<End> {
+        let ParsedRequest { method, mut body, may_change_protocol, expects_continue, range_bytes, queue, deadline } =
             request;
-        let began = self.shares().clock().now();
+        let began = self.upstream().clock().now();
         self.pending.room().await;
         let small = body.promised().filter(|promised| *promised <= SMALL_BODY);
         let plan = self.plan_upload(body.promised());
@@ -119,16 +119,16 @@ impl Connection {
             // What is sent ahead of answers gets its turns when those before it are answered.
             _ if !self.pending.is_empty() => (small.unwrap_or(0), Completion::Served),
             // What a GET will cost is not known before its answer: what they mostly cost is assumed.
-            (Method::Get, _) => (self.expected_read(range_bytes, &stream), Completion::Served),
+            (Method::Get, _) => (self.expected_read(range_bytes, &queue), Completion::Served),
             (_, Some(small)) => (small, Completion::Served),
             (_, None) => (plan.bytes, plan.completion),
         };
-        self.admit(plan, &stream, body.promised(), deadline).await;
-        let turn = stream.turn(bytes, deadline, completion).await;
-        let grant = Some(Grant::new(turn, bytes));
+        self.admit(plan, &queue, body.promised(), deadline).await;
+        let grant = queue.grant(bytes, deadline, completion).await;
+        let request_grant = Some(RequestGrant::new(grant, bytes));
         let upload = small.is_none().then(|| body.promised().unwrap_or(0));
         self.begin_progress();
-        let asked = Asked { method, stream: stream.clone(), grant, upload, is_alone: false, deadline, began };
+        let asked = Asked { method, queue: queue.clone(), request_grant, upload, is_alone: false, deadline, began };
         self.pending.push(asked);
         self.has_continued.set(false);
         let is_followed = small.is_some_and(|small| small > 0 && self.client.has(small as usize));
@@ -136,38 +136,38 @@ impl Connection {
             return Some(end);
         }
         let passed = if small.is_some() {
-            let passing = self.small_body(&mut body, &stream);
+            let passing = self.small_body(&mut body, &queue);
             self.or_release(passing).await
         } else {
-            self.upload(&mut body, &stream, deadline, (plan, expects_continue)).await
+            self.upload(&mut body, &queue, deadline, (plan, expects_continue)).await
         };
         if let Err(end) = passed {
             return Some(end);
         }
         if may_change_protocol && self.pending.changes_protocol().await {
-            return Some(self.tunnel(&stream).await);
+            return Some(self.tunnel(&queue).await);
         }
         None
     }
 
-    fn expected_read(&self, range_bytes: Option<u64>, stream: &Stream) -> u64 {
-        let shares = self.shares();
-        let usual = stream.application().counters.read_bytes.get().max(SLICE as u64);
-        shares.reads.bytes(range_bytes.unwrap_or(usual)).min(shares.max_grant())
+    fn expected_read(&self, range_bytes: Option<u64>, queue: &RequestQueue) -> u64 {
+        let upstream = self.upstream();
+        let usual = queue.application().counters.read_bytes.get().max(SLICE as u64);
+        upstream.reads.bytes(range_bytes.unwrap_or(usual)).min(upstream.max_grant())
     }
 
     /// Passes on what is no request, and all that follows it.
     async fn opaque(&self, head: &[u8]) -> Option<End> {
-        let stream = self.last_stream();
+        let queue = self.last_queue();
         if let Err(end) = self.write_freely(head, false).await {
             return Some(end);
         }
-        Some(self.tunnel(&stream).await)
+        Some(self.tunnel(&queue).await)
     }
 
-    async fn tunnel(&self, stream: &Rc<Stream>) -> End {
+    async fn tunnel(&self, queue: &Rc<RequestQueue>) -> End {
         self.server.tell(true);
-        match self.slices(&mut Body::Rest, stream, None, Completion::Received).await {
+        match self.slices(&mut Body::Rest, queue, None, Completion::Received).await {
             Ok(()) | Err(End::Cut) => End::Clean,
             Err(end) => end,
         }
@@ -175,7 +175,7 @@ impl Connection {
 
     /// `is_followed`: by what has come already.
     async fn write_freely(&self, bytes: &[u8], is_followed: bool) -> Result<(), End> {
-        self.drain.sent_freely(bytes.len() as u64);
+        self.send_window.sent_freely(bytes.len() as u64);
         let written = match is_followed {
             true => self.server.write_ahead(bytes).await,
             false => self.server.write_all(bytes).await,
@@ -183,13 +183,13 @@ impl Connection {
         written.map_err(|_| End::Broken(Broken::Writing))
     }
 
-    async fn small_body(&self, body: &mut Body, stream: &Stream) -> Result<(), End> {
+    async fn small_body(&self, body: &mut Body, queue: &RequestQueue) -> Result<(), End> {
         while !body.is_over() {
             self.client.holds(1).await.map_err(|_| End::Broken(Broken::Reading))?;
             let moved = pass(&self.client, &self.server, body, SLICE).await.map_err(End::Broken)?;
-            self.drain.sent_freely(moved.bytes);
+            self.send_window.sent_freely(moved.bytes);
             self.pending.moved(moved.bytes);
-            add(&stream.application().counters.up_bytes, moved.bytes);
+            add(&queue.application().counters.up_bytes, moved.bytes);
             self.after(moved.stopped).await?;
         }
         Ok(())

@@ -10,15 +10,15 @@ use std::time::Duration;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
 use crate::s3::download::Download;
-use crate::s3::grant::Grant;
 use crate::s3::head::{self, Found, Method, Response};
 use crate::s3::pass::{Broken, Stopped};
 use crate::s3::pending::Asked;
+use crate::s3::request_grant::RequestGrant;
 use crate::s3::requests::SMALL_BODY;
 use crate::s3::upload::is_long;
-use crate::shares::Stream;
-use crate::shares::reserve::Progress;
 use crate::socket::SLICE;
+use crate::upstream_scheduler::RequestQueue;
+use crate::upstream_scheduler::reserve::Progress;
 use crate::wire::Seen;
 
 /// How long the head of a short answer is kept for its body.
@@ -61,8 +61,8 @@ impl Connection {
                     passed
                 }
                 Next::Strange => {
-                    let stream = self.last_stream();
-                    self.download(&mut Body::Rest, Download { stream, grant: None, deadline: None }).await
+                    let queue = self.last_queue();
+                    self.download(&mut Body::Rest, Download { queue, request_grant: None, deadline: None }).await
                 }
                 Next::End if head.is_empty() => return End::Clean,
                 Next::End => return End::Cut,
@@ -87,9 +87,9 @@ impl Connection {
     /// Does this; a client that keeps it from being done holds no grant after a while.
     pub(super) async fn or_release<T>(&self, act: impl Future<Output = T>) -> T {
         let mut act = pin!(act);
-        let clock = self.shares().clock();
-        let stream = self.last_stream();
-        let timeout = &stream.application().client_timeout;
+        let clock = self.upstream().clock();
+        let queue = self.last_queue();
+        let timeout = &queue.application().client_timeout;
         tokio::select! {
             biased;
             done = &mut act => return done,
@@ -111,7 +111,7 @@ impl Connection {
         let first = promised.min(SLICE as u64) as usize;
         if promised <= SLICE as u64 {
             // Whoever reads it next finds what is wrong.
-            let _ = self.server.gathers(first, TOGETHER, self.shares().clock()).await;
+            let _ = self.server.gathers(first, TOGETHER, self.upstream().clock()).await;
         }
         self.server.has(first)
     }
@@ -150,62 +150,62 @@ impl Connection {
 
     /// Returns when the server has made no progress with the request for too long.
     async fn stands_still(&self) {
-        let clock = self.shares().clock();
+        let clock = self.upstream().clock();
         loop {
-            let last = self.drain.with_progress(|progress| progress.last());
+            let last = self.send_window.with_progress(|progress| progress.last());
             let stood = Duration::from_nanos(clock.now().since(last));
-            let Some(left) = self.shares().request_timeout().checked_sub(stood).filter(|left| !left.is_zero()) else {
+            let Some(left) = self.upstream().request_timeout().checked_sub(stood).filter(|left| !left.is_zero()) else {
                 return;
             };
             clock.sleep_about(left).await;
-            if self.is_sending.get() && self.drain.under_way() == 0 {
+            if self.is_sending.get() && self.send_window.under_way() == 0 {
                 // It is not the server that is waited for.
-                self.drain.with_progress(|progress| progress.resume(clock.now()));
+                self.send_window.with_progress(|progress| progress.resume(clock.now()));
             }
-            if self.drain.with_progress(|progress| progress.last()) > last {
+            if self.send_window.with_progress(|progress| progress.last()) > last {
                 self.pending.progress();
             }
         }
     }
 
     pub(super) fn begin_progress(&self) {
-        let now = self.shares().clock().now();
-        self.drain.with_progress(|progress| *progress = Progress::begin(now));
+        let now = self.upstream().clock().now();
+        self.send_window.with_progress(|progress| *progress = Progress::begin(now));
     }
 
     async fn response(&self, response: Response) -> Result<(), End> {
         let is_tunnel = response.status == 101 || response.body == Body::Rest;
         let Some(asked) = self.pending.answer(response.status == 101) else { return Ok(()) };
-        let Asked { method, stream, grant, upload, is_alone, deadline, began } = asked;
-        let now = self.shares().clock().now();
-        self.shares().note_request(now.since(began));
-        let mut grant = grant;
+        let Asked { method, queue, request_grant, upload, is_alone, deadline, began } = asked;
+        let now = self.upstream().clock().now();
+        self.upstream().note_request(now.since(began));
+        let mut request_grant = request_grant;
         if let Some(length) = upload {
-            grant.take().into_iter().for_each(Grant::complete);
-            self.drain.unfollow();
+            request_grant.take().into_iter().for_each(RequestGrant::complete);
+            self.send_window.unfollow();
             if is_alone && response.is_success() && !is_long(length) {
-                let progress = self.drain.with_progress(|progress| *progress);
-                self.shares().writes.note(length, &progress, now);
+                let progress = self.send_window.with_progress(|progress| *progress);
+                self.upstream().writes.note(length, &progress, now);
             }
         }
         let mut body = response.body;
         let length = body.promised();
         let is_read = method == Method::Get && response.is_success();
         if let Some(length) = length.filter(|_| is_read) {
-            stream.application().counters.note_read(length);
+            queue.application().counters.note_read(length);
         }
-        self.drain.with_progress(|progress| progress.note(now));
+        self.send_window.with_progress(|progress| progress.note(now));
         let passed = if length.is_some_and(|length| length <= SMALL_BODY) {
-            self.small_response(&mut body, &stream, grant).await
+            self.small_response(&mut body, &queue, request_grant).await
         } else {
-            self.download(&mut body, Download { stream: stream.clone(), grant, deadline }).await
+            self.download(&mut body, Download { queue: queue.clone(), request_grant, deadline }).await
         };
-        let now = self.shares().clock().now();
+        let now = self.upstream().clock().now();
         if let Some(length) = length.filter(|_| is_read && is_alone && passed.is_ok()) {
-            let progress = self.drain.with_progress(|progress| *progress);
-            self.shares().reads.note(length, &progress, now);
+            let progress = self.send_window.with_progress(|progress| *progress);
+            self.upstream().reads.note(length, &progress, now);
         }
-        stream.application().counters.latencies.note(Duration::from_nanos(now.since(began)));
+        queue.application().counters.latencies.note(Duration::from_nanos(now.since(began)));
         match passed {
             // Closing is how such a body ends.
             Err(End::Cut) if is_tunnel => Err(End::Clean),
@@ -213,27 +213,32 @@ impl Connection {
         }
     }
 
-    async fn small_response(&self, body: &mut Body, stream: &Stream, grant: Option<Grant>) -> Result<(), End> {
-        let mut grant = grant;
+    async fn small_response(
+        &self,
+        body: &mut Body,
+        queue: &RequestQueue,
+        request_grant: Option<RequestGrant>,
+    ) -> Result<(), End> {
+        let mut request_grant = request_grant;
         while !body.is_over() {
-            if grant.is_some() && !self.more_in_time().await? {
-                grant.take().into_iter().for_each(Grant::release);
+            if request_grant.is_some() && !self.more_in_time().await? {
+                request_grant.take().into_iter().for_each(RequestGrant::release);
             }
             self.server.holds(1).await.map_err(|_| End::Broken(Broken::Reading))?;
-            let moved = self.pass_down(body, stream, SLICE).await?;
-            grant.iter_mut().for_each(|grant| grant.moved(moved.bytes));
+            let moved = self.pass_down(body, queue, SLICE).await?;
+            request_grant.iter_mut().for_each(|request_grant| request_grant.moved(moved.bytes));
             if body.is_over() || moved.stopped == Stopped::Blocked {
-                grant.take().into_iter().for_each(Grant::complete);
+                request_grant.take().into_iter().for_each(RequestGrant::complete);
             }
             self.after_reading(moved.stopped).await?;
         }
-        grant.into_iter().for_each(Grant::complete);
+        request_grant.into_iter().for_each(RequestGrant::complete);
         Ok(())
     }
 
     /// Whether the server sends more, or ends, before it has stood still for too long.
     async fn more_in_time(&self) -> Result<bool, End> {
-        let more = self.server.gathers(1, self.shares().request_timeout(), self.shares().clock());
+        let more = self.server.gathers(1, self.upstream().request_timeout(), self.upstream().clock());
         more.await.map_err(|_| End::Broken(Broken::Reading))
     }
 }

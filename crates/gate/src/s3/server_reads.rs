@@ -8,8 +8,8 @@
 
 use std::cell::Cell;
 
-use crate::shares::Admission;
 use crate::socket::SLICE;
+use crate::upstream_scheduler::Admission;
 use crate::wire::Wire;
 
 /// No more of an upload is to lie unread at the server: a kernel there may take tens of mebibytes, at the speed of

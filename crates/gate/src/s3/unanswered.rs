@@ -79,11 +79,11 @@ impl Connection {
     fn look_for_progress(&self) -> Look {
         // It is the client that is waited for while it does not take its answer, or has not sent all of its body.
         let is_deaf = self.client.unacknowledged() > 0;
-        let is_sending = self.is_sending.get() && self.drain.under_way() == 0;
+        let is_sending = self.is_sending.get() && self.send_window.under_way() == 0;
         let awaits_answer = !self.pending.is_empty() || self.is_answering.get();
         Look {
-            now: self.shares().clock().now(),
-            progress_at: self.drain.with_progress(|progress| progress.last()),
+            now: self.upstream().clock().now(),
+            progress_at: self.send_window.with_progress(|progress| progress.last()),
             has_ended: self.client.has_ended() && !is_deaf,
             is_owed: awaits_answer && !is_deaf && !is_sending && !self.pending.is_tunnel(),
         }

@@ -1,8 +1,8 @@
 //! The body of a request: its first bytes pass with the request's grant, the others slice by slice, each at its turn.
 //!
-//! The grant counts until the reply. Where a server keeps little back (`shares/reserve.rs`), it is one slice, complete
+//! The grant counts until the reply. Where a server keeps little back (`upstream/reserve.rs`), it is one slice, complete
 //! when it has been acknowledged, and the body's last slice is what counts until the reply. So it is with long bodies
-//! always; they begin as many at a time as the server reads (`shares/admission.rs`), and a slice stays with us while much
+//! always; they begin as many at a time as the server reads (`upstream/admission.rs`), and a slice stays with us while much
 //! of its body lies unread at the server.
 
 use std::rc::Rc;
@@ -13,15 +13,15 @@ use policy::fairness::{Completion, Time};
 use crate::applications::add;
 use crate::s3::body::Body;
 use crate::s3::connection::{Connection, End};
-use crate::s3::grant::Grant;
 use crate::s3::pass::{Broken, Moved, Stopped, pass};
+use crate::s3::request_grant::RequestGrant;
 use crate::s3::server_reads::PROBE_BYTES;
-use crate::shares::reserve::MIN_BYTES;
-use crate::shares::{Admission, Stream, Turn, Waiting};
 use crate::socket::SLICE;
+use crate::upstream_scheduler::reserve::MIN_BYTES;
+use crate::upstream_scheduler::{Admission, Grant, RequestQueue, Waiting};
 
 /// The last slice of a body may be a little longer than the others.
-const LONGEST_SLICE: u64 = SLICE as u64 * 5 / 4;
+const MAX_SLICE: u64 = SLICE as u64 * 5 / 4;
 /// How long the rest of a slice is waited for.
 const GATHERING: Duration = Duration::from_millis(10);
 /// What is granted is paid, so it need not come in whole slices. Waiting for one would cost much: a sender holds back
@@ -53,20 +53,26 @@ pub(crate) fn is_long(length: u64) -> bool {
 impl Connection {
     /// `length`: of the body, if it says so.
     pub(super) fn plan_upload(&self, length: Option<u64>) -> Plan {
-        let shares = self.shares();
+        let upstream = self.upstream();
         let length = length.unwrap_or(u64::MAX);
         let is_long = is_long(length);
-        let is_whole = !is_long && shares.writes.bytes(length).min(shares.max_grant()) >= length;
+        let is_whole = !is_long && upstream.writes.bytes(length).min(upstream.max_grant()) >= length;
         let completion = if is_long { Completion::Received } else { Completion::Served };
         Plan { bytes: if is_whole { length } else { MIN_BYTES }, is_whole, completion }
     }
 
     /// Waits until an upload may begin that is long. One that is sent ahead of answers waits for them.
-    pub(super) async fn admit(&self, plan: Plan, stream: &Rc<Stream>, length: Option<u64>, deadline: Option<Time>) {
+    pub(super) async fn admit(
+        &self,
+        plan: Plan,
+        queue: &Rc<RequestQueue>,
+        length: Option<u64>,
+        deadline: Option<Time>,
+    ) {
         if plan.completion == Completion::Received && self.pending.is_empty() {
-            let admission = stream.admission(length, deadline);
+            let admission = queue.admission(length, deadline);
             admission.granted().await;
-            self.drain.follow(admission, &self.server);
+            self.send_window.follow(admission, &self.server);
         }
     }
 
@@ -74,30 +80,30 @@ impl Connection {
     pub(super) async fn upload(
         &self,
         body: &mut Body,
-        stream: &Rc<Stream>,
+        queue: &Rc<RequestQueue>,
         deadline: Option<Time>,
         (plan, expects_continue): (Plan, bool),
     ) -> Result<(), End> {
         self.server.tell(true);
         self.is_sending.set(true);
-        let mut passed = self.granted(body, stream, expects_continue).await;
+        let mut passed = self.granted(body, queue, expects_continue).await;
         if passed.is_ok() && !body.is_over() {
             if !plan.is_whole {
                 self.let_grant_end_when_acknowledged();
             }
-            passed = self.slices(body, stream, deadline, plan.completion).await;
+            passed = self.slices(body, queue, deadline, plan.completion).await;
         }
         self.is_sending.set(false);
         self.server.tell(false);
         passed
     }
 
-    async fn granted(&self, body: &mut Body, stream: &Stream, expects_continue: bool) -> Result<(), End> {
-        let clock = self.shares().clock();
-        let client_timeout = &stream.application().client_timeout;
+    async fn granted(&self, body: &mut Body, queue: &RequestQueue, expects_continue: bool) -> Result<(), End> {
+        let clock = self.upstream().clock();
+        let client_timeout = &queue.application().client_timeout;
         let most = client_timeout.get(clock.now());
         let mut left = most;
-        let mut server_left = if expects_continue { self.shares().request_timeout() } else { Duration::ZERO };
+        let mut server_left = if expects_continue { self.upstream().request_timeout() } else { Duration::ZERO };
         while !body.is_over() {
             let allowance = self.pending.allowance();
             if allowance == 0 {
@@ -118,16 +124,16 @@ impl Connection {
                 }
                 client_timeout.note_late(clock.now());
                 self.pending.release();
-                self.drain.with_admission(Admission::step_back);
+                self.send_window.with_admission(Admission::step_back);
                 return Ok(());
             }
-            self.drain.room(&self.server, self.shares()).await;
+            self.send_window.room(&self.server, self.upstream()).await;
             let moved = pass(&self.client, &self.server, body, slice).await.map_err(End::Broken)?;
             if moved.bytes > 0 {
-                self.drain.sent(moved.bytes, &self.server, self.shares());
+                self.send_window.sent(moved.bytes, &self.server, self.upstream());
                 self.pending.moved(moved.bytes);
                 left = (left + CREDIT * moved.bytes as u32 / SLICE as u32).min(most);
-                add(&stream.application().counters.up_bytes, moved.bytes);
+                add(&queue.application().counters.up_bytes, moved.bytes);
             }
             self.after(moved.stopped).await?;
         }
@@ -136,29 +142,29 @@ impl Connection {
 
     /// At most a slice, in whole pairs of segments; a small rest of the body goes along.
     fn slice_of(&self, body: &Body, most: u64) -> usize {
-        let rest = body.promised().filter(|left| *left <= LONGEST_SLICE.min(most));
+        let rest = body.promised().filter(|left| *left <= MAX_SLICE.min(most));
         rest.unwrap_or((self.server.whole_slice() as u64).min(most)) as usize
     }
 
     fn let_grant_end_when_acknowledged(&self) {
-        if let Some(spent) = self.pending.take_grant().and_then(Grant::into_turn) {
-            self.drain.sent_before(spent);
+        if let Some(spent) = self.pending.take_grant().and_then(RequestGrant::into_grant) {
+            self.send_window.sent_before(spent);
         }
     }
 
     pub(super) async fn slices(
         &self,
         body: &mut Body,
-        stream: &Rc<Stream>,
+        queue: &Rc<RequestQueue>,
         deadline: Option<Time>,
         completion: Completion,
     ) -> Result<(), End> {
         // One that was late for what it was granted is not waited for once more.
         let mut keeps_up = false;
         while !body.is_over() {
-            self.drain.room(&self.server, self.shares()).await;
-            if self.drain.is_passed_over() && !self.drain.is_read(self.shares()).await {
-                self.probe(body, stream, deadline).await?;
+            self.send_window.room(&self.server, self.upstream()).await;
+            if self.send_window.is_passed_over() && !self.send_window.is_read(self.upstream()).await {
+                self.probe(body, queue, deadline).await?;
                 continue;
             }
             let slice = self.slice_of(body, u64::MAX);
@@ -169,26 +175,26 @@ impl Connection {
                 Completion::Received if is_last => Completion::EndServed,
                 completion => completion,
             };
-            let mut turn = None;
+            let mut grant = None;
             if keeps_up && body.promised().is_some() {
-                turn = self.turn_asked_ahead(slice, stream.slice(slice as u64, deadline, completion), stream).await?;
+                grant = self.turn_asked_ahead(slice, queue.slice(slice as u64, deadline, completion), queue).await?;
             }
-            let turn = match turn {
-                Some(turn) => turn,
+            let grant = match grant {
+                Some(grant) => grant,
                 None => {
-                    keeps_up = self.keeps_up(wanted, stream).await?;
-                    stream.slice(slice as u64, deadline, completion).await
+                    keeps_up = self.keeps_up(wanted, queue).await?;
+                    queue.slice(slice as u64, deadline, completion).await
                 }
             };
-            let (passed, stopped) = self.pass_as_read(body, slice, stream).await?;
+            let (passed, stopped) = self.pass_as_read(body, slice, queue).await?;
             if passed == 0 {
-                drop(turn);
-            } else if self.drain.is_passed_over() {
-                turn.give_back(passed);
+                drop(grant);
+            } else if self.send_window.is_passed_over() {
+                grant.give_back(passed);
             } else if body.is_over() && !self.pending.holds_grant() {
-                self.pending.hold(Grant::spent(turn, passed));
+                self.pending.hold(RequestGrant::spent(grant, passed));
             } else {
-                self.drain.sent_before((turn, passed));
+                self.send_window.sent_before((grant, passed));
             }
             self.after(stopped).await?;
         }
@@ -196,72 +202,77 @@ impl Connection {
     }
 
     /// Passes a slice in its turn, in pieces while the server has much unread: how much, and why not more.
-    async fn pass_as_read(&self, body: &mut Body, slice: usize, stream: &Stream) -> Result<(u64, Stopped), End> {
+    async fn pass_as_read(&self, body: &mut Body, slice: usize, queue: &RequestQueue) -> Result<(u64, Stopped), End> {
         let mut left = slice;
-        while !self.drain.is_read(self.shares()).await {
-            if self.drain.is_passed_over() {
+        while !self.send_window.is_read(self.upstream()).await {
+            if self.send_window.is_passed_over() {
                 return Ok(((slice - left) as u64, Stopped::Done));
             }
-            let moved = self.pass_piece(body, left / 4, stream).await?;
+            let moved = self.pass_piece(body, left / 4, queue).await?;
             left -= moved.bytes as usize;
             self.after(moved.stopped).await?;
         }
-        let moved = self.pass_piece(body, left, stream).await?;
+        let moved = self.pass_piece(body, left, queue).await?;
         Ok(((slice - left) as u64 + moved.bytes, moved.stopped))
     }
 
-    async fn pass_piece(&self, body: &mut Body, most: usize, stream: &Stream) -> Result<Moved, End> {
+    async fn pass_piece(&self, body: &mut Body, most: usize, queue: &RequestQueue) -> Result<Moved, End> {
         let moved = pass(&self.client, &self.server, body, most).await.map_err(End::Broken)?;
-        add(&stream.application().counters.up_bytes, moved.bytes);
+        add(&queue.application().counters.up_bytes, moved.bytes);
         if moved.bytes > 0 {
-            self.drain.sent(moved.bytes, &self.server, self.shares());
+            self.send_window.sent(moved.bytes, &self.server, self.upstream());
         }
         Ok(moved)
     }
 
     /// Sends a little, so that the server's kernel tells whether it is read. Its turn is not held until then.
-    async fn probe(&self, body: &mut Body, stream: &Rc<Stream>, deadline: Option<Time>) -> Result<(), End> {
+    async fn probe(&self, body: &mut Body, queue: &Rc<RequestQueue>, deadline: Option<Time>) -> Result<(), End> {
         let piece = self.slice_of(body, PROBE_BYTES as u64);
         self.arrived(body.promised().map_or(1, |_| piece)).await?;
-        let turn = stream.slice(piece as u64, deadline, Completion::Received).await;
-        let moved = self.pass_piece(body, piece, stream).await?;
-        turn.give_back(moved.bytes);
+        let grant = queue.slice(piece as u64, deadline, Completion::Received).await;
+        let moved = self.pass_piece(body, piece, queue).await?;
+        grant.give_back(moved.bytes);
         self.after(moved.stopped).await
     }
 
     /// Takes a slice's turn when the slice has arrived. It is asked for before: a connection that has none queued
     /// between two slices leaves its place to others. A client that is late for its turn loses it.
-    async fn turn_asked_ahead(&self, slice: usize, mut waiting: Waiting, stream: &Stream) -> Result<Option<Turn>, End> {
-        let turn = tokio::select! {
+    async fn turn_asked_ahead(
+        &self,
+        slice: usize,
+        mut waiting: Waiting,
+        queue: &RequestQueue,
+    ) -> Result<Option<Grant>, End> {
+        let grant = tokio::select! {
             biased;
             arrived = self.arrived(slice) => {
                 arrived?;
                 return Ok(Some(waiting.await));
             }
-            turn = &mut waiting => turn,
+            grant = &mut waiting => grant,
         };
-        let clock = self.shares().clock();
-        let client_timeout = &stream.application().client_timeout;
+        let clock = self.upstream().clock();
+        let client_timeout = &queue.application().client_timeout;
         tokio::select! {
             biased;
-            arrived = self.arrived(slice) => arrived.map(|()| Some(turn)),
+            arrived = self.arrived(slice) => arrived.map(|()| Some(grant)),
             () = clock.sleep_about(client_timeout.get(clock.now())) => {
                 client_timeout.note_late(clock.now());
-                turn.give_back(0);
-                self.drain.with_admission(Admission::step_back);
+                grant.give_back(0);
+                self.send_window.with_admission(Admission::step_back);
                 Ok(None)
             }
         }
     }
 
     /// Waits for a slice: whether the client would have kept its turn.
-    async fn keeps_up(&self, wanted: usize, stream: &Stream) -> Result<bool, End> {
-        let clock = self.shares().clock();
-        let timeout = stream.application().client_timeout.get(clock.now());
+    async fn keeps_up(&self, wanted: usize, queue: &RequestQueue) -> Result<bool, End> {
+        let clock = self.upstream().clock();
+        let timeout = queue.application().client_timeout.get(clock.now());
         tokio::select! {
             biased;
             arrived = self.arrived(wanted) => return arrived.map(|()| true),
-            () = clock.sleep_about(timeout) => self.drain.with_admission(Admission::step_back),
+            () = clock.sleep_about(timeout) => self.send_window.with_admission(Admission::step_back),
         }
         self.arrived(wanted).await.map(|()| false)
     }
@@ -269,7 +280,7 @@ impl Connection {
     /// Returns when a slice has arrived, or a part of one some time ago, or the end.
     async fn arrived(&self, wanted: usize) -> Result<(), End> {
         let broken = |_| End::Broken(Broken::Reading);
-        while !self.client.gathers(wanted, GATHERING, self.shares().clock()).await.map_err(broken)? {
+        while !self.client.gathers(wanted, GATHERING, self.upstream().clock()).await.map_err(broken)? {
             self.client.holds(1).await.map_err(broken)?;
         }
         Ok(())

@@ -66,7 +66,7 @@ impl Priorities {
             Eviction::Lru | Eviction::Fifo => self.stamp,
             Eviction::Lfu => 1 << STAMP_BITS | self.stamp,
             Eviction::Random => self.draw(),
-            Eviction::SizeAware => worth(bytes, inflation),
+            Eviction::SizeAware => tuner(bytes, inflation),
         }
     }
 
@@ -82,13 +82,13 @@ impl Priorities {
                 self.stamp += 1;
                 ((before >> STAMP_BITS) + 1) << STAMP_BITS | self.stamp
             }
-            Eviction::SizeAware => worth(bytes, inflation),
+            Eviction::SizeAware => tuner(bytes, inflation),
         }
     }
 
     /// For a replica whose item is of another size than was known.
     pub fn of_resized(&self, before: u64, bytes: u64, inflation: u64) -> u64 {
-        if self.eviction == Eviction::SizeAware { worth(bytes, inflation) } else { before }
+        if self.eviction == Eviction::SizeAware { tuner(bytes, inflation) } else { before }
     }
 
     /// What a cache's inflation rises to when a replica of this priority leaves it.
@@ -106,6 +106,6 @@ impl Priorities {
 }
 
 /// Bits of a positive double are ordered as the double is.
-fn worth(bytes: u64, inflation: u64) -> u64 {
+fn tuner(bytes: u64, inflation: u64) -> u64 {
     (f64::from_bits(inflation) + 1.0 / bytes.max(1) as f64).to_bits()
 }

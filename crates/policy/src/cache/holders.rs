@@ -22,61 +22,61 @@ pub(super) struct Holder {
 pub(super) struct Holders {
     workers: [u32; NEAR],
     slots: [u32; NEAR],
-    further: u32,
+    blocks: u32,
 }
 
 /// The blocks of all items; those in use are full.
 #[derive(Default)]
-pub(super) struct Further {
+pub(super) struct HolderBlocks {
     blocks: Vec<Holders>,
     vacant: Vec<u32>,
 }
 
 impl Holders {
-    pub const NOBODY: Holders = Holders { workers: [NONE; NEAR], slots: [NONE; NEAR], further: NONE };
+    pub const NOBODY: Holders = Holders { workers: [NONE; NEAR], slots: [NONE; NEAR], blocks: NONE };
 
-    pub fn add(&mut self, further: &mut Further, holder: Holder) {
+    pub fn add(&mut self, blocks: &mut HolderBlocks, holder: Holder) {
         assert!(holder.worker.0 < NONE & !ARRIVING, "fewer than 2^31 - 1 workers");
         if self.len() == NEAR {
-            *self = Holders { further: further.occupy(*self), ..Holders::NOBODY };
+            *self = Holders { blocks: blocks.occupy(*self), ..Holders::NOBODY };
         }
         let at = self.len();
         self.workers[at] = holder.worker.0 | if holder.is_arriving { ARRIVING } else { 0 };
         self.slots[at] = holder.slot;
     }
 
-    pub fn remove(&mut self, further: &mut Further, worker: WorkerId) {
+    pub fn remove(&mut self, blocks: &mut HolderBlocks, worker: WorkerId) {
         let last = self.len().checked_sub(1).expect("somebody has it");
         let (moved, slot) = (self.workers[last], self.slots[last]);
-        let (block, at) = self.place(further, worker).expect("whoever leaves is there");
+        let (block, at) = self.place(blocks, worker).expect("whoever leaves is there");
         (block.workers[at], block.slots[at]) = (moved, slot);
         self.workers[last] = NONE;
-        if last == 0 && self.further != NONE {
-            *self = further.free(self.further);
+        if last == 0 && self.blocks != NONE {
+            *self = blocks.free(self.blocks);
         }
     }
 
-    pub fn arrived(&mut self, further: &mut Further, worker: WorkerId) {
-        let (block, at) = self.place(further, worker).expect("whoever waits is there");
+    pub fn arrived(&mut self, blocks: &mut HolderBlocks, worker: WorkerId) {
+        let (block, at) = self.place(blocks, worker).expect("whoever waits is there");
         block.workers[at] &= !ARRIVING;
     }
 
-    pub fn find(&self, further: &Further, worker: WorkerId) -> Option<Holder> {
+    pub fn find(&self, blocks: &HolderBlocks, worker: WorkerId) -> Option<Holder> {
         let mut block = self;
         loop {
             if let Some(at) = block.position(worker) {
                 return Some(block.holder(at));
             }
-            block = further.blocks.get(block.further as usize)?;
+            block = blocks.blocks.get(block.blocks as usize)?;
         }
     }
 
     /// In no order.
-    pub fn all<'a>(&'a self, further: &'a Further) -> impl Iterator<Item = Holder> + 'a {
+    pub fn all<'a>(&'a self, blocks: &'a HolderBlocks) -> impl Iterator<Item = Holder> + 'a {
         let (mut block, mut at) = (self, 0);
         std::iter::from_fn(move || {
             if at == NEAR || block.workers[at] == NONE {
-                (block, at) = (further.blocks.get(block.further as usize)?, 0);
+                (block, at) = (blocks.blocks.get(block.blocks as usize)?, 0);
             }
             at += 1;
             Some(block.holder(at - 1))
@@ -96,22 +96,22 @@ impl Holders {
         Holder { worker: WorkerId(worker & !ARRIVING), slot: self.slots[at], is_arriving: worker & ARRIVING != 0 }
     }
 
-    fn place<'a>(&'a mut self, further: &'a mut Further, worker: WorkerId) -> Option<(&'a mut Holders, usize)> {
+    fn place<'a>(&'a mut self, blocks: &'a mut HolderBlocks, worker: WorkerId) -> Option<(&'a mut Holders, usize)> {
         if let Some(at) = self.position(worker) {
             return Some((self, at));
         }
-        let mut place = self.further;
+        let mut place = self.blocks;
         loop {
-            let block = further.blocks.get(place as usize)?;
+            let block = blocks.blocks.get(place as usize)?;
             if let Some(at) = block.position(worker) {
-                return Some((&mut further.blocks[place as usize], at));
+                return Some((&mut blocks.blocks[place as usize], at));
             }
-            place = block.further;
+            place = block.blocks;
         }
     }
 }
 
-impl Further {
+impl HolderBlocks {
     fn occupy(&mut self, block: Holders) -> u32 {
         if let Some(place) = self.vacant.pop() {
             self.blocks[place as usize] = block;

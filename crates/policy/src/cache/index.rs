@@ -7,7 +7,7 @@
 use hashbrown::HashTable;
 
 use super::eviction::Priorities;
-use super::holders::{Further, Holder, Holders};
+use super::holders::{Holder, HolderBlocks, Holders};
 use super::note::Note;
 use super::order::Order;
 use super::prefetch::prefetch;
@@ -63,7 +63,7 @@ pub struct Index {
     items: Table<Item>,
     caches: Vec<Cache>,
     replicas: Table<Replica>,
-    further: Further,
+    blocks: HolderBlocks,
     vacant: Vec<u32>,
     places: HashTable<u32>,
     distinct_bytes: u64,
@@ -78,7 +78,7 @@ impl Index {
             items: Table::new(),
             caches: Vec::new(),
             replicas: Table::new(),
-            further: Further::default(),
+            blocks: HolderBlocks::default(),
             vacant: Vec::new(),
             places: HashTable::new(),
             distinct_bytes: 0,
@@ -186,7 +186,7 @@ impl Index {
         let is_arriving = if entry.is_in_table {
             self.replicas[self.find(worker, item)? as usize].is_arriving
         } else {
-            entry.holders.find(&self.further, worker)?.is_arriving
+            entry.holders.find(&self.blocks, worker)?.is_arriving
         };
         Some(if is_arriving { Holding::Arriving } else { Holding::Here })
     }
@@ -197,7 +197,7 @@ impl Index {
 
     /// Who has the item or awaits it, in no order.
     pub fn holders(&self, item: ItemId) -> impl Iterator<Item = (WorkerId, Holding)> + '_ {
-        let holders = self.items[item.at()].holders.all(&self.further);
+        let holders = self.items[item.at()].holders.all(&self.blocks);
         let holding = |is_arriving| if is_arriving { Holding::Arriving } else { Holding::Here };
         holders.map(move |holder| (holder.worker, holding(holder.is_arriving)))
     }
@@ -268,7 +268,7 @@ impl Index {
         let priority = self.priorities.of_new(bytes, self.caches[worker.at()].inflation);
         let slot = self.occupy(Replica { priority, position: 0, item: item.0, worker: worker.0, pins: 0, is_arriving });
         let entry = &mut self.items[item.at()];
-        entry.holders.add(&mut self.further, Holder { worker, slot, is_arriving });
+        entry.holders.add(&mut self.blocks, Holder { worker, slot, is_arriving });
         if entry.copies + entry.arriving == 0 {
             self.distinct_bytes += bytes;
         }
@@ -292,7 +292,7 @@ impl Index {
         let slot = self.find(worker, item).expect("it is held");
         self.replicas[slot as usize].is_arriving = false;
         let entry = &mut self.items[item.at()];
-        entry.holders.arrived(&mut self.further, worker);
+        entry.holders.arrived(&mut self.blocks, worker);
         entry.arriving -= 1;
         entry.copies += 1;
         self.unpin_slot(slot);
@@ -332,7 +332,7 @@ impl Index {
         if entry.was_named {
             self.named_bytes = self.named_bytes - before + bytes;
         }
-        for Holder { worker, slot, .. } in entry.holders.all(&self.further) {
+        for Holder { worker, slot, .. } in entry.holders.all(&self.blocks) {
             let cache = &mut self.caches[worker.at()];
             cache.used_bytes = cache.used_bytes - before + bytes;
             let replica = &mut self.replicas[slot as usize];
@@ -360,7 +360,7 @@ impl Index {
         if entry.copies + entry.arriving == 0 {
             self.distinct_bytes -= entry.bytes;
         }
-        entry.holders.remove(&mut self.further, worker);
+        entry.holders.remove(&mut self.blocks, worker);
         let cache = &mut self.caches[worker.at()];
         cache.used_bytes -= entry.bytes;
         if pins > 0 {
@@ -418,13 +418,13 @@ impl Index {
     }
 
     fn slots_of(&self, item: ItemId) -> Vec<u32> {
-        self.items[item.at()].holders.all(&self.further).map(|holder| holder.slot).collect()
+        self.items[item.at()].holders.all(&self.blocks).map(|holder| holder.slot).collect()
     }
 
     fn find(&self, worker: WorkerId, item: ItemId) -> Option<u32> {
         let entry = &self.items[item.at()];
         if !entry.is_in_table {
-            return entry.holders.find(&self.further, worker).map(|holder| holder.slot);
+            return entry.holders.find(&self.blocks, worker).map(|holder| holder.slot);
         }
         self.places.find(hash(worker, item), |&slot| is_replica(&self.replicas, slot, worker, item)).copied()
     }

@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Eviction, Holding, Index, ItemId, WorkerId};
 
 /// xorshift64*, as in `eviction`, apart from it.
-pub struct Dice(u64);
+pub struct Random(u64);
 
-impl Dice {
+impl Random {
     pub fn new(seed: u64) -> Self {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     pub fn below(&mut self, limit: usize) -> usize {
@@ -63,7 +63,7 @@ fn fewest_misses(capacity: usize, trace: &[usize]) -> usize {
 }
 
 /// Uniform, skewed and cyclic by turns.
-fn trace(dice: &mut Dice, items: usize, length: usize) -> Vec<usize> {
+fn trace(dice: &mut Random, items: usize, length: usize) -> Vec<usize> {
     let kind = dice.below(3);
     (0..length)
         .map(|at| match kind {
@@ -79,7 +79,7 @@ fn trace(dice: &mut Dice, items: usize, length: usize) -> Vec<usize> {
 #[test]
 fn no_eviction_beats_belady_and_lru_and_fifo_keep_their_competitive_bound() {
     for seed in 0..120 {
-        let mut dice = Dice::new(seed);
+        let mut dice = Random::new(seed);
         let (items, k) = (4 + dice.below(30), 2 + dice.below(12));
         let trace = trace(&mut dice, items, 400);
         let optimum = fewest_misses(k, &trace);
@@ -101,7 +101,7 @@ fn no_eviction_beats_belady_and_lru_and_fifo_keep_their_competitive_bound() {
 #[test]
 fn lru_is_a_list_with_the_last_used_at_its_end() {
     for seed in 0..60 {
-        let mut dice = Dice::new(seed);
+        let mut dice = Random::new(seed);
         let (items, capacity) = (2 + dice.below(40), 1 + dice.below(20));
         let trace = trace(&mut dice, items, 500);
         let (mut list, mut expected): (Vec<usize>, usize) = (Vec::new(), 0);
@@ -150,7 +150,7 @@ fn size_aware_lets_the_large_go_for_the_small() {
 #[test]
 fn the_index_agrees_with_plain_maps() {
     for seed in 0..40 {
-        let mut dice = Dice::new(seed);
+        let mut dice = Random::new(seed);
         let mut index = Index::new(Eviction::ALL[dice.below(5)], seed);
         let mut sizes: Vec<u64> = (0..20).map(|_| 1 + dice.below(9) as u64).collect();
         for &bytes in &sizes {
@@ -172,7 +172,7 @@ fn the_index_agrees_with_plain_maps() {
     }
 }
 
-fn act(dice: &mut Dice, index: &mut Index, held: &mut BTreeMap<u32, Holding>, worker: WorkerId, item: ItemId) {
+fn act(dice: &mut Random, index: &mut Index, held: &mut BTreeMap<u32, Holding>, worker: WorkerId, item: ItemId) {
     match (held.get(&item.0), dice.below(8)) {
         (None, 0) => {
             let mut gone: Vec<u32> = index.remove_worker(worker).iter().map(|item| item.0).collect();

@@ -11,18 +11,18 @@
 use super::budget::Budget;
 use super::depth::DepthControl;
 use super::discipline::Discipline;
-use super::elsewhere::Elsewhere;
 use super::heap::Heap;
-use super::patience::Patience;
-use super::queues::{Cell, Queues};
+use super::queues::{QueuedRequest, Queues};
 use super::reference::Reference;
-use super::worth::{Kept, Price, Started, Worth};
+use super::remote_service::RemoteService;
+use super::reservation_tuner::{Price, Reservation, ReservationTuner, Started};
+use super::turnarounds::TurnaroundEstimate;
 use super::{Completion, Next, Settings, Time};
 
 /// An application's tag, and how it behaves.
 struct Account {
     tag: f64,
-    patience: Patience,
+    turnarounds: TurnaroundEstimate,
     /// When it last had nothing queued nor in service.
     left: Time,
     /// Virtual length of its last request: by so much it may be ahead.
@@ -30,7 +30,7 @@ struct Account {
     /// Cost of its last request, and how many it usually has queued or in service when one comes.
     request_bytes: u64,
     outstanding: f64,
-    worth: Worth,
+    tuner: ReservationTuner,
 }
 
 impl Account {
@@ -44,7 +44,7 @@ pub struct Anticipating {
     queues: Queues,
     depth: DepthControl,
     budget: Budget,
-    elsewhere: Elsewhere,
+    remote_service: RemoteService,
     accounts: Vec<Account>,
     /// Applications with something queued, by tag, then arrival.
     queued: Heap<(f64, u64)>,
@@ -54,7 +54,7 @@ pub struct Anticipating {
     leaving: Heap<Time>,
     reference: Reference,
     arrivals: u64,
-    patience_ns: u64,
+    max_anticipation_ns: u64,
     lag_ns: f64,
 }
 
@@ -64,14 +64,14 @@ impl Anticipating {
             queues: Queues::new(settings),
             depth: DepthControl::new(settings.depth),
             budget: Budget::new(settings.waiting_share),
-            elsewhere: Elsewhere::new(),
+            remote_service: RemoteService::new(),
             accounts: Vec::new(),
             queued: Heap::new(),
             awaited: Heap::new(),
             leaving: Heap::new(),
             reference: Reference::default(),
             arrivals: 0,
-            patience_ns: settings.patience_ns,
+            max_anticipation_ns: settings.max_anticipation_ns,
             lag_ns: settings.lag_ns as f64,
         }
     }
@@ -106,7 +106,7 @@ impl Anticipating {
     /// Puts an application into the heaps its state asks for.
     fn place(&mut self, application: u32, now: Time) {
         let account = &self.accounts[application as usize];
-        let patience_ns = account.patience.ns(self.patience_ns);
+        let max_anticipation_ns = account.turnarounds.ns(self.max_anticipation_ns);
         if self.queues.queued(application) > 0 {
             self.awaited.remove(application);
             self.leaving.remove(application);
@@ -115,8 +115,8 @@ impl Anticipating {
         } else {
             self.queued.remove(application);
             let serving = self.queues.in_service(application) > 0;
-            let leaves = account.left.after(patience_ns);
-            if patience_ns > 0 && (serving || leaves > now) {
+            let leaves = account.left.after(max_anticipation_ns);
+            if max_anticipation_ns > 0 && (serving || leaves > now) {
                 self.awaited.set(application, account.tag);
                 if serving {
                     self.leaving.remove(application);
@@ -150,7 +150,7 @@ impl Anticipating {
         self.let_the_late_go(now);
         let busy = self.queued.first().is_some();
         self.budget.settle(now, busy);
-        while let Some((application, virtual_length)) = self.elsewhere.due(now, self.depth.rate()) {
+        while let Some((application, virtual_length)) = self.remote_service.due(now, self.depth.rate()) {
             self.charge(application, virtual_length);
             self.limit_lead(application);
         }
@@ -159,7 +159,7 @@ impl Anticipating {
 
     /// Virtual length of `ns` of all the service there is, here and elsewhere, for an application.
     fn virtual_lag(&self, application: u32, ns: f64) -> f64 {
-        let rate = self.depth.rate() + self.elsewhere.rate();
+        let rate = self.depth.rate() + self.remote_service.rate();
         ns * rate * self.queues.virtual_per_byte(application)
     }
 
@@ -176,7 +176,7 @@ impl Anticipating {
     }
 
     /// Whether `application`, first in the queue, is to be held back for one that is behind it; if so how long.
-    fn hold(&mut self, application: u32, request: &Cell, step: f64, now: Time) -> Option<Time> {
+    fn hold(&mut self, application: u32, request: &QueuedRequest, step: f64, now: Time) -> Option<Time> {
         let (behind_tag, behind) = self.awaited.first()?;
         let tag = self.accounts[application as usize].tag;
         let lead = step.max(self.virtual_lag(behind, LEAD_NS));
@@ -196,19 +196,19 @@ impl Anticipating {
     }
 
     /// Whether the one behind will find enough free beside a request of this cost.
-    fn leaves_enough(&mut self, behind: u32, request: &Cell, is_far_ahead: bool, now: Time) -> bool {
+    fn leaves_enough(&mut self, behind: u32, request: &QueuedRequest, is_far_ahead: bool, now: Time) -> bool {
         let started = Started { all_bytes: self.queues.started_bytes(), largest_bytes: self.depth.largest_bytes() };
         let price = Price { share: self.budget.share(), is_exhausted: !self.budget.allows() };
         let due = self.queues.entitled_part(behind);
-        match self.accounts[behind as usize].worth.kept(due, price, started, now) {
-            Kept::All if is_far_ahead => false,
-            Kept::All | Kept::Slots => self.leaves_slots(behind, request),
-            Kept::Nothing => true,
+        match self.accounts[behind as usize].tuner.kept(due, price, started, now) {
+            Reservation::All if is_far_ahead => false,
+            Reservation::All | Reservation::Slots => self.leaves_slots(behind, request),
+            Reservation::Nothing => true,
         }
     }
 
     /// Whether beside a request of this cost there is room for those that the one behind usually has outstanding.
-    fn leaves_slots(&self, behind: u32, request: &Cell) -> bool {
+    fn leaves_slots(&self, behind: u32, request: &QueuedRequest) -> bool {
         let Account { outstanding, request_bytes, .. } = self.accounts[behind as usize];
         let missing = (outstanding.round() as u64).saturating_sub(self.queues.in_service(behind).into());
         let in_flight_bytes = self.queues.outstanding_bytes(request.completion);
@@ -217,7 +217,8 @@ impl Anticipating {
 
     /// Who cannot use its share even when waited for keeps a bounded claim to it.
     fn forgive(&mut self, behind: u32, tag: f64, now: Time) {
-        let lag_ns = if self.elsewhere.is_active(behind, now) { self.lag_ns } else { self.lag_ns * LOCAL_LAG_SHARE };
+        let lag_ns =
+            if self.remote_service.is_active(behind, now) { self.lag_ns } else { self.lag_ns * LOCAL_LAG_SHARE };
         let lag = self.virtual_lag(behind, lag_ns);
         let owed = tag - lag - self.accounts[behind as usize].tag;
         if owed > 0.0 {
@@ -233,7 +234,7 @@ impl Anticipating {
         account.tag += virtual_length;
         account.step = virtual_length;
         account.request_bytes = started.cost_bytes;
-        account.worth.started(started.cost_bytes);
+        account.tuner.started(started.cost_bytes);
         let tag = account.tag;
         self.place(application, now);
         // It may have left just now, which is not what moves the reference.
@@ -273,24 +274,24 @@ impl Discipline for Anticipating {
     fn added(&mut self, node: u32) {
         let account = Account {
             tag: self.reference.tag(),
-            patience: Patience::new(),
+            turnarounds: TurnaroundEstimate::new(),
             left: Time(0),
             step: 0.0,
             request_bytes: 0,
             outstanding: 0.0,
-            worth: Worth::new(),
+            tuner: ReservationTuner::new(),
         };
         match self.accounts.get_mut(node as usize) {
             Some(old) => *old = account,
             None => self.accounts.push(account),
         }
-        self.elsewhere.add(node);
+        self.remote_service.add(node);
     }
 
     fn removed(&mut self, node: u32) {
         self.awaited.remove(node);
         self.leaving.remove(node);
-        self.elsewhere.remove(node);
+        self.remote_service.remove(node);
     }
 
     fn enqueued(&mut self, cell: u32, now: Time) {
@@ -298,12 +299,12 @@ impl Discipline for Anticipating {
         let application = self.queues.application(self.queues.cell(cell).stream);
         let outstanding = self.queues.queued(application) + self.queues.in_service(application);
         let account = &mut self.accounts[application as usize];
-        account.patience.arrived(now, self.patience_ns);
+        account.turnarounds.arrived(now, self.max_anticipation_ns);
         account.note_outstanding(outstanding.into());
         if !self.is_present(application) {
             self.queues.set_present(application, true);
             let account = &mut self.accounts[application as usize];
-            let credit = account.step.max(self.elsewhere.credit(application, now));
+            let credit = account.step.max(self.remote_service.credit(application, now));
             account.tag = account.tag.max(self.reference.tag() - credit);
         }
         if self.queues.queued(application) == 1 {
@@ -338,7 +339,7 @@ impl Discipline for Anticipating {
         }
     }
 
-    fn completed(&mut self, done: &Cell, served_bytes: u64, now: Time) {
+    fn completed(&mut self, done: &QueuedRequest, served_bytes: u64, now: Time) {
         let busy = self.queued.first().is_some();
         self.budget.settle(now, busy);
         // A turn given back is no work of the server's.
@@ -352,16 +353,16 @@ impl Discipline for Anticipating {
         if unserved > 0 {
             self.charge(application, -(unserved as f64) * self.queues.virtual_per_byte(application));
         }
-        self.accounts[application as usize].patience.completed(now);
+        self.accounts[application as usize].turnarounds.completed(now);
         if self.queues.queued(application) == 0 && self.queues.in_service(application) == 0 {
             self.accounts[application as usize].left = now;
             self.place(application, now);
         }
     }
 
-    fn served_elsewhere(&mut self, application: u32, bytes: u64, now: Time) {
+    fn served_at_other_servers(&mut self, application: u32, bytes: u64, now: Time) {
         let virtual_length = bytes as f64 * self.queues.virtual_per_byte(application);
-        self.elsewhere.note(application, bytes, virtual_length, now);
+        self.remote_service.note(application, bytes, virtual_length, now);
     }
 
     fn depth_bytes(&self) -> u64 {

@@ -7,9 +7,9 @@ use super::Time;
 
 /// The most saved up (two of the longest waits, so many of the largest requests, or of the lulls of a server that
 /// works in bursts), and the part of it that must have come back before waiting begins again.
-const MOST_NS: f64 = 40_000_000.0;
-const MOST_REQUESTS: f64 = 8.0;
-const MOST_LULLS: f64 = 2.0;
+const MAX_NS: f64 = 40_000_000.0;
+const MAX_REQUESTS: f64 = 8.0;
+const MAX_LULLS: f64 = 2.0;
 const LONGEST_LULL_NS: u64 = 200_000_000;
 const RESUME_PART: f64 = 0.25;
 
@@ -23,7 +23,7 @@ pub struct Budget {
 
 impl Budget {
     pub fn new(share: f64) -> Self {
-        Budget { share, left_ns: MOST_NS, most_ns: MOST_NS, settled: Time(0), exhausted: false }
+        Budget { share, left_ns: MAX_NS, most_ns: MAX_NS, settled: Time(0), exhausted: false }
     }
 
     /// Accounts the time since the last call. `busy`: something was queued throughout.
@@ -38,7 +38,7 @@ impl Budget {
     /// long the server may complete nothing at its full rate.
     pub fn completed(&mut self, worth_ns: f64, lull_ns: u64) {
         let lull_ns = lull_ns.min(LONGEST_LULL_NS) as f64;
-        self.most_ns = MOST_NS.max(MOST_REQUESTS * worth_ns).max(MOST_LULLS * lull_ns);
+        self.most_ns = MAX_NS.max(MAX_REQUESTS * worth_ns).max(MAX_LULLS * lull_ns);
         self.left_ns += worth_ns;
     }
 

@@ -11,7 +11,7 @@ use super::{Depth, Settings};
 const DEFAULT_DEPTH_BYTES: u64 = 128 << 10;
 
 /// Most deadlines that `fits` looks at.
-const MOST_DEADLINES: f64 = 1e6;
+const MAX_DEADLINES: f64 = 1e6;
 
 pub fn deadline(settings: &Settings) -> InOrder {
     let depth_bytes = match settings.depth {
@@ -47,7 +47,7 @@ pub fn fits(demands: &[Demand], rate_bytes_per_s: f64, blocking_bytes: u64) -> b
     let ahead: f64 = demands.iter().map(|demand| demand.surplus_bytes()).sum();
     let horizon_ns = (blocking_bytes as f64 + ahead) / (rate - asked);
     let to_look_at: f64 = demands.iter().map(|demand| horizon_ns / demand.period_ns.max(1) as f64).sum();
-    if to_look_at > MOST_DEADLINES {
+    if to_look_at > MAX_DEADLINES {
         return false;
     }
     let first = demands.iter().map(|demand| demand.within_ns).min().unwrap_or(0);

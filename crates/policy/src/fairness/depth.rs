@@ -15,13 +15,13 @@
 //! limit of its own: a few slices, which keep a slow server busy, or what is on its way on a long and fast network.
 
 use super::measure::{Length, Measure};
-use super::queues::{Cell, Queues};
+use super::queues::{QueuedRequest, Queues};
 use super::{Completion, Depth, Time};
 
 /// Bounds. The search begins with two requests of the largest size seen, and never goes below one. Nor below two of the
 /// gate's slices: a TCP server may keep the acknowledgement of a single one for 40 ms.
-const LEAST_BYTES: u64 = 128 << 10;
-const MOST_BYTES: u64 = 64 << 20;
+const MIN_BYTES: u64 = 128 << 10;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Four of the gate's slices; and so many times what passes at the present rate in the shortest time to an
 /// acknowledgement.
@@ -93,7 +93,7 @@ pub struct DepthControl {
 impl DepthControl {
     pub fn new(depth: Depth) -> Self {
         let (fixed, bytes) = match depth {
-            Depth::Auto => (false, LEAST_BYTES),
+            Depth::Auto => (false, MIN_BYTES),
             Depth::Bytes(bytes) => (true, bytes),
         };
         DepthControl {
@@ -131,7 +131,7 @@ impl DepthControl {
             Phase::Less => self.less_bytes(),
             Phase::More => self.bytes + (self.bytes / 2).max(self.largest_bytes),
         };
-        bytes.clamp(self.floor_bytes(), MOST_BYTES)
+        bytes.clamp(self.floor_bytes(), MAX_BYTES)
     }
 
     /// Most that is to be outstanding of what is complete so.
@@ -140,7 +140,7 @@ impl DepthControl {
             return self.bytes();
         }
         let on_its_way = RECEIVED_ROUNDS * self.rate * self.receipt_ns.unwrap_or(0) as f64;
-        (on_its_way as u64).clamp(RECEIVED_BYTES, MOST_BYTES)
+        (on_its_way as u64).clamp(RECEIVED_BYTES, MAX_BYTES)
     }
 
     /// The largest request seen lately.
@@ -178,7 +178,7 @@ impl DepthControl {
         self.measure.full += u64::from(completion != Completion::Received);
     }
 
-    pub fn started(&mut self, request: &Cell, now: Time) {
+    pub fn started(&mut self, request: &QueuedRequest, now: Time) {
         if request.completion == Completion::Received {
             return;
         }
@@ -190,12 +190,12 @@ impl DepthControl {
         }
         self.largest_bytes = self.largest_bytes.max(cost_bytes);
         if self.is_new && !self.fixed {
-            self.bytes = self.bytes.max(2 * self.largest_bytes).min(MOST_BYTES);
+            self.bytes = self.bytes.max(2 * self.largest_bytes).min(MAX_BYTES);
         }
     }
 
     /// A request is complete, and no longer among those at the server.
-    pub fn completed(&mut self, done: &Cell, served_bytes: u64, queues: &Queues, now: Time) {
+    pub fn completed(&mut self, done: &QueuedRequest, served_bytes: u64, queues: &Queues, now: Time) {
         let (bytes, since) = (served_bytes.min(done.cost_bytes), done.since);
         self.note_rate(bytes, now, queues.in_flight_bytes());
         if done.completion == Completion::Received {
@@ -218,7 +218,7 @@ impl DepthControl {
     }
 
     fn floor_bytes(&self) -> u64 {
-        self.largest_bytes.clamp(LEAST_BYTES, MOST_BYTES)
+        self.largest_bytes.clamp(MIN_BYTES, MAX_BYTES)
     }
 
     /// A quarter less or one request, and once that was enough half.
@@ -278,7 +278,7 @@ impl DepthControl {
             return self.rest(now);
         }
         // Depth that nobody used is none.
-        self.bytes = self.bytes.min(self.measure.most_bytes.max(self.floor_bytes()));
+        self.bytes = self.bytes.min(self.measure.max_bytes.max(self.floor_bytes()));
         self.try_less_or_more(now);
     }
 

@@ -1,8 +1,8 @@
 //! What is the same whatever the order: the tree, looking up flows and ids, withdrawals, completions. A
 //! discipline adds what is its own, after each change of the queues; it may trust that flows and cells exist.
 
-use super::queues::{Cell, Queues};
-use super::{FlowId, Next, Request, Scheduler, Time};
+use super::queues::{QueuedRequest, Queues};
+use super::{Next, NodeId, Request, Scheduler, Time};
 
 /// In which order requests start, and when. Nodes are named by their number, as in `Queues`.
 pub trait Discipline {
@@ -24,29 +24,29 @@ pub trait Discipline {
     fn next(&mut self, now: Time) -> Next;
 
     /// This request was taken out of service.
-    fn completed(&mut self, _done: &Cell, _served_bytes: u64, _now: Time) {}
+    fn completed(&mut self, _done: &QueuedRequest, _served_bytes: u64, _now: Time) {}
 
-    fn served_elsewhere(&mut self, _application: u32, _bytes: u64, _now: Time) {}
+    fn served_at_other_servers(&mut self, _application: u32, _bytes: u64, _now: Time) {}
 
     fn depth_bytes(&self) -> u64;
 }
 
 impl<D: Discipline> Scheduler for D {
-    fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId {
+    fn add(&mut self, parent: Option<NodeId>, weight: u32) -> NodeId {
         let flow = self.queues_mut().add(parent, weight);
         self.added(flow.0);
         flow
     }
 
-    fn set_weight(&mut self, flow: FlowId, weight: u32) {
+    fn set_weight(&mut self, flow: NodeId, weight: u32) {
         self.queues_mut().set_weight(flow, weight);
     }
 
-    fn set_deadline(&mut self, flow: FlowId, within_ns: Option<u64>) {
+    fn set_deadline(&mut self, flow: NodeId, within_ns: Option<u64>) {
         self.queues_mut().set_deadline(flow, within_ns);
     }
 
-    fn remove(&mut self, flow: FlowId) -> bool {
+    fn remove(&mut self, flow: NodeId) -> bool {
         let removed = self.queues_mut().remove(flow);
         if removed {
             self.removed(flow.0);
@@ -54,14 +54,14 @@ impl<D: Discipline> Scheduler for D {
         removed
     }
 
-    fn enqueue(&mut self, flow: FlowId, request: Request, now: Time) {
+    fn enqueue(&mut self, flow: NodeId, request: Request, now: Time) {
         if self.queues().knows(flow) {
             let cell = self.queues_mut().enqueue(flow, request, now);
             self.enqueued(cell, now);
         }
     }
 
-    fn withdraw(&mut self, flow: FlowId, id: u64, now: Time) -> bool {
+    fn withdraw(&mut self, flow: NodeId, id: u64, now: Time) -> bool {
         let Some(cell) = self.queues().find_queued(flow, id) else { return false };
         self.queues_mut().withdraw(cell);
         let application = self.queues().application(flow.0);
@@ -73,15 +73,15 @@ impl<D: Discipline> Scheduler for D {
         Discipline::next(self, now)
     }
 
-    fn complete(&mut self, flow: FlowId, id: u64, served_bytes: u64, now: Time) -> u64 {
+    fn complete(&mut self, flow: NodeId, id: u64, served_bytes: u64, now: Time) -> u64 {
         let Some(done) = self.queues_mut().complete(flow, id) else { return 0 };
         self.completed(&done, served_bytes, now);
         now.since(done.deadline)
     }
 
-    fn served_elsewhere(&mut self, application: FlowId, bytes: u64, now: Time) {
+    fn served_at_other_servers(&mut self, application: NodeId, bytes: u64, now: Time) {
         if self.queues().knows(application) {
-            Discipline::served_elsewhere(self, application.0, bytes, now);
+            Discipline::served_at_other_servers(self, application.0, bytes, now);
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::discipline::Discipline;
 use super::heap::Heap;
-use super::queues::{Cell, Queues};
+use super::queues::{QueuedRequest, Queues};
 use super::{Next, Settings, Time};
 
 pub struct InOrder {
     queues: Queues,
-    key: fn(&Cell) -> Time,
+    key: fn(&QueuedRequest) -> Time,
     /// Queued cells by key, then arrival.
     order: Heap<(Time, u64)>,
     arrivals: u64,
@@ -15,7 +15,7 @@ pub struct InOrder {
 }
 
 impl InOrder {
-    pub fn new(settings: &Settings, depth_bytes: u64, key: fn(&Cell) -> Time) -> Self {
+    pub fn new(settings: &Settings, depth_bytes: u64, key: fn(&QueuedRequest) -> Time) -> Self {
         InOrder { queues: Queues::new(settings), key, order: Heap::new(), arrivals: 0, depth_bytes }
     }
 }

@@ -35,7 +35,7 @@ pub struct Measure {
     requests: u64,
     bytes: u64,
     /// The most that was outstanding.
-    pub most_bytes: u64,
+    pub max_bytes: u64,
     /// How often there was room for more and nothing queued, and how often the depth kept something waiting.
     pub dry: u64,
     pub full: u64,
@@ -53,7 +53,7 @@ impl Measure {
             first: None,
             requests: 0,
             bytes: 0,
-            most_bytes: 0,
+            max_bytes: 0,
             dry: 0,
             full: 0,
         }
@@ -68,7 +68,7 @@ impl Measure {
         self.last = now;
         self.lull_ns = self.lull_ns.max(lull_ns);
         self.after_lull = 2 * lull_ns >= self.lull_ns;
-        self.most_bytes = self.most_bytes.max(in_flight_bytes + cost_bytes);
+        self.max_bytes = self.max_bytes.max(in_flight_bytes + cost_bytes);
         if self.first.is_some() {
             self.requests += 1;
             self.bytes += cost_bytes;

@@ -4,18 +4,18 @@
 //! Requests are cells of one vector, linked into the list of their stream (queued, then in service); nodes are cells
 //! of another. Freed cells are used again, so nothing is allocated once the largest number has been seen.
 
-use super::{Completion, FlowId, Next, Request, Settings, Time};
+use super::{Completion, Next, NodeId, Request, Settings, Time};
 
 /// A request costs no more than this, so that sums of costs never overflow.
-const MOST_BYTES: u64 = 1 << 36;
-const LEAST_QUANTUM_BYTES: u64 = 4 << 10;
+const MAX_BYTES: u64 = 1 << 36;
+const MIN_QUANTUM_BYTES: u64 = 4 << 10;
 
 /// No cell.
 pub const NONE: u32 = u32::MAX;
 
 /// A request, queued or in service.
 #[derive(Clone, Copy)]
-pub struct Cell {
+pub struct QueuedRequest {
     pub id: u64,
     pub cost_bytes: u64,
     /// `Time(u64::MAX)` when there is none.
@@ -35,9 +35,9 @@ struct InFlight {
     count: u64,
 }
 
-impl Cell {
+impl QueuedRequest {
     pub fn started(&self) -> Next {
-        Next::Start { flow: FlowId(self.stream), id: self.id }
+        Next::Start { flow: NodeId(self.stream), id: self.id }
     }
 }
 
@@ -77,7 +77,7 @@ struct Node {
 pub struct Queues {
     nodes: Vec<Node>,
     free_nodes: Vec<u32>,
-    cells: Vec<Cell>,
+    cells: Vec<QueuedRequest>,
     free_cells: Vec<u32>,
     quantum_bytes: u64,
     /// By [`Completion`].
@@ -94,14 +94,14 @@ impl Queues {
             free_nodes: Vec::new(),
             cells: Vec::new(),
             free_cells: Vec::new(),
-            quantum_bytes: settings.quantum_bytes.clamp(LEAST_QUANTUM_BYTES, MOST_BYTES),
+            quantum_bytes: settings.quantum_bytes.clamp(MIN_QUANTUM_BYTES, MAX_BYTES),
             in_flight: Default::default(),
             present_weight: 0,
             started_bytes: 0,
         }
     }
 
-    pub fn add(&mut self, parent: Option<FlowId>, weight: u32) -> FlowId {
+    pub fn add(&mut self, parent: Option<NodeId>, weight: u32) -> NodeId {
         let parent = parent.filter(|parent| self.knows(*parent)).map_or(NONE, |parent| parent.0);
         let node = Node {
             weight: weight.max(1),
@@ -127,20 +127,20 @@ impl Queues {
         match self.free_nodes.pop() {
             Some(index) => {
                 self.nodes[index as usize] = node;
-                FlowId(index)
+                NodeId(index)
             }
             None => {
                 self.nodes.push(node);
-                FlowId(self.nodes.len() as u32 - 1)
+                NodeId(self.nodes.len() as u32 - 1)
             }
         }
     }
 
-    pub fn knows(&self, flow: FlowId) -> bool {
+    pub fn knows(&self, flow: NodeId) -> bool {
         self.nodes.get(flow.0 as usize).is_some_and(|node| node.alive)
     }
 
-    pub fn set_weight(&mut self, flow: FlowId, weight: u32) {
+    pub fn set_weight(&mut self, flow: NodeId, weight: u32) {
         if !self.knows(flow) {
             return;
         }
@@ -155,14 +155,14 @@ impl Queues {
         }
     }
 
-    pub fn set_deadline(&mut self, flow: FlowId, within_ns: Option<u64>) {
+    pub fn set_deadline(&mut self, flow: NodeId, within_ns: Option<u64>) {
         if self.knows(flow) {
             self.nodes[flow.0 as usize].within_ns = within_ns.unwrap_or(u64::MAX);
         }
     }
 
     /// Forgets a node that has no children and no requests.
-    pub fn remove(&mut self, flow: FlowId) -> bool {
+    pub fn remove(&mut self, flow: NodeId) -> bool {
         let Some(node) = self.nodes.get(flow.0 as usize).filter(|node| node.alive) else { return false };
         if node.children > 0 || node.queued.first != NONE || node.in_service.first != NONE {
             return false;
@@ -219,16 +219,16 @@ impl Queues {
     }
 
     /// Whether a request fits below the limit of those that are complete as it is; one always does when there is none.
-    pub fn admits(&self, request: &Cell, limit_bytes: u64) -> bool {
+    pub fn admits(&self, request: &QueuedRequest, limit_bytes: u64) -> bool {
         let InFlight { bytes, count } = self.in_flight[request.completion as usize];
         count == 0 || bytes.saturating_add(request.cost_bytes) <= limit_bytes
     }
 
     /// Appends a request to its stream; answers its cell. The flow must be known.
-    pub fn enqueue(&mut self, flow: FlowId, request: Request, now: Time) -> u32 {
-        let cell = Cell {
+    pub fn enqueue(&mut self, flow: NodeId, request: Request, now: Time) -> u32 {
+        let cell = QueuedRequest {
             id: request.id,
-            cost_bytes: request.cost_bytes.clamp(1, MOST_BYTES),
+            cost_bytes: request.cost_bytes.clamp(1, MAX_BYTES),
             deadline: request.deadline.unwrap_or_else(|| self.promised(flow.0, now)),
             since: now,
             stream: flow.0,
@@ -263,7 +263,7 @@ impl Queues {
     }
 
     /// The queued cell of this ticket.
-    pub fn find_queued(&self, flow: FlowId, id: u64) -> Option<u32> {
+    pub fn find_queued(&self, flow: NodeId, id: u64) -> Option<u32> {
         self.find(self.nodes.get(flow.0 as usize)?.queued, id)
     }
 
@@ -282,7 +282,7 @@ impl Queues {
     }
 
     /// What the application would start now: the oldest request of the stream whose turn it is.
-    pub fn head(&self, application: u32) -> Option<(u32, Cell)> {
+    pub fn head(&self, application: u32) -> Option<(u32, QueuedRequest)> {
         let stream = self.nodes[application as usize].turn;
         if stream == NONE {
             return None;
@@ -291,13 +291,13 @@ impl Queues {
         Some((cell, self.cells[cell as usize]))
     }
 
-    pub fn cell(&self, cell: u32) -> Cell {
+    pub fn cell(&self, cell: u32) -> QueuedRequest {
         self.cells[cell as usize]
     }
 
     /// Moves a queued request into service and charges its stream's turn.
-    pub fn start(&mut self, cell: u32, now: Time) -> Cell {
-        let Cell { stream, cost_bytes, completion, .. } = self.cells[cell as usize];
+    pub fn start(&mut self, cell: u32, now: Time) -> QueuedRequest {
+        let QueuedRequest { stream, cost_bytes, completion, .. } = self.cells[cell as usize];
         let application = self.application(stream);
         self.nodes[stream as usize].turn_left_bytes -= cost_bytes as i64;
         self.leave_queue(cell);
@@ -313,7 +313,7 @@ impl Queues {
     }
 
     /// Takes a request out of service. `None` when no such request is in service.
-    pub fn complete(&mut self, flow: FlowId, id: u64) -> Option<Cell> {
+    pub fn complete(&mut self, flow: NodeId, id: u64) -> Option<QueuedRequest> {
         let list = self.nodes.get(flow.0 as usize)?.in_service;
         let index = self.find(list, id)?;
         let cell = self.cells[index as usize];
@@ -424,7 +424,7 @@ impl Queues {
     }
 }
 
-fn append(cells: &mut [Cell], list: &mut List, index: u32) {
+fn append(cells: &mut [QueuedRequest], list: &mut List, index: u32) {
     cells[index as usize].next = NONE;
     cells[index as usize].previous = list.last;
     match list.last {
@@ -434,8 +434,8 @@ fn append(cells: &mut [Cell], list: &mut List, index: u32) {
     list.last = index;
 }
 
-fn unlink(cells: &mut [Cell], list: &mut List, index: u32) {
-    let Cell { next, previous, .. } = cells[index as usize];
+fn unlink(cells: &mut [QueuedRequest], list: &mut List, index: u32) {
+    let QueuedRequest { next, previous, .. } = cells[index as usize];
     match previous {
         NONE => list.first = next,
         previous => cells[previous as usize].next = next,

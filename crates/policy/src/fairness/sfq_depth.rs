@@ -6,7 +6,7 @@
 
 use super::depth::DepthControl;
 use super::discipline::Discipline;
-use super::queues::{Cell, Queues};
+use super::queues::{QueuedRequest, Queues};
 use super::sfq_tags::SfqTags;
 use super::{Completion, Depth, Next, Settings, Time};
 
@@ -92,7 +92,7 @@ impl Discipline for SfqDepth {
         started.started()
     }
 
-    fn completed(&mut self, done: &Cell, served_bytes: u64, now: Time) {
+    fn completed(&mut self, done: &QueuedRequest, served_bytes: u64, now: Time) {
         self.depth.completed(done, served_bytes, &self.queues, now);
         let application = self.queues.application(done.stream);
         let unserved = done.cost_bytes.saturating_sub(served_bytes);
@@ -103,7 +103,7 @@ impl Discipline for SfqDepth {
         self.note_idle();
     }
 
-    fn served_elsewhere(&mut self, application: u32, bytes: u64, _now: Time) {
+    fn served_at_other_servers(&mut self, application: u32, bytes: u64, _now: Time) {
         self.tags.shift(application, bytes as f64 * self.queues.virtual_per_byte(application));
     }
 

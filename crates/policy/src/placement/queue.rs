@@ -16,7 +16,7 @@ const NOBODY: u64 = u64::MAX;
 
 /// Whether any worker has, or awaits, some of a task's input.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Standing {
+pub(super) enum Locality {
     /// Not in the window.
     Beyond,
     /// Nobody has any of it.
@@ -29,7 +29,7 @@ pub(super) enum Standing {
 
 pub(super) struct Waiting {
     pub task: TaskId,
-    pub standing: Standing,
+    pub standing: Locality,
     first_want: u32,
     previous: u32,
     next: u32,
@@ -69,7 +69,7 @@ impl Queue {
         self.in_window
     }
 
-    pub fn standing(&self, slot: u32) -> Standing {
+    pub fn standing(&self, slot: u32) -> Locality {
         self.waiting[slot as usize].standing
     }
 
@@ -77,7 +77,7 @@ impl Queue {
         self.sequences[slot as usize]
     }
 
-    pub fn set_standing(&mut self, slot: u32, standing: Standing) {
+    pub fn set_standing(&mut self, slot: u32, standing: Locality) {
         self.waiting[slot as usize].standing = standing;
     }
 
@@ -110,7 +110,7 @@ impl Queue {
     pub fn submit(&mut self, task: TaskId, inputs: &[ItemId]) {
         let slot = self.vacant.pop().unwrap_or(self.waiting.len() as u32);
         let first_want = self.wants.add(slot, inputs);
-        let waiting = Waiting { task, standing: Standing::Beyond, first_want, previous: NONE, next: NONE };
+        let waiting = Waiting { task, standing: Locality::Beyond, first_want, previous: NONE, next: NONE };
         if slot as usize == self.waiting.len() {
             self.waiting.push(waiting);
             self.sequences.push(self.submitted);

@@ -11,7 +11,7 @@ use crate::cache::{Eviction, Index, ItemId, WorkerId};
 
 use super::candidates::{Candidate, FULL};
 use super::line::{Entry, Line};
-use super::queue::{Queue, Standing};
+use super::queue::{Locality, Queue};
 use super::workers::Workers;
 use super::{Assignment, Batch, Costs, Rule, TaskId};
 
@@ -226,13 +226,13 @@ impl Scheduler {
         }
         let &(_, item) = self.leading.first()?;
         let is_led =
-            |&slot: &u32| self.queue.standing(slot) == Standing::Cold && self.queue.inputs(slot).next() == Some(item);
+            |&slot: &u32| self.queue.standing(slot) == Locality::Cold && self.queue.inputs(slot).next() == Some(item);
         self.queue.wanting(&self.index, item).find(is_led)
     }
 
     fn assign(&mut self, now_s: f64, slot: u32, worker: WorkerId) -> Assignment {
         self.queue.inputs(slot).for_each(|item| self.index.prefetch_replica(worker, item));
-        self.stand(slot, Standing::Beyond);
+        self.stand(slot, Locality::Beyond);
         let task = self.queue.take(&mut self.index, slot);
         self.workers.occupy(worker, &self.queue);
         self.fill_window(now_s);
@@ -318,7 +318,7 @@ impl Scheduler {
         }
     }
 
-    fn standing(&self, now_s: f64, slot: u32) -> Standing {
+    fn standing(&self, now_s: f64, slot: u32) -> Locality {
         let mut inputs = self.queue.inputs(slot).peekable();
         let (mut here, mut awaited) = (inputs.peek().is_none(), false);
         for item in inputs {
@@ -328,30 +328,30 @@ impl Scheduler {
         if here {
             self.held_since(now_s, slot)
         } else if awaited {
-            Standing::Awaited
+            Locality::Awaited
         } else {
-            Standing::Cold
+            Locality::Cold
         }
     }
 
-    pub(super) fn held_since(&self, since_s: f64, slot: u32) -> Standing {
+    pub(super) fn held_since(&self, since_s: f64, slot: u32) -> Locality {
         let bytes = self.queue.inputs(slot).map(|item| self.index.bytes(item)).sum();
-        Standing::Held { since_s, until_s: since_s + self.settings.costs.patience_s(bytes) }
+        Locality::Held { since_s, until_s: since_s + self.settings.costs.max_wait_s(bytes) }
     }
 
     /// Moves a task from the line of its standing to that of another.
-    pub(super) fn stand(&mut self, slot: u32, after: Standing) {
+    pub(super) fn stand(&mut self, slot: u32, after: Locality) {
         let before = self.queue.standing(slot);
         self.queue.set_standing(slot, after);
         match before {
-            Standing::Cold => self.leave_cold(slot),
-            Standing::Held { .. } if self.settings.rule.is_ours() => self.leave_held(),
-            Standing::Held { .. } | Standing::Awaited | Standing::Beyond => {}
+            Locality::Cold => self.leave_cold(slot),
+            Locality::Held { .. } if self.settings.rule.is_ours() => self.leave_held(),
+            Locality::Held { .. } | Locality::Awaited | Locality::Beyond => {}
         }
         match after {
-            Standing::Cold => self.join_cold(slot),
-            Standing::Held { until_s, .. } if self.settings.rule.is_ours() => self.join_held(slot, until_s),
-            Standing::Held { .. } | Standing::Awaited | Standing::Beyond => {}
+            Locality::Cold => self.join_cold(slot),
+            Locality::Held { until_s, .. } if self.settings.rule.is_ours() => self.join_held(slot, until_s),
+            Locality::Held { .. } | Locality::Awaited | Locality::Beyond => {}
         }
     }
 
@@ -390,11 +390,11 @@ impl Scheduler {
 }
 
 fn is_cold(queue: &Queue, entry: &Entry) -> bool {
-    queue.sequence(entry.slot) == entry.sequence && queue.standing(entry.slot) == Standing::Cold
+    queue.sequence(entry.slot) == entry.sequence && queue.standing(entry.slot) == Locality::Cold
 }
 
 fn is_held(queue: &Queue, entry: &Entry) -> bool {
     let until_s = f64::from_bits(entry.key);
     queue.sequence(entry.slot) == entry.sequence
-        && matches!(queue.standing(entry.slot), Standing::Held { until_s: found_s, .. } if found_s == until_s)
+        && matches!(queue.standing(entry.slot), Locality::Held { until_s: found_s, .. } if found_s == until_s)
 }

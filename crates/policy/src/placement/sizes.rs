@@ -3,7 +3,7 @@
 use crate::cache::{ItemId, WorkerId};
 
 use super::Scheduler;
-use super::queue::Standing;
+use super::queue::Locality;
 
 impl Scheduler {
     /// The item is of so many bytes after all. From now on everything is as if that had been known from the start,
@@ -24,7 +24,7 @@ impl Scheduler {
             }
         }
         for slot in slots {
-            if let Standing::Held { since_s, .. } = self.queue.standing(slot) {
+            if let Locality::Held { since_s, .. } = self.queue.standing(slot) {
                 self.stand(slot, self.held_since(since_s, slot));
             }
         }

@@ -14,9 +14,9 @@ const COSTS: Costs = Costs {
 };
 
 /// xorshift64*.
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -152,7 +152,7 @@ impl Oracle {
         let due = (0..window).filter_map(|at| {
             let Some(Kind::Held { since_s }) = self.waiting[at].kind else { return None };
             let bytes = self.waiting[at].inputs.iter().map(|item| self.sizes[item.at()]).sum();
-            let until_s = since_s + COSTS.patience_s(bytes);
+            let until_s = since_s + COSTS.max_wait_s(bytes);
             (until_s <= now_s).then_some((until_s, at))
         });
         due.min_by(|a, b| a.partial_cmp(b).expect("times are numbers")).map(|(_, at)| at)
@@ -166,7 +166,7 @@ struct Running {
 }
 
 struct History {
-    dice: Dice,
+    dice: Random,
     scheduler: Scheduler,
     oracle: Oracle,
     running: Vec<Running>,
@@ -176,7 +176,7 @@ struct History {
 
 impl History {
     fn new(seed: u64, rule: Rule) -> Self {
-        let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut dice = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let window = if dice.below(2) == 0 { 1 + dice.below(12) } else { usize::MAX };
         let eviction = Eviction::ALL[dice.below(5)];
         let mut scheduler = Scheduler::new(Settings { rule, window, eviction, costs: COSTS, seed });

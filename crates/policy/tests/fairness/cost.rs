@@ -4,7 +4,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::collections::VecDeque;
 
-use thalweg_policy::fairness::{Completion, FlowId, Kind, Next, Request, Scheduler, Settings, Time, scheduler};
+use thalweg_policy::fairness::{Completion, Kind, Next, NodeId, Request, Scheduler, Settings, Time, scheduler};
 
 use crate::simulator::{KIB, MS, Random};
 
@@ -34,9 +34,9 @@ const FLOWS: u64 = 10_000;
 /// Closed loops with one request outstanding each; some wait a while, some are served elsewhere.
 struct Loops {
     gate: Box<dyn Scheduler>,
-    flows: Vec<FlowId>,
-    in_service: VecDeque<(FlowId, u64)>,
-    idle: VecDeque<FlowId>,
+    flows: Vec<NodeId>,
+    in_service: VecDeque<(NodeId, u64)>,
+    idle: VecDeque<NodeId>,
     random: Random,
     now: u64,
     ticket: u64,
@@ -45,7 +45,7 @@ struct Loops {
 impl Loops {
     fn new(kind: Kind) -> Loops {
         let mut gate = scheduler(&Settings { kind, ..Settings::default() });
-        let flows: Vec<FlowId> = (0..FLOWS).map(|flow| gate.add(None, 1 + flow as u32 % 16)).collect();
+        let flows: Vec<NodeId> = (0..FLOWS).map(|flow| gate.add(None, 1 + flow as u32 % 16)).collect();
         let idle = flows.iter().copied().collect();
         let in_service = VecDeque::with_capacity(FLOWS as usize);
         Loops { gate, flows, in_service, idle, random: Random(3), now: 0, ticket: 0 }
@@ -67,8 +67,8 @@ impl Loops {
                 Time(self.now),
             );
         }
-        let elsewhere = self.flows[self.random.below(FLOWS) as usize];
-        self.gate.served_elsewhere(elsewhere, 4 * KIB, Time(self.now));
+        let remote_service = self.flows[self.random.below(FLOWS) as usize];
+        self.gate.served_at_other_servers(remote_service, 4 * KIB, Time(self.now));
         while let Next::Start { flow, id } = self.gate.next(Time(self.now)) {
             self.in_service.push_back((flow, id));
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use thalweg_policy::fairness::deadline::{Demand, fits};
-use thalweg_policy::fairness::{Completion, FlowId, Kind, Next, Request, Time, scheduler};
+use thalweg_policy::fairness::{Completion, Kind, Next, NodeId, Request, Time, scheduler};
 
 use crate::scenes::fixed;
 use crate::simulator::{KIB, Random};
@@ -16,12 +16,12 @@ const DEPTH: u64 = 128 * KIB;
 fn lateness(demands: &[Demand], random: &mut Random) -> Vec<(usize, u64)> {
     let mut gate = scheduler(&fixed(Kind::Deadline, DEPTH));
     let bulk = gate.add(None, 1);
-    let flows: Vec<FlowId> = demands.iter().map(|_| gate.add(None, 1)).collect();
+    let flows: Vec<NodeId> = demands.iter().map(|_| gate.add(None, 1)).collect();
     for (flow, demand) in flows.iter().zip(demands) {
         gate.set_deadline(*flow, Some(demand.within_ns));
     }
     let mut due: Vec<u64> = demands.iter().map(|_| 0).collect();
-    let mut server: VecDeque<(FlowId, u64, u64)> = VecDeque::new();
+    let mut server: VecDeque<(NodeId, u64, u64)> = VecDeque::new();
     let mut sizes = vec![64 * KIB; 4];
     let (mut now, mut busy_until) = (0, 0);
     let mut late = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use thalweg_policy::fairness::{Completion, FlowId, Kind, Next, Request, Scheduler, Time, scheduler};
+use thalweg_policy::fairness::{Completion, Kind, Next, NodeId, Request, Scheduler, Time, scheduler};
 
 use crate::scenes::fixed;
 use crate::simulator::{KIB, Random};
@@ -23,7 +23,7 @@ struct Started {
 /// One server that works in order, random on and off sources, and what each flow got.
 struct Bench {
     gate: Box<dyn Scheduler>,
-    flows: Vec<FlowId>,
+    flows: Vec<NodeId>,
     weights: Vec<f64>,
     /// By ticket.
     bytes: Vec<u64>,
@@ -40,7 +40,7 @@ impl Bench {
         let mut random = Random(seed);
         let mut gate = scheduler(&fixed(kind, DEPTH));
         let weights: Vec<u32> = (0..2 + random.below(5)).map(|_| 1 + random.below(16) as u32).collect();
-        let flows: Vec<FlowId> = weights.iter().map(|weight| gate.add(None, *weight)).collect();
+        let flows: Vec<NodeId> = weights.iter().map(|weight| gate.add(None, *weight)).collect();
         Bench {
             gate,
             queued: vec![0; flows.len()],

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use thalweg_policy::fairness::{Completion, Depth, FlowId, Kind, Next, Request, Settings, Time, scheduler};
+use thalweg_policy::fairness::{Completion, Depth, Kind, Next, NodeId, Request, Settings, Time, scheduler};
 
 use crate::simulator::{KIB, Random};
 
@@ -63,11 +63,11 @@ fn history(settings: &Settings, seed: u64) {
                 }
             }
             _ => {
-                gate.served_elsewhere(application, random.below(500 * KIB), Time(now));
+                gate.served_at_other_servers(application, random.below(500 * KIB), Time(now));
                 gate.set_weight(application, random.below(20) as u32);
                 gate.complete(flow, u64::MAX, 1, Time(now));
                 gate.enqueue(
-                    FlowId(12_345),
+                    NodeId(12_345),
                     Request { id: 1, cost_bytes: 1, deadline: None, completion: Completion::Served },
                     Time(now),
                 );

@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use thalweg_policy::fairness::{Completion, FlowId, Next, Request, Scheduler, Settings, Time, scheduler};
+use thalweg_policy::fairness::{Completion, Next, NodeId, Request, Scheduler, Settings, Time, scheduler};
 
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000 * MS;
@@ -130,7 +130,7 @@ enum Event {
 struct Pending {
     client: usize,
     server: usize,
-    flow: FlowId,
+    flow: NodeId,
     bytes: u64,
     sent: u64,
     /// What it asks for has come from the server already.
@@ -140,8 +140,8 @@ struct Pending {
 struct Server {
     work: Work,
     gate: Box<dyn Scheduler>,
-    applications: Vec<FlowId>,
-    streams: Vec<Option<FlowId>>,
+    applications: Vec<NodeId>,
+    streams: Vec<Option<NodeId>>,
     lanes: Vec<u64>,
     /// Of a throttle: the slice it is in, and the bytes that may still go in it.
     slice: u64,
@@ -258,7 +258,7 @@ impl<'a> World<'a> {
     fn new(scene: &'a Scene) -> Self {
         let servers = scene.servers.iter().map(|work| {
             let mut gate = scheduler(&scene.settings);
-            let groups: Vec<FlowId> = scene.groups.iter().map(|weight| gate.add(None, *weight)).collect();
+            let groups: Vec<NodeId> = scene.groups.iter().map(|weight| gate.add(None, *weight)).collect();
             let applications = scene.weights.iter().enumerate().map(|(application, weight)| {
                 let group = scene.group_of.get(application).map(|&group| groups[group]);
                 gate.add(group, *weight)
@@ -328,7 +328,7 @@ impl<'a> World<'a> {
             Event::Tell { server } => self.tell(server, now),
             Event::Hear { server, application, bytes } => {
                 let flow = self.servers[server].applications[application];
-                self.servers[server].gate.served_elsewhere(flow, bytes, Time(now));
+                self.servers[server].gate.served_at_other_servers(flow, bytes, Time(now));
                 self.ask(server, now);
             }
         }

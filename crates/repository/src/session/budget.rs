@@ -3,7 +3,7 @@
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-/// Staged bytes of all seats together, and the bound that makes writers wait.
+/// Staged bytes of all stripe sets together, and the bound that makes writers wait.
 pub struct Budget {
     limit_bytes: u64,
     used: Mutex<u64>,
@@ -15,7 +15,7 @@ impl Budget {
         Budget { limit_bytes, used: Mutex::new(0), freed: Condvar::new() }
     }
 
-    /// A seat that held `from` bytes holds `to` now.
+    /// A stripe set that held `from` bytes holds `to` now.
     pub(crate) fn change(&self, from: u64, to: u64) {
         if from == to {
             return;
@@ -28,7 +28,7 @@ impl Budget {
     }
 
     /// Whether more than half of it is used: what can be given up is.
-    pub(crate) fn is_pressed(&self) -> bool {
+    pub(crate) fn is_hinted(&self) -> bool {
         self.used_bytes() > self.limit_bytes / 2
     }
 

@@ -1,19 +1,19 @@
 //! What each byte of a file being written is made of: one map from ranges to their newest content.
 //!
-//! Extents never overlap; where there is none, the path's head shows. Writing, reading, settling and cutting all work
+//! Extents never overlap; where there is none, the path's head shows. Writing, reading, checkpointing and cutting all work
 //! on this map, so that the order of overlapping content is decided in one place: by stamps, the higher on top.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use format::{Entry, EntryKind, Fingerprint, Place};
+use format::{Entry, EntryKind, Fingerprint, SegmentAddress};
 
 use super::leaves::Leaves;
 
 /// A segment in the store.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct StoredSegment {
-    pub place: Place,
+    pub address: SegmentAddress,
     pub fingerprint: Fingerprint,
     pub bytes: u32,
 }
@@ -37,9 +37,9 @@ pub(super) enum Content {
 
 /// How far an extent is on its way into a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Listing {
+pub(super) enum CheckpointState {
     Pending,
-    /// A settle has copied it and records it now.
+    /// A checkpoint has copied it and records it now.
     Underway,
     Recorded,
 }
@@ -53,13 +53,13 @@ pub(super) struct Extent {
     pub takes: u64,
     /// The segment's buffer has these bytes.
     pub is_buffered: bool,
-    pub listing: Listing,
+    pub listing: CheckpointState,
     pub content: Content,
 }
 
 /// What a buffer lost when other content was laid over it.
 #[derive(Debug)]
-pub(super) struct Covered {
+pub(super) struct Overwritten {
     pub range: Range<u64>,
     /// Nothing else had these bytes.
     pub was_staged: bool,
@@ -70,7 +70,7 @@ pub(super) struct Covered {
 pub(super) struct Change {
     /// Where it lies now: all of its range but what is newer.
     pub laid: Vec<Range<u64>>,
-    pub covered: Vec<Covered>,
+    pub covered: Vec<Overwritten>,
 }
 
 #[derive(Default)]
@@ -82,7 +82,7 @@ pub(super) struct ContentMap {
 impl Extent {
     pub fn new(content: Content, stamp: u64, takes: u64) -> Self {
         let is_buffered = matches!(content, Content::Staged);
-        Extent { end: 0, stamp, takes, is_buffered, listing: Listing::Pending, content }
+        Extent { end: 0, stamp, takes, is_buffered, listing: CheckpointState::Pending, content }
     }
 
     /// An entry of a checkpoint that is recorded already.
@@ -91,7 +91,7 @@ impl Extent {
             EntryKind::Zero => Content::Zeros,
             _ => Content::Entry { entry: Arc::new(entry), from: 0 },
         };
-        Extent { listing: Listing::Recorded, ..Extent::new(content, 0, 0) }
+        Extent { listing: CheckpointState::Recorded, ..Extent::new(content, 0, 0) }
     }
 
     pub fn is_staged(&self) -> bool {
@@ -255,7 +255,7 @@ impl ContentMap {
         }
         if old.is_buffered {
             let range = start.max(range.start)..old.end.min(range.end);
-            change.covered.push(Covered { range, was_staged: old.is_staged() });
+            change.covered.push(Overwritten { range, was_staged: old.is_staged() });
         }
     }
 

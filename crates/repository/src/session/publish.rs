@@ -2,9 +2,9 @@
 
 use catalog::{Checkpoint, FileEntry, PathSession};
 use format::{Attributes, Change, Entry, EntryKind, FileTime, FileTimes, Root, SessionId, StorePath, VersionRecord};
-use store::Claimant;
+use store::ClaimOwner;
 
-use crate::tree::{Built, Extents, entries_in, splice};
+use crate::tree::{BuiltManifest, Extents, entries_in, splice};
 use crate::{Error, Repository, Result};
 
 /// Tries against other writers of the same path before giving up.
@@ -12,21 +12,26 @@ const ATTEMPTS: usize = 64;
 
 /// The version that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Published {
+pub struct PublishedVersion {
     pub path: StorePath,
     pub version: u64,
     pub size: u64,
 }
 
-/// Commits what the session's seats have settled. `now_ns` becomes the file's modification time.
-pub fn publish(repository: &Repository, claimant: Claimant, session: SessionId, now_ns: i64) -> Result<Published> {
+/// Commits what the session's stripe sets have checkpointed. `now_ns` becomes the file's modification time.
+pub fn publish(
+    repository: &Repository,
+    claim_owner: ClaimOwner,
+    session: SessionId,
+    now_ns: i64,
+) -> Result<PublishedVersion> {
     let found = repository.catalog.path_session(session)?;
     let Some(found) = found else {
         return Err(Error::Failed(format!("session {session} has ended; nothing is left to commit")));
     };
     for _ in 0..ATTEMPTS {
         let checkpoints = repository.catalog.checkpoints(session)?;
-        match commit_over_head(repository, claimant, &found, &checkpoints, now_ns) {
+        match commit_over_head(repository, claim_owner, &found, &checkpoints, now_ns) {
             Err(Error::Catalog(catalog::Error::HeadMoved { .. })) => continue,
             other => return other,
         }
@@ -35,19 +40,24 @@ pub fn publish(repository: &Repository, claimant: Claimant, session: SessionId, 
 }
 
 /// Publishes what an interrupted session had checkpointed, and drops the session.
-pub fn recover(repository: &Repository, claimant: Claimant, session: SessionId, now_ns: i64) -> Result<Published> {
-    let published = publish(repository, claimant, session, now_ns)?;
+pub fn recover(
+    repository: &Repository,
+    claim_owner: ClaimOwner,
+    session: SessionId,
+    now_ns: i64,
+) -> Result<PublishedVersion> {
+    let published = publish(repository, claim_owner, session, now_ns)?;
     repository.catalog.discard(session)?;
     Ok(published)
 }
 
 /// Root and size of the file as a commit of the session would make it now; commits nothing. The pages it stores
 /// for that are garbage for collection.
-pub fn unfinished(repository: &Repository, claimant: Claimant, session: &PathSession) -> Result<(Root, u64)> {
+pub fn unfinished(repository: &Repository, claim_owner: ClaimOwner, session: &PathSession) -> Result<(Root, u64)> {
     let checkpoints = repository.catalog.checkpoints(session.id)?;
     let head = repository.catalog.entry(&session.path)?.and_then(|entry| entry.head);
     let base = head.as_ref().map(|head| (&head.record.root, head.record.size));
-    let (built, size) = laid_over(repository, claimant, session, base, &checkpoints)?;
+    let (built, size) = laid_over(repository, claim_owner, session, base, &checkpoints)?;
     Ok((built.root, size))
 }
 
@@ -74,29 +84,29 @@ fn data_of(entry: &Entry) -> u64 {
 
 fn laid_over(
     repository: &Repository,
-    claimant: Claimant,
+    claim_owner: ClaimOwner,
     session: &PathSession,
     base: Option<(&Root, u64)>,
     checkpoints: &[Checkpoint],
-) -> Result<(Built, u64)> {
+) -> Result<(BuiltManifest, u64)> {
     let edits = edits(repository, session.nodes.len(), checkpoints)?;
     let size = final_size(base, session.nodes.len(), checkpoints);
-    Ok((splice(repository, claimant, base, &edits, size)?, size))
+    Ok((splice(repository, claim_owner, base, &edits, size)?, size))
 }
 
-/// What all seats wrote. Zeros of a seat may reach over stripes of others, since a file is cut in one piece: they lie
-/// below everybody's data, and hide what the head has there. So a cut counts for the whole file once one seat has
+/// What all stripe sets wrote. Zeros of a stripe set may reach over stripes of others, since a file is cut in one piece: they lie
+/// below everybody's data, and hide what the head has there. So a cut counts for the whole file once one stripe set has
 /// recorded it.
-fn edits(repository: &Repository, seats: usize, checkpoints: &[Checkpoint]) -> Result<Extents> {
-    let mut by_seat = vec![Extents::default(); seats];
+fn edits(repository: &Repository, stripe_sets: usize, checkpoints: &[Checkpoint]) -> Result<Extents> {
+    let mut by_stripe_set = vec![Extents::default(); stripe_sets];
     for checkpoint in checkpoints {
-        if let Some(extents) = by_seat.get_mut(checkpoint.seat as usize) {
+        if let Some(extents) = by_stripe_set.get_mut(checkpoint.stripe_set as usize) {
             extents.lay_manifest(repository, &checkpoint.root)?;
         }
     }
     let mut edits = Extents::default();
     for are_zeros in [true, false] {
-        for (offset, entry) in by_seat.iter().flat_map(Extents::iter) {
+        for (offset, entry) in by_stripe_set.iter().flat_map(Extents::iter) {
             if (entry.kind == EntryKind::Zero) == are_zeros {
                 edits.lay(repository, offset, entry)?;
             }
@@ -107,20 +117,20 @@ fn edits(repository: &Repository, seats: usize, checkpoints: &[Checkpoint]) -> R
 
 fn commit_over_head(
     repository: &Repository,
-    claimant: Claimant,
+    claim_owner: ClaimOwner,
     session: &PathSession,
     checkpoints: &[Checkpoint],
     now_ns: i64,
-) -> Result<Published> {
+) -> Result<PublishedVersion> {
     let epoch = repository.lease.epoch();
     let entry = repository.catalog.entry(&session.path)?;
     let head = entry.as_ref().and_then(|entry| entry.head.as_ref());
     if let (Some(head), true) = (head, checkpoints.is_empty()) {
         let (version, size) = (head.number, head.record.size);
-        return Ok(Published { path: session.path.clone(), version, size });
+        return Ok(PublishedVersion { path: session.path.clone(), version, size });
     }
     let base = head.map(|head| (&head.record.root, head.record.size));
-    let (built, size) = laid_over(repository, claimant, session, base, checkpoints)?;
+    let (built, size) = laid_over(repository, claim_owner, session, base, checkpoints)?;
     let attributes = attributes(entry.as_ref().map(|entry| &entry.attributes), now_ns);
     let mut changes = repository.make_above(&session.path, FileTime::from_ns(now_ns))?;
     changes.push(Change::Write {
@@ -129,21 +139,22 @@ fn commit_over_head(
         version: VersionRecord { root: built.root, size, content: None },
         base: Some(entry.as_ref().and_then(FileEntry::head_id)),
     });
-    let committed = repository.commit_since(epoch, claimant, changes, built.references, settles(checkpoints))?;
-    Ok(Published { path: session.path.clone(), version: committed.numbers[0].1, size })
+    let committed =
+        repository.commit_since(epoch, claim_owner, changes, built.references, checkpoint_keys(checkpoints))?;
+    Ok(PublishedVersion { path: session.path.clone(), version: committed.numbers[0].1, size })
 }
 
-/// A size that was set counts as it is (all seats noted it); one that was grown into does not cut a longer head.
-fn final_size(base: Option<(&Root, u64)>, seats: usize, checkpoints: &[Checkpoint]) -> u64 {
-    let grown = checkpointed_size(seats, checkpoints);
+/// A size that was set counts as it is (all stripe sets noted it); one that was grown into does not cut a longer head.
+fn final_size(base: Option<(&Root, u64)>, stripe_sets: usize, checkpoints: &[Checkpoint]) -> u64 {
+    let grown = checkpointed_size(stripe_sets, checkpoints);
     let was_set = checkpoints.iter().any(|checkpoint| checkpoint.resized);
     if was_set { grown } else { grown.max(base.map_or(0, |(_, size)| size)) }
 }
 
-/// Size of what these checkpoints hold, over as many seats. The newest of each seat counts: the file may have been cut.
-pub fn checkpointed_size(seats: usize, checkpoints: &[Checkpoint]) -> u64 {
-    let newest = |seat: u32| checkpoints.iter().rfind(|checkpoint| checkpoint.seat == seat);
-    (0..seats as u32).filter_map(newest).map(|checkpoint| checkpoint.size).max().unwrap_or(0)
+/// Size of what these checkpoints hold, over as many stripe sets. The newest of each stripe set counts: the file may have been cut.
+pub fn checkpointed_size(stripe_sets: usize, checkpoints: &[Checkpoint]) -> u64 {
+    let newest = |stripe_set: u32| checkpoints.iter().rfind(|checkpoint| checkpoint.stripe_set == stripe_set);
+    (0..stripe_sets as u32).filter_map(newest).map(|checkpoint| checkpoint.size).max().unwrap_or(0)
 }
 
 fn attributes(old: Option<&Attributes>, now_ns: i64) -> Attributes {
@@ -152,6 +163,6 @@ fn attributes(old: Option<&Attributes>, now_ns: i64) -> Attributes {
     attributes
 }
 
-fn settles(checkpoints: &[Checkpoint]) -> Vec<(SessionId, u32, u64)> {
-    checkpoints.iter().map(|checkpoint| (checkpoint.session, checkpoint.seat, checkpoint.number)).collect()
+fn checkpoint_keys(checkpoints: &[Checkpoint]) -> Vec<(SessionId, u32, u64)> {
+    checkpoints.iter().map(|checkpoint| (checkpoint.session, checkpoint.stripe_set, checkpoint.number)).collect()
 }

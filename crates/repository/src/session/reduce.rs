@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use format::{BlockKind, Fingerprint};
-use store::Claimant;
+use store::ClaimOwner;
 
+use super::checkpoint_steps::SEGMENTS_AT_ONCE;
 use super::content_map::StoredSegment;
-use super::seat::Seat;
-use super::settling::SEGMENTS_AT_ONCE;
-use super::storing::Work;
+use super::storing::StoreWork;
+use super::stripe_owner::StripeOwner;
 use crate::Result;
-use crate::keep::Fresh as Segment;
+use crate::dedup::NewSegment as Segment;
 
-impl Seat {
-    /// Reduces some of what is whole; says whether there was anything. A failure is remembered: the seat takes
+impl StripeOwner {
+    /// Reduces some of what is whole; says whether there was anything. A failure is remembered: the stripe set takes
     /// nothing more, and every later call says why.
-    pub fn reduce(&self, claimant: Claimant) -> Result<bool> {
-        let is_pressed = self.budget.is_pressed();
+    pub fn reduce(&self, claim_owner: ClaimOwner) -> Result<bool> {
+        let is_hinted = self.budget.is_hinted();
         let works = self.event(|session| {
-            if is_pressed {
+            if is_hinted {
                 session.evict();
             }
             Ok(session.take_work(SEGMENTS_AT_ONCE))
@@ -26,14 +26,14 @@ impl Seat {
         if works.is_empty() {
             return Ok(false);
         }
-        self.failing(self.store_works(claimant, works))?;
+        self.failing(self.store_works(claim_owner, works))?;
         Ok(true)
     }
 
-    pub(super) fn store_works(&self, claimant: Claimant, works: Vec<Work>) -> Result<()> {
+    pub(super) fn store_works(&self, claim_owner: ClaimOwner, works: Vec<StoreWork>) -> Result<()> {
         let epoch = self.repository.lease.epoch();
         let pieces: Vec<&[u8]> = works.iter().flat_map(|work| &work.pieces).map(|(_, bytes)| &**bytes).collect();
-        let stored = self.store_pieces(claimant, &pieces)?;
+        let stored = self.store_pieces(claim_owner, &pieces)?;
         self.event(|session| {
             session.stored(works, stored, epoch);
             Ok(())
@@ -43,19 +43,19 @@ impl Seat {
     }
 
     /// Stores each piece as a segment, but those that are zeros.
-    fn store_pieces(&self, claimant: Claimant, pieces: &[&[u8]]) -> Result<Vec<Option<Arc<StoredSegment>>>> {
+    fn store_pieces(&self, claim_owner: ClaimOwner, pieces: &[&[u8]]) -> Result<Vec<Option<Arc<StoredSegment>>>> {
         let named: Vec<_> =
             pieces.iter().map(|bytes| (!segment::is_zero(bytes)).then(|| self.repository.fingerprint(bytes))).collect();
-        let fresh: Vec<_> = pieces
+        let new_segment: Vec<_> = pieces
             .iter()
             .zip(&named)
             .filter_map(|(bytes, name)| name.map(|fingerprint| Segment { fingerprint, bytes }))
             .collect();
-        let mut places = self.repository.keep(claimant, BlockKind::Data, &fresh)?.into_iter();
+        let mut addresses = self.repository.dedup(claim_owner, BlockKind::Data, &new_segment)?.into_iter();
         let stored = |(bytes, name): (&&[u8], &Option<Fingerprint>)| {
             name.map(|fingerprint| {
-                let place = places.next().expect("a place for every named segment");
-                Arc::new(StoredSegment { place, fingerprint, bytes: bytes.len() as u32 })
+                let address = addresses.next().expect("a place for every named segment");
+                Arc::new(StoredSegment { address, fingerprint, bytes: bytes.len() as u32 })
             })
         };
         Ok(pieces.iter().zip(&named).map(stored).collect())

@@ -1,45 +1,57 @@
-//! Taking a seat: anew, or where another node (or this one, before it died) left off.
+//! Taking a stripe set: anew, or where another node (or this one, before it died) left off.
 
 use std::sync::Arc;
 
 use format::{EntryKind, SessionId};
 
-use super::SeatOptions;
+use super::StripeOwnerOptions;
 use super::budget::Budget;
-use super::seat::Seat;
+use super::stripe_owner::StripeOwner;
 use super::write_session::WriteSession;
 use crate::tree::entries_in;
 use crate::{Error, Repository, Result};
 
-impl Seat {
-    /// Takes the seat in the catalog, from whoever had it, and loads what its checkpoints list.
+impl StripeOwner {
+    /// Takes the stripe set in the catalog, from whoever had it, and loads what its checkpoints list.
     pub fn take(
         repository: Arc<Repository>,
         budget: Arc<Budget>,
         session: SessionId,
-        seat: u32,
-        holder: u64,
+        stripe_set: u32,
+        owner: u64,
         segment_bytes: u32,
     ) -> Result<Self> {
         let found = repository.catalog.path_session(session)?;
-        let Some(found) = found.filter(|found| (seat as usize) < found.nodes.len()) else {
-            return Err(Error::Failed(format!("session {session} has ended, or has no seat {seat}")));
+        let Some(found) = found.filter(|found| (stripe_set as usize) < found.nodes.len()) else {
+            return Err(Error::Failed(format!("session {session} has ended, or has no stripe set {stripe_set}")));
         };
-        let number = repository.catalog.take_seat(session, seat, holder)?;
-        let seats = found.nodes.len() as u32;
-        let options = SeatOptions { session, seat, holder, segment_bytes, stripe_bytes: found.stripe_bytes, seats };
+        let number = repository.catalog.take_stripe_set(session, stripe_set, owner)?;
+        let stripe_sets = found.nodes.len() as u32;
+        let options = StripeOwnerOptions {
+            session,
+            stripe_set,
+            owner,
+            segment_bytes,
+            stripe_bytes: found.stripe_bytes,
+            stripe_sets,
+        };
         let mut state = WriteSession::new(options, number)?;
         let head = repository.catalog.entry(&found.path)?.and_then(|entry| entry.head);
         state.base_on(head.map(|head| (head.record.root, head.record.size)));
-        load_checkpoints(&mut state, &repository, session, seat)?;
-        Ok(Seat::new(state, repository, budget))
+        load_checkpoints(&mut state, &repository, session, stripe_set)?;
+        Ok(StripeOwner::new(state, repository, budget))
     }
 }
 
-fn load_checkpoints(state: &mut WriteSession, repository: &Repository, session: SessionId, seat: u32) -> Result<()> {
+fn load_checkpoints(
+    state: &mut WriteSession,
+    repository: &Repository,
+    session: SessionId,
+    stripe_set: u32,
+) -> Result<()> {
     for checkpoint in repository.catalog.checkpoints(session)? {
         state.epoch = state.epoch.max(checkpoint.epoch);
-        if checkpoint.seat != seat {
+        if checkpoint.stripe_set != stripe_set {
             continue;
         }
         let mut entries = Vec::new();

@@ -1,4 +1,4 @@
-//! Who sends to a seat, how far they have come, and what they may forget.
+//! Who sends to a stripe set, how far they have come, and what they may forget.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ pub struct DurableUpTo {
     pub held: Vec<u64>,
 }
 
-/// What a settle makes durable, by source: everything up to a sequence, but for pieces in segments not whole.
+/// What a checkpoint makes durable, by source: everything up to a sequence, but for pieces in segments not whole.
 #[derive(Default)]
 pub(super) struct Frontier {
     reached: HashMap<Source, (u64, BTreeSet<u64>)>,
@@ -64,7 +64,7 @@ impl Progress {
 }
 
 /// What is known of a piece that arrives.
-pub(super) enum Seen {
+pub(super) enum PieceState {
     Never,
     /// It was offered, with this stamp; its content has not come.
     Offered(u64),
@@ -80,14 +80,14 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    pub fn seen(&self, source: Source, sequence: u64) -> Seen {
-        let Some(progress) = self.sources.get(&source) else { return Seen::Never };
+    pub fn seen(&self, source: Source, sequence: u64) -> PieceState {
+        let Some(progress) = self.sources.get(&source) else { return PieceState::Never };
         if let Some(stamp) = progress.offered.get(&sequence) {
-            return Seen::Offered(*stamp);
+            return PieceState::Offered(*stamp);
         }
         match sequence > progress.received {
-            true => Seen::Never,
-            false => Seen::Received(progress.pending.get(&sequence).copied().unwrap_or(0)),
+            true => PieceState::Never,
+            false => PieceState::Received(progress.pending.get(&sequence).copied().unwrap_or(0)),
         }
     }
 
@@ -132,7 +132,7 @@ impl Sources {
         Some(DurableUpTo { source, sequence: *sequence, held: held.iter().copied().collect() })
     }
 
-    /// How far each source has come: what a settle that takes everything makes durable.
+    /// How far each source has come: what a checkpoint that takes everything makes durable.
     pub fn frontier(&self) -> Frontier {
         let reached = self.sources.iter().map(|(source, progress)| (*source, (progress.frontier(), BTreeSet::new())));
         Frontier { reached: reached.collect() }

@@ -5,18 +5,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::buffers::Slice;
-use super::content_map::{Content, Extent, Listing, StoredSegment};
-use super::settling::joined;
+use super::checkpoint_steps::joined;
+use super::content_map::{CheckpointState, Content, Extent, StoredSegment};
 use super::write_session::WriteSession;
 
 /// Bytes of one segment to be stored.
-pub(super) struct Work {
+pub(super) struct StoreWork {
     index: u64,
     /// What came at or after this take is not among them.
     number: u64,
     /// The whole segment; else its parts are stored each by itself and stay in the buffer, for the rest to come.
     is_whole: bool,
-    /// The settle that waits for it, when it was due.
+    /// The checkpoint that waits for it, when it was due.
     generation: Option<u64>,
     pub pieces: Vec<(Range<u64>, Slice)>,
 }
@@ -35,7 +35,7 @@ impl WriteSession {
     }
 
     /// Up to `limit` segments to be stored; [`WriteSession::stored`] must follow for each.
-    pub fn take_work(&mut self, limit: usize) -> Vec<Work> {
+    pub fn take_work(&mut self, limit: usize) -> Vec<StoreWork> {
         self.takes += 1;
         let mut works = Vec::new();
         while works.len() < limit {
@@ -53,14 +53,14 @@ impl WriteSession {
 
     /// What has come of segments that are not whole and is not stored yet. It stays in memory too, for the rest to
     /// come.
-    pub fn take_fragments(&mut self) -> Vec<Work> {
+    pub fn take_fragments(&mut self) -> Vec<StoreWork> {
         self.takes += 1;
         let staged = self.buffers.iter().filter(|(_, buffer)| !buffer.is_due && buffer.staged_bytes > 0);
         let indices: Vec<u64> = staged.map(|(index, _)| index).collect();
         indices.into_iter().filter_map(|index| self.take(index, None)).collect()
     }
 
-    fn take(&mut self, index: u64, generation: Option<u64>) -> Option<Work> {
+    fn take(&mut self, index: u64, generation: Option<u64>) -> Option<StoreWork> {
         let (range, number) = (self.range_of(index), self.takes);
         let buffer = self.buffers.get_mut(index).filter(|buffer| buffer.staged_bytes > 0)?;
         buffer.taken = number;
@@ -79,12 +79,12 @@ impl WriteSession {
             (part, buffer.slice(within))
         };
         let pieces = parts.into_iter().map(slice).collect();
-        Some(Work { index, number, is_whole, generation, pieces })
+        Some(StoreWork { index, number, is_whole, generation, pieces })
     }
 
     /// The works' pieces are in the store, one after the other as these (`None`: zeros). The store was asked about them
     /// since `epoch`.
-    pub fn stored(&mut self, works: Vec<Work>, stored: Vec<Option<Arc<StoredSegment>>>, epoch: u64) {
+    pub fn stored(&mut self, works: Vec<StoreWork>, stored: Vec<Option<Arc<StoredSegment>>>, epoch: u64) {
         self.progress += 1;
         self.rely_on(epoch);
         let mut stored = stored.into_iter();
@@ -99,7 +99,7 @@ impl WriteSession {
         }
     }
 
-    fn replace_staged(&mut self, work: &Work, range: Range<u64>, stored: Option<Arc<StoredSegment>>) {
+    fn replace_staged(&mut self, work: &StoreWork, range: Range<u64>, stored: Option<Arc<StoredSegment>>) {
         let (mut unstaged, mut released) = (0, 0);
         self.map.update(range.clone(), |start, extent| {
             let was_taken = extent.is_buffered && extent.takes < work.number;
@@ -109,7 +109,7 @@ impl WriteSession {
             unstaged += if extent.is_staged() { extent.end - start } else { 0 };
             released += if work.is_whole { extent.end - start } else { 0 };
             extent.is_buffered = !work.is_whole;
-            extent.listing = Listing::Pending;
+            extent.listing = CheckpointState::Pending;
             extent.content = match &stored {
                 Some(segment) => Content::Segment { segment: segment.clone(), skip: (start - range.start) as u32 },
                 None => Content::Zeros,
@@ -182,10 +182,10 @@ impl WriteSession {
 
 #[cfg(test)]
 mod tests {
-    use format::{ContainerId, Fingerprint, Place, SessionId};
+    use format::{ContainerId, Fingerprint, SegmentAddress, SessionId};
 
     use super::super::sources::Source;
-    use super::super::{Arrival, SeatOptions};
+    use super::super::{StripeOwnerOptions, WriteOrigin};
     use super::*;
 
     const SEGMENT_BYTES: u32 = 1024;
@@ -193,7 +193,14 @@ mod tests {
     fn session() -> WriteSession {
         let session = SessionId(1);
         let segment_bytes = SEGMENT_BYTES;
-        let options = SeatOptions { session, seat: 0, holder: 1, segment_bytes, stripe_bytes: 1 << 16, seats: 1 };
+        let options = StripeOwnerOptions {
+            session,
+            stripe_set: 0,
+            owner: 1,
+            segment_bytes,
+            stripe_bytes: 1 << 16,
+            stripe_sets: 1,
+        };
         WriteSession::new(options, 1).unwrap()
     }
 
@@ -203,14 +210,14 @@ mod tests {
         for part in 0..2 {
             let source = Source { client: 7, stream: part as u32 };
             let extents = [(index * SEGMENT_BYTES as u64 + part * half, half)];
-            session.write(Arrival { source, sequence, stamp: 0 }, &extents, vec![3; half as usize]).unwrap();
+            session.write(WriteOrigin { source, sequence, stamp: 0 }, &extents, vec![3; half as usize]).unwrap();
         }
     }
 
-    fn stored_whole(session: &mut WriteSession, works: Vec<Work>) {
-        let place = Place { container: ContainerId(1), ordinal: 0 };
+    fn stored_whole(session: &mut WriteSession, works: Vec<StoreWork>) {
+        let address = SegmentAddress { container: ContainerId(1), ordinal: 0 };
         let fingerprint = Fingerprint([0; 32]);
-        let segment = Some(Arc::new(StoredSegment { place, fingerprint, bytes: SEGMENT_BYTES }));
+        let segment = Some(Arc::new(StoredSegment { address, fingerprint, bytes: SEGMENT_BYTES }));
         let stored = works.iter().map(|_| segment.clone()).collect();
         session.stored(works, stored, 1);
     }
@@ -220,7 +227,7 @@ mod tests {
         let mut session = session();
         for (sequence, offset) in [(1, 40), (2, 0), (3, 80), (4, 200)] {
             let source = Source { client: sequence, stream: 0 };
-            session.write(Arrival { source, sequence, stamp: 0 }, &[(offset, 40)], vec![1; 40]).unwrap();
+            session.write(WriteOrigin { source, sequence, stamp: 0 }, &[(offset, 40)], vec![1; 40]).unwrap();
         }
         let works = session.take_fragments();
         let pieces: Vec<_> = works[0].pieces.iter().map(|(range, _)| range.clone()).collect();

@@ -1,21 +1,21 @@
-//! The state of one seat, without locks, I/O or a clock: events come in as calls, and what is to be done goes out as
+//! The state of one stripe set, without locks, I/O or a clock: events come in as calls, and what is to be done goes out as
 //! values.
 //!
 //! Every piece is stamped when it first arrives, and [`ContentMap`] keeps the newest content of every byte. What is
-//! staged is stored by [`super::storing`], and becomes durable by [`super::settling`]. What came over the wire is
+//! staged is stored by [`super::storing`], and becomes durable by [`super::checkpoint_steps`]. What came over the wire is
 //! checked here: a refused event changes nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use format::{Entry, EntryKind, Place, Root, Run, SegmentEntry, run_digest};
+use format::{Entry, EntryKind, Root, Run, SegmentAddress, SegmentEntry, run_digest};
 
 use super::buffers::{Buffers, Sender, Slice};
+use super::checkpoint_steps::CheckpointRun;
 use super::content_map::{Change, Content, ContentMap, Extent, StoredSegment};
-use super::settling::Settle;
-use super::sources::{Seen, Source, Sources};
-use super::{Arrival, SeatOptions};
+use super::sources::{PieceState, Source, Sources};
+use super::{StripeOwnerOptions, WriteOrigin};
 use crate::{Error, Result};
 
 /// The largest file (bytes): offsets stay well within signed 64 bits.
@@ -24,15 +24,15 @@ pub(super) const MAX_SIZE: u64 = 1 << 62;
 const MAX_SEQUENCE: u64 = 1 << 48;
 /// Pieces of one stream that are offered and not supplied.
 const MAX_OPEN_OFFERS: usize = 1 << 14;
-/// A stamp is the number of the seat's taking, and in these lower bits the number of the arrival.
+/// A stamp is the number of the stripe set's taking, and in these lower bits the number of the arrival.
 const ARRIVAL_BITS: u32 = 40;
-/// Stamps are counts, and stay below this as all counts of the protocol do: about four million takings of a seat.
+/// Stamps are counts, and stay below this as all counts of the protocol do: about four million takings of a stripe set.
 const STAMP_BITS: u32 = 62;
 /// What is charged for each extent of staged bytes, besides the segments' buffers (bytes).
 const EXTENT_BYTES: u64 = 96;
 
 pub(super) struct WriteSession {
-    pub options: SeatOptions,
+    pub options: StripeOwnerOptions,
     pub map: ContentMap,
     pub buffers: Buffers,
     pub sources: Sources,
@@ -42,16 +42,16 @@ pub(super) struct WriteSession {
     pub ready: VecDeque<u64>,
     /// How many segments are due or being stored, by generation.
     pub obligations: BTreeMap<u64, usize>,
-    /// Settles begun so far: what came before one is waited for by it.
+    /// Checkpoints begun so far: what came before one is waited for by it.
     pub generation: u64,
     /// How often bytes were taken out for storing.
     pub takes: u64,
     /// Where stored content was laid that no checkpoint lists yet.
     pub changed: Vec<Range<u64>>,
-    pub settle: Option<Settle>,
-    /// Counts what brings a settle nearer to its end.
+    pub checkpoint: Option<CheckpointRun>,
+    /// Counts what brings a checkpoint nearer to its end.
     pub progress: u64,
-    /// The head the session was based on when the seat was taken.
+    /// The head the session was based on when the stripe set was taken.
     pub head: Option<(Root, u64)>,
     pub size: u64,
     /// Where the furthest piece ends that ever came or was announced.
@@ -65,14 +65,14 @@ pub(super) struct WriteSession {
     pub first_stamp: u64,
     last_stamp: u64,
     pub next_checkpoint: u64,
-    pub unsettled_bytes: u64,
+    pub uncheckpointed_bytes: u64,
     /// The epoch before the store was first asked about what no checkpoint lists.
     pub relied_epoch: u64,
     failure: Option<Failure>,
     change: Change,
 }
 
-/// Why a seat takes nothing any more.
+/// Why a stripe set takes nothing any more.
 #[derive(Clone)]
 pub(super) enum Failure {
     NoRoom(String),
@@ -82,7 +82,7 @@ pub(super) enum Failure {
 }
 
 /// What a piece that arrives is.
-enum Admitted {
+enum Admittance {
     /// It came before, with this stamp.
     Known(u64),
     /// To be taken in, with this stamp.
@@ -105,10 +105,13 @@ pub(super) enum ReadFrom {
 }
 
 impl WriteSession {
-    /// `number` is that of the seat's taking: every later one has a higher, so its stamps are above those given before.
-    pub fn new(options: SeatOptions, number: u64) -> Result<Self> {
+    /// `number` is that of the stripe set's taking: every later one has a higher, so its stamps are above those given before.
+    pub fn new(options: StripeOwnerOptions, number: u64) -> Result<Self> {
         if number >> (STAMP_BITS - ARRIVAL_BITS) != 0 {
-            let why = format!("session {}: seat {} was taken or checkpointed too often", options.session, options.seat);
+            let why = format!(
+                "session {}: stripe set {} was taken or checkpointed too often",
+                options.session, options.stripe_set
+            );
             return Err(Error::Failed(format!("{why}; commit the session and open the file again")));
         }
         let first_stamp = number << ARRIVAL_BITS;
@@ -123,7 +126,7 @@ impl WriteSession {
             generation: 0,
             takes: 0,
             changed: Vec::new(),
-            settle: None,
+            checkpoint: None,
             progress: 0,
             head: None,
             size: 0,
@@ -134,7 +137,7 @@ impl WriteSession {
             first_stamp,
             last_stamp: first_stamp,
             next_checkpoint: number,
-            unsettled_bytes: 0,
+            uncheckpointed_bytes: 0,
             relied_epoch: u64::MAX,
             failure: None,
             change: Change::default(),
@@ -142,14 +145,14 @@ impl WriteSession {
     }
 
     /// A piece arrived: the extents' bytes stand one after the other in `payload`. Returns its stamp.
-    pub fn write(&mut self, arrival: Arrival, extents: &[(u64, u64)], payload: Vec<u8>) -> Result<u64> {
+    pub fn write(&mut self, arrival: WriteOrigin, extents: &[(u64, u64)], payload: Vec<u8>) -> Result<u64> {
         let total = extents.iter().try_fold(0u64, |sum, (_, bytes)| sum.checked_add(*bytes));
         if total != Some(payload.len() as u64) || !extents.iter().all(|extent| self.is_own(extent)) {
             return Err(refused("a write whose extents do not fit its bytes or this node's stripes"));
         }
         let stamp = match self.admit(&arrival)? {
-            Admitted::Known(stamp) => return Ok(stamp),
-            Admitted::New(stamp) => stamp,
+            Admittance::Known(stamp) => return Ok(stamp),
+            Admittance::New(stamp) => stamp,
         };
         let payload = Arc::new(payload);
         let sender = Sender { source: arrival.source, sequence: arrival.sequence, stamp };
@@ -167,19 +170,19 @@ impl WriteSession {
             rest = further;
         }
         self.sources.received(arrival.source, arrival.sequence, stamp);
-        self.unsettled_bytes += payload.len() as u64;
+        self.uncheckpointed_bytes += payload.len() as u64;
         Ok(stamp)
     }
 
     /// A piece was announced: whole segments at these offsets, whose content follows with [`WriteSession::supplied`].
     /// Returns its stamp, and whether it is known already, content and all.
-    pub fn offered(&mut self, arrival: Arrival, offsets: &[u64]) -> Result<(u64, bool)> {
+    pub fn offered(&mut self, arrival: WriteOrigin, offsets: &[u64]) -> Result<(u64, bool)> {
         if !offsets.iter().all(|offset| self.is_own_segment(*offset)) {
             return Err(refused("an offer of what are no whole segments of this node's stripes"));
         }
         let stamp = match self.admit(&arrival)? {
-            Admitted::Known(stamp) => return Ok((stamp, true)),
-            Admitted::New(stamp) => stamp,
+            Admittance::Known(stamp) => return Ok((stamp, true)),
+            Admittance::New(stamp) => stamp,
         };
         if self.sources.open_offers(arrival.source) >= MAX_OPEN_OFFERS {
             return Err(refused("an offer of a stream that has too many without their content"));
@@ -194,14 +197,14 @@ impl WriteSession {
     /// The store was asked about them since `epoch`.
     pub fn supplied(
         &mut self,
-        arrival: Arrival,
+        arrival: WriteOrigin,
         stamp: u64,
         epoch: u64,
-        segments: &[(u64, SegmentEntry, Option<Place>)],
+        segments: &[(u64, SegmentEntry, Option<SegmentAddress>)],
     ) -> Result<()> {
         match self.sources.seen(arrival.source, arrival.sequence) {
-            Seen::Received(_) => return Ok(()),
-            Seen::Offered(given) if given == stamp => {}
+            PieceState::Received(_) => return Ok(()),
+            PieceState::Offered(given) if given == stamp => {}
             _ => return Err(refused("the content of a piece that was not offered")),
         }
         let fits = |(offset, entry, _): &(u64, SegmentEntry, _)| {
@@ -211,17 +214,17 @@ impl WriteSession {
             return Err(refused("content that is not made of whole segments of this node's stripes"));
         }
         self.rely_on(epoch);
-        for (offset, entry, place) in segments {
-            let content = match place {
-                Some(place) => {
-                    let (place, fingerprint, bytes) = (*place, entry.fingerprint, entry.bytes);
-                    Content::Segment { segment: Arc::new(StoredSegment { place, fingerprint, bytes }), skip: 0 }
+        for (offset, entry, address) in segments {
+            let content = match address {
+                Some(address) => {
+                    let (address, fingerprint, bytes) = (*address, entry.fingerprint, entry.bytes);
+                    Content::Segment { segment: Arc::new(StoredSegment { address, fingerprint, bytes }), skip: 0 }
                 }
                 None => Content::Zeros,
             };
             self.lay_stored(*offset..offset + self.segment_bytes(), content, stamp);
         }
-        self.unsettled_bytes += segments.len() as u64 * self.segment_bytes();
+        self.uncheckpointed_bytes += segments.len() as u64 * self.segment_bytes();
         self.sources.received(arrival.source, arrival.sequence, stamp);
         Ok(())
     }
@@ -234,7 +237,7 @@ impl WriteSession {
         }
         let (stamp, end) = (self.next_stamp()?, self.reach.max(self.size));
         if size < end {
-            // One interval, over other seats' stripes too: a publication lays it below everybody's data.
+            // One interval, over other stripe sets' stripes too: a publication lays it below everybody's data.
             self.lay_stored(size..end, Content::Zeros, stamp);
         }
         (self.size, self.resized, self.size_is_new) = (size, true, true);
@@ -281,8 +284,8 @@ impl WriteSession {
             self.ready.clear();
             self.obligations.clear();
             self.changed.clear();
-            (self.staged_bytes, self.unsettled_bytes, self.size_is_new) = (0, 0, false);
-            self.settle = None;
+            (self.staged_bytes, self.uncheckpointed_bytes, self.size_is_new) = (0, 0, false);
+            self.checkpoint = None;
         }
     }
 
@@ -291,14 +294,14 @@ impl WriteSession {
             Failure::NoRoom(why) => Error::NoRoom(why.clone()),
             Failure::Other(why) => Error::Failed(why.clone()),
             Failure::TakenOver => {
-                let (session, seat) = (self.options.session, self.options.seat);
-                catalog::Error::SeatLost { session, seat }.into()
+                let (session, stripe_set) = (self.options.session, self.options.stripe_set);
+                catalog::Error::StripeSetLost { session, stripe_set }.into()
             }
         })
     }
 
     /// Whether anything received is in no checkpoint yet.
-    pub fn has_unsettled(&self) -> bool {
+    pub fn has_uncheckpointed(&self) -> bool {
         self.size_is_new || self.staged_bytes > 0 || !self.changed.is_empty() || self.is_recording()
     }
 
@@ -312,12 +315,12 @@ impl WriteSession {
         self.relied_epoch = self.relied_epoch.min(epoch);
     }
 
-    /// Nobody had the seat before: no piece can be one that came to another.
+    /// Nobody had the stripe set before: no piece can be one that came to another.
     pub fn is_first(&self) -> bool {
         self.first_stamp == 1 << ARRIVAL_BITS
     }
 
-    fn admit(&mut self, arrival: &Arrival) -> Result<Admitted> {
+    fn admit(&mut self, arrival: &WriteOrigin) -> Result<Admittance> {
         if arrival.sequence == 0 || arrival.sequence > MAX_SEQUENCE {
             return Err(refused(&format!("a piece with sequence {}, which cannot be,", arrival.sequence)));
         }
@@ -328,11 +331,11 @@ impl WriteSession {
             return Err(refused(&format!("a piece with stamp {:#x}, which was never given out,", arrival.stamp)));
         }
         Ok(match self.sources.seen(arrival.source, arrival.sequence) {
-            Seen::Received(stamp) => Admitted::Known(stamp.max(arrival.stamp)),
+            PieceState::Received(stamp) => Admittance::Known(stamp.max(arrival.stamp)),
             // Its place is that of its first arrival.
-            Seen::Offered(stamp) => Admitted::New(stamp),
-            Seen::Never if arrival.stamp != 0 => Admitted::New(arrival.stamp),
-            Seen::Never => Admitted::New(self.next_stamp()?),
+            PieceState::Offered(stamp) => Admittance::New(stamp),
+            PieceState::Never if arrival.stamp != 0 => Admittance::New(arrival.stamp),
+            PieceState::Never => Admittance::New(self.next_stamp()?),
         })
     }
 
@@ -526,21 +529,23 @@ impl WriteSession {
         offset.is_multiple_of(self.segment_bytes()) && self.is_own(&(offset, self.segment_bytes()))
     }
 
-    /// Whether the extent lies within the file's bounds and one stripe of this seat.
+    /// Whether the extent lies within the file's bounds and one stripe of this stripe set.
     fn is_own(&self, (offset, bytes): &(u64, u64)) -> bool {
         let Some(end) = offset.checked_add(*bytes).filter(|end| *end <= MAX_SIZE) else { return false };
-        let (stripe, seats) = (self.options.stripe_bytes, self.options.seats as u64);
+        let (stripe, stripe_sets) = (self.options.stripe_bytes, self.options.stripe_sets as u64);
         let number = offset / stripe;
-        seats == 1 || *bytes == 0 || (number % seats == self.options.seat as u64 && (end - 1) / stripe == number)
+        stripe_sets == 1
+            || *bytes == 0
+            || (number % stripe_sets == self.options.stripe_set as u64 && (end - 1) / stripe == number)
     }
 
-    /// The seat is taken over the head of the path.
+    /// The stripe set is taken over the head of the path.
     pub fn base_on(&mut self, head: Option<(Root, u64)>) {
         self.size = head.as_ref().map_or(0, |(_, size)| *size);
         self.head = head;
     }
 
-    /// A checkpoint of the seat was found: what it lists lies over what earlier ones did. Where it says nothing of
+    /// A checkpoint of the stripe set was found: what it lists lies over what earlier ones did. Where it says nothing of
     /// stamps, nothing older can come any more.
     pub fn restore(&mut self, checkpoint: &catalog::Checkpoint, entries: Vec<(u64, Entry)>) {
         self.size = if checkpoint.resized { checkpoint.size } else { self.size.max(checkpoint.size) };
@@ -560,7 +565,7 @@ impl WriteSession {
 
 impl StoredSegment {
     pub fn entry(&self) -> Entry {
-        let kind = EntryKind::Data { run: Run::single(self.place), skip: 0, digest: run_digest([&self.fingerprint]) };
+        let kind = EntryKind::Data { run: Run::single(self.address), skip: 0, digest: run_digest([&self.fingerprint]) };
         Entry { length: self.bytes as u64, kind }
     }
 }

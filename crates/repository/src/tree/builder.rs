@@ -3,25 +3,25 @@
 use std::collections::BTreeSet;
 
 use format::{
-    BlockKind, ContainerId, ENTRY_BYTES, Entry, EntryKind, Fingerprint, PAGE_HEADER_BYTES, Page, Place, Root, Run,
-    page_digest, run_digest,
+    BlockKind, ContainerId, ENTRY_BYTES, Entry, EntryKind, Fingerprint, PAGE_HEADER_BYTES, Page, Root, Run,
+    SegmentAddress, page_digest, run_digest,
 };
-use store::Claimant;
+use store::ClaimOwner;
 
-use crate::keep::Fresh;
+use crate::dedup::NewSegment;
 use crate::{Repository, Result};
 
 /// A root page of at most this many entries stands in the catalog itself: most files never need a page segment.
 const INLINE_ENTRIES: usize = 7;
 /// A page holds between these many entries, cut after one whose digest ends in eight zero bits (mean 64 + 256).
-const LEAST_ENTRIES: usize = 64;
-const MOST_ENTRIES: usize = 1024;
+const MIN_ENTRIES: usize = 64;
+const MAX_ENTRIES: usize = 1024;
 /// A run is cut here, so that narrowing it needs the index of a bounded number of segments.
-const MOST_RUN_SEGMENTS: u32 = 8192;
+const MAX_RUN_SEGMENTS: u32 = 8192;
 
 /// A finished manifest.
 #[derive(Clone, Debug)]
-pub struct Built {
+pub struct BuiltManifest {
     pub root: Root,
     /// Bytes of the file.
     pub length: u64,
@@ -32,7 +32,7 @@ pub struct Built {
 /// Takes what a file is made of, in order.
 pub struct Builder<'a> {
     repository: &'a Repository,
-    claimant: Claimant,
+    claim_owner: ClaimOwner,
     levels: Vec<Vec<Entry>>,
     open: Option<OpenRun>,
     length: u64,
@@ -52,35 +52,35 @@ struct OpenRun {
 }
 
 impl<'a> Builder<'a> {
-    pub fn new(repository: &'a Repository, claimant: Claimant) -> Self {
+    pub fn new(repository: &'a Repository, claim_owner: ClaimOwner) -> Self {
         let references = BTreeSet::new();
-        Builder { repository, claimant, levels: vec![Vec::new()], open: None, length: 0, references, again: false }
+        Builder { repository, claim_owner, levels: vec![Vec::new()], open: None, length: 0, references, again: false }
     }
 
     /// A builder that relies on nothing the store has: for moving a file out of containers that are going.
-    pub(crate) fn anew(repository: &'a Repository, claimant: Claimant) -> Self {
-        Builder { again: true, ..Self::new(repository, claimant) }
+    pub(crate) fn anew(repository: &'a Repository, claim_owner: ClaimOwner) -> Self {
+        Builder { again: true, ..Self::new(repository, claim_owner) }
     }
 
     /// A whole segment of `bytes`.
-    pub fn segment(&mut self, place: Place, fingerprint: Fingerprint, bytes: u32) -> Result<()> {
-        self.part(place, fingerprint, 0, bytes, true)
+    pub fn segment(&mut self, address: SegmentAddress, fingerprint: Fingerprint, bytes: u32) -> Result<()> {
+        self.part(address, fingerprint, 0, bytes, true)
     }
 
     /// Part of a segment: `bytes` of it from `skip` on; `to_its_end` when they reach the segment's end.
     pub fn part(
         &mut self,
-        place: Place,
+        address: SegmentAddress,
         fingerprint: Fingerprint,
         skip: u32,
         bytes: u32,
         to_its_end: bool,
     ) -> Result<()> {
-        let follows = self.open.as_ref().is_some_and(|open| open.is_followed_by(place, skip));
+        let follows = self.open.as_ref().is_some_and(|open| open.is_followed_by(address, skip));
         if !follows {
             self.close_run()?;
         }
-        let open = self.open.get_or_insert_with(|| OpenRun::starting(place, skip));
+        let open = self.open.get_or_insert_with(|| OpenRun::starting(address, skip));
         open.run.count += 1;
         open.length += bytes as u64;
         open.fingerprints.push(fingerprint);
@@ -124,7 +124,7 @@ impl<'a> Builder<'a> {
         self.add(1, page)
     }
 
-    pub fn finish(mut self) -> Result<Built> {
+    pub fn finish(mut self) -> Result<BuiltManifest> {
         self.close_run()?;
         let mut level = 0;
         while level + 1 < self.levels.len() {
@@ -134,17 +134,17 @@ impl<'a> Builder<'a> {
             level += 1;
         }
         let root = self.root(level)?;
-        Ok(Built { root, length: self.length, references: self.references })
+        Ok(BuiltManifest { root, length: self.length, references: self.references })
     }
 
     fn root(&mut self, mut level: usize) -> Result<Root> {
         let mut entries = std::mem::take(&mut self.levels[level]);
         // A lone page needs no parent.
-        if let (true, [Entry { kind: EntryKind::Page { place, digest }, .. }]) = (level > 0, &entries[..]) {
-            return Ok(Root::Stored { place: *place, digest: *digest });
+        if let (true, [Entry { kind: EntryKind::Page { address, digest }, .. }]) = (level > 0, &entries[..]) {
+            return Ok(Root::Stored { address: *address, digest: *digest });
         }
-        while entries.len() > MOST_ENTRIES {
-            let chunks: Vec<_> = entries.chunks(MOST_ENTRIES).map(<[Entry]>::to_vec).collect();
+        while entries.len() > MAX_ENTRIES {
+            let chunks: Vec<_> = entries.chunks(MAX_ENTRIES).map(<[Entry]>::to_vec).collect();
             entries = chunks.into_iter().map(|chunk| self.store(level, chunk)).collect::<Result<_>>()?;
             level += 1;
         }
@@ -152,8 +152,8 @@ impl<'a> Builder<'a> {
         if bytes.len() <= PAGE_HEADER_BYTES + INLINE_ENTRIES * ENTRY_BYTES {
             return Ok(Root::Inline(bytes));
         }
-        let (place, digest) = self.keep(&bytes)?;
-        Ok(Root::Stored { place, digest })
+        let (address, digest) = self.dedup(&bytes)?;
+        Ok(Root::Stored { address, digest })
     }
 
     fn close_run(&mut self) -> Result<()> {
@@ -175,7 +175,7 @@ impl<'a> Builder<'a> {
         }
         self.levels[level].push(entry);
         let entries = self.levels[level].len();
-        if entries >= MOST_ENTRIES || (entries >= LEAST_ENTRIES && ends_a_page(&entry)) {
+        if entries >= MAX_ENTRIES || (entries >= MIN_ENTRIES && ends_a_page(&entry)) {
             self.close_page(level)?;
         }
         Ok(())
@@ -184,7 +184,7 @@ impl<'a> Builder<'a> {
     fn note(&mut self, entry: &Entry) {
         match entry.kind {
             EntryKind::Data { run, .. } => self.references.insert(run.container),
-            EntryKind::Page { place, .. } => self.references.insert(place.container),
+            EntryKind::Page { address, .. } => self.references.insert(address.container),
             EntryKind::Zero | EntryKind::Hole => false,
         };
     }
@@ -197,18 +197,18 @@ impl<'a> Builder<'a> {
 
     fn store(&mut self, level: usize, entries: Vec<Entry>) -> Result<Entry> {
         let page = Page { level: level as u8, entries };
-        let (place, digest) = self.keep(&page.encode())?;
-        Ok(Entry { length: page.length(), kind: EntryKind::Page { place, digest } })
+        let (address, digest) = self.dedup(&page.encode())?;
+        Ok(Entry { length: page.length(), kind: EntryKind::Page { address, digest } })
     }
 
-    fn keep(&mut self, page: &[u8]) -> Result<(Place, [u8; 32])> {
-        let fresh = Fresh { fingerprint: self.repository.fingerprint(page), bytes: page };
-        let place = match self.again {
-            true => self.repository.keep_again(self.claimant, BlockKind::Page, &[fresh])?[0],
-            false => self.repository.keep(self.claimant, BlockKind::Page, &[fresh])?[0],
+    fn dedup(&mut self, page: &[u8]) -> Result<(SegmentAddress, [u8; 32])> {
+        let new_segment = NewSegment { fingerprint: self.repository.fingerprint(page), bytes: page };
+        let address = match self.again {
+            true => self.repository.keep_again(self.claim_owner, BlockKind::Page, &[new_segment])?[0],
+            false => self.repository.dedup(self.claim_owner, BlockKind::Page, &[new_segment])?[0],
         };
-        self.references.insert(place.container);
-        Ok((place, page_digest(page)))
+        self.references.insert(address.container);
+        Ok((address, page_digest(page)))
     }
 }
 
@@ -220,14 +220,14 @@ fn ends_a_page(entry: &Entry) -> bool {
 }
 
 impl OpenRun {
-    fn starting(place: Place, skip: u32) -> Self {
-        let run = Run { container: place.container, first: place.ordinal, count: 0 };
+    fn starting(address: SegmentAddress, skip: u32) -> Self {
+        let run = Run { container: address.container, first: address.ordinal, count: 0 };
         OpenRun { run, length: 0, skip, fingerprints: Vec::new(), cut: false }
     }
 
-    fn is_followed_by(&self, place: Place, skip: u32) -> bool {
-        let next = Place::new(self.run.container, self.run.first + self.run.count);
-        !self.cut && skip == 0 && place == next && self.run.count < MOST_RUN_SEGMENTS
+    fn is_followed_by(&self, address: SegmentAddress, skip: u32) -> bool {
+        let next = SegmentAddress::new(self.run.container, self.run.first + self.run.count);
+        !self.cut && skip == 0 && address == next && self.run.count < MAX_RUN_SEGMENTS
     }
 
     fn entry(self) -> Entry {

@@ -9,7 +9,7 @@ mod narrow;
 mod splice;
 mod walk;
 
-pub use builder::{Builder, Built};
+pub use builder::{Builder, BuiltManifest};
 pub(crate) use extents::Extents;
 pub(crate) use narrow::narrow;
 pub(crate) use splice::{join, rewrite, splice};

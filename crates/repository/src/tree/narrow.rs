@@ -50,7 +50,7 @@ impl Repository {
     pub(crate) fn checked_entries(&self, run: Run, digest: &[u8; 32]) -> Result<Vec<SegmentEntry>> {
         let segments = self.store.entries(run).inspect_err(|error| {
             if matches!(error, store::Error::NotFound { .. }) {
-                self.record_lacking(run);
+                self.record_missing(run);
             }
         })?;
         if run_digest(segments.iter().map(|segment| &segment.fingerprint)) != *digest {

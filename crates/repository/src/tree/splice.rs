@@ -3,21 +3,21 @@
 use std::ops::Range;
 
 use format::{BlockKind, ContainerId, Entry, EntryKind, Page, Root, Run};
-use store::Claimant;
+use store::ClaimOwner;
 
-use super::{Builder, Built, Extents, entries_in, is_leaf_of_pages, narrow};
-use crate::keep::Fresh;
+use super::{Builder, BuiltManifest, Extents, entries_in, is_leaf_of_pages, narrow};
+use crate::dedup::NewSegment;
 use crate::{Repository, Result};
 
 /// The file that `edits` make of `base`, `size` bytes long.
 pub(crate) fn splice(
     repository: &Repository,
-    claimant: Claimant,
+    claim_owner: ClaimOwner,
     base: Option<(&Root, u64)>,
     edits: &Extents,
     size: u64,
-) -> Result<Built> {
-    let mut builder = Builder::new(repository, claimant);
+) -> Result<BuiltManifest> {
+    let mut builder = Builder::new(repository, claim_owner);
     let mut position = 0;
     for (offset, entry) in edits.iter() {
         if offset >= size {
@@ -35,11 +35,11 @@ pub(crate) fn splice(
 /// The file that has `first` and then `second`, each with its length; whole pages of both are shared.
 pub(crate) fn join(
     repository: &Repository,
-    claimant: Claimant,
+    claim_owner: ClaimOwner,
     first: (&Root, u64),
     second: (&Root, u64),
-) -> Result<Built> {
-    let mut builder = Builder::new(repository, claimant);
+) -> Result<BuiltManifest> {
+    let mut builder = Builder::new(repository, claim_owner);
     for part in [first, second] {
         copy(repository, Some(part), 0..part.1, &mut builder)?;
     }
@@ -80,8 +80,8 @@ fn copy_page(
             let whole = end - start == entry.length;
             match &entry.kind {
                 EntryKind::Page { .. } if whole && is_leaf_of_pages(page) => builder.leaf(*entry)?,
-                EntryKind::Page { place, digest } => {
-                    let child = repository.child(page, entry, *place, digest)?;
+                EntryKind::Page { address, digest } => {
+                    let child = repository.child(page, entry, *address, digest)?;
                     copy_page(repository, &child, offset, range, builder)?;
                 }
                 _ => push(builder, narrow(repository, *entry, start - offset, end - start)?)?,
@@ -93,11 +93,16 @@ fn copy_page(
 }
 
 /// The same file with every segment that lies in `lost` put again, somewhere new.
-pub(crate) fn rewrite(repository: &Repository, claimant: Claimant, root: &Root, lost: &[ContainerId]) -> Result<Built> {
-    let mut builder = Builder::anew(repository, claimant);
+pub(crate) fn rewrite(
+    repository: &Repository,
+    claim_owner: ClaimOwner,
+    root: &Root,
+    lost: &[ContainerId],
+) -> Result<BuiltManifest> {
+    let mut builder = Builder::anew(repository, claim_owner);
     entries_in(repository, root, 0..u64::MAX, &mut |_, entry| match entry.kind {
         EntryKind::Data { run, skip, .. } if lost.contains(&run.container) => {
-            put_again(repository, claimant, run, skip, entry.length, &mut builder)
+            put_again(repository, claim_owner, run, skip, entry.length, &mut builder)
         }
         _ => push(&mut builder, entry),
     })?;
@@ -109,7 +114,7 @@ const MOVED_AT_ONCE: u32 = 128;
 
 fn put_again(
     repository: &Repository,
-    claimant: Claimant,
+    claim_owner: ClaimOwner,
     run: Run,
     skip: u32,
     length: u64,
@@ -121,13 +126,13 @@ fn put_again(
         let count = MOVED_AT_ONCE.min(run.first + run.count - first);
         let part = Run { container: run.container, first, count };
         let segments = repository.segments(part)?;
-        let fresh: Vec<_> =
-            segments.iter().map(|bytes| Fresh { fingerprint: repository.fingerprint(bytes), bytes }).collect();
-        let places = repository.keep_again(claimant, BlockKind::Data, &fresh)?;
-        for (segment, place) in fresh.iter().zip(places) {
+        let new_segment: Vec<_> =
+            segments.iter().map(|bytes| NewSegment { fingerprint: repository.fingerprint(bytes), bytes }).collect();
+        let addresses = repository.keep_again(claim_owner, BlockKind::Data, &new_segment)?;
+        for (segment, address) in new_segment.iter().zip(addresses) {
             let bytes = (segment.bytes.len() as u64 - skip as u64).min(left) as u32;
             let to_its_end = skip as usize + bytes as usize == segment.bytes.len();
-            builder.part(place, segment.fingerprint, skip, bytes, to_its_end)?;
+            builder.part(address, segment.fingerprint, skip, bytes, to_its_end)?;
             left -= bytes as u64;
             skip = 0;
         }

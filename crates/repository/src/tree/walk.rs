@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use format::{Entry, EntryKind, Page, Place, Root, Run, page_digest};
+use format::{Entry, EntryKind, Page, Root, Run, SegmentAddress, page_digest};
 
 use crate::{Repository, Result};
 
@@ -11,21 +11,21 @@ impl Repository {
     pub(crate) fn root_page(&self, root: &Root) -> Result<Page> {
         match root {
             Root::Inline(bytes) => possible(Page::decode(bytes)?),
-            Root::Stored { place, digest } => self.page(*place, digest),
+            Root::Stored { address, digest } => self.page(*address, digest),
         }
     }
 
     /// A stored page, checked against the digest its parent holds.
-    pub(crate) fn page(&self, place: Place, digest: &[u8; 32]) -> Result<Page> {
-        if !place.is_possible() {
+    pub(crate) fn page(&self, address: SegmentAddress, digest: &[u8; 32]) -> Result<Page> {
+        if !address.is_possible() {
             let why = "no segment can have this number".to_owned();
-            return Err(store::Error::Corrupt { path: format!("manifest page {place}"), offset: 0, why }.into());
+            return Err(store::Error::Corrupt { path: format!("manifest page {address}"), offset: 0, why }.into());
         }
-        let segments = self.segments(Run::single(place))?;
+        let segments = self.segments(Run::single(address))?;
         if page_digest(&segments[0]) != *digest {
-            self.record_mismatch(Run::single(place));
+            self.record_mismatch(Run::single(address));
             let why = "the page is not the one its parent names".to_owned();
-            return Err(store::Error::Corrupt { path: format!("manifest page {place}"), offset: 0, why }.into());
+            return Err(store::Error::Corrupt { path: format!("manifest page {address}"), offset: 0, why }.into());
         }
         possible(Page::decode(&segments[0])?)
     }
@@ -35,7 +35,7 @@ impl Repository {
 fn possible(page: Page) -> Result<Page> {
     let is_possible = |entry: &Entry| match &entry.kind {
         EntryKind::Data { run, .. } => run.is_possible(),
-        EntryKind::Page { place, .. } => place.is_possible(),
+        EntryKind::Page { address, .. } => address.is_possible(),
         EntryKind::Zero | EntryKind::Hole => true,
     };
     if !page.entries.iter().all(is_possible) {
@@ -47,11 +47,17 @@ fn possible(page: Page) -> Result<Page> {
 
 impl Repository {
     /// The page an entry of `parent` names: one level below, and as long as the entry says.
-    pub(crate) fn child(&self, parent: &Page, entry: &Entry, place: Place, digest: &[u8; 32]) -> Result<Page> {
-        let child = self.page(place, digest)?;
+    pub(crate) fn child(
+        &self,
+        parent: &Page,
+        entry: &Entry,
+        address: SegmentAddress,
+        digest: &[u8; 32],
+    ) -> Result<Page> {
+        let child = self.page(address, digest)?;
         if child.level.checked_add(1) != Some(parent.level) || child.length() != entry.length {
             let why = "a page of the manifest is not what its parent says".to_owned();
-            return Err(store::Error::Corrupt { path: format!("manifest page {place}"), offset: 0, why }.into());
+            return Err(store::Error::Corrupt { path: format!("manifest page {address}"), offset: 0, why }.into());
         }
         Ok(child)
     }
@@ -82,8 +88,8 @@ fn descend(
         }
         if end > range.start {
             match &entry.kind {
-                EntryKind::Page { place, digest } => {
-                    let child = repository.child(page, entry, *place, digest)?;
+                EntryKind::Page { address, digest } => {
+                    let child = repository.child(page, entry, *address, digest)?;
                     descend(repository, &child, offset, range, visit)?;
                 }
                 _ => visit(offset, *entry)?,
@@ -97,8 +103,8 @@ fn descend(
 /// Calls `visit` with every run of segments a manifest needs, its own pages included.
 pub(crate) fn collect_runs(repository: &Repository, root: &Root, visit: &mut dyn FnMut(Run)) -> Result<()> {
     let page = repository.root_page(root)?;
-    if let Root::Stored { place, .. } = root {
-        visit(Run::single(*place));
+    if let Root::Stored { address, .. } = root {
+        visit(Run::single(*address));
     }
     runs_of(repository, &page, visit)
 }
@@ -107,9 +113,9 @@ fn runs_of(repository: &Repository, page: &Page, visit: &mut dyn FnMut(Run)) -> 
     for entry in &page.entries {
         match &entry.kind {
             EntryKind::Data { run, .. } => visit(*run),
-            EntryKind::Page { place, digest } => {
-                let child = repository.child(page, entry, *place, digest)?;
-                visit(Run::single(*place));
+            EntryKind::Page { address, digest } => {
+                let child = repository.child(page, entry, *address, digest)?;
+                visit(Run::single(*address));
                 runs_of(repository, &child, visit)?;
             }
             EntryKind::Zero | EntryKind::Hole => {}

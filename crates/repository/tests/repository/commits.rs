@@ -6,19 +6,19 @@ use std::sync::Arc;
 
 use catalog::Commit;
 use format::{
-    Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FingerprintKind, Page, Place, Root, Run,
-    SegmentEntry, VersionRecord, page_digest, run_digest,
+    Attributes, Block, BlockKind, Change, ContainerId, Entry, EntryKind, FingerprintKind, Page, Root, Run,
+    SegmentAddress, SegmentEntry, VersionRecord, page_digest, run_digest,
 };
 use repository::{Error, Repository};
 use segment::{BlockBuilder, fingerprint};
 
-use crate::fixture::{CLAIMANT, World, path};
+use crate::fixture::{CLAIM_OWNER, World, path};
 
 fn stored(repository: &Repository, kind: BlockKind, segments: &[&[u8]]) -> (Run, Vec<SegmentEntry>) {
     let mut builder = BlockBuilder::new(kind, 0);
     segments.iter().for_each(|bytes| builder.push(fingerprint(FingerprintKind::Blake3, bytes), bytes));
     let block: Block = builder.finish(repository.settings.codec);
-    (repository.store().put(CLAIMANT, &block).unwrap(), block.segments)
+    (repository.store().put(CLAIM_OWNER, &block).unwrap(), block.segments)
 }
 
 fn data(run: Run, segments: &[SegmentEntry], length: u64) -> Entry {
@@ -34,28 +34,30 @@ fn leaf(entries: Vec<Entry>) -> Page {
 fn rooted(repository: &Repository, page: &Page) -> Root {
     let bytes = page.encode();
     let (run, _) = stored(repository, BlockKind::Page, &[&bytes]);
-    Root::Stored { place: Place::new(run.container, run.first), digest: page_digest(&bytes) }
+    Root::Stored { address: SegmentAddress::new(run.container, run.first), digest: page_digest(&bytes) }
 }
 
 fn commit(repository: &Repository, root: Root, size: u64) -> Commit {
     let version = VersionRecord { root, size, content: None };
     let change = Change::Write { path: path("f"), attributes: Attributes::default(), version, base: None };
     let (session, epoch) = (repository.lease().session(), repository.lease().epoch());
-    Commit { session, references: Vec::new(), epoch, changes: vec![change], settles: Vec::new() }
+    Commit { session, references: Vec::new(), epoch, changes: vec![change], checkpoints: Vec::new() }
 }
 
 /// Roots that lead nowhere, with sizes; those beyond the numbers there are come last.
 fn impossible(repository: &Repository) -> Vec<(&'static str, Root, u64)> {
     let (run, segments) = stored(repository, BlockKind::Data, &[&[1; 1000], &[2; 1000]]);
     let good = data(run, &segments, 2000);
-    let stray =
-        |container, ordinal| Root::Stored { place: Place::new(ContainerId(container), ordinal), digest: [7; 32] };
+    let stray = |container, ordinal| Root::Stored {
+        address: SegmentAddress::new(ContainerId(container), ordinal),
+        digest: [7; 32],
+    };
     let inline = |entries| Root::Inline(leaf(entries).encode());
     let of_run = |run| data(run, &segments, 2000);
     let child = rooted(repository, &leaf(vec![good]));
-    let Root::Stored { place, digest } = child else { panic!("it is stored") };
+    let Root::Stored { address, digest } = child else { panic!("it is stored") };
     let above = |level, length| {
-        let entries = vec![Entry { length, kind: EntryKind::Page { place, digest } }];
+        let entries = vec![Entry { length, kind: EntryKind::Page { address, digest } }];
         Root::Inline(Page { level, entries }.encode())
     };
     vec![
@@ -107,8 +109,8 @@ fn a_tree_of_few_pages_that_stands_for_endless_entries_is_refused() {
     let (_world, process) = process();
     let mut page = leaf(vec![Entry { length: 1, kind: EntryKind::Zero }; 64]);
     for level in 1..=7 {
-        let Root::Stored { place, digest } = rooted(&process, &page) else { panic!("it is stored") };
-        let entry = Entry { length: page.length(), kind: EntryKind::Page { place, digest } };
+        let Root::Stored { address, digest } = rooted(&process, &page) else { panic!("it is stored") };
+        let entry = Entry { length: page.length(), kind: EntryKind::Page { address, digest } };
         page = Page { level, entries: vec![entry; 64] };
     }
     let refused = process.commit_once(commit(&process, rooted(&process, &page), page.length()));

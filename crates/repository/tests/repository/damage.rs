@@ -5,17 +5,17 @@ use std::sync::Arc;
 use catalog::Catalog;
 use format::{Attributes, BlockKind, Change, ContainerId};
 use repository::{CommitEntry, FileWriter, Repository, WriteMode, collect, repair, verify};
-use store::Claimant;
+use store::ClaimOwner;
 use store::files::Files;
 
-use crate::fixture::{CLAIMANT, Random, World, content, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, Random, World, content, path, with_seeds};
 
 pub fn put(process: &Arc<Repository>, name: &str, bytes: &[u8]) {
-    let mut writer = FileWriter::new(process.clone(), Claimant(1 << 60));
+    let mut writer = FileWriter::new(process.clone(), ClaimOwner(1 << 60));
     writer.write(bytes).unwrap();
     let draft = writer.finish().unwrap();
     let entry = CommitEntry { path: path(name), attributes: Attributes::default(), mode: WriteMode::Replace, draft };
-    process.name(CLAIMANT, &[entry]).unwrap();
+    process.name(CLAIM_OWNER, &[entry]).unwrap();
 }
 
 pub fn reads(process: &Arc<Repository>, name: &str, version: usize, plain: &[u8]) -> bool {
@@ -31,7 +31,7 @@ fn forget_old(process: &Arc<Repository>, name: &str) {
         process.catalog().versions(&path(name)).unwrap().iter().rev().skip(1).map(|v| v.number).collect();
     let file = process.catalog().entry(&path(name)).unwrap().unwrap().file;
     let change = Change::Forget { path: path(name), file, versions: old };
-    process.commit(CLAIMANT, vec![change], Default::default(), Vec::new()).unwrap();
+    process.commit(CLAIM_OWNER, vec![change], Default::default(), Vec::new()).unwrap();
 }
 
 /// A world with one file, put by a process that is gone.
@@ -53,7 +53,7 @@ fn flip(world: &World, container: u64) {
     let process = world.process();
     let local =
         store::MemoryStore::over(world.files.clone(), &world.settings, Arc::new(store::CountingRegistrar::new()));
-    let visit = &mut |placed: store::PlacedBlock| {
+    let visit = &mut |placed: store::StoredBlock| {
         first.get_or_insert(placed.block.payload);
         Ok(())
     };
@@ -155,7 +155,7 @@ fn repair_names_what_is_lost_and_is_content_when_it_is_healed() {
 }
 
 /// A collection by a process of its own, and what verification finds afterwards.
-fn collection(world: &World) -> (repository::Collected, Vec<repository::Damage>) {
+fn collection(world: &World) -> (repository::CollectReport, Vec<repository::Damage>) {
     let collector = world.process();
     let collected = collect(&collector).unwrap();
     collector.close().unwrap();

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use format::Attributes;
 use repository::{CommitEntry, Draft, Error, FileWriter, Repository, WriteMode};
-use store::Claimant;
+use store::ClaimOwner;
 
-use crate::fixture::{CLAIMANT, Random, World, content, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, Random, World, content, path, with_seeds};
 
-fn draft(repository: &Arc<Repository>, claimant: u64, bytes: &[u8]) -> Draft {
-    let mut writer = FileWriter::new(repository.clone(), Claimant(claimant));
+fn draft(repository: &Arc<Repository>, claim_owner: u64, bytes: &[u8]) -> Draft {
+    let mut writer = FileWriter::new(repository.clone(), ClaimOwner(claim_owner));
     bytes.chunks(700).for_each(|piece| writer.write(piece).unwrap());
     writer.finish().unwrap()
 }
@@ -24,11 +24,11 @@ fn appends_of_any_length_equal_a_plain_file() {
         let (mut random, world) = (Random(seed), World::new());
         let process = world.process();
         let mut plain = Vec::new();
-        for claimant in 100..110 {
+        for claim_owner in 100..110 {
             let count = [0, 1, 100, 8192, 40_000, 300_000][random.below(6) as usize];
             let bytes = random.bytes(count);
-            let addition = named("f", WriteMode::Append, draft(&process, claimant, &bytes));
-            process.name(CLAIMANT, &[addition]).unwrap();
+            let addition = named("f", WriteMode::Append, draft(&process, claim_owner, &bytes));
+            process.name(CLAIM_OWNER, &[addition]).unwrap();
             plain.extend(bytes);
             assert_eq!(content(&process, "f"), plain);
         }
@@ -38,12 +38,12 @@ fn appends_of_any_length_equal_a_plain_file() {
 #[test]
 fn drafts_are_named_together_or_not_at_all() {
     let process = World::new().process();
-    process.name(CLAIMANT, &[named("a", WriteMode::Create, draft(&process, 100, b"old"))]).unwrap();
+    process.name(CLAIM_OWNER, &[named("a", WriteMode::Create, draft(&process, 100, b"old"))]).unwrap();
     let both = [
         named("b", WriteMode::Replace, draft(&process, 101, b"b")),
         named("a", WriteMode::Create, draft(&process, 102, b"new")),
     ];
-    let refused = process.name(CLAIMANT, &both).unwrap_err();
+    let refused = process.name(CLAIM_OWNER, &both).unwrap_err();
     assert!(matches!(refused, Error::Catalog(catalog::Error::HeadMoved { .. })), "{refused}");
     assert_eq!(process.catalog().entry(&path("b")).unwrap(), None);
     assert_eq!(content(&process, "a"), b"old");
@@ -54,13 +54,13 @@ fn a_copy_outlives_what_it_was_made_of() {
     let world = World::new();
     let process = world.process();
     let bytes = Random(3).bytes_of(100_000);
-    process.name(CLAIMANT, &[named("a", WriteMode::Replace, draft(&process, 100, &bytes))]).unwrap();
+    process.name(CLAIM_OWNER, &[named("a", WriteMode::Replace, draft(&process, 100, &bytes))]).unwrap();
     let head = process.catalog().entry(&path("a")).unwrap().unwrap().head.unwrap();
     let stored = world.catalog_bytes();
-    process.name(CLAIMANT, &[named("b", WriteMode::Replace, process.draft_of(&head.record).unwrap())]).unwrap();
+    process.name(CLAIM_OWNER, &[named("b", WriteMode::Replace, process.draft_of(&head.record).unwrap())]).unwrap();
     assert_eq!(world.catalog_bytes(), stored, "nothing is stored twice");
     let remove = format::Change::Remove { path: path("a"), recursive: false };
-    process.commit(CLAIMANT, vec![remove], Default::default(), Vec::new()).unwrap();
+    process.commit(CLAIM_OWNER, vec![remove], Default::default(), Vec::new()).unwrap();
     process.close().unwrap();
     let collector = world.process();
     repository::collect(&collector).unwrap();
@@ -69,7 +69,7 @@ fn a_copy_outlives_what_it_was_made_of() {
 
 /// What a packer makes of stretches of data and of holes.
 fn packed(process: &Repository, stretches: &[(Vec<u8>, u64)]) -> repository::Packed<()> {
-    let mut packer = repository::Packer::new(process, Claimant(77));
+    let mut packer = repository::Packer::new(process, ClaimOwner(77));
     packer.begin();
     for (data, hole) in stretches {
         data.chunks(5000).for_each(|piece| packer.data(piece).unwrap());

@@ -2,14 +2,14 @@
 
 use format::{Attributes, Change, VersionRecord};
 use repository::{Packer, Repository, collect, store_statistics, verify};
-use store::Claimant;
+use store::ClaimOwner;
 use store::files::Files;
 
-use crate::fixture::{CLAIMANT, Random, World, content, path, with_seeds};
+use crate::fixture::{CLAIM_OWNER, Random, World, content, path, with_seeds};
 
 /// Stores files in one commit.
 pub fn put(repository: &Repository, files: &[(&str, &[u8])]) {
-    let mut packer = Packer::new(repository, Claimant(99));
+    let mut packer = Packer::new(repository, ClaimOwner(99));
     for (name, bytes) in files {
         packer.begin();
         bytes.chunks(700).for_each(|chunk| packer.data(chunk).unwrap());
@@ -24,7 +24,7 @@ pub fn put(repository: &Repository, files: &[(&str, &[u8])]) {
         let version = VersionRecord { root: file.built.root, size, content: file.content };
         Change::Write { path: path(&file.tag), attributes: Attributes::default(), version, base: None }
     });
-    repository.commit(CLAIMANT, changes.collect(), references, Vec::new()).unwrap();
+    repository.commit(CLAIM_OWNER, changes.collect(), references, Vec::new()).unwrap();
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn collection_counts_the_bytes_of_writers_that_were_killed_and_none_of_files_tha
     let world = World::new();
     let process = world.process();
     let written = Random(9).bytes_of(1 << 20);
-    let mut packer = Packer::new(&process, Claimant(99));
+    let mut packer = Packer::new(&process, ClaimOwner(99));
     packer.begin();
     written.chunks(700).for_each(|chunk| packer.data(chunk).unwrap());
     packer.end("a".to_owned()).unwrap();
@@ -97,7 +97,7 @@ fn collection_frees_what_is_removed_and_keeps_what_is_not() {
     let (gone, kept) = (random.bytes_of(1 << 20), random.bytes_of(600_000));
     put(&process, &[("gone", &gone), ("kept", &kept)]);
     let remove = Change::Remove { path: path("gone"), recursive: false };
-    process.commit(CLAIMANT, vec![remove], Default::default(), Vec::new()).unwrap();
+    process.commit(CLAIM_OWNER, vec![remove], Default::default(), Vec::new()).unwrap();
     process.close().unwrap();
     let before = world.catalog_bytes();
     let collector = world.process();

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use catalog::{Catalog, ContainerState, Join, MemoryCatalog, PathSession, Purpose};
-use format::{ContainerId, Fingerprint, HandleKey, LostSegment, Place, SessionId, Settings, StoreId, StorePath};
-use repository::{Budget, Lease, Repository, Seat};
+use format::{
+    ContainerId, Fingerprint, HandleKey, LostSegment, SegmentAddress, SessionId, Settings, StoreId, StorePath,
+};
+use repository::{Budget, Lease, Repository, StripeOwner};
 use store::files::Memory;
-use store::{Claimant, ContainerFacts, LocalStore, Options, Registrar};
+use store::{ClaimOwner, LocalStore, Options, Registrar, SealedContainer};
 
 /// Everything that survives the death of a process: the files and the catalog.
 pub struct World {
@@ -84,7 +86,7 @@ pub const STRIPE_BYTES: u64 = 4 * SEGMENT_BYTES as u64;
 pub const SEGMENT_BYTES: u32 = 1024;
 /// Of every session's only handle.
 pub const KEY: HandleKey = HandleKey([1; HandleKey::BYTES]);
-pub const CLAIMANT: Claimant = Claimant(7);
+pub const CLAIM_OWNER: ClaimOwner = ClaimOwner(7);
 
 struct Registered {
     catalog: Arc<dyn Catalog>,
@@ -100,7 +102,7 @@ impl Registrar for Registered {
         Ok(self.catalog.open_container(self.session).unwrap())
     }
 
-    fn sealed(&self, container: ContainerId, facts: ContainerFacts) -> store::Result<()> {
+    fn sealed(&self, container: ContainerId, facts: SealedContainer) -> store::Result<()> {
         self.catalog.seal_container(container, facts.stored_bytes, facts.segments).unwrap();
         Ok(())
     }
@@ -128,7 +130,7 @@ impl Registrar for Registered {
         Ok(self.catalog.growing().unwrap().contains(&container))
     }
 
-    fn lose(&self, lost: &[(Place, Fingerprint)]) -> store::Result<()> {
+    fn lose(&self, lost: &[(SegmentAddress, Fingerprint)]) -> store::Result<()> {
         self.catalog.lose(lost).unwrap();
         Ok(())
     }
@@ -137,7 +139,7 @@ impl Registrar for Registered {
         Ok(self.catalog.lost().unwrap())
     }
 
-    fn heal(&self, healed: &[(LostSegment, Place)]) -> store::Result<()> {
+    fn heal(&self, healed: &[(LostSegment, SegmentAddress)]) -> store::Result<()> {
         self.catalog.heal(self.session, self.epoch(), healed).unwrap();
         Ok(())
     }
@@ -147,9 +149,9 @@ pub fn path(text: &str) -> StorePath {
     StorePath::new(text.as_bytes()).unwrap()
 }
 
-pub fn seat(repository: &Arc<Repository>, session: SessionId, number: u32, holder: u64) -> Seat {
+pub fn owner(repository: &Arc<Repository>, session: SessionId, number: u32, incarnation: u64) -> StripeOwner {
     let budget = Arc::new(Budget::new(1 << 30));
-    Seat::take(repository.clone(), budget, session, number, holder, SEGMENT_BYTES).unwrap()
+    StripeOwner::take(repository.clone(), budget, session, number, incarnation, SEGMENT_BYTES).unwrap()
 }
 
 /// The content of the head of a path.

@@ -4,7 +4,7 @@
 //! and collect, and readers keep reading versions that were removed since. Content repeats, so that writers keep finding
 //! segments that are dead, in containers that were rewritten, some of them several times.
 //!
-//! The oracle applies a piece when a seat first takes it. Nodes die and lose what was not durable, power fails and
+//! The oracle applies a piece when a stripe set first takes it. Nodes die and lose what was not durable, power fails and
 //! tears files, acknowledgements get lost, collectors run at any moment: whatever happens, the session reads as the
 //! oracle says, and a commit makes a version that equals it.
 
@@ -14,11 +14,11 @@ use std::sync::Arc;
 use catalog::Catalog;
 use format::{Attributes, Change, SessionId, VersionRecord};
 use repository::{
-    Arrival, CommitEntry, Draft, FileWriter, Repository, Seat, Source, WriteMode, collect, publish, verify,
+    CommitEntry, Draft, FileWriter, Repository, Source, StripeOwner, WriteMode, WriteOrigin, collect, publish, verify,
 };
-use store::Claimant;
+use store::ClaimOwner;
 
-use crate::fixture::{CLAIMANT, KEY, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, path, seat, with_seeds};
+use crate::fixture::{CLAIM_OWNER, KEY, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, owner, path, with_seeds};
 
 const NODES: usize = 2;
 const CLIENTS: u64 = 3;
@@ -33,10 +33,10 @@ struct Kept {
     bytes: Vec<u8>,
 }
 
-/// One path's session, with its seats and what each client still keeps for each.
+/// One path's session, with its stripe sets and what each client still keeps for each.
 struct Open {
     session: SessionId,
-    seats: Vec<Seat>,
+    owners: Vec<StripeOwner>,
     kept: HashMap<(u64, usize), Vec<Kept>>,
     sequences: HashMap<(u64, usize), u64>,
     epoch: u64,
@@ -88,8 +88,8 @@ impl History {
         match self.random.below(32) {
             0..8 => self.write(name),
             8 => self.read(name),
-            9 => drop(self.seat_of(name).map(|seat| seat.reduce(CLAIMANT).unwrap())),
-            10..12 => self.settle(name),
+            9 => drop(self.stripe_set_of(name).map(|owner| owner.reduce(CLAIM_OWNER).unwrap())),
+            10..12 => self.checkpoint(name),
             12 => self.sync(name),
             13 => self.commit(name),
             14 => self.close(name),
@@ -115,16 +115,16 @@ impl History {
             return;
         }
         let session = self.world.join(name, NODES).id;
-        let seats = (0..NODES).map(|i| seat(&self.nodes[i], session, i as u32, i as u64)).collect();
+        let owners = (0..NODES).map(|i| owner(&self.nodes[i], session, i as u32, i as u64)).collect();
         let plain = self.committed.get(name).cloned().unwrap_or_default();
         let epoch = 0;
-        let opened = Open { session, seats, kept: HashMap::new(), sequences: HashMap::new(), epoch, plain };
+        let opened = Open { session, owners, kept: HashMap::new(), sequences: HashMap::new(), epoch, plain };
         self.open.insert(name, opened);
     }
 
-    fn seat_of(&mut self, name: &'static str) -> Option<&Seat> {
+    fn stripe_set_of(&mut self, name: &'static str) -> Option<&StripeOwner> {
         let i = self.random.below(NODES as u64) as usize;
-        self.open.get(name).map(|open| &open.seats[i])
+        self.open.get(name).map(|open| &open.owners[i])
     }
 
     fn write(&mut self, name: &'static str) {
@@ -138,18 +138,18 @@ impl History {
         let bytes = self.random.bytes(count as usize);
         let lost_answer = self.random.below(6) == 0;
         let open = self.open.get_mut(name).unwrap();
-        let seat = (offset / STRIPE_BYTES) as usize % NODES;
-        let sequence = open.sequences.entry((client, seat)).or_default();
+        let owner = (offset / STRIPE_BYTES) as usize % NODES;
+        let sequence = open.sequences.entry((client, owner)).or_default();
         *sequence += 1;
         let mut kept = Kept { sequence: *sequence, stamp: 0, offset, bytes };
-        let stamp = open.send(client, seat, &kept);
+        let stamp = open.send(client, owner, &kept);
         if lost_answer {
             // The client hears nothing, connects again and sends all it keeps: nothing may change.
-            open.keep(client, seat, kept);
-            open.send_again(client, seat);
+            open.dedup(client, owner, kept);
+            open.send_again(client, owner);
         } else {
             kept.stamp = stamp;
-            open.keep(client, seat, kept);
+            open.dedup(client, owner, kept);
         }
     }
 
@@ -159,11 +159,11 @@ impl History {
         }
     }
 
-    fn settle(&mut self, name: &'static str) {
+    fn checkpoint(&mut self, name: &'static str) {
         let (fragments, lost) = (self.random.below(2) == 0, self.random.below(3) == 0);
         let i = self.random.below(NODES as u64) as usize;
         let Some(open) = self.open.get_mut(name) else { return };
-        let durable = open.seats[i].settle(CLAIMANT, fragments, None).unwrap();
+        let durable = open.owners[i].checkpoint(CLAIM_OWNER, fragments, None).unwrap();
         for durable in durable.into_iter().filter(|_| !lost) {
             let is_kept = |kept: &Kept| kept.sequence > durable.sequence || durable.held.contains(&kept.sequence);
             open.kept.entry((durable.source.client, i)).or_default().retain(is_kept);
@@ -173,8 +173,8 @@ impl History {
     fn sync(&mut self, name: &'static str) {
         let Some(open) = self.open.get_mut(name) else { return };
         open.epoch += 1;
-        for seat in &open.seats {
-            seat.settle(CLAIMANT, true, Some(open.epoch)).unwrap();
+        for owner in &open.owners {
+            owner.checkpoint(CLAIM_OWNER, true, Some(open.epoch)).unwrap();
         }
         open.kept.clear();
     }
@@ -183,7 +183,7 @@ impl History {
         self.sync(name);
         let node = self.random.below(NODES as u64) as usize;
         let Some(open) = self.open.get(name) else { return };
-        publish(&self.nodes[node], CLAIMANT, open.session, self.world.now_ns()).unwrap();
+        publish(&self.nodes[node], CLAIM_OWNER, open.session, self.world.now_ns()).unwrap();
         self.committed.insert(name, open.plain.clone());
         assert_eq!(content(&self.nodes[1 - node], name), open.plain);
     }
@@ -227,10 +227,10 @@ impl History {
     }
 
     fn retake(&mut self, dead: &[usize]) {
-        let holder = self.random.next() >> 1;
+        let incarnation = self.random.next() >> 1;
         for open in self.open.values_mut() {
             for &i in dead {
-                open.seats[i] = seat(&self.nodes[i], open.session, i as u32, holder);
+                open.owners[i] = owner(&self.nodes[i], open.session, i as u32, incarnation);
                 // Clients notice in any order.
                 let first = self.random.below(CLIENTS);
                 (0..CLIENTS).for_each(|client| open.send_again((client + first) % CLIENTS, i));
@@ -254,7 +254,7 @@ impl History {
         let old: Vec<u64> = versions.iter().rev().skip(1).map(|version| version.number).collect();
         if !old.is_empty() {
             let change = Change::Forget { path: path(name), file: entry.file, versions: old };
-            self.nodes[0].commit(CLAIMANT, vec![change], Default::default(), Vec::new()).unwrap();
+            self.nodes[0].commit(CLAIM_OWNER, vec![change], Default::default(), Vec::new()).unwrap();
         }
     }
 
@@ -266,7 +266,7 @@ impl History {
 
     fn draft(&mut self) {
         let (name, plain) = (PUT_NAMES[self.random.below(4) as usize], self.pieces());
-        let mut writer = FileWriter::new(self.writer.repository.clone(), Claimant(self.random.next() | 1 << 63));
+        let mut writer = FileWriter::new(self.writer.repository.clone(), ClaimOwner(self.random.next() | 1 << 63));
         writer.write(&plain).unwrap();
         self.writer.drafts.push((name, writer.finish().unwrap(), plain));
     }
@@ -280,7 +280,7 @@ impl History {
         let (name, draft, plain) = self.writer.drafts.swap_remove(at);
         let entry =
             CommitEntry { path: path(name), attributes: Attributes::default(), mode: WriteMode::Replace, draft };
-        self.writer.repository.name(CLAIMANT, &[entry]).unwrap();
+        self.writer.repository.name(CLAIM_OWNER, &[entry]).unwrap();
         assert_eq!(content(&self.nodes[0], name), plain);
         self.committed.insert(name, plain);
     }
@@ -289,7 +289,7 @@ impl History {
         let name = PUT_NAMES[self.random.below(4) as usize];
         if self.committed.remove(name).is_some() {
             let change = Change::Remove { path: path(name), recursive: false };
-            self.nodes[0].commit(CLAIMANT, vec![change], Default::default(), Vec::new()).unwrap();
+            self.nodes[0].commit(CLAIM_OWNER, vec![change], Default::default(), Vec::new()).unwrap();
         }
     }
 
@@ -314,9 +314,9 @@ impl History {
         if self.writer.drafts.is_empty() {
             self.writer.repository.lease().refresh_now().unwrap();
         }
-        // A node whose seats are all settled relies on nothing it was told before.
+        // A node whose stripe sets are all checkpointed relies on nothing it was told before.
         for (i, node) in self.nodes.iter().enumerate() {
-            if self.open.values().all(|open| !open.seats[i].has_unsettled()) {
+            if self.open.values().all(|open| !open.owners[i].has_uncheckpointed()) {
                 node.lease().refresh_now().unwrap();
             }
         }
@@ -353,11 +353,11 @@ impl LongReader {
 
 impl Open {
     /// Delivers a piece; the oracle takes it when it comes for the first time.
-    fn send(&mut self, client: u64, seat: usize, kept: &Kept) -> u64 {
+    fn send(&mut self, client: u64, owner: usize, kept: &Kept) -> u64 {
         let source = Source { client, stream: 0 };
-        let arrival = Arrival { source, sequence: kept.sequence, stamp: kept.stamp };
+        let arrival = WriteOrigin { source, sequence: kept.sequence, stamp: kept.stamp };
         let extent = (kept.offset, kept.bytes.len() as u64);
-        let stamp = self.seats[seat].write(arrival, &[extent], kept.bytes.clone()).unwrap();
+        let stamp = self.owners[owner].write(arrival, &[extent], kept.bytes.clone()).unwrap();
         let end = kept.offset as usize + kept.bytes.len();
         if kept.stamp == 0 {
             self.plain.resize(self.plain.len().max(end), 0);
@@ -366,34 +366,34 @@ impl Open {
         stamp
     }
 
-    fn keep(&mut self, client: u64, seat: usize, kept: Kept) {
-        self.kept.entry((client, seat)).or_default().push(kept);
+    fn dedup(&mut self, client: u64, owner: usize, kept: Kept) {
+        self.kept.entry((client, owner)).or_default().push(kept);
     }
 
-    fn send_again(&mut self, client: u64, seat: usize) {
-        let mut all = self.kept.remove(&(client, seat)).unwrap_or_default();
+    fn send_again(&mut self, client: u64, owner: usize) {
+        let mut all = self.kept.remove(&(client, owner)).unwrap_or_default();
         // Whoever connects again is told how far its pieces are durable.
-        if let Some(durable) = self.seats[seat].durable_up_to(Source { client, stream: 0 }).unwrap() {
+        if let Some(durable) = self.owners[owner].durable_up_to(Source { client, stream: 0 }).unwrap() {
             all.retain(|kept| kept.sequence > durable.sequence || durable.held.contains(&kept.sequence));
         }
         for kept in &mut all {
             let source = Source { client, stream: 0 };
-            let arrival = Arrival { source, sequence: kept.sequence, stamp: kept.stamp };
+            let arrival = WriteOrigin { source, sequence: kept.sequence, stamp: kept.stamp };
             let extent = (kept.offset, kept.bytes.len() as u64);
-            kept.stamp = self.seats[seat].write(arrival, &[extent], kept.bytes.clone()).unwrap();
+            kept.stamp = self.owners[owner].write(arrival, &[extent], kept.bytes.clone()).unwrap();
         }
-        self.kept.insert((client, seat), all);
+        self.kept.insert((client, owner), all);
     }
 
-    /// What the seats say equals the oracle.
+    /// What the stripe sets say equals the oracle.
     fn check(&self) {
-        let size = self.seats.iter().map(|seat| seat.size().unwrap()).max().unwrap();
+        let size = self.owners.iter().map(|owner| owner.size().unwrap()).max().unwrap();
         assert_eq!(size, self.plain.len() as u64);
         for start in (0..size).step_by(STRIPE_BYTES as usize) {
             let count = STRIPE_BYTES.min(size - start) as usize;
-            let seat = (start / STRIPE_BYTES) as usize % NODES;
+            let owner = (start / STRIPE_BYTES) as usize % NODES;
             let mut bytes = vec![0xee; count];
-            self.seats[seat].read(start, &mut bytes).unwrap();
+            self.owners[owner].read(start, &mut bytes).unwrap();
             let bad = (0..count).find(|i| bytes[*i] != self.plain[start as usize + i]);
             assert!(bad.is_none(), "stripe at {start}, byte {:?}", bad.map(|i| i + start as usize));
         }

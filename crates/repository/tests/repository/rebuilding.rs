@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use format::{Attributes, BlockKind, Change, ContainerId, FileKind, Settings, StoreId, StorePath};
-use repository::{Access, Damage, Rebuilt, Repository, open, read_settings, rebuild_catalog, repair, verify};
+use repository::{Access, Damage, RebuildReport, Repository, open, read_settings, rebuild_catalog, repair, verify};
 use store::files::{Directory, Permissions};
 use store::{CountingRegistrar, LocalStore, Options};
 
 use crate::files::put;
-use crate::fixture::{CLAIMANT, Random, content, path};
+use crate::fixture::{CLAIM_OWNER, Random, content, path};
 
 /// A store in a directory, with the files `f0` to `f5`, each in a commit of its own, all in one container.
 fn six_commits(folder: &Path) -> PathBuf {
@@ -58,7 +58,7 @@ fn names(directory: &Path) -> Vec<StorePath> {
     listed.into_iter().map(|(path, _)| path).collect()
 }
 
-fn paths(rebuilt: &Rebuilt) -> Vec<StorePath> {
+fn paths(rebuilt: &RebuildReport) -> Vec<StorePath> {
     let path = |damage: &Damage| match damage {
         Damage::Catalog { path, .. } => path.clone(),
         _ => None,
@@ -111,7 +111,7 @@ fn later_records_prove_and_name_what_an_earlier_one_held() {
     let repository = open(&directory, Access::Write).unwrap();
     put(&repository, &[("f1", &[9; 5000])]);
     let changes = vec![Change::Rename { from: path("f3"), to: path("g") }];
-    repository.commit(CLAIMANT, changes, Default::default(), Vec::new()).unwrap();
+    repository.commit(CLAIM_OWNER, changes, Default::default(), Vec::new()).unwrap();
     repository.close().unwrap();
     drop(repository);
     let (file, offsets) = journal(&directory);
@@ -150,7 +150,7 @@ fn what_no_container_keeps_yet_is_taken_over_from_the_old_catalog() {
         references: vec![],
         epoch: u64::MAX,
         changes: vec![Change::Rename { from: path("f0"), to: path("h") }],
-        settles: vec![],
+        checkpoints: vec![],
     };
     repository.catalog().commit(&commit).unwrap();
     drop(repository);
@@ -186,7 +186,7 @@ fn repair_has_a_damaged_journal_hold_again_all_that_the_catalog_has() {
     let scratch = tempfile::tempdir().unwrap();
     let directory = six_commits(scratch.path());
     let repository = open(&directory, Access::Write).unwrap();
-    let commit = |changes| drop(repository.commit(CLAIMANT, changes, Default::default(), Vec::new()).unwrap());
+    let commit = |changes| drop(repository.commit(CLAIM_OWNER, changes, Default::default(), Vec::new()).unwrap());
     for value in [7, 8, 9] {
         put(&repository, &[("f4", &[value; 5000])]);
     }
@@ -235,14 +235,14 @@ fn with_a_removal(folder: &Path) -> (PathBuf, PathBuf) {
     let directory = six_commits(folder);
     let repository = open(&directory, Access::Write).unwrap();
     let removal = vec![Change::Remove { path: path("f2"), recursive: false }];
-    repository.commit(CLAIMANT, removal, Default::default(), Vec::new()).unwrap();
+    repository.commit(CLAIM_OWNER, removal, Default::default(), Vec::new()).unwrap();
     repository.close().unwrap();
     let file = directory.join(store::container_file_name(ContainerId(2)));
     assert!(file.exists());
     (directory, file)
 }
 
-fn lost_transactions(rebuilt: &Rebuilt) -> Vec<&str> {
+fn lost_transactions(rebuilt: &RebuildReport) -> Vec<&str> {
     let mut lost = Vec::new();
     for damage in &rebuilt.damages {
         if let Damage::Journal { why } = damage {

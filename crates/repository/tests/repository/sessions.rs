@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use format::{Attributes, Change};
-use repository::{Arrival, CommitEntry, DurableUpTo, FileWriter, Repository, Source, WriteMode, publish};
+use repository::{CommitEntry, DurableUpTo, FileWriter, Repository, Source, WriteMode, WriteOrigin, publish};
 
-use crate::fixture::{CLAIMANT, KEY, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, path, seat, with_seeds};
+use crate::fixture::{CLAIM_OWNER, KEY, Random, SEGMENT_BYTES, STRIPE_BYTES, World, content, owner, path, with_seeds};
 
-fn arrival(sequence: u64) -> Arrival {
-    Arrival { source: Source { client: 1, stream: 0 }, sequence, stamp: 0 }
+fn arrival(sequence: u64) -> WriteOrigin {
+    WriteOrigin { source: Source { client: 1, stream: 0 }, sequence, stamp: 0 }
 }
 
 #[test]
@@ -17,18 +17,18 @@ fn what_is_written_is_read_before_and_after_the_commit() {
     let world = World::new();
     let node = world.process();
     let session = world.join("run/out", 1);
-    let seat = seat(&node, session.id, 0, 1);
+    let owner = owner(&node, session.id, 0, 1);
     let bytes: Vec<u8> = (0..5000u32).map(|i| (i % 251) as u8).collect();
-    seat.write(arrival(1), &[(100, 5000)], bytes.clone()).unwrap();
+    owner.write(arrival(1), &[(100, 5000)], bytes.clone()).unwrap();
     let mut read = vec![1; 5200];
-    assert_eq!(seat.read(0, &mut read).unwrap(), 5100);
+    assert_eq!(owner.read(0, &mut read).unwrap(), 5100);
     assert_eq!((&read[..100], &read[100..5100], &read[5100..]), (&[0; 100][..], &bytes[..], &[0; 100][..]));
     let durable = DurableUpTo { source: arrival(1).source, sequence: 1, held: vec![] };
-    assert_eq!(seat.settle(CLAIMANT, true, None).unwrap(), [durable]);
+    assert_eq!(owner.checkpoint(CLAIM_OWNER, true, None).unwrap(), [durable]);
     let mut again = vec![1; 5200];
-    seat.read(0, &mut again).unwrap();
+    owner.read(0, &mut again).unwrap();
     assert_eq!(again, read);
-    let published = publish(&node, CLAIMANT, session.id, 5).unwrap();
+    let published = publish(&node, CLAIM_OWNER, session.id, 5).unwrap();
     let made = node.catalog().entry(&path("run")).unwrap().unwrap().attributes;
     assert_eq!(made.times.modified, format::FileTime::from_ns(5), "a directory has the time of its making");
     assert_eq!((published.version, published.size), (1, 5100));
@@ -40,7 +40,7 @@ fn interleaved_pieces_of_many_become_one_segment_each() {
     let world = World::new();
     let node = world.process();
     let session = world.join("out", 1);
-    let seat = seat(&node, session.id, 0, 1);
+    let owner = owner(&node, session.id, 0, 1);
     let mut random = Random(3);
     let segments = 16;
     let all: Vec<u8> = (0..segments * SEGMENT_BYTES).map(|_| random.next() as u8).collect();
@@ -50,10 +50,10 @@ fn interleaved_pieces_of_many_become_one_segment_each() {
         let pieces: Vec<_> = pieces.iter().map(|(at, bytes)| (*at, (*bytes).min(all.len() as u64 - at))).collect();
         let payload = pieces.iter().flat_map(|(at, bytes)| all[*at as usize..(at + bytes) as usize].to_vec()).collect();
         let source = Source { client: rank, stream: 0 };
-        seat.write(Arrival { source, sequence: 1, stamp: 0 }, &pieces, payload).unwrap();
+        owner.write(WriteOrigin { source, sequence: 1, stamp: 0 }, &pieces, payload).unwrap();
     }
-    seat.settle(CLAIMANT, true, None).unwrap();
-    publish(&node, CLAIMANT, session.id, 5).unwrap();
+    owner.checkpoint(CLAIM_OWNER, true, None).unwrap();
+    publish(&node, CLAIM_OWNER, session.id, 5).unwrap();
     assert_eq!(content(&node, "out"), all);
     let figures = repository::store_statistics(&node).unwrap();
     assert_eq!((figures.segments, figures.unique_segments), (segments as u64, segments as u64));
@@ -65,11 +65,11 @@ fn a_second_session_changes_only_what_it_writes() {
     let node = world.process();
     for round in 0..3u8 {
         let session = world.join("out", 1);
-        let seat = seat(&node, session.id, 0, 1);
+        let owner = owner(&node, session.id, 0, 1);
         let at = round as u64 * 700;
-        seat.write(arrival(1), &[(at, 1500)], vec![round + 1; 1500]).unwrap();
-        seat.settle(CLAIMANT, true, None).unwrap();
-        publish(&node, CLAIMANT, session.id, 5).unwrap();
+        owner.write(arrival(1), &[(at, 1500)], vec![round + 1; 1500]).unwrap();
+        owner.checkpoint(CLAIM_OWNER, true, None).unwrap();
+        publish(&node, CLAIM_OWNER, session.id, 5).unwrap();
         node.catalog().leave(session.id, &KEY).unwrap();
     }
     let bytes = content(&node, "out");
@@ -93,12 +93,12 @@ const SCATTERED: u64 = 400;
 
 fn write_scattered(world: &World, node: &Arc<Repository>, first: u64, byte: u8) -> catalog::PathSession {
     let session = world.join("out", 1);
-    let seat = seat(node, session.id, 0, 1);
+    let owner = owner(node, session.id, 0, 1);
     for piece in 0..SCATTERED {
         let (at, count) = ((first + piece * 2) * SEGMENT_BYTES as u64, SEGMENT_BYTES as u64);
-        seat.write(arrival(piece + 1), &[(at, count)], vec![byte; count as usize]).unwrap();
+        owner.write(arrival(piece + 1), &[(at, count)], vec![byte; count as usize]).unwrap();
     }
-    seat.settle(CLAIMANT, true, None).unwrap();
+    owner.checkpoint(CLAIM_OWNER, true, None).unwrap();
     session
 }
 
@@ -107,7 +107,7 @@ fn a_commit_is_never_laid_over_a_file_that_had_the_name_before() {
     let world = World::new();
     let node = world.process();
     let first = write_scattered(&world, &node, 0, 1);
-    assert_eq!(publish(&node, CLAIMANT, first.id, 5).unwrap().version, 1);
+    assert_eq!(publish(&node, CLAIM_OWNER, first.id, 5).unwrap().version, 1);
     node.catalog().leave(first.id, &KEY).unwrap();
     let second = write_scattered(&world, &node, 1, 2);
     // While the second is laid over version 1, the file is removed, and another made that has a version 1 too.
@@ -116,15 +116,15 @@ fn a_commit_is_never_laid_over_a_file_that_had_the_name_before() {
     let committer = world.process_that(Box::new(move || {
         if !once.swap(true, Ordering::SeqCst) {
             let remove = Change::Remove { path: path("out"), recursive: false };
-            other.commit(CLAIMANT, vec![remove], Default::default(), Vec::new()).unwrap();
-            let mut writer = FileWriter::new(other.clone(), CLAIMANT);
+            other.commit(CLAIM_OWNER, vec![remove], Default::default(), Vec::new()).unwrap();
+            let mut writer = FileWriter::new(other.clone(), CLAIM_OWNER);
             writer.write(&[9; 5000]).unwrap();
             let (attributes, mode) = (Attributes::default(), WriteMode::Create);
             let draft = writer.finish().unwrap();
-            other.name(CLAIMANT, &[CommitEntry { path: path("out"), attributes, mode, draft }]).unwrap();
+            other.name(CLAIM_OWNER, &[CommitEntry { path: path("out"), attributes, mode, draft }]).unwrap();
         }
     }));
-    assert_eq!(publish(&committer, CLAIMANT, second.id, 6).unwrap().version, 2);
+    assert_eq!(publish(&committer, CLAIM_OWNER, second.id, 6).unwrap().version, 2);
     assert!(happened.load(Ordering::SeqCst), "nothing came in between");
     let mut expected = vec![0; 2 * SCATTERED as usize * SEGMENT_BYTES as usize];
     expected[..5000].fill(9);
@@ -143,17 +143,17 @@ fn a_file_cut_short_and_grown_again_shows_zeros_not_what_was_there() {
     let world = World::new();
     let node = world.process();
     let session = world.join("out", 2);
-    let seats = [seat(&node, session.id, 0, 1), seat(&node, session.id, 1, 2)];
+    let owners = [owner(&node, session.id, 0, 1), owner(&node, session.id, 1, 2)];
     let span = STRIPE_BYTES as usize;
-    seats[0].write(arrival(1), &[(0, STRIPE_BYTES)], vec![1; span]).unwrap();
-    seats[1].write(arrival(1), &[(STRIPE_BYTES, STRIPE_BYTES)], vec![2; span]).unwrap();
-    for seat in &seats {
-        seat.settle(CLAIMANT, true, None).unwrap();
-        seat.set_size(500).unwrap();
+    owners[0].write(arrival(1), &[(0, STRIPE_BYTES)], vec![1; span]).unwrap();
+    owners[1].write(arrival(1), &[(STRIPE_BYTES, STRIPE_BYTES)], vec![2; span]).unwrap();
+    for owner in &owners {
+        owner.checkpoint(CLAIM_OWNER, true, None).unwrap();
+        owner.set_size(500).unwrap();
     }
-    seats[1].write(arrival(2), &[(STRIPE_BYTES + 10, 5)], vec![3; 5]).unwrap();
-    seats.iter().for_each(|seat| drop(seat.settle(CLAIMANT, true, None).unwrap()));
-    publish(&node, CLAIMANT, session.id, 5).unwrap();
+    owners[1].write(arrival(2), &[(STRIPE_BYTES + 10, 5)], vec![3; 5]).unwrap();
+    owners.iter().for_each(|owner| drop(owner.checkpoint(CLAIM_OWNER, true, None).unwrap()));
+    publish(&node, CLAIM_OWNER, session.id, 5).unwrap();
     let mut expected = vec![0; span + 15];
     expected[..500].fill(1);
     expected[span + 10..].fill(3);
@@ -167,7 +167,7 @@ fn random_writes_through_many_nodes_equal_a_plain_file() {
         let world = World::new();
         let nodes: Vec<_> = (0..3).map(|_| world.process()).collect();
         let session = world.join("out", nodes.len());
-        let seats: Vec<_> = (0..3).map(|i| seat(&nodes[i], session.id, i as u32, i as u64)).collect();
+        let owners: Vec<_> = (0..3).map(|i| owner(&nodes[i], session.id, i as u32, i as u64)).collect();
         let mut plain: Vec<u8> = Vec::new();
         let mut sequences = [0u64; 3];
         for _ in 0..random.below(60) + 5 {
@@ -178,32 +178,34 @@ fn random_writes_through_many_nodes_equal_a_plain_file() {
                 plain.resize(offset as usize + count, 0);
             }
             plain[offset as usize..offset as usize + count].copy_from_slice(&bytes);
-            write_striped(&seats, &mut sequences, offset, &bytes);
+            write_striped(&owners, &mut sequences, offset, &bytes);
             match random.below(8) {
-                0 => drop(seats[random.below(3) as usize].reduce(CLAIMANT).unwrap()),
-                1 => drop(seats[random.below(3) as usize].settle(CLAIMANT, random.below(2) == 0, None).unwrap()),
+                0 => drop(owners[random.below(3) as usize].reduce(CLAIM_OWNER).unwrap()),
+                1 => {
+                    drop(owners[random.below(3) as usize].checkpoint(CLAIM_OWNER, random.below(2) == 0, None).unwrap())
+                }
                 2 => {
                     let size = random.below(plain.len() as u64 + 2000);
                     plain.resize(size as usize, 0);
-                    seats.iter().for_each(|seat| seat.set_size(size).unwrap());
+                    owners.iter().for_each(|owner| owner.set_size(size).unwrap());
                 }
                 3 => {
-                    let size = seats.iter().map(|seat| seat.size().unwrap()).max().unwrap();
+                    let size = owners.iter().map(|owner| owner.size().unwrap()).max().unwrap();
                     assert_eq!(size, plain.len() as u64);
                     let from = random.below(plain.len() as u64);
                     let count = random.below(plain.len() as u64 - from) as usize;
-                    assert_eq!(read_striped(&seats, from, count), plain[from as usize..from as usize + count]);
+                    assert_eq!(read_striped(&owners, from, count), plain[from as usize..from as usize + count]);
                 }
                 4 => {
-                    seats.iter().for_each(|seat| drop(seat.settle(CLAIMANT, true, None).unwrap()));
-                    publish(&nodes[0], CLAIMANT, session.id, 5).unwrap();
+                    owners.iter().for_each(|owner| drop(owner.checkpoint(CLAIM_OWNER, true, None).unwrap()));
+                    publish(&nodes[0], CLAIM_OWNER, session.id, 5).unwrap();
                     assert_eq!(content(&nodes[1], "out"), plain);
                 }
                 _ => {}
             }
         }
-        seats.iter().for_each(|seat| drop(seat.settle(CLAIMANT, true, None).unwrap()));
-        publish(&nodes[0], CLAIMANT, session.id, 5).unwrap();
+        owners.iter().for_each(|owner| drop(owner.checkpoint(CLAIM_OWNER, true, None).unwrap()));
+        publish(&nodes[0], CLAIM_OWNER, session.id, 5).unwrap();
         assert_eq!(content(&nodes[2], "out"), plain);
         let verified = repository::verify(&nodes[0], true, &mut |_| {}).unwrap();
         assert_eq!(verified.damages, []);
@@ -222,20 +224,20 @@ fn stripes(offset: u64, count: usize) -> Vec<(usize, u64, u64)> {
     parts
 }
 
-fn write_striped(seats: &[repository::Seat], sequences: &mut [u64; 3], offset: u64, bytes: &[u8]) {
-    for (seat, at, count) in stripes(offset, bytes.len()) {
-        sequences[seat] += 1;
+fn write_striped(owners: &[repository::StripeOwner], sequences: &mut [u64; 3], offset: u64, bytes: &[u8]) {
+    for (owner, at, count) in stripes(offset, bytes.len()) {
+        sequences[owner] += 1;
         let from = (at - offset) as usize;
         let payload = bytes[from..from + count as usize].to_vec();
-        seats[seat].write(arrival(sequences[seat]), &[(at, count)], payload).unwrap();
+        owners[owner].write(arrival(sequences[owner]), &[(at, count)], payload).unwrap();
     }
 }
 
-fn read_striped(seats: &[repository::Seat], offset: u64, count: usize) -> Vec<u8> {
+fn read_striped(owners: &[repository::StripeOwner], offset: u64, count: usize) -> Vec<u8> {
     let mut bytes = vec![9; count];
-    for (seat, at, part) in stripes(offset, count) {
+    for (owner, at, part) in stripes(offset, count) {
         let from = (at - offset) as usize;
-        seats[seat].read(at, &mut bytes[from..from + part as usize]).unwrap();
+        owners[owner].read(at, &mut bytes[from..from + part as usize]).unwrap();
     }
     bytes
 }

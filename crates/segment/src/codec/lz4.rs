@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into};
 
 /// LZ4 cannot make more than this many bytes of one; what claims more is refused before memory is set aside.
-const MOST_EXPANSION: usize = 255;
+const MAX_EXPANSION: usize = 255;
 
 thread_local! {
     static TABLE: RefCell<CompressTable> = RefCell::new(CompressTable::large());
@@ -16,7 +16,7 @@ pub(super) fn encode(raw: &[u8], _level: i8, to: &mut [u8]) -> usize {
 }
 
 pub(super) fn decode(stored: &[u8], raw_bytes: usize) -> Result<Vec<u8>, String> {
-    if raw_bytes > stored.len().saturating_mul(MOST_EXPANSION) {
+    if raw_bytes > stored.len().saturating_mul(MAX_EXPANSION) {
         return Err(format!("{} bytes cannot hold {raw_bytes}", stored.len()));
     }
     let mut raw = vec![0; raw_bytes];

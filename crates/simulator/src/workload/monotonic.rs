@@ -10,7 +10,7 @@ const FILES: u32 = 10_000;
 const FILE_BYTES: u64 = 10_000_000;
 const COMPUTE_S: f64 = 0.01;
 const STEP_S: f64 = 60.0;
-const MOST_PER_S: f64 = 1000.0;
+const MAX_PER_S: f64 = 1000.0;
 
 /// The source has 250 000 `tasks`.
 pub fn monotonic(tasks: usize, seed: u64) -> Workload {
@@ -24,7 +24,7 @@ pub fn monotonic(tasks: usize, seed: u64) -> Workload {
             let inputs = &[ItemId(random.below(FILES))];
             workload.push(WorkloadTask { submitted_s, compute_s: COMPUTE_S, inputs, outputs: &[] });
         }
-        per_s = (per_s * 1.3).ceil().min(MOST_PER_S);
+        per_s = (per_s * 1.3).ceil().min(MAX_PER_S);
         step += 1.0;
     }
     workload

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use policy::cache::ItemId;
 
-use super::{MOST_SECONDS, Workload, WorkloadTask};
+use super::{MAX_SECONDS, Workload, WorkloadTask};
 
 /// A task reads and writes at most so many files each.
 const FILES_PER_TASK: usize = 64;
@@ -100,6 +100,6 @@ fn task(
 }
 
 fn seconds(word: &str) -> Result<f64, String> {
-    let seconds = word.parse::<f64>().ok().filter(|seconds| (0.0..=MOST_SECONDS).contains(seconds));
-    seconds.ok_or_else(|| format!("{word} is no time in seconds from 0 to {MOST_SECONDS}"))
+    let seconds = word.parse::<f64>().ok().filter(|seconds| (0.0..=MAX_SECONDS).contains(seconds));
+    seconds.ok_or_else(|| format!("{word} is no time in seconds from 0 to {MAX_SECONDS}"))
 }

@@ -6,12 +6,12 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use format::{
-    Block, BlockHeader, ContainerId, Fingerprint, Label, PART_HEADER_BYTES, PartEntry, PartHeader, Place, Reader, Run,
-    SegmentEntry, TableEntry, checksum,
+    Block, BlockHeader, ContainerId, Fingerprint, Label, PART_HEADER_BYTES, PartEntry, PartHeader, Reader, Run,
+    SegmentAddress, SegmentEntry, TableEntry, checksum,
 };
 
 use super::slots::Slots;
-use crate::PlacedBlock;
+use crate::StoredBlock;
 
 /// A part that cannot be read, or only partly.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,11 +111,11 @@ pub struct BlockPlan {
 
 impl BlockPlan {
     /// The block, once its payload is there; none when the payload is not what was stored.
-    pub fn complete(self, payload: Vec<u8>) -> Option<PlacedBlock> {
+    pub fn complete(self, payload: Vec<u8>) -> Option<StoredBlock> {
         let header = BlockHeader { offset: 0, ..self.spot.header };
         let whole = checksum(&payload) == header.checksum;
         let block = Block { header, segments: self.segments, payload };
-        whole.then_some(PlacedBlock { labels: self.labels, block })
+        whole.then_some(StoredBlock { labels: self.labels, block })
     }
 }
 
@@ -145,7 +145,7 @@ pub struct ContainerIndex {
     /// In the order of the segments; neighbours that continue each other are one.
     spans: Vec<Span>,
     /// Indices into `spans`, sorted by place.
-    by_place: Vec<u32>,
+    by_address: Vec<u32>,
     blocks: Vec<BlockSpot>,
     segments: Vec<SegmentEntry>,
     slots: Slots,
@@ -166,7 +166,7 @@ impl ContainerIndex {
             next_part: 0,
             parts: Vec::new(),
             spans: Vec::new(),
-            by_place: Vec::new(),
+            by_address: Vec::new(),
             blocks: Vec::new(),
             segments: Vec::new(),
             slots: Slots::default(),
@@ -182,7 +182,7 @@ impl ContainerIndex {
         copy.next_part = self.next_part;
         copy.parts = self.parts.clone();
         copy.spans = self.spans.clone();
-        copy.by_place = self.by_place.clone();
+        copy.by_address = self.by_address.clone();
         copy.blocks = self.blocks.clone();
         copy.segments = self.segments.clone();
         copy.slots.reserve(copy.segments.len(), &copy.segments);
@@ -200,8 +200,8 @@ impl ContainerIndex {
                 (label.container, label.first)
             };
             // Spans do not overlap each other, so only those next to the label can overlap it.
-            let after = self.by_place.partition_point(|&span| key(span) <= (label.container, label.first));
-            let around = &self.by_place[after.saturating_sub(1)..self.by_place.len().min(after + 1)];
+            let after = self.by_address.partition_point(|&span| key(span) <= (label.container, label.first));
+            let around = &self.by_address[after.saturating_sub(1)..self.by_address.len().min(after + 1)];
             around.iter().any(|&span| overlap(&self.spans[span as usize].label, label))
         };
         match part.labels.iter().any(is_taken) {
@@ -249,8 +249,8 @@ impl ContainerIndex {
             segment += label.count;
         }
         if self.spans.len() > spans_before {
-            self.by_place = (0..self.spans.len() as u32).collect();
-            self.by_place.sort_by_key(|&span| {
+            self.by_address = (0..self.spans.len() as u32).collect();
+            self.by_address.sort_by_key(|&span| {
                 let label = self.spans[span as usize].label;
                 (label.container, label.first)
             });
@@ -270,14 +270,14 @@ impl ContainerIndex {
     }
 
     /// The fingerprint of a segment in a part that cannot be read.
-    pub fn unreadable_fingerprint(&self, place: Place) -> Option<Fingerprint> {
+    pub fn unreadable_fingerprint(&self, address: SegmentAddress) -> Option<Fingerprint> {
         let holds = |label: &Label| {
-            label.container == place.container && (label.first..label.first + label.count).contains(&place.ordinal)
+            label.container == address.container && (label.first..label.first + label.count).contains(&address.ordinal)
         };
         self.unreadable.iter().find_map(|part| {
             let at = part.labels.iter().position(holds)?;
             let before: u32 = part.labels[..at].iter().map(|label| label.count).sum();
-            let segment = before + (place.ordinal - part.labels[at].first);
+            let segment = before + (address.ordinal - part.labels[at].first);
             part.segments.get(segment as usize).map(|entry| entry.fingerprint)
         })
     }
@@ -355,32 +355,32 @@ impl ContainerIndex {
     }
 
     /// The index of the segment that bears this place.
-    pub fn segment_at(&self, place: Place) -> Option<u32> {
-        self.stretch_at(place).map(|(segment, _)| segment)
+    pub fn segment_at(&self, address: SegmentAddress) -> Option<u32> {
+        self.stretch_at(address).map(|(segment, _)| segment)
     }
 
     /// The place a segment bears.
-    pub fn place_of(&self, segment: u32) -> Place {
+    pub fn address_of(&self, segment: u32) -> SegmentAddress {
         let span = self.spans[self.spans.partition_point(|span| span.segment <= segment) - 1];
-        Place::new(span.label.container, span.label.first + (segment - span.segment))
+        SegmentAddress::new(span.label.container, span.label.first + (segment - span.segment))
     }
 
     /// All segments with their places.
-    pub fn places(&self) -> impl Iterator<Item = (Place, &SegmentEntry)> + '_ {
-        let places = self.spans.iter().flat_map(|span| {
+    pub fn addresses(&self) -> impl Iterator<Item = (SegmentAddress, &SegmentEntry)> + '_ {
+        let addresses = self.spans.iter().flat_map(|span| {
             (span.label.first..span.label.first + span.label.count)
-                .map(|ordinal| Place::new(span.label.container, ordinal))
+                .map(|ordinal| SegmentAddress::new(span.label.container, ordinal))
         });
-        places.zip(&self.segments)
+        addresses.zip(&self.segments)
     }
 
     /// The run's segments as ranges of indices, in order; or the first place that is not there.
-    pub fn ranges_of(&self, run: Run) -> Result<Vec<std::ops::Range<u32>>, Place> {
+    pub fn ranges_of(&self, run: Run) -> Result<Vec<std::ops::Range<u32>>, SegmentAddress> {
         let mut ranges = Vec::new();
         let (mut ordinal, end) = (run.first as u64, run.first as u64 + run.count as u64);
         while ordinal < end {
-            let place = Place::new(run.container, ordinal as u32);
-            let (segment, left) = self.stretch_at(place).ok_or(place)?;
+            let address = SegmentAddress::new(run.container, ordinal as u32);
+            let (segment, left) = self.stretch_at(address).ok_or(address)?;
             let count = (left as u64).min(end - ordinal) as u32;
             ranges.push(segment..segment + count);
             ordinal += count as u64;
@@ -426,15 +426,15 @@ impl ContainerIndex {
     }
 
     /// The segment at a place, and how many from it on have consecutive places.
-    fn stretch_at(&self, place: Place) -> Option<(u32, u32)> {
-        let key = (place.container, place.ordinal);
-        let after = self.by_place.partition_point(|&span| {
+    fn stretch_at(&self, address: SegmentAddress) -> Option<(u32, u32)> {
+        let key = (address.container, address.ordinal);
+        let after = self.by_address.partition_point(|&span| {
             let label = self.spans[span as usize].label;
             (label.container, label.first) <= key
         });
-        let span = self.spans[*self.by_place.get(after.checked_sub(1)?)? as usize];
-        let skipped = place.ordinal - span.label.first.min(place.ordinal);
-        (span.label.container == place.container && skipped < span.label.count)
+        let span = self.spans[*self.by_address.get(after.checked_sub(1)?)? as usize];
+        let skipped = address.ordinal - span.label.first.min(address.ordinal);
+        (span.label.container == address.container && skipped < span.label.count)
             .then(|| (span.segment + skipped, span.label.count - skipped))
     }
 }

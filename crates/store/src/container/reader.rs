@@ -13,7 +13,7 @@ use format::{
 use super::index::{BlockPlan, ContainerIndex, PartIndex};
 use super::read_ahead::ReadAhead;
 use crate::files::File;
-use crate::{Error, PlacedBlock, Result};
+use crate::{Error, Result, StoredBlock};
 
 /// At most so much is asked of the file in one call (bytes).
 const READ_BYTES: usize = 8 << 20;
@@ -149,7 +149,7 @@ fn walk(file: &dyn File, index: &mut ContainerIndex, length: u64, blocks: Blocks
         let Some(header) = whole_header(file, index.container(), number, offset, length)? else { break };
         let (bytes, segments) = (header.part_bytes(), header.segments);
         let read = read_whole_part(file, header, offset, blocks)?;
-        match read.and_then(|part| index.accept(part).map_err(Unreadable::unnamed)) {
+        match read.and_then(|part| index.accept(part).map_err(Unreadable::unlisted)) {
             Ok(part) => {
                 damaged.drain(..).for_each(|(lost, unreadable)| {
                     unreadable.keep_names(index, lost.offset);
@@ -172,7 +172,7 @@ struct Unreadable {
 }
 
 impl Unreadable {
-    fn unnamed(why: String) -> Self {
+    fn unlisted(why: String) -> Self {
         Unreadable { why, names: None }
     }
 
@@ -206,7 +206,7 @@ fn read_whole_part(
     let data_offset = offset + PART_HEADER_BYTES as u64 + header.index_bytes();
     let part = match read_part_index(file, header, offset)? {
         Ok(part) => part,
-        Err(why) => return Ok(Err(Unreadable::unnamed(why))),
+        Err(why) => return Ok(Err(Unreadable::unlisted(why))),
     };
     for block in part.blocks.iter().filter(|_| blocks == Blocks::Compared) {
         let payload = file.read(data_offset + block.offset, block.stored_bytes as usize)?;
@@ -243,7 +243,7 @@ fn part_end(header: &PartHeader, offset: u64) -> Option<u64> {
 }
 
 /// The blocks with their payloads, checked; one read for each contiguous range.
-pub fn read_blocks(file: &dyn File, plans: Vec<BlockPlan>) -> Result<Vec<PlacedBlock>> {
+pub fn read_blocks(file: &dyn File, plans: Vec<BlockPlan>) -> Result<Vec<StoredBlock>> {
     let mut blocks = Vec::with_capacity(plans.len());
     let mut plans = plans.into_iter();
     while !plans.as_slice().is_empty() {

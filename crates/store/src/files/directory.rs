@@ -51,12 +51,12 @@ impl Directory {
         Ok(())
     }
 
-    fn place(&self, name: &str) -> PathBuf {
+    fn address(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
     fn open_as(&self, name: &str, options: &mut OpenOptions) -> Result<OpenFile> {
-        let path = self.place(name);
+        let path = self.address(name);
         match open_ordinary(&path, options) {
             Ok(file) => Ok(OpenFile { file, path: path.display().to_string() }),
             Err(source) => Err(failure(&path.display().to_string(), source)),
@@ -66,7 +66,7 @@ impl Directory {
     /// Opens a file that is made when it is missing, with the permissions that all files here have.
     fn make_as(&self, name: &str, options: &mut OpenOptions) -> Result<OpenFile> {
         self.make_folder(name)?;
-        let path = self.place(name);
+        let path = self.address(name);
         let shown = path.display().to_string();
         match self.permissions.create_file(&path, options) {
             Ok(file) => Ok(OpenFile { file, path: shown }),
@@ -79,7 +79,7 @@ impl Directory {
     }
 
     fn make_folder(&self, name: &str) -> Result<()> {
-        let mut folder = self.place(name);
+        let mut folder = self.address(name);
         folder.pop();
         let explain = |source: io::Error| match source.kind() {
             ErrorKind::NotADirectory => io::Error::new(ErrorKind::NotADirectory, NO_FOLDER),
@@ -102,7 +102,7 @@ impl Directory {
     }
 
     fn list_into(&self, folder: &str, names: &mut Vec<String>) -> io::Result<()> {
-        for entry in fs::read_dir(self.place(folder))? {
+        for entry in fs::read_dir(self.address(folder))? {
             let entry = entry?;
             // Names that are not UTF-8 are none of ours.
             let Ok(name) = entry.file_name().into_string() else { continue };
@@ -135,7 +135,7 @@ impl Files for Directory {
     }
 
     fn exists(&self, name: &str) -> Result<bool> {
-        let path = self.place(name);
+        let path = self.address(name);
         match path.try_exists() {
             Err(source) if is_absent(&source) => Ok(false),
             found => found.map_err(|source| failure(&path.display().to_string(), source)),
@@ -146,7 +146,7 @@ impl Files for Directory {
         let mut names = Vec::new();
         match self.list_into(folder, &mut names) {
             Err(source) if !is_absent(&source) => {
-                return Err(failure(&self.place(folder).display().to_string(), source));
+                return Err(failure(&self.address(folder).display().to_string(), source));
             }
             _ => names.sort(),
         }
@@ -154,7 +154,7 @@ impl Files for Directory {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
-        let path = self.place(name);
+        let path = self.address(name);
         match fs::remove_file(&path) {
             // What somebody put in the file's place, with nothing in it.
             Err(source) if source.kind() == ErrorKind::IsADirectory && fs::remove_dir(&path).is_ok() => Ok(()),
@@ -168,13 +168,13 @@ impl Files for Directory {
         let file = self.make_as(&unfinished, OpenOptions::new().write(true).create(true).truncate(true))?;
         file.write_at(0, &[bytes])?;
         file.sync()?;
-        let path = self.place(name);
-        fs::rename(self.place(&unfinished), &path).map_err(|source| failure(&path.display().to_string(), source))?;
+        let path = self.address(name);
+        fs::rename(self.address(&unfinished), &path).map_err(|source| failure(&path.display().to_string(), source))?;
         self.sync_folder(name)
     }
 
     fn sync_folder(&self, name: &str) -> Result<()> {
-        let mut folder = self.place(name);
+        let mut folder = self.address(name);
         while folder != self.root && folder.pop() {
             let synced = fs::File::open(&folder).and_then(|folder| folder.sync_all());
             synced.map_err(|source| failure(&folder.display().to_string(), source))?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::memory::Dice;
+use super::memory::Random;
 use super::{File, Files, Held};
 use crate::{Error, Result};
 
@@ -144,7 +144,7 @@ impl File for FaultyFile {
         let Some(fault) = self.plan.next() else { return self.inner.write_at(offset, pieces) };
         if let Fault::Tear { seed } = fault {
             let whole = pieces.concat();
-            let kept = Dice(seed.wrapping_mul(2).wrapping_add(1)).below(whole.len());
+            let kept = Random(seed.wrapping_mul(2).wrapping_add(1)).below(whole.len());
             self.inner.write_at(offset, &[&whole[..kept]])?;
         }
         Err(error(fault, self.path()))

@@ -35,7 +35,7 @@ impl Memory {
     /// What the next boot finds after the power failed now: all that was synced, and of the rest, as the seed
     /// says, nothing, a beginning, or all of it with some sectors never written.
     pub fn crash(&self, seed: u64) -> Memory {
-        let mut dice = Dice(seed.wrapping_mul(2).wrapping_add(1));
+        let mut random = Random(seed.wrapping_mul(2).wrapping_add(1));
         let names = lock(&self.names);
         let mut left = BTreeMap::new();
         let all: HashSet<&String> = names.now.keys().chain(names.durable.keys()).collect();
@@ -44,9 +44,9 @@ impl Memory {
         for name in all {
             let (now, durable) = (names.now.get(name), names.durable.get(name));
             let same = now.zip(durable).is_some_and(|(now, durable)| Arc::ptr_eq(now, durable));
-            let kept = if same || dice.below(2) == 0 { now } else { durable };
+            let kept = if same || random.below(2) == 0 { now } else { durable };
             if let Some(file) = kept {
-                left.insert(name.clone(), Arc::new(file.after_crash(&mut dice)));
+                left.insert(name.clone(), Arc::new(file.after_crash(&mut random)));
             }
         }
         Memory { names: Mutex::new(Names { durable: left.clone(), now: left }), locks: Arc::default() }
@@ -156,17 +156,17 @@ impl MemoryFile {
         MemoryFile { name: self.name.clone(), content: Mutex::new(content) }
     }
 
-    fn after_crash(&self, dice: &mut Dice) -> MemoryFile {
+    fn after_crash(&self, random: &mut Random) -> MemoryFile {
         let left = self.copy();
         let synced_bytes = lock(&self.content).synced_bytes;
         let mut content = lock(&left.content);
         let unsynced_bytes = content.bytes.len() - synced_bytes;
-        match dice.below(4) {
+        match random.below(4) {
             0 => content.bytes.truncate(synced_bytes),
-            1 => content.bytes.truncate(synced_bytes + dice.below(unsynced_bytes + 1)),
+            1 => content.bytes.truncate(synced_bytes + random.below(unsynced_bytes + 1)),
             2 => {
                 for sector in content.bytes[synced_bytes..].chunks_mut(SECTOR_BYTES) {
-                    if dice.below(4) == 0 {
+                    if random.below(4) == 0 {
                         sector.fill(0);
                     }
                 }
@@ -240,9 +240,9 @@ impl Drop for HeldLock {
 }
 
 /// xorshift64*: a die that falls the same way for the same seed.
-pub(super) struct Dice(pub u64);
+pub(super) struct Random(pub u64);
 
-impl Dice {
+impl Random {
     pub fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

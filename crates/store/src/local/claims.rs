@@ -2,23 +2,23 @@
 
 use std::collections::HashMap;
 
-use format::{ContainerId, Fingerprint, Place};
+use format::{ContainerId, Fingerprint, SegmentAddress};
 
 use crate::container::ContainerIndex;
-use crate::{Answer, Claimant};
+use crate::{Answer, ClaimOwner};
 
-/// Claims of one claimant, and of all, that are remembered (some 60 bytes each): those of 2 GiB and of 32 GiB in segments
+/// Claims of one claim owner, and of all, that are remembered (some 60 bytes each): those of 2 GiB and of 32 GiB in segments
 /// of 8 KiB. A segment beyond is to be sent by whoever asks, and may be stored twice.
-const MAX_OF_CLAIMANT: usize = 1 << 18;
+const MAX_OF_OWNER: usize = 1 << 18;
 const MAX_CLAIMS: usize = 1 << 22;
 
 #[derive(Default)]
 pub struct Claims {
-    claimed: HashMap<Fingerprint, Claimant>,
+    claimed: HashMap<Fingerprint, ClaimOwner>,
     /// How many of `claimed` each holds.
-    held: HashMap<Claimant, usize>,
+    held: HashMap<ClaimOwner, usize>,
     /// Segments of containers that are not sealed, or not published.
-    newest: HashMap<Fingerprint, Place>,
+    newest: HashMap<Fingerprint, SegmentAddress>,
     /// How many of `newest` lie in each container.
     newest_by_container: HashMap<ContainerId, usize>,
     /// Counts how often segments left `newest` for the table.
@@ -29,51 +29,51 @@ impl Claims {
     /// What is known without the table; `None` when it must be asked.
     pub fn answer(&self, fingerprint: &Fingerprint) -> Option<Answer> {
         match self.newest.get(fingerprint) {
-            Some(place) => Some(Answer::Have(*place)),
+            Some(address) => Some(Answer::Have(*address)),
             None => self.claimed.contains_key(fingerprint).then_some(Answer::Claimed),
         }
     }
 
-    pub fn claim(&mut self, fingerprint: Fingerprint, claimant: Claimant) {
-        let held = self.held.get(&claimant).copied().unwrap_or(0);
-        if held >= MAX_OF_CLAIMANT || self.claimed.len() >= MAX_CLAIMS {
+    pub fn claim(&mut self, fingerprint: Fingerprint, claim_owner: ClaimOwner) {
+        let held = self.held.get(&claim_owner).copied().unwrap_or(0);
+        if held >= MAX_OF_OWNER || self.claimed.len() >= MAX_CLAIMS {
             return;
         }
         self.drop_claim(&fingerprint);
-        self.claimed.insert(fingerprint, claimant);
-        *self.held.entry(claimant).or_default() += 1;
+        self.claimed.insert(fingerprint, claim_owner);
+        *self.held.entry(claim_owner).or_default() += 1;
     }
 
     fn drop_claim(&mut self, fingerprint: &Fingerprint) {
-        let Some(claimant) = self.claimed.remove(fingerprint) else { return };
-        if let Some(held) = self.held.get_mut(&claimant) {
+        let Some(claim_owner) = self.claimed.remove(fingerprint) else { return };
+        if let Some(held) = self.held.get_mut(&claim_owner) {
             *held -= 1;
             if *held == 0 {
-                self.held.remove(&claimant);
+                self.held.remove(&claim_owner);
             }
         }
     }
 
-    pub fn is_claimed_by_other(&self, fingerprint: &Fingerprint, claimant: Claimant) -> bool {
-        self.claimed.get(fingerprint).is_some_and(|holder| *holder != claimant)
+    pub fn is_claimed_by_other(&self, fingerprint: &Fingerprint, claim_owner: ClaimOwner) -> bool {
+        self.claimed.get(fingerprint).is_some_and(|holder| *holder != claim_owner)
     }
 
-    pub fn is_claimed_by(&self, fingerprint: &Fingerprint, claimant: Claimant) -> bool {
-        self.claimed.get(fingerprint) == Some(&claimant)
+    pub fn is_claimed_by(&self, fingerprint: &Fingerprint, claim_owner: ClaimOwner) -> bool {
+        self.claimed.get(fingerprint) == Some(&claim_owner)
     }
 
     /// The segment is stored: whoever claimed it need not put it. Returns whether it was known before.
-    pub fn resolve(&mut self, fingerprint: Fingerprint, place: Place) -> bool {
+    pub fn resolve(&mut self, fingerprint: Fingerprint, address: SegmentAddress) -> bool {
         self.drop_claim(&fingerprint);
         let first = *self.newest.entry(fingerprint).or_insert_with(|| {
-            *self.newest_by_container.entry(place.container).or_default() += 1;
-            place
+            *self.newest_by_container.entry(address.container).or_default() += 1;
+            address
         });
-        first != place
+        first != address
     }
 
-    pub fn release_from_others(&mut self, fingerprint: &Fingerprint, claimant: Claimant) {
-        if self.is_claimed_by_other(fingerprint, claimant) {
+    pub fn release_from_others(&mut self, fingerprint: &Fingerprint, claim_owner: ClaimOwner) {
+        if self.is_claimed_by_other(fingerprint, claim_owner) {
             self.drop_claim(fingerprint);
         }
     }
@@ -83,19 +83,19 @@ impl Claims {
         self.newest_by_container.keys().copied().collect()
     }
 
-    pub fn release(&mut self, claimant: Claimant) {
-        if self.held.remove(&claimant).is_some() {
-            self.claimed.retain(|_, holder| *holder != claimant);
+    pub fn release(&mut self, claim_owner: ClaimOwner) {
+        if self.held.remove(&claim_owner).is_some() {
+            self.claimed.retain(|_, holder| *holder != claim_owner);
         }
     }
 
     /// These containers are sealed and their segments in the table.
     pub fn published<'a>(&mut self, containers: impl Iterator<Item = &'a ContainerIndex>) {
         for index in containers {
-            for (place, segment) in index.places() {
-                if self.newest.get(&segment.fingerprint) == Some(&place) {
+            for (address, segment) in index.addresses() {
+                if self.newest.get(&segment.fingerprint) == Some(&address) {
                     self.newest.remove(&segment.fingerprint);
-                    self.drop_one_of(place.container);
+                    self.drop_one_of(address.container);
                 }
             }
         }
@@ -108,7 +108,7 @@ impl Claims {
     }
 
     pub fn forget(&mut self, container: ContainerId) {
-        self.newest.retain(|_, place| place.container != container);
+        self.newest.retain(|_, address| address.container != container);
         self.newest_by_container.remove(&container);
     }
 
@@ -133,20 +133,20 @@ mod tests {
     }
 
     #[test]
-    fn a_claimant_is_remembered_up_to_a_bound_and_holds_up_nobody_beyond() {
-        let (greedy, other) = (Claimant(1), Claimant(2));
+    fn a_claim_owner_is_remembered_up_to_a_bound_and_holds_up_nobody_beyond() {
+        let (greedy, other) = (ClaimOwner(1), ClaimOwner(2));
         let mut claims = Claims::default();
-        (0..MAX_OF_CLAIMANT + 10).for_each(|number| claims.claim(fingerprint(number), greedy));
-        assert_eq!(claims.claimed.len(), MAX_OF_CLAIMANT);
-        assert!(claims.answer(&fingerprint(MAX_OF_CLAIMANT + 1)).is_none(), "whoever asks next may send it");
-        claims.claim(fingerprint(MAX_OF_CLAIMANT + 1), other);
-        assert!(claims.is_claimed_by(&fingerprint(MAX_OF_CLAIMANT + 1), other));
-        claims.resolve(fingerprint(0), Place::new(ContainerId(1), 0));
+        (0..MAX_OF_OWNER + 10).for_each(|number| claims.claim(fingerprint(number), greedy));
+        assert_eq!(claims.claimed.len(), MAX_OF_OWNER);
+        assert!(claims.answer(&fingerprint(MAX_OF_OWNER + 1)).is_none(), "whoever asks next may send it");
+        claims.claim(fingerprint(MAX_OF_OWNER + 1), other);
+        assert!(claims.is_claimed_by(&fingerprint(MAX_OF_OWNER + 1), other));
+        claims.resolve(fingerprint(0), SegmentAddress::new(ContainerId(1), 0));
         claims.release_from_others(&fingerprint(1), other);
-        claims.claim(fingerprint(MAX_OF_CLAIMANT + 2), greedy);
-        claims.claim(fingerprint(MAX_OF_CLAIMANT + 3), greedy);
-        claims.claim(fingerprint(MAX_OF_CLAIMANT + 4), greedy);
-        assert_eq!(claims.claimed.len(), MAX_OF_CLAIMANT + 1);
+        claims.claim(fingerprint(MAX_OF_OWNER + 2), greedy);
+        claims.claim(fingerprint(MAX_OF_OWNER + 3), greedy);
+        claims.claim(fingerprint(MAX_OF_OWNER + 4), greedy);
+        assert_eq!(claims.claimed.len(), MAX_OF_OWNER + 1);
         claims.release(greedy);
         assert_eq!(claims.claimed.len(), 1);
         claims.release(other);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use format::{ContainerId, Fingerprint, Place, Run, StoreId};
+use format::{ContainerId, Fingerprint, Run, SegmentAddress, StoreId};
 
 use super::lru::Lru;
 use crate::container::{self, ContainerIndex, file_name};
@@ -122,7 +122,7 @@ impl Containers {
         };
         let stale = matches!(first, Error::NotFound { .. });
         if stale {
-            self.forget_place(run.container);
+            self.forget_address(run.container);
         }
         for physical in self.registrar.locate(run.container)?.into_iter().filter(|file| stale || *file != likely) {
             match attempt(physical) {
@@ -138,11 +138,11 @@ impl Containers {
     }
 
     /// Whether the index of that file confirms that the segment lies at the place, and for good.
-    pub fn confirm(&self, physical: ContainerId, place: Place, fingerprint: &Fingerprint) -> Confirmed {
+    pub fn confirm(&self, physical: ContainerId, address: SegmentAddress, fingerprint: &Fingerprint) -> Confirmed {
         if self.index(physical).is_err() {
             return Confirmed::Unreadable;
         }
-        match self.index_with(physical, Run::single(place)) {
+        match self.index_with(physical, Run::single(address)) {
             Ok((index, ranges)) if index.segments()[ranges[0].start as usize].fingerprint == *fingerprint => {
                 index.known_durable(ranges[0].start);
                 Confirmed::Yes(index)
@@ -239,7 +239,7 @@ impl Containers {
         };
     }
 
-    fn forget_place(&self, logical: ContainerId) {
+    fn forget_address(&self, logical: ContainerId) {
         let moved_to = lock(&self.cache).moved.get(&logical).copied();
         self.forget(moved_to.unwrap_or(logical));
         self.forget(logical);
@@ -258,22 +258,22 @@ impl Containers {
         }
         match found {
             Ok(ranges) => Ok((index, ranges)),
-            Err(place) => Err(self.missing(&index, place)),
+            Err(address) => Err(self.missing(&index, address)),
         }
     }
 
     /// A segment that is not in an index with damaged parts, of a file that was longer once, or of one that nobody closed
     /// and nobody writes any more, was most likely there: only durable segments are referred to.
-    fn missing(&self, index: &ContainerIndex, place: Place) -> Error {
+    fn missing(&self, index: &ContainerIndex, address: SegmentAddress) -> Error {
         let corrupt = |offset: u64, why: &str| Error::Corrupt {
             path: file_name(index.container()),
             offset,
-            why: format!("segment {place} cannot be found: {why}"),
+            why: format!("segment {address} cannot be found: {why}"),
         };
         if let Some(damage) = index.damages().first() {
             return corrupt(damage.offset, &damage.why);
         }
-        let not_found = || Error::NotFound { what: format!("segment {place}") };
+        let not_found = || Error::NotFound { what: format!("segment {address}") };
         if index.is_sealed() {
             return not_found();
         }
@@ -292,9 +292,9 @@ impl Containers {
     }
 
     /// The fingerprint of a segment that cannot be read, where the index of its part can.
-    pub fn unreadable_fingerprint(&self, place: Place) -> Option<Fingerprint> {
-        let index = self.index(self.likely_file(place.container)).ok()?;
-        index.unreadable_fingerprint(place)
+    pub fn unreadable_fingerprint(&self, address: SegmentAddress) -> Option<Fingerprint> {
+        let index = self.index(self.likely_file(address.container)).ok()?;
+        index.unreadable_fingerprint(address)
     }
 }
 

@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-use format::{Block, Fingerprint, Label, LostSegment, Place, Run, SegmentEntry};
+use format::{Block, Fingerprint, Label, LostSegment, Run, SegmentAddress, SegmentEntry};
 
 use super::containers::Referable;
 use super::{PACE, Shared};
 use crate::container::BlockPlan;
 use crate::guard::lock;
-use crate::{Answer, Error, PlacedBlock, Result};
+use crate::{Answer, Error, Result, StoredBlock};
 
 /// Fingerprints that are remembered as lost and looked for; beyond, the next put of the same content heals.
 const MAX_SOUGHT: usize = 1 << 20;
@@ -25,39 +25,39 @@ const MAX_SOUGHT: usize = 1 << 20;
 const MAX_RUN_SEGMENTS: u32 = 8192;
 
 /// Of a lost segment whose fingerprint is lost as well.
-const UNNAMED: Fingerprint = Fingerprint([0; 32]);
+const UNKNOWN: Fingerprint = Fingerprint([0; 32]);
 
 /// What is recorded as lost.
 #[derive(Default)]
 pub struct Lost {
-    by_place: HashMap<Place, LostSegment>,
+    by_address: HashMap<SegmentAddress, LostSegment>,
     /// Places without a copy.
-    wanted: HashMap<Fingerprint, Vec<Place>>,
+    wanted: HashMap<Fingerprint, Vec<SegmentAddress>>,
 }
 
 impl Lost {
     fn new(all: Vec<LostSegment>) -> Self {
-        let mut wanted = HashMap::<Fingerprint, Vec<Place>>::new();
-        for lost in all.iter().filter(|lost| lost.copy.is_none() && lost.fingerprint != UNNAMED) {
-            wanted.entry(lost.fingerprint).or_default().push(lost.place);
+        let mut wanted = HashMap::<Fingerprint, Vec<SegmentAddress>>::new();
+        for lost in all.iter().filter(|lost| lost.copy.is_none() && lost.fingerprint != UNKNOWN) {
+            wanted.entry(lost.fingerprint).or_default().push(lost.address);
         }
-        Lost { by_place: all.into_iter().map(|lost| (lost.place, lost)).collect(), wanted }
+        Lost { by_address: all.into_iter().map(|lost| (lost.address, lost)).collect(), wanted }
     }
 
     pub fn is_empty(&self) -> bool {
-        self.by_place.is_empty()
+        self.by_address.is_empty()
     }
 
-    pub fn contains(&self, place: Place) -> bool {
-        self.by_place.contains_key(&place)
+    pub fn contains(&self, address: SegmentAddress) -> bool {
+        self.by_address.contains_key(&address)
     }
 
-    pub fn copy_of(&self, place: Place) -> Option<Place> {
-        self.by_place.get(&place).and_then(|lost| lost.copy)
+    pub fn copy_of(&self, address: SegmentAddress) -> Option<SegmentAddress> {
+        self.by_address.get(&address).and_then(|lost| lost.copy)
     }
 
     /// Places of this content that have no copy, whether the fingerprint table knows them or not.
-    pub fn wanted(&self, fingerprint: &Fingerprint) -> &[Place] {
+    pub fn wanted(&self, fingerprint: &Fingerprint) -> &[SegmentAddress] {
         self.wanted.get(fingerprint).map_or(&[], Vec::as_slice)
     }
 }
@@ -73,40 +73,40 @@ pub struct Damage {
 struct State {
     known: Option<(Instant, Arc<Lost>)>,
     /// Lost places whose content was asked for.
-    sought: HashMap<Fingerprint, Vec<Place>>,
+    sought: HashMap<Fingerprint, Vec<SegmentAddress>>,
     /// Copies that are not known to be durable.
-    found: Vec<(LostSegment, Place)>,
+    found: Vec<(LostSegment, SegmentAddress)>,
 }
 
 impl Damage {
     /// The content of a lost place was asked for: it may come.
-    pub fn seek(&self, fingerprint: &Fingerprint, place: Place) {
+    pub fn seek(&self, fingerprint: &Fingerprint, address: SegmentAddress) {
         let mut state = lock(&self.state);
         if state.sought.len() < MAX_SOUGHT {
-            let places = state.sought.entry(*fingerprint).or_default();
-            if !places.contains(&place) {
-                places.push(place);
+            let addresses = state.sought.entry(*fingerprint).or_default();
+            if !addresses.contains(&address) {
+                addresses.push(address);
             }
         }
     }
 
     /// The content has a place.
-    pub fn found<'a>(&self, found: impl Iterator<Item = (&'a Fingerprint, Place)>) {
+    pub fn found<'a>(&self, found: impl Iterator<Item = (&'a Fingerprint, SegmentAddress)>) {
         let mut state = lock(&self.state);
         if state.sought.is_empty() {
             return;
         }
         for (fingerprint, copy) in found {
-            for place in state.sought.remove(fingerprint).unwrap_or_default() {
-                let lost = LostSegment { place, fingerprint: *fingerprint, copy: None };
-                if place != copy {
+            for address in state.sought.remove(fingerprint).unwrap_or_default() {
+                let lost = LostSegment { address, fingerprint: *fingerprint, copy: None };
+                if address != copy {
                     state.found.push((lost, copy));
                 }
             }
         }
     }
 
-    pub fn take_found(&self) -> Vec<(LostSegment, Place)> {
+    pub fn take_found(&self) -> Vec<(LostSegment, SegmentAddress)> {
         std::mem::take(&mut lock(&self.state).found)
     }
 
@@ -133,18 +133,18 @@ impl Shared {
     /// Answers that name a place end the search for content that was lost elsewhere.
     pub fn note_answers(&self, fingerprints: &[Fingerprint], answers: &[Answer]) {
         let have = |(fingerprint, answer)| match answer {
-            &Answer::Have(place) => Some((fingerprint, place)),
+            &Answer::Have(address) => Some((fingerprint, address)),
             _ => None,
         };
         self.damage.found(fingerprints.iter().zip(answers).filter_map(have));
     }
 
     pub fn note_put(&self, block: &Block, run: Run) {
-        self.damage.found(block.segments.iter().map(|segment| &segment.fingerprint).zip(run.places()));
+        self.damage.found(block.segments.iter().map(|segment| &segment.fingerprint).zip(run.addresses()));
     }
 
     /// Everything that was found before this call's caller made everything durable is recorded.
-    pub fn record_healed(&self, found: &[(LostSegment, Place)]) {
+    pub fn record_healed(&self, found: &[(LostSegment, SegmentAddress)]) {
         // What is refused (a copy was collected meanwhile) is healed when its content comes again.
         if !found.is_empty() && self.registrar.heal(found).is_ok() {
             self.damage.forget_known();
@@ -152,78 +152,77 @@ impl Shared {
     }
 
     /// The run's blocks, with copies in place of what cannot be read. What has no copy is recorded as lost.
-    pub fn get_around_damage(&self, run: Run, error: Error) -> Result<Vec<PlacedBlock>> {
+    pub fn get_around_damage(&self, run: Run, error: Error) -> Result<Vec<StoredBlock>> {
         if run.count > MAX_RUN_SEGMENTS || run.first.checked_add(run.count).is_none() {
             return Err(error);
         }
         self.damage.forget_known();
         let Ok(lost) = self.lost() else { return Err(error) };
-        let (mut blocks, mut losses) = (Vec::<PlacedBlock>::new(), Vec::new());
-        for place in run.places() {
-            if blocks.iter().rev().take(2).any(|block| block.places().any(|held| held == place)) {
+        let (mut blocks, mut losses) = (Vec::<StoredBlock>::new(), Vec::new());
+        for address in run.addresses() {
+            if blocks.iter().rev().take(2).any(|block| block.addresses().any(|held| held == address)) {
                 continue;
             }
-            match (self.get_as_stored(Run::single(place)), lost.copy_of(place)) {
+            match (self.get_as_stored(Run::single(address)), lost.copy_of(address)) {
                 (Ok(found), _) => blocks.extend(found),
-                (Err(error), Some(copy)) if error.is_damage() => {
-                    blocks.extend(self.get(Run::single(copy))?.into_iter().map(|block| relabelled(block, copy, place)))
-                }
-                (Err(error), _) if error.is_damage() => losses.push((place, self.is_lost(place, &error))),
+                (Err(error), Some(copy)) if error.is_damage() => blocks
+                    .extend(self.get(Run::single(copy))?.into_iter().map(|block| relabelled(block, copy, address))),
+                (Err(error), _) if error.is_damage() => losses.push((address, self.is_lost(address, &error))),
                 (Err(error), _) => return Err(error),
             }
         }
         if losses.is_empty() {
             return Ok(blocks);
         }
-        self.record_lost(losses.into_iter().filter(|(_, is_lost)| *is_lost).map(|(place, _)| place));
+        self.record_lost(losses.into_iter().filter(|(_, is_lost)| *is_lost).map(|(address, _)| address));
         Err(error)
     }
 
     /// Not when the store no longer has the container, because nothing needs it.
-    fn is_lost(&self, place: Place, error: &Error) -> bool {
+    fn is_lost(&self, address: SegmentAddress, error: &Error) -> bool {
         matches!(error, Error::Corrupt { .. })
-            || matches!(self.containers.referable(place.container), Ok(Referable::Missing))
+            || matches!(self.containers.referable(address.container), Ok(Referable::Missing))
     }
 
     /// With all else that cannot be read of their blocks. Best effort: a reader may not be allowed to write, and the error
     /// it returns came first.
-    fn record_lost(&self, places: impl Iterator<Item = Place>) {
+    fn record_lost(&self, addresses: impl Iterator<Item = SegmentAddress>) {
         let known = self.lost().unwrap_or_default();
         let mut named = BTreeMap::new();
-        for place in places {
-            for (mate, fingerprint) in self.block_of(place) {
+        for address in addresses {
+            for (mate, fingerprint) in self.block_of(address) {
                 let is_told = known.contains(mate) || named.contains_key(&mate);
                 if !is_told && matches!(self.get_as_stored(Run::single(mate)), Err(Error::Corrupt { .. })) {
                     named.insert(mate, fingerprint);
                 }
             }
-            named.entry(place).or_insert_with(|| self.fingerprint_at(place).unwrap_or(UNNAMED));
+            named.entry(address).or_insert_with(|| self.fingerprint_at(address).unwrap_or(UNKNOWN));
         }
         self.record(&named.into_iter().collect::<Vec<_>>());
     }
 
-    pub fn record(&self, lost: &[(Place, Fingerprint)]) {
+    pub fn record(&self, lost: &[(SegmentAddress, Fingerprint)]) {
         if !lost.is_empty() && self.registrar.lose(lost).is_ok() {
             self.damage.recorded.fetch_add(1, Ordering::Relaxed);
             self.damage.forget_known();
         }
     }
 
-    fn fingerprint_at(&self, place: Place) -> Option<Fingerprint> {
-        let entries = self.entries_as_stored(Run::single(place)).ok();
+    fn fingerprint_at(&self, address: SegmentAddress) -> Option<Fingerprint> {
+        let entries = self.entries_as_stored(Run::single(address)).ok();
         let entry = entries.and_then(|entries| entries.first().copied());
-        entry.map(|entry| entry.fingerprint).or_else(|| self.containers.unreadable_fingerprint(place))
+        entry.map(|entry| entry.fingerprint).or_else(|| self.containers.unreadable_fingerprint(address))
     }
 
     /// The segments of the block that holds this one, as far as an index tells.
-    fn block_of(&self, place: Place) -> Vec<(Place, Fingerprint)> {
-        let found = self.containers.with_run(Run::single(place), |_, index, ranges| {
+    fn block_of(&self, address: SegmentAddress) -> Vec<(SegmentAddress, Fingerprint)> {
+        let found = self.containers.with_run(Run::single(address), |_, index, ranges| {
             Ok(index.blocks_of(ranges).iter().map(|spot| index.describe(spot)).collect::<Vec<_>>())
         });
         let segments = |plan: BlockPlan| {
             let run = |label: Label| Run { container: label.container, first: label.first, count: label.count };
-            let places = plan.labels.into_iter().flat_map(move |label| run(label).places());
-            places.zip(plan.segments.into_iter().map(|segment| segment.fingerprint))
+            let addresses = plan.labels.into_iter().flat_map(move |label| run(label).addresses());
+            addresses.zip(plan.segments.into_iter().map(|segment| segment.fingerprint))
         };
         found.unwrap_or_default().into_iter().flat_map(segments).collect()
     }
@@ -235,8 +234,8 @@ impl Shared {
         }
         let Some(lost) = self.lost().ok().filter(|lost| !lost.is_empty()) else { return Err(error) };
         let mut entries = Vec::with_capacity(run.count as usize);
-        for place in run.places() {
-            match (self.entries_as_stored(Run::single(place)), lost.copy_of(place)) {
+        for address in run.addresses() {
+            match (self.entries_as_stored(Run::single(address)), lost.copy_of(address)) {
                 (Ok(found), _) => entries.extend(found),
                 (Err(error), Some(copy)) if error.is_damage() => entries.extend(self.entries(Run::single(copy))?),
                 (Err(error), _) => return Err(error),
@@ -247,8 +246,9 @@ impl Shared {
 }
 
 /// The block that holds `copy`, with that segment under another number.
-fn relabelled(block: PlacedBlock, copy: Place, place: Place) -> PlacedBlock {
-    let labels = block.places().map(|held| if held == copy { place } else { held });
-    let labels = labels.map(|place| Label { container: place.container, first: place.ordinal, count: 1 }).collect();
-    PlacedBlock { labels, block: block.block }
+fn relabelled(block: StoredBlock, copy: SegmentAddress, address: SegmentAddress) -> StoredBlock {
+    let labels = block.addresses().map(|held| if held == copy { address } else { held });
+    let labels =
+        labels.map(|address| Label { container: address.container, first: address.ordinal, count: 1 }).collect();
+    StoredBlock { labels, block: block.block }
 }

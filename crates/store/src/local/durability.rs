@@ -8,11 +8,11 @@ use std::sync::Arc;
 use format::{ContainerId, TableEntry};
 
 use super::Shared;
-use super::writing::{OpenContainer, Writing};
+use super::writing::{OpenContainer, WriteState};
 use crate::container::{ContainerIndex, footer};
 use crate::files::File;
 use crate::guard::{lock, wait};
-use crate::{ContainerFacts, Result};
+use crate::{Result, SealedContainer};
 
 /// Rounds of syncing, counted.
 #[derive(Default)]
@@ -113,7 +113,7 @@ impl Shared {
             let facts = {
                 let mut writing = lock(&self.writing);
                 let container = writing.container(id).expect("only sealing takes containers away");
-                ContainerFacts { stored_bytes: container.file_bytes(), segments: container.next_ordinal as u64 }
+                SealedContainer { stored_bytes: container.file_bytes(), segments: container.next_ordinal as u64 }
             };
             self.registrar.sealed(id, facts)?;
             let index = lock(&self.writing).take_sealed(id, facts.stored_bytes);
@@ -180,7 +180,7 @@ impl OpenContainer {
     }
 }
 
-impl Writing {
+impl WriteState {
     /// The container's first segments were synced; they may be published.
     fn synced(&mut self, id: ContainerId, segments: u32) {
         let Some(container) = self.container(id) else { return };
@@ -189,7 +189,7 @@ impl Writing {
         container.index.made_durable(segments);
         let new = (from..to.max(from)).map(|ordinal| {
             let segment = &container.index.segments()[ordinal as usize];
-            TableEntry::new(&segment.fingerprint, container.index.place_of(ordinal))
+            TableEntry::new(&segment.fingerprint, container.index.address_of(ordinal))
         });
         let new: Vec<TableEntry> = new.collect();
         self.publishable.extend(new);

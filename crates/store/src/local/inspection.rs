@@ -7,7 +7,7 @@ use format::{BlockKind, CONTAINER_HEADER_BYTES, ContainerId, Label, Run, TableEn
 
 use super::LocalStore;
 use crate::container::{self, ContainerIndex, Damage, file_name, number_of, read_blocks};
-use crate::{Error, PlacedBlock, Result, SegmentStore};
+use crate::{Error, Result, SegmentStore, StoredBlock};
 
 /// What a container's file looks like when all of it is read.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ pub struct Report {
 }
 
 /// What can be read of a container that may be damaged.
-pub struct Salvaged {
+pub struct ReadableParts {
     pub index: ContainerIndex,
     /// What is wrong with the container's own header, which nothing but [`LocalStore::visit_readable`] passes over.
     pub header_damage: Option<Damage>,
@@ -61,7 +61,7 @@ impl LocalStore {
         &self,
         physical: ContainerId,
         kind: Option<BlockKind>,
-        visit: &mut dyn FnMut(PlacedBlock) -> Result<()>,
+        visit: &mut dyn FnMut(StoredBlock) -> Result<()>,
     ) -> Result<()> {
         let file = self.shared.files.open(&file_name(physical))?;
         let index = container::read_index(&*file, self.shared.store, physical)?;
@@ -78,12 +78,12 @@ impl LocalStore {
         &self,
         physical: ContainerId,
         kind: BlockKind,
-        visit: &mut dyn FnMut(u64, Result<PlacedBlock>),
-    ) -> Result<Salvaged> {
+        visit: &mut dyn FnMut(u64, Result<StoredBlock>),
+    ) -> Result<ReadableParts> {
         let file = self.shared.files.open(&file_name(physical))?;
         if file.length()? < CONTAINER_HEADER_BYTES as u64 {
             let index = ContainerIndex::new(physical, CONTAINER_HEADER_BYTES as u64);
-            return Ok(Salvaged { index, header_damage: None });
+            return Ok(ReadableParts { index, header_damage: None });
         }
         let (index, header_damage) = match container::read_index(&*file, self.shared.store, physical) {
             Ok(index) => (index, None),
@@ -97,7 +97,7 @@ impl LocalStore {
             let read = read_blocks(&*file, vec![index.describe(spot)]);
             visit(spot.file_offset, read.map(|mut blocks| blocks.remove(0)));
         }
-        Ok(Salvaged { index, header_damage })
+        Ok(ReadableParts { index, header_damage })
     }
 
     /// Shows the last `limit` blocks of one kind, newest first, as far as they can be read. A file that ends within its
@@ -107,7 +107,7 @@ impl LocalStore {
         physical: ContainerId,
         kind: BlockKind,
         limit: usize,
-        visit: &mut dyn FnMut(PlacedBlock),
+        visit: &mut dyn FnMut(StoredBlock),
     ) -> Result<()> {
         let file = match self.shared.files.open(&file_name(physical)) {
             Err(Error::NotFound { .. }) => return Ok(()),
@@ -172,8 +172,8 @@ impl LocalStore {
         let entries = containers.into_iter().flat_map(|physical| match self.durable_index(physical) {
             Ok(index) => {
                 let entry =
-                    |(place, segment): (_, &format::SegmentEntry)| Ok(TableEntry::new(&segment.fingerprint, place));
-                index.places().map(entry).collect::<Vec<_>>()
+                    |(address, segment): (_, &format::SegmentEntry)| Ok(TableEntry::new(&segment.fingerprint, address));
+                index.addresses().map(entry).collect::<Vec<_>>()
             }
             Err(Error::Corrupt { .. } | Error::NotFound { .. } | Error::Format(_)) => Vec::new(),
             Err(error) => vec![Err(error)],

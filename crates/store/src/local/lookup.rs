@@ -4,21 +4,21 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use format::{Fingerprint, Place};
+use format::{Fingerprint, SegmentAddress};
 
 use super::Shared;
 use super::containers::{Confirmed, Referable, bring_forward};
 use super::damage::Lost;
 use crate::guard::{lock, wait_timeout};
-use crate::{Answer, Claimant, Result};
+use crate::{Answer, ClaimOwner, Result};
 
-/// How long another claimant's promise to send a segment is believed: a client that stands still must not hold up all who
+/// How long another claim owner's promise to send a segment is believed: a client that stands still must not hold up all who
 /// have the same data. Beyond, the segment is sent, and stored, twice.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a wait for others' claims ended.
-enum Waited {
-    /// The claimant itself holds all of them.
+enum WaitOutcome {
+    /// The claim owner itself holds all of them.
     AllOwn,
     /// Nobody else does.
     Resolved,
@@ -26,7 +26,7 @@ enum Waited {
 }
 
 impl Shared {
-    pub fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+    pub fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
         self.alive()?;
         let mut answers: Vec<Option<Answer>> = Vec::with_capacity(fingerprints.len());
         self.forget_unreferable_newest()?;
@@ -37,15 +37,15 @@ impl Shared {
         };
         loop {
             let open: Vec<usize> = (0..answers.len()).filter(|&at| answers[at].is_none()).collect();
-            let places = self.stored(open.iter().map(|&at| &fingerprints[at]))?;
+            let addresses = self.stored(open.iter().map(|&at| &fingerprints[at]))?;
             let mut claims = lock(&self.claims);
             let missed_some = claims.publications() != publications;
             publications = claims.publications();
-            for (at, place) in open.into_iter().zip(places) {
+            for (at, address) in open.into_iter().zip(addresses) {
                 let fingerprint = &fingerprints[at];
-                answers[at] = place.map(Answer::Have).or_else(|| claims.answer(fingerprint));
+                answers[at] = address.map(Answer::Have).or_else(|| claims.answer(fingerprint));
                 if answers[at].is_none() && !missed_some {
-                    claims.claim(*fingerprint, claimant);
+                    claims.claim(*fingerprint, claim_owner);
                     answers[at] = Some(Answer::Send);
                 }
             }
@@ -60,18 +60,18 @@ impl Shared {
         Ok(answers)
     }
 
-    pub fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        let mut answers = self.lacking(claimant, fingerprints)?;
+    pub fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        let mut answers = self.missing(claim_owner, fingerprints)?;
         loop {
             let awaited: Vec<usize> = (0..answers.len()).filter(|&at| answers[at] == Answer::Claimed).collect();
             let again: Vec<Fingerprint> = awaited.iter().map(|&at| fingerprints[at]).collect();
-            match self.wait_for_others(claimant, &again)? {
-                Waited::AllOwn => return Ok(answers),
-                Waited::TimedOut => self.take_over(claimant, &again),
-                Waited::Resolved => {}
+            match self.wait_for_others(claim_owner, &again)? {
+                WaitOutcome::AllOwn => return Ok(answers),
+                WaitOutcome::TimedOut => self.take_over(claim_owner, &again),
+                WaitOutcome::Resolved => {}
             }
-            // Nobody else held these a moment ago; what is not stored becomes this claimant's to send.
-            for (at, answer) in awaited.into_iter().zip(self.lacking(claimant, &again)?) {
+            // Nobody else held these a moment ago; what is not stored becomes this claim owner's to send.
+            for (at, answer) in awaited.into_iter().zip(self.missing(claim_owner, &again)?) {
                 answers[at] = answer;
             }
         }
@@ -90,70 +90,70 @@ impl Shared {
     }
 
     /// Waits until nobody else holds these claims, or for too long.
-    fn wait_for_others(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Waited> {
+    fn wait_for_others(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<WaitOutcome> {
         let deadline = Instant::now() + CLAIM_TIMEOUT;
         let mut claims = lock(&self.claims);
-        while fingerprints.iter().any(|fingerprint| claims.is_claimed_by_other(fingerprint, claimant)) {
+        while fingerprints.iter().any(|fingerprint| claims.is_claimed_by_other(fingerprint, claim_owner)) {
             self.alive()?;
-            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return Ok(Waited::TimedOut) };
+            let Some(left) = deadline.checked_duration_since(Instant::now()) else { return Ok(WaitOutcome::TimedOut) };
             claims = wait_timeout(&self.resolved, claims, left).0;
         }
-        let own = fingerprints.iter().all(|fingerprint| claims.is_claimed_by(fingerprint, claimant));
-        Ok(if own { Waited::AllOwn } else { Waited::Resolved })
+        let own = fingerprints.iter().all(|fingerprint| claims.is_claimed_by(fingerprint, claim_owner));
+        Ok(if own { WaitOutcome::AllOwn } else { WaitOutcome::Resolved })
     }
 
     /// Gives up what others claim of these, so that the next look-up has them sent.
-    fn take_over(&self, claimant: Claimant, fingerprints: &[Fingerprint]) {
+    fn take_over(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) {
         let mut claims = lock(&self.claims);
-        fingerprints.iter().for_each(|fingerprint| claims.release_from_others(fingerprint, claimant));
+        fingerprints.iter().for_each(|fingerprint| claims.release_from_others(fingerprint, claim_owner));
         drop(claims);
         self.resolved.notify_all();
     }
 
     /// Where each segment lies in a container, if the table knows one that may be referred to.
-    fn stored<'a>(&self, fingerprints: impl Iterator<Item = &'a Fingerprint>) -> Result<Vec<Option<Place>>> {
+    fn stored<'a>(&self, fingerprints: impl Iterator<Item = &'a Fingerprint>) -> Result<Vec<Option<SegmentAddress>>> {
         let (runs, recent, lost) = (self.table.runs(), self.containers.recent(), self.lost()?);
-        let mut search = Search { shared: self, runs, recent, lost };
+        let mut search = Lookup { shared: self, runs, recent, lost };
         let before = search.recent.first().map(|index| index.container());
-        let places = fingerprints.map(|fingerprint| search.find(fingerprint)).collect::<Result<Vec<_>>>()?;
+        let addresses = fingerprints.map(|fingerprint| search.find(fingerprint)).collect::<Result<Vec<_>>>()?;
         if let Some(last) = search.recent.first().filter(|index| Some(index.container()) != before) {
             self.containers.hit(last.clone());
         }
-        Ok(places)
+        Ok(addresses)
     }
 }
 
 /// One batch of look-ups.
-struct Search<'a> {
+struct Lookup<'a> {
     shared: &'a Shared,
     runs: crate::table::Runs,
     recent: Vec<std::sync::Arc<crate::container::ContainerIndex>>,
     lost: std::sync::Arc<Lost>,
 }
 
-impl Search<'_> {
-    fn find(&mut self, fingerprint: &Fingerprint) -> Result<Option<Place>> {
+impl Lookup<'_> {
+    fn find(&mut self, fingerprint: &Fingerprint) -> Result<Option<SegmentAddress>> {
         // Where something is lost, all places are looked at: what was hit last would hide the one to be healed.
         if self.lost.is_empty()
-            && let Some(place) = self.find_recent(fingerprint)?
+            && let Some(address) = self.find_recent(fingerprint)?
         {
-            return Ok(Some(place));
+            return Ok(Some(address));
         }
-        self.lost.wanted(fingerprint).iter().for_each(|place| self.shared.damage.seek(fingerprint, *place));
+        self.lost.wanted(fingerprint).iter().for_each(|address| self.shared.damage.seek(fingerprint, *address));
         let mut found = None;
-        for place in self.runs.candidates(fingerprint) {
-            let confirmed = match self.shared.containers.referable(place.container)? {
-                Referable::In(physical) => self.shared.containers.confirm(physical, place, fingerprint),
+        for address in self.runs.candidates(fingerprint) {
+            let confirmed = match self.shared.containers.referable(address.container)? {
+                Referable::In(physical) => self.shared.containers.confirm(physical, address, fingerprint),
                 Referable::Missing => Confirmed::Unreadable,
                 Referable::No => Confirmed::No,
             };
             match confirmed {
                 Confirmed::No => {}
-                Confirmed::Unreadable => self.seek(fingerprint, place),
-                Confirmed::Yes(_) if self.lost.contains(place) => self.seek(fingerprint, place),
+                Confirmed::Unreadable => self.seek(fingerprint, address),
+                Confirmed::Yes(_) if self.lost.contains(address) => self.seek(fingerprint, address),
                 Confirmed::Yes(index) => {
                     bring_forward(&mut self.recent, index);
-                    found.get_or_insert(place);
+                    found.get_or_insert(address);
                 }
             }
             // Where something is lost, all places count: what is found in one heals the others.
@@ -168,25 +168,25 @@ impl Search<'_> {
     }
 
     /// The place is lost, or cannot be looked at: its content is wanted, unless a copy stands in already.
-    fn seek(&self, fingerprint: &Fingerprint, place: Place) {
-        let copy = self.lost.copy_of(place);
+    fn seek(&self, fingerprint: &Fingerprint, address: SegmentAddress) {
+        let copy = self.lost.copy_of(address);
         if copy.is_none_or(|copy| self.lost.contains(copy)) {
-            self.shared.damage.seek(fingerprint, place);
+            self.shared.damage.seek(fingerprint, address);
         }
     }
 
-    fn find_recent(&mut self, fingerprint: &Fingerprint) -> Result<Option<Place>> {
+    fn find_recent(&mut self, fingerprint: &Fingerprint) -> Result<Option<SegmentAddress>> {
         for at in 0..self.recent.len() {
             let index = &self.recent[at];
             // Another process may still be writing there: only what is durable counts.
             let Some(segment) = index.find(fingerprint).filter(|&segment| segment < index.durable_segments()) else {
                 continue;
             };
-            let place = index.place_of(segment);
-            let referable = self.shared.containers.referable(place.container)?;
-            if referable == Referable::In(index.container()) && !self.lost.contains(place) {
+            let address = index.address_of(segment);
+            let referable = self.shared.containers.referable(address.container)?;
+            if referable == Referable::In(index.container()) && !self.lost.contains(address) {
                 self.recent[..=at].rotate_right(1);
-                return Ok(Some(place));
+                return Ok(Some(address));
             }
         }
         Ok(None)

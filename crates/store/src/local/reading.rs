@@ -5,23 +5,23 @@ use std::sync::Arc;
 use format::{Label, Run, SegmentEntry};
 
 use super::Shared;
-use super::writing::{OpenContainer, QueuedPart, Writing};
+use super::writing::{OpenContainer, QueuedPart, WriteState};
 use crate::container::{BlockPlan, read_blocks};
 use crate::files::File;
 use crate::guard::lock;
-use crate::{Error, PlacedBlock, Result};
+use crate::{Error, Result, StoredBlock};
 
 /// What a container of this process has of a run.
-struct Found {
+struct PendingRun {
     file: Arc<dyn File>,
     /// Blocks of parts that were cut, each with the queued part that still holds it, if one does.
     cut: Vec<(BlockPlan, Option<Arc<QueuedPart>>)>,
     /// Blocks of the part being assembled; they come after the others.
-    assembled: Vec<PlacedBlock>,
+    assembled: Vec<StoredBlock>,
 }
 
 impl Shared {
-    pub fn get(&self, run: Run) -> Result<Vec<PlacedBlock>> {
+    pub fn get(&self, run: Run) -> Result<Vec<StoredBlock>> {
         match self.get_as_stored(run) {
             Err(error) if error.is_damage() => self.get_around_damage(run, error),
             other => other,
@@ -36,7 +36,7 @@ impl Shared {
     }
 
     /// Without copies of what is lost.
-    pub fn get_as_stored(&self, run: Run) -> Result<Vec<PlacedBlock>> {
+    pub fn get_as_stored(&self, run: Run) -> Result<Vec<StoredBlock>> {
         if run.count == 0 {
             return Ok(Vec::new());
         }
@@ -63,8 +63,8 @@ impl Shared {
     }
 }
 
-impl Found {
-    fn read(self) -> Result<Vec<PlacedBlock>> {
+impl PendingRun {
+    fn read(self) -> Result<Vec<StoredBlock>> {
         let mut blocks = Vec::with_capacity(self.cut.len() + self.assembled.len());
         let mut stored = Vec::new();
         for (plan, queued) in self.cut {
@@ -92,9 +92,9 @@ fn changed_in_memory(file: &dyn File, offset: u64) -> Error {
     Error::Corrupt { path: file.path().to_owned(), offset, why }
 }
 
-impl Writing {
+impl WriteState {
     /// None when the container is not one of those being written.
-    fn find(&mut self, run: Run) -> Option<Result<Found>> {
+    fn find(&mut self, run: Run) -> Option<Result<PendingRun>> {
         let end = run.first as u64 + run.count as u64;
         let container = self.container(run.container)?;
         if end > container.next_ordinal as u64 {
@@ -114,7 +114,7 @@ impl Writing {
             let part = part.cloned();
             (plan, part)
         });
-        Some(Ok(Found { file, cut: cut.collect(), assembled }))
+        Some(Ok(PendingRun { file, cut: cut.collect(), assembled }))
     }
 
     fn entries(&mut self, run: Run) -> Option<Result<Vec<SegmentEntry>>> {
@@ -130,7 +130,7 @@ impl Writing {
 
 impl OpenContainer {
     /// Copies of the blocks of the unfinished part that hold some of the run.
-    fn assembled(&self, run: Run) -> Vec<PlacedBlock> {
+    fn assembled(&self, run: Run) -> Vec<StoredBlock> {
         let mut first = self.index.segments().len() as u32;
         let mut blocks = Vec::new();
         for (header, segments, payload) in self.part.blocks() {
@@ -139,7 +139,7 @@ impl OpenContainer {
                 let labels = vec![Label { container: self.id, first, count }];
                 let header = format::BlockHeader { offset: 0, ..*header };
                 let block = format::Block { header, segments: segments.to_vec(), payload: payload.to_vec() };
-                blocks.push(PlacedBlock { labels, block });
+                blocks.push(StoredBlock { labels, block });
             }
             first += count;
         }

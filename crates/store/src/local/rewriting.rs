@@ -6,15 +6,15 @@ use super::writing::explain_existing;
 use super::{LocalStore, Shared};
 use crate::container::{ContainerIndex, PartBuilder, file_name, footer};
 use crate::files::File;
-use crate::{ContainerFacts, PlacedBlock, Result};
+use crate::{Result, SealedContainer, StoredBlock};
 
 impl LocalStore {
     /// Writes a new container of the given blocks under their labels, seals it, and tells the catalog. It is
     /// durable when this returns; after an error its file is gone.
     pub fn write_rewritten(
         &self,
-        blocks: impl IntoIterator<Item = Result<PlacedBlock>>,
-    ) -> Result<(ContainerId, ContainerFacts)> {
+        blocks: impl IntoIterator<Item = Result<StoredBlock>>,
+    ) -> Result<(ContainerId, SealedContainer)> {
         let shared = &*self.shared;
         let physical = shared.registrar.open()?;
         let name = file_name(physical);
@@ -36,8 +36,8 @@ impl Shared {
         &self,
         physical: ContainerId,
         file: &dyn File,
-        blocks: impl IntoIterator<Item = Result<PlacedBlock>>,
-    ) -> Result<ContainerFacts> {
+        blocks: impl IntoIterator<Item = Result<StoredBlock>>,
+    ) -> Result<SealedContainer> {
         file.write_at(0, &[&self.container_header(physical)])?;
         let mut index = ContainerIndex::new(physical, CONTAINER_HEADER_BYTES as u64);
         let mut part = PartBuilder::default();
@@ -59,7 +59,7 @@ impl Shared {
         file.write_at(offset, &[&footer])?;
         file.sync()?;
         let segments = index.segments().len() as u64;
-        Ok(ContainerFacts { stored_bytes: offset + footer.len() as u64, segments })
+        Ok(SealedContainer { stored_bytes: offset + footer.len() as u64, segments })
     }
 }
 

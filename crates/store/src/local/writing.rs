@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use format::{Block, CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, Label, Place, Run, TableEntry};
+use format::{Block, CONTAINER_HEADER_BYTES, ContainerHeader, ContainerId, Label, Run, SegmentAddress, TableEntry};
 
 use super::Shared;
 use crate::container::{ContainerIndex, PartBuilder, file_name};
@@ -31,7 +31,7 @@ const OVERHANG_BYTES: usize = 1 << 20;
 
 /// What is being written. Containers here are searched before files are.
 #[derive(Default)]
-pub struct Writing {
+pub struct WriteState {
     pub open: Option<OpenContainer>,
     /// Full, not yet sealed; oldest first.
     pub retired: Vec<OpenContainer>,
@@ -87,7 +87,7 @@ impl QueuedPart {
     }
 }
 
-impl Writing {
+impl WriteState {
     /// A container of this process by its number.
     pub fn container(&mut self, id: ContainerId) -> Option<&mut OpenContainer> {
         self.open.iter_mut().chain(&mut self.retired).find(|container| container.id == id)
@@ -174,7 +174,7 @@ impl Shared {
     }
 
     /// What is being written, once the open container takes the block and its part can be queued.
-    fn writing_with_room(&self, block: &Block) -> Result<MutexGuard<'_, Writing>> {
+    fn writing_with_room(&self, block: &Block) -> Result<MutexGuard<'_, WriteState>> {
         let mut writing = lock(&self.writing);
         loop {
             self.alive()?;
@@ -258,9 +258,9 @@ impl Shared {
 
     fn resolve(&self, block: &Block, run: Run) {
         let mut claims = lock(&self.claims);
-        let places = (run.first..).map(|ordinal| Place::new(run.container, ordinal));
-        let known = block.segments.iter().zip(places);
-        let known = known.filter(|(segment, place)| claims.resolve(segment.fingerprint, *place)).count();
+        let addresses = (run.first..).map(|ordinal| SegmentAddress::new(run.container, ordinal));
+        let known = block.segments.iter().zip(addresses);
+        let known = known.filter(|(segment, address)| claims.resolve(segment.fingerprint, *address)).count();
         drop(claims);
         self.resolved.notify_all();
         self.counts.segments_put.fetch_add(run.count as u64, Ordering::Relaxed);

@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use format::{
-    Place, Reader, StoreId, TABLE_ENTRY_BYTES, TABLE_HEADER_BYTES, TABLE_PREFIX_BYTES, TableEntry, TableHeader, Writer,
-    checksum,
+    Reader, SegmentAddress, StoreId, TABLE_ENTRY_BYTES, TABLE_HEADER_BYTES, TABLE_PREFIX_BYTES, TableEntry,
+    TableHeader, Writer, checksum,
 };
 
 use super::fences::{PAGE_ENTRIES, SLICE_ENTRIES, Slice, key_of};
@@ -47,7 +47,7 @@ impl Run {
     }
 
     /// Adds the places of all entries with this prefix. What cannot be read is not there.
-    pub fn find(&self, prefix: &[u8; TABLE_PREFIX_BYTES], places: &mut Vec<Place>) {
+    pub fn find(&self, prefix: &[u8; TABLE_PREFIX_BYTES], addresses: &mut Vec<SegmentAddress>) {
         let key = key_of(prefix);
         let first = self.slices.partition_point(|slice| slice.first_key() < key).saturating_sub(1);
         for (number, slice) in self.slices.iter().enumerate().skip(first) {
@@ -58,7 +58,7 @@ impl Run {
                 let pages = slice.pages(key);
                 let start = number * SLICE_ENTRIES + pages.start * PAGE_ENTRIES;
                 let end = (number * SLICE_ENTRIES + pages.end * PAGE_ENTRIES).min(self.slice_end(number));
-                self.scan(start, end, prefix, places);
+                self.scan(start, end, prefix, addresses);
             }
         }
     }
@@ -83,7 +83,7 @@ impl Run {
         ((number + 1) * SLICE_ENTRIES).min(self.record.entries as usize)
     }
 
-    fn scan(&self, start: usize, end: usize, prefix: &[u8; TABLE_PREFIX_BYTES], places: &mut Vec<Place>) {
+    fn scan(&self, start: usize, end: usize, prefix: &[u8; TABLE_PREFIX_BYTES], addresses: &mut Vec<SegmentAddress>) {
         let mut page = [0; PAGE_ENTRIES * TABLE_ENTRY_BYTES];
         for at in (start..end).step_by(PAGE_ENTRIES) {
             let bytes = &mut page[..PAGE_ENTRIES.min(end - at) * TABLE_ENTRY_BYTES];
@@ -94,7 +94,7 @@ impl Run {
             let (entries, _) = bytes.as_chunks::<TABLE_ENTRY_BYTES>();
             let first = entries.partition_point(|entry| entry[..TABLE_PREFIX_BYTES] < prefix[..]);
             let same = entries[first..].iter().take_while(|entry| entry[..TABLE_PREFIX_BYTES] == prefix[..]);
-            places.extend(same.map(|entry| TableEntry::decode(entry).place));
+            addresses.extend(same.map(|entry| TableEntry::decode(entry).address));
         }
     }
 
@@ -123,14 +123,14 @@ pub fn write(
     number: u64,
     entries: impl Iterator<Item = TableEntry>,
 ) -> Result<RunRecord> {
-    let mut writing = Writing { file, buffer: Vec::new(), entries: 0, keys: Vec::new(), index: Writer::new() };
+    let mut writing = RunWriter { file, buffer: Vec::new(), entries: 0, keys: Vec::new(), index: Writer::new() };
     for entry in entries {
         writing.add(&entry)?;
     }
     writing.finish(store, number)
 }
 
-struct Writing<'a> {
+struct RunWriter<'a> {
     file: &'a dyn File,
     buffer: Vec<u8>,
     /// Written and buffered.
@@ -140,7 +140,7 @@ struct Writing<'a> {
     index: Writer,
 }
 
-impl Writing<'_> {
+impl RunWriter<'_> {
     fn add(&mut self, entry: &TableEntry) -> Result<()> {
         self.buffer.extend_from_slice(&entry.encode());
         self.keys.push(key_of(&entry.prefix));

@@ -11,11 +11,11 @@ fn table(files: &Arc<Memory>) -> Table {
 }
 
 fn entry(number: u64) -> TableEntry {
-    TableEntry::new(&fingerprint(number), Place::new(ContainerId(number / 1000 + 1), (number % 1000) as u32))
+    TableEntry::new(&fingerprint(number), SegmentAddress::new(ContainerId(number / 1000 + 1), (number % 1000) as u32))
 }
 
 fn has(table: &Table, number: u64) -> bool {
-    table.runs().candidates(&fingerprint(number)).contains(&entry(number).place)
+    table.runs().candidates(&fingerprint(number)).contains(&entry(number).address)
 }
 
 fn publish(table: &Table, numbers: std::ops::Range<u64>) {
@@ -50,16 +50,16 @@ fn merging_keeps_all_and_readers_of_the_old_runs_go_on() {
 }
 
 #[test]
-fn places_of_equal_segments_are_all_kept_even_across_pages_and_slices() {
+fn addresses_of_equal_segments_are_all_kept_even_across_pages_and_slices() {
     let files = Arc::new(Memory::new());
     let one = table(&files);
-    let places = (0..5000).map(|ordinal| Place::new(ContainerId(1), ordinal));
-    let same = places.clone().map(|place| TableEntry::new(&fingerprint(5), place));
+    let addresses = (0..5000).map(|ordinal| SegmentAddress::new(ContainerId(1), ordinal));
+    let same = addresses.clone().map(|address| TableEntry::new(&fingerprint(5), address));
     let others = (fences::SLICE_ENTRIES as u64 - 2500..fences::SLICE_ENTRIES as u64 + 2500).map(entry);
     one.publish(same.chain(others).collect()).unwrap();
     let mut found = one.runs().candidates(&fingerprint(5));
     found.sort();
-    assert!(found.into_iter().eq(places));
+    assert!(found.into_iter().eq(addresses));
 }
 
 #[test]
@@ -74,9 +74,9 @@ fn slices_of_a_long_run_find_what_is_at_their_edges() {
         let near_an_edge = (at + 3) % fences::SLICE_ENTRIES < 6 || (at + 3) % fences::PAGE_ENTRIES < 6;
         let entry = entry.unwrap();
         if near_an_edge && at % 7 == 0 {
-            let mut places = Vec::new();
-            run.find(&entry.prefix, &mut places);
-            assert!(places.contains(&entry.place), "entry {at}");
+            let mut addresses = Vec::new();
+            run.find(&entry.prefix, &mut addresses);
+            assert!(addresses.contains(&entry.address), "entry {at}");
         }
     }
     let bytes_per_entry = one.memory_bytes() as f64 / count as f64;

@@ -7,14 +7,14 @@ use thalweg_store::conformance::fingerprint;
 use thalweg_store::files::{Files, Memory};
 use thalweg_store::{CountingRegistrar, Error, LocalStore, Registrar, SegmentStore};
 
-use super::oracle::{Dice, ME, Oracle, open, small};
+use super::oracle::{ME, Oracle, Random, open, small};
 
 /// A container of a few parts, sealed or not, and what is in it.
 fn one_container(sealed: bool) -> (Arc<Memory>, Arc<CountingRegistrar>, Oracle, String) {
     let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
-    let (store, mut oracle, mut dice) = (open(files.clone(), &registrar), Oracle::default(), Dice::new(2));
+    let (store, mut oracle, mut random) = (open(files.clone(), &registrar), Oracle::default(), Random::new(2));
     for _ in 0..4 {
-        oracle.put(&store, &mut dice).unwrap();
+        oracle.put(&store, &mut random).unwrap();
         store.make_durable().unwrap();
     }
     if sealed {
@@ -39,7 +39,7 @@ fn a_damaged_byte_anywhere_in_a_container_gives_an_error_or_right_data() {
             let lost = oracle.check_what_is_there(&store, &why);
             let asked: Vec<Fingerprint> = oracle.segments.values().map(|(number, _)| fingerprint(*number)).collect();
             // An index confirms what its block may have lost; only reading tells.
-            assert_eq!(store.lacking(ME, &asked).unwrap().len(), asked.len(), "{why}");
+            assert_eq!(store.missing(ME, &asked).unwrap().len(), asked.len(), "{why}");
             let report = store.check(ContainerId(1)).unwrap();
             unnoticed += (report.damages.is_empty() && report.sealed == sealed && lost > 0) as usize;
             let readable = oracle.segments.len() - lost;

@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use format::{
     BLOCK_HEADER_BYTES, Block, BlockHeader, BlockKind, CONTAINER_HEADER_BYTES, CodecId, ContainerId, LABEL_BYTES,
-    Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, Place, Reader, Run, SegmentEntry, Settings,
+    Label, PART_ENTRY_BYTES, PART_HEADER_BYTES, Reader, Run, SegmentAddress, SegmentEntry, Settings,
 };
 use thalweg_store::files::{Files, Memory};
 use thalweg_store::{
-    Answer, Claimant, ContainerIndex, CountingRegistrar, LocalStore, MemoryStore, Options, PlacedBlock, Registrar,
-    SegmentStore,
+    Answer, ClaimOwner, ContainerIndex, CountingRegistrar, LocalStore, MemoryStore, Options, Registrar, SegmentStore,
+    StoredBlock,
 };
 
 use crate::{containers, mutation, tables};
 
-const ME: Claimant = Claimant(1);
+const ME: ClaimOwner = ClaimOwner(1);
 /// In the order in which they were put; a part ends after the second and the third.
 const BLOCKS: [&str; 5] = ["none.bin", "lz4.bin", "zstd.bin", "page.bin", "journal.bin"];
 /// Kind, codec and segments of each.
@@ -34,7 +34,7 @@ const MOVED: ContainerId = ContainerId(2);
 /// So much of its last part the torn container lacks (bytes).
 const TORN_BYTES: usize = 100;
 /// A store that was opened, and all of a small file several times over.
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BYTES: usize = 4 << 20;
 
 fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/v0")
@@ -70,8 +70,8 @@ fn content(files: &Memory, name: &str) -> Vec<u8> {
 /// Golden files in a store's places.
 fn placed(files: &[(&str, &str)]) -> LocalStore {
     let memory = Arc::new(Memory::new());
-    for (place, name) in files {
-        memory.create(place).unwrap().write_at(0, &[&read(name)]).unwrap();
+    for (address, name) in files {
+        memory.create(address).unwrap().write_at(0, &[&read(name)]).unwrap();
     }
     open(&memory)
 }
@@ -109,7 +109,7 @@ fn written() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 /// As collection writes, with parts so small that each block has its own.
-fn rewritten(files: &Arc<Memory>, blocks: Vec<PlacedBlock>) -> ContainerId {
+fn rewritten(files: &Arc<Memory>, blocks: Vec<StoredBlock>) -> ContainerId {
     let registrar = Arc::new(CountingRegistrar::new());
     registrar.open().unwrap();
     let options = Options { part_bytes: 400, background: false, ..Default::default() };
@@ -130,7 +130,7 @@ fn what_a_store_writes_is_what_the_golden_files_have() {
 fn check_blocks(store: &LocalStore, container: ContainerId, numbers: &[usize]) {
     let index = store.index(container).unwrap();
     let mut expected = numbers.iter();
-    let visit = &mut |placed: PlacedBlock| {
+    let visit = &mut |placed: StoredBlock| {
         let number = *expected.next().expect("no more blocks than were put");
         let golden = golden_block(BLOCKS[number]);
         let header = placed.block.header;
@@ -138,7 +138,7 @@ fn check_blocks(store: &LocalStore, container: ContainerId, numbers: &[usize]) {
         assert_eq!(placed.block, golden);
         let first = SHAPES[..number].iter().map(|shape| shape.2).sum();
         assert_eq!(placed.labels, [Label { container: CONTAINER, first, count: header.segments }]);
-        assert!(placed.places().all(|place| index.segment_at(place).is_some()));
+        assert!(placed.addresses().all(|address| index.segment_at(address).is_some()));
         Ok(())
     };
     store.visit_blocks(container, None, visit).unwrap();
@@ -176,8 +176,8 @@ fn the_moved_container_bears_the_numbers_of_the_one_it_replaces() {
     assert!(index.is_sealed());
     assert_eq!(part_segments(&index), [2, 2, 1]);
     check_blocks(&store, MOVED, &[1, 3, 4]);
-    assert_eq!(index.segment_at(Place::new(CONTAINER, 0)), None);
-    assert_eq!(index.segment_at(Place::new(MOVED, 0)), None);
+    assert_eq!(index.segment_at(SegmentAddress::new(CONTAINER, 0)), None);
+    assert_eq!(index.segment_at(SegmentAddress::new(MOVED, 0)), None);
 }
 
 #[test]
@@ -190,24 +190,24 @@ fn the_table_finds_what_the_container_holds() {
     assert_eq!(store.table_entries(), 10);
     let segments = store.entries(Run { container: CONTAINER, first: 0, count: 10 }).unwrap();
     let fingerprints: Vec<_> = segments.iter().map(|segment| segment.fingerprint).collect();
-    let places = (0..10).map(|ordinal| Answer::Have(Place::new(CONTAINER, ordinal)));
-    assert!(store.lacking(ME, &fingerprints).unwrap().into_iter().eq(places));
+    let addresses = (0..10).map(|ordinal| Answer::Have(SegmentAddress::new(CONTAINER, ordinal)));
+    assert!(store.missing(ME, &fingerprints).unwrap().into_iter().eq(addresses));
 }
 
 #[test]
 fn mutated_containers_do_no_harm() {
     let names = ["container.twc", "torn.twc", "moved.twc"];
-    mutation::fuzz(&names, mutation::INPUTS, MOST_BYTES, containers::container);
+    mutation::fuzz(&names, mutation::INPUTS, MAX_BYTES, containers::container);
 }
 
 #[test]
 fn mutated_runs_of_the_table_do_no_harm() {
-    mutation::fuzz(&["table.run"], mutation::INPUTS, MOST_BYTES, tables::table_run);
+    mutation::fuzz(&["table.run"], mutation::INPUTS, MAX_BYTES, tables::table_run);
 }
 
 #[test]
 fn mutated_lists_of_runs_do_no_harm() {
-    mutation::fuzz(&["table-runs.bin"], mutation::INPUTS / 4, MOST_BYTES, tables::run_list);
+    mutation::fuzz(&["table-runs.bin"], mutation::INPUTS / 4, MAX_BYTES, tables::run_list);
 }
 
 #[test]

@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use format::{BlockKind, Label, Place, Run};
+use format::{BlockKind, Label, Run, SegmentAddress};
 use thalweg_store::conformance::{block, fingerprint};
 use thalweg_store::files::{Files, Memory};
-use thalweg_store::{Answer, CountingRegistrar, Error, LocalStore, Options, PlacedBlock, SegmentStore};
+use thalweg_store::{Answer, CountingRegistrar, Error, LocalStore, Options, SegmentStore, StoredBlock};
 
-use super::oracle::{Dice, ME, Oracle, open, settings, small};
+use super::oracle::{ME, Oracle, Random, open, settings, small};
 
 #[test]
 fn a_lost_table_costs_answers_until_it_is_rebuilt() {
     let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
-    let (store, mut oracle, mut dice) = (open(files.clone(), &registrar), Oracle::default(), Dice::new(4));
-    (0..100).for_each(|_| oracle.put_new(&store, &mut dice));
+    let (store, mut oracle, mut random) = (open(files.clone(), &registrar), Oracle::default(), Random::new(4));
+    (0..100).for_each(|_| oracle.put_new(&store, &mut random));
     store.make_durable().unwrap();
     for name in files.list("table").unwrap() {
         files.remove(&name).unwrap();
@@ -33,24 +33,27 @@ fn condemned_containers_answer_no_look_up() {
     let run = store.put(ME, &block(&[(1, 100), (2, 100)])).unwrap();
     let asked = [fingerprint(1), fingerprint(2)];
     store.close().unwrap();
-    assert!(matches!(store.lacking(ME, &asked).unwrap()[..], [Answer::Have(_), Answer::Have(_)]));
+    assert!(matches!(store.missing(ME, &asked).unwrap()[..], [Answer::Have(_), Answer::Have(_)]));
     registrar.condemn(run.container);
     store.forget_container(run.container);
-    assert_eq!(store.lacking(ME, &asked).unwrap(), [Answer::Send, Answer::Send]);
+    assert_eq!(store.missing(ME, &asked).unwrap(), [Answer::Send, Answer::Send]);
     let again = store.put(ME, &block(&[(1, 100), (2, 100)])).unwrap();
     store.remove_file(run.container).unwrap();
-    assert_eq!(store.lacking(ME, &asked[..1]).unwrap(), [Answer::Have(Place::new(again.container, again.first))]);
+    assert_eq!(
+        store.missing(ME, &asked[..1]).unwrap(),
+        [Answer::Have(SegmentAddress::new(again.container, again.first))]
+    );
     assert!(matches!(store.get(run), Err(Error::NotFound { .. })));
 }
 
 #[test]
-fn segments_keep_their_places_when_collection_moves_them() {
+fn segments_keep_their_addresses_when_collection_moves_them() {
     let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
-    let (store, mut oracle, mut dice) = (open(files.clone(), &registrar), Oracle::default(), Dice::new(8));
-    (0..120).for_each(|_| oracle.put_new(&store, &mut dice));
+    let (store, mut oracle, mut random) = (open(files.clone(), &registrar), Oracle::default(), Random::new(8));
+    (0..120).for_each(|_| oracle.put_new(&store, &mut random));
     store.close().unwrap();
     let old = store.containers_on_disk().unwrap();
-    let mut kept: Vec<PlacedBlock> = Vec::new();
+    let mut kept: Vec<StoredBlock> = Vec::new();
     for container in &old {
         store
             .visit_blocks(*container, Some(BlockKind::Data), &mut |block| {
@@ -73,12 +76,12 @@ fn segments_keep_their_places_when_collection_moves_them() {
         registrar.relocate(container, physical);
         store.remove_file(container).unwrap();
     }
-    let held = |place: &Place| {
+    let held = |address: &SegmentAddress| {
         labels.iter().any(|label| {
-            label.container == place.container && (label.first..label.first + label.count).contains(&place.ordinal)
+            label.container == address.container && (label.first..label.first + label.count).contains(&address.ordinal)
         })
     };
-    oracle.segments.retain(|place, _| held(place));
+    oracle.segments.retain(|address, _| held(address));
     assert_eq!(oracle.segments.len() as u64, facts.segments);
     for store in [store, open(files.clone(), &registrar)] {
         oracle.check_all(&store, "moved");
@@ -90,10 +93,10 @@ fn segments_keep_their_places_when_collection_moves_them() {
 }
 
 /// Stores one segment in a container of its own, and returns its place.
-fn stored_alone(store: &LocalStore, number: u64) -> Place {
+fn stored_alone(store: &LocalStore, number: u64) -> SegmentAddress {
     let run = store.put(ME, &block(&[(number, 500)])).unwrap();
     store.close().unwrap();
-    Place::new(run.container, run.first)
+    SegmentAddress::new(run.container, run.first)
 }
 
 #[test]
@@ -117,8 +120,8 @@ fn dead_segments_are_found_in_files_their_number_has_left() {
         assert_eq!(store.get(first).unwrap()[0].block.segments[0].fingerprint, fingerprint(1));
         assert_eq!(store.entries(first).unwrap()[0].fingerprint, fingerprint(1));
         assert_eq!(store.get(second).unwrap()[0].block.segments[0].fingerprint, fingerprint(2));
-        let answers = store.lacking(ME, &[fingerprint(1), fingerprint(2)]).unwrap();
-        assert_eq!(answers, [Answer::Send, Answer::Have(Place::new(number, second.first))]);
+        let answers = store.missing(ME, &[fingerprint(1), fingerprint(2)]).unwrap();
+        assert_eq!(answers, [Answer::Send, Answer::Have(SegmentAddress::new(number, second.first))]);
         store.release(ME);
     }
     stores[0].remove_file(whole).unwrap();
@@ -128,12 +131,12 @@ fn dead_segments_are_found_in_files_their_number_has_left() {
 #[test]
 fn a_session_that_begins_is_given_no_answer_from_before() {
     let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
-    let place = stored_alone(&open(files.clone(), &registrar), 1);
+    let address = stored_alone(&open(files.clone(), &registrar), 1);
     let background = Options { background: true, ..small() };
     let store = LocalStore::open(files.clone(), files, &settings(), registrar.clone(), background).unwrap();
-    let answer = || store.lacking(ME, &[fingerprint(1)]).unwrap()[0];
-    assert_eq!(answer(), Answer::Have(place));
-    registrar.condemn(place.container);
+    let answer = || store.missing(ME, &[fingerprint(1)]).unwrap()[0];
+    assert_eq!(answer(), Answer::Have(address));
+    registrar.condemn(address.container);
     store.forget_catalog_answers();
     assert_eq!(answer(), Answer::Send);
 }
@@ -143,8 +146,8 @@ fn what_this_process_stored_last_is_not_named_once_it_is_condemned() {
     let registrar = Arc::new(CountingRegistrar::new());
     let store = open(Arc::new(Memory::new()), &registrar);
     let run = store.put(ME, &block(&[(1, 500)])).unwrap();
-    assert_eq!(store.lacking(ME, &[fingerprint(1)]).unwrap(), [Answer::Have(Place::new(run.container, 0))]);
+    assert_eq!(store.missing(ME, &[fingerprint(1)]).unwrap(), [Answer::Have(SegmentAddress::new(run.container, 0))]);
     // Its lease ran out, and a collection came.
     registrar.condemn(run.container);
-    assert_eq!(store.lacking(ME, &[fingerprint(1)]).unwrap(), [Answer::Send]);
+    assert_eq!(store.missing(ME, &[fingerprint(1)]).unwrap(), [Answer::Send]);
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use format::{Fingerprint, Place, Run, Settings, StoreId};
+use format::{Fingerprint, Run, SegmentAddress, Settings, StoreId};
 use thalweg_store::conformance::{block, content, fingerprint, segment_in};
 use thalweg_store::files::Files;
-use thalweg_store::{Answer, Claimant, CountingRegistrar, Error, LocalStore, Options, SegmentStore};
+use thalweg_store::{Answer, ClaimOwner, CountingRegistrar, Error, LocalStore, Options, SegmentStore};
 
-pub const ME: Claimant = Claimant(1);
+pub const ME: ClaimOwner = ClaimOwner(1);
 
 pub fn settings() -> Settings {
     Settings::new(StoreId([6; 16]))
@@ -23,11 +23,11 @@ pub fn open(files: Arc<dyn Files>, registrar: &Arc<CountingRegistrar>) -> LocalS
     LocalStore::open(files.clone(), files, &settings(), registrar.clone(), small()).unwrap()
 }
 
-pub struct Dice(u64);
+pub struct Random(u64);
 
-impl Dice {
+impl Random {
     pub fn new(seed: u64) -> Self {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     pub fn below(&mut self, limit: u64) -> u64 {
@@ -41,40 +41,40 @@ impl Dice {
 /// What is stored where, in the plainest form.
 #[derive(Clone, Default)]
 pub struct Oracle {
-    pub segments: BTreeMap<Place, (u64, usize)>,
+    pub segments: BTreeMap<SegmentAddress, (u64, usize)>,
 }
 
 impl Oracle {
     /// Puts a block of new segments with lengths by the dice.
-    pub fn put(&mut self, store: &LocalStore, dice: &mut Dice) -> Result<Run, Error> {
+    pub fn put(&mut self, store: &LocalStore, random: &mut Random) -> Result<Run, Error> {
         let segments: Vec<(u64, usize)> =
-            (0..1 + dice.below(5)).map(|_| (dice.below(1 << 40), dice.below(700) as usize)).collect();
+            (0..1 + random.below(5)).map(|_| (random.below(1 << 40), random.below(700) as usize)).collect();
         let run = store.put(ME, &block(&segments))?;
-        self.segments.extend(run.places().zip(segments));
+        self.segments.extend(run.addresses().zip(segments));
         Ok(run)
     }
 
-    pub fn put_new(&mut self, store: &LocalStore, dice: &mut Dice) {
-        self.put(store, dice).unwrap();
+    pub fn put_new(&mut self, store: &LocalStore, random: &mut Random) {
+        self.put(store, random).unwrap();
     }
 
-    pub fn check_segment(&self, store: &LocalStore, place: Place, why: &str) {
-        let (number, bytes) = self.segments[&place];
-        let found = store.get(Run::single(place)).unwrap_or_else(|error| panic!("{why}: {place}: {error}"));
-        let (entry, stored) = segment_in(&found[0], place);
-        assert_eq!(entry.fingerprint, fingerprint(number), "{why}: {place}");
-        assert_eq!(stored, content(number, bytes), "{why}: {place}");
+    pub fn check_segment(&self, store: &LocalStore, address: SegmentAddress, why: &str) {
+        let (number, bytes) = self.segments[&address];
+        let found = store.get(Run::single(address)).unwrap_or_else(|error| panic!("{why}: {address}: {error}"));
+        let (entry, stored) = segment_in(&found[0], address);
+        assert_eq!(entry.fingerprint, fingerprint(number), "{why}: {address}");
+        assert_eq!(stored, content(number, bytes), "{why}: {address}");
     }
 
     pub fn check_all(&self, store: &LocalStore, why: &str) {
-        self.segments.keys().for_each(|place| self.check_segment(store, *place, why));
+        self.segments.keys().for_each(|address| self.check_segment(store, *address, why));
     }
 
     /// Segments that are there are right; returns how many are not there.
     pub fn check_what_is_there(&self, store: &LocalStore, why: &str) -> usize {
-        let there = |place: &&Place| store.get(Run::single(**place)).is_ok();
-        let (found, lost): (Vec<&Place>, Vec<&Place>) = self.segments.keys().partition(there);
-        found.into_iter().for_each(|place| self.check_segment(store, *place, why));
+        let there = |address: &&SegmentAddress| store.get(Run::single(**address)).is_ok();
+        let (found, lost): (Vec<&SegmentAddress>, Vec<&SegmentAddress>) = self.segments.keys().partition(there);
+        found.into_iter().for_each(|address| self.check_segment(store, *address, why));
         lost.len()
     }
 
@@ -82,13 +82,13 @@ impl Oracle {
     pub fn check_answers(&self, store: &LocalStore, why: &str) -> usize {
         let numbers: Vec<(u64, usize)> = self.segments.values().copied().collect();
         let asked: Vec<Fingerprint> = numbers.iter().map(|(number, _)| fingerprint(*number)).collect();
-        let answers = store.lacking(ME, &asked).unwrap();
+        let answers = store.missing(ME, &asked).unwrap();
         store.release(ME);
         let mut had = 0;
         for ((number, bytes), answer) in numbers.into_iter().zip(answers) {
-            if let Answer::Have(place) = answer {
-                let found = store.get(Run::single(place)).unwrap_or_else(|error| panic!("{why}: {place}: {error}"));
-                assert_eq!(segment_in(&found[0], place).1, content(number, bytes), "{why}");
+            if let Answer::Have(address) = answer {
+                let found = store.get(Run::single(address)).unwrap_or_else(|error| panic!("{why}: {address}: {error}"));
+                assert_eq!(segment_in(&found[0], address).1, content(number, bytes), "{why}");
                 had += 1;
             }
         }

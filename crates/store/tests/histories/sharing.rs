@@ -1,23 +1,23 @@
-//! Several who use one store at once: claimants, threads, processes, and a catalog that is busy.
+//! Several who use one store at once: claim owners, threads, processes, and a catalog that is busy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use format::{ContainerId, Place, Run, Settings, StoreId};
+use format::{ContainerId, Run, SegmentAddress, Settings, StoreId};
 use thalweg_store::conformance::{block, content, fingerprint, segment_in};
 use thalweg_store::files::{Directory, Memory, Permissions};
-use thalweg_store::{Answer, Claimant, CountingRegistrar, LocalStore, Options, Registrar, SegmentStore};
+use thalweg_store::{Answer, ClaimOwner, CountingRegistrar, LocalStore, Options, Registrar, SegmentStore};
 
-use super::oracle::{Dice, ME, Oracle, open, settings, small};
+use super::oracle::{ME, Oracle, Random, open, settings, small};
 
 #[test]
 fn a_claimant_that_stands_still_keeps_others_waiting_for_seconds_only() {
     let store = open(Arc::new(Memory::new()), &Arc::default());
     let fingerprint = fingerprint(5);
-    assert_eq!(store.lacking(Claimant(1), &[fingerprint]).unwrap(), [Answer::Send]);
+    assert_eq!(store.missing(ClaimOwner(1), &[fingerprint]).unwrap(), [Answer::Send]);
     let begun = Instant::now();
-    assert_eq!(store.await_claims(Claimant(2), &[fingerprint]).unwrap(), [Answer::Send]);
+    assert_eq!(store.await_claims(ClaimOwner(2), &[fingerprint]).unwrap(), [Answer::Send]);
     assert!(begun.elapsed() < Duration::from_secs(4));
 }
 
@@ -34,7 +34,7 @@ impl Registrar for BusyRegistrar {
         }
         self.counting.open()
     }
-    fn sealed(&self, container: ContainerId, facts: thalweg_store::ContainerFacts) -> thalweg_store::Result<()> {
+    fn sealed(&self, container: ContainerId, facts: thalweg_store::SealedContainer) -> thalweg_store::Result<()> {
         self.counting.sealed(container, facts)
     }
     fn referable(&self, container: ContainerId) -> thalweg_store::Result<Option<ContainerId>> {
@@ -63,7 +63,7 @@ fn a_busy_catalog_delays_no_read_and_no_look_up() {
         assert!(!putting.is_finished(), "the next container waits for the catalog");
         let begun = Instant::now();
         store.get(run).unwrap();
-        store.lacking(ME, &[fingerprint(1), fingerprint(9999)]).unwrap();
+        store.missing(ME, &[fingerprint(1), fingerprint(9999)]).unwrap();
         let took = begun.elapsed();
         registrar.is_busy.store(false, std::sync::atomic::Ordering::SeqCst);
         assert!(took < Duration::from_millis(100), "they took {took:?}");
@@ -78,10 +78,10 @@ fn two_processes_on_one_directory_see_each_other_after_make_durable() {
     let process = || open(Arc::new(Directory::new(scratch.path(), Permissions::default())), &registrar);
     let (one, other) = (process(), process());
     let mut oracles = [Oracle::default(), Oracle::default()];
-    let mut dice = Dice::new(9);
+    let mut random = Random::new(9);
     for _ in 0..20 {
         for (store, oracle) in [&one, &other].into_iter().zip(&mut oracles) {
-            (0..4).for_each(|_| oracle.put_new(store, &mut dice));
+            (0..4).for_each(|_| oracle.put_new(store, &mut random));
             store.make_durable().unwrap();
         }
         for (store, oracle) in [&other, &one].into_iter().zip(&oracles) {
@@ -101,12 +101,12 @@ fn in_the_background_others_see_what_is_durable_within_moments() {
         LocalStore::open(files.clone(), files, &settings(), registrar.clone(), options).unwrap()
     };
     let (one, other) = (process(), process());
-    assert_eq!(other.lacking(ME, &[fingerprint(1)]).unwrap(), [Answer::Send]);
+    assert_eq!(other.missing(ME, &[fingerprint(1)]).unwrap(), [Answer::Send]);
     other.release(ME);
-    let place = one.put(ME, &block(&[(1, 100)])).map(|run| Place::new(run.container, run.first)).unwrap();
+    let address = one.put(ME, &block(&[(1, 100)])).map(|run| SegmentAddress::new(run.container, run.first)).unwrap();
     one.make_durable().unwrap();
     let deadline = Instant::now() + Duration::from_secs(5);
-    while other.lacking(ME, &[fingerprint(1)]).unwrap() != [Answer::Have(place)] {
+    while other.missing(ME, &[fingerprint(1)]).unwrap() != [Answer::Have(address)] {
         other.release(ME);
         assert!(Instant::now() < deadline, "not seen after five seconds");
         std::thread::sleep(Duration::from_millis(50));
@@ -123,14 +123,14 @@ fn what_another_process_wrote_but_did_not_sync_is_no_duplicate() {
     let run = one.put(ME, &block(&[(2, 2_500)])).unwrap();
     assert_eq!(run.container, ContainerId(1));
     let asked = [fingerprint(1), fingerprint(2)];
-    let answers = other.lacking(ME, &asked).unwrap();
+    let answers = other.missing(ME, &asked).unwrap();
     assert!(matches!(answers[..], [Answer::Have(_), Answer::Send]), "{answers:?}");
     other.release(ME);
     assert_eq!(other.get(run).unwrap()[0].block, block(&[(2, 2_500)]), "who knows the place can read it");
-    assert!(matches!(other.lacking(ME, &asked).unwrap()[..], [Answer::Have(_), Answer::Send]));
+    assert!(matches!(other.missing(ME, &asked).unwrap()[..], [Answer::Have(_), Answer::Send]));
     other.release(ME);
     one.make_durable().unwrap();
-    assert!(matches!(other.lacking(ME, &asked).unwrap()[..], [Answer::Have(_), Answer::Have(_)]));
+    assert!(matches!(other.missing(ME, &asked).unwrap()[..], [Answer::Have(_), Answer::Have(_)]));
 }
 
 #[test]
@@ -140,15 +140,15 @@ fn many_writers_fill_containers_without_gap_or_overlap() {
     let files = Arc::new(Directory::new(scratch.path(), Permissions::default()));
     let options = Options { container_bytes: 300_000, part_bytes: 20_000, ..Options::default() };
     let store = LocalStore::open(files.clone(), files, &settings(), registrar, options).unwrap();
-    let placed: Vec<HashMap<Place, u64>> = std::thread::scope(|threads| {
+    let placed: Vec<HashMap<SegmentAddress, u64>> = std::thread::scope(|threads| {
         let workers = (0..4_u64).map(|worker| {
             let store = &store;
             threads.spawn(move || {
                 let mut placed = HashMap::new();
                 for round in 0..600 {
                     let number = worker << 32 | round;
-                    let run = store.put(Claimant(worker), &block(&[(number, 2_000)])).unwrap();
-                    placed.insert(Place::new(run.container, run.first), number);
+                    let run = store.put(ClaimOwner(worker), &block(&[(number, 2_000)])).unwrap();
+                    placed.insert(SegmentAddress::new(run.container, run.first), number);
                     if round % 100 == 99 {
                         store.make_durable().unwrap();
                     }
@@ -163,9 +163,9 @@ fn many_writers_fill_containers_without_gap_or_overlap() {
         workers.into_iter().map(|worker| worker.join().unwrap()).collect()
     });
     store.close().unwrap();
-    let all: HashMap<Place, u64> = placed.into_iter().flatten().collect();
+    let all: HashMap<SegmentAddress, u64> = placed.into_iter().flatten().collect();
     assert_eq!(all.len(), 2400, "no place was given twice");
-    for (place, number) in all {
-        assert_eq!(segment_in(&store.get(Run::single(place)).unwrap()[0], place).1, content(number, 2_000));
+    for (address, number) in all {
+        assert_eq!(segment_in(&store.get(Run::single(address)).unwrap()[0], address).1, content(number, 2_000));
     }
 }

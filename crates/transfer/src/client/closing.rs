@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use format::HandleKey;
 
-use super::handover::{Completion, Done, gather};
-use super::lane::Lane;
+use super::oneshot::{Completion, Done, gather};
+use super::send_queue::SendQueue;
 use super::session::Session;
 use crate::message::{Reply, Request};
 use crate::{Error, Result};
@@ -23,7 +23,7 @@ pub(super) enum Others {
 
 /// Where a process stands among those of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Parting {
+pub(super) enum DetachOrder {
     Early,
     /// The last: all others have let go.
     Last,
@@ -35,31 +35,32 @@ pub(super) enum Parting {
 
 impl Session {
     /// The last handle of this process goes: waits until nothing is kept, then says so to the nodes.
-    pub fn close_then(self: &Arc<Self>, parting: Parting, done: Done<Others>) {
+    pub fn close_then(self: &Arc<Self>, order: DetachOrder, done: Done<Others>) {
         let session = self.clone();
         self.after_commit(Box::new(move || {
-            session.press();
+            session.hint_flush();
             let closing = session.clone();
-            session.fate.when_empty(Box::new(move |kept| match (kept, parting) {
+            session.status.when_empty(Box::new(move |kept| match (kept, order) {
                 (Err(error), _) => closing.detach_then(Err(error), done),
-                (Ok(()), Parting::Early) => closing.detach_then(Ok(Others::Gone), done),
-                (Ok(()), Parting::Last) => closing.commit_rest_then(Ok(Others::Gone), done),
-                (Ok(()), Parting::Together { processes }) => closing.await_others_then(processes, done),
+                (Ok(()), DetachOrder::Early) => closing.detach_then(Ok(Others::Gone), done),
+                (Ok(()), DetachOrder::Last) => closing.commit_rest_then(Ok(Others::Gone), done),
+                (Ok(()), DetachOrder::Together { processes }) => closing.await_others_then(processes, done),
             }));
         }));
     }
 
     fn await_others_then(self: Arc<Self>, processes: u32, done: Done<Others>) {
         let session = self.clone();
-        let request = |lane: &Lane| Request::AwaitOthers { session: self.id, seat: lane.seat, processes };
+        let request =
+            |queue: &SendQueue| Request::AwaitOthers { session: self.id, stripe_set: queue.stripe_set, processes };
         let awaited =
             move |replies: Result<Vec<Reply>>| session.commit_rest_then(replies.map(|replies| others(&replies)), done);
-        self.ask_seats(request, Box::new(awaited));
+        self.ask_owners(request, Box::new(awaited));
     }
 
     /// What others sent again to a new node after the commit is durable by now, and is committed too.
     fn commit_rest_then(self: Arc<Self>, others: Result<Others>, done: Done<Others>) {
-        if !matches!(others, Ok(Others::Gone)) || !self.may_lack_bytes() {
+        if !matches!(others, Ok(Others::Gone)) || !self.may_miss_bytes() {
             return self.detach_then(others, done);
         }
         let session = self.clone();
@@ -70,7 +71,7 @@ impl Session {
     fn detach_then(self: Arc<Self>, others: Result<Others>, done: Done<Others>) {
         let session = self.clone();
         let end = move |result| {
-            session.lanes.iter().for_each(Lane::end);
+            session.queues.iter().for_each(SendQueue::end);
             session.process.forget(session.id);
             done(result);
         };
@@ -78,28 +79,28 @@ impl Session {
             Ok(others) => others,
             Err(error) => return end(Err(error)),
         };
-        let completions = gather(self.lanes.len(), Box::new(move |replies| end(replies.map(|_| others))));
-        for (lane, completion) in self.lanes.iter().zip(completions) {
-            lane.ask(Request::Detach { session: self.id, seat: lane.seat }, ending(lane, completion));
+        let completions = gather(self.queues.len(), Box::new(move |replies| end(replies.map(|_| others))));
+        for (queue, completion) in self.queues.iter().zip(completions) {
+            queue.ask(Request::Detach { session: self.id, stripe_set: queue.stripe_set }, ending(queue, completion));
         }
     }
 
-    /// Takes one ticket's handle off the session, which its own key does. Asked outside of any lane, which may have left
+    /// Takes one ticket's handle off the session, which its own key does. Asked outside of any send queue, which may have left
     /// already.
     pub fn leave_then(&self, key: HandleKey, done: Done<()>) {
         let leave: Completion = Box::new(move |answer| done(answer.map(drop)));
-        let (home, patience) = (self.home().address(), self.process.settings.patience);
-        self.process.ask_node(&home, Request::Leave { session: self.id, key }, patience, leave);
+        let (home, timeout) = (self.home().address(), self.process.settings.timeout);
+        self.process.ask_node(&home, Request::Leave { session: self.id, key }, timeout, leave);
     }
 }
 
-/// A lane whose farewell is answered leaves at once: it must not be attached again, to a new node, while others wait for
+/// A send queue whose farewell is answered leaves at once: it must not be attached again, to a new node, while others wait for
 /// theirs.
-fn ending(lane: &Arc<Lane>, completion: Completion) -> Completion {
-    let lane = lane.clone();
+fn ending(queue: &Arc<SendQueue>, completion: Completion) -> Completion {
+    let queue = queue.clone();
     Box::new(move |answer| {
         if answer.is_ok() {
-            lane.end();
+            queue.end();
         }
         completion(answer);
     })

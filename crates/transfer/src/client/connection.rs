@@ -1,7 +1,7 @@
-//! A stream as its thread drives it: connecting, greeting, attaching lanes, sending the log, taking answers.
+//! A stream as its thread drives it: connecting, greeting, attaching send queues, sending the log, taking answers.
 //!
-//! After every (re)connection the order is Hello, then Attach for each lane, then the log from its beginning. The
-//! thread holds no lock while it calls completions or moves lanes.
+//! After every (re)connection the order is Hello, then Attach for each send queue, then the log from its beginning. The
+//! thread holds no lock while it calls completions or moves send queues.
 
 mod greeting;
 mod watching;
@@ -14,16 +14,16 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 
 use self::watching::UNGREETED;
+use super::digest_offers::DigestOffers;
 use super::frame::{self, Content, Frame};
-use super::handover::Answer;
-use super::incoming::{Arrived, Incoming};
-use super::lane::Lane;
+use super::incoming::{Incoming, ReceivedFrame};
+use super::oneshot::Answer;
 use super::outgoing::{Bulk, Outgoing};
-use super::reactor::Surroundings;
-use super::recalls::Recalls;
+use super::reactor::IoContext;
 use super::reduce;
+use super::send_queue::SendQueue;
 use super::socket::Socket;
-use super::stream::{Addressee, Next, Reach, Stream};
+use super::stream::{AnswerTarget, Next, Reach, Stream};
 use crate::Error;
 use crate::challenge::Challenge;
 use crate::message::{Failure, FailureKind, Reply, Request};
@@ -31,7 +31,7 @@ use crate::resolve::Resolution;
 use crate::tls::TlsRefusal;
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
-const MOST_BACK_OFF: Duration = Duration::from_millis(250);
+const MAX_BACK_OFF: Duration = Duration::from_millis(250);
 /// Received at a time before other streams have their turn (bytes).
 const TURN_BYTES: usize = 4 << 20;
 
@@ -40,12 +40,12 @@ pub(super) struct Connection {
     phase: Phase,
     incoming: Incoming,
     outgoing: Outgoing,
-    /// Lanes whose `Attach` is not answered; nothing else is sent meanwhile.
-    attaching: HashMap<u64, Arc<Lane>>,
+    /// Send queues whose `Attach` is not answered; nothing else is sent meanwhile.
+    attaching: HashMap<u64, Arc<SendQueue>>,
     /// Frames of which the node wants to know more, then the messages that say it, until they are answered.
-    wanting: VecDeque<(Arc<Lane>, Arc<Frame>, Want)>,
-    following: HashMap<u64, (Arc<Lane>, Arc<Frame>)>,
-    recalls: Recalls,
+    wanting: VecDeque<(Arc<SendQueue>, Arc<Frame>, ContentRequest)>,
+    following: HashMap<u64, (Arc<SendQueue>, Arc<Frame>)>,
+    digest_offers: DigestOffers,
     /// Of an attempt given up before the name was resolved: the resolver is not asked twice at a time.
     resolution: Option<Resolution>,
     back_off: Duration,
@@ -68,7 +68,7 @@ pub(super) struct Connection {
 }
 
 /// What a node wants after it was told of whole segments.
-enum Want {
+enum ContentRequest {
     Names,
     /// Of these segments, by index.
     Content(Vec<u32>),
@@ -84,26 +84,26 @@ enum Phase {
     Connecting(Socket),
     /// Hello's number, and what comes before Welcome.
     Greeting(Socket, u64, Challenge),
-    Ready(Socket, Peer),
+    Ready(Socket, PeerNode),
 }
 
 /// What the node said of itself.
-struct Peer {
-    holder: u64,
+struct PeerNode {
+    incarnation: u64,
     settings: Option<format::Settings>,
 }
 
 /// Why a connection is given up.
-enum Broken {
+enum Disconnect {
     /// It is made again.
     ForNow(String),
     /// The peer refuses this process or speaks no protocol of ours, and will not change its mind.
     ForGood(Error),
 }
 
-impl<E: std::fmt::Display> From<E> for Broken {
+impl<E: std::fmt::Display> From<E> for Disconnect {
     fn from(error: E) -> Self {
-        Broken::ForNow(error.to_string())
+        Disconnect::ForNow(error.to_string())
     }
 }
 
@@ -117,7 +117,7 @@ impl Connection {
             attaching: HashMap::new(),
             wanting: VecDeque::new(),
             following: HashMap::new(),
-            recalls: Recalls::default(),
+            digest_offers: DigestOffers::default(),
             resolution: None,
             back_off: FIRST_BACK_OFF,
             attempt: 0,
@@ -134,24 +134,24 @@ impl Connection {
     }
 
     /// Does whatever can be done without waiting.
-    pub fn step(&mut self, around: &Surroundings, now: Instant) {
+    pub fn step(&mut self, context: &IoContext, now: Instant) {
         self.later = false;
         match &self.phase {
-            Phase::Idle if self.stream.has_work() => self.connect(around, now),
-            Phase::Waiting { until } if now >= *until => self.connect(around, now),
+            Phase::Idle if self.stream.has_work() => self.connect(context, now),
+            Phase::Waiting { until } if now >= *until => self.connect(context, now),
             Phase::Ready(..) => {
-                if let Err(broken) = self.send(around, now) {
-                    self.broke(broken, around, now);
+                if let Err(broken) = self.send(context, now) {
+                    self.broke(broken, context, now);
                 }
             }
             _ => {}
         }
         match self.phase {
             Phase::Idle => {}
-            Phase::Ready(..) => self.watch(around, now),
+            Phase::Ready(..) => self.watch(context, now),
             _ => {
-                self.give_up_attempt(around, now);
-                self.lose_patience(around, now);
+                self.give_up_attempt(context, now);
+                self.fail_waiting(context, now);
             }
         }
     }
@@ -174,31 +174,31 @@ impl Connection {
     }
 
     /// Whether the passing of time alone changes something.
-    pub fn is_unsettled(&self) -> bool {
+    pub fn is_troubled(&self) -> bool {
         self.later || !matches!(self.phase, Phase::Idle | Phase::Ready(..))
     }
 
     /// Whether the node owes something, so that its silence is noticed, or must not take this process's for death.
-    pub fn is_watched(&self, around: &Surroundings) -> bool {
-        matches!(self.phase, Phase::Ready(..)) && (self.stream.is_busy() || self.must_say_alive(around))
+    pub fn is_watched(&self, context: &IoContext) -> bool {
+        matches!(self.phase, Phase::Ready(..)) && (self.stream.is_busy() || self.must_say_alive(context))
     }
 
     /// The socket has news.
-    pub fn ready(&mut self, around: &Surroundings, now: Instant) {
+    pub fn ready(&mut self, context: &IoContext, now: Instant) {
         let outcome = match &self.phase {
-            Phase::Connecting(_) => self.greet(around),
-            Phase::Greeting(..) | Phase::Ready(..) => self.receive(around, now),
+            Phase::Connecting(_) => self.greet(context),
+            Phase::Greeting(..) | Phase::Ready(..) => self.receive(context, now),
             _ => Ok(()),
         };
         if let Err(broken) = outcome {
-            self.broke(broken, around, now);
+            self.broke(broken, context, now);
         }
     }
 
-    fn send(&mut self, around: &Surroundings, now: Instant) -> Result<(), Broken> {
+    fn send(&mut self, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
         loop {
             while self.outgoing.has_room() {
-                if !self.queue_next(around, now) {
+                if !self.queue_next(context, now) {
                     break;
                 }
             }
@@ -214,9 +214,9 @@ impl Connection {
     }
 
     /// Queues one message; false when there is none to send now.
-    fn queue_next(&mut self, around: &Surroundings, now: Instant) -> bool {
-        if let Some((lane, frame, want)) = self.wanting.pop_front() {
-            self.follow(around, lane, frame, want);
+    fn queue_next(&mut self, context: &IoContext, now: Instant) -> bool {
+        if let Some((queue, frame, want)) = self.wanting.pop_front() {
+            self.follow(context, queue, frame, want);
             return true;
         }
         match self.stream.next(now, !self.attaching.is_empty()) {
@@ -225,54 +225,56 @@ impl Connection {
                 self.later = true;
                 return false;
             }
-            Next::Attach { number, lane } => {
-                let attach = Request::Attach { session: lane.session, seat: lane.seat, key: lane.key };
+            Next::Attach { number, queue } => {
+                let attach = Request::Attach { session: queue.session, stripe_set: queue.stripe_set, key: queue.key };
                 self.outgoing.push(frame::head(&attach, number, &[]), Bulk::None);
-                self.attaching.insert(number, lane);
+                self.attaching.insert(number, queue);
             }
             Next::Request { head } => self.outgoing.push(head, Bulk::None),
-            Next::Frame { number, lane, frame } => {
+            Next::Frame { number, queue, frame } => {
                 if let Content::Whole(whole) = &frame.content {
-                    let (reducer, settings) = self.reduction(around);
+                    let (reducer, settings) = self.reduction(context);
                     whole.fingerprint(reducer, settings);
-                    if whole.digest().is_some() && !self.recalls.ask() {
-                        whole.spell_out();
+                    if whole.digest().is_some() && !self.digest_offers.ask() {
+                        whole.send_full_list();
                     }
                 }
-                let head = frame.head(lane.session, lane.seat, number);
+                let head = frame.head(queue.session, queue.stripe_set, number);
                 self.outgoing.push(head, Bulk::Frame(frame));
             }
         }
         true
     }
 
-    /// Says what the node wants to know of a frame, unless the frame's lane has gone to another node.
-    fn follow(&mut self, around: &Surroundings, lane: Arc<Lane>, frame: Arc<Frame>, want: Want) {
+    /// Says what the node wants to know of a frame, unless the frame's send queue has gone to another node.
+    fn follow(&mut self, context: &IoContext, queue: Arc<SendQueue>, frame: Arc<Frame>, want: ContentRequest) {
         let Content::Whole(whole) = &frame.content else { return };
-        if !lane.goes_over(&self.stream) {
+        if !queue.goes_over(&self.stream) {
             return;
         }
         let number = self.stream.number();
         match want {
-            Want::Names => self.outgoing.push(frame.head(lane.session, lane.seat, number), Bulk::None),
-            Want::Content(wanted) => {
-                let (reducer, settings) = self.reduction(around);
+            ContentRequest::Names => {
+                self.outgoing.push(frame.head(queue.session, queue.stripe_set, number), Bulk::None)
+            }
+            ContentRequest::Content(wanted) => {
+                let (reducer, settings) = self.reduction(context);
                 let blocks = whole.blocks(&wanted, reducer, settings);
-                let (request, payload) = reduce::supply(lane.session, lane.seat, frame.sequence, blocks);
+                let (request, payload) = reduce::send_blocks(queue.session, queue.stripe_set, frame.sequence, blocks);
                 self.outgoing.push(frame::head(&request, number, &payload), Bulk::Own(payload));
             }
         }
-        self.following.insert(number, (lane, frame));
+        self.following.insert(number, (queue, frame));
     }
 
-    fn reduction<'a>(&'a self, around: &'a Surroundings) -> (&'a dyn reduce::Reducer, &'a format::Settings) {
-        let Phase::Ready(_, Peer { settings: Some(settings), .. }) = &self.phase else {
+    fn reduction<'a>(&'a self, context: &'a IoContext) -> (&'a dyn reduce::Reducer, &'a format::Settings) {
+        let Phase::Ready(_, PeerNode { settings: Some(settings), .. }) = &self.phase else {
             unreachable!("with reduction here, a node without settings is refused at its welcome")
         };
-        (around.reducer.as_deref().expect("whole segments are only built with a reducer"), settings)
+        (context.reducer.as_deref().expect("whole segments are only built with a reducer"), settings)
     }
 
-    fn receive(&mut self, around: &Surroundings, now: Instant) -> Result<(), Broken> {
+    fn receive(&mut self, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
         let mut turn_bytes = 0;
         loop {
             let (Phase::Greeting(socket, ..) | Phase::Ready(socket, _)) = &self.phase else { return Ok(()) };
@@ -283,23 +285,23 @@ impl Connection {
             self.heard = now;
             turn_bytes += bytes;
             while let Some(arrived) = self.incoming.take().map_err(|source| self.misunderstood(source))? {
-                self.take(arrived, around, now)?;
+                self.take(arrived, context, now)?;
             }
         }
     }
 
-    fn unreadable(&self, error: &std::io::Error) -> Broken {
+    fn unreadable(&self, error: &std::io::Error) -> Disconnect {
         match TlsRefusal::of(error) {
-            Some(refusal) => Broken::ForGood(Error::Refused(format!("{}: {refusal}", self.stream.address))),
-            None => Broken::ForNow(error.to_string()),
+            Some(refusal) => Disconnect::ForGood(Error::Refused(format!("{}: {refusal}", self.stream.address))),
+            None => Disconnect::ForNow(error.to_string()),
         }
     }
 
-    fn take(&mut self, arrived: Arrived, around: &Surroundings, now: Instant) -> Result<(), Broken> {
-        let Arrived { kind, number, body, payload } = arrived;
+    fn take(&mut self, arrived: ReceivedFrame, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
+        let ReceivedFrame { kind, number, body, payload } = arrived;
         let reply = Reply::decode(kind, &body)?;
         if let Phase::Greeting(_, hello, _) = &self.phase {
-            return if *hello == number { self.welcomed(reply, around) } else { self.challenged(reply) };
+            return if *hello == number { self.welcomed(reply, context) } else { self.challenged(reply) };
         }
         if let Reply::Alive { progress } = reply {
             if std::mem::replace(&mut self.progress, progress) != progress {
@@ -313,30 +315,30 @@ impl Connection {
         }
         (self.advanced, self.worked) = (now, now);
         if number == 0 {
-            return self.told(reply, around, now);
+            return self.told(reply, context, now);
         }
-        if let Some(lane) = self.attaching.remove(&number) {
-            return self.attach_answered(lane, reply, around, now);
+        if let Some(queue) = self.attaching.remove(&number) {
+            return self.attach_answered(queue, reply, context, now);
         }
-        if let Some((lane, frame)) = self.following.remove(&number) {
-            if !lane.goes_over(&self.stream) {
+        if let Some((queue, frame)) = self.following.remove(&number) {
+            if !queue.goes_over(&self.stream) {
                 return Ok(());
             }
-            return self.frame_answered(lane, frame, reply, around, now);
+            return self.frame_answered(queue, frame, reply, context, now);
         }
         match self.stream.answered(number) {
-            Addressee::Nobody => Ok(()),
-            Addressee::Frame { lane, frame } => self.frame_answered(lane, frame, reply, around, now),
-            Addressee::Ask { lane, ask } => {
-                if let (Reply::Failed { failure }, Some(lane)) = (&reply, &lane)
-                    && failure.kind == FailureKind::SeatLost
-                    && lane.fate.failure().is_none()
+            AnswerTarget::Nobody => Ok(()),
+            AnswerTarget::Frame { queue, frame } => self.frame_answered(queue, frame, reply, context, now),
+            AnswerTarget::Ask { queue, ask } => {
+                if let (Reply::Failed { failure }, Some(queue)) = (&reply, &queue)
+                    && failure.kind == FailureKind::StripeSetLost
+                    && queue.status.failure().is_none()
                 {
-                    self.move_lane(lane, failure, around, now);
-                    lane.ask(ask.request, ask.completion);
+                    self.move_queue(queue, failure, context, now);
+                    queue.ask(ask.request, ask.completion);
                     return Ok(());
                 }
-                lane.inspect(|lane| lane.served());
+                queue.inspect(|queue| queue.served());
                 self.fine();
                 (ask.completion)(match reply {
                     Reply::Failed { failure } => Err(Error::Failed(failure)),
@@ -348,28 +350,28 @@ impl Connection {
     }
 
     /// The node says something unasked.
-    fn told(&mut self, reply: Reply, around: &Surroundings, now: Instant) -> Result<(), Broken> {
+    fn told(&mut self, reply: Reply, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
         match reply {
-            Reply::Durable { session, seat, sequence, held } => {
-                let lane = self.stream.durable(session, seat, sequence, &held);
-                lane.inspect(|lane| lane.fate.look());
+            Reply::Durable { session, stripe_set, sequence, held } => {
+                let queue = self.stream.durable(session, stripe_set, sequence, &held);
+                queue.inspect(|queue| queue.status.look());
                 Ok(())
             }
-            Reply::SeatFailed { session, seat, failure } => match self.stream.lane(session, seat) {
-                Some(lane) => self.lane_failed(&lane, failure, around, now),
+            Reply::StripeSetFailed { session, stripe_set, failure } => match self.stream.queue(session, stripe_set) {
+                Some(queue) => self.queue_failed(&queue, failure, context, now),
                 None => Ok(()),
             },
-            Reply::Failed { failure } => Err(Broken::ForNow(failure.text)),
+            Reply::Failed { failure } => Err(Disconnect::ForNow(failure.text)),
             _ => Ok(()),
         }
     }
 
-    fn misunderstood(&self, source: format::Error) -> Broken {
+    fn misunderstood(&self, source: format::Error) -> Disconnect {
         match source {
-            format::Error::OtherProtocol { .. } => Broken::ForGood(self.refused_by(source)),
+            format::Error::OtherProtocol { .. } => Disconnect::ForGood(self.refused_by(source)),
             // Later on it is a node's stream that was damaged.
             format::Error::Stranger { .. } if matches!(self.phase, Phase::Greeting(..)) => {
-                Broken::ForGood(self.refused_by(source))
+                Disconnect::ForGood(self.refused_by(source))
             }
             source => source.into(),
         }
@@ -381,86 +383,88 @@ impl Connection {
 
     fn attach_answered(
         &mut self,
-        lane: Arc<Lane>,
+        queue: Arc<SendQueue>,
         reply: Reply,
-        around: &Surroundings,
+        context: &IoContext,
         now: Instant,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), Disconnect> {
         match reply {
             Reply::Attached { epoch, .. } => {
-                let Phase::Ready(_, peer) = &self.phase else { unreachable!("lanes attach to ready connections") };
-                lane.attached(peer.holder, epoch, now);
+                let Phase::Ready(_, peer) = &self.phase else {
+                    unreachable!("send queues attach to ready connections")
+                };
+                queue.attached(peer.incarnation, epoch, now);
                 self.fine();
                 Ok(())
             }
-            Reply::Failed { failure } => self.lane_failed(&lane, failure, around, now),
-            other => Err(Broken::ForNow(format!("it answered an attachment with message {:#x}", other.kind()))),
+            Reply::Failed { failure } => self.queue_failed(&queue, failure, context, now),
+            other => Err(Disconnect::ForNow(format!("it answered an attachment with message {:#x}", other.kind()))),
         }
     }
 
     fn frame_answered(
         &mut self,
-        lane: Arc<Lane>,
+        queue: Arc<SendQueue>,
         frame: Arc<Frame>,
         reply: Reply,
-        around: &Surroundings,
+        context: &IoContext,
         now: Instant,
-    ) -> Result<(), Broken> {
-        let is_recalled = matches!(&frame.content, Content::Whole(whole) if whole.digest().is_some());
+    ) -> Result<(), Disconnect> {
+        let is_digest_known = matches!(&frame.content, Content::Whole(whole) if whole.digest().is_some());
         match &reply {
-            Reply::Received { .. } | Reply::Lacks { .. } if is_recalled => self.recalls.hit(),
-            Reply::Unnamed { .. } => self.recalls.missed(),
+            Reply::Received { .. } | Reply::Missing { .. } if is_digest_known => self.digest_offers.hit(),
+            Reply::NeedFingerprints { .. } => self.digest_offers.missed(),
             _ => {}
         }
         match reply {
             Reply::Received { stamp, .. } => {
                 frame.set_stamp(stamp);
-                lane.received(frame.sequence);
+                queue.received(frame.sequence);
                 self.fine();
                 Ok(())
             }
-            Reply::Lacks { stamp, wanted, .. } => {
+            Reply::Missing { stamp, wanted, .. } => {
                 frame.set_stamp(stamp);
-                self.wanting.push_back((lane, frame, Want::Content(wanted)));
+                self.wanting.push_back((queue, frame, ContentRequest::Content(wanted)));
                 Ok(())
             }
-            Reply::Unnamed { stamp, .. } => {
-                if !frame.spell_out() {
-                    return Err(Broken::ForNow("it asked for names that it was told".into()));
+            Reply::NeedFingerprints { stamp, .. } => {
+                if !frame.send_full_list() {
+                    return Err(Disconnect::ForNow("it asked for names that it was told".into()));
                 }
                 frame.set_stamp(stamp);
-                self.wanting.push_back((lane, frame, Want::Names));
+                self.wanting.push_back((queue, frame, ContentRequest::Names));
                 Ok(())
             }
-            Reply::Failed { failure } => self.lane_failed(&lane, failure, around, now),
-            other => Err(Broken::ForNow(format!("it answered a write with message {:#x}", other.kind()))),
+            Reply::Failed { failure } => self.queue_failed(&queue, failure, context, now),
+            other => Err(Disconnect::ForNow(format!("it answered a write with message {:#x}", other.kind()))),
         }
     }
 
-    /// A node that cannot now is asked again later, one that lost the seat is left; anything else is for ever.
-    fn lane_failed(
+    /// A node that cannot now is asked again later, one that lost the stripe set is left; anything else is for ever.
+    fn queue_failed(
         &mut self,
-        lane: &Arc<Lane>,
+        queue: &Arc<SendQueue>,
         failure: Failure,
-        around: &Surroundings,
+        context: &IoContext,
         now: Instant,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), Disconnect> {
         match failure.kind {
-            FailureKind::Unavailable => Err(Broken::ForNow(failure.text)),
-            FailureKind::SeatLost => {
-                self.move_lane(lane, &failure, around, now);
+            FailureKind::Unavailable => Err(Disconnect::ForNow(failure.text)),
+            FailureKind::StripeSetLost => {
+                self.move_queue(queue, &failure, context, now);
                 Ok(())
             }
             _ => {
-                lane.fate.fail(Error::Failed(failure));
+                queue.status.fail(Error::Failed(failure));
                 Ok(())
             }
         }
     }
 
-    fn move_lane(&self, lane: &Arc<Lane>, failure: &Failure, around: &Surroundings, now: Instant) {
-        if !lane.move_on(&around.streams, now) {
-            lane.fate.fail(Error::Unavailable { peer: self.stream.address.clone(), why: failure.text.clone() });
+    fn move_queue(&self, queue: &Arc<SendQueue>, failure: &Failure, context: &IoContext, now: Instant) {
+        if !queue.move_on(&context.streams, now) {
+            queue.status.fail(Error::Unavailable { peer: self.stream.address.clone(), why: failure.text.clone() });
         }
     }
 
@@ -469,7 +473,7 @@ impl Connection {
         self.back_off = FIRST_BACK_OFF;
     }
 
-    fn broke(&mut self, broken: Broken, around: &Surroundings, now: Instant) {
+    fn broke(&mut self, broken: Disconnect, context: &IoContext, now: Instant) {
         self.incoming.clear();
         self.outgoing.clear();
         self.attaching.clear();
@@ -477,10 +481,10 @@ impl Connection {
         self.following.clear();
         self.stream.broke();
         let why = match broken {
-            Broken::ForNow(why) if matches!(self.phase, Phase::Greeting(..)) => format!("{why}, {UNGREETED}"),
-            Broken::ForNow(why) => why,
-            Broken::ForGood(error) => {
-                self.refuse(&error, around, now);
+            Disconnect::ForNow(why) if matches!(self.phase, Phase::Greeting(..)) => format!("{why}, {UNGREETED}"),
+            Disconnect::ForNow(why) => why,
+            Disconnect::ForGood(error) => {
+                self.refuse(&error, context, now);
                 error.to_string()
             }
         };
@@ -498,18 +502,18 @@ impl Connection {
         let since = self.trouble.take().map_or(begun, |(since, _)| since);
         self.trouble = Some((since, why));
         self.phase = Phase::Waiting { until: now + self.back_off };
-        self.back_off = (self.back_off * 2).min(MOST_BACK_OFF);
+        self.back_off = (self.back_off * 2).min(MAX_BACK_OFF);
     }
 
-    /// Nothing goes to this peer: lanes try their other nodes, everything else has failed.
-    fn refuse(&self, error: &Error, around: &Surroundings, now: Instant) {
+    /// Nothing goes to this peer: send queues try their other nodes, everything else has failed.
+    fn refuse(&self, error: &Error, context: &IoContext, now: Instant) {
         self.stream.set_reach(Reach::Absent);
         for ask in self.stream.take_asks(|_| true) {
             (ask.completion)(Err(error.clone()));
         }
-        for (lane, _) in self.stream.lanes() {
-            if !lane.has_other_nodes() || !lane.move_on(&around.streams, now) {
-                lane.fate.fail(error.clone());
+        for (queue, _) in self.stream.queues() {
+            if !queue.has_other_nodes() || !queue.move_on(&context.streams, now) {
+                queue.status.fail(error.clone());
             }
         }
     }

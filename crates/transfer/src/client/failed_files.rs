@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use format::StorePath;
 
-use super::handover::{Completion, Handover};
+use super::oneshot::{Completion, OneShot};
 use super::process::Process;
 use crate::Error;
 use crate::message::{FailureKind, MAX_NAME_BYTES, Request};
@@ -79,12 +79,12 @@ impl Process {
             }
             done();
         });
-        self.ask_node(&node, request, REPORT_TIMEOUT.min(self.settings.patience), sent);
+        self.ask_node(&node, request, REPORT_TIMEOUT.min(self.settings.timeout), sent);
     }
 
     pub fn report_failed(&self, failed: FailedFile, is_away: bool) {
-        let reported = Handover::new();
-        let done = reported.leaver();
+        let reported = OneShot::new();
+        let done = reported.sender();
         self.report_failed_then(failed, is_away, Box::new(move || done(())));
         reported.wait();
     }
@@ -93,8 +93,8 @@ impl Process {
     pub fn report_unsent(&self) {
         let unsent = std::mem::take(&mut *self.failed_files.unsent());
         let is_sent = |failed: &FailedFile| {
-            let patience = REPORT_TIMEOUT.min(self.settings.patience) / failed.nodes.len() as u32;
-            failed.nodes.iter().any(|node| self.ask_node_and_wait(node, request(failed), patience).is_ok())
+            let timeout = REPORT_TIMEOUT.min(self.settings.timeout) / failed.nodes.len() as u32;
+            failed.nodes.iter().any(|node| self.ask_node_and_wait(node, request(failed), timeout).is_ok())
         };
         // Nodes that do not answer for one cost their time once.
         let _ = unsent.iter().all(is_sent);

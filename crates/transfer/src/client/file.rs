@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use format::{HandleKey, MAX_FILE_BYTES, StorePath};
 
-use super::closing::{Others, Parting, may_leave};
+use super::closing::{DetachOrder, Others, may_leave};
 use super::failed_files::FailedFile;
-use super::handover::{Done, Handover};
+use super::oneshot::{Done, OneShot};
 use super::operation::{Kind, Operation, Started, Unfinished};
 use super::piece::{self, Cursor, Piece};
 use super::process::Process;
@@ -104,9 +104,9 @@ impl File {
     }
 
     /// Makes everything written a durable checkpoint; returns the number of the epoch that begins.
-    pub fn settle(&self) -> Result<u64> {
+    pub fn checkpoint(&self) -> Result<u64> {
         self.flush()?;
-        wait_for(|done| self.0.session.settle_then(done))
+        wait_for(|done| self.0.session.checkpoint_then(done))
     }
 
     /// What was written in epochs before `epoch` is durable and need not be kept.
@@ -155,9 +155,9 @@ impl File {
     pub fn lock(&self) -> Result<()> {
         let home = self.0.session.home();
         let held = wait_for(|done: Done<HeldLock>| {
-            let (lane, streams) = (home.clone(), self.0.process.streams.clone());
+            let (queue, streams) = (home.clone(), self.0.process.streams.clone());
             let request = Request::Lock { session: self.0.session.id };
-            home.ask(request, Box::new(move |answer| done(answer.map(|_| streams.hold_lock(lane.attachments())))));
+            home.ask(request, Box::new(move |answer| done(answer.map(|_| streams.hold_lock(queue.attachments())))));
         })?;
         *self.0.held_lock.lock().expect("noting the lock does not panic") = Some(held);
         Ok(())
@@ -184,9 +184,9 @@ impl File {
     pub fn detach(self, last_of: u32) -> Result<()> {
         let flushed = self.flush();
         let handle = self.0;
-        let ended: Arc<Handover<Result<()>>> = Handover::new();
+        let ended: Arc<OneShot<Result<()>>> = OneShot::new();
         if handle.process.settings.acknowledge == Acknowledge::Durable {
-            handle.close_then(last_of, ended.leaver());
+            handle.close_then(last_of, ended.sender());
             return flushed.and(ended.wait());
         }
         handle.process.background.begin();
@@ -230,7 +230,7 @@ impl Handle {
             handle.session.leave_then(handle.key, Box::new(leave));
         });
         if self.process.part(self.session.id) {
-            self.session.close_then(self.parting(last_of), leave);
+            self.session.close_then(self.order(last_of), leave);
         } else {
             self.session.after_commit(Box::new(move || leave(Ok(Others::Gone))));
         }
@@ -248,7 +248,7 @@ impl Handle {
         let uncommitted = self.uncommitted.lock().expect("noting a failure does not panic").take();
         let Some(mut why) = uncommitted else { return done(closed) };
         if why.is_empty() {
-            let failure = self.session.fate.failure().or(closed.as_ref().err().cloned());
+            let failure = self.session.status.failure().or(closed.as_ref().err().cloned());
             why = failure.map_or("another process of the job could not write it".into(), |error| error.to_string());
         }
         let failed = FailedFile { nodes: self.nodes.clone(), path: self.path.clone(), why };
@@ -256,11 +256,11 @@ impl Handle {
         self.process.report_failed_then(failed, is_away, Box::new(move || done(closed)));
     }
 
-    fn parting(&self, last_of: u32) -> Parting {
+    fn order(&self, last_of: u32) -> DetachOrder {
         match (last_of, self.process.settings.acknowledge) {
-            (0, _) => Parting::Early,
-            (_, Acknowledge::Durable) => Parting::Last,
-            (processes, Acknowledge::Received) => Parting::Together { processes },
+            (0, _) => DetachOrder::Early,
+            (_, Acknowledge::Durable) => DetachOrder::Last,
+            (processes, Acknowledge::Received) => DetachOrder::Together { processes },
         }
     }
 
@@ -270,7 +270,7 @@ impl Handle {
             let wanted = if flag == READ { "reading" } else { "writing" };
             return Err(Error::Refused(format!("{}: the file is not open for {wanted}", self.name)));
         }
-        self.session.fate.check()
+        self.session.status.check()
     }
 
     /// An error that is reported later than it came says which file it is about.
@@ -293,7 +293,7 @@ impl Handle {
 
 /// Waits for something that calls back.
 fn wait_for<T: Send + 'static>(begin: impl FnOnce(Done<T>)) -> Result<T> {
-    let outcome = Handover::new();
-    begin(outcome.leaver());
+    let outcome = OneShot::new();
+    begin(outcome.sender());
     outcome.wait()
 }

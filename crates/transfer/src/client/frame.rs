@@ -12,12 +12,12 @@ use super::window::{FRAME_BYTES, Payload, Window};
 use crate::message::{Extent, Request};
 
 /// Extents in one frame at most.
-const MOST_EXTENTS: usize = 4096;
+const MAX_EXTENTS: usize = 4096;
 /// What an extent or a frame costs in memory besides its bytes, as charged to the window.
 const EXTENT_OVERHEAD_BYTES: usize = 16;
 const FRAME_OVERHEAD_BYTES: usize = 512;
 
-/// The frame a lane's next bytes go into.
+/// The frame a send queue's next bytes go into.
 #[derive(Default)]
 pub(super) struct Builder {
     extents: Vec<Extent>,
@@ -51,7 +51,7 @@ impl Builder {
     }
 
     pub fn is_full(&self) -> bool {
-        self.extents.len() >= MOST_EXTENTS
+        self.extents.len() >= MAX_EXTENTS
             || self.payload.as_ref().is_some_and(|payload| payload.bytes().len() >= FRAME_BYTES)
     }
 
@@ -98,8 +98,8 @@ impl Frame {
     }
 
     /// From now on its names are sent, not their digest. False when they were already.
-    pub fn spell_out(&self) -> bool {
-        matches!(&self.content, Content::Whole(whole) if whole.spell_out())
+    pub fn send_full_list(&self) -> bool {
+        matches!(&self.content, Content::Whole(whole) if whole.send_full_list())
     }
 
     /// The bulk bytes that travel with the first message about this frame.
@@ -111,19 +111,27 @@ impl Frame {
     }
 
     /// Header and body of the message that brings this frame to its node.
-    pub fn head(&self, session: SessionId, seat: u32, number: u64) -> Vec<u8> {
+    pub fn head(&self, session: SessionId, stripe_set: u32, number: u64) -> Vec<u8> {
         let (sequence, stamp, epoch) = (self.sequence, self.stamp(), self.epoch);
         let request = match &self.content {
             Content::Raw { extents, .. } => {
-                Request::Write { session, seat, sequence, stamp, epoch, extents: extents.clone() }
+                Request::Write { session, stripe_set, sequence, stamp, epoch, extents: extents.clone() }
             }
             Content::Whole(whole) => {
                 let extents = whole.extents();
                 match whole.digest() {
-                    Some(names) => Request::Recall { session, seat, sequence, stamp, epoch, extents, names },
+                    Some(names) => Request::OfferDigest { session, stripe_set, sequence, stamp, epoch, extents, names },
                     None => {
                         let fingerprints = whole.fingerprints();
-                        Request::Offer { session, seat, sequence, stamp, epoch, extents, fingerprints }
+                        Request::OfferFingerprints {
+                            session,
+                            stripe_set,
+                            sequence,
+                            stamp,
+                            epoch,
+                            extents,
+                            fingerprints,
+                        }
                     }
                 }
             }

@@ -14,7 +14,7 @@ pub(super) struct Incoming {
 }
 
 /// A whole frame, its checksum right.
-pub(super) struct Arrived {
+pub(super) struct ReceivedFrame {
     pub kind: u16,
     pub number: u64,
     pub body: Vec<u8>,
@@ -43,7 +43,7 @@ impl Incoming {
     }
 
     /// The next whole frame, if it is there.
-    pub fn take(&mut self) -> format::Result<Option<Arrived>> {
+    pub fn take(&mut self) -> format::Result<Option<ReceivedFrame>> {
         let held = &self.buffer[self.begin..self.end];
         FrameHeader::check_start(held)?;
         let Some(start) = held.get(..FRAME_HEADER_BYTES) else { return Ok(None) };
@@ -54,7 +54,7 @@ impl Incoming {
         let (body, payload) = (&frame[FRAME_HEADER_BYTES..body_end], &frame[body_end..]);
         header.check(body, payload)?;
         let arrived =
-            Arrived { kind: header.kind, number: header.request, body: body.to_vec(), payload: payload.to_vec() };
+            ReceivedFrame { kind: header.kind, number: header.request, body: body.to_vec(), payload: payload.to_vec() };
         self.begin += frame_end;
         Ok(Some(arrived))
     }

@@ -1,33 +1,33 @@
 //! The process-level client of path sessions: what an MPI rank links, through `thalweg.h`.
 //!
 //! Bytes are copied once, into frames that are kept until they are durable; at most two threads per process send
-//! them, and send them again after a break. Nothing written is given up silently: when the patience with a node is
+//! them, and send them again after a break. Nothing written is given up silently: when the timeout with a node is
 //! over, the file fails, and stays failed.
 //!
-//! From above: [`Client`] → [`File`] → session (where bytes go) → lane (bytes in order) → stream (what a connection
+//! From above: [`Client`] → [`File`] → session (where bytes go) → send queue (bytes in order) → stream (what a connection
 //! must bring) → connection (the socket) → reactor (the threads).
 
 mod background;
 mod closing;
 mod connection;
+mod digest_offers;
 mod failed_files;
-mod fate;
 mod file;
 mod frame;
-mod handover;
 mod incoming;
-mod lane;
 mod names;
+mod oneshot;
 mod open_error;
 mod operation;
 mod outgoing;
 mod piece;
 mod process;
 mod reactor;
-mod recalls;
 mod reduce;
 mod secrets;
+mod send_queue;
 mod session;
+mod session_status;
 mod settings;
 mod socket;
 mod stream;
@@ -56,9 +56,9 @@ use crate::{Error, TlsClient, read_secret};
 
 type Result<T, E = Error> = std::result::Result<T, E>;
 use failed_files::{FailedFile, is_loss};
-use lane::REACH_TIMEOUT;
 use names::Resolved;
 use process::Process;
+use send_queue::REACH_TIMEOUT;
 use stream::Stream;
 
 /// Open flags, as in `thalweg.h`.
@@ -166,7 +166,7 @@ impl Client {
     }
 
     /// Asks the first of the nodes that can be reached. All are tried at once, so that those out of reach cost three
-    /// seconds together. Each that is asked gets its part of the patience, so that those that are reached and answer
+    /// seconds together. Each that is asked gets its part of the timeout, so that those that are reached and answer
     /// nothing cost one timeout together. Nodes that were not reached come last: they may be starting.
     fn ask_any(&self, nodes: &[String], request: &Request) -> Result<Reply> {
         let process = self.process()?;
@@ -179,16 +179,16 @@ impl Client {
         }
         let mut left = nodes.len();
         let mut ask = |node: &str| {
-            let patience = self.settings.patience.saturating_sub(begun.elapsed()) / left as u32;
+            let timeout = self.settings.timeout.saturating_sub(begun.elapsed()) / left as u32;
             left -= 1;
-            process.ask_node_and_wait(node, request.clone(), patience).map(|answer| answer.reply)
+            process.ask_node_and_wait(node, request.clone(), timeout).map(|answer| answer.reply)
         };
         let mut unreached = Vec::new();
         let mut failure = None;
         for (node, stream) in nodes.iter().zip(&streams) {
             if !is_reached(stream) {
                 unreached.push(node);
-            } else if begun.elapsed() < self.settings.patience {
+            } else if begun.elapsed() < self.settings.timeout {
                 match ask(node) {
                     Err(error @ Error::Unavailable { .. }) => failure = Some(error),
                     answer => return answer,

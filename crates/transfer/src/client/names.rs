@@ -14,7 +14,7 @@ use crate::Error;
 #[derive(Debug, PartialEq)]
 pub(super) struct Resolved {
     pub path: StorePath,
-    /// By seat; seat 0 is home.
+    /// By stripe set; stripe set 0 is home.
     pub nodes: Vec<String>,
 }
 

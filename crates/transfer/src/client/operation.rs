@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-use super::handover::{Answer, Completion};
+use super::oneshot::{Answer, Completion};
 use super::piece::{Cursor, Piece};
 use super::session::Session;
 use super::window::FRAME_BYTES;
@@ -12,7 +12,7 @@ use crate::message::{Extent, Reply, Request};
 use crate::{Error, Result};
 
 /// Extents asked for with one read request at most.
-const MOST_EXTENTS: usize = 4096;
+const MAX_EXTENTS: usize = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Kind {
@@ -30,8 +30,8 @@ impl Operation {
     /// Whether [`Operation::wait`] would return at once.
     pub fn is_done(&self) -> bool {
         let state = self.0.state();
-        let received = || self.0.session.lanes.iter().zip(&state.marks).all(|(lane, mark)| lane.has_received(*mark));
-        state.outcome.is_some() && (self.0.session.fate.failure().is_some() || received())
+        let received = || self.0.session.queues.iter().zip(&state.marks).all(|(queue, mark)| queue.has_received(*mark));
+        state.outcome.is_some() && (self.0.session.status.failure().is_some() || received())
     }
 
     /// Waits until it is done. Returns the bytes read or written.
@@ -76,7 +76,7 @@ pub(super) struct Started {
 struct State {
     cursor: Cursor,
     outcome: Option<Result<u64>>,
-    /// By lane: the sequence up to which a write-through must be received.
+    /// By send queue: the sequence up to which a write-through must be received.
     marks: Vec<u64>,
     unanswered: usize,
     failure: Option<Error>,
@@ -86,7 +86,7 @@ struct State {
     left_out: Vec<Piece>,
 }
 
-/// One read request: what is asked of a lane, and where the answer goes.
+/// One read request: what is asked of a send queue, and where the answer goes.
 #[derive(Default)]
 struct Part {
     extents: Vec<Extent>,
@@ -129,8 +129,8 @@ impl Started {
         let state = state.expect("nothing panics while it holds an operation");
         let (outcome, marks) = (state.outcome.clone().expect("waited for"), state.marks.clone());
         drop(state);
-        for (lane, mark) in self.session.lanes.iter().zip(marks) {
-            lane.wait_received(mark)?;
+        for (queue, mark) in self.session.queues.iter().zip(marks) {
+            queue.wait_received(mark)?;
         }
         outcome
     }
@@ -138,7 +138,7 @@ impl Started {
     fn copied(&self) {
         if self.kind == Kind::WriteThrough {
             self.session.seal();
-            self.state().marks = self.session.lanes.iter().map(|lane| lane.last_sequence()).collect();
+            self.state().marks = self.session.queues.iter().map(|queue| queue.last_sequence()).collect();
         }
         self.end(Ok(self.total_bytes()));
     }
@@ -151,30 +151,31 @@ impl Started {
             return self.end(Ok(0));
         }
         self.state().unanswered = parts.len();
-        for (lane, part) in parts {
-            let lane = &self.session.lanes[lane];
-            let request = Request::Read { session: self.session.id, seat: lane.seat, extents: part.extents };
+        for (queue, part) in parts {
+            let queue = &self.session.queues[queue];
+            let request =
+                Request::Read { session: self.session.id, stripe_set: queue.stripe_set, extents: part.extents };
             let (started, targets, bytes) = (self.clone(), part.targets, part.bytes);
             let completion: Completion = Box::new(move |answer| started.answered(&targets, bytes, answer));
-            lane.ask(request, completion);
+            queue.ask(request, completion);
         }
     }
 
-    /// The pieces as requests of at most a frame's length, each to one lane.
+    /// The pieces as requests of at most a frame's length, each to one send queue.
     fn parts(&self) -> Vec<(usize, Part)> {
         let mut open: Vec<Part> = Vec::new();
-        open.resize_with(self.session.lanes.len(), Part::default);
+        open.resize_with(self.session.queues.len(), Part::default);
         let (mut cursor, mut parts) = (Cursor::default(), Vec::new());
         while let Some(stretch) = cursor.part(&self.pieces, self.session.stripe_bytes()) {
-            let lane = self.session.lane_at(stretch.offset());
-            let part = &mut open[lane];
+            let queue = self.session.queue_at(stretch.offset());
+            let part = &mut open[queue];
             let target = stretch.first(FRAME_BYTES as u64 - part.bytes);
             part.extents.push(Extent { offset: target.offset(), bytes: target.bytes() });
             part.targets.push(target);
             part.bytes += target.bytes();
             cursor.advance(target.bytes());
-            if part.bytes == FRAME_BYTES as u64 || part.extents.len() == MOST_EXTENTS {
-                parts.push((lane, std::mem::take(part)));
+            if part.bytes == FRAME_BYTES as u64 || part.extents.len() == MAX_EXTENTS {
+                parts.push((queue, std::mem::take(part)));
             }
         }
         parts.extend(open.into_iter().enumerate().filter(|(_, part)| part.bytes > 0));

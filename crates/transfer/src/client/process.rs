@@ -10,8 +10,8 @@ use format::SessionId;
 use super::background::Background;
 use super::failed_files::FailedFiles;
 use super::file::Handle;
-use super::handover::{Answer, Completion, Handover};
-use super::reactor::{self, Surroundings, Thread};
+use super::oneshot::{Answer, Completion, OneShot};
+use super::reactor::{self, IoContext, Thread};
 use super::reduce::Reducer;
 use super::secrets::Secrets;
 use super::session::Session;
@@ -36,14 +36,14 @@ pub(super) struct Process {
     reduces_here: bool,
     pub secrets: Arc<Secrets>,
     threads: Vec<Arc<Thread>>,
-    sessions: Mutex<HashMap<SessionId, Held>>,
+    sessions: Mutex<HashMap<SessionId, OpenSession>>,
     forgotten: Condvar,
     /// Files whose started operations wait for room.
     stalled: Mutex<Vec<Arc<Handle>>>,
 }
 
 /// A session and how many files of this process are handles of it; none while it closes or opens.
-struct Held {
+struct OpenSession {
     session: Option<Arc<Session>>,
     handles: usize,
 }
@@ -57,12 +57,12 @@ impl Process {
         let reduces_here = settings.reduction == Reduction::Client && reducer.is_some();
         let secrets = Arc::new(Secrets::new(settings.credentials.clone()));
         secrets.know(&settings.nodes, settings.credentials_of_nodes());
-        let around = Arc::new(Surroundings {
+        let context = Arc::new(IoContext {
             secrets: secrets.clone(),
             client: random_number()?,
             job: settings.job.clone(),
             application: settings.application.clone(),
-            patience: settings.patience,
+            timeout: settings.timeout,
             window: window.clone(),
             streams: streams.clone(),
             reducer: reducer.filter(|_| reduces_here),
@@ -87,7 +87,7 @@ impl Process {
                 // The first thread alone copies, so that operations keep their order.
                 index == 0 && process.upgrade().is_some_and(|process| process.copy_on())
             };
-            reactor::start(index as u32, thread, around.clone(), copy_on)?;
+            reactor::start(index as u32, thread, context.clone(), copy_on)?;
         }
         Ok(process)
     }
@@ -108,14 +108,14 @@ impl Process {
             }
             sessions = self.forgotten.wait(sessions).expect("nothing panics while it holds the sessions");
         }
-        sessions.insert(id, Held { session: None, handles: 1 });
+        sessions.insert(id, OpenSession { session: None, handles: 1 });
         drop(sessions);
         let session = Session::attach(self, ticket);
         if session.is_err() {
             self.forget(id);
         }
         let session = session?;
-        self.sessions().insert(id, Held { session: Some(session.clone()), handles: 1 });
+        self.sessions().insert(id, OpenSession { session: Some(session.clone()), handles: 1 });
         self.forgotten.notify_all();
         Ok(session)
     }
@@ -140,15 +140,15 @@ impl Process {
         self.forgotten.notify_all();
     }
 
-    /// Asks a node something that belongs to no lane.
-    pub fn ask_node(&self, address: &str, request: Request, patience: Duration, completion: Completion) {
-        let refused = self.streams.get(address, 0).push(None, Work::Ask(Ask::new(request, patience, completion)));
-        assert!(refused.is_none(), "only work of failed lanes is given back");
+    /// Asks a node something that belongs to no send queue.
+    pub fn ask_node(&self, address: &str, request: Request, timeout: Duration, completion: Completion) {
+        let refused = self.streams.get(address, 0).push(None, Work::Ask(Ask::new(request, timeout, completion)));
+        assert!(refused.is_none(), "only work of failed send queues is given back");
     }
 
-    pub fn ask_node_and_wait(&self, address: &str, request: Request, patience: Duration) -> Result<Answer> {
-        let answer = Handover::new();
-        self.ask_node(address, request, patience, answer.leaver());
+    pub fn ask_node_and_wait(&self, address: &str, request: Request, timeout: Duration) -> Result<Answer> {
+        let answer = OneShot::new();
+        self.ask_node(address, request, timeout, answer.sender());
         answer.wait()
     }
 
@@ -157,7 +157,7 @@ impl Process {
         let sessions: Vec<Arc<Session>> = self.sessions().values().filter_map(|held| held.session.clone()).collect();
         for session in sessions {
             session.seal();
-            session.press_again();
+            session.hint_again();
         }
     }
 
@@ -194,7 +194,7 @@ impl Process {
         self.threads.iter().for_each(|thread| thread.stop());
     }
 
-    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, Held>> {
+    fn sessions(&self) -> MutexGuard<'_, HashMap<SessionId, OpenSession>> {
         self.sessions.lock().expect("nothing panics while it holds the sessions")
     }
 

@@ -11,9 +11,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
 use super::connection::Connection;
-use super::lane::Lane;
 use super::reduce::Reducer;
 use super::secrets::Secrets;
+use super::send_queue::SendQueue;
 use super::stream::{Stream, Streams};
 use super::waker::Waker;
 use super::window::Window;
@@ -24,8 +24,8 @@ pub(super) const THREADS: u32 = 2;
 
 /// A frame nobody adds to is sent after this.
 const IDLE: Duration = Duration::from_millis(2);
-/// How often back-offs and patience are looked at while something is wrong.
-const UNSETTLED: Duration = Duration::from_millis(10);
+/// How often back-offs and timeout are looked at while something is wrong.
+const TROUBLED_INTERVAL: Duration = Duration::from_millis(10);
 /// How often nodes that something is asked of are looked at.
 const WATCHED: Duration = Duration::from_millis(250);
 /// A thread that comes back so much later than it meant to was stopped, and did not wait.
@@ -62,13 +62,13 @@ impl Thread {
 }
 
 /// What the threads know of the process.
-pub(super) struct Surroundings {
+pub(super) struct IoContext {
     /// The process's random number.
     pub client: u64,
     pub job: String,
     pub application: String,
     pub secrets: Arc<Secrets>,
-    pub patience: Duration,
+    pub timeout: Duration,
     pub window: Arc<Window>,
     pub streams: Arc<Streams>,
     pub reducer: Option<Arc<dyn Reducer>>,
@@ -79,18 +79,18 @@ pub(super) struct Surroundings {
 pub(super) fn start(
     index: u32,
     thread: Arc<Thread>,
-    around: Arc<Surroundings>,
+    context: Arc<IoContext>,
     copy_on: impl Fn() -> bool + Send + 'static,
 ) -> Result<()> {
     let run = move || {
         run_anywhere();
-        drive(&thread, &around, copy_on);
+        drive(&thread, &context, copy_on);
     };
     let spawned = without_signals(|| std::thread::Builder::new().name(format!("thalweg-io-{index}")).spawn(run));
     spawned.map(drop).map_err(|error| Error::Refused(format!("the I/O thread could not be started: {error}")))
 }
 
-fn drive(thread: &Thread, around: &Surroundings, copy_on: impl Fn() -> bool) {
+fn drive(thread: &Thread, context: &IoContext, copy_on: impl Fn() -> bool) {
     let mut connections: Vec<Connection> = Vec::new();
     let mut is_copying = false;
     while !thread.stop.load(Ordering::SeqCst) {
@@ -98,27 +98,27 @@ fn drive(thread: &Thread, around: &Surroundings, copy_on: impl Fn() -> bool) {
         let adopted = std::mem::take(&mut *thread.inbox.lock().expect("pushing a stream does not panic"));
         connections.extend(adopted.into_iter().map(Connection::new));
         let now = Instant::now();
-        connections.iter_mut().for_each(|connection| connection.step(around, now));
-        let planned = timeout(around, &connections, is_copying);
-        let news = sleep(thread, &connections, planned);
+        connections.iter_mut().for_each(|connection| connection.step(context, now));
+        let planned = timeout(context, &connections, is_copying);
+        let wakeup = sleep(thread, &connections, planned);
         thread.waker.awake();
         // A process that was stopped for a while has not waited for its nodes meanwhile.
         let stopped = planned.map_or(Duration::ZERO, |planned| now.elapsed().saturating_sub(planned));
         if stopped > STOPPED {
             connections.iter_mut().for_each(|connection| connection.stopped(stopped));
         }
-        match news {
-            News::Of(ready) => {
+        match wakeup {
+            Wakeup::Of(ready) => {
                 let now = Instant::now();
-                ready.into_iter().for_each(|index| connections[index].ready(around, now));
+                ready.into_iter().for_each(|index| connections[index].ready(context, now));
             }
-            News::None => connections.iter().for_each(seal_idle_frames),
+            Wakeup::None => connections.iter().for_each(seal_idle_frames),
         }
         is_copying = copy_on();
     }
 }
 
-enum News {
+enum Wakeup {
     /// Of these connections, or none of them when a caller woke the thread.
     Of(Vec<usize>),
     /// The time passed and nothing happened.
@@ -126,7 +126,7 @@ enum News {
 }
 
 /// Sleeps until a socket, a caller or the clock wants something.
-fn sleep(thread: &Thread, connections: &[Connection], planned: Option<Duration>) -> News {
+fn sleep(thread: &Thread, connections: &[Connection], planned: Option<Duration>) -> Wakeup {
     let mut polled = vec![PollFd::from_borrowed_fd(thread.waker.fd(), PollFlags::IN)];
     let mut of = Vec::with_capacity(connections.len());
     for (index, connection) in connections.iter().enumerate() {
@@ -137,26 +137,26 @@ fn sleep(thread: &Thread, connections: &[Connection], planned: Option<Duration>)
     }
     let timeout = planned.map(|time| Timespec { tv_sec: 0, tv_nsec: time.subsec_nanos() as _ });
     match poll(&mut polled, timeout.as_ref()) {
-        Ok(0) => return News::None,
+        Ok(0) => return Wakeup::None,
         Ok(_) => {}
-        Err(_) => return News::Of(Vec::new()),
+        Err(_) => return Wakeup::Of(Vec::new()),
     }
     let has_news = |index: &usize| !polled[index + 1].revents().is_empty();
-    News::Of((0..of.len()).filter(has_news).map(|index| of[index]).collect())
+    Wakeup::Of((0..of.len()).filter(has_news).map(|index| of[index]).collect())
 }
 
-fn timeout(around: &Surroundings, connections: &[Connection], is_copying: bool) -> Option<Duration> {
+fn timeout(context: &IoContext, connections: &[Connection], is_copying: bool) -> Option<Duration> {
     if connections.iter().any(|connection| !connection.stream.unsealed().is_empty()) {
         return Some(IDLE);
     }
-    if is_copying || connections.iter().any(Connection::is_unsettled) {
-        return Some(UNSETTLED);
+    if is_copying || connections.iter().any(Connection::is_troubled) {
+        return Some(TROUBLED_INTERVAL);
     }
-    connections.iter().any(|connection| connection.is_watched(around)).then_some(WATCHED)
+    connections.iter().any(|connection| connection.is_watched(context)).then_some(WATCHED)
 }
 
 fn seal_idle_frames(connection: &Connection) {
-    connection.stream.unsealed().iter().for_each(Lane::seal_if_idle);
+    connection.stream.unsealed().iter().for_each(SendQueue::seal_if_idle);
 }
 
 /// MPI launchers bind ranks to cores; these threads are better off on any other.

@@ -25,7 +25,7 @@ pub trait Reducer: Send + Sync {
 }
 
 /// Fewer segments than this are offered name by name at once: what the digest could save is not worth its answer.
-const LEAST_RECALLED: usize = 8;
+const MIN_DIGESTS_KNOWN: usize = 8;
 
 /// Stands in an offer for a segment of zeros only; such segments are never asked for.
 pub const ZEROS: Fingerprint = Fingerprint([0; 32]);
@@ -66,7 +66,7 @@ impl Whole {
                 bytes: self.segment_bytes,
             };
             let entries: Vec<SegmentEntry> = self.slots.iter().map(entry).collect();
-            let digest = (entries.len() >= LEAST_RECALLED).then(|| reducer.digest(&entries));
+            let digest = (entries.len() >= MIN_DIGESTS_KNOWN).then(|| reducer.digest(&entries));
             Names { entries, digest }
         });
     }
@@ -85,7 +85,7 @@ impl Whole {
     }
 
     /// False when there is no digest, or it is not sent any more.
-    pub fn spell_out(&self) -> bool {
+    pub fn send_full_list(&self) -> bool {
         self.names().digest.is_some() && !self.spelt_out.swap(true, Ordering::Relaxed)
     }
 
@@ -111,10 +111,15 @@ impl Whole {
 }
 
 /// The message that supplies blocks, and its payload.
-pub(super) fn supply(session: format::SessionId, seat: u32, sequence: u64, blocks: Vec<Block>) -> (Request, Vec<u8>) {
+pub(super) fn send_blocks(
+    session: format::SessionId,
+    stripe_set: u32,
+    sequence: u64,
+    blocks: Vec<Block>,
+) -> (Request, Vec<u8>) {
     let payload = blocks.iter().flat_map(|block| block.payload.iter().copied()).collect();
     let blocks = blocks.into_iter().map(|block| (block.header, block.segments)).collect();
-    (Request::Supply { session, seat, sequence, blocks }, payload)
+    (Request::SendBlocks { session, stripe_set, sequence, blocks }, payload)
 }
 
 /// Divides what was written into whole segments and the rest. Extents that overlap stay raw: apart, their order

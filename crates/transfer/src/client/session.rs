@@ -1,7 +1,7 @@
-//! A session in this process: its lanes, where each byte of the file goes, and what is asked of all its nodes.
+//! A session in this process: its send queues, where each byte of the file goes, and what is asked of all its nodes.
 //!
-//! Several files of the process may be handles of one session; they share its lanes, because nodes know the bytes of
-//! a process by (stream, session, seat).
+//! Several files of the process may be handles of one session; they share its send queues, because nodes know the bytes of
+//! a process by (stream, session, stripe set).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 
 use format::SessionId;
 
-use super::fate::Fate;
-use super::handover::{Answer, Done, gather};
-use super::lane::{Lane, LaneOf};
+use super::oneshot::{Answer, Done, gather};
 use super::piece::{Cursor, Piece};
 use super::process::Process;
+use super::send_queue::{QueueContext, SendQueue};
+use super::session_status::SessionStatus;
 use super::ticket::Ticket;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::{Error, Result};
 
 /// A node is not pressed more often than this.
-const PRESS_PAUSE: Duration = Duration::from_millis(50);
+const HINT_INTERVAL: Duration = Duration::from_millis(50);
 /// Copied between two looks at how full the window is (bytes).
 const LOOK_BYTES: u64 = 1 << 20;
 
@@ -27,14 +27,14 @@ type Next = Box<dyn FnOnce() + Send>;
 
 pub(super) struct Session {
     pub id: SessionId,
-    pub fate: Arc<Fate>,
-    /// Streams of seat 0, then of seat 1, and so on.
-    pub lanes: Vec<Arc<Lane>>,
+    pub status: Arc<SessionStatus>,
+    /// Streams of stripe set 0, then of stripe set 1, and so on.
+    pub queues: Vec<Arc<SendQueue>>,
     stripe_bytes: u64,
     streams: usize,
     epoch: Arc<AtomicU64>,
     pub process: Arc<Process>,
-    pressed: Mutex<Option<Instant>>,
+    hinted: Mutex<Option<Instant>>,
     /// While a commit goes on in the background: what is to follow it.
     after_commit: Mutex<Option<Vec<Next>>>,
     /// This process has made a version of what the session wrote.
@@ -44,129 +44,129 @@ pub(super) struct Session {
 impl Session {
     /// Returns when all nodes have let this process attach.
     pub fn attach(process: &Arc<Process>, ticket: &Ticket) -> Result<Arc<Self>> {
-        let of = LaneOf {
+        let of = QueueContext {
             session: ticket.session.id,
             key: ticket.key,
-            fate: Arc::default(),
+            status: Arc::default(),
             segment_bytes: process.reduces_here().then_some(ticket.segment_bytes),
             epoch: Arc::default(),
             high_sequence: process.high_sequence.clone(),
-            patience: process.settings.patience,
+            timeout: process.settings.timeout,
         };
-        let mut lanes = Vec::new();
-        for seat in 0..ticket.session.nodes.len() {
+        let mut queues = Vec::new();
+        for stripe_set in 0..ticket.session.nodes.len() {
             let mut nodes = ticket.session.nodes.clone();
-            nodes.rotate_left(seat);
-            lanes.extend(
+            nodes.rotate_left(stripe_set);
+            queues.extend(
                 (0..process.settings.streams)
-                    .map(|index| Lane::new(&of, seat as u32, index, nodes.clone(), &process.streams)),
+                    .map(|index| SendQueue::new(&of, stripe_set as u32, index, nodes.clone(), &process.streams)),
             );
         }
-        of.fate.bind(&lanes);
-        lanes.iter().for_each(Lane::begin);
+        of.status.bind(&queues);
+        queues.iter().for_each(SendQueue::begin);
         let session = Arc::new(Session {
             id: of.session,
-            fate: of.fate,
-            lanes,
+            status: of.status,
+            queues,
             stripe_bytes: ticket.session.stripe_bytes,
             streams: process.settings.streams as usize,
             epoch: of.epoch,
             process: process.clone(),
-            pressed: Mutex::default(),
+            hinted: Mutex::default(),
             after_commit: Mutex::default(),
             is_committed: AtomicBool::new(false),
         });
         match session.wait_attached() {
             Ok(()) => Ok(session),
             Err(error) => {
-                session.lanes.iter().for_each(Lane::end);
+                session.queues.iter().for_each(SendQueue::end);
                 Err(error)
             }
         }
     }
 
     fn wait_attached(&self) -> Result<()> {
-        for lane in &self.lanes {
-            self.epoch.fetch_max(lane.wait_attached()?, Ordering::SeqCst);
+        for queue in &self.queues {
+            self.epoch.fetch_max(queue.wait_attached()?, Ordering::SeqCst);
         }
         Ok(())
     }
 
-    /// Who carries the byte at `offset`: stripes go round the seats, and a seat's stripes round its streams.
-    pub fn lane_at(&self, offset: u64) -> usize {
-        let (stripe, seats) = (offset / self.stripe_bytes, self.seats() as u64);
-        (stripe % seats) as usize * self.streams + (stripe / seats % self.streams as u64) as usize
+    /// Who carries the byte at `offset`: stripes go round the stripe sets, and a stripe set's stripes round its streams.
+    pub fn queue_at(&self, offset: u64) -> usize {
+        let (stripe, stripe_sets) = (offset / self.stripe_bytes, self.stripe_sets() as u64);
+        (stripe % stripe_sets) as usize * self.streams + (stripe / stripe_sets % self.streams as u64) as usize
     }
 
-    pub fn seats(&self) -> usize {
-        self.lanes.len() / self.streams
+    pub fn stripe_sets(&self) -> usize {
+        self.queues.len() / self.streams
     }
 
     pub fn stripe_bytes(&self) -> u64 {
         self.stripe_bytes
     }
 
-    pub fn home(&self) -> &Arc<Lane> {
-        &self.lanes[0]
+    pub fn home(&self) -> &Arc<SendQueue> {
+        &self.queues[0]
     }
 
     /// Copies pieces from the cursor on; false when the window is full before the end.
     pub fn copy(&self, pieces: &[Piece], cursor: &mut Cursor) -> Result<bool> {
         let mut unlooked_bytes = 0;
         while let Some(part) = cursor.part(pieces, self.stripe_bytes) {
-            let lane = &self.lanes[self.lane_at(part.offset())];
-            let copied = lane.append(&self.process.window, part.offset(), part.source()) as u64;
+            let queue = &self.queues[self.queue_at(part.offset())];
+            let copied = queue.append(&self.process.window, part.offset(), part.source()) as u64;
             cursor.advance(copied);
             unlooked_bytes += copied;
             if unlooked_bytes >= LOOK_BYTES || copied < part.bytes() {
                 unlooked_bytes = 0;
-                self.fate.check()?;
-                self.press_early();
+                self.status.check()?;
+                self.hint_early();
             }
             if copied < part.bytes() {
                 return Ok(false);
             }
         }
-        self.fate.check()?;
-        self.press_early();
+        self.status.check()?;
+        self.hint_early();
         Ok(true)
     }
 
     /// Asking before the window is full keeps the program writing while the nodes make things durable.
-    fn press_early(&self) {
+    fn hint_early(&self) {
         if self.process.window.is_half_full() {
-            self.press_again();
+            self.hint_again();
         }
     }
 
     pub fn seal(&self) {
-        self.lanes.iter().for_each(Lane::seal);
+        self.queues.iter().for_each(SendQueue::seal);
     }
 
     /// Presses, unless it was done a moment ago.
-    pub fn press_again(&self) {
+    pub fn hint_again(&self) {
         let now = Instant::now();
-        let mut pressed = self.pressed.lock().expect("noting the time does not panic");
-        if pressed.is_none_or(|last| last + PRESS_PAUSE <= now) {
-            *pressed = Some(now);
-            drop(pressed);
-            self.press();
+        let mut hinted = self.hinted.lock().expect("noting the time does not panic");
+        if hinted.is_none_or(|last| last + HINT_INTERVAL <= now) {
+            *hinted = Some(now);
+            drop(hinted);
+            self.hint_flush();
         }
     }
 
     /// Asks the nodes that hold bytes of this process to make them durable.
-    pub fn press(&self) {
-        for (seat, lanes) in self.lanes.chunks(self.streams).enumerate() {
-            if lanes.iter().any(|lane| !lane.is_empty()) {
-                let fate = self.fate.clone();
-                // The answer that counts is `Durable`, which a seat that has failed never sends.
-                let pressed = move |answer: Result<Answer>| match answer {
+    pub fn hint_flush(&self) {
+        for (stripe_set, queues) in self.queues.chunks(self.streams).enumerate() {
+            if queues.iter().any(|queue| !queue.is_empty()) {
+                let status = self.status.clone();
+                // The answer that counts is `Durable`, which a stripe set that has failed never sends.
+                let hinted = move |answer: Result<Answer>| match answer {
                     Err(Error::Failed(failure)) if failure.kind != FailureKind::Unavailable => {
-                        fate.fail(Error::Failed(failure));
+                        status.fail(Error::Failed(failure));
                     }
                     _ => {}
                 };
-                lanes[0].ask(Request::Press { session: self.id, seat: seat as u32 }, Box::new(pressed));
+                queues[0].ask(Request::FlushHint { session: self.id, stripe_set: stripe_set as u32 }, Box::new(hinted));
             }
         }
     }
@@ -174,11 +174,11 @@ impl Session {
     /// Waits until the nodes hold everything that was copied.
     pub fn flush(&self) -> Result<()> {
         self.seal();
-        self.lanes.iter().try_for_each(|lane| lane.wait_received(lane.last_sequence()))?;
-        self.fate.check()
+        self.queues.iter().try_for_each(|queue| queue.wait_received(queue.last_sequence()))?;
+        self.status.check()
     }
 
-    /// The end of the last byte written, or set as the size, as all lanes together know it.
+    /// The end of the last byte written, or set as the size, as all send queues together know it.
     pub fn size_then(&self, done: Done<u64>) {
         let largest = |replies: Vec<Reply>| {
             let size = |reply: &Reply| if let Reply::Size { size } = reply { *size } else { 0 };
@@ -186,48 +186,48 @@ impl Session {
         };
         let done: Done<Vec<Reply>> = Box::new(move |replies| done(replies.map(largest)));
         // Every stream is asked: what was written over it before is counted then.
-        self.ask(&self.lanes, |lane| Request::Size { session: self.id, seat: lane.seat }, done);
+        self.ask(&self.queues, |queue| Request::Size { session: self.id, stripe_set: queue.stripe_set }, done);
     }
 
     pub fn set_size_then(&self, size: u64, done: Done<()>) {
-        let request = |lane: &Lane| Request::SetSize { session: self.id, seat: lane.seat, size };
-        self.ask_seats(request, Box::new(move |replies| done(replies.map(drop))));
+        let request = |queue: &SendQueue| Request::SetSize { session: self.id, stripe_set: queue.stripe_set, size };
+        self.ask_owners(request, Box::new(move |replies| done(replies.map(drop))));
     }
 
     /// Everything received becomes durable; `done` gets the new epoch.
-    pub fn settle_then(&self, done: Done<u64>) {
+    pub fn checkpoint_then(&self, done: Done<u64>) {
         let epoch = self.epoch.load(Ordering::SeqCst) + 1;
-        let request = |lane: &Lane| Request::Settle { session: self.id, seat: lane.seat, epoch };
-        self.ask_seats(request, Box::new(move |replies| done(replies.map(|_| epoch))));
+        let request = |queue: &SendQueue| Request::Checkpoint { session: self.id, stripe_set: queue.stripe_set, epoch };
+        self.ask_owners(request, Box::new(move |replies| done(replies.map(|_| epoch))));
     }
 
     /// A new epoch has begun: everything of the ones before is durable.
     ///
-    /// Fails when a node was replaced and may not have had something when it settled. With several handles of the
+    /// Fails when a node was replaced and may not have had something when it checkpointed. With several handles of the
     /// session in this process nothing is concluded: the others' frames may be newer than the settlement.
     pub fn set_epoch(&self, epoch: u64, only_handle: bool) -> Result<()> {
         self.epoch.fetch_max(epoch, Ordering::SeqCst);
         if !only_handle {
             return Ok(());
         }
-        if let Some(lane) = self.lanes.iter().find(|lane| lane.is_sending_again()) {
+        if let Some(queue) = self.queues.iter().find(|queue| queue.is_sending_again()) {
             let text = format!(
-                "a node was replaced while the file was synchronised, and seat {} may lack bytes written before; write \
+                "a node was replaced while the file was synchronised, and stripe set {} may lack bytes written before; write \
                  them again",
-                lane.seat
+                queue.stripe_set
             );
-            self.fate.fail(Error::Failed(Failure::new(FailureKind::Io, text)));
-            return self.fate.check();
+            self.status.fail(Error::Failed(Failure::new(FailureKind::Io, text)));
+            return self.status.check();
         }
-        self.lanes.iter().for_each(|lane| lane.settled(epoch));
-        self.fate.look();
+        self.queues.iter().for_each(|queue| queue.checkpointed(epoch));
+        self.status.look();
         Ok(())
     }
 
     /// Everything written becomes a version.
     pub fn commit_then(self: &Arc<Self>, done: Done<()>) {
         let session = self.clone();
-        self.settle_then(Box::new(move |settled| match settled {
+        self.checkpoint_then(Box::new(move |checkpointed| match checkpointed {
             Err(error) => done(Err(error)),
             Ok(_) => {
                 let (request, home) = (Request::CommitPath { session: session.id }, session.home().clone());
@@ -241,8 +241,8 @@ impl Session {
     }
 
     /// Whether what was committed may lack what other processes sent again afterwards, to a node that took a dead one's place.
-    pub fn may_lack_bytes(&self) -> bool {
-        self.is_committed.load(Ordering::SeqCst) && self.lanes.iter().any(|lane| lane.was_replaced())
+    pub fn may_miss_bytes(&self) -> bool {
+        self.is_committed.load(Ordering::SeqCst) && self.queues.iter().any(|queue| queue.was_replaced())
     }
 
     /// A commit goes on in the background from now on, until [`Session::committed`].
@@ -267,18 +267,18 @@ impl Session {
         }
     }
 
-    pub fn ask_seats(&self, request: impl Fn(&Lane) -> Request, done: Done<Vec<Reply>>) {
-        self.ask(self.lanes.iter().step_by(self.streams), request, done);
+    pub fn ask_owners(&self, request: impl Fn(&SendQueue) -> Request, done: Done<Vec<Reply>>) {
+        self.ask(self.queues.iter().step_by(self.streams), request, done);
     }
 
     fn ask<'a>(
         &self,
-        lanes: impl IntoIterator<Item = &'a Arc<Lane>>,
-        request: impl Fn(&Lane) -> Request,
+        queues: impl IntoIterator<Item = &'a Arc<SendQueue>>,
+        request: impl Fn(&SendQueue) -> Request,
         done: Done<Vec<Reply>>,
     ) {
-        let lanes: Vec<&Arc<Lane>> = lanes.into_iter().collect();
-        let completions = gather(lanes.len(), done);
-        lanes.iter().zip(completions).for_each(|(lane, completion)| lane.ask(request(lane), completion));
+        let queues: Vec<&Arc<SendQueue>> = queues.into_iter().collect();
+        let completions = gather(queues.len(), done);
+        queues.iter().zip(completions).for_each(|(queue, completion)| queue.ask(request(queue), completion));
     }
 }

@@ -31,7 +31,7 @@ pub struct Settings {
     /// Most bytes the process holds that are not durable yet.
     pub window_bytes: usize,
     /// How long a node may be away before operations fail.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// Length of the file ranges that belong to one node, for sessions this process begins (bytes).
     pub stripe_bytes: u64,
     pub job: String,
@@ -47,7 +47,7 @@ pub struct Settings {
 
 const STRIPE_UNIT_BYTES: u64 = 64 << 10;
 /// A window below this could not hold the frames of a few streams.
-const LEAST_WINDOW_MIB: u64 = 4;
+const MIN_WINDOW_MIB: u64 = 4;
 
 impl Default for Settings {
     fn default() -> Self {
@@ -55,7 +55,7 @@ impl Default for Settings {
             nodes: Vec::new(),
             streams: 2,
             window_bytes: 64 << 20,
-            patience: Duration::from_secs(60),
+            timeout: Duration::from_secs(60),
             stripe_bytes: 4 << 20,
             job: String::new(),
             application: String::new(),
@@ -83,9 +83,9 @@ impl Settings {
         Ok(Settings {
             nodes: addresses(&text("THALWEG_NODES")),
             streams: number("THALWEG_STREAMS", 1..=8)?.map_or(default.streams, |streams| streams as u32),
-            window_bytes: number("THALWEG_WINDOW_MIB", LEAST_WINDOW_MIB..=1 << 20)?
+            window_bytes: number("THALWEG_WINDOW_MIB", MIN_WINDOW_MIB..=1 << 20)?
                 .map_or(default.window_bytes, |mib| (mib as usize) << 20),
-            patience: number("THALWEG_PATIENCE_S", 1..=1 << 20)?.map_or(default.patience, Duration::from_secs),
+            timeout: number("THALWEG_TIMEOUT_S", 1..=1 << 20)?.map_or(default.timeout, Duration::from_secs),
             stripe_bytes,
             job: text("THALWEG_JOB"),
             application: text("THALWEG_APPLICATION"),

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use format::SessionId;
 
 use super::frame::Frame;
-use super::handover::Completion;
-use super::lane::{BELIEVED_PATIENCES, Lane};
+use super::oneshot::Completion;
 use super::reactor::Thread;
+use super::send_queue::{MAX_TIMEOUTS_ALIVE, SendQueue};
 use crate::message::Request;
 
 /// Read requests a node is asked at a time over one stream.
@@ -107,18 +107,18 @@ struct State {
     unsent: u64,
     reads_in_flight: usize,
     reach: Reach,
-    /// The lanes that go over this stream; each is attached anew after a break, before anything else is sent.
-    seats: Vec<Seated>,
+    /// The send queues that go over this stream; each is attached anew after a break, before anything else is sent.
+    stripe_sets: Vec<Attachment>,
 }
 
-struct Seated {
-    lane: Arc<Lane>,
+struct Attachment {
+    queue: Arc<SendQueue>,
     asked: bool,
     not_before: Instant,
 }
 
 struct Entry {
-    lane: Option<Arc<Lane>>,
+    queue: Option<Arc<SendQueue>>,
     work: Work,
 }
 
@@ -132,25 +132,25 @@ pub(super) struct Ask {
     pub request: Request,
     pub completion: Completion,
     born: Instant,
-    /// How long the node may be away before the answer is "unavailable"; lanes have their own clock.
-    patience: Duration,
+    /// How long the node may be away before the answer is "unavailable"; send queues have their own clock.
+    timeout: Duration,
 }
 
 impl Ask {
-    pub fn new(request: Request, patience: Duration, completion: Completion) -> Self {
-        Ask { request, completion, born: Instant::now(), patience }
+    pub fn new(request: Request, timeout: Duration, completion: Completion) -> Self {
+        Ask { request, completion, born: Instant::now(), timeout }
     }
 
     /// Whether it has waited longer than it may, for a node away since `since`.
     pub fn is_expired(&self, since: Instant, now: Instant) -> bool {
-        now >= self.born.max(since) + self.patience
+        now >= self.born.max(since) + self.timeout
     }
 
     /// Whether it has waited longer than it may, but at least `least`, for a node that lives and did something last at
     /// `advanced`; or much longer than that, whatever the node did.
     pub fn is_stuck(&self, advanced: Instant, least: Duration, now: Instant) -> bool {
-        let patience = self.patience.max(least);
-        now >= self.born.max(advanced) + patience || now >= self.born + patience * BELIEVED_PATIENCES
+        let timeout = self.timeout.max(least);
+        now >= self.born.max(advanced) + timeout || now >= self.born + timeout * MAX_TIMEOUTS_ALIVE
     }
 
     fn is_read(&self) -> bool {
@@ -165,11 +165,11 @@ pub(super) enum Next {
     Later,
     Attach {
         number: u64,
-        lane: Arc<Lane>,
+        queue: Arc<SendQueue>,
     },
     Frame {
         number: u64,
-        lane: Arc<Lane>,
+        queue: Arc<SendQueue>,
         frame: Arc<Frame>,
     },
     Request {
@@ -178,45 +178,45 @@ pub(super) enum Next {
 }
 
 /// Whom an answer is for.
-pub(super) enum Addressee {
+pub(super) enum AnswerTarget {
     Nobody,
-    Frame { lane: Arc<Lane>, frame: Arc<Frame> },
-    Ask { lane: Option<Arc<Lane>>, ask: Ask },
+    Frame { queue: Arc<SendQueue>, frame: Arc<Frame> },
+    Ask { queue: Option<Arc<SendQueue>>, ask: Ask },
 }
 
 impl Stream {
-    /// Puts work at the end of the log. Given back when its lane has failed.
-    pub fn push(&self, lane: Option<&Arc<Lane>>, work: Work) -> Option<Work> {
+    /// Puts work at the end of the log. Given back when its send queue has failed.
+    pub fn push(&self, queue: Option<&Arc<SendQueue>>, work: Work) -> Option<Work> {
         {
             let mut state = self.lock();
-            if lane.is_some_and(|lane| lane.fate.failure().is_some()) {
+            if queue.is_some_and(|queue| queue.status.failure().is_some()) {
                 return Some(work);
             }
             state.last_number += 1;
             let number = state.last_number;
-            if let (Some(lane), Work::Frame(frame)) = (lane, &work) {
-                lane.kept(frame.sequence, number);
+            if let (Some(queue), Work::Frame(frame)) = (queue, &work) {
+                queue.kept(frame.sequence, number);
             }
-            state.log.insert(number, Entry { lane: lane.cloned(), work });
+            state.log.insert(number, Entry { queue: queue.cloned(), work });
         }
         self.thread.wake();
         None
     }
 
-    /// The lane goes over this stream from now on.
-    pub fn seat(&self, lane: &Arc<Lane>, not_before: Instant) {
-        self.lock().seats.push(Seated { lane: lane.clone(), asked: false, not_before });
+    /// The send queue goes over this stream from now on.
+    pub fn stripe_set(&self, queue: &Arc<SendQueue>, not_before: Instant) {
+        self.lock().stripe_sets.push(Attachment { queue: queue.clone(), asked: false, not_before });
         self.thread.wake();
     }
 
-    /// Takes the lane and its work off this stream, in order.
-    pub fn unseat(&self, lane: &Arc<Lane>) -> Vec<Work> {
+    /// Takes the send queue and its work off this stream, in order.
+    pub fn remove_queue(&self, queue: &Arc<SendQueue>) -> Vec<Work> {
         let mut state = self.lock();
-        state.seats.retain(|seated| !Arc::ptr_eq(&seated.lane, lane));
-        let belongs = |entry: &Entry| entry.lane.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, lane));
+        state.stripe_sets.retain(|attachment| !Arc::ptr_eq(&attachment.queue, queue));
+        let belongs = |entry: &Entry| entry.queue.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, queue));
         let numbers: Vec<u64> =
             state.log.iter().filter(|(_, entry)| belongs(entry)).map(|(number, _)| *number).collect();
-        lane.kept_nothing();
+        queue.kept_nothing();
         numbers.into_iter().map(|number| state.remove(number).work).collect()
     }
 
@@ -261,7 +261,7 @@ impl Stream {
     /// Something is asked or kept.
     pub fn is_busy(&self) -> bool {
         let state = self.lock();
-        !state.log.is_empty() || state.seats.iter().any(|seated| !seated.asked)
+        !state.log.is_empty() || state.stripe_sets.iter().any(|attachment| !attachment.asked)
     }
 
     /// The process was stopped for so long: nothing was waited for meanwhile.
@@ -272,18 +272,18 @@ impl Stream {
                 ask.born = (ask.born + time).min(now);
             }
         }
-        state.seats.iter().for_each(|seated| seated.lane.stopped(time, now));
+        state.stripe_sets.iter().for_each(|attachment| attachment.queue.stopped(time, now));
     }
 
     pub fn next(&self, now: Instant, attaching: bool) -> Next {
         let mut state = self.lock();
-        if let Some(at) = state.seats.iter().position(|seated| !seated.asked) {
-            if state.seats[at].not_before > now {
+        if let Some(at) = state.stripe_sets.iter().position(|attachment| !attachment.asked) {
+            if state.stripe_sets[at].not_before > now {
                 return Next::Later;
             }
-            state.seats[at].asked = true;
+            state.stripe_sets[at].asked = true;
             state.last_number += 1;
-            return Next::Attach { number: state.last_number, lane: state.seats[at].lane.clone() };
+            return Next::Attach { number: state.last_number, queue: state.stripe_sets[at].queue.clone() };
         }
         if attaching {
             return Next::Nothing;
@@ -291,11 +291,13 @@ impl Stream {
         let unsent = state.unsent;
         let Some((number, entry)) = state.log.range(unsent..).next() else { return Next::Nothing };
         let number = *number;
-        let (next, reads) = match (&entry.work, &entry.lane) {
-            (Work::Frame(frame), Some(lane)) => (Next::Frame { number, lane: lane.clone(), frame: frame.clone() }, 0),
-            (Work::Frame(_), None) => unreachable!("frames belong to lanes"),
-            (Work::Ask(ask), lane) => {
-                if lane.as_ref().is_some_and(|lane| lane.must_not_ask_yet(now)) {
+        let (next, reads) = match (&entry.work, &entry.queue) {
+            (Work::Frame(frame), Some(queue)) => {
+                (Next::Frame { number, queue: queue.clone(), frame: frame.clone() }, 0)
+            }
+            (Work::Frame(_), None) => unreachable!("frames belong to send queues"),
+            (Work::Ask(ask), queue) => {
+                if queue.as_ref().is_some_and(|queue| queue.must_not_ask_yet(now)) {
                     return Next::Later;
                 }
                 if ask.is_read() && state.reads_in_flight >= READS_IN_FLIGHT {
@@ -317,45 +319,46 @@ impl Stream {
     }
 
     /// Requests leave the log with their answer, frames stay until durable.
-    pub fn answered(&self, number: u64) -> Addressee {
+    pub fn answered(&self, number: u64) -> AnswerTarget {
         let mut state = self.lock();
         match state.log.get(&number) {
-            None => Addressee::Nobody,
-            Some(Entry { lane: Some(lane), work: Work::Frame(frame) }) => {
-                Addressee::Frame { lane: lane.clone(), frame: frame.clone() }
+            None => AnswerTarget::Nobody,
+            Some(Entry { queue: Some(queue), work: Work::Frame(frame) }) => {
+                AnswerTarget::Frame { queue: queue.clone(), frame: frame.clone() }
             }
             Some(_) => {
-                let Entry { lane, work } = state.remove(number);
-                let Work::Ask(ask) = work else { unreachable!("frames belong to lanes") };
-                Addressee::Ask { lane, ask }
+                let Entry { queue, work } = state.remove(number);
+                let Work::Ask(ask) = work else { unreachable!("frames belong to send queues") };
+                AnswerTarget::Ask { queue, ask }
             }
         }
     }
 
-    /// The lane that goes over this stream to the seat.
-    pub fn lane(&self, session: SessionId, seat: u32) -> Option<Arc<Lane>> {
-        self.lock().lane(session, seat)
+    /// The send queue that goes over this stream to the stripe set.
+    pub fn queue(&self, session: SessionId, stripe_set: u32) -> Option<Arc<SendQueue>> {
+        self.lock().queue(session, stripe_set)
     }
 
-    /// Frames of the lane up to `sequence`, but for `held`, are durable: they leave the log. The lane, if it is still
+    /// Frames of the send queue up to `sequence`, but for `held`, are durable: they leave the log. The send queue, if it is still
     /// here.
-    pub fn durable(&self, session: SessionId, seat: u32, sequence: u64, held: &[u64]) -> Option<Arc<Lane>> {
+    pub fn durable(&self, session: SessionId, stripe_set: u32, sequence: u64, held: &[u64]) -> Option<Arc<SendQueue>> {
         let mut state = self.lock();
-        let lane = state.lane(session, seat)?;
-        let dropped: Vec<Entry> = lane.durable(sequence, held).into_iter().map(|number| state.remove(number)).collect();
+        let queue = state.queue(session, stripe_set)?;
+        let dropped: Vec<Entry> =
+            queue.durable(sequence, held).into_iter().map(|number| state.remove(number)).collect();
         drop(state);
         drop(dropped);
-        Some(lane)
+        Some(queue)
     }
 
-    /// Frames of a settled epoch leave the log, if the node has received them.
-    pub fn settled(&self, lane: &Arc<Lane>, epoch: u64) {
+    /// Frames of a checkpointed epoch leave the log, if the node has received them.
+    pub fn checkpointed(&self, queue: &Arc<SendQueue>, epoch: u64) {
         let mut state = self.lock();
         let old = |number: &u64| match state.log.get(number) {
             Some(Entry { work: Work::Frame(frame), .. }) => frame.epoch < epoch && frame.stamp() != 0,
             _ => false,
         };
-        let dropped: Vec<Entry> = lane.forget(old).into_iter().map(|number| state.remove(number)).collect();
+        let dropped: Vec<Entry> = queue.forget(old).into_iter().map(|number| state.remove(number)).collect();
         drop(state);
         drop(dropped);
     }
@@ -364,7 +367,7 @@ impl Stream {
     pub fn broke(&self) {
         let mut state = self.lock();
         (state.unsent, state.reads_in_flight) = (0, 0);
-        state.seats.iter_mut().for_each(|seated| seated.asked = false);
+        state.stripe_sets.iter_mut().for_each(|attachment| attachment.asked = false);
         if state.reach == Reach::Reached {
             state.reach = Reach::Unknown;
         }
@@ -372,41 +375,46 @@ impl Stream {
 
     pub fn has_work(&self) -> bool {
         let state = self.lock();
-        !state.log.is_empty() || !state.seats.is_empty() || state.reach == Reach::Wanted
+        !state.log.is_empty() || !state.stripe_sets.is_empty() || state.reach == Reach::Wanted
     }
 
-    /// Lanes with a frame under construction.
-    pub fn unsealed(&self) -> Vec<Arc<Lane>> {
+    /// Send queues with a frame under construction.
+    pub fn unsealed(&self) -> Vec<Arc<SendQueue>> {
         let state = self.lock();
-        state.seats.iter().filter(|seated| seated.lane.is_unsealed()).map(|seated| seated.lane.clone()).collect()
+        state
+            .stripe_sets
+            .iter()
+            .filter(|attachment| attachment.queue.is_unsealed())
+            .map(|attachment| attachment.queue.clone())
+            .collect()
     }
 
-    /// Lanes, each with whether it waits for something.
-    pub fn lanes(&self) -> Vec<(Arc<Lane>, bool)> {
+    /// Send queues, each with whether it waits for something.
+    pub fn queues(&self) -> Vec<(Arc<SendQueue>, bool)> {
         let state = self.lock();
-        let waits = |lane: &Arc<Lane>| {
-            let of_lane = |entry: &Entry| entry.lane.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, lane));
-            !lane.is_attached() || state.log.values().any(of_lane)
+        let waits = |queue: &Arc<SendQueue>| {
+            let of_queue = |entry: &Entry| entry.queue.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, queue));
+            !queue.is_attached() || state.log.values().any(of_queue)
         };
-        state.seats.iter().map(|seated| (seated.lane.clone(), waits(&seated.lane))).collect()
+        state.stripe_sets.iter().map(|attachment| (attachment.queue.clone(), waits(&attachment.queue))).collect()
     }
 
-    /// Lanes, each with whether a request of it is not answered.
-    pub fn asking_lanes(&self) -> Vec<(Arc<Lane>, bool)> {
+    /// Send queues, each with whether a request of it is not answered.
+    pub fn asking_queues(&self) -> Vec<(Arc<SendQueue>, bool)> {
         let state = self.lock();
-        let asks = |lane: &Arc<Lane>| {
+        let asks = |queue: &Arc<SendQueue>| {
             let is_ask = |entry: &Entry| matches!(entry.work, Work::Ask(_));
-            let of_lane = |entry: &Entry| entry.lane.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, lane));
-            state.log.values().any(|entry| is_ask(entry) && of_lane(entry))
+            let of_queue = |entry: &Entry| entry.queue.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, queue));
+            state.log.values().any(|entry| is_ask(entry) && of_queue(entry))
         };
-        state.seats.iter().map(|seated| (seated.lane.clone(), asks(&seated.lane))).collect()
+        state.stripe_sets.iter().map(|attachment| (attachment.queue.clone(), asks(&attachment.queue))).collect()
     }
 
-    /// Takes out the requests of no lane that `is_due` names.
+    /// Takes out the requests of no send queue that `is_due` names.
     pub fn take_asks(&self, is_due: impl Fn(&Ask) -> bool) -> Vec<Ask> {
         let mut state = self.lock();
         let is_due = |entry: &Entry| match &entry.work {
-            Work::Ask(ask) => entry.lane.is_none() && is_due(ask),
+            Work::Ask(ask) => entry.queue.is_none() && is_due(ask),
             Work::Frame(_) => false,
         };
         let numbers: Vec<u64> =
@@ -421,9 +429,10 @@ impl Stream {
 }
 
 impl State {
-    fn lane(&self, session: SessionId, seat: u32) -> Option<Arc<Lane>> {
-        let of = |seated: &&Seated| seated.lane.session == session && seated.lane.seat == seat;
-        self.seats.iter().find(of).map(|seated| seated.lane.clone())
+    fn queue(&self, session: SessionId, stripe_set: u32) -> Option<Arc<SendQueue>> {
+        let of =
+            |attachment: &&Attachment| attachment.queue.session == session && attachment.queue.stripe_set == stripe_set;
+        self.stripe_sets.iter().find(of).map(|attachment| attachment.queue.clone())
     }
 
     fn remove(&mut self, number: u64) -> Entry {

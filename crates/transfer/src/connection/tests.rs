@@ -85,7 +85,7 @@ fn a_node_that_drips_is_given_up_and_a_slow_one_is_not() {
 fn the_kernel_gives_up_clients_and_never_a_node_that_holds_its_client_back() {
     let (near, far) = pair();
     assert_eq!(sockopt::tcp_user_timeout(&near.stream).unwrap(), 0);
-    assert_eq!(sockopt::tcp_user_timeout(&far.stream).unwrap(), NODE_PATIENCE.as_millis() as u32);
+    assert_eq!(sockopt::tcp_user_timeout(&far.stream).unwrap(), NODE_TIMEOUT.as_millis() as u32);
 }
 
 #[test]

@@ -21,15 +21,28 @@ pub enum FailureKind {
     /// The path's head moved: see [`Failure::head`].
     HeadMoved = 10,
     LeaseLost = 11,
-    /// Another node holds the seat now: ask the catalog, attach there, send again.
-    SeatLost = 12,
+    /// Another node holds the stripe set now: ask the catalog, attach there, send again.
+    StripeSetLost = 12,
     TooNew = 13,
 }
 
 impl FailureKind {
     const ALL: [FailureKind; 12] = {
         use FailureKind::*;
-        [NotFound, Exists, Refused, Unavailable, Full, Corrupt, Io, NotLive, HeadMoved, LeaseLost, SeatLost, TooNew]
+        [
+            NotFound,
+            Exists,
+            Refused,
+            Unavailable,
+            Full,
+            Corrupt,
+            Io,
+            NotLive,
+            HeadMoved,
+            LeaseLost,
+            StripeSetLost,
+            TooNew,
+        ]
     };
 }
 
@@ -82,7 +95,7 @@ fn without_long_path(failure: Failure) -> Failure {
 }
 
 impl Field for Failure {
-    const LEAST_BYTES: usize = 12;
+    const MIN_BYTES: usize = 12;
 
     fn write(&self, to: &mut Writer) {
         to.u16(self.kind as u16).text(&self.text);

@@ -2,8 +2,8 @@
 
 use catalog::{Checkpoint, Committed, FileEntry, PathSession, Purpose, Session, Version};
 use format::{
-    Attributes, BlockHeader, Change, ContainerId, FileId, Fingerprint, HandleKey, Label, Place, Reader, Result, Root,
-    Run, SegmentEntry, SessionId, StorePath, VersionId, VersionRecord, Writer,
+    Attributes, BlockHeader, Change, ContainerId, FileId, Fingerprint, HandleKey, Label, Reader, Result, Root, Run,
+    SegmentAddress, SegmentEntry, SessionId, StorePath, VersionId, VersionRecord, Writer,
 };
 use store::Answer;
 
@@ -11,14 +11,14 @@ use super::Extent;
 
 pub trait Field: Sized {
     /// The least bytes a value takes, so that forged counts are refused before memory is asked for.
-    const LEAST_BYTES: usize;
+    const MIN_BYTES: usize;
     fn write(&self, to: &mut Writer);
     fn read(from: &mut Reader) -> Result<Self>;
 }
 
-/// A block as [`store::PlacedBlock`] has it, its payload travelling apart.
+/// A block as [`store::StoredBlock`] has it, its payload travelling apart.
 #[derive(Clone, Debug, PartialEq)]
-pub struct PlacedHeader {
+pub struct StoredBlockHeader {
     pub labels: Vec<Label>,
     pub header: BlockHeader,
     pub segments: Vec<SegmentEntry>,
@@ -27,7 +27,7 @@ pub struct PlacedHeader {
 macro_rules! plain {
     ($($type:ty, $bytes:literal, $method:ident);* $(;)?) => {
         $(impl Field for $type {
-            const LEAST_BYTES: usize = $bytes;
+            const MIN_BYTES: usize = $bytes;
             fn write(&self, to: &mut Writer) {
                 to.$method(*self);
             }
@@ -43,7 +43,7 @@ plain! { u8, 1, u8; u16, 2, u16; u32, 4, u32; u64, 8, u64; i64, 8, i64; bool, 1,
 macro_rules! own {
     ($($type:ty, $bytes:expr);* $(;)?) => {
         $(impl Field for $type {
-            const LEAST_BYTES: usize = $bytes;
+            const MIN_BYTES: usize = $bytes;
             fn write(&self, to: &mut Writer) {
                 <$type>::write(self, to);
             }
@@ -55,13 +55,13 @@ macro_rules! own {
 }
 
 own! {
-    Place, 12; Run, 16; Label, 16; BlockHeader, 64; SegmentEntry, 36; Root, 5; Attributes, 53; VersionRecord, 14; VersionId, 16; Change, 5;
+    SegmentAddress, 12; Run, 16; Label, 16; BlockHeader, 64; SegmentEntry, 36; Root, 5; Attributes, 53; VersionRecord, 14; VersionId, 16; Change, 5;
 }
 
 macro_rules! record {
     ($($type:ident, $bytes:expr, { $($field:ident),* });* $(;)?) => {
         $(impl Field for $type {
-            const LEAST_BYTES: usize = $bytes;
+            const MIN_BYTES: usize = $bytes;
             fn write(&self, to: &mut Writer) {
                 $(Field::write(&self.$field, to);)*
             }
@@ -74,19 +74,19 @@ macro_rules! record {
 
 record! {
     Extent, 16, { offset, bytes };
-    PlacedHeader, 72, { labels, header, segments };
+    StoredBlockHeader, 72, { labels, header, segments };
     Session, 16, { id, epoch };
     Version, 31, { number, committed_ns, record, attributes };
     FileEntry, 62, { file, attributes, head, links };
     Committed, 12, { sequence, numbers };
     PathSession, 41, { id, path, nodes, stripe_bytes, job, opened_ns, handles, interrupted };
-    Checkpoint, 58, { session, seat, holder, number, epoch, root, size, resized, frontier, stamps };
+    Checkpoint, 58, { session, stripe_set, owner, number, epoch, root, size, resized, frontier, stamps };
 }
 
 macro_rules! wrapped {
     ($($type:ident, $bytes:literal);* $(;)?) => {
         $(impl Field for $type {
-            const LEAST_BYTES: usize = $bytes;
+            const MIN_BYTES: usize = $bytes;
             fn write(&self, to: &mut Writer) {
                 Field::write(&self.0, to);
             }
@@ -100,7 +100,7 @@ macro_rules! wrapped {
 wrapped! { ContainerId, 8; FileId, 8; SessionId, 8; Fingerprint, 32; HandleKey, 16 }
 
 impl<T: Field> Field for Box<T> {
-    const LEAST_BYTES: usize = T::LEAST_BYTES;
+    const MIN_BYTES: usize = T::MIN_BYTES;
     fn write(&self, to: &mut Writer) {
         (**self).write(to);
     }
@@ -110,7 +110,7 @@ impl<T: Field> Field for Box<T> {
 }
 
 impl<const N: usize> Field for [u8; N] {
-    const LEAST_BYTES: usize = N;
+    const MIN_BYTES: usize = N;
     fn write(&self, to: &mut Writer) {
         to.put(self);
     }
@@ -120,7 +120,7 @@ impl<const N: usize> Field for [u8; N] {
 }
 
 impl Field for String {
-    const LEAST_BYTES: usize = 4;
+    const MIN_BYTES: usize = 4;
     fn write(&self, to: &mut Writer) {
         to.text(self);
     }
@@ -130,7 +130,7 @@ impl Field for String {
 }
 
 impl Field for StorePath {
-    const LEAST_BYTES: usize = 4;
+    const MIN_BYTES: usize = 4;
     fn write(&self, to: &mut Writer) {
         to.blob(self.as_bytes());
     }
@@ -140,7 +140,7 @@ impl Field for StorePath {
 }
 
 impl Field for Purpose {
-    const LEAST_BYTES: usize = 1;
+    const MIN_BYTES: usize = 1;
     fn write(&self, to: &mut Writer) {
         to.u8(*self as u8);
     }
@@ -155,13 +155,13 @@ impl Field for Purpose {
 }
 
 impl Field for Answer {
-    const LEAST_BYTES: usize = 1;
+    const MIN_BYTES: usize = 1;
     fn write(&self, to: &mut Writer) {
         match self {
             Answer::Send => to.u8(0),
             Answer::Claimed => to.u8(1),
-            Answer::Have(place) => {
-                place.write(to.u8(2));
+            Answer::Have(address) => {
+                address.write(to.u8(2));
                 to
             }
         };
@@ -170,24 +170,24 @@ impl Field for Answer {
         match from.u8()? {
             0 => Ok(Answer::Send),
             1 => Ok(Answer::Claimed),
-            2 => Ok(Answer::Have(Place::read(from)?)),
+            2 => Ok(Answer::Have(SegmentAddress::read(from)?)),
             other => from.refuse(format!("unknown answer {other}")),
         }
     }
 }
 
 impl<T: Field> Field for Vec<T> {
-    const LEAST_BYTES: usize = 4;
+    const MIN_BYTES: usize = 4;
     fn write(&self, to: &mut Writer) {
         to.list(self, |to, item| item.write(to));
     }
     fn read(from: &mut Reader) -> Result<Self> {
-        from.list(T::LEAST_BYTES, T::read)
+        from.list(T::MIN_BYTES, T::read)
     }
 }
 
 impl<T: Field> Field for Option<T> {
-    const LEAST_BYTES: usize = 1;
+    const MIN_BYTES: usize = 1;
     fn write(&self, to: &mut Writer) {
         to.option(self.as_ref(), |to, item| item.write(to));
     }
@@ -197,7 +197,7 @@ impl<T: Field> Field for Option<T> {
 }
 
 impl<A: Field, B: Field> Field for (A, B) {
-    const LEAST_BYTES: usize = A::LEAST_BYTES + B::LEAST_BYTES;
+    const MIN_BYTES: usize = A::MIN_BYTES + B::MIN_BYTES;
     fn write(&self, to: &mut Writer) {
         self.0.write(to);
         self.1.write(to);
@@ -208,7 +208,7 @@ impl<A: Field, B: Field> Field for (A, B) {
 }
 
 impl<A: Field, B: Field, C: Field> Field for (A, B, C) {
-    const LEAST_BYTES: usize = A::LEAST_BYTES + B::LEAST_BYTES + C::LEAST_BYTES;
+    const MIN_BYTES: usize = A::MIN_BYTES + B::MIN_BYTES + C::MIN_BYTES;
     fn write(&self, to: &mut Writer) {
         self.0.write(to);
         self.1.write(to);

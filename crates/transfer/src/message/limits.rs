@@ -3,11 +3,12 @@
 
 use catalog::{Checkpoint, FileEntry, PathSession, Version};
 use format::{
-    BlockHeader, BlockKind, Change, HandleKey, MAX_FILE_BYTES, Place, Result, Root, Run, VersionRecord, corrupt,
+    BlockHeader, BlockKind, Change, HandleKey, MAX_FILE_BYTES, Result, Root, Run, SegmentAddress, VersionRecord,
+    corrupt,
 };
 use store::Answer;
 
-use super::{Extent, PlacedHeader, Reply, Request};
+use super::{Extent, Reply, Request, StoredBlockHeader};
 
 /// Sequences, stamps and epochs count up from 1, one at a time.
 pub const MAX_COUNT: u64 = 1 << 62;
@@ -33,29 +34,33 @@ pub(super) fn check_request(request: &Request) -> Result<()> {
     use Request::*;
     match request {
         Hello { job, application, .. } => name("job", job).and(name("application", application)),
-        Lacking { fingerprints } | AwaitClaims { fingerprints } => {
+        FindMissing { fingerprints } | AwaitClaims { fingerprints } => {
             at_most("fingerprints", fingerprints.len() as u64, MAX_FINGERPRINTS as u64)
         }
         PutBlock { header, .. } => block(header, &[BlockKind::Data, BlockKind::Page]),
-        Get { run } | Entries { run } => places(run),
+        Get { run } | Entries { run } => addresses(run),
         Begin { lease_ms, .. } | Renew { lease_ms, .. } => at_most("lease_ms", *lease_ms, MAX_LEASE_MS),
         Commit { changes, .. } => changes.iter().try_for_each(change),
         OpenPath { job, nodes, stripe_bytes, key, .. } => {
             name("job", job).and(shared_by(nodes, *stripe_bytes)).and(chosen(key))
         }
-        Attach { seat: number, .. } | Size { seat: number, .. } => seat(*number),
-        Press { seat: number, .. } | Detach { seat: number, .. } | AwaitOthers { seat: number, .. } => seat(*number),
-        SetSize { seat: number, size, .. } => seat(*number).and(at_most("size", *size, MAX_FILE_BYTES)),
-        Settle { seat: number, epoch, .. } => seat(*number).and(at_most("epoch", *epoch, MAX_COUNT)),
-        Read { seat: number, extents, .. } => seat(*number).and(ranges(extents)),
-        Write { seat: number, sequence, stamp, extents, .. }
-        | Recall { seat: number, sequence, stamp, extents, .. } => {
+        Attach { stripe_set: number, .. } | Size { stripe_set: number, .. } => stripe_set(*number),
+        FlushHint { stripe_set: number, .. }
+        | Detach { stripe_set: number, .. }
+        | AwaitOthers { stripe_set: number, .. } => stripe_set(*number),
+        SetSize { stripe_set: number, size, .. } => stripe_set(*number).and(at_most("size", *size, MAX_FILE_BYTES)),
+        Checkpoint { stripe_set: number, epoch, .. } => stripe_set(*number).and(at_most("epoch", *epoch, MAX_COUNT)),
+        Read { stripe_set: number, extents, .. } => stripe_set(*number).and(ranges(extents)),
+        Write { stripe_set: number, sequence, stamp, extents, .. }
+        | OfferDigest { stripe_set: number, sequence, stamp, extents, .. } => {
             piece(*number, *sequence, *stamp).and(ranges(extents))
         }
-        Offer { seat: number, sequence, stamp, extents, fingerprints, .. } => piece(*number, *sequence, *stamp)
-            .and(ranges(extents))
-            .and(at_most("fingerprints", fingerprints.len() as u64, MAX_FINGERPRINTS as u64)),
-        Supply { seat: number, sequence, blocks, .. } => {
+        OfferFingerprints { stripe_set: number, sequence, stamp, extents, fingerprints, .. } => piece(
+            *number, *sequence, *stamp,
+        )
+        .and(ranges(extents))
+        .and(at_most("fingerprints", fingerprints.len() as u64, MAX_FINGERPRINTS as u64)),
+        SendBlocks { stripe_set: number, sequence, blocks, .. } => {
             piece(*number, *sequence, 0)?;
             blocks.iter().try_for_each(|(header, _)| block(header, &[BlockKind::Data]))
         }
@@ -73,10 +78,10 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
     use Reply::*;
     match reply {
         Answers { answers } => answers.iter().try_for_each(|answer| match answer {
-            Answer::Have(place) => address(place),
+            Answer::Have(address) => check_address(address),
             Answer::Send | Answer::Claimed => Ok(()),
         }),
-        Stored { run } => places(run),
+        Stored { run } => addresses(run),
         Blocks { blocks } => blocks.iter().try_for_each(placed),
         Session { session } => at_most("epoch", session.epoch, MAX_COUNT),
         Entry { entry } => entry.iter().try_for_each(file_entry),
@@ -90,19 +95,21 @@ pub(super) fn check_reply(reply: &Reply) -> Result<()> {
             at_most("segment_bytes", u64::from(*segment_bytes), u64::from(format::MAX_SEGMENT_BYTES))
         }
         Attached { size, epoch } => at_most("size", *size, MAX_FILE_BYTES).and(at_most("epoch", *epoch, MAX_COUNT)),
-        Received { sequence, stamp } | Lacks { sequence, stamp, .. } | Unnamed { sequence, stamp } => {
+        Received { sequence, stamp } | Missing { sequence, stamp, .. } | NeedFingerprints { sequence, stamp } => {
             piece(0, *sequence, *stamp)
         }
         Bytes { size } | Size { size } => at_most("size", *size, MAX_FILE_BYTES),
         Welcome { settings, .. } => {
             at_most("length of settings", settings.len() as u64, format::MAX_SETTINGS_BYTES as u64)
         }
-        SeatFailed { seat: number, .. } => seat(*number),
+        StripeSetFailed { stripe_set: number, .. } => stripe_set(*number),
         JobFailures { failures } => {
             at_most("number of failures", failures.len() as u64, MAX_JOB_FAILURES as u64)?;
             failures.iter().try_for_each(|(_, why)| name("why", why))
         }
-        Durable { seat: number, sequence, .. } => seat(*number).and(at_most("sequence", *sequence, MAX_COUNT)),
+        Durable { stripe_set: number, sequence, .. } => {
+            stripe_set(*number).and(at_most("sequence", *sequence, MAX_COUNT))
+        }
         Alive { .. } | Done {} | Failed { .. } | Measured { .. } | Challenge { .. } | Proved { .. } => Ok(()),
         Entries { .. } | Committed { .. } | Statistics { .. } | Version { .. } | Others { .. } => Ok(()),
     }
@@ -119,8 +126,8 @@ fn name(what: &str, text: &str) -> Result<()> {
     at_most(&format!("length of {what}"), text.len() as u64, MAX_NAME_BYTES as u64)
 }
 
-fn seat(number: u32) -> Result<()> {
-    at_most("seat", u64::from(number), MAX_NODES as u64 - 1)
+fn stripe_set(number: u32) -> Result<()> {
+    at_most("stripe set", u64::from(number), MAX_NODES as u64 - 1)
 }
 
 fn chosen(key: &HandleKey) -> Result<()> {
@@ -131,7 +138,7 @@ fn chosen(key: &HandleKey) -> Result<()> {
 }
 
 fn piece(number: u32, sequence: u64, stamp: u64) -> Result<()> {
-    seat(number)?;
+    stripe_set(number)?;
     if sequence == 0 {
         return corrupt(MESSAGE, "sequence is 0, and 1 is the first");
     }
@@ -159,14 +166,14 @@ fn block(header: &BlockHeader, kinds: &[BlockKind]) -> Result<()> {
     at_most("raw_bytes", u64::from(header.raw_bytes), u64::from(format::MAX_SEGMENT_BYTES))
 }
 
-fn address(place: &Place) -> Result<()> {
-    if !place.is_possible() {
-        return corrupt(MESSAGE, format!("{place} is beyond the numbers that containers and segments have"));
+fn check_address(address: &SegmentAddress) -> Result<()> {
+    if !address.is_possible() {
+        return corrupt(MESSAGE, format!("{address} is beyond the numbers that containers and segments have"));
     }
     Ok(())
 }
 
-fn places(run: &Run) -> Result<()> {
+fn addresses(run: &Run) -> Result<()> {
     if !run.is_possible() {
         let (container, first) = (run.container, run.first);
         let why = format!("{} segments from {container}:{first} on are beyond the numbers there are", run.count);
@@ -175,17 +182,17 @@ fn places(run: &Run) -> Result<()> {
     Ok(())
 }
 
-fn placed(placed: &PlacedHeader) -> Result<()> {
+fn placed(placed: &StoredBlockHeader) -> Result<()> {
     let kinds = [BlockKind::Data, BlockKind::Page, BlockKind::Journal];
     block(&placed.header, &kinds)?;
     let run = |label: &format::Label| Run { container: label.container, first: label.first, count: label.count };
-    placed.labels.iter().try_for_each(|label| places(&run(label)))
+    placed.labels.iter().try_for_each(|label| addresses(&run(label)))
 }
 
 fn record(record: &VersionRecord) -> Result<()> {
     at_most("size", record.size, MAX_FILE_BYTES)?;
     match &record.root {
-        Root::Stored { place, .. } => address(place),
+        Root::Stored { address, .. } => check_address(address),
         Root::Inline(_) => Ok(()),
     }
 }
@@ -210,7 +217,7 @@ fn path_session(session: &PathSession) -> Result<()> {
 }
 
 fn checkpoint(checkpoint: &Checkpoint) -> Result<()> {
-    seat(checkpoint.seat)?;
+    stripe_set(checkpoint.stripe_set)?;
     record(&VersionRecord { root: checkpoint.root.clone(), size: checkpoint.size, content: None })
 }
 
@@ -224,7 +231,7 @@ mod tests {
 
     fn write(sequence: u64, stamp: u64, offset: u64, bytes: u64) -> Request {
         let extents = vec![Extent { offset, bytes }];
-        Request::Write { session: SESSION, seat: 0, sequence, stamp, epoch: 0, extents }
+        Request::Write { session: SESSION, stripe_set: 0, sequence, stamp, epoch: 0, extents }
     }
 
     fn put(kind: BlockKind) -> Request {
@@ -251,11 +258,11 @@ mod tests {
     }
 
     fn commit(size: u64, ordinal: u32) -> Request {
-        let root = Root::Stored { place: Place::new(ContainerId(1), ordinal), digest: [0; 32] };
+        let root = Root::Stored { address: SegmentAddress::new(ContainerId(1), ordinal), digest: [0; 32] };
         let version = VersionRecord { root, size, content: None };
         let path = StorePath::new(b"a").unwrap();
         let changes = vec![Change::Write { path, attributes: Default::default(), version, base: None }];
-        Request::Commit { session: SESSION, references: Vec::new(), epoch: 0, changes, settles: Vec::new() }
+        Request::Commit { session: SESSION, references: Vec::new(), epoch: 0, changes, checkpoints: Vec::new() }
     }
 
     fn open(nodes: usize, stripe_bytes: u64) -> Request {
@@ -272,12 +279,13 @@ mod tests {
     fn requests_at_their_limits_are_taken_and_those_beyond_are_refused() {
         let run =
             |container, first, count| Request::Get { run: Run { container: ContainerId(container), first, count } };
-        let lacking = |count| Request::Lacking { fingerprints: vec![Fingerprint([1; 32]); count] };
+        let missing = |count| Request::FindMissing { fingerprints: vec![Fingerprint([1; 32]); count] };
         let begin = |lease_ms| Request::Begin { purpose: catalog::Purpose::Write, lease_ms };
-        let size = |size| Request::SetSize { session: SESSION, seat: 0, size };
-        let settle = |epoch| Request::Settle { session: SESSION, seat: 0, epoch };
-        let attach = |seat| Request::Attach { session: SESSION, seat, key: HandleKey([1; 16]) };
-        let read = |offset, bytes| Request::Read { session: SESSION, seat: 0, extents: vec![Extent { offset, bytes }] };
+        let size = |size| Request::SetSize { session: SESSION, stripe_set: 0, size };
+        let checkpoint = |epoch| Request::Checkpoint { session: SESSION, stripe_set: 0, epoch };
+        let attach = |stripe_set| Request::Attach { session: SESSION, stripe_set, key: HandleKey([1; 16]) };
+        let read =
+            |offset, bytes| Request::Read { session: SESSION, stripe_set: 0, extents: vec![Extent { offset, bytes }] };
         let hello =
             |length| Request::Hello { client: 1, stream: 1, job: "j".repeat(length), application: String::new() };
         let cases = [
@@ -287,7 +295,7 @@ mod tests {
             (write(1, 0, MAX_FILE_BYTES - 8, 8), write(1, 0, MAX_FILE_BYTES - 8, 9)),
             (read(0, MAX_FILE_BYTES), read(u64::MAX - 8, 16)),
             (size(MAX_FILE_BYTES), size(MAX_FILE_BYTES + 1)),
-            (settle(MAX_COUNT), settle(u64::MAX)),
+            (checkpoint(MAX_COUNT), checkpoint(u64::MAX)),
             (attach(MAX_NODES as u32 - 1), attach(MAX_NODES as u32)),
             (put(BlockKind::Data), put(BlockKind::Journal)),
             (commit(8, (1 << 24) - 1), commit(8, u32::MAX)),
@@ -297,7 +305,7 @@ mod tests {
             (begin(MAX_LEASE_MS), begin(u64::MAX)),
             (run((1 << 40) - 1, 0, 1 << 24), run(1, 1, 1 << 24)),
             (run(1, 0, 0), run(1 << 40, 0, 1)),
-            (lacking(MAX_FINGERPRINTS), lacking(MAX_FINGERPRINTS + 1)),
+            (missing(MAX_FINGERPRINTS), missing(MAX_FINGERPRINTS + 1)),
             (hello(MAX_NAME_BYTES), hello(MAX_NAME_BYTES + 1)),
         ];
         for (good, bad) in cases {
@@ -318,7 +326,7 @@ mod tests {
             handles: 1,
             interrupted: false,
         };
-        let far = Place::new(ContainerId(1), u32::MAX);
+        let far = SegmentAddress::new(ContainerId(1), u32::MAX);
         let replies = [
             Reply::Attached { size: 0, epoch: u64::MAX },
             Reply::Received { sequence: 1, stamp: u64::MAX },

@@ -12,7 +12,7 @@ mod request;
 
 pub use extent::Extent;
 pub use failure::{Failure, FailureKind};
-pub use field::{Field, PlacedHeader};
+pub use field::{Field, StoredBlockHeader};
 pub use limits::{
     MAX_COUNT, MAX_EXTENTS, MAX_FINGERPRINTS, MAX_JOB_FAILURES, MAX_LEASE_MS, MAX_LISTED, MAX_NAME_BYTES, MAX_NODES,
     MAX_STRIPE_BYTES,

@@ -4,7 +4,7 @@ use catalog::{Checkpoint, Committed, FileEntry, PathSession, Session, Version};
 use format::{Run, SegmentEntry, SessionId, StorePath};
 use store::Answer;
 
-use super::{Failure, Field, PlacedHeader, messages};
+use super::{Failure, Field, StoredBlockHeader, messages};
 
 /// What `thalweg stats` shows of a store (bytes and counts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -20,7 +20,7 @@ pub struct StoreStatistics {
 }
 
 impl Field for StoreStatistics {
-    const LEAST_BYTES: usize = 64;
+    const MIN_BYTES: usize = 64;
 
     fn write(&self, to: &mut format::Writer) {
         to.u64(self.logical_bytes).u64(self.unique_bytes).u64(self.stored_bytes).u64(self.segments);
@@ -46,8 +46,8 @@ messages! {
     Reply checked by super::limits::check_reply {
         0x8000 Done {},
         0x8001 Failed { failure: Failure },
-        /// `settings` is the text of `store.toml`; `holder` is the node process's random number.
-        0x8002 Welcome { settings: String, holder: u64 },
+        /// `settings` is the text of `store.toml`; `incarnation` is the node process's random number.
+        0x8002 Welcome { settings: String, incarnation: u64 },
         /// All of the payload has come; `workers` is how many threads of the node reduce.
         0x8003 Measured { workers: u32 },
         /// Unasked, before `Welcome`: this node serves only clients that prove its secret over this nonce.
@@ -61,7 +61,7 @@ messages! {
         0x8010 Answers { answers: Vec<Answer> },
         0x8011 Stored { run: Run },
         /// Payload: the blocks' payloads, one after the other.
-        0x8012 Blocks { blocks: Vec<PlacedHeader> },
+        0x8012 Blocks { blocks: Vec<StoredBlockHeader> },
         0x8013 Entries { entries: Vec<SegmentEntry> },
 
         0x8020 Session { session: Session },
@@ -78,22 +78,22 @@ messages! {
         /// `segment_bytes` is the length of the session's fixed segments; `size` the head's.
         0x8040 Opened { session: PathSession, size: u64, segment_bytes: u32 },
         0x8041 Attached { size: u64, epoch: u64 },
-        /// The node holds it; `stamp` orders it among all that arrived at this seat.
+        /// The node holds it; `stamp` orders it among all that arrived at this stripe set.
         0x8042 Received { sequence: u64, stamp: u64 },
         /// Indices into the offer's segments that must be supplied.
-        0x8043 Lacks { sequence: u64, stamp: u64, wanted: Vec<u32> },
-        /// Payload: the bytes asked for, zeros beyond what the seat knows; `size` is the file's as the seat knows it.
+        0x8043 Missing { sequence: u64, stamp: u64, wanted: Vec<u32> },
+        /// Payload: the bytes asked for, zeros beyond what the stripe set knows; `size` is the file's as the stripe set knows it.
         0x8044 Bytes { size: u64 },
         0x8045 Size { size: u64 },
         0x8046 Version { number: u64 },
-        /// Unasked: all of this stream's writes to the seat up to `sequence` are durable, except those in `held`, which
+        /// Unasked: all of this stream's writes to the stripe set up to `sequence` are durable, except those in `held`, which
         /// touch segments that are not whole.
-        0x8047 Durable { session: SessionId, seat: u32, sequence: u64, held: Vec<u64> },
-        /// Unasked: the seat takes and makes durable nothing any more.
-        0x8049 SeatFailed { session: SessionId, seat: u32, failure: Failure },
-        /// The names a `Recall` means are not known: they must be spelt out in an `Offer`, with this stamp.
-        0x8048 Unnamed { sequence: u64, stamp: u64 },
-        /// How many streams of other processes use the seat.
+        0x8047 Durable { session: SessionId, stripe_set: u32, sequence: u64, held: Vec<u64> },
+        /// Unasked: the stripe set takes and makes durable nothing any more.
+        0x8049 StripeSetFailed { session: SessionId, stripe_set: u32, failure: Failure },
+        /// The names a `OfferDigest` means are not known: they must be spelt out in an `OfferFingerprints`, with this stamp.
+        0x8048 NeedFingerprints { sequence: u64, stamp: u64 },
+        /// How many streams of other processes use the stripe set.
         0x804a Others { streams: u32 },
         0x804b JobFailures { failures: Vec<(StorePath, String)> },
     }

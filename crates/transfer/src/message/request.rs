@@ -20,9 +20,9 @@ messages! {
         /// by `Proved`.
         3 Prove { nonce: [u8; 32], proof: [u8; 32] },
 
-        // The segment store ([`store::SegmentStore`]); the connection is the claimant.
+        // The segment store ([`store::SegmentStore`]); the connection is the claim owner.
 
-        10 Lacking { fingerprints: Vec<Fingerprint> },
+        10 FindMissing { fingerprints: Vec<Fingerprint> },
         11 AwaitClaims { fingerprints: Vec<Fingerprint> },
         /// Payload: the block's.
         12 PutBlock { header: BlockHeader, segments: Vec<SegmentEntry> },
@@ -42,14 +42,14 @@ messages! {
             references: Vec<ContainerId>,
             epoch: u64,
             changes: Vec<Change>,
-            settles: Vec<(SessionId, u32, u64)>,
+            checkpoints: Vec<(SessionId, u32, u64)>,
         },
         24 Entry { path: StorePath },
         25 List { directory: StorePath, recursive: bool, after: Option<StorePath>, limit: u32 },
         /// Lists come in pages: each request asks for what follows `after`, and 0 begins.
         26 Versions { path: StorePath, after: u64 },
         27 PathSessions { after: SessionId },
-        /// `after`: seat and number.
+        /// `after`: stripe set and number.
         28 Checkpoints { session: SessionId, after: (u32, u64) },
         29 Discard { session: SessionId },
         30 Statistics {},
@@ -69,58 +69,58 @@ messages! {
             stripe_bytes: u64,
             key: HandleKey,
         },
-        /// This connection will use the seat; a node that does not hold it takes it and loads its checkpoints. The other
+        /// This connection will use the stripe set; a node that does not hold it takes it and loads its checkpoints. The other
         /// messages of the session are for connections that have attached.
-        41 Attach { session: SessionId, seat: u32, key: HandleKey },
+        41 Attach { session: SessionId, stripe_set: u32, key: HandleKey },
         /// Payload: the extents' bytes, one after the other. `sequence` counts 1, 2, … per connection's
-        /// (client, stream, session, seat); `stamp` is 0, or on sending again what `Received` said.
-        42 Write { session: SessionId, seat: u32, sequence: u64, stamp: u64, epoch: u64, extents: Vec<Extent> },
-        /// Reduced at the client: the whole segments that the extents are made of, by name only. Answered by `Lacks`,
+        /// (client, stream, session, stripe set); `stamp` is 0, or on sending again what `Received` said.
+        42 Write { session: SessionId, stripe_set: u32, sequence: u64, stamp: u64, epoch: u64, extents: Vec<Extent> },
+        /// Reduced at the client: the whole segments that the extents are made of, by name only. Answered by `Missing`,
         /// or by `Received` when nothing lacks.
-        43 Offer {
+        43 OfferFingerprints {
             session: SessionId,
-            seat: u32,
+            stripe_set: u32,
             sequence: u64,
             stamp: u64,
             epoch: u64,
             extents: Vec<Extent>,
             fingerprints: Vec<Fingerprint>,
         },
-        /// What `Lacks` asked for, as blocks whose payloads stand one after the other in the payload. Answered by
-        /// `Received`, or by `Lacks` again when another client's claim came to nothing.
-        44 Supply { session: SessionId, seat: u32, sequence: u64, blocks: Vec<(BlockHeader, Vec<SegmentEntry>)> },
+        /// What `Missing` asked for, as blocks whose payloads stand one after the other in the payload. Answered by
+        /// `Received`, or by `Missing` again when another client's claim came to nothing.
+        44 SendBlocks { session: SessionId, stripe_set: u32, sequence: u64, blocks: Vec<(BlockHeader, Vec<SegmentEntry>)> },
         /// Answered by `Bytes`.
-        45 Read { session: SessionId, seat: u32, extents: Vec<Extent> },
-        46 Size { session: SessionId, seat: u32 },
-        47 SetSize { session: SessionId, seat: u32, size: u64 },
+        45 Read { session: SessionId, stripe_set: u32, extents: Vec<Extent> },
+        46 Size { session: SessionId, stripe_set: u32 },
+        47 SetSize { session: SessionId, stripe_set: u32, size: u64 },
         /// Everything received becomes a durable checkpoint, and the given epoch begins. Epochs only count syncs: what
         /// comes again is told by its sequence and stamp.
-        48 Settle { session: SessionId, seat: u32, epoch: u64 },
+        48 Checkpoint { session: SessionId, stripe_set: u32, epoch: u64 },
         /// The client's window is full: make durable what can be.
-        49 Press { session: SessionId, seat: u32 },
-        /// All seats have settled: make the session's writes a version.
+        49 FlushHint { session: SessionId, stripe_set: u32 },
+        /// All stripe sets have checkpointed: make the session's writes a version.
         50 CommitPath { session: SessionId },
-        51 Detach { session: SessionId, seat: u32 },
+        51 Detach { session: SessionId, stripe_set: u32 },
         /// The key's handle goes; once.
         52 Leave { session: SessionId, key: HandleKey },
         /// Answered when the lock is held. It is freed with the connection.
         53 Lock { session: SessionId },
         54 Unlock { session: SessionId },
         55 Delete { path: StorePath },
-        /// What an `Offer` would say, its names by their digest only, over (fingerprint, length) of each segment.
-        /// Answered as an `Offer`, or by `Unnamed` when the node has not had the names.
-        56 Recall {
+        /// What an `OfferFingerprints` would say, its names by their digest only, over (fingerprint, length) of each segment.
+        /// Answered as an `OfferFingerprints`, or by `NeedFingerprints` when the node has not had the names.
+        56 OfferDigest {
             session: SessionId,
-            seat: u32,
+            stripe_set: u32,
             sequence: u64,
             stamp: u64,
             epoch: u64,
             extents: Vec<Extent>,
             names: [u8; 32],
         },
-        /// The last process of a ticket, before it leaves: answered by `Others` when no other process uses the seat, or
+        /// The last process of a ticket, before it leaves: answered by `Others` when no other process uses the stripe set, or
         /// when those that do have had nothing to make durable for a while.
-        57 AwaitOthers { session: SessionId, seat: u32, processes: u32 },
+        57 AwaitOthers { session: SessionId, stripe_set: u32, processes: u32 },
         /// What this process's job wrote under the path is in no version, and why: a program may ignore what open and
         /// close return. Kept for `JobFailures` until the job stores or deletes the path.
         58 ReportFailure { path: StorePath, why: String },

@@ -5,11 +5,11 @@
 use std::fmt::Debug;
 
 use catalog::{
-    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, Join, LeftOut,
-    NumbersGiven, PathSession, Purpose, Result, Session, Snapshot, Statistics, Version,
+    Catalog, CatalogView, Checkpoint, Commit, Committed, ContainerRecord, Error, FileEntry, IssuedNumbers, Join,
+    PathSession, Purpose, Result, Session, SkippedRecord, Snapshot, Statistics, Version,
 };
 use format::{
-    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Place, Root, SessionId, StorePath, Writer,
+    ContainerId, Fingerprint, HandleKey, JournalRecord, LostSegment, Root, SegmentAddress, SessionId, StorePath, Writer,
 };
 
 use super::Remote;
@@ -174,8 +174,12 @@ impl Catalog for RemoteCatalog {
     }
 
     fn commit(&self, commit: &Commit) -> Result<Committed> {
-        let Commit { session, references, epoch, changes, settles } = commit.clone();
-        self.ask(session, Request::Commit { session, references, epoch, changes, settles }, pick!(Committed, committed))
+        let Commit { session, references, epoch, changes, checkpoints } = commit.clone();
+        self.ask(
+            session,
+            Request::Commit { session, references, epoch, changes, checkpoints },
+            pick!(Committed, committed),
+        )
     }
 
     fn entry(&self, path: &StorePath) -> Result<Option<FileEntry>> {
@@ -218,7 +222,7 @@ impl Catalog for RemoteCatalog {
     }
 
     fn checkpoints_after(&self, session: SessionId, after: (u32, u64), limit: usize) -> Result<Vec<Checkpoint>> {
-        let key = |checkpoint: &Checkpoint| (checkpoint.seat, checkpoint.number);
+        let key = |checkpoint: &Checkpoint| (checkpoint.stripe_set, checkpoint.number);
         let request = |after: &(u32, u64), _| -> (Request, Pick<_>) {
             (Request::Checkpoints { session, after: *after }, pick_page!(Checkpoints, checkpoints))
         };
@@ -241,7 +245,7 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("looking up containers")
     }
 
-    fn lose(&self, _: &[(Place, Fingerprint)]) -> Result<()> {
+    fn lose(&self, _: &[(SegmentAddress, Fingerprint)]) -> Result<()> {
         self.elsewhere("recording damage")
     }
 
@@ -249,7 +253,7 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("listing damage")
     }
 
-    fn heal(&self, _: SessionId, _: u64, _: &[(LostSegment, Place)]) -> Result<()> {
+    fn heal(&self, _: SessionId, _: u64, _: &[(LostSegment, SegmentAddress)]) -> Result<()> {
         self.elsewhere("recording repairs")
     }
 
@@ -297,7 +301,7 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("comparing the catalog with its journal")
     }
 
-    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: &NumbersGiven) -> Result<Vec<LeftOut>> {
+    fn replay(&self, _: &[ContainerRecord], _: &[JournalRecord], _: &IssuedNumbers) -> Result<Vec<SkippedRecord>> {
         self.elsewhere("rebuilding the catalog")
     }
 
@@ -325,8 +329,8 @@ impl Catalog for RemoteCatalog {
         self.elsewhere("leaving a path's session in the catalog")
     }
 
-    fn take_seat(&self, _: SessionId, _: u32, _: u64) -> Result<u64> {
-        self.elsewhere("taking a seat")
+    fn take_stripe_set(&self, _: SessionId, _: u32, _: u64) -> Result<u64> {
+        self.elsewhere("taking a stripe set")
     }
 
     fn checkpoint(&self, _: SessionId, _: &Checkpoint, _: &[ContainerId], _: u64) -> Result<()> {

@@ -1,90 +1,90 @@
-//! Which connection each claimant uses, and whether what the node still held in memory may have been lost.
+//! Which connection each claim owner uses, and whether what the node still held in memory may have been lost.
 //!
-//! At the node a claim belongs to a connection. A claimant therefore keeps its lane while it has claims open;
+//! At the node a claim belongs to a connection. A claim owner therefore keeps its connection while it has claims open;
 //! without any it may use whichever is free.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use format::Fingerprint;
-use store::Claimant;
+use store::ClaimOwner;
 
-use super::lane::Lane;
+use super::pooled_connection::PooledConnection;
 
 #[derive(Default)]
-pub(super) struct Desks {
-    desks: Mutex<HashMap<Claimant, Arc<Mutex<Desk>>>>,
+pub(super) struct ClaimScopes {
+    scopes: Mutex<HashMap<ClaimOwner, Arc<Mutex<ClaimScope>>>>,
 }
 
-/// A claimant's place: its lane, and the segments it has promised to put.
+/// A claim owner's place: its connection, and the segments it has promised to put.
 #[derive(Default)]
-pub(super) struct Desk {
-    pub lane: Option<Lane>,
+pub(super) struct ClaimScope {
+    pub connection: Option<PooledConnection>,
     pub claims: HashSet<Fingerprint>,
 }
 
-impl Desks {
-    /// Calls of one claimant take turns here.
-    pub fn at<T>(&self, claimant: Claimant, work: impl FnOnce(&mut Desk) -> T) -> T {
-        let desk = self.lock().entry(claimant).or_default().clone();
-        let done = work(&mut desk.lock().unwrap_or_else(PoisonError::into_inner));
-        self.clear_away(claimant, desk);
+impl ClaimScopes {
+    /// Calls of one claim owner take turns here.
+    pub fn at<T>(&self, claim_owner: ClaimOwner, work: impl FnOnce(&mut ClaimScope) -> T) -> T {
+        let scope = self.lock().entry(claim_owner).or_default().clone();
+        let done = work(&mut scope.lock().unwrap_or_else(PoisonError::into_inner));
+        self.clear_away(claim_owner, scope);
         done
     }
 
-    /// A desk without claims is dropped, unless another thread stands at it: desks are only handed out under the lock.
-    fn clear_away(&self, claimant: Claimant, desk: Arc<Mutex<Desk>>) {
-        let mut desks = self.lock();
-        let alone = Arc::strong_count(&desk) == 2;
-        if alone && desk.lock().unwrap_or_else(PoisonError::into_inner).claims.is_empty() {
-            desks.remove(&claimant);
+    /// A scope without claims is dropped, unless another thread stands at it: scopes are only handed out under the lock.
+    fn clear_away(&self, claim_owner: ClaimOwner, scope: Arc<Mutex<ClaimScope>>) {
+        let mut scopes = self.lock();
+        let alone = Arc::strong_count(&scope) == 2;
+        if alone && scope.lock().unwrap_or_else(PoisonError::into_inner).claims.is_empty() {
+            scopes.remove(&claim_owner);
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Claimant, Arc<Mutex<Desk>>>> {
-        self.desks.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<ClaimOwner, Arc<Mutex<ClaimScope>>>> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Since the last `make_durable`, callers may rely on segments that only the memory of one node process holds. When
 /// another process answers at the address, those may be gone, and nothing after that may call them durable.
 #[derive(Default)]
-pub(super) struct Reliance {
+pub(super) struct IncarnationGuard {
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    holder: Option<u64>,
+    incarnation: Option<u64>,
     /// Counts what was relied on, to tell whether something came while a `make_durable` was under way.
     count: u64,
     lost: bool,
 }
 
 impl State {
-    fn allows(&mut self, holder: u64) -> bool {
-        self.lost |= self.holder.is_some_and(|relied| relied != holder);
+    fn allows(&mut self, incarnation: u64) -> bool {
+        self.lost |= self.incarnation.is_some_and(|relied| relied != incarnation);
         !self.lost
     }
 }
 
-impl Reliance {
+impl IncarnationGuard {
     /// Whether this node process may be asked to hold more, or to make durable what it holds. It may not when another
     /// one was relied on: then all is lost.
-    pub fn allows(&self, holder: u64) -> bool {
-        self.lock().allows(holder)
+    pub fn allows(&self, incarnation: u64) -> bool {
+        self.lock().allows(incarnation)
     }
 
     /// Something was put at, or found at, this node process. False when another one was relied on.
-    pub fn begin(&self, holder: u64) -> bool {
+    pub fn begin(&self, incarnation: u64) -> bool {
         let mut state = self.lock();
         state.count += 1;
-        let allowed = state.allows(holder);
-        state.holder = state.holder.or(Some(holder));
+        let allowed = state.allows(incarnation);
+        state.incarnation = state.incarnation.or(Some(incarnation));
         allowed
     }
 
-    /// What to give to [`Reliance::end`] when what has begun until now is durable.
+    /// What to give to [`IncarnationGuard::end`] when what has begun until now is durable.
     pub fn count(&self) -> u64 {
         self.lock().count
     }
@@ -93,7 +93,7 @@ impl Reliance {
     pub fn end(&self, count: u64) {
         let mut state = self.lock();
         if state.count == count {
-            state.holder = None;
+            state.incarnation = None;
         }
     }
 
@@ -112,22 +112,22 @@ mod tests {
 
     #[test]
     fn what_a_dead_node_held_is_never_called_durable() {
-        let reliance = Reliance::default();
-        assert!(reliance.begin(1));
-        let count = reliance.count();
-        assert!(reliance.allows(1));
-        reliance.end(count);
-        assert!(reliance.begin(2), "all was durable, so another process may go on");
-        assert!(!reliance.allows(3) && !reliance.begin(2) && reliance.is_lost());
+        let guard = IncarnationGuard::default();
+        assert!(guard.begin(1));
+        let count = guard.count();
+        assert!(guard.allows(1));
+        guard.end(count);
+        assert!(guard.begin(2), "all was durable, so another process may go on");
+        assert!(!guard.allows(3) && !guard.begin(2) && guard.is_lost());
     }
 
     #[test]
     fn what_comes_while_the_rest_becomes_durable_is_still_relied_on() {
-        let reliance = Reliance::default();
-        reliance.begin(1);
-        let count = reliance.count();
-        reliance.begin(1);
-        reliance.end(count);
-        assert!(!reliance.begin(2));
+        let guard = IncarnationGuard::default();
+        guard.begin(1);
+        let count = guard.count();
+        guard.begin(1);
+        guard.end(count);
+        assert!(!guard.begin(2));
     }
 }

@@ -48,7 +48,7 @@ impl From<catalog::Error> for Failure {
             NotLive { containers } => Failure { containers, ..Failure::new(FailureKind::NotLive, text) },
             HeadMoved { path, head } => about(path, Failure { head, ..Failure::new(FailureKind::HeadMoved, text) }),
             LeaseLost { .. } => Failure::new(FailureKind::LeaseLost, text),
-            SeatLost { .. } => Failure::new(FailureKind::SeatLost, text),
+            StripeSetLost { .. } => Failure::new(FailureKind::StripeSetLost, text),
             TooNew { .. } | TooOld { .. } => Failure::new(FailureKind::TooNew, text),
             Corrupt { .. } => Failure::new(FailureKind::Corrupt, text),
             Full { .. } => Failure::new(FailureKind::Full, text),

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::lane::Lane;
+use super::pooled_connection::PooledConnection;
 use crate::message::{Reply, Request};
 use crate::random::random_number;
 use crate::{Credentials, Result};
@@ -12,7 +12,7 @@ use crate::{Credentials, Result};
 const LONG_ENOUGH: Duration = Duration::from_millis(20);
 const FIRST_BYTES: usize = 64 << 10;
 /// Links that carry this in less time than [`LONG_ENOUGH`] are fast, whatever the number.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 /// A link to a node, as one process finds it while others may be using it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,26 +27,26 @@ impl Link {
     pub fn measure(address: &str, credentials: &Credentials) -> Result<Link> {
         let (job, application) = (String::new(), String::new());
         let hello = Request::Hello { client: random_number()?, stream: 0, job, application };
-        let mut lane = Lane::open(address, hello, credentials)?;
-        let empty = exchange(&mut lane, &[])?.0;
-        let zeros = vec![0; MOST_BYTES];
+        let mut connection = PooledConnection::open(address, hello, credentials)?;
+        let empty = exchange(&mut connection, &[])?.0;
+        let zeros = vec![0; MAX_BYTES];
         let mut bytes = FIRST_BYTES;
         loop {
-            let (whole, workers) = exchange(&mut lane, &zeros[..bytes])?;
+            let (whole, workers) = exchange(&mut connection, &zeros[..bytes])?;
             let carrying = whole.saturating_sub(empty);
-            if carrying >= LONG_ENOUGH || bytes == MOST_BYTES {
+            if carrying >= LONG_ENOUGH || bytes == MAX_BYTES {
                 let seconds = carrying.as_secs_f64().max(1e-6);
                 return Ok(Link { bytes_per_s: bytes as f64 / seconds, workers });
             }
-            bytes = (bytes * 4).min(MOST_BYTES);
+            bytes = (bytes * 4).min(MAX_BYTES);
         }
     }
 }
 
-fn exchange(lane: &mut Lane, payload: &[u8]) -> Result<(Duration, u32)> {
+fn exchange(connection: &mut PooledConnection, payload: &[u8]) -> Result<(Duration, u32)> {
     let begun = Instant::now();
-    match lane.ask(&Request::Measure {}, &[payload])?.0 {
+    match connection.ask(&Request::Measure {}, &[payload])?.0 {
         Reply::Measured { workers } => Ok((begun.elapsed(), workers)),
-        _ => Err(lane.misbehaved("Measure was not answered by Measured")),
+        _ => Err(connection.misbehaved("Measure was not answered by Measured")),
     }
 }

@@ -4,12 +4,12 @@
 //! harm is then asked again, everything else is reported as uncertain. [`RemoteStore`] and [`RemoteCatalog`]
 //! are the traits of `store` and `catalog` over it.
 
-mod absence;
 mod catalog;
 mod claims;
 mod failures;
-mod lane;
 mod link;
+mod outage;
+mod pooled_connection;
 mod segments;
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,19 +18,19 @@ use std::time::Duration;
 
 use format::{Settings, StorePath};
 
-use self::absence::{Absence, Attempts};
-use self::lane::Lane;
+use self::outage::{Attempts, Outage};
+use self::pooled_connection::PooledConnection;
 use crate::message::{Reply, Request, StoreStatistics};
 use crate::{Credentials, Error, Result};
 
-pub use self::absence::report_absence;
 pub use self::catalog::RemoteCatalog;
 pub use self::failures::{catalog_error, store_error};
 pub use self::link::Link;
+pub use self::outage::report_absence;
 pub use self::segments::RemoteStore;
 
-/// Requests under way at once, not counting those of claimants; also how many idle connections are kept.
-const LANES: usize = 4;
+/// Requests under way at once, not counting those of claim owners; also how many idle connections are kept.
+const CONNECTIONS: usize = 4;
 /// For how long a lost node is tried again.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Streams below this number are for the sessions of paths.
@@ -47,10 +47,10 @@ struct Shared {
     hello: Hello,
     credentials: Credentials,
     settings: Settings,
-    holder: u64,
+    incarnation: u64,
     streams: AtomicU32,
     pool: Mutex<Pool>,
-    absence: Absence,
+    outage: Outage,
     turn_over: Condvar,
 }
 
@@ -70,7 +70,7 @@ impl Hello {
 
 #[derive(Default)]
 struct Pool {
-    idle: Vec<Lane>,
+    idle: Vec<PooledConnection>,
     busy: usize,
 }
 
@@ -91,7 +91,7 @@ impl Remote {
         application: &str,
     ) -> Result<Self> {
         let hello = Hello { client, job: job.to_owned(), application: application.to_owned() };
-        Self::connect_by(credentials.into(), address, hello, Lane::open)
+        Self::connect_by(credentials.into(), address, hello, PooledConnection::open)
     }
 
     /// [`Remote::connect_with`] to a node that is given up when it has not welcomed this process within `timeout`.
@@ -103,7 +103,7 @@ impl Remote {
     ) -> Result<Self> {
         let hello = Hello { client, job: String::new(), application: String::new() };
         Self::connect_by(credentials.into(), address, hello, |address, hello, credentials| {
-            Lane::open_within((timeout, timeout), address, hello, credentials)
+            PooledConnection::open_within((timeout, timeout), address, hello, credentials)
         })
     }
 
@@ -111,18 +111,18 @@ impl Remote {
         credentials: Credentials,
         address: &str,
         hello: Hello,
-        open: impl FnOnce(&str, Request, &Credentials) -> Result<Lane>,
+        open: impl FnOnce(&str, Request, &Credentials) -> Result<PooledConnection>,
     ) -> Result<Self> {
-        let lane = open(address, hello.request(FIRST_STREAM), &credentials)?;
+        let connection = open(address, hello.request(FIRST_STREAM), &credentials)?;
         let shared = Shared {
             address: address.to_owned(),
             hello,
             credentials,
-            settings: lane.settings.clone(),
-            holder: lane.holder,
+            settings: connection.settings.clone(),
+            incarnation: connection.incarnation,
             streams: AtomicU32::new(FIRST_STREAM + 1),
-            pool: Mutex::new(Pool { idle: vec![lane], busy: 0 }),
-            absence: Absence::new(RECONNECT_TIMEOUT),
+            pool: Mutex::new(Pool { idle: vec![connection], busy: 0 }),
+            outage: Outage::new(RECONNECT_TIMEOUT),
             turn_over: Condvar::new(),
         };
         Ok(Remote { shared: Arc::new(shared) })
@@ -134,8 +134,8 @@ impl Remote {
     }
 
     /// The random number of the node process that answered first.
-    pub fn holder(&self) -> u64 {
-        self.shared.holder
+    pub fn incarnation(&self) -> u64 {
+        self.shared.incarnation
     }
 
     pub fn address(&self) -> &str {
@@ -160,7 +160,7 @@ impl Remote {
     /// Asks on one of a few connections, waiting for one when all are busy. The answer is any reply but Failed, which
     /// is [`Error::Failed`].
     pub fn call(&self, request: &Request, payload: &[&[u8]]) -> Result<(Reply, Vec<u8>)> {
-        self.call_holder(request, payload, |_| Ok(()))
+        self.call_incarnation(request, payload, |_| Ok(()))
     }
 
     /// [`Remote::call`], taking the expected fields out of the reply.
@@ -171,86 +171,86 @@ impl Remote {
     }
 
     /// [`Remote::call`], on a connection whose node process `admit` agrees to.
-    fn call_holder(
+    fn call_incarnation(
         &self,
         request: &Request,
         payload: &[&[u8]],
         admit: impl Fn(u64) -> Result<()>,
     ) -> Result<(Reply, Vec<u8>)> {
         let _turn = self.turn();
-        let mut seat = None;
-        let answer = self.converse(&mut seat, request, payload, admit);
-        seat.into_iter().for_each(|lane| self.give_back(lane));
+        let mut stripe_set = None;
+        let answer = self.converse(&mut stripe_set, request, payload, admit);
+        stripe_set.into_iter().for_each(|connection| self.give_back(connection));
         answer
     }
 
-    /// Asks on the lane in `seat`, or on another when there is none or it breaks; leaves the last one there.
+    /// Asks on the connection in `stripe_set`, or on another when there is none or it breaks; leaves the last one there.
     fn converse(
         &self,
-        seat: &mut Option<Lane>,
+        stripe_set: &mut Option<PooledConnection>,
         request: &Request,
         payload: &[&[u8]],
         admit: impl Fn(u64) -> Result<()>,
     ) -> Result<(Reply, Vec<u8>)> {
-        self.shared.absence.check()?;
-        let mut attempts = Attempts::new(&self.shared.absence);
+        self.shared.outage.check()?;
+        let mut attempts = Attempts::new(&self.shared.outage);
         loop {
-            let held = seat.take().and_then(|mut lane| lane.is_usable().then_some(lane));
-            let lane = held.map_or_else(|| self.lane(), Ok);
-            let mut lane = match lane {
-                Ok(lane) => lane,
+            let held = stripe_set.take().and_then(|mut connection| connection.is_usable().then_some(connection));
+            let connection = held.map_or_else(|| self.connection(), Ok);
+            let mut connection = match connection {
+                Ok(connection) => connection,
                 Err(error) => {
                     attempts.wait(error)?;
                     continue;
                 }
             };
-            admit(lane.holder)?;
-            match lane.ask(request, payload) {
+            admit(connection.incarnation)?;
+            match connection.ask(request, payload) {
                 Err(error @ Error::Unavailable { .. }) if may_repeat(request) => attempts.wait(error)?,
                 Err(Error::Unavailable { peer, why }) => {
                     let why = format!("{why}; whether the request was carried out is not known");
                     return Err(Error::Unavailable { peer, why });
                 }
                 answer => {
-                    self.shared.absence.end();
-                    *seat = Some(lane);
+                    self.shared.outage.end();
+                    *stripe_set = Some(connection);
                     return answer;
                 }
             }
         }
     }
 
-    /// An idle lane, or a new one.
-    fn lane(&self) -> Result<Lane> {
+    /// An idle connection, or a new one.
+    fn connection(&self) -> Result<PooledConnection> {
         loop {
-            let Some(mut lane) = self.pool().idle.pop() else { break };
-            if lane.is_usable() {
-                return Ok(lane);
+            let Some(mut connection) = self.pool().idle.pop() else { break };
+            if connection.is_usable() {
+                return Ok(connection);
             }
         }
         let shared = &*self.shared;
         let stream = shared.streams.fetch_add(1, Ordering::Relaxed);
-        let lane = Lane::open(&shared.address, shared.hello.request(stream), &shared.credentials)?;
-        if lane.settings != shared.settings {
+        let connection = PooledConnection::open(&shared.address, shared.hello.request(stream), &shared.credentials)?;
+        if connection.settings != shared.settings {
             return Err(Error::Refused(format!("{}: another store is served there now; begin again", shared.address)));
         }
-        Ok(lane)
+        Ok(connection)
     }
 
-    fn give_back(&self, mut lane: Lane) {
-        if !lane.is_usable() {
+    fn give_back(&self, mut connection: PooledConnection) {
+        if !connection.is_usable() {
             return;
         }
         let mut pool = self.pool();
-        if pool.idle.len() < LANES {
-            pool.idle.push(lane);
+        if pool.idle.len() < CONNECTIONS {
+            pool.idle.push(connection);
         }
     }
 
-    fn turn(&self) -> Turn<'_> {
-        let waited = self.shared.turn_over.wait_while(self.pool(), |pool| pool.busy >= LANES);
+    fn turn(&self) -> BusySlot<'_> {
+        let waited = self.shared.turn_over.wait_while(self.pool(), |pool| pool.busy >= CONNECTIONS);
         waited.unwrap_or_else(PoisonError::into_inner).busy += 1;
-        Turn { remote: self }
+        BusySlot { remote: self }
     }
 
     fn pool(&self) -> std::sync::MutexGuard<'_, Pool> {
@@ -262,11 +262,11 @@ impl Remote {
     }
 }
 
-struct Turn<'a> {
+struct BusySlot<'a> {
     remote: &'a Remote,
 }
 
-impl Drop for Turn<'_> {
+impl Drop for BusySlot<'_> {
     fn drop(&mut self) {
         self.remote.pool().busy -= 1;
         self.remote.shared.turn_over.notify_one();
@@ -281,7 +281,7 @@ fn may_repeat(request: &Request) -> bool {
         Hello { .. }
         | Measure {}
         | Prove { .. }
-        | Lacking { .. }
+        | FindMissing { .. }
         | AwaitClaims { .. }
         | PutBlock { .. }
         | Release {} => true,
@@ -290,9 +290,14 @@ fn may_repeat(request: &Request) -> bool {
         Entry { .. } | List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Statistics {} => true,
         ReportFailure { .. } | JobFailures { .. } => true,
         Commit { .. } | Discard { .. } | Recover { .. } | Delete { .. } => false,
-        // Handles, seats and locks belong to a connection or are counted: their streams know how to resend.
-        OpenPath { .. } | Attach { .. } | Write { .. } | Offer { .. } | Recall { .. } | Supply { .. } => false,
-        Read { .. } | Size { .. } | SetSize { .. } | Settle { .. } | Press { .. } | CommitPath { .. } => false,
+        // Handles, stripe sets and locks belong to a connection or are counted: their streams know how to resend.
+        OpenPath { .. }
+        | Attach { .. }
+        | Write { .. }
+        | OfferFingerprints { .. }
+        | OfferDigest { .. }
+        | SendBlocks { .. } => false,
+        Read { .. } | Size { .. } | SetSize { .. } | Checkpoint { .. } | FlushHint { .. } | CommitPath { .. } => false,
         AwaitOthers { .. } | Detach { .. } | Leave { .. } | Lock { .. } | Unlock { .. } => false,
     }
 }

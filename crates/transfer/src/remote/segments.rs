@@ -3,67 +3,71 @@
 use std::collections::HashSet;
 
 use format::{Block, Fingerprint, Run, SegmentEntry};
-use store::{Answer, Claimant, Error, PlacedBlock, Result, SegmentStore};
+use store::{Answer, ClaimOwner, Error, Result, SegmentStore, StoredBlock};
 
 use super::Remote;
-use super::claims::{Desk, Desks, Reliance};
+use super::claims::{ClaimScope, ClaimScopes, IncarnationGuard};
 use super::failures::store_error;
-use crate::message::{FailureKind, PlacedHeader, Reply, Request};
+use crate::message::{FailureKind, Reply, Request, StoredBlockHeader};
 
 /// When the node process is replaced by another while callers rely on segments that are not durable yet, the
 /// store is poisoned for good: make a new one and put them again.
 pub struct RemoteStore {
     remote: Remote,
-    desks: Desks,
-    reliance: Reliance,
+    scopes: ClaimScopes,
+    guard: IncarnationGuard,
 }
 
 impl RemoteStore {
     pub fn new(remote: Remote) -> Self {
-        RemoteStore { remote, desks: Desks::default(), reliance: Reliance::default() }
+        RemoteStore { remote, scopes: ClaimScopes::default(), guard: IncarnationGuard::default() }
     }
 
-    /// Asks on the claimant's lane. A lane that broke took the claims along; the node gives them to the next who asks.
-    fn ask(&self, desk: &mut Desk, request: &Request, payload: &[&[u8]]) -> crate::Result<Reply> {
-        let before = desk.lane.as_ref().map(|lane| lane.stream);
-        let admit = |holder| self.reliance.allows(holder).then_some(()).ok_or_else(|| self.replaced());
-        let answer = self.remote.converse(&mut desk.lane, request, payload, admit);
-        if desk.lane.as_ref().map(|lane| lane.stream) != before {
-            desk.claims.clear();
+    /// Asks on the claim owner's connection. A connection that broke took the claims along; the node gives them to the next who asks.
+    fn ask(&self, scope: &mut ClaimScope, request: &Request, payload: &[&[u8]]) -> crate::Result<Reply> {
+        let before = scope.connection.as_ref().map(|connection| connection.stream);
+        let admit = |incarnation| self.guard.allows(incarnation).then_some(()).ok_or_else(|| self.replaced());
+        let answer = self.remote.converse(&mut scope.connection, request, payload, admit);
+        if scope.connection.as_ref().map(|connection| connection.stream) != before {
+            scope.claims.clear();
         }
         let (reply, _) = answer?;
-        match desk.lane.as_ref().is_some_and(|lane| self.reliance.begin(lane.holder)) {
+        match scope.connection.as_ref().is_some_and(|connection| self.guard.begin(connection.incarnation)) {
             true => Ok(reply),
             false => Err(self.replaced()),
         }
     }
 
-    /// Asks, then keeps the lane only if claims are open on it.
-    fn at_desk<T>(&self, claimant: Claimant, work: impl FnOnce(&mut Desk) -> crate::Result<T>) -> Result<T> {
-        let done = self.desks.at(claimant, |desk| {
-            let done = work(desk);
-            if desk.claims.is_empty() {
-                desk.lane.take().into_iter().for_each(|lane| self.remote.give_back(lane));
+    /// Asks, then keeps the connection only if claims are open on it.
+    fn in_scope<T>(
+        &self,
+        claim_owner: ClaimOwner,
+        work: impl FnOnce(&mut ClaimScope) -> crate::Result<T>,
+    ) -> Result<T> {
+        let done = self.scopes.at(claim_owner, |scope| {
+            let done = work(scope);
+            if scope.claims.is_empty() {
+                scope.connection.take().into_iter().for_each(|connection| self.remote.give_back(connection));
             }
             done
         });
         done.map_err(|error| self.error(error))
     }
 
-    fn claim(&self, claimant: Claimant, request: Request, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        self.at_desk(claimant, |desk| {
-            let answers = match self.ask(desk, &request, &[])? {
+    fn claim(&self, claim_owner: ClaimOwner, request: Request, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.in_scope(claim_owner, |scope| {
+            let answers = match self.ask(scope, &request, &[])? {
                 Reply::Answers { answers } if answers.len() == fingerprints.len() => answers,
                 _ => return Err(self.remote.misbehaved("fingerprints were not answered one by one".into())),
             };
             let sent = fingerprints.iter().zip(&answers).filter(|(_, answer)| **answer == Answer::Send);
-            desk.claims.extend(sent.map(|(fingerprint, _)| *fingerprint));
+            scope.claims.extend(sent.map(|(fingerprint, _)| *fingerprint));
             Ok(answers)
         })
     }
 
     /// The run in one reply, or in two halves when it is too large for that.
-    fn fetch(&self, run: Run) -> crate::Result<Vec<PlacedBlock>> {
+    fn fetch(&self, run: Run) -> crate::Result<Vec<StoredBlock>> {
         match self.remote.call(&Request::Get { run }, &[]) {
             Ok((Reply::Blocks { blocks }, payload)) => self.unpack(blocks, payload),
             Ok(_) => Err(self.remote.misbehaved("Get was not answered by Blocks".into())),
@@ -72,7 +76,7 @@ impl RemoteStore {
         }
     }
 
-    fn fetch_halves(&self, run: Run) -> crate::Result<Vec<PlacedBlock>> {
+    fn fetch_halves(&self, run: Run) -> crate::Result<Vec<StoredBlock>> {
         let half = run.count / 2;
         let mut blocks = self.fetch(Run { count: half, ..run })?;
         let rest = self.fetch(Run { first: run.first + half, count: run.count - half, ..run })?;
@@ -82,19 +86,19 @@ impl RemoteStore {
         Ok(blocks)
     }
 
-    fn unpack(&self, headers: Vec<PlacedHeader>, payload: Vec<u8>) -> crate::Result<Vec<PlacedBlock>> {
+    fn unpack(&self, headers: Vec<StoredBlockHeader>, payload: Vec<u8>) -> crate::Result<Vec<StoredBlock>> {
         let total: u64 = headers.iter().map(|placed| placed.header.stored_bytes as u64).sum();
         if total != payload.len() as u64 || !headers.iter().all(labels_fit) {
             return Err(self.remote.misbehaved("the blocks do not fit their payload or labels".into()));
         }
         if headers.len() == 1 {
-            return Ok(headers.into_iter().zip([payload]).map(|(placed, payload)| place(placed, payload)).collect());
+            return Ok(headers.into_iter().zip([payload]).map(|(placed, payload)| address(placed, payload)).collect());
         }
         let mut rest = &payload[..];
-        let mut cut = |placed: PlacedHeader| {
+        let mut cut = |placed: StoredBlockHeader| {
             let (head, tail) = rest.split_at(placed.header.stored_bytes as usize);
             rest = tail;
-            place(placed, head.to_vec())
+            address(placed, head.to_vec())
         };
         Ok(headers.into_iter().map(&mut cut).collect())
     }
@@ -105,7 +109,7 @@ impl RemoteStore {
     }
 
     fn error(&self, error: crate::Error) -> Error {
-        match self.reliance.is_lost() {
+        match self.guard.is_lost() {
             true => Error::Poisoned { why: error.to_string() },
             false => store_error(error, self.remote.address()),
         }
@@ -113,41 +117,41 @@ impl RemoteStore {
 }
 
 impl SegmentStore for RemoteStore {
-    fn lacking(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        self.claim(claimant, Request::Lacking { fingerprints: fingerprints.to_vec() }, fingerprints)
+    fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.claim(claim_owner, Request::FindMissing { fingerprints: fingerprints.to_vec() }, fingerprints)
     }
 
-    fn await_claims(&self, claimant: Claimant, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
-        self.claim(claimant, Request::AwaitClaims { fingerprints: fingerprints.to_vec() }, fingerprints)
+    fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.claim(claim_owner, Request::AwaitClaims { fingerprints: fingerprints.to_vec() }, fingerprints)
     }
 
-    fn put(&self, claimant: Claimant, block: &Block) -> Result<Run> {
+    fn put(&self, claim_owner: ClaimOwner, block: &Block) -> Result<Run> {
         let request = Request::PutBlock { header: block.header, segments: block.segments.clone() };
-        self.at_desk(claimant, |desk| {
-            let run = match self.ask(desk, &request, &[&block.payload])? {
+        self.in_scope(claim_owner, |scope| {
+            let run = match self.ask(scope, &request, &[&block.payload])? {
                 Reply::Stored { run } if run.count as usize == block.segments.len() => run,
                 _ => return Err(self.remote.misbehaved("PutBlock was not answered by a run of its segments".into())),
             };
             block.segments.iter().for_each(|segment| {
-                desk.claims.remove(&segment.fingerprint);
+                scope.claims.remove(&segment.fingerprint);
             });
             Ok(run)
         })
     }
 
-    fn release(&self, claimant: Claimant) {
-        self.desks.at(claimant, |desk| {
-            desk.claims = HashSet::new();
-            // Without a lane there are no claims, and a lane that cannot say so loses them by being closed.
-            if let Some(mut lane) = desk.lane.take()
-                && lane.ask(&Request::Release {}, &[]).is_ok()
+    fn release(&self, claim_owner: ClaimOwner) {
+        self.scopes.at(claim_owner, |scope| {
+            scope.claims = HashSet::new();
+            // Without a connection there are no claims, and a connection that cannot say so loses them by being closed.
+            if let Some(mut connection) = scope.connection.take()
+                && connection.ask(&Request::Release {}, &[]).is_ok()
             {
-                self.remote.give_back(lane);
+                self.remote.give_back(connection);
             }
         });
     }
 
-    fn get(&self, run: Run) -> Result<Vec<PlacedBlock>> {
+    fn get(&self, run: Run) -> Result<Vec<StoredBlock>> {
         possible(run)?;
         self.fetch(run).map_err(|error| store_error(error, self.remote.address()))
     }
@@ -162,12 +166,12 @@ impl SegmentStore for RemoteStore {
     }
 
     fn make_durable(&self) -> Result<()> {
-        let count = self.reliance.count();
-        let admit = |holder| self.reliance.allows(holder).then_some(()).ok_or_else(|| self.replaced());
-        let answer = self.remote.call_holder(&Request::MakeDurable {}, &[], admit);
+        let count = self.guard.count();
+        let admit = |incarnation| self.guard.allows(incarnation).then_some(()).ok_or_else(|| self.replaced());
+        let answer = self.remote.call_incarnation(&Request::MakeDurable {}, &[], admit);
         match answer {
             Ok((Reply::Done {}, _)) => {
-                self.reliance.end(count);
+                self.guard.end(count);
                 Ok(())
             }
             Ok(_) => Err(self.error(self.remote.misbehaved("MakeDurable was not answered by Done".into()))),
@@ -186,13 +190,13 @@ fn possible(run: Run) -> Result<()> {
 }
 
 /// Whether the labels name each segment once and their numbers can be counted on.
-fn labels_fit(placed: &PlacedHeader) -> bool {
+fn labels_fit(placed: &StoredBlockHeader) -> bool {
     let named: u64 = placed.labels.iter().map(|label| label.count as u64).sum();
     named == placed.segments.len() as u64
         && placed.labels.iter().all(|label| label.first.checked_add(label.count).is_some())
 }
 
-fn place(placed: PlacedHeader, payload: Vec<u8>) -> PlacedBlock {
+fn address(placed: StoredBlockHeader, payload: Vec<u8>) -> StoredBlock {
     let block = Block { header: placed.header, segments: placed.segments, payload };
-    PlacedBlock { labels: placed.labels, block }
+    StoredBlock { labels: placed.labels, block }
 }

@@ -162,7 +162,7 @@ impl State {
     }
 
     /// Whose connection is to be ended so that others go on. `waiting_since`: one of them.
-    fn give_up_when_stalled(&mut self, limits: &FrameLimits, waiting_since: Instant) -> Option<GivenUp> {
+    fn give_up_when_stalled(&mut self, limits: &FrameLimits, waiting_since: Instant) -> Option<Abandoned> {
         let now = Instant::now();
         let since = self.released_at.map_or(waiting_since, |at| at.max(waiting_since));
         if now < since + limits.stall_timeout {
@@ -175,7 +175,7 @@ impl State {
             !is_slow
         });
         if !slow.is_empty() {
-            return Some(GivenUp::Readers(slow));
+            return Some(Abandoned::Readers(slow));
         }
         // Where other finished frames hold the memory it is the node that is slow.
         if self.unfinished_bytes < limits.max_bytes / 2 {
@@ -194,7 +194,7 @@ impl State {
         let (_, frame) = slow.max_by_key(|(_, frame)| frame.cost(now))?;
         frame.is_given_up = true;
         self.released_at = Some(now);
-        Some(GivenUp::Sender(frame.connection.clone(), frame.held_bytes))
+        Some(Abandoned::Sender(frame.connection.clone(), frame.held_bytes))
     }
 
     fn finish(&mut self, number: u64) {
@@ -206,21 +206,21 @@ impl State {
 }
 
 /// Connections that are to be ended.
-enum GivenUp {
+enum Abandoned {
     /// It has not sent its frame to the end, which holds so many bytes.
     Sender(Arc<Connection>, u64),
     /// They do not read the answers.
     Readers(Vec<Arc<Connection>>),
 }
 
-impl GivenUp {
+impl Abandoned {
     fn end(self) {
         match self {
-            GivenUp::Sender(connection, bytes) => {
+            Abandoned::Sender(connection, bytes) => {
                 connection
                     .give_up(format!("its unfinished message held {bytes} bytes of memory that others waited for"));
             }
-            GivenUp::Readers(slow) => {
+            Abandoned::Readers(slow) => {
                 let why = "it does not read the answer to a message that holds memory others wait for";
                 slow.iter().for_each(|connection| connection.cut_off(why));
             }

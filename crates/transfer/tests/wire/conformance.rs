@@ -3,31 +3,31 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use store::{Claimant, CountingRegistrar, LocalStore, MemoryStore, SegmentStore};
-use transfer::message::{Failure, FailureKind, PlacedHeader, Reply, Request};
-use transfer::{Handler, Hello, Outbox, Remote, RemoteStore, Replier, Server, Service};
+use store::{ClaimOwner, CountingRegistrar, LocalStore, MemoryStore, SegmentStore};
+use transfer::message::{Failure, FailureKind, Reply, Request, StoredBlockHeader};
+use transfer::{ClientSender, Handler, Hello, Remote, RemoteStore, Replier, Server, Service};
 
 use crate::fake::Fake;
 
 /// A node that has a segment store and nothing else.
 struct StoreNode {
     store: LocalStore,
-    claimants: AtomicU64,
+    claim_owners: AtomicU64,
 }
 
-/// The service, and of each connection the handler with its claimant.
-struct Everybody(Arc<StoreNode>);
-struct Somebody(Arc<StoreNode>, Claimant);
+/// The service, and of each connection the handler with its claim owner.
+struct StoreService(Arc<StoreNode>);
+struct StoreHandler(Arc<StoreNode>, ClaimOwner);
 
-impl Service for Everybody {
-    fn connect(&self, _: Hello, _: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {
-        let claimant = Claimant(self.0.claimants.fetch_add(1, Ordering::Relaxed));
-        let welcome = Reply::Welcome { settings: Fake::settings().to_text(), holder: 1 };
-        Ok((welcome, Box::new(Somebody(self.0.clone(), claimant))))
+impl Service for StoreService {
+    fn connect(&self, _: Hello, _: ClientSender) -> Result<(Reply, Box<dyn Handler>), Failure> {
+        let claim_owner = ClaimOwner(self.0.claim_owners.fetch_add(1, Ordering::Relaxed));
+        let welcome = Reply::Welcome { settings: Fake::settings().to_text(), incarnation: 1 };
+        Ok((welcome, Box::new(StoreHandler(self.0.clone(), claim_owner))))
     }
 }
 
-impl Handler for Somebody {
+impl Handler for StoreHandler {
     fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
         match self.answer(request, payload) {
             Ok((reply, payloads)) => {
@@ -43,21 +43,23 @@ impl Handler for Somebody {
     }
 }
 
-impl Somebody {
+impl StoreHandler {
     fn answer(&self, request: Request, payload: Vec<u8>) -> Result<(Reply, Vec<Vec<u8>>), Failure> {
-        let (store, claimant) = (&self.0.store, self.1);
+        let (store, claim_owner) = (&self.0.store, self.1);
         let reply = match request {
-            Request::Lacking { fingerprints } => Reply::Answers { answers: store.lacking(claimant, &fingerprints)? },
+            Request::FindMissing { fingerprints } => {
+                Reply::Answers { answers: store.missing(claim_owner, &fingerprints)? }
+            }
             Request::AwaitClaims { fingerprints } => {
-                Reply::Answers { answers: store.await_claims(claimant, &fingerprints)? }
+                Reply::Answers { answers: store.await_claims(claim_owner, &fingerprints)? }
             }
             Request::PutBlock { header, segments } => {
                 let block = format::Block { header, segments, payload };
                 block.check()?;
-                Reply::Stored { run: store.put(claimant, &block)? }
+                Reply::Stored { run: store.put(claim_owner, &block)? }
             }
             Request::Release {} => {
-                store.release(claimant);
+                store.release(claim_owner);
                 Reply::Done {}
             }
             Request::Entries { run } => Reply::Entries { entries: store.entries(run)? },
@@ -75,17 +77,17 @@ impl Somebody {
     }
 }
 
-fn apart(placed: store::PlacedBlock) -> (PlacedHeader, Vec<u8>) {
-    let store::PlacedBlock { labels, block } = placed;
-    (PlacedHeader { labels, header: block.header, segments: block.segments }, block.payload)
+fn apart(placed: store::StoredBlock) -> (StoredBlockHeader, Vec<u8>) {
+    let store::StoredBlock { labels, block } = placed;
+    (StoredBlockHeader { labels, header: block.header, segments: block.segments }, block.payload)
 }
 
 #[test]
 fn a_store_behind_the_wire_passes_the_suite_of_stores() {
     store::conformance::suite(|| {
         let store = MemoryStore::create(&Fake::settings(), Arc::new(CountingRegistrar::new())).unwrap();
-        let node = Arc::new(StoreNode { store, claimants: AtomicU64::new(0) });
-        let server = Server::bind("127.0.0.1:0", Arc::new(Everybody(node))).unwrap();
+        let node = Arc::new(StoreNode { store, claim_owners: AtomicU64::new(0) });
+        let server = Server::bind("127.0.0.1:0", Arc::new(StoreService(node))).unwrap();
         server.spawn();
         let remote = Remote::connect(&server.local_address().to_string(), 1, "conformance", "").unwrap();
         Box::new(RemoteStore::new(remote))

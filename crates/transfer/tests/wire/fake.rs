@@ -8,26 +8,26 @@ use std::thread;
 
 use catalog::{Checkpoint, FileEntry};
 use format::{
-    Block, BlockHeader, ContainerId, FileId, Fingerprint, Label, Place, Run, SegmentEntry, SessionId, Settings,
+    Block, BlockHeader, ContainerId, FileId, Fingerprint, Label, Run, SegmentAddress, SegmentEntry, SessionId, Settings,
 };
 use format::{StoreId, StorePath, VersionId};
 use store::Answer;
-use transfer::message::{Failure, FailureKind, MAX_LISTED, PlacedHeader, Reply, Request};
-use transfer::{Handler, Hello, Outbox, Replier, Server, Service};
+use transfer::message::{Failure, FailureKind, MAX_LISTED, Reply, Request, StoredBlockHeader};
+use transfer::{ClientSender, Handler, Hello, Replier, Server, Service};
 
 /// The one container of the fake store.
 const CONTAINER: ContainerId = ContainerId(7);
 
 #[derive(Default)]
 pub struct Fake {
-    pub holder: u64,
+    pub incarnation: u64,
     pub store: Mutex<Store>,
     pub claims_changed: Condvar,
     pub names: Mutex<BTreeMap<StorePath, FileEntry>>,
     /// Calls of `closed`, and of `connect`.
     pub closed: AtomicUsize,
     pub connected: AtomicUsize,
-    /// Settles and locks that were asked for.
+    /// Checkpoints and locks that were asked for.
     pub asked: AtomicUsize,
     /// Whether payloads are thrown away, to measure only the wire.
     pub forgetful: bool,
@@ -42,13 +42,13 @@ pub struct Store {
     /// First ordinal and block, in order.
     blocks: Vec<(u32, Block)>,
     next: u32,
-    places: HashMap<Fingerprint, Place>,
+    addresses: HashMap<Fingerprint, SegmentAddress>,
     claims: HashMap<Fingerprint, u32>,
 }
 
 impl Fake {
-    pub fn new(holder: u64) -> Arc<Self> {
-        Arc::new(Fake { holder, ..Fake::default() })
+    pub fn new(incarnation: u64) -> Arc<Self> {
+        Arc::new(Fake { incarnation, ..Fake::default() })
     }
 
     /// Serves it on a free port.
@@ -78,12 +78,12 @@ impl Fake {
 struct Shared(Arc<Fake>);
 
 impl Service for Shared {
-    fn connect(&self, hello: Hello, outbox: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {
+    fn connect(&self, hello: Hello, outbox: ClientSender) -> Result<(Reply, Box<dyn Handler>), Failure> {
         self.0.connected.fetch_add(1, Ordering::SeqCst);
         if hello.job == "unwelcome" {
             return Err(Failure::new(FailureKind::Refused, "not you"));
         }
-        let welcome = Reply::Welcome { settings: Fake::settings().to_text(), holder: self.0.holder };
+        let welcome = Reply::Welcome { settings: Fake::settings().to_text(), incarnation: self.0.incarnation };
         Ok((welcome, Box::new(Seat { fake: self.0.clone(), stream: hello.stream, outbox, waiting: Vec::new() })))
     }
 }
@@ -91,19 +91,19 @@ impl Service for Shared {
 struct Seat {
     fake: Arc<Fake>,
     stream: u32,
-    outbox: Outbox,
+    outbox: ClientSender,
     /// Locks are never given in this fake: their repliers wait here.
     waiting: Vec<Replier>,
 }
 
 impl Handler for Seat {
     fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
-        if matches!(request, Request::Settle { .. } | Request::Lock { .. }) {
+        if matches!(request, Request::Checkpoint { .. } | Request::Lock { .. }) {
             self.fake.asked.fetch_add(1, Ordering::SeqCst);
         }
         match request {
-            Request::Lacking { fingerprints } => {
-                let answers = self.fake.store.lock().unwrap().lacking(self.stream, &fingerprints);
+            Request::FindMissing { fingerprints } => {
+                let answers = self.fake.store.lock().unwrap().missing(self.stream, &fingerprints);
                 replier.reply(Reply::Answers { answers });
             }
             Request::AwaitClaims { fingerprints } => self.await_claims(fingerprints, replier),
@@ -146,7 +146,7 @@ impl Handler for Seat {
             // The kinds below stand for ways in which a handler may behave.
             Request::Versions { .. } => drop(replier),
             Request::Size { .. } => {
-                let durable = Reply::Durable { session: SessionId(1), seat: 2, sequence: 3, held: vec![] };
+                let durable = Reply::Durable { session: SessionId(1), stripe_set: 2, sequence: 3, held: vec![] };
                 self.outbox.push(&durable, &[]).expect("the client is there");
                 replier.reply(Reply::Size { size: 9 });
             }
@@ -155,19 +155,20 @@ impl Handler for Seat {
             Request::Checkpoints { session, .. } => {
                 let root = format::Root::Inline(Vec::new());
                 let (frontier, stamps) = (Vec::new(), Vec::new());
-                let (seat, holder, number, epoch, size, resized) = (0, 1, 1, 1, 0, false);
-                let made = Checkpoint { session, seat, holder, number, epoch, root, size, resized, frontier, stamps };
+                let (stripe_set, owner, number, epoch, size, resized) = (0, 1, 1, 1, 0, false);
+                let made =
+                    Checkpoint { session, stripe_set, owner, number, epoch, root, size, resized, frontier, stamps };
                 let checkpoints = if session == SessionId(1) { vec![made] } else { Vec::new() };
                 replier.reply(Reply::Checkpoints { checkpoints, more: true });
             }
             Request::PathSessions { .. } => replier.reply(Reply::Done {}),
-            Request::Settle { .. } => {
+            Request::Checkpoint { .. } => {
                 thread::spawn(move || {
                     thread::sleep(std::time::Duration::from_millis(300));
                     replier.reply(Reply::Done {});
                 });
             }
-            Request::Press { .. } => {
+            Request::FlushHint { .. } => {
                 // More than a client that does not read can be sent.
                 let bytes = vec![0; 16 << 20];
                 while self.outbox.push(&Reply::Bytes { size: 0 }, &[&bytes]).is_ok() {}
@@ -191,9 +192,9 @@ impl Seat {
         thread::spawn(move || {
             let store = fake.store.lock().unwrap();
             let others = |store: &mut Store| {
-                fingerprints.iter().any(|name| store.claims.get(name).is_some_and(|claimant| *claimant != stream))
+                fingerprints.iter().any(|name| store.claims.get(name).is_some_and(|claim_owner| *claim_owner != stream))
             };
-            let answers = fake.claims_changed.wait_while(store, others).unwrap().lacking(stream, &fingerprints);
+            let answers = fake.claims_changed.wait_while(store, others).unwrap().missing(stream, &fingerprints);
             replier.reply(Reply::Answers { answers });
         });
     }
@@ -203,9 +204,9 @@ impl Seat {
         let run = Run { container: CONTAINER, first: store.next, count: segments.len() as u32 };
         store.next += run.count;
         if !self.fake.forgetful {
-            for (segment, place) in segments.iter().zip(run.places()) {
+            for (segment, address) in segments.iter().zip(run.addresses()) {
                 store.claims.remove(&segment.fingerprint);
-                store.places.insert(segment.fingerprint, place);
+                store.addresses.insert(segment.fingerprint, address);
             }
             store.blocks.push((run.first, Block { header, segments, payload }));
             self.fake.claims_changed.notify_all();
@@ -219,7 +220,7 @@ impl Seat {
         if found.is_empty() {
             return replier.fail(store::Error::NotFound { what: format!("segment {}", run.first) });
         }
-        let labelled = found.iter().map(|(first, block)| PlacedHeader {
+        let labelled = found.iter().map(|(first, block)| StoredBlockHeader {
             labels: vec![Label { container: CONTAINER, first: *first, count: block.segments.len() as u32 }],
             header: block.header,
             segments: block.segments.clone(),
@@ -230,7 +231,7 @@ impl Seat {
 
     fn release(&self) {
         let mut store = self.fake.store.lock().unwrap();
-        store.claims.retain(|_, claimant| *claimant != self.stream);
+        store.claims.retain(|_, claim_owner| *claim_owner != self.stream);
         self.fake.claims_changed.notify_all();
     }
 }
@@ -240,12 +241,12 @@ impl Store {
         self.claims.len()
     }
 
-    fn lacking(&mut self, claimant: u32, fingerprints: &[Fingerprint]) -> Vec<Answer> {
-        let answer = |name: &Fingerprint| match (self.places.get(name), self.claims.contains_key(name)) {
-            (Some(place), _) => Answer::Have(*place),
+    fn missing(&mut self, claim_owner: u32, fingerprints: &[Fingerprint]) -> Vec<Answer> {
+        let answer = |name: &Fingerprint| match (self.addresses.get(name), self.claims.contains_key(name)) {
+            (Some(address), _) => Answer::Have(*address),
             (None, true) => Answer::Claimed,
             (None, false) => {
-                self.claims.insert(*name, claimant);
+                self.claims.insert(*name, claim_owner);
                 Answer::Send
             }
         };

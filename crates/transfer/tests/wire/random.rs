@@ -3,12 +3,12 @@
 use catalog::{Checkpoint, FileEntry, PathSession, Purpose, Version};
 use format::{
     Attributes, BlockHeader, BlockKind, Change, CodecId, ContainerId, Entry, EntryKind, FileId, FileKind, FileTime,
-    FileTimes, Fingerprint, HandleKey, Label, Page, Place, Root, Run, SegmentEntry, SessionId, StorePath, VersionId,
-    VersionRecord,
+    FileTimes, Fingerprint, HandleKey, Label, Page, Root, Run, SegmentAddress, SegmentEntry, SessionId, StorePath,
+    VersionId, VersionRecord,
 };
 use store::Answer;
 use transfer::message::{
-    Extent, Failure, FailureKind, MAX_LEASE_MS, MAX_NODES, PlacedHeader, Reply, Request, StoreStatistics,
+    Extent, Failure, FailureKind, MAX_LEASE_MS, MAX_NODES, Reply, Request, StoreStatistics, StoredBlockHeader,
 };
 
 /// Xorshift: enough to try many values, and the same everywhere.
@@ -82,7 +82,7 @@ impl Random {
         (self.u64() >> 2).max(1)
     }
 
-    fn seat(&mut self) -> u32 {
+    fn stripe_set(&mut self) -> u32 {
         self.below(MAX_NODES as u64) as u32
     }
 
@@ -94,8 +94,8 @@ impl Random {
         SegmentEntry { fingerprint: self.fingerprint(), bytes: self.below(format::MAX_SEGMENT_BYTES as u64 + 1) as u32 }
     }
 
-    fn place(&mut self) -> Place {
-        Place::new(self.container(), self.ordinal())
+    fn address(&mut self) -> SegmentAddress {
+        SegmentAddress::new(self.container(), self.ordinal())
     }
 
     fn run(&mut self) -> Run {
@@ -125,8 +125,8 @@ impl Random {
         Label { container: self.container(), first: self.ordinal() >> 1, count: self.ordinal() >> 1 }
     }
 
-    fn placed(&mut self) -> PlacedHeader {
-        PlacedHeader { labels: self.list(Self::label), header: self.block(), segments: self.list(Self::segment) }
+    fn placed(&mut self) -> StoredBlockHeader {
+        StoredBlockHeader { labels: self.list(Self::label), header: self.block(), segments: self.list(Self::segment) }
     }
 
     fn extent(&mut self) -> Extent {
@@ -141,7 +141,7 @@ impl Random {
     fn root(&mut self) -> Root {
         match self.bool() {
             true => Root::Inline(self.page().encode()),
-            false => Root::Stored { place: self.place(), digest: self.array() },
+            false => Root::Stored { address: self.address(), digest: self.array() },
         }
     }
 
@@ -206,7 +206,7 @@ impl Random {
         match self.below(3) {
             0 => Answer::Send,
             1 => Answer::Claimed,
-            _ => Answer::Have(self.place()),
+            _ => Answer::Have(self.address()),
         }
     }
 
@@ -226,8 +226,8 @@ impl Random {
     fn checkpoint(&mut self) -> Checkpoint {
         Checkpoint {
             session: self.session(),
-            seat: self.seat(),
-            holder: self.u64(),
+            stripe_set: self.stripe_set(),
+            owner: self.u64(),
             number: self.u64(),
             epoch: self.count(),
             root: self.root(),
@@ -251,7 +251,7 @@ impl Random {
             NotLive,
             HeadMoved,
             LeaseLost,
-            SeatLost,
+            StripeSetLost,
             TooNew,
         ];
         Failure {
@@ -283,7 +283,7 @@ impl Random {
             Hello { client: self.u64(), stream: self.u32(), job: self.text(), application: self.text() },
             Measure {},
             Prove { nonce: self.array(), proof: self.array() },
-            Lacking { fingerprints: self.list(Self::fingerprint) },
+            FindMissing { fingerprints: self.list(Self::fingerprint) },
             AwaitClaims { fingerprints: self.list(Self::fingerprint) },
             PutBlock { header: self.block(), segments: self.list(Self::segment) },
             Release {},
@@ -301,7 +301,7 @@ impl Random {
                 references: self.list(Self::container),
                 epoch: self.count(),
                 changes: self.list(Self::change),
-                settles: self.list(|random| (random.session(), random.u32(), random.u64())),
+                checkpoints: self.list(|random| (random.session(), random.u32(), random.u64())),
             },
             Entry { path: self.path() },
             List { directory: self.path(), recursive: self.bool(), after: self.option(Self::path), limit: self.u32() },
@@ -319,47 +319,47 @@ impl Random {
                 stripe_bytes: self.u64() >> 24,
                 key: HandleKey(self.array()),
             },
-            Attach { session: self.session(), seat: self.seat(), key: HandleKey(self.array()) },
+            Attach { session: self.session(), stripe_set: self.stripe_set(), key: HandleKey(self.array()) },
             Write {
                 session: self.session(),
-                seat: self.seat(),
+                stripe_set: self.stripe_set(),
                 sequence: self.count(),
                 stamp: self.count(),
                 epoch: self.count(),
                 extents: self.list(Self::extent),
             },
-            Offer {
+            OfferFingerprints {
                 session: self.session(),
-                seat: self.seat(),
+                stripe_set: self.stripe_set(),
                 sequence: self.count(),
                 stamp: self.count(),
                 epoch: self.count(),
                 extents: self.list(Self::extent),
                 fingerprints: self.list(Self::fingerprint),
             },
-            Supply {
+            SendBlocks {
                 session: self.session(),
-                seat: self.seat(),
+                stripe_set: self.stripe_set(),
                 sequence: self.count(),
                 blocks: self.list(|random| (random.block(), random.list(Self::segment))),
             },
-            Read { session: self.session(), seat: self.seat(), extents: self.list(Self::extent) },
-            Size { session: self.session(), seat: self.seat() },
-            SetSize { session: self.session(), seat: self.seat(), size: self.count() },
-            Settle { session: self.session(), seat: self.seat(), epoch: self.count() },
-            Press { session: self.session(), seat: self.seat() },
+            Read { session: self.session(), stripe_set: self.stripe_set(), extents: self.list(Self::extent) },
+            Size { session: self.session(), stripe_set: self.stripe_set() },
+            SetSize { session: self.session(), stripe_set: self.stripe_set(), size: self.count() },
+            Checkpoint { session: self.session(), stripe_set: self.stripe_set(), epoch: self.count() },
+            FlushHint { session: self.session(), stripe_set: self.stripe_set() },
             CommitPath { session: self.session() },
-            Detach { session: self.session(), seat: self.seat() },
-            AwaitOthers { session: self.session(), seat: self.seat(), processes: self.below(9) as u32 },
+            Detach { session: self.session(), stripe_set: self.stripe_set() },
+            AwaitOthers { session: self.session(), stripe_set: self.stripe_set(), processes: self.below(9) as u32 },
             Leave { session: self.session(), key: HandleKey(self.array()) },
             Lock { session: self.session() },
             Unlock { session: self.session() },
             Delete { path: self.path() },
             ReportFailure { path: self.path(), why: self.text() },
             JobFailures { job: self.text() },
-            Recall {
+            OfferDigest {
                 session: self.session(),
-                seat: self.seat(),
+                stripe_set: self.stripe_set(),
                 sequence: self.count(),
                 stamp: self.count(),
                 epoch: self.count(),
@@ -375,7 +375,7 @@ impl Random {
         vec![
             Done {},
             Failed { failure: self.failure() },
-            Welcome { settings: self.text(), holder: self.u64() },
+            Welcome { settings: self.text(), incarnation: self.u64() },
             Answers { answers: self.list(Self::answer) },
             Stored { run: self.run() },
             Blocks { blocks: self.list(Self::placed) },
@@ -396,19 +396,24 @@ impl Random {
             Opened { session: self.path_session(), size: self.count(), segment_bytes: self.u32() >> 6 },
             Attached { size: self.count(), epoch: self.count() },
             Received { sequence: self.count(), stamp: self.count() },
-            Lacks { sequence: self.count(), stamp: self.count(), wanted: self.list(Self::u32) },
+            Missing { sequence: self.count(), stamp: self.count(), wanted: self.list(Self::u32) },
             Bytes { size: self.count() },
             Size { size: self.count() },
             Version { number: self.u64() },
-            Durable { session: self.session(), seat: self.seat(), sequence: self.count(), held: vec![self.u64()] },
+            Durable {
+                session: self.session(),
+                stripe_set: self.stripe_set(),
+                sequence: self.count(),
+                held: vec![self.u64()],
+            },
             Measured { workers: self.u32() },
             Others { streams: self.u32() },
             JobFailures { failures: self.list(|random| (random.path(), random.text())) },
             Challenge { nonce: self.array() },
             Proved { proof: self.array() },
-            Unnamed { sequence: self.count(), stamp: self.count() },
+            NeedFingerprints { sequence: self.count(), stamp: self.count() },
             Alive { progress: self.u64() },
-            SeatFailed { session: self.session(), seat: self.seat(), failure: self.failure() },
+            StripeSetFailed { session: self.session(), stripe_set: self.stripe_set(), failure: self.failure() },
         ]
     }
 }

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 
 use catalog::{Catalog, Commit, Purpose};
 use format::{Change, ContainerId, Fingerprint, Run, SessionId, StorePath, VersionId};
-use store::{Answer, Claimant, SegmentStore};
+use store::{Answer, ClaimOwner, SegmentStore};
 use transfer::message::{Reply, Request};
 use transfer::{Connection, Error, Remote, RemoteCatalog, RemoteStore, Server};
 
 use crate::fake::{Fake, block, file};
 
-const ME: Claimant = Claimant(1);
-const OTHER: Claimant = Claimant(2);
+const ME: ClaimOwner = ClaimOwner(1);
+const OTHER: ClaimOwner = ClaimOwner(2);
 
 fn remote(server: &Server) -> Remote {
     Remote::connect(&server.local_address().to_string(), 77, "job", "").unwrap()
@@ -47,8 +47,8 @@ fn blocks_come_back_as_they_were_put() {
     let all = Run { count: 24, ..runs[0] };
     let found = store.get(all).unwrap();
     assert!(found.iter().map(|placed| &placed.block).eq(&blocks));
-    let places: Vec<_> = found.iter().flat_map(|placed| placed.places().collect::<Vec<_>>()).collect();
-    assert_eq!(places, all.places().collect::<Vec<_>>());
+    let addresses: Vec<_> = found.iter().flat_map(|placed| placed.addresses().collect::<Vec<_>>()).collect();
+    assert_eq!(addresses, all.addresses().collect::<Vec<_>>());
     assert_eq!(store.get(runs[1]).unwrap()[0].block, blocks[1]);
     let middle = Run { first: 4, count: 8, ..all };
     assert_eq!(store.entries(middle).unwrap(), [&blocks[0].segments[4..], &blocks[1].segments[..4]].concat());
@@ -67,26 +67,26 @@ fn a_run_too_large_for_one_reply_comes_in_parts() {
 }
 
 #[test]
-fn claims_stay_with_their_claimant_until_put_or_released() {
+fn claims_stay_with_their_owner_until_put_or_released() {
     let fake = Fake::new(1);
     let server = fake.serve();
     let store = RemoteStore::new(remote(&server));
     let (mine, theirs) = (block(1, 4, 512), block(2, 4, 512));
-    assert_eq!(store.lacking(ME, &names(&mine)).unwrap(), vec![Answer::Send; 4]);
-    assert_eq!(store.lacking(OTHER, &names(&mine)).unwrap(), vec![Answer::Claimed; 4]);
-    assert_eq!(store.lacking(OTHER, &names(&theirs)).unwrap(), vec![Answer::Send; 4]);
+    assert_eq!(store.missing(ME, &names(&mine)).unwrap(), vec![Answer::Send; 4]);
+    assert_eq!(store.missing(OTHER, &names(&mine)).unwrap(), vec![Answer::Claimed; 4]);
+    assert_eq!(store.missing(OTHER, &names(&theirs)).unwrap(), vec![Answer::Send; 4]);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| store.await_claims(OTHER, &names(&mine)).unwrap());
         thread::sleep(Duration::from_millis(50));
         assert!(!waiting.is_finished());
         let run = store.put(ME, &mine).unwrap();
-        let places = run.places().map(Answer::Have).collect::<Vec<_>>();
-        assert_eq!(waiting.join().unwrap(), places);
+        let addresses = run.addresses().map(Answer::Have).collect::<Vec<_>>();
+        assert_eq!(waiting.join().unwrap(), addresses);
     });
     assert_eq!(fake.store.lock().unwrap().open_claims(), 4);
     store.release(OTHER);
     assert_eq!(fake.store.lock().unwrap().open_claims(), 0);
-    assert_eq!(store.lacking(ME, &names(&theirs)).unwrap(), vec![Answer::Send; 4]);
+    assert_eq!(store.missing(ME, &names(&theirs)).unwrap(), vec![Answer::Send; 4]);
     drop(store);
     let deadline = Instant::now() + Duration::from_secs(5);
     while fake.store.lock().unwrap().open_claims() > 0 {
@@ -95,14 +95,14 @@ fn claims_stay_with_their_claimant_until_put_or_released() {
 }
 
 #[test]
-fn claimants_without_claims_share_the_connections() {
+fn claim_owners_without_claims_share_the_connections() {
     let fake = Fake::new(1);
     let server = fake.serve();
     let store = RemoteStore::new(remote(&server));
     for number in 0..100 {
         let block = block(number + 1, 2, 512);
-        store.lacking(Claimant(number), &names(&block)).unwrap();
-        store.put(Claimant(number), &block).unwrap();
+        store.missing(ClaimOwner(number), &names(&block)).unwrap();
+        store.put(ClaimOwner(number), &block).unwrap();
     }
     assert_eq!(fake.connected.load(Ordering::SeqCst), 1);
 }
@@ -129,7 +129,7 @@ fn catalog_calls_and_errors_cross_the_wire() {
     let session = catalog.begin(Purpose::Write, 1000).unwrap();
     catalog.end(session.id).unwrap();
     let mut commit =
-        Commit { session: SessionId(8), references: vec![], epoch: u64::MAX, changes: vec![], settles: vec![] };
+        Commit { session: SessionId(8), references: vec![], epoch: u64::MAX, changes: vec![], checkpoints: vec![] };
     let not_live = catalog.commit(&commit).unwrap_err();
     assert!(matches!(not_live, catalog::Error::NotLive { containers } if containers == [ContainerId(7)]));
     commit.changes.push(Change::Remove { path: path("a/b"), recursive: false });
@@ -213,7 +213,7 @@ fn a_node_that_comes_back_is_found_again() {
     assert_eq!(store.get(run).unwrap()[0].block, first);
     store.make_durable().expect("it is the same process");
     stop(&server);
-    let _server = Arc::new(Fake { holder: 2, ..Fake::default() }).serve_at(&address);
+    let _server = Arc::new(Fake { incarnation: 2, ..Fake::default() }).serve_at(&address);
     store.put(ME, &first).expect("nothing was left to become durable, so another process will do");
 }
 
@@ -240,7 +240,7 @@ fn node_that_hangs_up() -> String {
         while let Ok((stream, peer)) = listener.accept() {
             let connection = Connection::accepted(stream, peer).unwrap();
             connection.receive().unwrap();
-            let welcome = Reply::Welcome { settings: Fake::settings().to_text(), holder: 1 };
+            let welcome = Reply::Welcome { settings: Fake::settings().to_text(), incarnation: 1 };
             connection.send(welcome.kind(), 1, &welcome.encode(), &[]).unwrap();
             connection.receive().unwrap();
         }

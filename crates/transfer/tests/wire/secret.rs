@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use format::{Role, Secret};
 use transfer::client::{CREATE, Client, OpenError, Settings, WRITE};
 use transfer::message::{Failure, FailureKind, Reply, Request};
-use transfer::{Connection, Error, Handler, Hello, Outbox, Remote, Replier, Server, Service};
+use transfer::{ClientSender, Connection, Error, Handler, Hello, Remote, Replier, Server, Service};
 
 use crate::fake::Fake;
 
@@ -22,8 +22,8 @@ impl Service for Guarded {
         Some(&self.0)
     }
 
-    fn connect(&self, _: Hello, _: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {
-        Ok((Reply::Welcome { settings: Fake::settings().to_text(), holder: 1 }, Box::new(Idle)))
+    fn connect(&self, _: Hello, _: ClientSender) -> Result<(Reply, Box<dyn Handler>), Failure> {
+        Ok((Reply::Welcome { settings: Fake::settings().to_text(), incarnation: 1 }, Box::new(Idle)))
     }
 }
 
@@ -55,7 +55,7 @@ fn remote(address: &str, secret: Option<Secret>) -> Result<Remote, Error> {
 fn open(address: &str, secret: Option<Secret>) -> OpenError {
     let settings = Settings {
         nodes: vec![address.to_owned()],
-        patience: Duration::from_secs(3600),
+        timeout: Duration::from_secs(3600),
         credentials: secret.into(),
         ..Settings::default()
     };
@@ -105,7 +105,7 @@ fn impostor() -> String {
             let Ok(Some(frame)) = connection.receive() else { continue };
             let Ok(Request::Prove { proof, .. }) = Request::decode(frame.header.kind, &frame.body) else { continue };
             let _ = say(frame.header.request, Reply::Proved { proof });
-            let _ = say(1, Reply::Welcome { settings: Fake::settings().to_text(), holder: 1 });
+            let _ = say(1, Reply::Welcome { settings: Fake::settings().to_text(), incarnation: 1 });
             let _ = connection.receive();
         }
     });

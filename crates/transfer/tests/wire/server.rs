@@ -63,14 +63,14 @@ fn path(text: &str) -> StorePath {
 fn requests_are_answered_now_later_and_unasked() {
     let server = Fake::new(1).serve();
     let connection = greeted(&server);
-    ask(&connection, 5, Request::Settle { session: SessionId(1), seat: 0, epoch: 0 });
-    ask(&connection, 6, Request::Size { session: SessionId(1), seat: 0 });
+    ask(&connection, 5, Request::Checkpoint { session: SessionId(1), stripe_set: 0, epoch: 0 });
+    ask(&connection, 6, Request::Size { session: SessionId(1), stripe_set: 0 });
     assert!(matches!(answer(&connection), (0, Reply::Durable { sequence: 3, .. })));
     assert_eq!(answer(&connection), (6, Reply::Size { size: 9 }));
     assert_eq!(answer(&connection), (5, Reply::Done {}));
     ask(&connection, 7, Request::Versions { path: path("dropped"), after: 0 });
     assert_eq!(failure(&connection), (7, FailureKind::Io), "a replier that is dropped answers Failed");
-    ask(&connection, 8, Request::Read { session: SessionId(1), seat: 0, extents: Vec::new() });
+    ask(&connection, 8, Request::Read { session: SessionId(1), stripe_set: 0, extents: Vec::new() });
     assert_eq!(failure(&connection), (8, FailureKind::Refused), "a reply above the limit becomes a failure");
 }
 
@@ -126,7 +126,7 @@ fn whoever_breaks_the_rules_is_sent_off_alone() {
 }
 
 /// The farewell to a client that says this and nothing more, but does not hang up.
-fn farewell(server: &Server, said: &[u8]) -> transfer::message::Failure {
+fn goodbye(server: &Server, said: &[u8]) -> transfer::message::Failure {
     let mut stream = TcpStream::connect(server.local_address()).unwrap();
     stream.write_all(said).unwrap();
     let mut heard = Vec::new();
@@ -148,11 +148,11 @@ fn strangers_and_clients_of_other_releases_are_sent_off_at_their_first_words() {
     let fake = Fake::new(1);
     let server = fake.serve();
     for (protocol, older) in [(PROTOCOL - 1, "the peer is the older"), (PROTOCOL + 1, "this program is the older")] {
-        let failure = farewell(&server, &[&FRAME_MAGIC[..], &[protocol]].concat());
+        let failure = goodbye(&server, &[&FRAME_MAGIC[..], &[protocol]].concat());
         assert!(failure.kind == FailureKind::TooNew && failure.text.contains(older), "{failure:?}");
     }
     for said in [&b"GET / HTTP/1.0\r\n\r\n"[..], b"\x16\x03\x01", b"T "] {
-        let failure = farewell(&server, said);
+        let failure = goodbye(&server, said);
         assert!(failure.kind == FailureKind::Corrupt && failure.text.contains("no thalweg peer"), "{failure:?}");
     }
     assert_eq!(fake.connected.load(Ordering::SeqCst), 0);
@@ -214,7 +214,7 @@ fn stopping_answers_what_is_at_hand() {
     let fake = Fake::new(1);
     let server = fake.serve();
     let (busy, locked) = (greeted(&server), greeted(&server));
-    ask(&busy, 2, Request::Settle { session: SessionId(1), seat: 0, epoch: 0 });
+    ask(&busy, 2, Request::Checkpoint { session: SessionId(1), stripe_set: 0, epoch: 0 });
     ask(&locked, 2, Request::Lock { session: SessionId(1) });
     eventually("both are at hand", || fake.asked.load(Ordering::SeqCst) == 2);
     server.stop();
@@ -239,7 +239,7 @@ fn a_suspended_server_takes_nothing_and_its_successor_serves_those_who_waited() 
     assert!(asking.receive().unwrap().is_none());
     assert!(idle.receive().unwrap().is_none());
     let successor = Fake::new(2).serve_on(server.listener().try_clone().unwrap());
-    assert!(matches!(answer(&waiting), (1, Reply::Welcome { holder: 2, .. })));
+    assert!(matches!(answer(&waiting), (1, Reply::Welcome { incarnation: 2, .. })));
     successor.stop();
 }
 
@@ -266,7 +266,7 @@ fn a_client_that_never_reads_is_given_up() {
     let fake = Fake::new(1);
     let server = fake.serve();
     let deaf = greeted(&server);
-    ask(&deaf, 2, Request::Press { session: SessionId(1), seat: 0 });
+    ask(&deaf, 2, Request::FlushHint { session: SessionId(1), stripe_set: 0 });
     let started = Instant::now();
     while fake.closed.load(Ordering::SeqCst) == 0 {
         assert!(started.elapsed() < Duration::from_secs(45));

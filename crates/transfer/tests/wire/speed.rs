@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use store::{Claimant, SegmentStore};
+use store::{ClaimOwner, SegmentStore};
 use transfer::{Connection, Remote, RemoteStore};
 
 use crate::fake::{Fake, block};
@@ -19,18 +19,18 @@ fn report(what: &str, bytes: u64, started: Instant) {
 #[test]
 #[ignore = "a measurement"]
 fn speed_of_put() {
-    let server = Arc::new(Fake { holder: 1, forgetful: true, ..Fake::default() }).serve();
+    let server = Arc::new(Fake { incarnation: 1, forgetful: true, ..Fake::default() }).serve();
     let store = RemoteStore::new(Remote::connect(&server.local_address().to_string(), 1, "job", "").unwrap());
     let block = block(1, 32, 8192);
     let bytes = BLOCKS * block.payload.len() as u64;
     let started = Instant::now();
-    (0..BLOCKS).for_each(|_| assert!(store.put(Claimant(1), &block).is_ok()));
+    (0..BLOCKS).for_each(|_| assert!(store.put(ClaimOwner(1), &block).is_ok()));
     report("put, 1 thread, 256 KiB blocks", bytes, started);
     let started = Instant::now();
     thread::scope(|scope| {
         for thread in 0..4 {
             let (store, block) = (&store, &block);
-            scope.spawn(move || (0..BLOCKS / 4).for_each(|_| assert!(store.put(Claimant(thread), block).is_ok())));
+            scope.spawn(move || (0..BLOCKS / 4).for_each(|_| assert!(store.put(ClaimOwner(thread), block).is_ok())));
         }
     });
     report("put, 4 threads, 256 KiB blocks", bytes, started);
@@ -60,7 +60,7 @@ fn speed_of_raw_frames() {
 fn speed_of_get() {
     let server = Fake::new(1).serve();
     let store = RemoteStore::new(Remote::connect(&server.local_address().to_string(), 1, "job", "").unwrap());
-    let run = store.put(Claimant(1), &block(1, 32, 8192)).unwrap();
+    let run = store.put(ClaimOwner(1), &block(1, 32, 8192)).unwrap();
     let started = Instant::now();
     (0..BLOCKS).for_each(|_| drop(store.get(run).unwrap()));
     report("get, 1 thread, 256 KiB blocks", BLOCKS * (256 << 10), started);

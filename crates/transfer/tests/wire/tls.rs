@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use transfer::client::{CREATE, Client, Settings, WRITE};
 use transfer::message::{Failure, FailureKind, Reply, Request};
-use transfer::{Credentials, Error, Handler, Hello, Outbox, Remote, Replier, Server, Service, TlsClient, TlsServer};
+use transfer::{
+    ClientSender, Credentials, Error, Handler, Hello, Remote, Replier, Server, Service, TlsClient, TlsServer,
+};
 
 use crate::fake::Fake;
 
@@ -24,8 +26,8 @@ impl Service for Node {
         self.0.as_ref()
     }
 
-    fn connect(&self, _: Hello, _: Outbox) -> Result<(Reply, Box<dyn Handler>), Failure> {
-        Ok((Reply::Welcome { settings: Fake::settings().to_text(), holder: 1 }, Box::new(Plain)))
+    fn connect(&self, _: Hello, _: ClientSender) -> Result<(Reply, Box<dyn Handler>), Failure> {
+        Ok((Reply::Welcome { settings: Fake::settings().to_text(), incarnation: 1 }, Box::new(Plain)))
     }
 }
 
@@ -102,7 +104,7 @@ fn remote(address: &str, ca: Option<&str>) -> Result<Remote, Error> {
 fn open(address: &str, ca: Option<&str>) -> String {
     let settings = Settings {
         nodes: vec![address.to_owned()],
-        patience: Duration::from_secs(3600),
+        timeout: Duration::from_secs(3600),
         credentials: credentials(ca),
         ..Settings::default()
     };

@@ -28,9 +28,9 @@ pub struct Arguments {
 }
 
 const PERIOD: Duration = Duration::from_secs(1);
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 /// A status is some hundred bytes an application.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 const CLEAR: &str = "\x1b[H\x1b[2J";
 /// Lines besides applications': the head, and what stands below.
 const OTHER_LINES: usize = 5;
@@ -61,22 +61,22 @@ fn rows_that_fit() -> usize {
     size.map_or(usize::MAX, |size| usize::from(size.ws_row).saturating_sub(OTHER_LINES))
 }
 
-fn show(status: &Value, most_rows: usize, output: &Output) -> anyhow::Result<()> {
+fn show(status: &Value, max_rows: usize, output: &Output) -> anyhow::Result<()> {
     output.document(status)?;
     if output.is_json() {
         return Ok(());
     }
-    table(status, most_rows).into_iter().try_for_each(|line| output.line(line))
+    table(status, max_rows).into_iter().try_for_each(|line| output.line(line))
 }
 
-fn table(status: &Value, most_rows: usize) -> Vec<String> {
+fn table(status: &Value, max_rows: usize) -> Vec<String> {
     let none = Vec::new();
     let applications = status["applications"].as_array().unwrap_or(&none);
     let is_busy = |application: &&Value| number(application, "got") > 0.0 || number(application, "outstanding") > 0.0;
-    let has_room = applications.len() <= most_rows;
+    let has_room = applications.len() <= max_rows;
     let rows: Vec<&Value> = match has_room {
         true => applications.iter().collect(),
-        false => applications.iter().filter(is_busy).take(most_rows).collect(),
+        false => applications.iter().filter(is_busy).take(max_rows).collect(),
     };
     let width = rows.iter().map(|row| name(row).chars().count()).max().unwrap_or(0).clamp(11, 32);
     let mut lines = vec![format!(
@@ -155,13 +155,13 @@ fn fetch(address: &str) -> anyhow::Result<Value> {
 fn get(address: &str, path: &str) -> anyhow::Result<String> {
     let target = address.to_socket_addrs().ok().and_then(|mut found| found.next());
     let target = target.context("no HOST:PORT of a machine that is known")?;
-    let asked = TcpStream::connect_timeout(&target, PATIENCE);
+    let asked = TcpStream::connect_timeout(&target, TIMEOUT);
     let mut stream = asked.context("is a gate there? `metrics` in the gate's file says where")?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
-    stream.take(MOST_BYTES).read_to_string(&mut answer).map_err(unanswered)?;
+    stream.take(MAX_BYTES).read_to_string(&mut answer).map_err(unanswered)?;
     let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
     match head.split(' ').nth(1) {
         Some("200") => Ok(body.to_owned()),
@@ -173,7 +173,7 @@ fn get(address: &str, path: &str) -> anyhow::Result<String> {
 fn unanswered(error: std::io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-            anyhow!("no answer came within {} s: is the gate stopped?", PATIENCE.as_secs())
+            anyhow!("no answer came within {} s: is the gate stopped?", TIMEOUT.as_secs())
         }
         _ => error.into(),
     }

@@ -4,11 +4,11 @@
 use std::time::{Duration, Instant};
 
 use super::super::frame;
-use super::super::lane::{REACH_TIMEOUT, Verdict};
 use super::super::outgoing::Bulk;
-use super::super::reactor::Surroundings;
+use super::super::reactor::IoContext;
+use super::super::send_queue::{Action, REACH_TIMEOUT};
 use super::super::stream::Reach;
-use super::{Broken, Connection, Phase};
+use super::{Connection, Disconnect, Phase};
 use crate::message::Request;
 use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
 
@@ -20,11 +20,11 @@ const WATCH_GAP: Duration = Duration::from_secs(2);
 
 impl Connection {
     /// An attempt to connect has its own limits, so that another address, or another time, gets its chance.
-    pub(super) fn give_up_attempt(&mut self, around: &Surroundings, now: Instant) {
+    pub(super) fn give_up_attempt(&mut self, context: &IoContext, now: Instant) {
         let begun = self.begun.unwrap_or(now);
         let (limit, why) = match &self.phase {
             Phase::Resolving(resolution) => match resolution.poll() {
-                Some(resolved) => return self.resolved(resolved, around, now),
+                Some(resolved) => return self.resolved(resolved, context, now),
                 None => (RESOLVE_TIMEOUT, "its name is not resolved"),
             },
             Phase::Connecting(_) => (CONNECT_TIMEOUT, "it takes no connection"),
@@ -32,13 +32,13 @@ impl Connection {
             _ => return,
         };
         if now >= begun + limit {
-            self.broke(Broken::ForNow(format!("{why} within {} s", limit.as_secs())), around, now);
+            self.broke(Disconnect::ForNow(format!("{why} within {} s", limit.as_secs())), context, now);
         }
     }
 
     /// A node that holds this process back, or works long for it, says that it lives. One that does not is gone; one that
-    /// lives and gets nothing done for as long as there is patience has failed.
-    pub(super) fn watch(&mut self, around: &Surroundings, now: Instant) {
+    /// lives and gets nothing done for as long as there is timeout has failed.
+    pub(super) fn watch(&mut self, context: &IoContext, now: Instant) {
         if now < self.watched + WATCH_INTERVAL {
             return;
         }
@@ -47,7 +47,7 @@ impl Connection {
             (self.heard, self.advanced) = (self.heard.max(now), self.advanced.max(now));
         }
         self.watched = now;
-        self.say_alive(around, now);
+        self.say_alive(context, now);
         if !self.stream.is_busy() {
             (self.heard, self.advanced) = (self.heard.max(now), now);
             return;
@@ -55,25 +55,25 @@ impl Connection {
         if now >= self.heard + SILENCE_TIMEOUT {
             self.trouble = Some((self.heard, String::new()));
             let why = format!("it has sent nothing for {} s", SILENCE_TIMEOUT.as_secs());
-            return self.broke(Broken::ForNow(why), around, now);
+            return self.broke(Disconnect::ForNow(why), context, now);
         }
-        self.lose_patience_with_living(around, now);
+        self.fail_stuck_requests(context, now);
     }
 
     /// While the process holds a file's lock for which others may wait, nodes must be able to tell whether it still runs.
-    fn say_alive(&mut self, around: &Surroundings, now: Instant) {
-        if self.must_say_alive(around) && now >= self.said_alive + ALIVE_INTERVAL {
+    fn say_alive(&mut self, context: &IoContext, now: Instant) {
+        if self.must_say_alive(context) && now >= self.said_alive + ALIVE_INTERVAL {
             self.said_alive = now;
             self.outgoing.push(frame::head(&Request::Measure {}, self.stream.number(), &[]), Bulk::None);
         }
     }
 
     /// The first stream speaks for the process: locks are held over it.
-    pub(super) fn must_say_alive(&self, around: &Surroundings) -> bool {
-        self.stream.index == 0 && around.streams.holds_lock()
+    pub(super) fn must_say_alive(&self, context: &IoContext) -> bool {
+        self.stream.index == 0 && context.streams.holds_lock()
     }
 
-    fn lose_patience_with_living(&mut self, around: &Surroundings, now: Instant) {
+    fn fail_stuck_requests(&mut self, context: &IoContext, now: Instant) {
         let least = ALIVE_INTERVAL * 3;
         let is_silent = now >= self.heard + ALIVE_INTERVAL * 2;
         let what = if is_silent { "has sent nothing" } else { "lives and has got nothing done" };
@@ -86,9 +86,9 @@ impl Connection {
             (ask.completion)(Err(stuck()));
         }
         let works = now < self.worked + WATCH_INTERVAL * 2;
-        for (lane, has_asked) in self.stream.asking_lanes() {
-            if lane.is_stuck(lane.is_awaited(has_asked, &around.window), works, least, now) {
-                lane.fate.fail(stuck());
+        for (queue, has_asked) in self.stream.asking_queues() {
+            if queue.is_stuck(queue.is_awaited(has_asked, &context.window), works, least, now) {
+                queue.status.fail(stuck());
             }
         }
     }
@@ -104,8 +104,8 @@ impl Connection {
         self.stream.stopped(time, now);
     }
 
-    /// Moves lanes that have waited long for this node, and fails what has waited too long.
-    pub(super) fn lose_patience(&mut self, around: &Surroundings, now: Instant) {
+    /// Moves send queues that have waited long for this node, and fails what has waited too long.
+    pub(super) fn fail_waiting(&mut self, context: &IoContext, now: Instant) {
         let silent = || {
             let why = if matches!(self.phase, Phase::Greeting(..)) { UNGREETED } else { "no answer" };
             (self.begun.unwrap_or(now), why.to_owned())
@@ -114,22 +114,22 @@ impl Connection {
         if now >= since + REACH_TIMEOUT {
             self.stream.set_reach(Reach::Absent);
         }
-        let is_out_of_reach = around.streams.is_out_of_reach(&self.stream.address, self.stream.index);
+        let is_out_of_reach = context.streams.is_out_of_reach(&self.stream.address, self.stream.index);
         let unavailable = || Error::Unavailable {
             peer: self.stream.address.clone(),
-            why: format!("the node cannot be reached ({why}); gave up after {} s", around.patience.as_secs_f32()),
+            why: format!("the node cannot be reached ({why}); gave up after {} s", context.timeout.as_secs_f32()),
         };
         for ask in self.stream.take_asks(|ask| ask.is_expired(since, now)) {
             (ask.completion)(Err(unavailable()));
         }
-        for (lane, waits) in self.stream.lanes() {
-            let patient = match lane.verdict(waits, is_out_of_reach, now) {
-                Verdict::Wait => true,
-                Verdict::Move => lane.move_on(&around.streams, now),
-                Verdict::Fail => false,
+        for (queue, waits) in self.stream.queues() {
+            let patient = match queue.action(waits, is_out_of_reach, now) {
+                Action::Wait => true,
+                Action::Move => queue.move_on(&context.streams, now),
+                Action::Fail => false,
             };
             if !patient {
-                lane.fate.fail(unavailable());
+                queue.status.fail(unavailable());
             }
         }
     }

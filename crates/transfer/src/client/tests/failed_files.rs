@@ -74,7 +74,7 @@ fn files_that_are_stored_or_only_read_are_not_reported() {
 
 /// No node took the report of it.
 fn client_whose_first_open_failed(nodes: &[Arc<Node>]) -> Client {
-    let client = Client::new(Settings { patience: Duration::from_secs(1), ..of_job(nodes) }, None);
+    let client = Client::new(Settings { timeout: Duration::from_secs(1), ..of_job(nodes) }, None);
     nodes[0].crash();
     try_to_open(&client, WRITE | CREATE);
     nodes[0].revive();

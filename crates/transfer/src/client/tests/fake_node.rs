@@ -12,7 +12,7 @@ use std::time::Duration;
 use catalog::PathSession;
 use format::{FRAME_HEADER_BYTES, Fingerprint, FrameHeader, HandleKey, SegmentEntry, SessionId, StorePath};
 
-use super::fake_seat::Seat;
+use super::fake_stripe_set::StripeSet;
 use super::reducing::PlainReducer;
 use crate::client::{Reducer, ZEROS};
 use crate::message::{Extent, Failure, FailureKind, Reply, Request};
@@ -25,9 +25,9 @@ pub struct World {
     sessions: Mutex<HashMap<StorePath, PathSession>>,
     /// Of the handles that were opened.
     keys: Mutex<Vec<(SessionId, HandleKey)>>,
-    durable: Mutex<HashMap<(SessionId, u32), Seat>>,
-    /// Which node process serves a seat.
-    holders: Mutex<HashMap<(SessionId, u32), u64>>,
+    durable: Mutex<HashMap<(SessionId, u32), StripeSet>>,
+    /// Which node process serves a stripe set.
+    owners: Mutex<HashMap<(SessionId, u32), u64>>,
     processes: AtomicU64,
     stamps: AtomicU64,
     /// Segments that were supplied once.
@@ -36,7 +36,7 @@ pub struct World {
 
 #[derive(Default)]
 pub struct Behaviour {
-    /// Whether `Press` and `Settle` make things durable.
+    /// Whether `FlushHint` and `Checkpoint` make things durable.
     pub never_durable: AtomicBool,
     /// Replies go out a few bytes at a time.
     pub split: AtomicBool,
@@ -52,16 +52,16 @@ pub struct Behaviour {
     pub stuck: AtomicBool,
     /// Gets work done, but none of these clients'.
     pub busy: AtomicBool,
-    /// `Press` is answered as by a seat that has failed.
-    pub fail_presses: AtomicBool,
+    /// `FlushHint` is answered as by a stripe set that has failed.
+    pub fail_hints: AtomicBool,
     pub written_bytes: AtomicU64,
-    pub recalls: AtomicU64,
+    pub digest_offers: AtomicU64,
     /// Names spelt out in offers.
     pub offered_names: AtomicU64,
-    pub presses: AtomicU64,
+    pub hints: AtomicU64,
     /// Messages of life of a client that holds a lock.
     pub heard_alive: AtomicU64,
-    /// Streams of other processes that stay in its seats.
+    /// Streams of other processes that stay in its stripe sets.
     pub others: AtomicU32,
     pub commits: AtomicU64,
     pub leaves: AtomicU64,
@@ -83,20 +83,20 @@ pub struct Node {
 
 /// A node process.
 struct Alive {
-    holder: u64,
-    seats: HashMap<(SessionId, u32), Seat>,
+    incarnation: u64,
+    stripe_sets: HashMap<(SessionId, u32), StripeSet>,
     connections: Vec<Arc<Peer>>,
     locks: HashMap<SessionId, u64>,
     /// Stamp and segments of what is not supplied yet; without segments, names were asked for.
-    offers: HashMap<Offer, (u64, Vec<(u64, SegmentEntry)>)>,
+    offers: HashMap<OfferFingerprints, (u64, Vec<(u64, SegmentEntry)>)>,
     names: HashMap<[u8; 32], Vec<SegmentEntry>>,
 }
 
 impl Alive {
     /// Whether the piece came before, content and all.
-    fn has_taken(&self, offer: &Offer) -> bool {
-        let (source, session, seat, sequence) = offer;
-        let last = self.seats[&(*session, *seat)].sequences.get(source);
+    fn has_taken(&self, offer: &OfferFingerprints) -> bool {
+        let (source, session, stripe_set, sequence) = offer;
+        let last = self.stripe_sets[&(*session, *stripe_set)].sequences.get(source);
         last.is_some_and(|last| last >= sequence) && !self.offers.contains_key(offer)
     }
 
@@ -107,8 +107,8 @@ impl Alive {
     }
 }
 
-/// Client and stream, session, seat and sequence.
-type Offer = ((u64, u32), SessionId, u32, u64);
+/// Client and stream, session, stripe set and sequence.
+type OfferFingerprints = ((u64, u32), SessionId, u32, u64);
 
 struct Peer {
     id: u64,
@@ -129,7 +129,7 @@ impl Node {
             for progress in 0.. {
                 std::thread::sleep(Duration::from_millis(100));
                 let Some(node) = pulsing.upgrade() else { return };
-                node.pulse(progress);
+                node.heartbeats(progress);
             }
         });
         let accepting = node.clone();
@@ -150,10 +150,10 @@ impl Node {
     }
 
     pub fn revive(&self) {
-        let holder = 1 + self.world.processes.fetch_add(1, Ordering::SeqCst);
+        let incarnation = 1 + self.world.processes.fetch_add(1, Ordering::SeqCst);
         let alive = Alive {
-            holder,
-            seats: HashMap::new(),
+            incarnation,
+            stripe_sets: HashMap::new(),
             connections: Vec::new(),
             locks: HashMap::new(),
             offers: HashMap::new(),
@@ -162,7 +162,7 @@ impl Node {
         *self.alive.lock().unwrap() = Some(alive);
     }
 
-    fn pulse(&self, progress: u64) {
+    fn heartbeats(&self, progress: u64) {
         let progress = if self.does.busy.load(Ordering::SeqCst) { progress } else { 0 };
         let alive = self.alive.lock().unwrap();
         for peer in alive.iter().flat_map(|alive| &alive.connections) {
@@ -190,26 +190,26 @@ impl Node {
     /// Everything received becomes durable; clients are told.
     pub fn make_durable(&self) {
         if let Some(alive) = self.alive.lock().unwrap().as_mut() {
-            let seats: Vec<_> = alive.seats.keys().copied().collect();
-            seats.into_iter().for_each(|seat| self.checkpoint(alive, seat));
+            let stripe_sets: Vec<_> = alive.stripe_sets.keys().copied().collect();
+            stripe_sets.into_iter().for_each(|stripe_set| self.checkpoint(alive, stripe_set));
         }
     }
 
-    /// All seats fail, and their clients are sent why.
-    pub fn fail_seats(&self, failure: &Failure) {
+    /// All stripe sets fail, and their clients are sent why.
+    pub fn fail_stripe_sets(&self, failure: &Failure) {
         for peer in &self.alive.lock().unwrap().as_ref().unwrap().connections {
-            for (session, seat) in peer.attached.lock().unwrap().keys().copied() {
-                self.send(peer, 0, &Reply::SeatFailed { session, seat, failure: failure.clone() }, &[]);
+            for (session, stripe_set) in peer.attached.lock().unwrap().keys().copied() {
+                self.send(peer, 0, &Reply::StripeSetFailed { session, stripe_set, failure: failure.clone() }, &[]);
             }
         }
     }
 
-    /// The file as this node's seats have it.
-    pub fn bytes(&self, seats: u64, stripe_bytes: u64, into: &mut Vec<u8>) {
-        for ((_, number), seat) in &self.alive.lock().unwrap().as_ref().unwrap().seats {
-            into.resize(into.len().max(seat.bytes.len()), 0);
-            for (offset, byte) in seat.bytes.iter().enumerate() {
-                if offset as u64 / stripe_bytes % seats == *number as u64 {
+    /// The file as this node's stripe sets have it.
+    pub fn bytes(&self, stripe_sets: u64, stripe_bytes: u64, into: &mut Vec<u8>) {
+        for ((_, number), stripe_set) in &self.alive.lock().unwrap().as_ref().unwrap().stripe_sets {
+            into.resize(into.len().max(stripe_set.bytes.len()), 0);
+            for (offset, byte) in stripe_set.bytes.iter().enumerate() {
+                if offset as u64 / stripe_bytes % stripe_sets == *number as u64 {
                     into[offset] = *byte;
                 }
             }
@@ -270,21 +270,21 @@ impl Node {
     fn answer(&self, alive: &mut Alive, peer: &Arc<Peer>, request: Request, payload: &[u8]) -> (Reply, Vec<u8>) {
         let done = |reply| (reply, Vec::new());
         let fail = |kind, text: &str| (Reply::Failed { failure: Failure::new(kind, text) }, Vec::new());
-        if let Some(seat) = seat_of(&request) {
+        if let Some(stripe_set) = stripe_set_of(&request) {
             let attach = matches!(request, Request::Attach { .. });
             if attach {
-                self.take_seat(alive, seat);
-                peer.attached.lock().unwrap().insert(seat, 0);
+                self.take_stripe_set(alive, stripe_set);
+                peer.attached.lock().unwrap().insert(stripe_set, 0);
             }
-            if self.world.holders.lock().unwrap().get(&seat) != Some(&alive.holder) {
-                return fail(FailureKind::SeatLost, "another node has it");
+            if self.world.owners.lock().unwrap().get(&stripe_set) != Some(&alive.incarnation) {
+                return fail(FailureKind::StripeSetLost, "another node has it");
             }
         }
         match request {
             Request::Hello { client, stream, .. } => {
                 *peer.greeting.lock().unwrap() = (client, stream);
                 let settings = format::Settings::new(format::StoreId::default()).to_text();
-                done(Reply::Welcome { settings, holder: alive.holder })
+                done(Reply::Welcome { settings, incarnation: alive.incarnation })
             }
             Request::OpenPath { .. } if self.does.fail_opens.load(Ordering::SeqCst) => {
                 fail(FailureKind::Full, "the disk is full")
@@ -305,31 +305,31 @@ impl Node {
                 self.world.keys.lock().unwrap().push((session.id, key));
                 done(Reply::Opened { session: session.clone(), size: 0, segment_bytes: SEGMENT_BYTES })
             }
-            Request::Attach { session, seat, key } => {
+            Request::Attach { session, stripe_set, key } => {
                 assert!(self.world.keys.lock().unwrap().contains(&(session, key)), "the key of a handle is shown");
-                done(Reply::Attached { size: alive.seats[&(session, seat)].size, epoch: 1 })
+                done(Reply::Attached { size: alive.stripe_sets[&(session, stripe_set)].size, epoch: 1 })
             }
-            Request::Write { session, seat, sequence, stamp, extents, .. } => {
+            Request::Write { session, stripe_set, sequence, stamp, extents, .. } => {
                 self.does.written_bytes.fetch_add(payload.len() as u64, Ordering::SeqCst);
-                if peer.attached.lock().unwrap().get(&(session, seat)).is_some_and(|told| *told >= sequence) {
+                if peer.attached.lock().unwrap().get(&(session, stripe_set)).is_some_and(|told| *told >= sequence) {
                     self.does.needless.fetch_add(1, Ordering::SeqCst);
                 }
                 let stamp = self.stamp(stamp);
                 if !self.does.discard.load(Ordering::SeqCst) {
-                    let seat = alive.seats.get_mut(&(session, seat)).unwrap();
-                    let last = seat.sequences.entry(peer.greeting()).or_default();
+                    let stripe_set = alive.stripe_sets.get_mut(&(session, stripe_set)).unwrap();
+                    let last = stripe_set.sequences.entry(peer.greeting()).or_default();
                     if sequence > *last {
                         *last = sequence;
-                        seat.write(stamp, &extents, payload);
+                        stripe_set.write(stamp, &extents, payload);
                     }
                 } else if sequence % 16 == 0 {
-                    self.send(peer, 0, &Reply::Durable { session, seat, sequence, held: vec![] }, &[]);
+                    self.send(peer, 0, &Reply::Durable { session, stripe_set, sequence, held: vec![] }, &[]);
                 }
                 done(Reply::Received { sequence, stamp })
             }
-            Request::Recall { session, seat, sequence, stamp, extents, names, .. } => {
-                self.does.recalls.fetch_add(1, Ordering::SeqCst);
-                let offer = (peer.greeting(), session, seat, sequence);
+            Request::OfferDigest { session, stripe_set, sequence, stamp, extents, names, .. } => {
+                self.does.digest_offers.fetch_add(1, Ordering::SeqCst);
+                let offer = (peer.greeting(), session, stripe_set, sequence);
                 let stamp = self.stamp(stamp);
                 if alive.has_taken(&offer) {
                     return done(Reply::Received { sequence, stamp });
@@ -338,23 +338,23 @@ impl Node {
                     Some(entries) => done(self.offered(alive, offer, stamp, &extents, &entries)),
                     None => {
                         alive.offers.insert(offer, (stamp, Vec::new()));
-                        done(Reply::Unnamed { sequence, stamp })
+                        done(Reply::NeedFingerprints { sequence, stamp })
                     }
                 }
             }
-            Request::Offer { session, seat, sequence, stamp, extents, fingerprints, .. } => {
+            Request::OfferFingerprints { session, stripe_set, sequence, stamp, extents, fingerprints, .. } => {
                 self.does.offered_names.fetch_add(fingerprints.len() as u64, Ordering::SeqCst);
                 let entry = |fingerprint| SegmentEntry { fingerprint, bytes: SEGMENT_BYTES };
                 let entries: Vec<SegmentEntry> = fingerprints.into_iter().map(entry).collect();
                 alive.names.insert(PlainReducer.digest(&entries), entries.clone());
-                let offer = (peer.greeting(), session, seat, sequence);
+                let offer = (peer.greeting(), session, stripe_set, sequence);
                 let stamp = self.stamp(stamp);
                 if alive.has_taken(&offer) {
                     return done(Reply::Received { sequence, stamp });
                 }
                 done(self.offered(alive, offer, stamp, &extents, &entries))
             }
-            Request::Supply { session, seat, sequence, blocks } => {
+            Request::SendBlocks { session, stripe_set, sequence, blocks } => {
                 self.does.written_bytes.fetch_add(payload.len() as u64, Ordering::SeqCst);
                 let mut rest = payload;
                 for entry in blocks.iter().flat_map(|(_, segments)| segments) {
@@ -362,37 +362,39 @@ impl Node {
                     rest = after;
                     self.world.known.lock().unwrap().insert(entry.fingerprint, bytes.to_vec());
                 }
-                done(self.take_offer(alive, (peer.greeting(), session, seat, sequence)))
+                done(self.take_offer(alive, (peer.greeting(), session, stripe_set, sequence)))
             }
-            Request::Read { session, seat, extents } => {
-                let seat = &alive.seats[&(session, seat)];
-                let mut bytes: Vec<u8> = extents.iter().flat_map(|extent| seat.read(extent)).collect();
+            Request::Read { session, stripe_set, extents } => {
+                let stripe_set = &alive.stripe_sets[&(session, stripe_set)];
+                let mut bytes: Vec<u8> = extents.iter().flat_map(|extent| stripe_set.read(extent)).collect();
                 // As nodes do: what lies behind the end is left out at the end.
-                let within = extents.iter().rposition(|extent| extent.offset < seat.size);
+                let within = extents.iter().rposition(|extent| extent.offset < stripe_set.size);
                 let whole: u64 = within.map_or(0, |last| Extent::total_bytes(&extents[..=last]));
-                let behind =
-                    within.map_or(0, |last| (extents[last].offset + extents[last].bytes).saturating_sub(seat.size));
+                let behind = within
+                    .map_or(0, |last| (extents[last].offset + extents[last].bytes).saturating_sub(stripe_set.size));
                 bytes.truncate((whole - behind) as usize);
                 self.does.read_bytes.fetch_add(bytes.len() as u64, Ordering::SeqCst);
-                (Reply::Bytes { size: seat.size }, bytes)
+                (Reply::Bytes { size: stripe_set.size }, bytes)
             }
-            Request::Size { session, seat } => done(Reply::Size { size: alive.seats[&(session, seat)].size }),
-            Request::SetSize { session, seat, size } => {
-                let seat = alive.seats.get_mut(&(session, seat)).unwrap();
-                seat.bytes.resize(seat.bytes.len().min(size as usize), 0);
-                seat.stamps.resize(seat.bytes.len(), 0);
-                seat.size = size;
+            Request::Size { session, stripe_set } => {
+                done(Reply::Size { size: alive.stripe_sets[&(session, stripe_set)].size })
+            }
+            Request::SetSize { session, stripe_set, size } => {
+                let stripe_set = alive.stripe_sets.get_mut(&(session, stripe_set)).unwrap();
+                stripe_set.bytes.resize(stripe_set.bytes.len().min(size as usize), 0);
+                stripe_set.stamps.resize(stripe_set.bytes.len(), 0);
+                stripe_set.size = size;
                 done(Reply::Done {})
             }
-            Request::Press { .. } if self.does.fail_presses.load(Ordering::SeqCst) => {
+            Request::FlushHint { .. } if self.does.fail_hints.load(Ordering::SeqCst) => {
                 fail(FailureKind::Full, "the disk is full")
             }
-            Request::Settle { session, seat, .. } | Request::Press { session, seat } => {
-                if matches!(request, Request::Press { .. }) {
-                    self.does.presses.fetch_add(1, Ordering::SeqCst);
+            Request::Checkpoint { session, stripe_set, .. } | Request::FlushHint { session, stripe_set } => {
+                if matches!(request, Request::FlushHint { .. }) {
+                    self.does.hints.fetch_add(1, Ordering::SeqCst);
                 }
                 if !self.does.never_durable.load(Ordering::SeqCst) {
-                    self.checkpoint(alive, (session, seat));
+                    self.checkpoint(alive, (session, stripe_set));
                 }
                 done(Reply::Done {})
             }
@@ -403,9 +405,9 @@ impl Node {
                 self.does.commits.fetch_add(1, Ordering::SeqCst);
                 done(Reply::Version { number: 1 })
             }
-            Request::Detach { session, seat } => {
+            Request::Detach { session, stripe_set } => {
                 self.does.detaches.fetch_add(1, Ordering::SeqCst);
-                peer.attached.lock().unwrap().remove(&(session, seat));
+                peer.attached.lock().unwrap().remove(&(session, stripe_set));
                 done(Reply::Done {})
             }
             Request::AwaitOthers { .. } => done(Reply::Others { streams: self.does.others.load(Ordering::SeqCst) }),
@@ -439,7 +441,7 @@ impl Node {
     fn offered(
         &self,
         alive: &mut Alive,
-        offer: Offer,
+        offer: OfferFingerprints,
         stamp: u64,
         extents: &[Extent],
         entries: &[SegmentEntry],
@@ -447,30 +449,30 @@ impl Node {
         let offsets = Extent::segments(extents, SEGMENT_BYTES).unwrap();
         assert_eq!(offsets.len(), entries.len(), "each segment has a name");
         let known = self.world.known.lock().unwrap();
-        let lacks = |index: &u32| {
+        let misses = |index: &u32| {
             let fingerprint = entries[*index as usize].fingerprint;
             fingerprint != ZEROS && !known.contains_key(&fingerprint)
         };
-        let wanted: Vec<u32> = (0..entries.len() as u32).filter(lacks).collect();
+        let wanted: Vec<u32> = (0..entries.len() as u32).filter(misses).collect();
         drop(known);
         alive.offers.insert(offer, (stamp, offsets.into_iter().zip(entries.iter().copied()).collect()));
         if wanted.is_empty() {
             return self.take_offer(alive, offer);
         }
-        Reply::Lacks { sequence: offer.3, stamp, wanted }
+        Reply::Missing { sequence: offer.3, stamp, wanted }
     }
 
-    fn take_offer(&self, alive: &mut Alive, offer: Offer) -> Reply {
+    fn take_offer(&self, alive: &mut Alive, offer: OfferFingerprints) -> Reply {
         let (stamp, segments) = alive.offers.remove(&offer).unwrap();
-        let (source, session, seat, sequence) = offer;
-        let seat = alive.seats.get_mut(&(session, seat)).unwrap();
+        let (source, session, stripe_set, sequence) = offer;
+        let stripe_set = alive.stripe_sets.get_mut(&(session, stripe_set)).unwrap();
         let known = self.world.known.lock().unwrap();
         for (offset, entry) in segments {
             let zeros = vec![0; entry.bytes as usize];
             let bytes = known.get(&entry.fingerprint).unwrap_or(&zeros);
-            seat.write(stamp, &[Extent { offset, bytes: entry.bytes as u64 }], bytes);
+            stripe_set.write(stamp, &[Extent { offset, bytes: entry.bytes as u64 }], bytes);
         }
-        let last = seat.sequences.entry(source).or_default();
+        let last = stripe_set.sequences.entry(source).or_default();
         *last = sequence.max(*last);
         Reply::Received { sequence, stamp }
     }
@@ -492,21 +494,21 @@ impl Node {
         });
     }
 
-    fn take_seat(&self, alive: &mut Alive, seat: (SessionId, u32)) {
-        let before = self.world.holders.lock().unwrap().insert(seat, alive.holder);
-        if before != Some(alive.holder) {
-            let durable = self.world.durable.lock().unwrap().get(&seat).cloned().unwrap_or_default();
-            alive.seats.insert(seat, durable);
+    fn take_stripe_set(&self, alive: &mut Alive, stripe_set: (SessionId, u32)) {
+        let before = self.world.owners.lock().unwrap().insert(stripe_set, alive.incarnation);
+        if before != Some(alive.incarnation) {
+            let durable = self.world.durable.lock().unwrap().get(&stripe_set).cloned().unwrap_or_default();
+            alive.stripe_sets.insert(stripe_set, durable);
         }
     }
 
     fn checkpoint(&self, alive: &mut Alive, at: (SessionId, u32)) {
-        if self.world.holders.lock().unwrap().get(&at) != Some(&alive.holder) {
+        if self.world.owners.lock().unwrap().get(&at) != Some(&alive.incarnation) {
             return;
         }
-        let Some(seat) = alive.seats.get(&at) else { return };
+        let Some(stripe_set) = alive.stripe_sets.get(&at) else { return };
         // What was offered and not supplied yet is not held, whatever came after it: it is sent again to the next process.
-        let mut durable = seat.clone();
+        let mut durable = stripe_set.clone();
         for (source, .., sequence) in alive.offers.keys().filter(|offer| (offer.1, offer.2) == at) {
             durable.sequences.entry(*source).and_modify(|last| *last = (*last).min(sequence - 1));
         }
@@ -514,7 +516,7 @@ impl Node {
             let Some(sequence) = durable.sequences.get(&peer.greeting()).copied() else { continue };
             if let Some(told) = peer.attached.lock().unwrap().get_mut(&at) {
                 *told = sequence;
-                self.send(peer, 0, &Reply::Durable { session: at.0, seat: at.1, sequence, held: vec![] }, &[]);
+                self.send(peer, 0, &Reply::Durable { session: at.0, stripe_set: at.1, sequence, held: vec![] }, &[]);
             }
         }
         self.world.durable.lock().unwrap().insert(at, durable);
@@ -538,18 +540,18 @@ impl Peer {
     }
 }
 
-fn seat_of(request: &Request) -> Option<(SessionId, u32)> {
+fn stripe_set_of(request: &Request) -> Option<(SessionId, u32)> {
     match request {
-        Request::Attach { session, seat, .. }
-        | Request::Write { session, seat, .. }
-        | Request::Offer { session, seat, .. }
-        | Request::Recall { session, seat, .. }
-        | Request::Supply { session, seat, .. }
-        | Request::Read { session, seat, .. }
-        | Request::Size { session, seat }
-        | Request::SetSize { session, seat, .. }
-        | Request::Settle { session, seat, .. }
-        | Request::Press { session, seat } => Some((*session, *seat)),
+        Request::Attach { session, stripe_set, .. }
+        | Request::Write { session, stripe_set, .. }
+        | Request::OfferFingerprints { session, stripe_set, .. }
+        | Request::OfferDigest { session, stripe_set, .. }
+        | Request::SendBlocks { session, stripe_set, .. }
+        | Request::Read { session, stripe_set, .. }
+        | Request::Size { session, stripe_set }
+        | Request::SetSize { session, stripe_set, .. }
+        | Request::Checkpoint { session, stripe_set, .. }
+        | Request::FlushHint { session, stripe_set } => Some((*session, *stripe_set)),
         _ => None,
     }
 }

@@ -7,17 +7,17 @@ use super::*;
 
 const CLIENTS: u64 = 3;
 /// As by default: the time for which a new node process waits for what all clients keep is a part of it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// What goes wrong while clients write.
-struct Trouble {
+struct Disturbance {
     /// Between two events at least this long, and seven times as long at most (ms).
     pause_ms: u64,
     /// Whether nodes die, with all that is not durable.
     crashes: bool,
 }
 
-impl Trouble {
+impl Disturbance {
     /// Has [`CLIENTS`] write at once amid it; returns what each returned, when the trouble is over and all is flushed.
     fn amid<T: Send>(
         &self,
@@ -72,8 +72,8 @@ fn history_of_blocks(seed: u64, node_count: usize, crashes: bool) {
     println!("seed {seed}");
     let (_world, nodes) = nodes(node_count);
     nodes.iter().for_each(|node| node.does.split.store(seed.is_multiple_of(2), Ordering::SeqCst));
-    let settings = Settings { patience: PATIENCE, ..settings(&nodes) };
-    let written = Trouble { pause_ms: 20, crashes }.amid(&nodes, seed, |writer, random| {
+    let settings = Settings { timeout: TIMEOUT, ..settings(&nodes) };
+    let written = Disturbance { pause_ms: 20, crashes }.amid(&nodes, seed, |writer, random| {
         let client = Client::new(settings.clone(), None);
         let file = open(&client, flags(writer));
         let mine = write_blocks(&file, writer, random);
@@ -140,8 +140,8 @@ const SLOT_BYTES: u64 = SLOT_SEGMENTS * SEGMENT_BYTES as u64;
 fn history_of_equal_slots(seed: u64, node_count: usize) {
     println!("seed {seed}");
     let (_world, nodes) = nodes(node_count);
-    let settings = Settings { stripe_bytes: 2 * SLOT_BYTES, patience: PATIENCE, ..settings(&nodes) };
-    let written = Trouble { pause_ms: 10, crashes: true }.amid(&nodes, seed, |writer, random| {
+    let settings = Settings { stripe_bytes: 2 * SLOT_BYTES, timeout: TIMEOUT, ..settings(&nodes) };
+    let written = Disturbance { pause_ms: 10, crashes: true }.amid(&nodes, seed, |writer, random| {
         let client = reducing(settings.clone());
         let file = open(&client, flags(writer));
         let mine = write_slots(&nodes, &file, writer, random);
@@ -178,6 +178,6 @@ fn write_slots(nodes: &[Arc<Node>], file: &File, writer: u64, random: &mut Rando
 }
 
 #[test]
-fn recalled_names_survive_broken_connections_and_nodes_that_forget() {
+fn digest_offers_survive_broken_connections_and_nodes_that_forget() {
     (1..=4).for_each(|seed| history_of_equal_slots(seed, 1 + seed as usize % 2));
 }

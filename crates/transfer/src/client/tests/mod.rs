@@ -3,12 +3,12 @@
 mod closing;
 mod failed_files;
 mod fake_node;
-mod fake_seat;
+mod fake_stripe_set;
 mod histories;
 mod reducing;
-mod seat_failures;
 mod silence;
 mod strangers;
+mod stripe_set_failures;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,7 +43,7 @@ fn settings(nodes: &[Arc<Node>]) -> Settings {
     Settings {
         nodes: nodes.iter().map(|node| node.address.clone()).collect(),
         stripe_bytes: STRIPE_BYTES,
-        patience: Duration::from_secs(20),
+        timeout: Duration::from_secs(20),
         ..Settings::default()
     }
 }
@@ -150,7 +150,7 @@ fn what_follows_a_full_frame_in_one_write_goes_out_too() {
 }
 
 #[test]
-fn a_full_window_blocks_and_presses_until_something_is_durable() {
+fn a_full_window_blocks_and_sends_hints_until_something_is_durable() {
     let (_world, nodes) = nodes(1);
     nodes[0].does.never_durable.store(true, Ordering::SeqCst);
     let client = Client::new(Settings { window_bytes: 4 << 20, ..settings(&nodes) }, None);
@@ -159,7 +159,7 @@ fn a_full_window_blocks_and_presses_until_something_is_durable() {
     std::thread::scope(|scope| {
         let writing = scope.spawn(|| file.write(&[source(0, &bytes)]).unwrap());
         let deadline = Instant::now() + Duration::from_secs(60);
-        while nodes[0].does.presses.load(Ordering::SeqCst) == 0 {
+        while nodes[0].does.hints.load(Ordering::SeqCst) == 0 {
             assert!(Instant::now() < deadline, "the node was never pressed");
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -199,9 +199,9 @@ fn started_writes_wait_for_room_and_keep_their_order() {
 }
 
 #[test]
-fn a_node_gone_for_good_is_an_error_within_patience_and_stays_one() {
+fn a_node_gone_for_good_is_an_error_within_the_timeout_and_stays_one() {
     let (_world, nodes) = nodes(1);
-    let client = Client::new(Settings { patience: Duration::from_secs(4), ..settings(&nodes) }, None);
+    let client = Client::new(Settings { timeout: Duration::from_secs(4), ..settings(&nodes) }, None);
     let file = open(&client, WRITE);
     file.write(&[source(0, &[1; 1000])]).unwrap();
     file.flush().unwrap();
@@ -220,9 +220,9 @@ fn a_node_gone_for_good_is_an_error_within_patience_and_stays_one() {
 }
 
 #[test]
-fn seats_move_to_another_node_with_everything_that_is_kept() {
+fn stripe_sets_move_to_another_node_with_everything_that_is_kept() {
     let (_world, nodes) = nodes(2);
-    let client = Client::new(Settings { patience: Duration::from_secs(10), ..settings(&nodes) }, None);
+    let client = Client::new(Settings { timeout: Duration::from_secs(10), ..settings(&nodes) }, None);
     let file = open(&client, READ | WRITE);
     let bytes: Vec<u8> = (0..1_000_000u32).map(|at| (at % 251) as u8).collect();
     file.write(&[source(0, &bytes[..500_000])]).unwrap();
@@ -250,16 +250,16 @@ fn a_commit_that_fails_in_the_background_is_reported_by_finalize() {
 }
 
 #[test]
-fn settled_frames_leave_the_window() {
+fn frames_of_a_checkpoint_leave_the_window() {
     let (_world, nodes) = nodes(1);
     let client = Client::new(settings(&nodes), None);
     let file = open(&client, WRITE);
     file.write(&[source(0, &vec![1; 3 << 20])]).unwrap();
-    let epoch = file.settle().unwrap();
+    let epoch = file.checkpoint().unwrap();
     assert_eq!(epoch, 2);
     file.set_epoch(epoch).unwrap();
     wait_until_nothing_is_kept(&client);
-    assert_eq!(file.settle().unwrap(), 3);
+    assert_eq!(file.checkpoint().unwrap(), 3);
     file.detach(1).unwrap();
 }
 

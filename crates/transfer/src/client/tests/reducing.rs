@@ -110,8 +110,8 @@ fn names_are_spelt_out_once_to_a_node_and_again_when_it_has_forgotten() {
 
 /// What a client that names segments here asked and spelt out, over one stream, for frames of ten segments each, of
 /// which the node knows none or all.
-fn recalls_and_names(client: &Client, node: &Node, numbers: std::ops::Range<u64>) -> (u64, u64) {
-    let counts = || [&node.does.recalls, &node.does.offered_names].map(|count| count.load(Ordering::SeqCst));
+fn digests_and_lists(client: &Client, node: &Node, numbers: std::ops::Range<u64>) -> (u64, u64) {
+    let counts = || [&node.does.digest_offers, &node.does.offered_names].map(|count| count.load(Ordering::SeqCst));
     let before = counts();
     let file = open(client, WRITE);
     for number in numbers {
@@ -128,11 +128,11 @@ fn digests_that_never_hit_are_hardly_sent_and_those_that_hit_always() {
     let (_world, nodes) = nodes(1);
     let settings = Settings { streams: 1, stripe_bytes: 64 << 20, ..settings(&nodes) };
     let clients = [reducing(settings.clone()), reducing(settings)];
-    let alone = recalls_and_names(&clients[0], &nodes[0], 0..100);
+    let alone = digests_and_lists(&clients[0], &nodes[0], 0..100);
     assert_eq!(alone, (12, 1000), "of a hundred frames that nobody else writes");
-    let after_another = recalls_and_names(&clients[1], &nodes[0], 0..100);
+    let after_another = digests_and_lists(&clients[1], &nodes[0], 0..100);
     assert_eq!(after_another, (100, 0), "of the same by another");
-    let again = recalls_and_names(&clients[0], &nodes[0], 0..100);
+    let again = digests_and_lists(&clients[0], &nodes[0], 0..100);
     assert_eq!(again, (87, 130), "one that hits makes all ask again");
 }
 

@@ -5,13 +5,13 @@ use std::net::{TcpListener, TcpStream};
 use super::*;
 use crate::client::stream::Ask;
 
-fn with_patience(nodes: &[Arc<Node>], seconds: u64) -> Settings {
-    Settings { patience: Duration::from_secs(seconds), ..settings(nodes) }
+fn with_timeout(nodes: &[Arc<Node>], seconds: u64) -> Settings {
+    Settings { timeout: Duration::from_secs(seconds), ..settings(nodes) }
 }
 
 /// A file of which the node holds some bytes that are not durable.
 fn file(nodes: &[Arc<Node>], seconds: u64) -> (Client, File) {
-    let client = Client::new(with_patience(nodes, seconds), None);
+    let client = Client::new(with_timeout(nodes, seconds), None);
     let file = open(&client, WRITE);
     nodes[0].does.never_durable.store(true, Ordering::SeqCst);
     file.write(&[source(0, &vec![7; 2 << 20])]).unwrap();
@@ -40,7 +40,7 @@ impl BlackHole {
 }
 
 #[test]
-fn closing_at_a_node_that_froze_is_an_error_within_patience() {
+fn closing_at_a_node_that_froze_is_an_error_within_the_timeout() {
     assert_within(Duration::from_secs(12), || {
         let (_world, nodes) = nodes(1);
         let (_client, file) = file(&nodes, 6);
@@ -76,7 +76,7 @@ fn a_node_that_stood_still_for_a_while_costs_only_time() {
 }
 
 #[test]
-fn a_node_that_lives_and_gets_nothing_done_is_an_error_within_patience() {
+fn a_node_that_lives_and_gets_nothing_done_is_an_error_within_the_timeout() {
     assert_within(Duration::from_secs(12), || {
         let (_world, nodes) = nodes(1);
         let (_client, file) = file(&nodes, 6);
@@ -112,7 +112,7 @@ fn opening_with_several_nodes_that_live_and_are_stuck_takes_one_timeout() {
     assert_within(Duration::from_secs(12), || {
         let (_world, nodes) = nodes(3);
         nodes.iter().for_each(|node| node.does.stuck.store(true, Ordering::SeqCst));
-        let client = Client::new(with_patience(&nodes, 6), None);
+        let client = Client::new(with_timeout(&nodes, 6), None);
         let begun = Instant::now();
         let error = client.open(b"/stuck", WRITE | CREATE).unwrap_err();
         let took = begun.elapsed();
@@ -125,7 +125,7 @@ fn opening_with_several_nodes_that_live_and_are_stuck_takes_one_timeout() {
 #[test]
 fn a_process_that_holds_a_lock_says_that_it_lives() {
     let (_world, nodes) = nodes(1);
-    let client = Client::new(with_patience(&nodes, 60), None);
+    let client = Client::new(with_timeout(&nodes, 60), None);
     let file = open(&client, READ | WRITE);
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(nodes[0].does.heard_alive.load(Ordering::SeqCst), 0, "nobody waits for an idle process");
@@ -149,7 +149,7 @@ fn opening_passes_over_addresses_that_do_not_answer() {
         let (_world, nodes) = nodes(1);
         let mut addresses = settings(&nodes).nodes;
         addresses.extend(holes.iter().map(|hole| hole.address.clone()));
-        let client = Client::new(Settings { nodes: addresses, ..with_patience(&nodes, 60) }, None);
+        let client = Client::new(Settings { nodes: addresses, ..with_timeout(&nodes, 60) }, None);
         let begun = Instant::now();
         let file = open(&client, READ | WRITE);
         let took = begun.elapsed();
@@ -166,8 +166,8 @@ fn opening_passes_over_addresses_that_do_not_answer() {
 #[test]
 fn addresses_that_cannot_be_one_are_refused_at_once() {
     for address in ["garbage", "host", "host:0", "http://host:7420"] {
-        let patience = Duration::from_secs(3600);
-        let client = Client::new(Settings { nodes: vec![address.into()], patience, ..Settings::default() }, None);
+        let timeout = Duration::from_secs(3600);
+        let client = Client::new(Settings { nodes: vec![address.into()], timeout, ..Settings::default() }, None);
         let begun = Instant::now();
         let error = client.open(b"/a", WRITE | CREATE).unwrap_err();
         assert!(matches!(error, OpenError::Configuration(_)) && error.to_string().contains(address), "{error}");

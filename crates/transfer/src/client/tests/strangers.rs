@@ -36,8 +36,8 @@ fn node_of(protocol: u8) -> String {
 }
 
 /// What a client is told that opens a file there.
-fn refusal(address: String, patience: Duration) -> Error {
-    let client = Client::new(Settings { nodes: vec![address], patience, ..Settings::default() }, None);
+fn refusal(address: String, timeout: Duration) -> Error {
+    let client = Client::new(Settings { nodes: vec![address], timeout, ..Settings::default() }, None);
     match client.open(b"/a", WRITE | CREATE) {
         Err(OpenError::Transfer(error)) => error,
         other => panic!("{other:?}"),
@@ -67,7 +67,7 @@ fn another_service_is_refused_at_once() {
 }
 
 #[test]
-fn who_says_nothing_or_hangs_up_is_an_error_within_patience() {
+fn a_peer_that_says_nothing_or_hangs_up_is_an_error_within_the_timeout() {
     for address in [saying(Vec::new()), at(drop)] {
         let error = refusal(address, Duration::from_secs(3));
         assert!(matches!(error, Error::Unavailable { .. }), "{error}");
@@ -80,7 +80,7 @@ fn who_says_nothing_or_hangs_up_is_an_error_within_patience() {
 fn a_file_fails_when_its_only_node_comes_back_as_another_release() {
     let (_world, nodes) = nodes(1);
     let (target, address) = relay(&nodes[0].address);
-    let client = Client::new(Settings { nodes: vec![address], patience: HOUR, ..settings(&nodes) }, None);
+    let client = Client::new(Settings { nodes: vec![address], timeout: HOUR, ..settings(&nodes) }, None);
     let file = open(&client, WRITE);
     file.write(&[source(0, &[1; 1000])]).unwrap();
     file.flush().unwrap();
@@ -97,8 +97,8 @@ fn a_file_goes_on_at_its_other_node_when_one_comes_back_as_another_release() {
     let (target, address) = relay(&nodes[1].address);
     let addresses = vec![nodes[0].address.clone(), address];
     // Half of it would pass before a silent node is left, and a sixtieth before the new one is asked.
-    let patience = Duration::from_secs(120);
-    let client = Client::new(Settings { nodes: addresses, patience, ..settings(&nodes) }, None);
+    let timeout = Duration::from_secs(120);
+    let client = Client::new(Settings { nodes: addresses, timeout, ..settings(&nodes) }, None);
     let file = open(&client, READ | WRITE);
     let bytes: Vec<u8> = (0..500_000u32).map(|at| (at % 251) as u8).collect();
     file.write(&[source(0, &bytes[..200_000])]).unwrap();

@@ -1,0 +1,154 @@
+//! Places as users write them: `STORE::PATH`, with STORE a directory or `thalweg://HOST:PORT`.
+//!
+//! Both halves are bytes. The first `::` separates them, except inside the brackets of an IPv6 address and in the path of a
+//! store that is there.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use ::address::SCHEME;
+pub use ::address::StoreAddress;
+use format::StorePath;
+
+use crate::failure::{UsageError, misuse};
+use crate::shown;
+
+const NOTHING_BEFORE: &str = "no store is named before the `::`";
+
+/// A path in a store.
+#[derive(Clone, Debug)]
+pub struct Location {
+    pub store: StoreAddress,
+    pub path: StorePath,
+    /// Written with a slash at its end, or the root: means *into* this directory.
+    pub into: bool,
+}
+
+/// A store as an argument of its own; without one, `$THALWEG_STORE`.
+pub fn store_of_argument(written: Option<&OsStr>) -> anyhow::Result<StoreAddress> {
+    let Some(written) = written else { return Ok(StoreAddress::from_environment("no store is named")?) };
+    let bytes = written.as_bytes();
+    if is_store(bytes) {
+        return Ok(StoreAddress::Directory(written.into()));
+    }
+    match separator(bytes) {
+        Some(at) if at + 2 < bytes.len() => {
+            misuse!(
+                "{}: this command takes a whole store, without a path (a store's own path should not hold `::`)",
+                shown::escaped(bytes)
+            )
+        }
+        at => Ok(StoreAddress::parse(&bytes[..at.unwrap_or(bytes.len())], NOTHING_BEFORE)?),
+    }
+}
+
+impl Location {
+    pub fn parse(written: &OsStr) -> anyhow::Result<Self> {
+        let bytes = written.as_bytes();
+        let at = separator(bytes).ok_or_else(|| {
+            let shown = shown::escaped(bytes);
+            UsageError(format!("{shown}: not a place in a store; write STORE::PATH, as in `/scratch/st::run1/out.dat`"))
+        })?;
+        let (store, path) = (&bytes[..at], &bytes[at + 2..]);
+        let store = StoreAddress::parse(store, NOTHING_BEFORE)?;
+        let into = path.is_empty() || path.ends_with(b"/");
+        let path = StorePath::new(path).map_err(|error| UsageError(error.to_string()))?;
+        Ok(Location { store, path, into })
+    }
+
+    /// Refuses the root, which is there as long as its store.
+    pub fn refuse_root(&self, deed: &str) -> anyhow::Result<()> {
+        if self.path.is_root() {
+            anyhow::bail!("{self}: the root of a store cannot be {deed}; name what lies in it");
+        }
+        Ok(())
+    }
+
+    /// Several places, which must all be of one store.
+    pub fn parse_all(written: &[OsString]) -> anyhow::Result<Vec<Self>> {
+        let locations: Vec<_> =
+            written.iter().map(|location| Location::parse(location)).collect::<anyhow::Result<_>>()?;
+        let first = locations.first().ok_or_else(|| UsageError("no place is named".into()))?;
+        if let Some(other) = locations.iter().find(|location| location.store != first.store) {
+            misuse!("{} and {} are two stores; a command works on one", first.store, other.store);
+        }
+        Ok(locations)
+    }
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}::{}", self.store, shown::path(&self.path))
+    }
+}
+
+/// Whether an argument names a place rather than a local file.
+pub fn is_location(written: &OsStr) -> bool {
+    separator(written.as_bytes()).is_some()
+}
+
+fn separator(written: &[u8]) -> Option<usize> {
+    let bracket = [SCHEME, b"["].concat();
+    let start = if written.starts_with(&bracket) { written.iter().position(|byte| *byte == b']')? } else { 0 };
+    let mut found = (start..written.len()).filter(|at| written[*at..].starts_with(b"::"));
+    let first = found.clone().next()?;
+    // A store whose own path holds `::` is found by its being there.
+    if written.starts_with(SCHEME) || is_store(&written[..first]) {
+        return Some(first);
+    }
+    found.find(|at| is_store(&written[..*at])).or(Some(first))
+}
+
+/// Whether a store lies in this directory.
+fn is_store(path: &[u8]) -> bool {
+    !path.is_empty() && Path::new(OsStr::from_bytes(path)).join("store.toml").is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Location {
+        Location::parse(OsStr::new(text)).unwrap()
+    }
+
+    #[test]
+    fn locations_of_directories_and_nodes_are_told_apart() {
+        let location = parse("/scratch/st::run1//out.dat");
+        assert_eq!(location.store, StoreAddress::Directory("/scratch/st".into()));
+        assert_eq!(location.path.as_bytes(), b"run1/out.dat");
+        assert!(!location.into);
+        let location = parse("thalweg://127.0.0.1:7420::run1/");
+        assert_eq!(location.store, StoreAddress::Node("127.0.0.1:7420".into()));
+        assert!(location.into);
+    }
+
+    #[test]
+    fn the_colons_of_an_ipv6_address_separate_nothing() {
+        let location = parse("thalweg://[::1]:7420::a::b");
+        assert_eq!(location.store, StoreAddress::Node("[::1]:7420".into()));
+        assert_eq!(location.path.as_bytes(), b"a::b");
+    }
+
+    #[test]
+    fn the_root_means_into() {
+        assert!(parse("st::").into && parse("st::").path.is_root());
+    }
+
+    #[test]
+    fn paths_are_bytes() {
+        let location = Location::parse(OsStr::from_bytes(b"st::\xff\n")).unwrap();
+        assert_eq!(location.path.as_bytes(), b"\xff\n");
+    }
+
+    #[test]
+    fn bad_places_are_refused() {
+        for text in ["st", "", "st::../x", "st::a/..", "thalweg://host::x", "thalweg://:1::x", "thalweg://h:99999::x"] {
+            assert!(Location::parse(OsStr::new(text)).is_err(), "{text:?}");
+        }
+        assert!(store_of_argument(Some(OsStr::new("st::x"))).is_err());
+        assert!(store_of_argument(Some(OsStr::new("st::"))).is_ok());
+    }
+}

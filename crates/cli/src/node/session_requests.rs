@@ -1,0 +1,239 @@
+//! Sessions of paths, as a connection asks for them: open, write, checkpoint, commit, leave, delete.
+
+use std::time::{Duration, Instant};
+
+use catalog::{Catalog, Join, PathSession};
+use format::{Change, FileKind, HandleKey, SessionId, StorePath};
+use repository::{LEASE_MS, WriteOrigin, publish};
+use transfer::Replier;
+use transfer::message::{Failure, FailureKind, Reply};
+
+use super::Node;
+use super::clients::Handle;
+use super::failure;
+use super::handler::Connection;
+use super::stripe_owners::MPI_SEGMENT_BYTES;
+use crate::clock::now_ns;
+
+/// Open flags, as in `thalweg.h`.
+const CREATE: u32 = 4;
+const EXCLUSIVE: u32 = 8;
+/// Nodes that refuse connections for this long are dead.
+const DEAD_TIMEOUT: Duration = Duration::from_secs(3);
+/// Nodes of one session that are asked at a time whether they live.
+const MAX_PROBES: usize = 64;
+
+impl Connection {
+    pub fn open_path(
+        &self,
+        path: StorePath,
+        flags: u32,
+        job: String,
+        nodes: Vec<String>,
+        stripe_bytes: u64,
+        key: HandleKey,
+    ) -> Result<Reply, Failure> {
+        let open = || self.open_new(path, flags, job, nodes, stripe_bytes, key);
+        self.node.clients.open_once(self.source.client, key, open)
+    }
+
+    fn open_new(
+        &self,
+        path: StorePath,
+        flags: u32,
+        job: String,
+        nodes: Vec<String>,
+        stripe_bytes: u64,
+        key: HandleKey,
+    ) -> Result<(Reply, Handle), Failure> {
+        if nodes.is_empty()
+            || stripe_bytes < MPI_SEGMENT_BYTES as u64
+            || !stripe_bytes.is_multiple_of(MPI_SEGMENT_BYTES as u64)
+        {
+            let why = format!(
+                "{path}: stripes of {stripe_bytes} bytes over {} cannot be",
+                crate::shown::count(nodes.len() as u64, "node")
+            );
+            return Err(Failure::new(FailureKind::Refused, why));
+        }
+        let catalog = self.node.repository.catalog();
+        let entry = catalog.entry(&path)?;
+        check_kind(&path, entry.as_ref().map(|entry| entry.attributes.kind))?;
+        check_parents(catalog, &path)?;
+        let size = entry.as_ref().and_then(|entry| entry.head.as_ref()).map_or(0, |head| head.record.size);
+        let exists = entry.is_some() || catalog.live_session(&path)?.is_some();
+        if !exists && flags & CREATE == 0 {
+            return Err(Failure::new(FailureKind::NotFound, format!("{path}: no such file in the store")));
+        }
+        if exists && flags & CREATE != 0 && flags & EXCLUSIVE != 0 {
+            return Err(Failure::new(FailureKind::Exists, format!("{path}: exists already")));
+        }
+        let join = Join { path: path.clone(), nodes, stripe_bytes, job, key, lease_ms: LEASE_MS };
+        let session = self.join_living(&join)?;
+        if flags & EXCLUSIVE != 0 && flags & CREATE != 0 && session.handles > 1 {
+            catalog.leave(session.id, &key)?;
+            return Err(Failure::new(FailureKind::Exists, format!("{path}: was just created by someone else")));
+        }
+        let handle = (session.id, key);
+        Ok((Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES }, handle))
+    }
+
+    /// The path's live session, or a new one. A session whose nodes are all gone has nobody left who could commit it:
+    /// it is set aside, as interrupted.
+    fn join_living(&self, join: &Join) -> Result<PathSession, Failure> {
+        let catalog = self.node.repository.catalog();
+        let found = catalog.join(join)?;
+        let is_strange = found.nodes.iter().all(|node| !join.nodes.contains(node));
+        if !is_strange || answers_within(&found.nodes, DEAD_TIMEOUT) {
+            return Ok(found);
+        }
+        catalog.leave_all(found.id)?;
+        Ok(catalog.join(join)?)
+    }
+
+    pub fn write(
+        &mut self,
+        session: SessionId,
+        stripe_set: u32,
+        arrival: WriteOrigin,
+        extents: &[(u64, u64)],
+        payload: Vec<u8>,
+    ) -> Result<Reply, Failure> {
+        let entry = self.entry(session, stripe_set)?;
+        // A full node does not read on: the client's window fills, and the program waits.
+        while !self.node.budget.wait_for_room(Duration::from_millis(100)) {
+            entry.hinted.store(true, std::sync::atomic::Ordering::Relaxed);
+            self.node.ring();
+            entry.owner.size().map_err(failure::of)?;
+        }
+        self.member.wait_for_turn(payload.len() as u64);
+        let stamp = entry.owner.write(arrival, extents, payload).map_err(failure::of)?;
+        self.node.ring();
+        self.node.advance();
+        Ok(Reply::Received { sequence: arrival.sequence, stamp })
+    }
+
+    pub fn checkpoint(&mut self, session: SessionId, stripe_set: u32, epoch: u64, replier: Replier) {
+        match self.entry(session, stripe_set) {
+            Err(failure) => replier.fail(failure),
+            Ok(entry) => {
+                let node = self.node.clone();
+                self.node.checkpoints.answer(self.claim_owner.0, replier, move || {
+                    node.checkpoint(&entry, true, Some(epoch)).map_err(failure::of)?;
+                    Ok(Reply::Done {})
+                });
+            }
+        }
+    }
+
+    /// Takes effect at once, for what comes behind it on the stream, and is answered when it is durable: clients do not
+    /// keep a size as they keep what they wrote, to send it again to a node that died.
+    pub fn set_size(&mut self, session: SessionId, stripe_set: u32, size: u64, replier: Replier) {
+        let entry = self.entry(session, stripe_set).and_then(|entry| {
+            entry.owner.set_size(size).map_err(failure::of)?;
+            Ok(entry)
+        });
+        match entry {
+            Err(failure) => replier.fail(failure),
+            Ok(entry) => {
+                let node = self.node.clone();
+                self.node.checkpoints.answer(self.claim_owner.0, replier, move || {
+                    node.checkpoint(&entry, false, None).map_err(failure::of)?;
+                    Ok(Reply::Done {})
+                });
+            }
+        }
+    }
+
+    pub fn commit_path(&mut self, session: SessionId, replier: Replier) {
+        if let Err(failure) = self.check_attached(session) {
+            return replier.fail(failure);
+        }
+        let (node, job) = (self.node.clone(), self.job.clone());
+        self.node.commits.answer(self.claim_owner.0, replier, move || {
+            let failed_before = path_of_failed_job(&node, &job, session)?;
+            let published =
+                publish(&node.repository, node.new_claim_owner(), session, now_ns()).map_err(failure::of)?;
+            if let Some(path) = failed_before {
+                node.job_failures.remove(&job, &path);
+            }
+            node.advance();
+            Ok(Reply::Version { number: published.version })
+        });
+    }
+
+    /// Leaving twice, or a session that has ended, is no error.
+    pub fn leave(&mut self, session: SessionId, key: HandleKey) -> Result<(), Failure> {
+        if self.check_handle(session, &key)? {
+            self.node.repository.catalog().leave(session, &key)?;
+            self.node.clients.gave_back((session, key));
+        }
+        Ok(())
+    }
+
+    pub fn delete(&mut self, path: StorePath) -> Result<(), Failure> {
+        let entry = self.node.repository.catalog().entry(&path)?;
+        check_kind(&path, entry.map(|entry| entry.attributes.kind))?;
+        let remove = Change::Remove { path, recursive: false };
+        let commit = self.node.repository.commit(self.claim_owner, vec![remove], Default::default(), Vec::new());
+        commit.map_err(failure::of)?;
+        Ok(())
+    }
+}
+
+/// The session's path, if its job has reported failures, of which its commit may make one good.
+fn path_of_failed_job(node: &Node, job: &str, session: SessionId) -> Result<Option<StorePath>, Failure> {
+    if !node.job_failures.has_any(job) {
+        return Ok(None);
+    }
+    Ok(node.repository.catalog().path_session(session)?.map(|session| session.path))
+}
+
+/// Whether any of the nodes takes a connection; one that is being started again gets some time. All are tried side by
+/// side, and an answer comes within that time, whatever their addresses do.
+fn answers_within(nodes: &[String], timeout: Duration) -> bool {
+    let deadline = Instant::now() + timeout;
+    let (answer, answers) = std::sync::mpsc::channel();
+    for node in nodes.iter().take(MAX_PROBES) {
+        let (node, answer) = (node.clone(), answer.clone());
+        let probe = move || {
+            while Instant::now() < deadline {
+                if transfer::Connection::open(&node).is_ok() {
+                    // Nobody listens where another node was quicker.
+                    let _ = answer.send(());
+                    return;
+                }
+                std::thread::sleep(Duration::from_millis(100));
+            }
+        };
+        // Without a thread the node counts as silent.
+        let _ = std::thread::Builder::new().name("probe".into()).spawn(probe);
+    }
+    drop(answer);
+    answers.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok()
+}
+
+fn check_kind(path: &StorePath, kind: Option<FileKind>) -> Result<(), Failure> {
+    let why = match kind {
+        None | Some(FileKind::Regular) if !path.is_root() => return Ok(()),
+        Some(FileKind::Symlink) => "is a symbolic link",
+        _ => "is a directory",
+    };
+    Err(Failure::new(FailureKind::Refused, format!("{path}: {why}")))
+}
+
+/// A file below something that is no directory could be written, but never committed.
+fn check_parents(catalog: &dyn Catalog, path: &StorePath) -> Result<(), Failure> {
+    let mut parent = path.parent();
+    while let Some(above) = parent.filter(|above| !above.is_root()) {
+        match catalog.entry(&above)?.map(|entry| entry.attributes.kind) {
+            Some(FileKind::Directory) => return Ok(()),
+            Some(_) => {
+                let why = format!("{path}: cannot be made, since {above} is not a directory");
+                return Err(Failure::new(FailureKind::Refused, why));
+            }
+            None => parent = above.parent(),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,242 @@
+//! One node's share of a path's session, as threads see it: a lock around the pure [`WriteSession`], and the I/O it
+//! asks for, done while the lock is free.
+//!
+//! The lock is held for moments only; a wait under it lets it go, is woken by whatever it can be waiting for, and
+//! ends with an error when the stripe set fails or nothing goes on for [`STALL_SECONDS`].
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use format::{Entry, Root, SegmentEntry, SessionId};
+
+use super::budget::Budget;
+use super::sources::{DurableUpTo, Source};
+use super::write_session::{Failure, ReadFrom, WriteSession};
+use crate::{Error, Repository, Result};
+
+/// How long a checkpoint waits for others while they bring nothing nearer to its end.
+const STALL_SECONDS: u32 = 120;
+
+/// How a stripe set is set up.
+#[derive(Clone, Debug)]
+pub struct StripeOwnerOptions {
+    pub session: SessionId,
+    pub stripe_set: u32,
+    /// The node process's number in the catalog.
+    pub owner: u64,
+    /// Length of the segments, which lie at multiples of it in the file.
+    pub segment_bytes: u32,
+    pub stripe_bytes: u64,
+    /// Stripe sets of the session: this one's stripes are those whose number leaves `stripe_set` modulo this.
+    pub stripe_sets: u32,
+}
+
+/// When a piece came, and from whom.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOrigin {
+    pub source: Source,
+    pub sequence: u64,
+    /// 0, or what this stripe set (or one before it) answered when the piece came the first time.
+    pub stamp: u64,
+}
+
+/// One node's share of a session. Safe to use from many threads.
+pub struct StripeOwner {
+    pub(super) options: StripeOwnerOptions,
+    pub(super) repository: Arc<Repository>,
+    pub(super) budget: Arc<Budget>,
+    state: Mutex<State>,
+    /// Something was stored, a checkpoint ended, or the stripe set failed.
+    pub(super) changed: Condvar,
+}
+
+struct State {
+    session: WriteSession,
+    /// What the budget holds for it.
+    charged_bytes: u64,
+}
+
+impl StripeOwner {
+    pub(super) fn new(session: WriteSession, repository: Arc<Repository>, budget: Arc<Budget>) -> Self {
+        let options = session.options.clone();
+        let state = Mutex::new(State { session, charged_bytes: 0 });
+        StripeOwner { options, repository, budget, state, changed: Condvar::new() }
+    }
+
+    pub fn options(&self) -> &StripeOwnerOptions {
+        &self.options
+    }
+
+    /// Takes the extents' bytes, which stand one after the other in `payload`. Returns the arrival's stamp.
+    pub fn write(&self, arrival: WriteOrigin, extents: &[(u64, u64)], payload: Vec<u8>) -> Result<u64> {
+        self.event(|session| session.write(arrival, extents, payload))
+    }
+
+    /// A piece announced by name: whole segments at these offsets. Its content follows with [`StripeOwner::supplied`].
+    /// Returns its stamp, and whether it is known already, content and all.
+    pub fn offered(&self, arrival: WriteOrigin, offsets: &[u64]) -> Result<(u64, bool)> {
+        self.event(|session| session.offered(arrival, offsets))
+    }
+
+    /// The content of an offered piece is in the store, at these places (`None`: zeros).
+    /// The store was asked about them since `epoch`.
+    pub fn supplied(
+        &self,
+        arrival: WriteOrigin,
+        stamp: u64,
+        epoch: u64,
+        segments: &[(u64, SegmentEntry, Option<format::SegmentAddress>)],
+    ) -> Result<()> {
+        self.event(|session| session.supplied(arrival, stamp, epoch, segments))
+    }
+
+    /// Fills `into` from `offset` on, zeros where nobody wrote; returns the file's size as this stripe set knows it.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<u64> {
+        let plan = self.event(|session| Ok(session.read(offset, into.len() as u64)))?;
+        let mut filled = 0;
+        for (range, from) in plan.parts {
+            let part = &mut into[filled..filled + (range.end - range.start) as usize];
+            filled += part.len();
+            match from {
+                ReadFrom::Buffer(bytes) => part.copy_from_slice(&bytes),
+                ReadFrom::Entry(entry, from) => self.read_entry(entry, from, part)?,
+                ReadFrom::Zeros => part.fill(0),
+                ReadFrom::Head => self.read_head(plan.head.as_ref(), range.start, part)?,
+            }
+        }
+        into[filled..].fill(0);
+        Ok(plan.size)
+    }
+
+    fn read_entry(&self, entry: Entry, from: u64, into: &mut [u8]) -> Result<()> {
+        let mut at = 0;
+        self.repository.entry_pieces(entry, from..from + into.len() as u64, &mut |piece| {
+            at += crate::read::fill(&mut into[at..], piece);
+            Ok(())
+        })
+    }
+
+    fn read_head(&self, head: Option<&(Root, u64)>, offset: u64, into: &mut [u8]) -> Result<()> {
+        let read = match head {
+            Some((root, size)) => self.repository.reader(root, *size).read_at(offset, into)?,
+            None => 0,
+        };
+        into[read..].fill(0);
+        Ok(())
+    }
+
+    pub fn size(&self) -> Result<u64> {
+        self.event(|session| Ok(session.size))
+    }
+
+    /// Cuts or extends the file, as far as this stripe set's stripes go.
+    pub fn set_size(&self, size: u64) -> Result<()> {
+        self.event(|session| session.set_size(size))
+    }
+
+    pub fn epoch(&self) -> u64 {
+        self.lock().session.epoch
+    }
+
+    /// Bytes received since the last checkpoint began; none of a stripe set that failed.
+    pub fn uncheckpointed_bytes(&self) -> u64 {
+        self.lock().session.uncheckpointed_bytes
+    }
+
+    /// How far the source's pieces are durable: told again when it connects again, since it may have missed it.
+    pub fn durable_up_to(&self, source: Source) -> Result<Option<DurableUpTo>> {
+        self.event(|session| Ok(session.sources.told(source)))
+    }
+
+    /// Whether anything received is in no checkpoint yet. A stripe set that failed holds nothing.
+    pub fn has_uncheckpointed(&self) -> bool {
+        self.lock().session.has_uncheckpointed()
+    }
+
+    /// Why the stripe set takes nothing any more, if so.
+    pub fn failure(&self) -> Option<String> {
+        self.lock().session.failure().map(|error| error.to_string())
+    }
+
+    /// Hands an event to the session, unless it has failed.
+    pub(super) fn event<T>(&self, event: impl FnOnce(&mut WriteSession) -> Result<T>) -> Result<T> {
+        let mut state = self.lock();
+        if let Some(failure) = state.session.failure() {
+            return Err(failure);
+        }
+        let answer = event(&mut state.session);
+        self.charge(&mut state);
+        answer
+    }
+
+    /// Asks the session again and again, until it answers; `whom` is who it waits for.
+    pub(super) fn wait<T>(&self, whom: &str, mut ask: impl FnMut(&mut WriteSession) -> Option<T>) -> Result<T> {
+        let mut state = self.lock();
+        let (mut progress, mut waited) = (state.session.progress, 0);
+        loop {
+            if let Some(failure) = state.session.failure() {
+                return Err(failure);
+            }
+            if let Some(answer) = ask(&mut state.session) {
+                self.charge(&mut state);
+                return Ok(answer);
+            }
+            if state.session.progress != progress {
+                (progress, waited) = (state.session.progress, 0);
+            } else if waited >= STALL_SECONDS {
+                let StripeOwnerOptions { session, stripe_set, .. } = &self.options;
+                let why = format!("waited {STALL_SECONDS} s for {whom}; is its disk stuck?");
+                return Err(Error::Failed(format!("session {session}, stripe set {stripe_set}: {why}")));
+            }
+            let timed = self.changed.wait_timeout(state, Duration::from_secs(1));
+            let (guard, timeout) = timed.unwrap_or_else(PoisonError::into_inner);
+            state = guard;
+            waited += timeout.timed_out() as u32;
+        }
+    }
+
+    /// Remembers an error: the stripe set takes nothing more, every later call says why, and whoever waits is woken.
+    pub(super) fn failing<T>(&self, done: Result<T>) -> Result<T> {
+        if let Err(error) = &done {
+            let mut state = self.lock();
+            state.session.fail(Failure::of(error));
+            self.charge(&mut state);
+            self.changed.notify_all();
+        }
+        done
+    }
+
+    fn charge(&self, state: &mut State) {
+        let bytes = state.session.memory_bytes();
+        self.budget.change(state.charged_bytes, bytes);
+        state.charged_bytes = bytes;
+    }
+
+    /// A panic in the session leaves it in no known state: it fails, and whoever asks hears so.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| {
+            let mut state = poisoned.into_inner();
+            let why = "internal error: this node's part of the file broke; the node's log says where. \
+                       Close the file and open it again";
+            state.session.fail(Failure::Other(why.into()));
+            state
+        })
+    }
+}
+
+impl Drop for StripeOwner {
+    fn drop(&mut self) {
+        let charged = self.lock().charged_bytes;
+        self.budget.change(charged, 0);
+    }
+}
+
+impl Failure {
+    fn of(error: &Error) -> Self {
+        match error {
+            Error::Catalog(catalog::Error::StripeSetLost { .. }) => Failure::TakenOver,
+            error if error.is_full() => Failure::NoRoom(error.to_string()),
+            error => Failure::Other(error.to_string()),
+        }
+    }
+}

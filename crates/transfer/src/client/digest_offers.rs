@@ -1,0 +1,76 @@
+//! Whether the names of whole segments are first sent as one digest, by what became of the digests before.
+//!
+//! A digest that the node knows saves the names; one that it does not costs a round trip before they are sent after
+//! all. Who writes what nobody else does misses always, who writes what all do hits always but when it is the first:
+//! so after some misses in a row digests are sent rarely, and after one hit always again.
+
+/// Misses in a row that are taken for bad luck.
+const PATIENT_MISSES: u32 = 4;
+/// At the rarest, one of so many is sent as a digest: what a rank that stopped being the first may still spell out in
+/// vain is this many frames.
+const RAREST: u32 = 16;
+
+/// What one stream's node made of its digests.
+#[derive(Default)]
+pub(super) struct DigestOffers {
+    misses_in_a_row: u32,
+    spelt_out_in_a_row: u32,
+}
+
+impl DigestOffers {
+    /// Whether the next names go as a digest.
+    pub fn ask(&mut self) -> bool {
+        self.spelt_out_in_a_row += 1;
+        let asks = self.spelt_out_in_a_row >= self.one_of();
+        if asks {
+            self.spelt_out_in_a_row = 0;
+        }
+        asks
+    }
+
+    pub fn missed(&mut self) {
+        self.misses_in_a_row = self.misses_in_a_row.saturating_add(1);
+    }
+
+    pub fn hit(&mut self) {
+        self.misses_in_a_row = 0;
+    }
+
+    fn one_of(&self) -> u32 {
+        let doublings = self.misses_in_a_row.saturating_sub(PATIENT_MISSES - 1);
+        2u32.saturating_pow(doublings).min(RAREST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which of `count` in a row are asked, when the node answers as `knows` says.
+    fn asked(digest_offers: &mut DigestOffers, count: u32, knows: bool) -> Vec<u32> {
+        let mut ask = |_: &u32| {
+            let asks = digest_offers.ask();
+            match (asks, knows) {
+                (true, true) => digest_offers.hit(),
+                (true, false) => digest_offers.missed(),
+                (false, _) => {}
+            }
+            asks
+        };
+        (1..=count).filter(|number| ask(number)).collect()
+    }
+
+    #[test]
+    fn digests_that_miss_become_rare_and_one_that_hits_makes_all_ask_again() {
+        let mut digest_offers = DigestOffers::default();
+        assert_eq!(asked(&mut digest_offers, 20, true).len(), 20);
+        assert_eq!(asked(&mut digest_offers, 60, false), [1, 2, 3, 4, 6, 10, 18, 34, 50]);
+        assert_eq!(asked(&mut digest_offers, 10, true), [6, 7, 8, 9, 10]);
+    }
+
+    #[test]
+    fn misses_beyond_counting_still_leave_one_of_sixteen() {
+        let mut digest_offers = DigestOffers { misses_in_a_row: u32::MAX - 1, ..DigestOffers::default() };
+        assert_eq!(asked(&mut digest_offers, 160, false).len(), 10);
+    }
+}

@@ -1,0 +1,461 @@
+//! A send queue: what one process writes to one stripe set of one session over one stream. Bytes of one send queue keep their order.
+//!
+//! A send queue outlives its connection, and its node: it moves to another node's stream when its own stays away, taking
+//! along everything that is not durable.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use format::{HandleKey, SessionId};
+
+use super::frame::{Builder, Frame};
+use super::oneshot::{Answer, Completion};
+use super::session_status::SessionStatus;
+use super::stream::{Ask, Stream, Streams, Work};
+use super::window::Window;
+use crate::message::Request;
+use crate::{Error, Result};
+
+/// After another node process took the stripe set, reads and settlements wait for this part of the timeout (a second, by
+/// default), so that what other clients keep arrives there first.
+const QUIET_PART: u32 = 60;
+/// A stripe set whose node takes no connection when the file is opened is asked of the next node after this.
+pub(super) const REACH_TIMEOUT: Duration = Duration::from_secs(3);
+/// A node that says that it works, and does nothing of what is waited for, is believed for so many times the timeout.
+pub(super) const MAX_TIMEOUTS_ALIVE: u32 = 20;
+/// Between a lost stripe set and the next try elsewhere.
+const MOVE_PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) struct SendQueue {
+    pub session: SessionId,
+    pub stripe_set: u32,
+    /// What the send queue attaches with.
+    pub key: HandleKey,
+    pub status: Arc<SessionStatus>,
+    /// Where the stripe set may be served, its own node first.
+    nodes: Vec<String>,
+    index: u32,
+    /// Set when segments are reduced here.
+    segment_bytes: Option<u32>,
+    epoch: Arc<AtomicU64>,
+    /// The highest sequence of any send queue of the process. A new send queue begins above it, so that a file closed and
+    /// opened again never uses a sequence twice.
+    high_sequence: Arc<AtomicU64>,
+    timeout: Duration,
+    builder: Mutex<Builder>,
+    unsealed: AtomicBool,
+    route: Mutex<Route>,
+    progress: Mutex<Progress>,
+    changed: Condvar,
+}
+
+struct Route {
+    stream: Arc<Stream>,
+    /// Index into the send queue's nodes.
+    node: usize,
+    last_sequence: u64,
+}
+
+#[derive(Default)]
+struct Progress {
+    /// Sequences the node has not said to have received.
+    unreceived: BTreeSet<u64>,
+    /// (sequence, number in the stream's log) of frames not durable, in order.
+    kept: VecDeque<(u64, u64)>,
+    attached: bool,
+    /// How often; what a node ties to a connection is gone when this counts on.
+    attachments: u64,
+    /// The node process that holds the stripe set, as far as known.
+    incarnation: Option<u64>,
+    was_replaced: bool,
+    ask_after: Option<Instant>,
+    /// Since when something waits in vain, and when the send queue tries the next node.
+    trouble: Option<(Instant, Instant)>,
+    /// Since when something waits and nothing has come for this send queue, whatever the node did for others.
+    unserved_since: Option<Instant>,
+    /// As `Attached` said.
+    epoch: u64,
+}
+
+/// What a session tells its send queues.
+pub(super) struct QueueContext {
+    pub session: SessionId,
+    pub key: HandleKey,
+    pub status: Arc<SessionStatus>,
+    pub segment_bytes: Option<u32>,
+    pub epoch: Arc<AtomicU64>,
+    pub high_sequence: Arc<AtomicU64>,
+    pub timeout: Duration,
+}
+
+/// What a send queue without connection should do.
+pub(super) enum Action {
+    Wait,
+    Move,
+    Fail,
+}
+
+impl SendQueue {
+    /// `nodes`: where the stripe set may be served, its own node first.
+    pub fn new(of: &QueueContext, stripe_set: u32, index: u32, nodes: Vec<String>, streams: &Streams) -> Arc<Self> {
+        let stream = streams.get(&nodes[0], index);
+        Arc::new(SendQueue {
+            session: of.session,
+            stripe_set,
+            key: of.key,
+            status: of.status.clone(),
+            nodes,
+            index,
+            segment_bytes: of.segment_bytes,
+            epoch: of.epoch.clone(),
+            high_sequence: of.high_sequence.clone(),
+            timeout: of.timeout,
+            builder: Mutex::default(),
+            unsealed: AtomicBool::new(false),
+            route: Mutex::new(Route { stream, node: 0, last_sequence: of.high_sequence.load(Ordering::SeqCst) }),
+            progress: Mutex::default(),
+            changed: Condvar::new(),
+        })
+    }
+
+    // For callers.
+
+    /// Takes its place on its stream.
+    pub fn begin(self: &Arc<Self>) {
+        self.route().stream.stripe_set(self, Instant::now());
+    }
+
+    /// Returns the epoch the node is in, when it has let this process attach.
+    pub fn wait_attached(&self) -> Result<u64> {
+        let progress = self.wait(|progress| progress.attached)?;
+        Ok(progress.epoch)
+    }
+
+    /// Copies bytes that go to `offset`; returns how many before the window was full.
+    pub fn append(self: &Arc<Self>, window: &Arc<Window>, offset: u64, source: &[u8]) -> usize {
+        let mut builder = self.builder();
+        let mut copied = 0;
+        while copied < source.len() {
+            let Some(bytes) = builder.append(window, offset + copied as u64, &source[copied..]) else { break };
+            copied += bytes;
+            if builder.is_full() {
+                self.seal_held(&mut builder);
+            }
+        }
+        // Sealing a full frame took the mark away; what came after it needs it again.
+        if !builder.is_empty() && !self.unsealed.swap(true, Ordering::SeqCst) {
+            self.route().stream.wake();
+        }
+        copied
+    }
+
+    /// Whatever is under construction goes out.
+    pub fn seal(self: &Arc<Self>) {
+        if self.unsealed.load(Ordering::SeqCst) {
+            self.seal_held(&mut self.builder());
+        }
+    }
+
+    fn seal_held(self: &Arc<Self>, builder: &mut Builder) {
+        let mut route = self.route();
+        for content in builder.finish(self.segment_bytes) {
+            route.last_sequence += 1;
+            let frame = Frame::new(route.last_sequence, self.epoch.load(Ordering::SeqCst), content);
+            // A frame given back belongs to a file that has failed: it is dropped here, and the caller is told.
+            drop(route.stream.push(Some(self), Work::Frame(Arc::new(frame))));
+        }
+        self.high_sequence.fetch_max(route.last_sequence, Ordering::SeqCst);
+        self.unsealed.store(false, Ordering::SeqCst);
+    }
+
+    /// The last sequence given out.
+    pub fn last_sequence(&self) -> u64 {
+        self.route().last_sequence
+    }
+
+    /// Returns when the node holds everything up to `sequence`.
+    pub fn wait_received(&self, sequence: u64) -> Result<()> {
+        self.wait(|progress| progress.received(sequence)).map(drop)
+    }
+
+    pub fn has_received(&self, sequence: u64) -> bool {
+        self.progress().received(sequence)
+    }
+
+    pub fn ask(self: &Arc<Self>, request: Request, completion: Completion) {
+        let work = Work::Ask(Ask::new(request, self.timeout, completion));
+        let refused = self.route().stream.push(Some(self), work);
+        self.refuse(refused);
+    }
+
+    /// Whether a frame was received by a node process and, that one gone, not yet by its successor.
+    pub fn is_sending_again(&self) -> bool {
+        !self.progress().unreceived.is_empty()
+    }
+
+    pub fn checkpointed(self: &Arc<Self>, epoch: u64) {
+        self.route().stream.checkpointed(self, epoch);
+    }
+
+    /// Leaves its stream for good.
+    pub fn end(self: &Arc<Self>) {
+        drop(self.route().stream.remove_queue(self));
+    }
+
+    /// Whether another node process has taken the place of one that held the stripe set.
+    pub fn was_replaced(&self) -> bool {
+        self.progress().was_replaced
+    }
+
+    /// The node that serves the stripe set now, as far as known.
+    pub fn address(&self) -> String {
+        self.route().stream.address.clone()
+    }
+
+    /// How many connections have carried the send queue.
+    pub fn attachments(&self) -> u64 {
+        self.progress().attachments
+    }
+
+    // For streams.
+
+    pub fn kept(&self, sequence: u64, number: u64) {
+        let mut progress = self.progress();
+        progress.kept.push_back((sequence, number));
+        progress.unreceived.insert(sequence);
+    }
+
+    pub fn kept_nothing(&self) {
+        self.progress().kept.clear();
+    }
+
+    /// Forgets frames up to `sequence`, but for those in `held`; returns their numbers.
+    pub fn durable(&self, sequence: u64, held: &[u64]) -> Vec<u64> {
+        let mut progress = self.progress();
+        let is_durable = |(kept, _): &(u64, u64)| *kept <= sequence && !held.contains(kept);
+        let (durable, kept): (VecDeque<_>, VecDeque<_>) = progress.kept.drain(..).partition(is_durable);
+        progress.kept = kept;
+        let numbers = durable.into_iter().map(|(_, number)| number).collect();
+        progress.unreceived.retain(|unreceived| *unreceived > sequence);
+        progress.unserved_since = None;
+        drop(progress);
+        self.changed.notify_all();
+        numbers
+    }
+
+    /// Forgets the frames whose numbers `is_old` names; returns the numbers.
+    pub fn forget(&self, is_old: impl Fn(&u64) -> bool) -> Vec<u64> {
+        let mut progress = self.progress();
+        let (old, kept) = progress.kept.drain(..).partition(|(_, number)| is_old(number));
+        progress.kept = kept;
+        let old: VecDeque<(u64, u64)> = old;
+        for (sequence, _) in &old {
+            progress.unreceived.remove(sequence);
+        }
+        old.into_iter().map(|(_, number)| number).collect()
+    }
+
+    // For the thread.
+
+    /// Seals a frame that nobody adds to at the moment.
+    pub fn seal_if_idle(self: &Arc<Self>) {
+        if let Ok(mut builder) = self.builder.try_lock() {
+            self.seal_held(&mut builder);
+        }
+    }
+
+    pub fn is_unsealed(&self) -> bool {
+        self.unsealed.load(Ordering::SeqCst)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.progress().kept.is_empty() && !self.is_unsealed()
+    }
+
+    pub fn is_attached(&self) -> bool {
+        self.progress().attached
+    }
+
+    /// False when it has moved to another node's stream.
+    pub fn goes_over(&self, stream: &Arc<Stream>) -> bool {
+        Arc::ptr_eq(&self.route().stream, stream)
+    }
+
+    pub fn must_not_ask_yet(&self, now: Instant) -> bool {
+        self.progress().ask_after.is_some_and(|after| after > now)
+    }
+
+    pub fn received(&self, sequence: u64) {
+        let mut progress = self.progress();
+        progress.unreceived.remove(&sequence);
+        (progress.trouble, progress.unserved_since) = (None, None);
+        drop(progress);
+        self.changed.notify_all();
+    }
+
+    /// The node process `incarnation` serves the send queue now.
+    pub fn attached(&self, incarnation: u64, epoch: u64, now: Instant) {
+        let mut progress = self.progress();
+        progress.attached = true;
+        progress.attachments += 1;
+        progress.epoch = epoch;
+        if progress.incarnation.replace(incarnation).is_some_and(|before| before != incarnation) {
+            progress.was_replaced = true;
+            progress.ask_after = Some(now + self.timeout / QUIET_PART);
+            let kept: Vec<u64> = progress.kept.iter().map(|(sequence, _)| *sequence).collect();
+            progress.unreceived.extend(kept);
+        }
+        if progress.kept.is_empty() {
+            progress.trouble = None;
+        }
+        drop(progress);
+        self.changed.notify_all();
+    }
+
+    /// Something that was asked for the send queue is answered.
+    pub fn served(&self) {
+        let mut progress = self.progress();
+        (progress.trouble, progress.unserved_since) = (None, None);
+    }
+
+    pub fn has_other_nodes(&self) -> bool {
+        self.nodes.len() > 1
+    }
+
+    /// Whether someone waits for what only the node can do: not for bytes that it has received and will make durable in
+    /// its own time.
+    pub fn is_awaited(&self, has_asked: bool, window: &Window) -> bool {
+        let awaits_durable = window.is_awaited() || self.status.is_awaited();
+        let progress = self.progress();
+        let has_kept = !progress.kept.is_empty();
+        has_asked || !progress.attached || !progress.unreceived.is_empty() || (has_kept && awaits_durable)
+    }
+
+    /// Called again and again while the node does nothing for the send queue; `waits` says whether that matters.
+    pub fn action(&self, waits: bool, is_out_of_reach: bool, now: Instant) -> Action {
+        let mut progress = self.progress();
+        if !waits {
+            progress.trouble = None;
+            return Action::Wait;
+        }
+        let (since, move_at) = self.trouble(&mut progress, is_out_of_reach, now);
+        if now >= since + self.timeout {
+            Action::Fail
+        } else if now >= move_at && self.has_other_nodes() {
+            Action::Move
+        } else {
+            Action::Wait
+        }
+    }
+
+    fn trouble(&self, progress: &mut Progress, is_out_of_reach: bool, now: Instant) -> (Instant, Instant) {
+        // Where nothing is kept yet, another node is as good.
+        let is_new = progress.attachments == 0;
+        let move_after = match (is_new, is_out_of_reach) {
+            (true, true) => Duration::ZERO,
+            (true, false) => REACH_TIMEOUT.min(self.timeout / 2),
+            (false, _) => self.timeout / 2,
+        };
+        *progress.trouble.get_or_insert((now, now + move_after))
+    }
+
+    /// Called again and again while connected: whether a node that lives is given up. Its timeout, but at least `least`,
+    /// goes on from one node to the next: one that has just been moved to has the rest of it, unless it works.
+    pub fn is_stuck(&self, waits: bool, works: bool, least: Duration, now: Instant) -> bool {
+        let mut progress = self.progress();
+        if !waits {
+            (progress.trouble, progress.unserved_since) = (None, None);
+            return false;
+        }
+        let unserved_since = *progress.unserved_since.get_or_insert(now);
+        let timeout = self.timeout.max(least);
+        if works {
+            progress.trouble = None;
+            return now >= unserved_since + timeout * MAX_TIMEOUTS_ALIVE;
+        }
+        now >= self.trouble(&mut progress, false, now).0 + timeout
+    }
+
+    /// The process was stopped for so long: nothing was waited for meanwhile.
+    pub fn stopped(&self, time: Duration, now: Instant) {
+        let mut progress = self.progress();
+        progress.trouble = progress.trouble.map(|(since, move_at)| ((since + time).min(now), move_at + time));
+        progress.unserved_since = progress.unserved_since.map(|since| (since + time).min(now));
+    }
+
+    /// Goes over to the next node with everything that is kept; false when timeout is over.
+    pub fn move_on(self: &Arc<Self>, streams: &Streams, now: Instant) -> bool {
+        let mut route = self.route();
+        {
+            let mut progress = self.progress();
+            let since = progress.trouble.map_or(now, |(since, _)| since);
+            let move_after = if progress.attachments == 0 { REACH_TIMEOUT } else { self.timeout / 8 };
+            progress.trouble = Some((since, now + move_after.min(self.timeout / 8)));
+            if now >= since + self.timeout {
+                return false;
+            }
+        }
+        let works = route.stream.remove_queue(self);
+        // Nodes that are known to be out of reach are passed over, unless all others are.
+        let mut others = (1..self.nodes.len()).map(|step| (route.node + step) % self.nodes.len());
+        let reachable = others.find(|node| !streams.is_out_of_reach(&self.nodes[*node], self.index));
+        route.node = reachable.unwrap_or((route.node + 1) % self.nodes.len());
+        route.stream = streams.get(&self.nodes[route.node], self.index);
+        route.stream.stripe_set(self, now + MOVE_PAUSE);
+        let refused: Vec<Work> = works.into_iter().filter_map(|work| route.stream.push(Some(self), work)).collect();
+        drop(route);
+        refused.into_iter().for_each(|work| self.refuse(Some(work)));
+        true
+    }
+
+    /// Gives up everything; whoever waits is told `error`.
+    pub fn abandon(self: &Arc<Self>, error: &Error) {
+        let works = self.route().stream.remove_queue(self);
+        self.progress().unreceived.clear();
+        self.changed.notify_all();
+        for work in works {
+            if let Work::Ask(ask) = work {
+                (ask.completion)(Err(error.clone()));
+            }
+        }
+    }
+
+    fn refuse(&self, work: Option<Work>) {
+        if let Some(Work::Ask(ask)) = work {
+            let error = self.status.failure().expect("work is only given back after a failure");
+            let refuse: Result<Answer> = Err(error);
+            (ask.completion)(refuse);
+        }
+    }
+
+    fn wait(&self, is_done: impl Fn(&Progress) -> bool) -> Result<MutexGuard<'_, Progress>> {
+        let mut progress = self.progress();
+        loop {
+            self.status.check()?;
+            if is_done(&progress) {
+                return Ok(progress);
+            }
+            progress = self.changed.wait(progress).expect("nothing panics while it holds a send queue's progress");
+        }
+    }
+
+    fn builder(&self) -> MutexGuard<'_, Builder> {
+        self.builder.lock().expect("nothing panics while it holds a builder")
+    }
+
+    fn route(&self) -> MutexGuard<'_, Route> {
+        self.route.lock().expect("nothing panics while it holds a route")
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().expect("nothing panics while it holds a send queue's progress")
+    }
+}
+
+impl Progress {
+    fn received(&self, sequence: u64) -> bool {
+        self.unreceived.first().is_none_or(|first| *first > sequence)
+    }
+}
