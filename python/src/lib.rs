@@ -9,6 +9,7 @@ mod finalizer;
 mod plan;
 mod process;
 mod store;
+mod unwinding;
 mod writer;
 
 use pyo3::prelude::*;
@@ -26,6 +27,8 @@ mod _thalweg {
     use crate::plan::{EvictOrder, FetchOrder, Plan, RecallOrder, RunOrder};
     #[pymodule_export]
     use crate::store::{EpochPin, Store, create};
+    #[pymodule_export]
+    use crate::unwinding::is_left_by_exception;
     #[pymodule_export]
     use crate::writer::{Draft, Writer};
 }

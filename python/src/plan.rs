@@ -1,7 +1,7 @@
 //! The plan of a run of data diffusion as Python sees it: names and numbers in, orders out. What it does is in
 //! `diffusion`.
 
-use diffusion::{Attempt, Order, Settings};
+use diffusion::{Accesses, Attempt, Order, Settings};
 use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{Costs, Rule, TaskId};
 use pyo3::exceptions::PyValueError;
@@ -55,7 +55,7 @@ enum PythonOrder {
     Run(RunOrder),
     Fetch(FetchOrder),
     Evict(EvictOrder),
-    OfferDigest(RecallOrder),
+    Recall(RecallOrder),
 }
 
 impl From<Order> for PythonOrder {
@@ -72,8 +72,8 @@ impl From<Order> for PythonOrder {
                 only_for: only_for.map(|(task, attempt)| (task.0, attempt)),
             }),
             Order::Evict { worker, items } => Self::Evict(EvictOrder { worker: worker.0, items: numbers(items) }),
-            Order::OfferDigest { worker, task, attempt } => {
-                Self::OfferDigest(RecallOrder { worker: worker.0, task: task.0, attempt })
+            Order::Recall { worker, task, attempt } => {
+                Self::Recall(RecallOrder { worker: worker.0, task: task.0, attempt })
             }
         }
     }
@@ -134,8 +134,19 @@ impl Plan {
         self.plan.leave(now_s, WorkerId(worker)).into_iter().map(|task| task.0).collect()
     }
 
-    fn submit(&mut self, now_s: f64, inputs: Vec<u32>, awaited: Vec<u32>, outputs: Vec<u32>, is_last: bool) -> u32 {
-        self.plan.submit(now_s, &items(inputs), &items(awaited), &items(outputs), is_last).0
+    #[allow(clippy::too_many_arguments)]
+    fn submit(
+        &mut self,
+        now_s: f64,
+        inputs: Vec<u32>,
+        awaited: Vec<u32>,
+        outputs: Vec<u32>,
+        displaced: Vec<u32>,
+        is_last: bool,
+    ) -> u32 {
+        let [inputs, awaited, outputs, displaced] = [inputs, awaited, outputs, displaced].map(items);
+        let accesses = Accesses { inputs: &inputs, awaited: &awaited, outputs: &outputs, displaced: &displaced };
+        self.plan.submit(now_s, accesses, is_last).0
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -196,8 +207,8 @@ impl Plan {
         self.plan.cancel(TaskId(task))
     }
 
-    fn abandon(&mut self, task: u32) -> Vec<u32> {
-        self.plan.abandon(TaskId(task)).into_iter().map(|task| task.0).collect()
+    fn abandon(&mut self, now_s: f64, task: u32) -> Vec<u32> {
+        self.plan.abandon(now_s, TaskId(task)).into_iter().map(|task| task.0).collect()
     }
 
     fn orders(&mut self, now_s: f64) -> Vec<PythonOrder> {

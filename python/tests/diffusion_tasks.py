@@ -73,6 +73,19 @@ def write_half(path):
         raise RuntimeError("power is gone")
 
 
+def nap_and_append(seconds, path, text, written):
+    time.sleep(seconds)
+    with open(path) as file:
+        text = file.read() + text
+    with open(written, "w") as file:
+        file.write(text)
+
+
+def nap_and_write(seconds, text, path):
+    time.sleep(seconds)
+    return write(text, path)
+
+
 def append(path, text, written):
     with open(path) as source, open(written, "w") as target:
         target.write(source.read() + text)
@@ -114,3 +127,11 @@ def refuse(what, why):
 
 def segfault():
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def refuse_together(whats):
+    raise ExceptionGroup("all of them", [*(Unfit(what, why="together") for what in whats), ValueError("fit")])  # noqa: F821
+
+
+def open_as_folder(path):
+    return os.listdir(path)

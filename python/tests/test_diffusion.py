@@ -23,7 +23,9 @@ from diffusion_tasks import (
     hang_at_first,
     joined_length,
     kill_at_first,
+    nap_and_append,
     nap_and_double,
+    nap_and_write,
     note_and_nap,
     read_after,
     read_slowly,
@@ -188,7 +190,7 @@ def test_chains_read_locally_what_was_just_written(begin, tmp_path):
     assert sources["local"] == 18 and sources["store"] == 0
 
 
-def test_a_file_that_is_written_anew_is_read_anew_also_where_a_task_still_reads_the_old_one(begin, tmp_path):
+def test_a_file_is_written_anew_after_tasks_have_read_the_old_one_and_read_anew_then(begin, tmp_path):
     """The new content is larger than the cache, so that nobody keeps it."""
     file, gate, notes = tmp_path / "file", tmp_path / "gate", tmp_path / "notes"
     notes.mkdir()
@@ -197,10 +199,49 @@ def test_a_file_that_is_written_anew_is_read_anew_also_where_a_task_still_reads_
         readers = [run.submit(read_after, File(file), str(gate), str(notes), number) for number in range(2)]
         while len(os.listdir(notes)) < 2:
             time.sleep(0.01)
-        run.submit(write, "new" * 1000, Output(file)).result()
-        assert run.submit(content, File(file)).result() == b"new" * 1000
+        written = run.submit(write, "new" * 1000, Output(file))
+        read_anew = run.submit(content, File(file))
+        time.sleep(0.3)
+        assert not written.done()
         gate.touch()
         assert [reader.result() for reader in readers] == [b"old", b"old"]
+        assert read_anew.result() == b"new" * 1000
+
+
+def test_tasks_that_read_and_write_one_file_run_in_the_order_of_their_submission(begin, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    with begin() as run:
+        read = []
+        for number in range(5):
+            run.submit(nap_and_append, 0.1 / (1 + number), File(file), str(number), Output(file))
+            read.append(run.submit(content, File(file)))
+        run.submit(nap_and_write, 0.3, "first", Output(file))
+        run.submit(write, "second", Output(file))
+        read.append(run.submit(content, File(file)))
+        assert [one.result(60) for one in read] == [b"0", b"01", b"012", b"0123", b"01234", b"second"]
+
+
+def test_a_folder_is_read_before_what_is_written_in_it_later(begin, tmp_path):
+    folder = tmp_path / "folder"
+    with begin() as run:
+        first = run.submit(nap_and_write, 0.2, "1", Output(folder / "1"))
+        listed = run.submit(os.listdir, File(folder))
+        run.submit(write, "2", Output(folder / "2"))
+        both = run.submit(os.listdir, File(folder))
+        assert first.result(60) == 1 and listed.result(60) == ["1"] and sorted(both.result(60)) == ["1", "2"]
+
+
+def test_a_writer_runs_also_after_one_that_failed_and_its_readers_do_not(begin, tmp_path):
+    file = tmp_path / "file"
+    with begin() as run:
+        failing = run.submit(write_half, Output(file))
+        reader = run.submit(content, File(file))
+        written = run.submit(write, "new", Output(file))
+        assert written.result(60) == 3 and file.read_text() == "new"
+        assert failing.exception() is not None
+        with pytest.raises(InputFailed):
+            reader.result(60)
 
 
 def events(folder, kind):

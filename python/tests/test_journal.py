@@ -1,5 +1,6 @@
 """Which calls a run that is started again skips, and which it must not. SPDX-License-Identifier: Apache-2.0"""
 
+import functools
 import importlib
 import os
 import subprocess
@@ -54,6 +55,26 @@ def test_functions_are_told_apart_by_what_they_captured(again):
     assert again(partial(add, 1), 5) == (6, False)
     assert again(lambda number: number * 7, 5) == (35, False)
     assert again(Scale(3).plus, 5) == (8, False)
+
+
+class Adder:
+    """Has no name of its own."""
+
+    def __init__(self, more):
+        self.more = more
+
+    def __call__(self, number):
+        return number + self.more
+
+
+def test_objects_that_can_be_called_are_known_by_their_class_and_state(again):
+    assert again(Adder(1), 5) == (6, True)
+    assert again(Adder(2), 5) == (7, True)
+    assert again(partial(Adder(1)), 5) == (6, True)
+    assert again(functools.lru_cache(Adder(3)), 5) == (8, True)
+    assert again(Adder(1), 5) == (6, False)
+    assert again(partial(Adder(1)), 5) == (6, False)
+    assert again(functools.lru_cache(Adder(3)), 5) == (8, False)
 
 
 SCRIPT = """
@@ -138,7 +159,9 @@ with Diffusion(workers=1, cache_folder=sys.argv[1], run_folder=sys.argv[2]) as r
     (result,) = run.map({function}, [{argument}])
     print(result.value, result.attempts)
 """
-KEEPS_DATA = "import functools, enum, collections, logging, threading\nlog = logging.getLogger()\nlock = threading.Lock()\n"
+KEEPS_DATA = (
+    "import functools, enum, collections, logging, threading\nlog = logging.getLogger()\nlock = threading.Lock()\n"
+)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,15 @@
-"""A cache folder that others planted is refused, and nothing in it is touched."""
+"""A cache folder that others planted is refused, and nothing in it is touched. SPDX-License-Identifier: Apache-2.0"""
 
+import grp
 import os
+import pwd
+import stat
 
+import fsspec
 import pytest
 
-from thalweg.disk_cache.cache_dir_lock import CacheDirLock
+from thalweg.cached import CachedFileSystem
+from thalweg.disk_cache.cache_dir_lock import CacheDirLock, default_base
 
 
 def test_a_new_folder_is_its_users_alone(tmp_path):
@@ -14,12 +19,81 @@ def test_a_new_folder_is_its_users_alone(tmp_path):
     cache_dir.release()
 
 
+def test_the_default_is_in_the_users_cache_directory(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    assert default_base() == str(tmp_path / "caches" / "thalweg" / "diffusion")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for ignored in ("", "relative"):
+        monkeypatch.setenv("XDG_CACHE_HOME", ignored)
+        assert default_base() == str(tmp_path / ".cache" / "thalweg" / "diffusion")
+
+
+def test_a_folder_that_cannot_be_made_says_what_to_do(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="cannot be made .*name another cache folder"):
+        CacheDirLock(str(tmp_path / "file" / "base"))
+
+
+def planted_link(tmp_path, planted, monkeypatch):
+    if planted == "base":
+        # Another user's.
+        owner, lstat = os.geteuid() + 1, os.lstat
+        monkeypatch.setattr(os, "lstat", lambda path: with_owner(lstat(path), owner))
+    return tmp_path / planted
+
+
+def with_owner(found, owner):
+    if not stat.S_ISLNK(found.st_mode):
+        return found
+    return os.stat_result([owner if place == stat.ST_UID else value for place, value in enumerate(found[:10])])
+
+
+def test_a_link_of_ones_own_to_a_folder_of_ones_own_is_followed(tmp_path):
+    (tmp_path / "disk").mkdir(mode=0o700)
+    for name, target in (("base", "disk"), ("to-nowhere", "not-there-yet")):
+        (tmp_path / name).symlink_to(tmp_path / target)
+        cache_dir = CacheDirLock(str(tmp_path / name))
+        assert cache_dir.folder == str(tmp_path / target / "0")
+        cache_dir.release()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    (tmp_path / "to-shared").symlink_to(tmp_path / "shared")
+    with pytest.raises(PermissionError, match="shared may be written by others"):
+        CacheDirLock(str(tmp_path / "to-shared"))
+
+
+def test_a_group_of_ones_own_may_write_and_another_may_not(tmp_path, monkeypatch):
+    user = pwd.getpwuid(os.geteuid())
+    groups = [grp.struct_group((user.pw_name, "x", user.pw_gid, members)) for members in ([], ["somebody"])]
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base").chmod(0o775)
+    os.chown(tmp_path / "base", -1, user.pw_gid)
+    monkeypatch.setattr(grp, "getgrgid", lambda group: groups[0])
+    CacheDirLock(str(tmp_path / "base")).release()
+    monkeypatch.setattr(grp, "getgrgid", lambda group: groups[1])
+    with pytest.raises(PermissionError, match="others of its group .mode 775.; empty it"):
+        CacheDirLock(str(tmp_path / "base"))
+
+
+def test_thalwegcache_refuses_and_takes_the_same_folders(tmp_path):
+    fs = fsspec.filesystem("file")
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base").chmod(0o777)
+    with pytest.raises(PermissionError, match="written by others"):
+        CachedFileSystem(tmp_path / "base", fs=fs)
+    (tmp_path / "base").chmod(0o755)
+    (tmp_path / "link").symlink_to(tmp_path / "base")
+    (tmp_path / "file").write_text("content")
+    assert CachedFileSystem(tmp_path / "link", fs=fs).cat_file(str(tmp_path / "file")) == b"content"
+    assert (tmp_path / "base" / "index.sqlite").exists()
+
+
 @pytest.mark.parametrize("planted", ["base", "base/0"])
-def test_a_link_is_refused_and_its_target_untouched(tmp_path, planted):
+def test_a_link_is_refused_and_its_target_untouched(tmp_path, planted, monkeypatch):
     victim = tmp_path / "victim"
     (victim / "partial").mkdir(parents=True)
     (victim / "partial" / "precious").write_text("kept")
-    link = tmp_path / planted
+    link = planted_link(tmp_path, planted, monkeypatch)
     link.parent.mkdir(mode=0o700, exist_ok=True)
     link.symlink_to(victim)
     with pytest.raises(PermissionError, match="symbolic link"):

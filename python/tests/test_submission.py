@@ -13,6 +13,7 @@ import time
 import typing
 import weakref
 from concurrent.futures import CancelledError
+from functools import partial
 
 import numpy
 import pandas
@@ -42,6 +43,52 @@ def test_a_function_is_taken_as_it_is_when_it_is_submitted(run):
     namespace["K"] = 2
     second = run.submit(namespace["h"])
     assert (first.result(), second.result()) == (1, 2)
+
+
+CACHED = """
+import functools, sys
+from thalweg.diffusion import Diffusion
+
+@functools.lru_cache(maxsize=7)
+def fib(number):
+    return number if number < 2 else fib(number - 1) + fib(number - 2)
+
+def size(number):
+    return fib(number), fib.cache_info().maxsize
+
+@functools.cache
+def apply(function, number):
+    return function(number), function.cache_info().currsize
+
+class Counter:
+    @functools.lru_cache
+    def up_to(self, number):
+        return list(range(number))
+
+with Diffusion(workers=1, cache_folder=sys.argv[1], run_folder=sys.argv[2]) as run:
+    futures = [run.submit(fib, 30), run.submit(size, 10), run.submit(apply, fib, 5), run.submit(Counter().up_to, 3)]
+    print([future.result() for future in futures])
+"""
+
+
+def test_functions_of_a_script_that_have_a_cache_run_on_workers(tmp_path):
+    (tmp_path / "script.py").write_text(CACHED)
+    for _ in range(2):
+        command = [sys.executable, tmp_path / "script.py", tmp_path / "cache", tmp_path / "run"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        answer = subprocess.run(command, env=environment, capture_output=True, text=True)
+        assert (answer.stdout, answer.stderr) == ("[832040, (55, 7), (5, 6), [0, 1, 2]]\n", "")
+
+
+def test_a_file_that_a_function_captured_is_refused(run, tmp_path):
+    file, out = File(tmp_path / "in"), Output(tmp_path / "out")
+    for refused in (lambda: open(file), lambda: open(out, "w"), partial(content, file), lambda one=[file]: one):
+        with pytest.raises(TypeError, match="is captured by a function.*give it as an argument"):
+            run.submit(refused)
+    with pytest.raises(TypeError, match="scattered value.*give it as an argument"):
+        run.scatter({"file": file})
+    # The class is no file.
+    assert run.submit(lambda: File("/x").url).result() == "/x"
 
 
 def test_functions_that_were_forgotten_come_again_and_are_not_kept(run, monkeypatch):

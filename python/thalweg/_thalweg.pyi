@@ -47,12 +47,15 @@ class Entry:
 @final
 class Finalizer:
     """Calls a function when it is released: after the finalizers of whatever held it, also of a cycle of garbage. The
-    argument is whether an exception is on its way at that moment."""
+    argument is what `is_left_by_exception` says then."""
 
     def __new__(cls, call: Callable[[bool], None]) -> Finalizer: ...
 
+def is_left_by_exception() -> bool:
+    """Whether an exception is on its way, or one that was handled is being released, and what it left with it."""
+
 @final
-class Hold:
+class EpochPin:
     """Keeps versions that were looked up since readable while it lives."""
 
 @final
@@ -75,7 +78,7 @@ class Store:
     @property
     def id(self) -> str:
         """The store's identifier; another store in the same place has another one."""
-    def hold(self) -> Hold: ...
+    def hold(self) -> EpochPin: ...
     def entry(self, path: bytes) -> Entry | None: ...
     def entries(self, paths: builtins.list[bytes]) -> builtins.list[Entry | None | BaseException]: ...
     def list(self, directory: bytes, recursive: bool) -> builtins.list[Entry]: ...
@@ -87,6 +90,7 @@ class Store:
     def commit_drafts(self, drafts: builtins.list[CommitEntry]) -> None: ...
     def make_directory(self, path: bytes, owner: Owner) -> None: ...
     def remove(self, paths: builtins.list[bytes], recursive: bool) -> None: ...
+    # Replaces, as `os.rename` does.
     def rename(self, source: bytes, target: bytes) -> None: ...
     def close(self) -> None: ...
 
@@ -167,9 +171,11 @@ class Plan:
         inputs: builtins.list[int],
         awaited: builtins.list[int],
         outputs: builtins.list[int],
+        displaced: builtins.list[int],
         is_last: bool,
     ) -> int:
-        """`awaited` are items that are no inputs, and which other tasks are to write before this one runs."""
+        """`awaited` are items that inputs overlap, and which other tasks are to write before this one runs; `displaced`
+        those that outputs overlap, and whose readers and writers end before."""
     def arrived(
         self,
         now_s: float,
@@ -195,7 +201,7 @@ class Plan:
         """All copies of the item are stale: something that overlaps it was written."""
     def done(self, now_s: float, task: int) -> None: ...
     def cancel(self, task: int) -> bool: ...
-    def abandon(self, task: int) -> builtins.list[int]:
+    def abandon(self, now_s: float, task: int) -> builtins.list[int]:
         """Gives the tasks that wait for its outputs in vain."""
     def orders(self, now_s: float) -> builtins.list[RunOrder | FetchOrder | EvictOrder | RecallOrder]:
         """Returns the orders since the last call, in the order in which workers must get them."""

@@ -2,7 +2,7 @@
 
 A file that is read is one version, whatever is committed meanwhile. A file that is written goes into the store as it
 comes, about a megabyte at a time, and gets its name when it is closed or collected: others see it whole or not at all. One
-whose `with` block is left by an exception gets no name. SPDX-License-Identifier: Apache-2.0
+whose `with` block or function is left by an exception gets no name. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fsspec.core import OpenFile
 from fsspec.spec import AbstractBufferedFile
 
-from thalweg._thalweg import Entry, Hold
+from thalweg._thalweg import Entry, EpochPin, is_left_by_exception
 from thalweg.connections import store_of, using
 from thalweg.read_ahead import ReadAhead
 from thalweg.upload import ScratchUpload, StreamUpload, Upload
@@ -41,7 +41,7 @@ class ThalwegFile(AbstractBufferedFile):  # type: ignore[misc]
     def __init__(self, fs: ThalwegFileSystem, path: str, entry: Entry, **options: Any) -> None:
         self._entry = entry
         store = store_of(fs.location)
-        self._hold: Hold | None = store.hold()
+        self._hold: EpochPin | None = store.hold()
         self._store_id = store.id
         self._details = fs.described(entry)
         options.update(size=entry.size, version=entry.version)
@@ -96,7 +96,7 @@ class _FileBeingWritten(io.BufferedIOBase):
 
     def close(self) -> None:
         """Stores the file: it has its name when this returns, outside of transactions."""
-        if not self.closed and _is_left_by_an_exception():
+        if not self.closed and (_is_block_left() or is_left_by_exception()):
             self.discard()
         self._upload.close()
 
@@ -261,7 +261,7 @@ class WrittenText(io.TextIOWrapper):
         pass
 
 
-def _is_left_by_an_exception() -> bool:
+def _is_block_left() -> bool:
     """Returns whether `with fsspec.open(...)` closes the file since its block raised: it does not say so to the file."""
     if sys.exc_info()[0] is None:
         return False

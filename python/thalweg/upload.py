@@ -3,7 +3,7 @@
 An upload keeps all there is of a file being written. The file object in front of it refers to it through a `Finalizer`,
 which the interpreter's garbage collection cannot look through: when a file object is collected, alone or in a cycle of
 garbage, every object that wraps it has been finalized, and its upload is still whole. So a file that is only collected is
-stored as if it had been closed, unless an exception is on its way at that moment. SPDX-License-Identifier: Apache-2.0
+stored as if it had been closed, unless an exception has left the function that had it. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
@@ -109,11 +109,11 @@ class Upload:
         with using(self.fs.location):
             store.commit_drafts([self.commit_entry()])
 
-    def collect(self, is_unwinding: bool) -> None:
-        """Ends a file that was not closed: stores it, unless an exception is on its way."""
+    def collect(self, is_left_by_exception: bool) -> None:
+        """Ends a file that was not closed: stores it, unless an exception has left it so."""
         if self.closed or self._process != os.getpid():
             return
-        if is_unwinding:
+        if is_left_by_exception:
             self.discard()
             return
         self.close()

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 
 from stage.building import THALWEG
 from stage.gate import Gate
@@ -45,6 +46,21 @@ def a_gate_reads_its_file_again_when_it_is_told_to_and_says_what_is_wrong_with_i
     check(told.startswith(f"thalweg: {gate.path}:11: ") and told.count("\n") == 1, f"--check said {told!r}")
     gate.process.terminate()
     check(gate.process.wait(timeout=10) == 0, f"it ended with {gate.process.returncode}")
+
+
+@test
+def a_gate_logs_its_clients_as_json_when_that_is_asked_for(scene):
+    port, upstream = free_port(), free_port()
+    listen = f'[[listen]]\nprotocol = "s3"\naddress = "127.0.0.1:{port}"\nupstream = "127.0.0.1:{upstream}"\n'
+    gate = Gate(scene, [port], listen, options=["--log", "debug", "--log-format", "json"])
+    with socket.create_connection(("127.0.0.1", port)) as client:
+        client.sendall(b"GET /bucket/key HTTP/1.1\r\nHost: here\r\n\r\n")
+        peer = "{}:{}".format(*client.getsockname())
+        scene.until(lambda: "cannot be reached" in said(gate), "the server to be missed")
+    scene.until(lambda: '"debug"' in said(gate) and "ended" in said(gate), "the connection's end to be logged")
+    lines = [json.loads(line) for line in said(gate).splitlines()]
+    check(all(set(line) == {"time", "level", "peer", "message"} for line in lines), f"{lines}")
+    check(any(line["peer"] == peer and "accepted" in line["message"] for line in lines), f"{lines}")
 
 
 @test

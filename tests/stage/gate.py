@@ -9,9 +9,10 @@ class Gate:
     """`ports`: where it listens, fixed because clients are told beforehand. `start` runs its command, here or in a
     namespace."""
 
-    def __init__(self, scene, ports, configuration, name="gate", start=None):
+    def __init__(self, scene, ports, configuration, name="gate", start=None, options=()):
         self.scene, self.ports = scene, ports
         self.start_command = start or scene.start
+        self.options = options
         self.path = scene.folder / f"{name}.toml"
         self.path.write_text(configuration)
         self.start()
@@ -20,7 +21,7 @@ class Gate:
         log = self.scene.folder / f"{self.path.stem}.log"
         with open(log, "ab") as file:
             file.truncate(0)
-            self.process = self.start_command([THALWEG, "gate", "--config", self.path], stderr=file)
+            self.process = self.start_command([THALWEG, "gate", "--config", self.path, *self.options], stderr=file)
         self.scene.until(lambda: b"listening on" in log.read_bytes(), "the gate to listen", seconds=10)
 
     def kill(self):

@@ -9,6 +9,7 @@ mod cli {
     mod company;
     mod deaf_readers;
     mod deletion;
+    mod excluding;
     mod faltering;
     mod half_frames;
     mod handle_keys;
@@ -21,6 +22,7 @@ mod cli {
     mod logging;
     mod long_lists;
     mod mistakes;
+    mod monitored;
     mod names;
     mod node;
     mod ownership;
@@ -40,6 +42,7 @@ mod cli {
     mod stopping;
     mod streams;
     mod tampered;
+    mod terms;
     mod trees;
     mod updates;
     mod versions;

@@ -1,4 +1,4 @@
-//! Items by name, and what is known of them: their size once somebody has had them, and the task that writes them.
+//! Items by name, and what is known of them: their size once somebody has had them, and the tasks that use them.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use policy::placement::TaskId;
 #[derive(Default)]
 pub(crate) struct Item {
     pub is_measured: bool,
-    /// The task that is to write it.
-    pub producer: Option<TaskId>,
-    /// Tasks that wait for that.
-    pub consumers: Vec<TaskId>,
+    /// The last task that was submitted to write it, which may have ended.
+    pub writer: Option<TaskId>,
+    /// Tasks that were submitted since to read it, some of which may have ended.
+    pub readers: Vec<TaskId>,
 }
 
 /// Sizes that are not known are taken as the mean of those that are.

@@ -10,6 +10,7 @@ mod balance;
 mod items;
 mod pace;
 mod plan;
+mod precedence;
 mod store_admission;
 mod tasks;
 #[cfg(test)]
@@ -17,6 +18,7 @@ mod tests;
 mod transfers;
 
 pub use plan::{Plan, Settings};
+pub use precedence::Accesses;
 
 use policy::cache::{ItemId, WorkerId};
 use policy::placement::TaskId;

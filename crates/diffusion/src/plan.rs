@@ -1,6 +1,6 @@
 //! The plan itself: tasks in, workers in and out, attempts that end, and the orders that follow.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashMap;
 
 use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{self, Assignment, Costs, Fetch, Rule, Scheduler, TaskId};
@@ -9,6 +9,7 @@ use policy::provisioning::Backlog;
 use crate::Order;
 use crate::items::Items;
 use crate::pace::Pace;
+use crate::precedence::Accesses;
 use crate::store_admission::StoreAdmission;
 use crate::tasks::{State, Task, Tasks, Worker};
 use crate::transfers::TransferKey;
@@ -137,34 +138,19 @@ impl Plan {
         lost
     }
 
-    /// A task, which waits until its inputs and what else is `awaited` are written by the tasks that are to do it. Of a
-    /// batch it waits for the rest of it until `is_last`, if it has input to share.
-    pub fn submit(
-        &mut self,
-        now_s: f64,
-        inputs: &[ItemId],
-        awaited: &[ItemId],
-        outputs: &[ItemId],
-        is_last: bool,
-    ) -> TaskId {
+    /// A task, which waits for those before it that read or write the same. Of a batch it waits for the rest of it until
+    /// `is_last`, if it has input to share.
+    pub fn submit(&mut self, now_s: f64, accesses: Accesses, is_last: bool) -> TaskId {
         let task = TaskId(self.tasks.ever() as u32);
-        let mut entry = Task::new(inputs, outputs);
-        let mut blocked = 0;
-        for item in inputs.iter().chain(awaited).copied().collect::<BTreeSet<_>>() {
-            if self.items.get(item).producer.is_some() {
-                self.items.get_mut(item).consumers.push(task);
-                blocked += 1;
-            }
-        }
-        if blocked > 0 {
-            entry.state = State::Blocked(blocked);
+        let inputs = accesses.inputs;
+        let mut entry = Task::new(inputs);
+        let before = self.follow_others(task, &accesses);
+        if before > 0 {
+            entry.state = State::Blocked(before);
         } else if inputs.is_empty() {
             self.scheduler.submit(now_s, task, inputs);
         } else {
             self.gathered.push(task);
-        }
-        for &item in outputs {
-            self.items.get_mut(item).producer = Some(task);
         }
         self.tasks.push(entry);
         if is_last {
@@ -240,22 +226,6 @@ impl Plan {
         entered.kept
     }
 
-    /// The task is done, its outputs are where they belong: those that waited for them may run.
-    pub fn done(&mut self, now_s: f64, task: TaskId) {
-        for consumer in self.conclude(task) {
-            // Abandoned for another of its inputs, if it is not there any more.
-            let Some(entry) = self.tasks.get_mut(consumer.0 as usize) else { continue };
-            entry.state = match entry.state {
-                State::Blocked(1) => State::Waiting,
-                State::Blocked(left) => State::Blocked(left - 1),
-                other => other,
-            };
-            if entry.state == State::Waiting {
-                self.scheduler.submit(now_s, consumer, &entry.inputs);
-            }
-        }
-    }
-
     /// The task is not to run. Gives whether it waited, and ends it then; one that a worker has goes on there.
     pub fn cancel(&mut self, task: TaskId) -> bool {
         let waits = self.tasks.get(task.0 as usize).is_some_and(|task| !matches!(task.state, State::Assigned(_)));
@@ -265,41 +235,6 @@ impl Plan {
             self.tasks[task.0 as usize].end();
         }
         waits
-    }
-
-    /// The task will not be done. Gives those that will not be either, because they wait for its outputs.
-    pub fn abandon(&mut self, task: TaskId) -> Vec<TaskId> {
-        let mut abandoned = vec![task];
-        let mut known = HashSet::new();
-        let mut at = 0;
-        while at < abandoned.len() {
-            let consumers = self.conclude(abandoned[at]);
-            // One that waits for several outputs is among their consumers several times.
-            abandoned.extend(consumers.into_iter().filter(|task| self.is_blocked(*task) && known.insert(*task)));
-            at += 1;
-        }
-        abandoned.remove(0);
-        abandoned
-    }
-
-    fn is_blocked(&self, task: TaskId) -> bool {
-        self.tasks.get(task.0 as usize).is_some_and(|task| matches!(task.state, State::Blocked(_)))
-    }
-
-    /// Gives who waited for its outputs.
-    fn conclude(&mut self, task: TaskId) -> Vec<TaskId> {
-        self.tasks[task.0 as usize].end();
-        let outputs = std::mem::take(&mut self.tasks[task.0 as usize].outputs);
-        let mut consumers = Vec::new();
-        for &item in &outputs {
-            let entry = self.items.get_mut(item);
-            if entry.producer == Some(task) {
-                entry.producer = None;
-                consumers.append(&mut entry.consumers);
-            }
-        }
-        self.tasks.forget_ended();
-        consumers
     }
 
     /// All there is to be told to workers, in order.

@@ -6,9 +6,11 @@ use std::ops::{Index, IndexMut};
 use policy::cache::{ItemId, WorkerId};
 use policy::placement::TaskId;
 
+use crate::precedence::Follower;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum State {
-    /// So many of its inputs are yet to be written.
+    /// So many tasks are to end before.
     Blocked(u32),
     Waiting,
     Assigned(WorkerId),
@@ -17,24 +19,24 @@ pub(crate) enum State {
 
 pub(crate) struct Task {
     pub inputs: Box<[ItemId]>,
-    pub outputs: Box<[ItemId]>,
     pub state: State,
     /// Attempts so far; the newest is the one that counts.
     pub attempt: u32,
     pub is_recalled: bool,
     /// Inputs that the plan pinned in its worker's cache.
     pub pinned: Vec<ItemId>,
+    pub followers: Vec<Follower>,
 }
 
 impl Task {
-    pub fn new(inputs: &[ItemId], outputs: &[ItemId]) -> Self {
+    pub fn new(inputs: &[ItemId]) -> Self {
         Task {
             inputs: inputs.into(),
-            outputs: outputs.into(),
             state: State::Waiting,
             attempt: 0,
             is_recalled: false,
             pinned: Vec::new(),
+            followers: Vec::new(),
         }
     }
 

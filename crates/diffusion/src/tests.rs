@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use policy::cache::{Eviction, ItemId, WorkerId};
 use policy::placement::{Costs, Rule, TaskId};
 
-use crate::{Attempt, Order, Plan, Settings};
+use crate::{Accesses, Attempt, Order, Plan, Settings};
 
 const COSTS: Costs = Costs {
     store_bytes_per_s: 200.0,
@@ -31,6 +31,10 @@ fn settings(rule: Rule) -> Settings {
     Settings { rule, eviction: Eviction::Lru, costs: COSTS, store_bytes_per_s: None, seed: 0, guess_bytes: 10 }
 }
 
+fn accesses<'a>(inputs: &'a [ItemId], outputs: &'a [ItemId]) -> Accesses<'a> {
+    Accesses { inputs, outputs, ..Accesses::default() }
+}
+
 #[derive(Default)]
 struct Site {
     is_alive: bool,
@@ -47,7 +51,7 @@ struct World {
     plan: Plan,
     sites: BTreeMap<WorkerId, Site>,
     inputs: Vec<Vec<ItemId>>,
-    outputs: Vec<Option<ItemId>>,
+    outputs: Vec<ItemId>,
     done: Vec<bool>,
     sizes: Vec<u64>,
     now_s: f64,
@@ -82,10 +86,11 @@ impl World {
         if task > 0 && self.dice.below(3) == 0 {
             inputs.push(self.plan.item(&format!("out{}", self.dice.below(task))));
         }
-        let output = self.plan.item(&format!("out{task}"));
-        self.plan.submit(self.now_s, &inputs, &[], &[output], is_last);
+        let written = if self.dice.below(4) == 0 { self.dice.below(task + 1) } else { task };
+        let output = self.plan.item(&format!("out{written}"));
+        self.plan.submit(self.now_s, accesses(&inputs, &[output]), is_last);
         self.inputs.push(inputs);
-        self.outputs.push(Some(output));
+        self.outputs.push(output);
         self.done.push(false);
     }
 
@@ -207,13 +212,26 @@ impl World {
             return;
         }
         assert!(!std::mem::replace(&mut self.done[task.0 as usize], true), "{task:?} is done once");
-        let output = self.outputs[task.0 as usize].expect("each task writes");
+        let output = self.outputs[task.0 as usize];
         let is_adopted = self.dice.below(2) == 0;
         if is_adopted {
             site.cache.insert(output);
         }
         self.plan.wrote(self.now_s, worker, output, self.sizes[output.0 as usize], is_adopted);
         self.plan.done(self.now_s, task);
+        self.check_order(task.0 as usize);
+    }
+}
+
+impl World {
+    /// What was submitted before, and reads or writes what the task writes, or writes what it reads, is done.
+    fn check_order(&self, task: usize) {
+        let reads = |task: usize, item: ItemId| self.inputs[task].contains(&item);
+        for before in 0..task {
+            let (written, mine) = (self.outputs[before], self.outputs[task]);
+            let is_before = written == mine || reads(before, mine) || reads(task, written);
+            assert!(self.done[before] || !is_before, "{task} ran before {before}");
+        }
     }
 }
 
@@ -249,7 +267,7 @@ fn run_orders(orders: &[Order]) -> Vec<(WorkerId, TaskId)> {
 fn a_worker_knows_its_next_task_before_it_ends_the_last() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     plan.join(0.0, 1, 100, &[]);
-    (0..5).for_each(|_| _ = plan.submit(0.0, &[], &[], &[], true));
+    (0..5).for_each(|_| _ = plan.submit(0.0, accesses(&[], &[]), true));
     assert_eq!(run_orders(&plan.orders(0.0)).len(), 2);
     assert!(plan.ended(WorkerId(0), TaskId(0), 1, Some(10.0)));
     plan.done(0.0, TaskId(0));
@@ -260,7 +278,7 @@ fn a_worker_knows_its_next_task_before_it_ends_the_last() {
 fn what_waits_at_one_worker_is_recalled_for_another_that_idles() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let busy = plan.join(0.0, 1, 100, &[]);
-    let tasks: Vec<TaskId> = (0..2).map(|_| plan.submit(0.0, &[], &[], &[], true)).collect();
+    let tasks: Vec<TaskId> = (0..2).map(|_| plan.submit(0.0, accesses(&[], &[]), true)).collect();
     assert_eq!(run_orders(&plan.orders(0.0)), [(busy, tasks[0]), (busy, tasks[1])]);
     let idle = plan.join(0.0, 1, 100, &[]);
     assert_eq!(plan.orders(0.0), [Order::Recall { worker: busy, task: tasks[1], attempt: 1 }]);
@@ -273,8 +291,8 @@ fn a_task_waits_for_the_output_it_reads_and_runs_where_that_was_written() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let link = plan.item("link");
     (0..3).for_each(|_| _ = plan.join(0.0, 1, 100, &[]));
-    let first = plan.submit(0.0, &[], &[], &[link], true);
-    let second = plan.submit(0.0, &[link], &[], &[], true);
+    let first = plan.submit(0.0, accesses(&[], &[link]), true);
+    let second = plan.submit(0.0, accesses(&[link], &[]), true);
     let orders = run_orders(&plan.orders(0.0));
     assert_eq!((orders.len(), orders[0].1), (1, first));
     let worker = orders[0].0;
@@ -290,8 +308,8 @@ fn a_task_waits_for_what_is_awaited_beside_its_inputs_and_old_copies_of_those_ar
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let (folder, part) = (plan.item("folder"), plan.item("folder/part"));
     let worker = plan.join(0.0, 1, 100, &[(folder, 10)]);
-    let writer = plan.submit(0.0, &[], &[], &[part], true);
-    let reader = plan.submit(0.0, &[folder], &[part, part], &[], true);
+    let writer = plan.submit(0.0, accesses(&[], &[part]), true);
+    let reader = plan.submit(0.0, Accesses { awaited: &[part, part], ..accesses(&[folder], &[]) }, true);
     assert_eq!(run_orders(&plan.orders(0.0)).len(), 1);
     assert!(plan.ended(worker, writer, 1, None));
     plan.outdated(0.0, folder);
@@ -308,21 +326,77 @@ fn what_is_on_its_way_while_a_task_writes_it_anew_is_evicted_too() {
     let item = plan.item("file");
     plan.measured(0.0, item, 10);
     let workers = [plan.join(0.0, 1, 100, &[]), plan.join(0.0, 1, 100, &[])];
-    plan.submit(0.0, &[item], &[], &[], true);
+    plan.submit(0.0, accesses(&[item], &[]), true);
     let reader = run_orders(&plan.orders(0.0))[0].0;
     let writer = if reader == workers[0] { workers[1] } else { workers[0] };
     plan.wrote(0.0, writer, item, 10, true);
     assert_eq!(plan.orders(0.0), [Order::Evict { worker: reader, items: vec![item] }]);
 }
 
+/// Of one item, in this order: a writer, two readers, a task that reads and writes it, a writer, a reader.
+fn readers_and_writers(plan: &mut Plan) -> Vec<TaskId> {
+    let item = plan.item("file");
+    let (with, without) = ([item], []);
+    let uses: [(&[ItemId], &[ItemId]); 6] =
+        [(&without, &with), (&with, &without), (&with, &without), (&with, &with), (&without, &with), (&with, &without)];
+    uses.into_iter().map(|(inputs, outputs)| plan.submit(0.0, accesses(inputs, outputs), true)).collect()
+}
+
+#[test]
+fn tasks_that_read_and_write_one_item_run_in_the_order_of_their_submission() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let worker = plan.join(0.0, 9, 100, &[]);
+    let tasks = readers_and_writers(&mut plan);
+    let (file, mut waves) = (plan.item("file"), Vec::new());
+    while waves.len() < 5 {
+        let begun: Vec<TaskId> = run_orders(&plan.orders(0.0)).into_iter().map(|(_, task)| task).collect();
+        for &task in &begun {
+            assert!(plan.ended(worker, task, 1, None));
+            if [0, 3, 4].contains(&task.0) {
+                plan.wrote(0.0, worker, file, 10, true);
+            }
+            plan.done(0.0, task);
+        }
+        waves.push(begun);
+    }
+    assert_eq!(waves, [&tasks[..1], &tasks[1..3], &tasks[3..4], &tasks[4..5], &tasks[5..]]);
+}
+
+#[test]
+fn a_reader_fails_with_its_writer_and_a_later_writer_runs_all_the_same() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let worker = plan.join(0.0, 9, 100, &[]);
+    let tasks = readers_and_writers(&mut plan);
+    assert_eq!(run_orders(&plan.orders(0.0)), [(worker, tasks[0])]);
+    assert!(plan.ended(worker, tasks[0], 1, None));
+    assert_eq!(plan.abandon(0.0, tasks[0]), tasks[1..4]);
+    assert_eq!(run_orders(&plan.orders(0.0)), [(worker, tasks[4])]);
+}
+
+#[test]
+fn a_writer_of_a_folder_waits_for_readers_and_writers_of_its_parts() {
+    let mut plan = Plan::new(settings(Rule::Thalweg));
+    let worker = plan.join(0.0, 9, 100, &[]);
+    let (folder, parts) = (plan.item("folder"), [plan.item("folder/1"), plan.item("folder/2")]);
+    let reader = plan.submit(0.0, accesses(&parts[..1], &[]), true);
+    let writer = plan.submit(0.0, accesses(&[], &parts[1..]), true);
+    let last = plan.submit(0.0, Accesses { displaced: &parts, ..accesses(&[], &[folder]) }, true);
+    for (task, next) in [(reader, None), (writer, Some((worker, last)))] {
+        let _ = plan.orders(0.0);
+        assert!(plan.ended(worker, task, 1, None));
+        plan.done(0.0, task);
+        assert_eq!(run_orders(&plan.orders(0.0)), Vec::from_iter(next));
+    }
+}
+
 #[test]
 fn tasks_behind_one_that_fails_are_abandoned_with_it() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let links = [plan.item("a"), plan.item("b")];
-    let first = plan.submit(0.0, &[], &[], &[links[0]], true);
-    let second = plan.submit(0.0, &[links[0]], &[], &[links[1]], true);
-    let third = plan.submit(0.0, &[links[1]], &[], &[], true);
-    assert_eq!(plan.abandon(first), [second, third]);
+    let first = plan.submit(0.0, accesses(&[], &[links[0]]), true);
+    let second = plan.submit(0.0, accesses(&[links[0]], &[links[1]]), true);
+    let third = plan.submit(0.0, accesses(&[links[1]], &[]), true);
+    assert_eq!(plan.abandon(0.0, first), [second, third]);
 }
 
 #[test]
@@ -330,12 +404,12 @@ fn a_task_behind_two_outputs_is_abandoned_once_and_the_other_output_may_still_co
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let worker = plan.join(0.0, 2, 100, &[]);
     let links = [plan.item("a"), plan.item("b"), plan.item("c")];
-    let fails = plan.submit(0.0, &[], &[], &links[..2], true);
-    let ends = plan.submit(0.0, &[], &[], &links[2..], true);
-    let reader = plan.submit(0.0, &links, &[], &[], true);
+    let fails = plan.submit(0.0, accesses(&[], &links[..2]), true);
+    let ends = plan.submit(0.0, accesses(&[], &links[2..]), true);
+    let reader = plan.submit(0.0, accesses(&links, &[]), true);
     assert_eq!(run_orders(&plan.orders(0.0)).len(), 2);
     assert!(plan.ended(worker, fails, 1, None));
-    assert_eq!(plan.abandon(fails), [reader]);
+    assert_eq!(plan.abandon(0.0, fails), [reader]);
     assert!(plan.ended(worker, ends, 1, None));
     plan.done(0.0, ends);
     assert!(plan.orders(0.0).is_empty());
@@ -346,20 +420,20 @@ fn cancelled_tasks_take_no_slot_and_no_input() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let input = plan.item("in");
     plan.join(0.0, 1, 100, &[]);
-    let tasks: Vec<TaskId> = (0..20).map(|at| plan.submit(0.0, &[input], &[], &[], at == 19)).collect();
+    let tasks: Vec<TaskId> = (0..20).map(|at| plan.submit(0.0, accesses(&[input], &[]), at == 19)).collect();
     let begun: Vec<TaskId> = run_orders(&plan.orders(0.0)).into_iter().map(|(_, task)| task).collect();
     for &task in &tasks {
         assert_eq!(plan.cancel(task), !begun.contains(&task));
         if !begun.contains(&task) {
-            assert!(plan.abandon(task).is_empty());
+            assert!(plan.abandon(0.0, task).is_empty());
         }
     }
     for &task in &begun {
         assert!(plan.ended(WorkerId(0), task, 1, None));
-        plan.abandon(task);
+        plan.abandon(0.0, task);
     }
     assert!(plan.orders(1.0).is_empty());
-    let last = plan.submit(1.0, &[], &[], &[], true);
+    let last = plan.submit(1.0, accesses(&[], &[]), true);
     assert_eq!(run_orders(&plan.orders(1.0)), [(WorkerId(0), last)]);
 }
 
@@ -368,7 +442,7 @@ fn tasks_that_ended_are_forgotten() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let worker = plan.join(0.0, 1, 100, &[]);
     for _ in 0..1000 {
-        let task = plan.submit(0.0, &[], &[], &[], true);
+        let task = plan.submit(0.0, accesses(&[], &[]), true);
         assert_eq!(run_orders(&plan.orders(0.0)), [(worker, task)]);
         assert!(plan.ended(worker, task, 1, None));
         plan.done(0.0, task);
@@ -384,7 +458,7 @@ fn what_waits_for_a_slot_wakes_nobody() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let worker = plan.join(0.0, 1, 100, &[]);
     let mut now_s = 0.0;
-    let tasks: Vec<TaskId> = (0..1000).map(|_| plan.submit(now_s, &[], &[], &[], true)).collect();
+    let tasks: Vec<TaskId> = (0..1000).map(|_| plan.submit(now_s, accesses(&[], &[]), true)).collect();
     for task in tasks {
         now_s += 0.001;
         let _ = plan.orders(now_s);
@@ -398,7 +472,7 @@ fn what_waits_for_a_slot_wakes_nobody() {
 fn as_many_workers_are_wanted_as_what_is_left_needs() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     assert_eq!(plan.wanted_workers(0, 1.0, 5.0, 2), 0);
-    let tasks: Vec<TaskId> = (0..20).map(|_| plan.submit(0.0, &[], &[], &[], true)).collect();
+    let tasks: Vec<TaskId> = (0..20).map(|_| plan.submit(0.0, accesses(&[], &[]), true)).collect();
     assert_eq!(plan.wanted_workers(0, 1.0, 5.0, 2), 2);
     assert_eq!(plan.wanted_workers(0, 100.0, 5.0, 2), 10);
     let worker = plan.join(0.0, 100, 100, &[]);
@@ -416,7 +490,7 @@ fn a_transfer_waits_until_the_peer_has_the_bytes() {
     let mut plan = Plan::new(settings(Rule::Thalweg));
     let item = plan.item("in");
     let workers: Vec<WorkerId> = (0..2).map(|_| plan.join(0.0, 1, 100, &[])).collect();
-    (0..4).for_each(|_| _ = plan.submit(0.0, &[item], &[], &[], true));
+    (0..4).for_each(|_| _ = plan.submit(0.0, accesses(&[item], &[]), true));
     let orders = plan.orders(0.0);
     let fetches: Vec<&Order> = orders.iter().filter(|order| matches!(order, Order::Fetch { .. })).collect();
     let [Order::Fetch { worker, from: None, .. }] = fetches[..] else { panic!("one reads from the store: {orders:?}") };

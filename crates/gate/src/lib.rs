@@ -13,7 +13,6 @@ mod error;
 pub mod exchange;
 mod gate;
 mod listener;
-mod log;
 mod metrics;
 mod open_files;
 mod regular_file;

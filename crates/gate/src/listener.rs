@@ -11,7 +11,6 @@ use crate::client_connections::ClientConnections;
 use crate::config::{Listen, Protocol};
 use crate::error::{Error, Result};
 use crate::gate::Gate;
-use crate::log::RateLimitedLog;
 use crate::rpc;
 use crate::s3::{self, Connections};
 use crate::tls::TlsEnds;
@@ -38,10 +37,6 @@ pub(crate) struct ListenerContext {
     pub upstream: Rc<UpstreamScheduler>,
     pub connections: Connections,
     pub s3_clients: Rc<ClientConnections>,
-    pub complaints: RateLimitedLog,
-    pub refusals: RateLimitedLog,
-    /// Connections that end since their server does not answer.
-    pub unanswered: RateLimitedLog,
     /// Clients that are being refused.
     pub refused: Connections,
 }
@@ -79,9 +74,6 @@ impl Listener {
             upstream,
             connections: Connections::default(),
             s3_clients: self.s3_clients.clone(),
-            complaints: RateLimitedLog::default(),
-            refusals: RateLimitedLog::default(),
-            unanswered: RateLimitedLog::default(),
             refused: Connections::default(),
         });
         self.accepting = Some(spawn_local(accept_for_ever(self.socket.clone(), listener)));
@@ -110,14 +102,19 @@ async fn accept_for_ever(socket: Rc<TcpListener>, listener: Rc<ListenerContext>)
     loop {
         match socket.accept().await {
             Ok((client, peer)) => drop(spawn_local(serve(listener.clone(), client, peer))),
-            Err(_) => tokio::time::sleep(REST).await,
+            Err(error) => {
+                tracing::error!(peer = %listener.listen.address, "cannot take more connections now: {error}");
+                tokio::time::sleep(REST).await;
+            }
         }
     }
 }
 
 async fn serve(listener: Rc<ListenerContext>, client: TcpStream, peer: SocketAddr) {
+    tracing::debug!(peer = %peer, "connection to {} accepted", listener.listen.upstream);
     match listener.listen.protocol {
         Protocol::S3 => s3::serve(&listener, client, peer).await,
         Protocol::Nfs | Protocol::Gluster => rpc::serve(&listener, client, peer).await,
     }
+    tracing::debug!(peer = %peer, "connection to {} ended", listener.listen.upstream);
 }

@@ -111,7 +111,7 @@ impl Metrics {
         let monitored = Rc::new(Shown(self.clone()));
         *self.served.borrow_mut() = listener.map(|(asked, listener)| {
             let address = listener.local_addr().unwrap_or(asked);
-            eprintln!("thalweg gate: metrics at http://{address}/metrics");
+            tracing::info!("metrics at http://{address}/");
             Served { asked, task: spawn_local(monitoring::serve(listener, monitored)) }
         });
     }
@@ -134,7 +134,7 @@ impl Metrics {
                 line_due = Instant::now() + LINE;
                 self.minute.borrow_mut().mark(at, readings);
                 let said = line::line(&self.status(&self.minute.borrow()));
-                said.iter().for_each(|line| eprintln!("{line}"));
+                said.iter().for_each(|line| tracing::info!("{line}"));
             }
         }
     }

@@ -48,7 +48,7 @@ pub(crate) fn state_of(path: &Path) -> Option<FileState> {
 
 fn reload(path: &Path, gate: &Rc<Gate>) {
     match Config::load(path).and_then(|config| gate.apply(&config)) {
-        Ok(()) => eprintln!("thalweg gate: {}: read again", path.display()),
-        Err(error) => eprintln!("thalweg gate: the configuration stays as it was: {error}"),
+        Ok(()) => tracing::info!("{}: read again", path.display()),
+        Err(error) => tracing::error!("the configuration stays as it was: {error}"),
     }
 }

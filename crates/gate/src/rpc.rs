@@ -52,9 +52,7 @@ pub(crate) async fn serve(listener: &Rc<ListenerContext>, client: TcpStream, add
         // Clients and servers come and go.
         Ok(()) | Err(Ending::Idle | Ending::Unreached) => {}
         Err(Ending::Broken(error)) if is_a_peer_gone(&error) => {}
-        Err(ending) => {
-            listener.refusals.say(&format_args!("{address} to {}: closed: {ending}", listener.listen.upstream))
-        }
+        Err(ending) => tracing::warn!(peer = %address, "connection to {} closed: {ending}", listener.listen.upstream),
     }
 }
 
@@ -100,13 +98,13 @@ async fn dial(listener: &ListenerContext, client: SocketAddr) -> Option<TcpStrea
     match dialled {
         Ok(server) => {
             if was_down {
-                eprintln!("thalweg gate: {upstream} is reached again");
+                tracing::warn!(peer = %upstream, "the server is reached again");
             }
             Some(server)
         }
         Err(error) => {
             if !was_down {
-                eprintln!("thalweg gate: {upstream} is not reached: {error}; its clients are reset until it is");
+                tracing::warn!(peer = %upstream, "the server is not reached: {error}; its clients are reset until it is");
             }
             None
         }

@@ -52,12 +52,12 @@ const REFUSAL: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>
 pub(crate) async fn serve(listener: &Rc<ListenerContext>, client: TcpStream, peer: SocketAddr) {
     let to = &listener.listen.address;
     let Some(_admitted) = listener.connections.admit() else {
-        return listener.complaints.say(&format_args!("{peer} to {to}: closed: too many connections"));
+        return tracing::warn!(peer = %peer, "connection to {to} closed: too many connections");
     };
     let _own = match listener.s3_clients.admit(peer.ip(), MAX_CONNECTIONS) {
         Ok(admitted) => admitted,
         Err(why) => {
-            listener.refusals.say(&format_args!("{peer} to {to}: refused: {why}"));
+            tracing::warn!(peer = %peer, "connection to {to} refused: {why}");
             return refuse(listener, client).await;
         }
     };
@@ -71,7 +71,7 @@ pub(crate) async fn serve(listener: &Rc<ListenerContext>, client: TcpStream, pee
         // The nearest to being refused that is left: the client has a connection already.
         Err(error) => {
             let server = &listener.listen.upstream;
-            listener.complaints.say(&format_args!("{server} cannot be reached: {error}; its clients are reset"));
+            tracing::warn!(peer = %server, "the server cannot be reached: {error}; its clients are reset");
             client.reset();
         }
     }

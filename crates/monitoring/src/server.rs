@@ -20,6 +20,7 @@ const MAX_CONNECTIONS: usize = 16;
 const MAX_REQUEST_BYTES: usize = 8 << 10;
 /// For request and answer together.
 const TIMEOUT: Duration = Duration::from_secs(10);
+const MARK_INTERVAL: Duration = Duration::from_secs(1);
 /// After `accept` failed: file descriptors may be free again then.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -52,6 +53,8 @@ pub trait Monitored {
     fn metrics(&self) -> Exposition;
     fn health(&self) -> Health;
     fn view(&self) -> View;
+    /// Called each second where the pages have a thread of their own ([`spawn`]).
+    fn mark(&self) {}
     /// A page of its own at another path.
     fn other(&self, _path: &str) -> Option<Page> {
         None
@@ -67,14 +70,22 @@ pub fn spawn(listener: std::net::TcpListener, monitored: impl Monitored + Send +
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let serve = move || {
         let pages = async {
-            match TcpListener::from_std(listener) {
-                Ok(listener) => serve(listener, Rc::new(monitored)).await,
-                Err(_) => unreachable!("the runtime is this thread's"),
-            }
+            let listener = TcpListener::from_std(listener).expect("the runtime is this thread's, and polls sockets");
+            let monitored: Rc<dyn Monitored> = Rc::new(monitored);
+            tokio::task::spawn_local(mark_for_ever(monitored.clone()));
+            serve(listener, monitored).await;
         };
         tokio::task::LocalSet::new().block_on(&runtime, pages);
     };
     std::thread::Builder::new().name("metrics".into()).spawn(serve).map(drop)
+}
+
+async fn mark_for_ever(monitored: Rc<dyn Monitored>) {
+    let mut ticks = tokio::time::interval(MARK_INTERVAL);
+    loop {
+        ticks.tick().await;
+        monitored.mark();
+    }
 }
 
 /// Answers until dropped. Must be called within a `LocalSet`.

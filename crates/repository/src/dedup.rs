@@ -15,18 +15,21 @@ pub(crate) struct NewSegment<'a> {
     pub bytes: &'a [u8],
 }
 
+/// What became of a batch.
+pub(crate) struct Kept {
+    /// One for each segment.
+    pub addresses: Vec<SegmentAddress>,
+    /// Of the blocks that were new.
+    pub stored_bytes: u64,
+}
+
 impl Repository {
     pub(crate) fn fingerprint(&self, bytes: &[u8]) -> Fingerprint {
         segment::fingerprint(self.settings.fingerprint, bytes)
     }
 
-    /// Stores the segments the store lacks, new neighbours in one block, and returns the place of each.
-    pub(crate) fn dedup(
-        &self,
-        claim_owner: ClaimOwner,
-        kind: BlockKind,
-        segments: &[NewSegment],
-    ) -> Result<Vec<SegmentAddress>> {
+    /// Stores the segments the store lacks, new neighbours in one block.
+    pub(crate) fn dedup(&self, claim_owner: ClaimOwner, kind: BlockKind, segments: &[NewSegment]) -> Result<Kept> {
         let kept = self.keep_claiming(claim_owner, kind, segments);
         if kept.is_err() {
             self.store.release(claim_owner);
@@ -34,18 +37,14 @@ impl Repository {
         kept
     }
 
-    fn keep_claiming(
-        &self,
-        claim_owner: ClaimOwner,
-        kind: BlockKind,
-        segments: &[NewSegment],
-    ) -> Result<Vec<SegmentAddress>> {
+    fn keep_claiming(&self, claim_owner: ClaimOwner, kind: BlockKind, segments: &[NewSegment]) -> Result<Kept> {
         let fingerprints: Vec<_> = segments.iter().map(|segment| segment.fingerprint).collect();
         let mut addresses = vec![None; segments.len()];
+        let mut stored_bytes = 0;
         let mut open: Vec<usize> = (0..segments.len()).collect();
         let mut answers = self.store.missing(claim_owner, &fingerprints)?;
         loop {
-            self.put_asked(claim_owner, kind, segments, &open, &answers, &mut addresses)?;
+            stored_bytes += self.put_asked(claim_owner, kind, segments, &open, &answers, &mut addresses)?;
             open.retain(|&i| addresses[i].is_none());
             if open.is_empty() {
                 break;
@@ -54,10 +53,11 @@ impl Repository {
             let waiting: Vec<_> = open.iter().map(|&i| fingerprints[i]).collect();
             answers = self.store.await_claims(claim_owner, &waiting)?;
         }
-        Ok(addresses.into_iter().map(|address| address.expect("no segment is left open")).collect())
+        let addresses = addresses.into_iter().map(|address| address.expect("no segment is left open")).collect();
+        Ok(Kept { addresses, stored_bytes })
     }
 
-    /// Takes over the places of what the store has, and puts what it asks for.
+    /// Takes over the places of what the store has, and puts what it asks for; returns how many bytes that was.
     fn put_asked(
         &self,
         claim_owner: ClaimOwner,
@@ -66,7 +66,8 @@ impl Repository {
         asked: &[usize],
         answers: &[Answer],
         addresses: &mut [Option<SegmentAddress>],
-    ) -> Result<()> {
+    ) -> Result<u64> {
+        let mut stored_bytes = 0;
         let mut sending = Vec::new();
         for (&i, answer) in asked.iter().zip(answers) {
             match answer {
@@ -78,9 +79,10 @@ impl Repository {
         for group in grouped(&sending, |i| segments[i].bytes.len()) {
             let block = self.encode(kind, group.iter().map(|&i| segments[i]));
             let run = self.store.put(claim_owner, &block)?;
+            stored_bytes += block.payload.len() as u64;
             group.iter().zip(run.addresses()).for_each(|(&i, address)| addresses[i] = Some(address));
         }
-        Ok(())
+        Ok(stored_bytes)
     }
 
     /// Stores the segments whether or not the store has them, each in a new place.

@@ -166,7 +166,7 @@ impl<'a, T> Packer<'a, T> {
             .iter()
             .map(|(fingerprint, range)| NewSegment { fingerprint: *fingerprint, bytes: &self.bytes[range.clone()] })
             .collect();
-        let addresses = self.repository.dedup(self.claim_owner, BlockKind::Data, &new_segment)?;
+        let addresses = self.repository.dedup(self.claim_owner, BlockKind::Data, &new_segment)?.addresses;
         let stored = batch
             .iter()
             .zip(addresses)

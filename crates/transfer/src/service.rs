@@ -112,7 +112,7 @@ impl ClientSender {
     }
 
     /// Requests that have no answer yet.
-    pub(crate) fn unanswered(&self) -> usize {
+    pub fn unanswered(&self) -> usize {
         self.outgoing.unanswered()
     }
 

@@ -18,6 +18,9 @@ from fsspec.core import has_magic
 
 from thalweg.diffusion.cache.item import Item
 
+# Where users find what the standard library defines elsewhere.
+_PUBLIC_MODULES = {"genericpath": "os.path", "posixpath": "os.path", "_operator": "operator"}
+
 
 @dataclass(frozen=True)
 class File:
@@ -25,7 +28,8 @@ class File:
 
     It may stand anywhere in a task's arguments. The function gets the path of a copy on its own machine: of a file or
     folder under its own ending. A task whose input another task writes (that was submitted before) waits for it; so do
-    a folder for what tasks write in it, and a file for the folder it lies in.
+    a folder for what tasks write in it, and a file for the folder it lies in. Tasks that are submitted later and write
+    it wait for those that read it.
 
     Parameters
     ----------
@@ -93,7 +97,7 @@ class Output:
     """A file or folder that a task writes. It appears at its URL when the task has ended well, whole or not at all.
 
     The function gets the path to write to: a file, or a folder that it makes there. Tasks that are submitted later and
-    have it as their `File` wait for it.
+    have it as their `File` or `Output` wait for it.
 
     Parameters
     ----------
@@ -152,8 +156,13 @@ def label(function: Callable[..., Any]) -> str:
     written = getattr(function, "label", None)
     if isinstance(written, str):
         return written
-    named = getattr(function, "func", function)
-    return f"{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', repr(named))}"
+    named: Any = function
+    for inner in ("func", "__wrapped__"):
+        named = getattr(named, inner, named)
+    # Of an object that can be called, its class: it has no name, and its repr is another one in each process.
+    named = named if hasattr(named, "__qualname__") else type(named)
+    module = getattr(named, "__module__", "")
+    return f"{_PUBLIC_MODULES.get(module, module)}.{named.__qualname__}"
 
 
 def base_name(url: str) -> str:

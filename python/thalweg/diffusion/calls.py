@@ -13,9 +13,8 @@ import pickle
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from thalweg.diffusion.arguments import File, LocalPath, Output
+from thalweg.diffusion.pickling import Pickler
 
 DIGEST_BYTES = 16
 # What pickles to so much goes apart.
@@ -171,9 +170,9 @@ class _Packing:
         return place
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class _Pickler(Pickler):
     def __init__(self, stream: io.BytesIO, packing: _Packing, large: set[int]) -> None:
-        super().__init__(stream, protocol=5)
+        super().__init__(stream)
         self._packing, self._large = packing, large
 
     def persistent_id(self, value: Any) -> Any:

@@ -196,7 +196,9 @@ class Coordinator:
             # What the inputs are part of, or made of, and others have yet to write.
             awaited = [item for key in task.inputs for item in self._unwritten.overlapping(Item.of_key(key).url)]
             outputs = [self._item(Item(url).key) for url in task.outputs]
-            number = self._plan.submit(now_s, inputs, awaited, outputs, tasks.is_last and at == last)
+            displaced = [item for url in task.outputs for item in self._overlapping(url)]
+            is_last = tasks.is_last and at == last
+            number = self._plan.submit(now_s, inputs, awaited, outputs, displaced, is_last)
             for url, item in zip(task.outputs, outputs):
                 self._unwritten.add(url, item)
             self._entries[number] = _Entry(task)
@@ -408,7 +410,7 @@ class Coordinator:
 
     def _give_up_followers(self, now_s: float, number: int, why: str) -> None:
         """Tasks that would have read what the task was to write."""
-        for follower in self._plan.abandon(number):
+        for follower in self._plan.abandon(now_s, number):
             failure = Failure.of(InputFailed(why))
             self._failed_event(now_s, follower, failure, True)
             self._give_up(follower, failure)

@@ -58,7 +58,8 @@ class Diffusion:
         How long a store that fails is asked again before tasks fail with `StoreGone`. One that says nothing for half of
         that has failed.
     cache_folder:
-        Where the caches are, on each machine.
+        Where the caches are, on each machine: by default `thalweg/diffusion` in the user's cache directory
+        (`$XDG_CACHE_HOME` or `~/.cache`), on Dask beside the worker's own directory. A local disk is best.
     progress:
         A progress bar on standard error.
     page:
@@ -166,6 +167,8 @@ class Diffusion:
         run, sink = self._run, Sink()
         if not iterables:
             raise TypeError("map needs at least one iterable of arguments")
+        for one in iterables:
+            _check_iterable(one)
         length = min(map(len, iterables)) if all(isinstance(one, Sized) for one in iterables) else None  # type: ignore[arg-type]
         is_snapshot = all(isinstance(one, (list, tuple)) for one in iterables)
         calls = Calls(sink, run.function(function), dict(keywords), Apart(), is_snapshot)
@@ -272,6 +275,13 @@ def _begin(
     from thalweg.diffusion.dask.client import OnDask
 
     return OnDask(cluster, options, listener, mourner)
+
+
+def _check_iterable(value: Any) -> None:
+    try:
+        iter(value)
+    except TypeError:
+        raise TypeError(f"map takes iterables of arguments, which {value!r} is not; submit takes arguments") from None
 
 
 def _numbered(iterables: tuple[Iterable[Any], ...]) -> Iterator[tuple[int, tuple[Any, ...], Any]]:

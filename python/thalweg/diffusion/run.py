@@ -18,8 +18,6 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from thalweg.diffusion.arguments import label
 from thalweg.diffusion.backend import Backend
 from thalweg.diffusion.call_digest import Definitions, Shipped
@@ -31,6 +29,7 @@ from thalweg.diffusion.futures import Scattered, TaskFuture
 from thalweg.diffusion.journal import Journal
 from thalweg.diffusion.messages import Event, Failed, Result, Task, Tasks, Update
 from thalweg.diffusion.options import Options
+from thalweg.diffusion.pickling import captured
 from thalweg.diffusion.report.record import Record
 from thalweg.diffusion.results import Sink, TaskResult
 from thalweg.diffusion.values import SentValues
@@ -146,17 +145,23 @@ class Run:
     def function(self, function: Callable[..., Any]) -> Function:
         """As it is now, with all that it captured."""
         self.check()
+        if not callable(function):
+            raise TypeError(f"{function!r} cannot be called: the first argument is the function")
         name = label(function)
         definitions, digest = Definitions(), b""
         sent: Any = function
         if self._journal is not None:
             digest = definitions.function_digest(function, name + self._version)
             sent = Shipped.of(function, definitions)
-        return Function(Value.of(bytes(cloudpickle.dumps(sent, protocol=5))), name, digest, definitions)
+        try:
+            pickled = captured(sent)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from error
+        return Function(Value.of(pickled), name, digest, definitions)
 
     def scatter(self, value: Any) -> Scattered:
         self.check()
-        pickled = Value.of(bytes(cloudpickle.dumps(value, protocol=5)))
+        pickled = Value.of(captured(value))
         scattered = Scattered(pickled, pickled.digest if self._journal is None else Definitions().digest_of(value))
         digests = self._values.use([pickled])
         weakref.finalize(scattered, self._values.release, digests).atexit = False

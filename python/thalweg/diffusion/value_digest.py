@@ -27,6 +27,7 @@ from thalweg.diffusion.code_names import (
     names_of,
     resolved,
 )
+from thalweg.diffusion.pickling import LruCached
 
 DIGEST_BYTES = 16
 # Data of a user's module counts up to here by its content, larger data by its type only.
@@ -38,7 +39,6 @@ _NOT_MEMBERS = {
     *("__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__firstlineno__", "__static_attributes__"),
     *("_abc_impl", "__slotnames__", "__annotations__", "__annotate_func__", "__annotations_cache__"),
 }
-_LruCached = type(functools.lru_cache(len))
 
 
 class _TooLarge(Exception):
@@ -117,7 +117,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             return _identity, self.expanded(value)
         if isinstance(value, MethodType):
             return _identity, (value.__func__, value.__self__)
-        if isinstance(value, _LruCached):
+        if isinstance(value, LruCached):
             return _identity, (value.__wrapped__,)
         if isinstance(value, ModuleType):
             return _identity, (value.__name__,)

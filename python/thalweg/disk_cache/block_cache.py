@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from thalweg.disk_cache.disk_cache import DiskCache
 from thalweg.disk_cache.partial_file import DIGEST_BYTES
+from thalweg.disk_cache.private_folder import private_base
 
 # A file that was changed this recently may be changed again without showing a later time.
 _SETTLED_NS = 50_000_000
@@ -51,7 +52,7 @@ class BlockCache:
     """
 
     def __init__(self, folder: str | os.PathLike[str], limit: int | str) -> None:
-        self.disk = DiskCache(folder, limit)
+        self.disk = DiskCache(private_base(folder), limit)
         self._checked: dict[str, _Checked] = {}
 
     def get(self, key: str, block: int, start: int = 0, end: int | None = None) -> bytes | None:

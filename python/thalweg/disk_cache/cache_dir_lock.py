@@ -7,19 +7,17 @@ two. SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import fcntl
-import getpass
 import itertools
 import os
-import tempfile
 
-from thalweg.disk_cache.private_folder import make_private
+from thalweg.disk_cache.private_folder import make_private, private_base, user_cache
 
 
 class CacheDirLock:
     """Taken until it is left, or its process ends."""
 
     def __init__(self, base: str) -> None:
-        make_private(base)
+        base = private_base(base)
         for number in itertools.count():
             lock = os.open(os.path.join(base, f"{number}.lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
             try:
@@ -39,4 +37,4 @@ class CacheDirLock:
 
 
 def default_base() -> str:
-    return os.path.join(tempfile.gettempdir(), f"thalweg-cache-{getpass.getuser()}")
+    return user_cache("diffusion")

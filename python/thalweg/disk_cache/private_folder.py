@@ -1,36 +1,81 @@
 """Folders that nobody but their user may write in: what lies there is read, trusted and removed.
 
-`$TMPDIR` is everybody's. A folder that another user made there first, or a symbolic link to somewhere else, would have a
-run delete or read what is not its own. SPDX-License-Identifier: Apache-2.0
+A folder that another user made there first, or a symbolic link to somewhere else, would have a run delete or read what
+is not its own. SPDX-License-Identifier: Apache-2.0
 """
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 
-_OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+def user_cache(name: str) -> str:
+    """Where the caches of that name are, of the user who runs this process."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification has relative ones ignored.
+    base = base if os.path.isabs(base) else os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "thalweg", name)
+
+
+def private_base(folder: str | os.PathLike[str]) -> str:
+    """Makes or checks a folder that a user names, as `make_private` does, and returns it. A symbolic link there is
+    followed when it is the user's own or root's; what is returned is where it leads."""
+    path = os.path.abspath(folder)
+    try:
+        found = os.lstat(path)
+    except OSError:
+        found = None
+    if found is not None and stat.S_ISLNK(found.st_mode) and found.st_uid in (0, os.geteuid()):
+        path = os.path.realpath(path)
+    make_private(path)
+    return path
 
 
 def make_private(folder: str) -> None:
     """Makes the folder with mode 0700, or checks the one that is there. Raises PermissionError where it is a link, no
     folder, another user's, or where others may write in it."""
-    os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
     try:
-        os.mkdir(folder, mode=0o700)
-    except FileExistsError:
-        pass
-    found = os.lstat(folder)
-    why = _why_not(found)
+        os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+        try:
+            os.mkdir(folder, mode=0o700)
+        except FileExistsError:
+            pass
+        found = os.lstat(folder)
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be made ({error.strerror}); name another cache folder", folder) from error
+    why = _why_not(found, folder)
     if why:
-        raise PermissionError(f"{folder} {why}; remove it, or name another cache folder")
+        raise PermissionError(f"{folder} {why}, or name another cache folder")
 
 
-def _why_not(found: os.stat_result) -> str:
+def _why_not(found: os.stat_result, folder: str) -> str:
     if not stat.S_ISDIR(found.st_mode):
-        return "is a symbolic link or no folder"
+        return "is a symbolic link or no folder; remove it"
     if found.st_uid != os.geteuid():
-        return f"belongs to user {found.st_uid}"
-    if found.st_mode & _OTHERS_MAY_WRITE:
-        return f"may be written by others (mode {stat.S_IMODE(found.st_mode):o})"
+        return f"belongs to user {found.st_uid}; remove it"
+    mode = f"(mode {stat.S_IMODE(found.st_mode):o}); empty it and `chmod go-w` it"
+    if found.st_mode & stat.S_IWOTH:
+        return f"may be written by others {mode}"
+    if found.st_mode & stat.S_IWGRP and not (_is_users_own(found.st_gid) and not _has_acl(folder)):
+        return f"may be written by others of its group {mode}"
     return ""
+
+
+def _is_users_own(group: int) -> bool:
+    """Whether nobody else is in it: where each user has a group of the same name, umask 002 is usual."""
+    try:
+        user, found = pwd.getpwuid(os.geteuid()), grp.getgrgid(group)
+    except KeyError:
+        return False
+    return group == user.pw_gid and found.gr_name == user.pw_name and set(found.gr_mem) <= {user.pw_name}
+
+
+def _has_acl(folder: str) -> bool:
+    """Then the bits of the group say what any of its entries may."""
+    try:
+        return "system.posix_acl_access" in os.listxattr(folder)
+    except OSError:
+        return False

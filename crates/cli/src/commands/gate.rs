@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
-use crate::output::{Output, say};
+use crate::log::{self, LogArguments};
+use crate::output::Output;
 
 /// Stand before unmodified data servers and share them between applications by weight
 #[derive(clap::Args)]
@@ -21,6 +22,8 @@ pub struct Arguments {
     /// Only check the file, and the certificates it names
     #[arg(long)]
     check: bool,
+    #[command(flatten)]
+    log: LogArguments,
     #[command(subcommand)]
     verb: Option<Verb>,
 }
@@ -33,24 +36,27 @@ enum Verb {
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     match (&arguments.verb, &arguments.config) {
         (Some(Verb::Top(arguments)), _) => top::execute(arguments, output),
-        (None, Some(config)) => serve(config, arguments.check, output),
+        (None, Some(config)) if arguments.check => check(config, output),
+        (None, Some(config)) => serve(config, &arguments.log),
         (None, None) => unreachable!("clap asks for --config where no verb is given"),
     }
 }
 
-fn serve(config: &Path, check: bool, output: &Output) -> anyhow::Result<()> {
-    if check {
-        let checked = gate::check(config)?;
-        output.summary(format_args!("{} is right", config.display()))?;
-        return output
-            .document(&json!({ "listeners": checked.listens.len(), "applications": checked.applications.len() }));
-    }
-    gate::run(config, announce, gate::told_to_end())?;
-    Ok(())
+fn check(config: &Path, output: &Output) -> anyhow::Result<()> {
+    let checked = gate::check(config)?;
+    output.summary(format_args!("{} is right", config.display()))?;
+    output.document(&json!({ "listeners": checked.listens.len(), "applications": checked.applications.len() }))
 }
 
-/// On standard error: standard output may be closed, and who starts a gate in a test waits for this line.
+fn serve(config: &Path, log: &LogArguments) -> anyhow::Result<()> {
+    log::start(log, tracing::Level::INFO)?;
+    let ended = gate::run(config, announce, gate::told_to_end());
+    log::flush();
+    Ok(ended?)
+}
+
+/// In the log: standard output may be closed, and tests that start a gate wait for this line.
 fn announce(addresses: &[SocketAddr]) {
     let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
-    say(format_args!("thalweg gate: listening on {}", addresses.join(", ")));
+    tracing::info!("listening on {}", addresses.join(", "));
 }

@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use crate::failure::{Incomplete, Interrupted, explained};
 use crate::location::{Location, StoreAddress};
+use crate::name_patterns::{NamePattern, PatternFile};
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::put::{Exclusion, Options, Source, Stored, Summary, plan, put, put_stream};
+use crate::put::{Exclusions, Options, Source, Stored, Summary, plan, put, put_stream};
 use crate::signals::Interruption;
 use crate::{shown, streams};
 
@@ -28,7 +29,8 @@ use crate::{shown, streams};
                         it committed, and goes on cheaply when it is run again; one that is interrupted (Ctrl-C) commits what \
                         it has read first. Exits with 3 when some file could not be read, kept changing, or is a name whose \
                         versions only --replace drops.\n\n\
-                        Example: thalweg put results/ notes.txt /scratch/st::run1/"
+                        Example: thalweg put results/ notes.txt /scratch/st::run1/\n\
+                        Example: thalweg put --exclude-file .gitignore --exclude-caches -x . /scratch/st::project"
 )]
 pub struct Arguments {
     /// What to store (`-`: standard input), and last where: STORE::DIR/ or STORE::NAME
@@ -46,7 +48,17 @@ pub struct Arguments {
     replace: bool,
     /// Pass over names that match: `*.o` and `cache/` at any depth, `/build` and `a/*.o` below the source (repeatable)
     #[arg(long, value_name = "PATTERN")]
-    exclude: Vec<Exclusion>,
+    exclude: Vec<NamePattern>,
+    /// Pass over names as a file of patterns says, one a line as in `.gitignore`: `#` begins a comment, `!` takes back what an
+    /// earlier line excluded (repeatable; a name is passed over if any file or --exclude says so)
+    #[arg(long, value_name = "FILE")]
+    exclude_file: Vec<PathBuf>,
+    /// Of caches, which a `CACHEDIR.TAG` marks, put the directory and the tag alone
+    #[arg(long)]
+    exclude_caches: bool,
+    /// Stay on the file system of each source: of mount points below it only the directory is put
+    #[arg(long, short = 'x')]
+    one_file_system: bool,
 }
 
 /// How often a put begins again because its node was started again.
@@ -59,19 +71,30 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let (to, sources) = arguments.paths.split_last().expect("the names were counted");
     let to = Location::parse(to)?;
     let sources = plan(sources, &to)?;
+    let exclusions = exclusions(&arguments)?;
     // Before the store's threads, which must not get the signals either.
     let interruption = Interruption::watch().context("starting the thread that waits for signals")?;
-    let summary = put_again_after_restarts(sources, &arguments, &to, &interruption, output)?;
+    let summary = put_again_after_restarts(sources, (&arguments, &exclusions), &to, &interruption, output)?;
     output.document(&fields(&summary))?;
     output.summary(line(&summary))?;
     judge(&summary)
+}
+
+fn exclusions(arguments: &Arguments) -> anyhow::Result<Exclusions> {
+    let files = arguments.exclude_file.iter().map(|path| PatternFile::read(path));
+    Ok(Exclusions {
+        patterns: arguments.exclude.clone(),
+        files: files.collect::<anyhow::Result<_>>()?,
+        caches: arguments.exclude_caches,
+        one_file_system: arguments.one_file_system,
+    })
 }
 
 /// A node that was started again has lost what was not yet durable. Beginning again costs a walk, since what was
 /// committed is skipped. Standard input cannot be read again.
 fn put_again_after_restarts(
     sources: Vec<Source>,
-    arguments: &Arguments,
+    arguments: (&Arguments, &Exclusions),
     to: &Location,
     interruption: &Interruption,
     output: &Output,
@@ -156,7 +179,7 @@ fn open_when_back(store: &StoreAddress) -> anyhow::Result<Arc<Repository>> {
 fn run(
     repository: &Repository,
     sources: Vec<Source>,
-    arguments: &Arguments,
+    (arguments, exclusions): (&Arguments, &Exclusions),
     to: &Location,
     interruption: &Interruption,
     stored: &Stored,
@@ -177,7 +200,7 @@ fn run(
         force: arguments.force,
         workers,
         avoid: own_directories(repository, &to.store),
-        exclusions: arguments.exclude.clone(),
+        exclusions: exclusions.clone(),
         replace: arguments.replace,
         interruption: interruption.clone(),
     };

@@ -11,9 +11,10 @@ use format::Secret;
 use repository::Access;
 use transfer::{Server, TlsServer, read_secret, secret_of_environment};
 
-use super::{Node, NodeOptions, NodeService, log, open_files, panics, restart};
+use super::{Node, NodeOptions, NodeService, monitored, open_files, panics, restart};
 use crate::failure::misuse;
 use crate::host_port;
+use crate::log::{self, LogArguments};
 use crate::output::Output;
 use crate::shown;
 use crate::signals::Signals;
@@ -57,10 +58,12 @@ pub struct Arguments {
     /// any, nothing is shared)
     #[arg(long = "share", value_name = "NAME=WEIGHT", value_parser = weight)]
     ingest: Vec<(String, u32)>,
-    /// What is logged on standard error: error, warn, info (also connections) or debug (also failed requests). Default:
-    /// $THALWEG_LOG, or warn
-    #[arg(long, value_name = "LEVEL")]
-    log: Option<String>,
+    #[command(flatten)]
+    log: LogArguments,
+    /// Where browsers and Prometheus see what the node does: / (a live page), /metrics and /health. Anybody who reaches the
+    /// port reads them; port 0 takes a free one, which is printed. Default: nowhere
+    #[arg(long, value_name = "ADDRESS", value_parser = host_port::parse)]
+    metrics: Option<String>,
     /// The node's process begins anew, and listens on this socket: see restart.rs
     #[arg(long, hide = true, value_name = "SOCKET", require_equals = true)]
     begin_anew: Option<std::os::fd::RawFd>,
@@ -82,7 +85,7 @@ const MAX_WORKERS: i64 = 1024;
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     // Before any thread is there, so that all of them leave the signals to this one.
     let ending = Signals::block().end_until_ready().context("starting the node's threads")?;
-    log::start(arguments.log.as_deref())?;
+    log::start(&arguments.log, tracing::Level::WARN)?;
     panics::end_the_process();
     if arguments.store.as_os_str().as_encoded_bytes().starts_with(SCHEME) {
         misuse!("{}: is a node's address; a node serves a store's directory", shown::local(&arguments.store));
@@ -99,7 +102,8 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     server.limit_connections(max_connections);
     let address = server.local_address();
     arguments.check_openness(address, is_open, output)?;
-    let announced = announce(output, &address.to_string());
+    let metrics = arguments.serve_metrics(&node, &server)?;
+    let announced = announce(output, address, metrics);
     if arguments.begin_anew.is_none() {
         // Whoever started the node has read its address by now, and may have closed the pipe.
         announced?;
@@ -138,6 +142,15 @@ impl Arguments {
         let Some(listener) = self.begin_anew else { return Ok(Server::bind(&self.listen, service)?) };
         let server = restart::inherited(listener).and_then(|listener| Server::listen_on(listener, service));
         server.context("listening on the socket of the node that begins anew")
+    }
+
+    fn serve_metrics(&self, node: &Arc<Node>, server: &Server) -> anyhow::Result<Option<SocketAddr>> {
+        let Some(address) = &self.metrics else { return Ok(None) };
+        let served = self.retry(|| {
+            let listener = std::net::TcpListener::bind(address)?;
+            monitored::serve(listener, node.clone(), server.clone())
+        });
+        Ok(Some(served.with_context(|| format!("serving metrics at {address}"))?))
     }
 
     fn secret(&self) -> anyhow::Result<Option<Secret>> {
@@ -191,13 +204,17 @@ fn weight(text: &str) -> Result<(String, u32), String> {
     }
 }
 
-/// Whoever started the node reads its address from this line.
-fn announce(output: &Output, address: &str) -> anyhow::Result<()> {
+/// Whoever started the node reads its address from the first line.
+fn announce(output: &Output, address: SocketAddr, metrics: Option<SocketAddr>) -> anyhow::Result<()> {
+    let (address, metrics) = (address.to_string(), metrics.map(|metrics| format!("http://{metrics}/")));
     let mut out = std::io::stdout().lock();
-    if output.is_json() {
-        writeln!(out, "{}", serde_json::json!({ "listening": address }))?;
-    } else {
-        writeln!(out, "listening on {address}")?;
+    match metrics {
+        Some(metrics) if output.is_json() => {
+            writeln!(out, "{}", serde_json::json!({ "listening": address, "metrics": metrics }))?;
+        }
+        None if output.is_json() => writeln!(out, "{}", serde_json::json!({ "listening": address }))?,
+        Some(metrics) => write!(out, "listening on {address}\nmetrics at {metrics}\n")?,
+        None => writeln!(out, "listening on {address}")?,
     }
     out.flush().context("telling the address")
 }

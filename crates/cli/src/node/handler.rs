@@ -16,6 +16,7 @@ use super::locks::{Activity, Owner};
 use super::offers::Offers;
 use super::pages::{MAX_PAGE_BYTES, page};
 use super::stripe_owners::{OwnerEntry, User};
+use super::traffic::CountedConnection;
 use super::{Node, failure};
 
 /// What the node keeps of a connection.
@@ -24,6 +25,7 @@ pub(super) struct Connection {
     pub source: Source,
     pub job: String,
     pub member: Member,
+    pub traffic: CountedConnection,
     /// Bytes put into the store that it did not wait for yet.
     owed_bytes: u64,
     outbox: ClientSender,
@@ -54,10 +56,11 @@ impl Connection {
         let source = Source { client: hello.client, stream: hello.stream };
         let claim_owner = node.new_claim_owner();
         let member = node.ingest.join(&hello.application);
+        let traffic = node.traffic.connected(claim_owner.0, &hello, &outbox);
         let offers = Offers::new(&node, claim_owner);
         let (job, owed_bytes, attached) = (hello.job, 0, HashMap::new());
         let activity = Arc::default();
-        Connection { node, source, job, member, owed_bytes, outbox, claim_owner, offers, activity, attached }
+        Connection { node, source, job, member, traffic, owed_bytes, outbox, claim_owner, offers, activity, attached }
     }
 
     fn store(&self) -> &dyn SegmentStore {
@@ -85,7 +88,8 @@ impl Connection {
 
     fn attach(&mut self, session: SessionId, stripe_set: u32, key: &HandleKey) -> Result<Arc<OwnerEntry>, Failure> {
         self.check_handle(session, key)?;
-        let user = User { connection: self.claim_owner.0, source: self.source, key: *key, outbox: self.outbox.clone() };
+        let (outbox, application) = (self.outbox.clone(), self.traffic.application().clone());
+        let user = User { connection: self.claim_owner.0, source: self.source, key: *key, outbox, application };
         let entry = self.node.attach(session, stripe_set, user).map_err(failure::of)?;
         self.attached.entry((session, stripe_set)).or_insert_with(|| (entry.clone(), 0)).1 += 1;
         Ok(entry)
@@ -95,6 +99,7 @@ impl Connection {
 impl Handler for Connection {
     fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
         self.activity.begin();
+        self.traffic.received(payload.len());
         self.take(request, payload, replier);
         self.activity.end();
     }
@@ -147,6 +152,7 @@ impl Connection {
             request => match self.answer(request, payload) {
                 Ok(Answered { reply, payload, _charge }) => {
                     let pieces: Vec<&[u8]> = payload.iter().map(Vec::as_slice).collect();
+                    self.traffic.sent(pieces.iter().map(|piece| piece.len() as u64).sum());
                     replier.reply_with(reply, &pieces);
                 }
                 Err(failure) => replier.fail(failure),
@@ -184,6 +190,7 @@ impl Connection {
                 self.owed_bytes += payload.len() as u64;
                 let block = self.checked(Block { header, segments, payload })?;
                 let run = self.store().put(claim_owner, &block)?;
+                self.traffic.stored(block.payload.len() as u64);
                 self.node.advance();
                 plain(Reply::Stored { run })
             }

@@ -100,6 +100,14 @@ impl IngestScheduler {
         Member { ingest: self.clone(), name }
     }
 
+    /// What waits for its turn now, of those that have something waiting.
+    pub fn waiting_bytes(&self) -> HashMap<String, u64> {
+        let state = self.lock();
+        let waiting = |application: &Application| application.waiting.iter().map(|waiting| waiting.bytes).sum();
+        let all = state.applications.iter().map(|(name, application)| (name.clone(), waiting(application)));
+        all.filter(|(_, bytes)| *bytes > 0).collect()
+    }
+
     /// Nobody waits any more: the node stops.
     pub fn open(&self) {
         self.lock().is_open = true;

@@ -17,8 +17,8 @@ mod handler;
 mod ingest_scheduler;
 mod job_failures;
 mod locks;
-mod log;
 mod maintenance;
+mod monitored;
 mod offer;
 mod offer_budget;
 mod offers;
@@ -30,6 +30,7 @@ mod session_requests;
 mod sessions;
 mod stripe_owners;
 mod sync_scheduler;
+mod traffic;
 mod work_queue;
 mod workers;
 
@@ -53,6 +54,7 @@ use job_failures::JobFailures;
 use locks::Locks;
 use offer_budget::OfferBudget;
 use stripe_owners::{OwnerEntry, StripeOwners};
+use traffic::Traffic;
 use work_queue::WorkQueue;
 
 /// Checkpoints at a time: each ends in a flush of the disk, which they share.
@@ -91,6 +93,7 @@ pub struct Node {
     job_failures: JobFailures,
     locks: Locks,
     ingest: Arc<IngestScheduler>,
+    traffic: Arc<Traffic>,
     names: FingerprintLists,
     damage: DamageView,
     offer_budget: Arc<OfferBudget>,
@@ -115,6 +118,7 @@ impl Node {
             incarnation,
             budget: Arc::new(Budget::new(options.staging_bytes)),
             ingest: IngestScheduler::new(options.weights.clone()),
+            traffic: Arc::default(),
             names: FingerprintLists::new(options.names_bytes),
             damage: DamageView::default(),
             offer_budget: OfferBudget::for_node(),

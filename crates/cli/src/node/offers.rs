@@ -77,7 +77,10 @@ impl Connection {
         let entry = self.entry(key.0, key.1);
         let begun = entry.and_then(|entry| Piece::begin(&self.node, key, entry, arrival, extents, &budget, unanswered));
         match begun {
-            Ok(Ok(piece)) => return Some((piece, replier)),
+            Ok(Ok(piece)) => {
+                self.traffic.written(Extent::total_bytes(extents));
+                return Some((piece, replier));
+            }
             Ok(Err(known)) => replier.reply(known),
             Err(failure) => replier.fail(failure),
         }
@@ -109,6 +112,7 @@ impl Connection {
         for block in split(blocks, &payload)? {
             let block = self.checked(block)?;
             self.node.repository.store().put(self.claim_owner, &block)?;
+            self.traffic.stored(block.payload.len() as u64);
         }
         Ok(offer)
     }

@@ -1,7 +1,7 @@
 //! A broken invariant ends the process at once: a thread that is missing, or a lock that nobody can take any more, would
 //! make it a node that answers some and hangs others. Whoever supervises it starts it again.
 
-use super::log;
+use crate::log;
 
 /// From now on a panic of any thread prints what it has to say and aborts the process.
 pub(super) fn end_the_process() {
@@ -21,6 +21,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::log::LogArguments;
 
     /// Set for the process that is to panic.
     const VARIABLE: &str = "THALWEG_TEST_PANIC";
@@ -28,7 +29,7 @@ mod tests {
     #[test]
     fn a_panic_of_any_thread_ends_the_process() {
         if std::env::var_os(VARIABLE).is_some() {
-            log::start(None).unwrap();
+            log::start(&LogArguments::default(), tracing::Level::WARN).unwrap();
             end_the_process();
             let _ = std::thread::spawn(|| panic!("an invariant is broken, on purpose")).join();
             std::thread::sleep(Duration::from_secs(20));

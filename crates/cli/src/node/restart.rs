@@ -24,7 +24,8 @@ use std::time::Duration;
 use rustix::io::{FdFlags, fcntl_setfd};
 use transfer::Server;
 
-use super::{Node, log};
+use super::Node;
+use crate::log;
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Between a failure of the store and the new beginning: clients are sent why their files failed, and a store that keeps

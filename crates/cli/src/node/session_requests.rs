@@ -107,7 +107,9 @@ impl Connection {
             entry.owner.size().map_err(failure::of)?;
         }
         self.member.wait_for_turn(payload.len() as u64);
+        let bytes = payload.len() as u64;
         let stamp = entry.owner.write(arrival, extents, payload).map_err(failure::of)?;
+        self.traffic.written(bytes);
         self.node.ring();
         self.node.advance();
         Ok(Reply::Received { sequence: arrival.sequence, stamp })

@@ -3,7 +3,7 @@
 //! that it holds after a node's restart too.
 
 use catalog::{Commit, Purpose, Session};
-use format::{HandleKey, SessionId};
+use format::{Change, HandleKey, SessionId};
 use transfer::message::{Failure, FailureKind};
 
 use super::failure;
@@ -45,7 +45,10 @@ impl Connection {
         }
         // The client's session may be younger than what this node believes of containers.
         commit.epoch = commit.epoch.min(self.node.clients.since_epoch(self.source.client));
-        self.node.repository.commit_once(commit).map_err(failure::of)
+        let written = commit.changes.iter().map(written_bytes).sum();
+        let committed = self.node.repository.commit_once(commit).map_err(failure::of)?;
+        self.traffic.written(written);
+        Ok(committed)
     }
 
     pub fn discard(&self, session: SessionId) -> Result<(), Failure> {
@@ -98,6 +101,14 @@ impl Connection {
             Some(found) if !found.interrupted => refused("is being written now; it was not interrupted"),
             Some(_) => Ok(()),
         }
+    }
+}
+
+/// Content that a client stored by itself, and names now.
+fn written_bytes(change: &Change) -> u64 {
+    match change {
+        Change::Write { version, .. } => version.size,
+        _ => 0,
     }
 }
 

@@ -12,6 +12,7 @@ use transfer::{ClientSender, Replier};
 
 use super::Node;
 use super::detach_waiters::{self, DetachWaiters, Due};
+use super::traffic::ApplicationTraffic;
 
 /// A stripe set with its listeners.
 pub(crate) struct OwnerEntry {
@@ -28,6 +29,8 @@ pub(crate) struct OwnerEntry {
     is_touched: AtomicBool,
     /// The listeners have been sent the stripe set's failure.
     failure_sent: AtomicBool,
+    /// Of the connection for which the stripe set was taken: what is stored counts as its.
+    application: Arc<ApplicationTraffic>,
 }
 
 /// The connections that attached and did not detach.
@@ -49,6 +52,7 @@ pub(crate) struct User {
     /// Of the handle it attached with.
     pub key: HandleKey,
     pub outbox: ClientSender,
+    pub application: Arc<ApplicationTraffic>,
 }
 
 type Key = (SessionId, u32);
@@ -87,7 +91,7 @@ impl StripeOwners {
             *cell.attaching() += 1;
             cell
         };
-        let taken = cell.slot_or_take(take);
+        let taken = cell.slot_or_take(&user.application, take);
         if let Ok(entry) = &taken {
             entry.add_user(user);
         }
@@ -124,7 +128,11 @@ impl StripeOwners {
 }
 
 impl OwnerCell {
-    fn slot_or_take(&self, take: impl FnOnce() -> Result<StripeOwner>) -> Result<Arc<OwnerEntry>> {
+    fn slot_or_take(
+        &self,
+        application: &Arc<ApplicationTraffic>,
+        take: impl FnOnce() -> Result<StripeOwner>,
+    ) -> Result<Arc<OwnerEntry>> {
         if let Some(entry) = self.entry.get() {
             return Ok(entry.clone());
         }
@@ -132,7 +140,7 @@ impl OwnerCell {
         if let Some(entry) = self.entry.get() {
             return Ok(entry.clone());
         }
-        let entry = Arc::new(OwnerEntry::new(take()?));
+        let entry = Arc::new(OwnerEntry::new(take()?, application.clone()));
         Ok(self.entry.get_or_init(|| entry).clone())
     }
 
@@ -142,7 +150,7 @@ impl OwnerCell {
 }
 
 impl OwnerEntry {
-    fn new(owner: StripeOwner) -> Self {
+    fn new(owner: StripeOwner, application: Arc<ApplicationTraffic>) -> Self {
         OwnerEntry {
             owner,
             users: Mutex::new(Users {
@@ -156,7 +164,13 @@ impl OwnerEntry {
             checkpointed_at: Mutex::new(Instant::now()),
             completed_at: Mutex::new(Instant::now()),
             failure_sent: AtomicBool::new(false),
+            application,
         }
+    }
+
+    /// To be called after something was reduced or checkpointed.
+    pub fn count_stored(&self) {
+        self.application.stored(self.owner.take_stored_bytes());
     }
 
     /// Tells each stream how far its pieces are durable.
@@ -296,6 +310,7 @@ impl Node {
     pub(crate) fn checkpoint(&self, entry: &OwnerEntry, fragments: bool, epoch: Option<u64>) -> Result<()> {
         entry.hinted.store(false, Ordering::Relaxed);
         let checkpointed = entry.owner.checkpoint(self.new_claim_owner(), fragments, epoch);
+        entry.count_stored();
         if checkpointed.is_err() {
             self.report_failure(entry);
         }

@@ -105,6 +105,11 @@ impl WorkQueue {
         }
     }
 
+    /// Jobs that wait for a thread.
+    pub fn len(&self) -> usize {
+        self.lock().count
+    }
+
     /// Takes no more; what waits is still done.
     pub fn close(&self) {
         self.lock().is_closed = true;

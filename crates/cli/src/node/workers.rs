@@ -24,6 +24,7 @@ pub(super) fn work(node: &Node) {
                 false
             });
             if reduced {
+                entry.count_stored();
                 node.advance();
             }
             worked |= reduced;

@@ -44,6 +44,18 @@ impl LoggedNode {
 }
 
 #[test]
+fn a_log_is_json_where_that_is_asked_for() {
+    let store = Store::new();
+    let logged = LoggedNode::new(&store, &["--log", "info", "--log-format", "json"]);
+    run(&["ls".to_owned(), format!("thalweg://{}::", logged.node.address)]).expect(0);
+    let line = logged.line_with(&["connection accepted"]);
+    let said: serde_json::Value = serde_json::from_str(&line).expect("each line is an object");
+    assert_eq!(said["level"], "info");
+    assert!(said["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{line}");
+    assert!(said["time"].as_str().is_some_and(|time| time.ends_with('Z') && time.contains('T')), "{line}");
+}
+
+#[test]
 fn a_node_logs_who_failed_to_prove_its_secret_with_time_level_and_peer() {
     let store = Store::new();
     let secrets = ["right", "wrong"].map(|name| store.path(name));

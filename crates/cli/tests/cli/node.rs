@@ -12,6 +12,8 @@ use super::runner::{Store, command};
 pub struct Node {
     process: Child,
     pub address: String,
+    /// HOST:PORT of its pages, of a node with `--metrics`.
+    pub metrics: Option<String>,
 }
 
 impl Node {
@@ -47,10 +49,19 @@ impl Node {
         let mut command = command(&arguments);
         prepare(&mut command);
         let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim().strip_prefix("listening on ").expect("a node says where it listens").to_owned();
-        Node { process, address }
+        let mut stdout = BufReader::new(process.stdout.as_mut().unwrap());
+        let mut line = || {
+            let mut line = String::new();
+            stdout.read_line(&mut line).unwrap();
+            line.trim().to_owned()
+        };
+        let address = line().strip_prefix("listening on ").expect("a node says where it listens").to_owned();
+        let pages = options.contains(&"--metrics").then(&mut line);
+        let metrics = pages.map(|said| {
+            let told = said.strip_prefix("metrics at http://").and_then(|told| told.strip_suffix('/'));
+            told.expect("a node says where its pages are").to_owned()
+        });
+        Node { process, address, metrics }
     }
 }
 

@@ -106,7 +106,7 @@ fn settings(config: &config::Exchange) -> Settings {
     for name in &config.peers {
         match name.to_socket_addrs() {
             Ok(found) => peers.extend(found.take(1)),
-            Err(error) => eprintln!("thalweg gate: exchange: peer {name}: {error}; left out until the next reload"),
+            Err(error) => tracing::warn!(peer = %name, "exchange: {error}; left out until the next reload"),
         }
     }
     Settings { peers, interval: config.interval, key: config.key.as_deref().map(Key::from_secret) }

@@ -150,7 +150,7 @@ impl Link {
         let mut told = self.told.borrow_mut();
         if told.get(&refusal).is_none_or(|last| last.elapsed() >= SILENCE) {
             told.insert(refusal, Instant::now());
-            eprintln!("thalweg gate: exchange: from {from}: {refusal}");
+            tracing::warn!(peer = %from, "exchange: {refusal}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The line a minute on standard error: what each application should have got, what it got, how fast and how soon.
+//! The line a minute in the log: what each application should have got, what it got, how fast and how soon.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ pub fn line(status: &Status) -> Option<String> {
     let mut busy: Vec<_> = status.applications.iter().filter(|application| application.got > 0.0).collect();
     busy.sort_by(|a, b| b.got.total_cmp(&a.got).then_with(|| a.name.cmp(&b.name)));
     let bytes_per_s: f64 = busy.iter().map(|a| a.recent.up_bytes_per_s + a.recent.down_bytes_per_s).sum();
-    let mut line = format!("thalweg gate: {:.0} s, {}", status.window_s, speed(bytes_per_s));
+    let mut line = format!("{:.0} s, {}", status.window_s, speed(bytes_per_s));
     for application in busy.iter().take(MAX_NAMED) {
         let recent = &application.recent;
         // Writing to a string does not fail, here and below.
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn the_busiest_come_first_and_the_idle_not_at_all() {
         let line = line(&status(vec![application("idle", 1), busy("genome", 0.25), busy("climate", 0.75)])).unwrap();
-        let expected = "thalweg gate: 60 s, 102.0 MB/s; \
+        let expected = "60 s, 102.0 MB/s; \
                         climate 75.0 % of 50.0 %, 1.0 MB/s read, 75.0 MB/s written, p99 12.3 ms; \
                         genome 25.0 % of 50.0 %, 1.0 MB/s read, 25.0 MB/s written, p99 12.3 ms";
         assert_eq!(line, expected);

@@ -124,7 +124,7 @@ impl Connection {
 
     fn give_up(&self, unanswered: Unanswered) -> Ending {
         let (client, server) = (self.address, &self.listener.listen.upstream);
-        self.listener.unanswered.say(&format_args!("{client} to {server}: closed: {unanswered}"));
+        tracing::warn!(peer = %client, "connection to {server} closed: {unanswered}");
         Ending::Reset
     }
 

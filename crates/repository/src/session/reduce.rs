@@ -1,6 +1,7 @@
 //! Whole segments into the store: the work a node does behind the programs' backs.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use format::{BlockKind, Fingerprint};
 use store::ClaimOwner;
@@ -51,7 +52,9 @@ impl StripeOwner {
             .zip(&named)
             .filter_map(|(bytes, name)| name.map(|fingerprint| Segment { fingerprint, bytes }))
             .collect();
-        let mut addresses = self.repository.dedup(claim_owner, BlockKind::Data, &new_segment)?.into_iter();
+        let kept = self.repository.dedup(claim_owner, BlockKind::Data, &new_segment)?;
+        self.stored_bytes.fetch_add(kept.stored_bytes, Ordering::Relaxed);
+        let mut addresses = kept.addresses.into_iter();
         let stored = |(bytes, name): (&&[u8], &Option<Fingerprint>)| {
             name.map(|fingerprint| {
                 let address = addresses.next().expect("a place for every named segment");

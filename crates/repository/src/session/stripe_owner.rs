@@ -4,6 +4,7 @@
 //! The lock is held for moments only; a wait under it lets it go, is woken by whatever it can be waiting for, and
 //! ends with an error when the stripe set fails or nothing goes on for [`STALL_SECONDS`].
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +49,8 @@ pub struct StripeOwner {
     state: Mutex<State>,
     /// Something was stored, a checkpoint ended, or the stripe set failed.
     pub(super) changed: Condvar,
+    /// Of new blocks that were put for it and not asked for yet.
+    pub(super) stored_bytes: AtomicU64,
 }
 
 struct State {
@@ -60,7 +63,7 @@ impl StripeOwner {
     pub(super) fn new(session: WriteSession, repository: Arc<Repository>, budget: Arc<Budget>) -> Self {
         let options = session.options.clone();
         let state = Mutex::new(State { session, charged_bytes: 0 });
-        StripeOwner { options, repository, budget, state, changed: Condvar::new() }
+        StripeOwner { options, repository, budget, state, changed: Condvar::new(), stored_bytes: AtomicU64::new(0) }
     }
 
     pub fn options(&self) -> &StripeOwnerOptions {
@@ -132,6 +135,11 @@ impl StripeOwner {
     /// Cuts or extends the file, as far as this stripe set's stripes go.
     pub fn set_size(&self, size: u64) -> Result<()> {
         self.event(|session| session.set_size(size))
+    }
+
+    /// Bytes that the store took for it since this was asked last.
+    pub fn take_stored_bytes(&self) -> u64 {
+        self.stored_bytes.swap(0, Ordering::Relaxed)
     }
 
     pub fn epoch(&self) -> u64 {

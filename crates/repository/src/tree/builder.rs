@@ -205,7 +205,7 @@ impl<'a> Builder<'a> {
         let new_segment = NewSegment { fingerprint: self.repository.fingerprint(page), bytes: page };
         let address = match self.again {
             true => self.repository.keep_again(self.claim_owner, BlockKind::Page, &[new_segment])?[0],
-            false => self.repository.dedup(self.claim_owner, BlockKind::Page, &[new_segment])?[0],
+            false => self.repository.dedup(self.claim_owner, BlockKind::Page, &[new_segment])?.addresses[0],
         };
         self.references.insert(address.container);
         Ok((address, page_digest(page)))

@@ -19,11 +19,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple
 
-import cloudpickle
-
 from thalweg.diffusion.call_digest import Shipped
 from thalweg.diffusion.calls import Places, unpacked
 from thalweg.diffusion.failure import CannotStart, Failure, TaskTimeout, WorkerLost
+from thalweg.diffusion.pickling import dumps
 from thalweg.diffusion.running_time import RunningTime
 
 # What a process may take to start and to load a function, beside the task's own time.
@@ -74,7 +73,7 @@ def _pickled(result: Any) -> bytes:
     try:
         return pickle.dumps(result, protocol=5)
     except Exception:
-        return bytes(cloudpickle.dumps(result, protocol=5))
+        return dumps(result)
 
 
 class ThreadSlot:

@@ -1,4 +1,4 @@
-//! The node's log: one line an event on standard error, with time, level and peer.
+//! The log of a node or a gate: one line an event on standard error, with time, level and peer, in words or as JSON.
 //!
 //! Events are `tracing`'s; their place in the code is their kind. A kind has ten lines in ten seconds, and the rest is
 //! counted, so that a hostile peer cannot fill a disk. A thread of its own writes: a standard error that nobody reads
@@ -9,7 +9,7 @@ use std::env::VarError;
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -40,27 +40,48 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 /// Lines that are queued and not written.
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on the process logs: at the level that the command line or else the environment names, `warn` without both.
-pub(super) fn start(level: Option<&str>) -> anyhow::Result<()> {
-    let level = match (level, std::env::var(VARIABLE)) {
+/// How a server logs.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct LogArguments {
+    /// What is logged on standard error: error, warn, info or debug. Default: $THALWEG_LOG, or warn for a node, info for a
+    /// gate
+    #[arg(long, value_name = "LEVEL")]
+    log: Option<String>,
+    /// How a line of the log looks
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t)]
+    log_format: Format,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug, Default, PartialEq)]
+enum Format {
+    #[default]
+    Text,
+    /// One object a line: time, level, peer, message
+    Json,
+}
+
+/// From now on the process logs: at the level that the command line or else the environment names, `otherwise` without both.
+pub fn start(arguments: &LogArguments, otherwise: Level) -> anyhow::Result<()> {
+    let format = arguments.log_format;
+    let level = match (arguments.log.as_deref(), std::env::var(VARIABLE)) {
         (Some(level), _) => parse(level).with_context(|| format!("--log {level}"))?,
         (None, Ok(level)) if !level.is_empty() => parse(&level).with_context(|| format!("{VARIABLE}={level}"))?,
         (None, Err(VarError::NotUnicode(level))) => {
             misuse!("{VARIABLE}={}: is no level; {LEVELS}", shown::escaped(level.as_encoded_bytes()))
         }
-        (None, _) => LevelFilter::WARN,
+        (None, _) => LevelFilter::from_level(otherwise),
     };
     let (lines, queue) = mpsc::sync_channel(MAX_QUEUED_LINES);
     let kinds = Arc::new(Kinds::default());
     let summed = kinds.clone();
-    let write = move || write_lines(&queue, &summed, &mut std::io::stderr());
+    let write = move || write_lines(&queue, &summed, format, &mut std::io::stderr());
     std::thread::Builder::new().name("log".into()).spawn(write).context("starting the thread that logs")?;
     let log = Log { level, lines, kinds };
     tracing::subscriber::set_global_default(log).context("starting to log")
 }
 
 /// Waits a moment until what was logged is written.
-pub(super) fn flush() {
+pub fn flush() {
     let deadline = Instant::now() + FLUSH_TIMEOUT;
     while WAITING.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(1));
@@ -79,7 +100,7 @@ fn parse(level: &str) -> anyhow::Result<LevelFilter> {
 
 struct Log {
     level: LevelFilter,
-    lines: SyncSender<String>,
+    lines: SyncSender<Line>,
     kinds: Arc<Kinds>,
 }
 
@@ -99,10 +120,10 @@ impl Subscriber for Log {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut said = EventText::default();
-        event.record(&mut said);
-        let line = said.line(event.metadata().level());
         let metadata = event.metadata();
+        let mut line = Line::of(*metadata.level());
+        event.record(&mut line);
+        line.cut();
         if self.kinds.admits(metadata.callsite(), &line, Instant::now()) {
             queue(&self.lines, line);
         }
@@ -118,7 +139,7 @@ impl Subscriber for Log {
     fn exit(&self, _: &span::Id) {}
 }
 
-fn queue(lines: &SyncSender<String>, line: String) {
+fn queue(lines: &SyncSender<Line>, line: Line) {
     WAITING.fetch_add(1, Ordering::SeqCst);
     if lines.try_send(line).is_err() {
         WAITING.fetch_sub(1, Ordering::SeqCst);
@@ -126,7 +147,7 @@ fn queue(lines: &SyncSender<String>, line: String) {
 }
 
 /// The thread that writes, until the process ends.
-fn write_lines(queue: &Receiver<String>, kinds: &Kinds, out: &mut dyn std::io::Write) {
+fn write_lines(queue: &Receiver<Line>, kinds: &Kinds, format: Format, out: &mut dyn std::io::Write) {
     loop {
         let line = match queue.recv_timeout(TICK) {
             Ok(line) => Some(line),
@@ -135,10 +156,10 @@ fn write_lines(queue: &Receiver<String>, kinds: &Kinds, out: &mut dyn std::io::W
         };
         for summary in kinds.take_summaries(Instant::now()) {
             // A log that cannot be written harms nobody else.
-            let _ = writeln!(out, "{summary}");
+            let _ = writeln!(out, "{}", summary.shown(format));
         }
         if let Some(line) = line {
-            let _ = writeln!(out, "{line}");
+            let _ = writeln!(out, "{}", line.shown(format));
             WAITING.fetch_sub(1, Ordering::SeqCst);
         }
     }
@@ -152,36 +173,37 @@ struct Kind {
     begun: Instant,
     count: u64,
     /// The last one that was only counted.
-    last: String,
+    last: Option<Line>,
 }
 
 impl Kinds {
     /// Whether the line is written. The places in the code are as many as the kinds can be.
-    fn admits(&self, kind: Identifier, line: &str, now: Instant) -> bool {
+    fn admits(&self, kind: Identifier, line: &Line, now: Instant) -> bool {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let kind = kinds.entry(kind).or_insert_with(|| Kind { begun: now, count: 0, last: String::new() });
+        let kind = kinds.entry(kind).or_insert_with(|| Kind { begun: now, count: 0, last: None });
         if kind.count <= MAX_LINES && now >= kind.begun + INTERVAL {
-            *kind = Kind { begun: now, count: 0, last: String::new() };
+            *kind = Kind { begun: now, count: 0, last: None };
         }
         kind.count += 1;
         if kind.count > MAX_LINES {
-            kind.last = line.to_owned();
+            kind.last = Some(line.clone());
         }
         kind.count <= MAX_LINES
     }
 
     /// One line for each kind whose interval has ended and of which some were only counted.
-    fn take_summaries(&self, now: Instant) -> Vec<String> {
+    fn take_summaries(&self, now: Instant) -> Vec<Line> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut summaries = Vec::new();
         kinds.retain(|_, kind| {
             if now < kind.begun + INTERVAL {
                 return true;
             }
-            if kind.count > MAX_LINES {
-                let more = kind.count - MAX_LINES;
-                let seconds = now.duration_since(kind.begun).as_secs();
-                summaries.push(format!("{} … {more} more like this in the last {seconds} s", kind.last));
+            if let Some(mut last) = kind.last.take() {
+                let (more, seconds) = (kind.count - MAX_LINES, now.duration_since(kind.begun).as_secs());
+                // Writing to a string does not fail.
+                let _ = write!(last.message, " … {more} more like this in the last {seconds} s");
+                summaries.push(last);
             }
             false
         });
@@ -190,26 +212,48 @@ impl Kinds {
 }
 
 /// What an event says.
-#[derive(Default)]
-struct EventText {
+#[derive(Clone, Debug)]
+struct Line {
+    time: String,
+    level: Level,
+    /// Empty where it concerns none.
     peer: String,
     message: String,
 }
 
-impl EventText {
-    fn line(&self, level: &Level) -> String {
-        static NOBODY: OnceLock<String> = OnceLock::new();
-        let peer = if self.peer.is_empty() { NOBODY.get_or_init(|| "-".to_owned()) } else { &self.peer };
-        let level = level.as_str().to_ascii_lowercase();
-        let text = shown::one_line(&format!("{} {level} {peer} {}", shown::time(now_ns()), self.message));
-        match text.char_indices().map(|(at, _)| at).take_while(|at| *at <= MAX_LINE_BYTES).last() {
-            Some(cut) if text.len() > MAX_LINE_BYTES => format!("{}…", &text[..cut]),
-            _ => text,
+impl Line {
+    fn of(level: Level) -> Line {
+        Line { time: shown::time(now_ns()), level, peer: String::new(), message: String::new() }
+    }
+
+    /// Peers choose some of its words, and may choose many.
+    fn cut(&mut self) {
+        for words in [&mut self.peer, &mut self.message] {
+            if words.len() > MAX_LINE_BYTES {
+                let end = (0..=MAX_LINE_BYTES).rev().find(|at| words.is_char_boundary(*at));
+                words.truncate(end.unwrap_or(0));
+                words.push('…');
+            }
+        }
+    }
+
+    fn shown(&self, format: Format) -> String {
+        let Line { time, peer, message, .. } = self;
+        let level = self.level.as_str().to_ascii_lowercase();
+        match format {
+            Format::Text => {
+                let peer = if peer.is_empty() { "-" } else { peer };
+                shown::one_line(&format!("{time} {level} {peer} {message}"))
+            }
+            Format::Json => {
+                let (time, peer) = (time.replacen(' ', "T", 1), (!peer.is_empty()).then_some(peer));
+                serde_json::json!({ "time": time, "level": level, "peer": peer, "message": message }).to_string()
+            }
         }
     }
 }
 
-impl Visit for EventText {
+impl Visit for Line {
     fn record_str(&mut self, field: &Field, value: &str) {
         self.record_debug(field, &format_args!("{value}"));
     }
@@ -226,40 +270,59 @@ mod tests {
     use super::*;
 
     fn kind() -> Identifier {
-        struct SegmentAddress;
-        impl tracing::callsite::Callsite for SegmentAddress {
+        struct Location;
+        impl tracing::callsite::Callsite for Location {
             fn set_interest(&self, _: tracing::subscriber::Interest) {}
             fn metadata(&self) -> &Metadata<'_> {
                 unreachable!("nobody asks a place of this test")
             }
         }
-        static PLACE: SegmentAddress = SegmentAddress;
+        static PLACE: Location = Location;
         Identifier(&PLACE)
+    }
+
+    fn line(message: &str) -> Line {
+        Line { time: "2026-11-21 02:10:07Z".into(), level: Level::WARN, peer: String::new(), message: message.into() }
     }
 
     #[test]
     fn a_kind_has_ten_lines_in_ten_seconds_and_the_rest_is_counted() {
         let (kinds, begun) = (Kinds::default(), Instant::now());
-        let admitted = (0..322).filter(|number| kinds.admits(kind(), &format!("line {number}"), begun)).count();
+        let admitted = (0..322).filter(|number| kinds.admits(kind(), &line(&format!("line {number}")), begun)).count();
         assert_eq!(admitted, 10);
         assert!(kinds.take_summaries(begun + INTERVAL / 2).is_empty());
-        assert_eq!(kinds.take_summaries(begun + INTERVAL), ["line 321 … 312 more like this in the last 10 s"]);
-        assert!(kinds.admits(kind(), "again", begun + INTERVAL));
+        let summaries = kinds.take_summaries(begun + INTERVAL);
+        let said: Vec<&str> = summaries.iter().map(|line| line.message.as_str()).collect();
+        assert_eq!(said, ["line 321 … 312 more like this in the last 10 s"]);
+        assert!(kinds.admits(kind(), &line("again"), begun + INTERVAL));
     }
 
     #[test]
     fn rare_lines_are_all_written() {
         let (kinds, begun) = (Kinds::default(), Instant::now());
-        assert!((0..100).all(|second| kinds.admits(kind(), "rare", begun + Duration::from_secs(second * 2))));
+        assert!((0..100).all(|second| kinds.admits(kind(), &line("rare"), begun + Duration::from_secs(second * 2))));
         assert!(kinds.take_summaries(begun + Duration::from_secs(300)).is_empty());
     }
 
     #[test]
     fn what_a_peer_says_neither_breaks_a_line_nor_makes_it_long() {
-        let said = EventText { peer: "1.2.3.4:5".into(), message: format!("a\nfake \u{1b}[2J{}", "é".repeat(5000)) };
-        let line = said.line(&Level::WARN);
-        assert!(!line.contains(char::is_control) && line.len() < MAX_LINE_BYTES + 8, "{line}");
-        assert!(line.contains(" warn 1.2.3.4:5 a\\x0afake "), "{line}");
+        let mut said = line(&format!("a\nfake \u{1b}[2J{}", "é".repeat(5000)));
+        said.peer = "1.2.3.4:5".into();
+        said.cut();
+        let text = said.shown(Format::Text);
+        assert!(!text.contains(char::is_control) && text.len() < MAX_LINE_BYTES + 64, "{text}");
+        assert!(text.contains(" warn 1.2.3.4:5 a\\x0afake "), "{text}");
+        let json = said.shown(Format::Json);
+        let read: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert!(
+            !json.contains(char::is_control) && read["message"].as_str().unwrap().starts_with("a\nfake "),
+            "{json}"
+        );
+        assert_eq!((&read["time"], &read["level"]), (&"2026-11-21T02:10:07Z".into(), &"warn".into()));
+        assert_eq!(
+            (&read["peer"], &line("x").shown(Format::Json).contains("\"peer\":null")),
+            (&"1.2.3.4:5".into(), &true)
+        );
     }
 
     #[test]
