@@ -55,7 +55,7 @@ def is_left_by_exception() -> bool:
     """Whether an exception is on its way, or one that was handled is being released, and what it left with it."""
 
 @final
-class Hold:
+class EpochPin:
     """Keeps versions that were looked up since readable while it lives."""
 
 @final
@@ -78,7 +78,7 @@ class Store:
     @property
     def id(self) -> str:
         """The store's identifier; another store in the same place has another one."""
-    def hold(self) -> Hold: ...
+    def hold(self) -> EpochPin: ...
     def entry(self, path: bytes) -> Entry | None: ...
     def entries(self, paths: builtins.list[bytes]) -> builtins.list[Entry | None | BaseException]: ...
     def list(self, directory: bytes, recursive: bool) -> builtins.list[Entry]: ...
