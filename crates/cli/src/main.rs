@@ -11,6 +11,7 @@ mod host_port;
 mod location;
 mod log;
 mod moment;
+mod name_patterns;
 mod node;
 mod opening;
 mod output;

@@ -9,6 +9,7 @@ mod cli {
     mod company;
     mod deaf_readers;
     mod deletion;
+    mod excluding;
     mod faltering;
     mod half_frames;
     mod handle_keys;

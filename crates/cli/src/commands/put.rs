@@ -13,9 +13,10 @@ use serde_json::{Value, json};
 
 use crate::failure::{Incomplete, Interrupted, explained};
 use crate::location::{Location, StoreAddress};
+use crate::name_patterns::{NamePattern, PatternFile};
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::put::{Exclusion, Options, Source, Stored, Summary, plan, put, put_stream};
+use crate::put::{Exclusions, Options, Source, Stored, Summary, plan, put, put_stream};
 use crate::signals::Interruption;
 use crate::{shown, streams};
 
@@ -28,7 +29,8 @@ use crate::{shown, streams};
                         it committed, and goes on cheaply when it is run again; one that is interrupted (Ctrl-C) commits what \
                         it has read first. Exits with 3 when some file could not be read, kept changing, or is a name whose \
                         versions only --replace drops.\n\n\
-                        Example: thalweg put results/ notes.txt /scratch/st::run1/"
+                        Example: thalweg put results/ notes.txt /scratch/st::run1/\n\
+                        Example: thalweg put --exclude-file .gitignore --exclude-caches -x . /scratch/st::project"
 )]
 pub struct Arguments {
     /// What to store (`-`: standard input), and last where: STORE::DIR/ or STORE::NAME
@@ -37,7 +39,8 @@ pub struct Arguments {
     /// One commit at the end: everything appears at once, or nothing
     #[arg(long)]
     atomic: bool,
-    /// Read every file again, also those that are as they were when put last
+    /// Read every file again, also those that are as they were when put last, and what the store has of it: what is
+    /// damaged there is stored anew
     #[arg(long)]
     force: bool,
     /// Where a name was a file or directory and is something else now, drop what the store has of it, with all versions
@@ -45,7 +48,17 @@ pub struct Arguments {
     replace: bool,
     /// Pass over names that match: `*.o` and `cache/` at any depth, `/build` and `a/*.o` below the source (repeatable)
     #[arg(long, value_name = "PATTERN")]
-    exclude: Vec<Exclusion>,
+    exclude: Vec<NamePattern>,
+    /// Pass over names as a file of patterns says, one a line as in `.gitignore`: `#` begins a comment, `!` takes back what an
+    /// earlier line excluded (repeatable; a name is passed over if any file or --exclude says so)
+    #[arg(long, value_name = "FILE")]
+    exclude_file: Vec<PathBuf>,
+    /// Of caches, which a `CACHEDIR.TAG` marks, put the directory and the tag alone
+    #[arg(long)]
+    exclude_caches: bool,
+    /// Stay on the file system of each source: of mount points below it only the directory is put
+    #[arg(long, short = 'x')]
+    one_file_system: bool,
 }
 
 /// How often a put begins again because its node was started again.
@@ -58,25 +71,37 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let (to, sources) = arguments.paths.split_last().expect("the names were counted");
     let to = Location::parse(to)?;
     let sources = plan(sources, &to)?;
+    let exclusions = exclusions(&arguments)?;
     // Before the store's threads, which must not get the signals either.
     let interruption = Interruption::watch().context("starting the thread that waits for signals")?;
-    let summary = put_again_after_restarts(sources, &arguments, &to, &interruption, output)?;
+    let summary = put_again_after_restarts(sources, (&arguments, &exclusions), &to, &interruption, output)?;
     output.document(&fields(&summary))?;
     output.summary(line(&summary))?;
     judge(&summary)
+}
+
+fn exclusions(arguments: &Arguments) -> anyhow::Result<Exclusions> {
+    let files = arguments.exclude_file.iter().map(|path| PatternFile::read(path));
+    Ok(Exclusions {
+        patterns: arguments.exclude.clone(),
+        files: files.collect::<anyhow::Result<_>>()?,
+        caches: arguments.exclude_caches,
+        one_file_system: arguments.one_file_system,
+    })
 }
 
 /// A node that was started again has lost what was not yet durable. Beginning again costs a walk, since what was
 /// committed is skipped. Standard input cannot be read again.
 fn put_again_after_restarts(
     sources: Vec<Source>,
-    arguments: &Arguments,
+    arguments: (&Arguments, &Exclusions),
     to: &Location,
     interruption: &Interruption,
     output: &Output,
 ) -> anyhow::Result<Summary> {
-    let may_begin_again =
-        matches!(to.store, StoreAddress::Node(_)) && sources.iter().all(|source| source.from.as_os_str() != "-");
+    let is_remote = matches!(to.store, StoreAddress::Node(_));
+    let is_stream = sources.iter().any(|source| source.from.as_os_str() == "-");
+    let may_begin_again = is_remote && !is_stream;
     let mut repository = open_store(&to.store, Access::Write)?;
     let stored = Stored::default();
     for attempt in 1.. {
@@ -101,6 +126,14 @@ fn put_again_after_restarts(
                 repository = open_when_back(&to.store).map_err(|error| broken_off(error, &stored))?;
             }
             Err(error) if may_begin_again && is_of_a_restarted_node(&error) => return Err(broken_off(error, &stored)),
+            Err(error) if is_remote && is_stream && is_of_a_restarted_node(&error) => {
+                let why = explained(&error);
+                let why = why.strip_suffix("; begin again").unwrap_or(&why);
+                bail!(
+                    "{why}; standard input cannot be read again, and nothing of it is known to be stored; run what writes it \
+                     once more, or put a file"
+                )
+            }
             done => return done,
         }
     }
@@ -146,7 +179,7 @@ fn open_when_back(store: &StoreAddress) -> anyhow::Result<Arc<Repository>> {
 fn run(
     repository: &Repository,
     sources: Vec<Source>,
-    arguments: &Arguments,
+    (arguments, exclusions): (&Arguments, &Exclusions),
     to: &Location,
     interruption: &Interruption,
     stored: &Stored,
@@ -167,7 +200,7 @@ fn run(
         force: arguments.force,
         workers,
         avoid: own_directories(repository, &to.store),
-        exclusions: arguments.exclude.clone(),
+        exclusions: exclusions.clone(),
         replace: arguments.replace,
         interruption: interruption.clone(),
     };

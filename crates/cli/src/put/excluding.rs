@@ -1,90 +1,49 @@
-//! Which names a put passes over: `--exclude`, with patterns as `.gitignore` has them.
+//! What a put passes over: names by patterns, caches, other file systems.
 
-use std::str::FromStr;
+use std::os::fd::AsFd;
 
-use anyhow::{Context, bail};
-use glob::{MatchOptions, Pattern};
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::path::Arg;
 
-const OPTIONS: MatchOptions =
-    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
+use crate::name_patterns::{NamePattern, PatternFile};
 
-/// A pattern without a slash, but for one at its end, is about names at any depth; another is about paths below a source.
-#[derive(Clone, Debug)]
-pub struct Exclusion {
-    pattern: Pattern,
-    is_path: bool,
-    only_directories: bool,
+/// A directory that has a regular file of this name, with [`CACHE_SIGNATURE`] at its beginning, is a cache
+/// (<https://bford.info/cachedir/>).
+pub const CACHE_TAG: &str = "CACHEDIR.TAG";
+const CACHE_SIGNATURE: &[u8] = b"Signature: 8a477f597d28d172789f06886806bc55";
+const OPEN_TAG: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC).union(OFlags::NOCTTY);
+
+#[derive(Clone, Debug, Default)]
+pub struct Exclusions {
+    pub patterns: Vec<NamePattern>,
+    pub files: Vec<PatternFile>,
+    /// Of a cache only the directory and its tag are put.
+    pub caches: bool,
+    /// Of a directory on another file system than its source, only the directory is put.
+    pub one_file_system: bool,
 }
 
-impl FromStr for Exclusion {
-    type Err = anyhow::Error;
-
-    fn from_str(text: &str) -> anyhow::Result<Self> {
-        if text.starts_with('!') {
-            bail!("a pattern that takes names back (`!`) is not known here");
+impl Exclusions {
+    /// Whether any pattern is about this path below a source.
+    pub fn has_pattern_for(&self, path: &[u8], is_directory: bool) -> bool {
+        if path.is_empty() || (self.patterns.is_empty() && self.files.is_empty()) {
+            return false;
         }
-        let (text, only_directories) = match text.strip_suffix('/') {
-            Some(text) => (text, true),
-            None => (text, false),
-        };
-        let is_path = text.contains('/');
-        let text = text.strip_prefix('/').unwrap_or(text);
-        if text.is_empty() {
-            bail!("the pattern is empty");
-        }
-        let pattern = Pattern::new(text).with_context(|| format!("{text:?} is no pattern"))?;
-        Ok(Exclusion { pattern, is_path, only_directories })
+        let path = String::from_utf8_lossy(path);
+        let by_option = self.patterns.iter().any(|pattern| pattern.matches(&path, is_directory));
+        by_option || self.files.iter().any(|file| file.matches(&path, is_directory))
     }
 }
 
-impl Exclusion {
-    /// Whether it is about this path below a source. Bytes that are not UTF-8 are matched by `?` and `*`.
-    fn excludes(&self, path: &str, is_directory: bool) -> bool {
-        let subject = if self.is_path { path } else { path.rsplit('/').next().unwrap_or(path) };
-        (is_directory || !self.only_directories) && self.pattern.matches_with(subject, OPTIONS)
-    }
-}
-
-/// Whether any pattern is about this path below a source.
-pub fn is_excluded(exclusions: &[Exclusion], path: &[u8], is_directory: bool) -> bool {
-    if exclusions.is_empty() || path.is_empty() {
-        return false;
-    }
-    let path = String::from_utf8_lossy(path);
-    exclusions.iter().any(|exclusion| exclusion.excludes(&path, is_directory))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn excludes(pattern: &str, path: &str, is_directory: bool) -> bool {
-        is_excluded(&[pattern.parse().unwrap()], path.as_bytes(), is_directory)
-    }
-
-    #[test]
-    fn a_pattern_without_a_slash_is_about_names_at_any_depth() {
-        assert!(excludes("*.o", "a.o", false) && excludes("*.o", "d/e/a.o", false));
-        assert!(!excludes("*.o", "a.oo", false) && !excludes("*.o", "a.o/b", false));
-        assert!(excludes(".git", "d/.git", true));
-    }
-
-    #[test]
-    fn a_pattern_with_a_slash_is_about_paths_below_a_source() {
-        assert!(excludes("/build", "build", true) && !excludes("/build", "d/build", true));
-        assert!(excludes("d/*.o", "d/a.o", false) && !excludes("d/*.o", "d/e/a.o", false));
-        assert!(excludes("**/e/*.o", "d/e/a.o", false) && !excludes("d/*.o", "x/d/a.o", false));
-    }
-
-    #[test]
-    fn a_slash_at_the_end_means_directories() {
-        assert!(excludes("build/", "d/build", true) && !excludes("build/", "d/build", false));
-    }
-
-    #[test]
-    fn what_is_no_pattern_is_refused() {
-        for text in ["", "/", "!*.o", "a[", "a**"] {
-            assert!(text.parse::<Exclusion>().is_err(), "{text}");
-        }
-    }
+/// Whether a file, from this directory on, tags its directory as a cache. One that cannot be read tags nothing.
+pub fn is_cache_tag(directory: impl AsFd, tag: impl Arg) -> bool {
+    let read = || {
+        let file = rustix::fs::openat(directory, tag, OPEN_TAG, Mode::empty())?;
+        let mut begin = [0; CACHE_SIGNATURE.len()];
+        let is_file = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) == FileType::RegularFile;
+        let read = if is_file { rustix::io::pread(&file, &mut begin, 0)? } else { 0 };
+        rustix::io::Result::Ok(&begin[..read] == CACHE_SIGNATURE)
+    };
+    read().unwrap_or(false)
 }

@@ -25,7 +25,7 @@ use store::ClaimOwner;
 
 use self::commits::Commits;
 pub use self::commits::{Stored, Summary};
-pub use self::excluding::Exclusion;
+pub use self::excluding::Exclusions;
 use self::links::Links;
 use self::queue::Queue;
 use self::replacing::Replacing;
@@ -48,8 +48,8 @@ pub struct Options {
     pub workers: usize,
     /// Device and inode of directories not to descend into: the store itself.
     pub avoid: HashSet<(u64, u64)>,
-    /// Names to pass over.
-    pub exclusions: Vec<Exclusion>,
+    /// What to pass over.
+    pub exclusions: Exclusions,
     /// Drop versions where a name becomes something else.
     pub replace: bool,
     /// Once it has come, what is stored is committed and the rest left.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
+use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use format::StorePath;
 
-use super::excluding::{Exclusion, is_excluded};
+use rustix::fs::CWD;
+
+use super::excluding::{CACHE_TAG, Exclusions, is_cache_tag};
 use crate::failure::misuse;
 use crate::location::Location;
 use crate::shown;
@@ -103,7 +106,7 @@ fn own_name(path: &Path) -> Option<&[u8]> {
 }
 
 /// Bytes of all files below the sources, for the time left; none when `done` comes first.
-pub fn total_bytes(sources: &[Source], exclusions: &[Exclusion], done: &AtomicBool) -> Option<u64> {
+pub fn total_bytes(sources: &[Source], exclusions: &Exclusions, done: &AtomicBool) -> Option<u64> {
     let mut total = 0;
     let mut pending: Vec<(&Source, PathBuf)> = sources.iter().map(|source| (source, source.from.clone())).collect();
     while let Some((source, path)) = pending.pop() {
@@ -113,17 +116,24 @@ pub fn total_bytes(sources: &[Source], exclusions: &[Exclusion], done: &AtomicBo
         // What cannot be looked at is the walk's to report.
         let Ok(found) = path.symlink_metadata() else { continue };
         let below = path.strip_prefix(&source.from).unwrap_or(Path::new(""));
-        if is_excluded(exclusions, below.as_os_str().as_bytes(), found.is_dir()) {
+        if exclusions.has_pattern_for(below.as_os_str().as_bytes(), found.is_dir()) {
             continue;
         }
         if found.is_file() {
             total += found.len();
-        } else if found.is_dir() {
+        } else if found.is_dir() && !is_passed_over(exclusions, &source.from, &path, &found) {
             let entries = path.read_dir().into_iter().flatten().flatten();
             pending.extend(entries.map(|entry| (source, entry.path())));
         }
     }
     Some(total)
+}
+
+/// Whether what lies in the directory is.
+fn is_passed_over(exclusions: &Exclusions, source: &Path, directory: &Path, found: &Metadata) -> bool {
+    let is_of_source = || source.metadata().is_ok_and(|source| source.dev() == found.dev());
+    (exclusions.caches && is_cache_tag(CWD, directory.join(CACHE_TAG)))
+        || (exclusions.one_file_system && !is_of_source())
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use format::{Change, FileKind, StorePath};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::excluding::{self, Exclusion};
+use super::excluding::{CACHE_TAG, Exclusions, is_cache_tag};
 use super::observed;
 use super::outcome::{Outcome, Ready};
 use super::queue::Sender;
@@ -66,12 +66,14 @@ pub struct Walk<'a> {
     units: Sender<'a>,
     outcomes: SyncSender<Vec<Outcome>>,
     avoid: &'a HashSet<(u64, u64)>,
-    exclusions: &'a [Exclusion],
+    exclusions: &'a Exclusions,
     interruption: &'a Interruption,
     replacing: &'a Replacing<'a>,
     pending: Vec<Pending>,
     /// Of the source that is walked.
     root: StorePath,
+    /// The one file system to stay on, from the source's directory on.
+    device: Option<u64>,
 }
 
 /// The other end of a queue is gone: the run is over.
@@ -89,7 +91,7 @@ impl<'a> Walk<'a> {
     ) -> Self {
         let Options { avoid, exclusions, interruption, .. } = options;
         let (pending, root) = (Vec::new(), StorePath::root());
-        Walk { catalog, units, outcomes, avoid, exclusions, interruption, replacing, pending, root }
+        Walk { catalog, units, outcomes, avoid, exclusions, interruption, replacing, pending, root, device: None }
     }
 
     /// Walks all sources, or until the run is over.
@@ -109,6 +111,7 @@ impl<'a> Walk<'a> {
     fn source(&mut self, source: Source) -> Step {
         let Source { from, target } = source;
         self.root = target.clone();
+        self.device = None;
         let stat = match rustix::fs::statat(CWD, &from, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(error) => return self.left(from, error),
@@ -161,14 +164,18 @@ impl<'a> Walk<'a> {
         }
         // Its own change comes before those of what lies in it.
         self.tell(made(&stat, &opened, &path, &target, known.as_ref()))?;
+        if self.exclusions.one_file_system && *self.device.get_or_insert(stat.st_dev) != stat.st_dev {
+            return self.tell(Outcome::Excluded);
+        }
         let children = match is_known.then(|| self.known_children(&target)).transpose() {
             Ok(children) => children.unwrap_or_default(),
             Err(error) => return self.tell(Outcome::Failed(error)),
         };
-        let entries = match entries(&opened) {
+        let mut entries = match entries(&opened) {
             Ok(entries) => entries,
             Err(error) => return self.left(path, error),
         };
+        self.keep_tag_alone(&opened, &mut entries)?;
         self.sort_out(Arc::new(Directory { opened, path }), &target, entries, children)
     }
 
@@ -187,9 +194,28 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn is_excluded(&self, target: &StorePath, file_type: FileType) -> bool {
+    fn is_excluded(&self, directory: &Directory, name: &CString, target: &StorePath, file_type: FileType) -> bool {
         let below = target.below(&self.root).unwrap_or_default();
-        excluding::is_excluded(self.exclusions, below, file_type == FileType::Directory)
+        self.exclusions.has_pattern_for(below, file_type == FileType::Directory)
+            || (file_type != FileType::Directory && self.is_of_another_device(directory, name))
+    }
+
+    /// A file may be a mount point, too. One that cannot be asked is left to the workers.
+    fn is_of_another_device(&self, directory: &Directory, name: &CString) -> bool {
+        let Some(device) = self.device else { return false };
+        let stat = rustix::fs::statat(&directory.opened, name, AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| stat.st_dev != device)
+    }
+
+    /// Of a cache its tag alone stays, so that what is fetched is one again.
+    fn keep_tag_alone(&self, opened: &OwnedFd, entries: &mut Vec<(CString, FileType)>) -> Step {
+        let is_tag = |(name, _): &(CString, FileType)| name.as_bytes() == CACHE_TAG.as_bytes();
+        if !self.exclusions.caches || !entries.iter().any(is_tag) || !is_cache_tag(opened, CACHE_TAG) {
+            return Ok(());
+        }
+        let before = entries.len();
+        entries.retain(is_tag);
+        (entries.len()..before).try_for_each(|_| self.tell(Outcome::Excluded))
     }
 
     /// Files to the workers, in order; directories onto the pile, the first on top.
@@ -211,7 +237,7 @@ impl<'a> Walk<'a> {
                     continue;
                 }
             };
-            if self.is_excluded(&target, file_type) {
+            if self.is_excluded(&directory, &name, &target, file_type) {
                 self.tell(Outcome::Excluded)?;
                 continue;
             }
