@@ -12,7 +12,7 @@ pub enum End {
     Client,
 }
 
-/// What the user asked for.
+/// The user's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Node,
@@ -20,7 +20,7 @@ pub enum Choice {
     Auto,
 }
 
-/// What the model needs to know; rates in bytes of raw data per second, measured or estimated, above zero.
+/// The model's inputs; rates in bytes of raw data per second, measured or estimated, above zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
     /// One client's share of its link to the node.
@@ -35,7 +35,7 @@ pub struct Conditions {
     pub node_clients: f64,
     /// Share of the bytes that will be found stored already (0 to 1).
     pub duplicate_share: f64,
-    /// What compression leaves of the rest (0 to 1).
+    /// The share that compression leaves of the rest (0 to 1).
     pub encoded_share: f64,
 }
 

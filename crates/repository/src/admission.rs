@@ -1,7 +1,7 @@
-//! What a remote client wants to commit, checked against the store before it becomes a version: every page is there
-//! and is what its parent says, every run has the segments and the bytes that are asked of it, and the sizes agree.
+//! Checks a remote client's commit against the store before it becomes a version: every page is there and is what its
+//! parent says, every run has the segments and the bytes that are asked of it, and the sizes agree.
 //!
-//! A version that passes can be read, verified, counted and collected; whoever does so later need not fear its numbers.
+//! A version that passes can be read, verified, counted and collected; later readers may trust its numbers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -109,7 +109,7 @@ fn mismatch(why: String) -> Error {
     format::Error::Corrupt { what: "manifest", why }.into()
 }
 
-/// What the client's own bytes cause is refused; what the node's disk or catalog causes stays what it is.
+/// An error that the client's own bytes cause is refused; one of the node's disk or catalog stays as it is.
 fn refused(path: &StorePath, error: Error) -> Error {
     use store::Error::{Corrupt, Format, NotFound};
     match error {

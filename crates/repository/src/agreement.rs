@@ -45,7 +45,7 @@ impl JournalComparison {
         Ok(JournalComparison { differences, lost_records, unreadable: scan.unreadable })
     }
 
-    /// Refuses when the catalog lacks something that the journal has: the data of that would be deleted.
+    /// Refuses when the catalog misses a record that the journal has: a collection would delete its data.
     pub fn check_catalog(&self) -> Result<()> {
         let mut missing = self.differences.iter().filter(|difference| difference.is_lost_in_catalog);
         let Some(first) = missing.next() else { return Ok(()) };

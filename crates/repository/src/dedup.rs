@@ -1,4 +1,4 @@
-//! Segments in: stores what the store lacks of them, and says where each lies.
+//! Segments in: stores those that the store misses, and returns each one's address.
 
 use format::{Block, BlockKind, CodecChoice, Fingerprint, SegmentAddress};
 use store::{Answer, ClaimOwner};
@@ -15,7 +15,7 @@ pub(crate) struct NewSegment<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What became of a batch.
+/// The result of a batch.
 pub(crate) struct Kept {
     /// One for each segment.
     pub addresses: Vec<SegmentAddress>,
@@ -28,7 +28,7 @@ impl Repository {
         segment::fingerprint(self.settings.fingerprint, bytes)
     }
 
-    /// Stores the segments the store lacks, new neighbours in one block.
+    /// Stores the segments that the store misses, new neighbours in one block.
     pub(crate) fn dedup(&self, claim_owner: ClaimOwner, kind: BlockKind, segments: &[NewSegment]) -> Result<Kept> {
         let kept = self.keep_claiming(claim_owner, kind, segments);
         if kept.is_err() {

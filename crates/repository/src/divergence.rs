@@ -1,8 +1,9 @@
-//! Whether the journal records that containers keep are this catalog's own. An older copy of a catalog, or one that went
-//! on apart from another copy, lacks some of them, and knows nothing of the data that they refer to.
+//! Whether the journal records that containers keep are this catalog's own. An older copy of a catalog, or one that
+//! went on apart from another copy, misses some of them, and the data that they refer to.
 //!
-//! Only containers whose end the catalog has not recorded are looked at. A container keeps a record after the record's
-//! transaction: whatever a file held when it was sealed is known to every catalog that knows the file as sealed.
+//! Only containers whose end the catalog has not recorded are read. A container keeps a record after the record's
+//! transaction: all records that a file held when it was sealed are known to every catalog that knows the file as
+//! sealed.
 
 use catalog::{Catalog, SqliteCatalog};
 use format::{BlockKind, ContainerId, FingerprintKind, JournalRecord, Settings};

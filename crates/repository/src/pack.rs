@@ -1,7 +1,7 @@
-//! Many files in: cuts, names and stores their content, small files sharing blocks.
+//! Many files in: cuts, fingerprints and stores their content, small files sharing blocks.
 //!
-//! A packer is one thread's; it gathers about a megabyte of segments before it asks the store what it lacks,
-//! so a tree of small files costs few questions and few blocks.
+//! A packer is one thread's; it gathers about a megabyte of segments before it asks the store which are missing, so a
+//! tree of small files costs few questions and few blocks.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,7 +26,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A file whose content is stored.
 pub struct Packed<T> {
-    /// What the caller handed in with the file.
+    /// The caller's tag of the file.
     pub tag: T,
     pub built: BuiltManifest,
     /// BLAKE3 of the content in order; none for a file with more than a GiB of holes.

@@ -26,8 +26,8 @@ const STEP_BYTES: u64 = 256 << 10;
 const LOCK_ATTEMPTS: usize = 100;
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The reserve of a store, given up while this lives if room is short. What fails here is no failure of the verb: it
-/// may still find room.
+/// The reserve of a store, given up while this lives if room is short. A failure here does not fail the verb: it may
+/// still find room.
 pub(crate) struct Reserve {
     /// One on each file system that the store uses, and its length before it was given up.
     files: Vec<(File, u64)>,

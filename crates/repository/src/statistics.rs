@@ -1,4 +1,4 @@
-//! What a store and a file amount to.
+//! Statistics of a store and of a file.
 
 use std::collections::BTreeMap;
 

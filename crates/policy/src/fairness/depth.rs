@@ -1,18 +1,18 @@
 //! How many bytes to keep outstanding at the server: the least with which it still works at its full rate.
 //!
-//! What is outstanding at the server is out of our hands: it decides in which order that is served, and whoever comes
-//! next waits for it. A little less rate is a small loss, a depth too large loses the shares altogether: whatever is
-//! not queued here cannot be scheduled. So we begin with little, go up only on a gain that lasts, and go down whenever
-//! that costs nothing.
+//! Requests outstanding at the server are beyond our control: it decides the order in which they are served, and the
+//! next one waits for them. A little less rate is a small loss, a depth too large loses the shares altogether: only
+//! requests queued here can be scheduled. So we begin with little, go up only on a gain that lasts, and go down
+//! whenever that costs nothing.
 //!
 //! The search rests most of the time. Now and then it makes an experiment: it measures the rate at the depth it has
-//! (the base), then at less, then at more, and keeps what proves better. Real servers mislead: throttles let bytes go
-//! in bursts, and buffers on the way give for a moment what no depth could. Hence a measure leaves out its beginning
-//! and is taken from burst to burst (`measure.rs`).
+//! (the base), then at less, then at more, and keeps the better one. Real servers mislead: throttles let bytes go in
+//! bursts, and buffers on the way give for a moment what no depth could. Hence a measure leaves out its beginning and
+//! is taken from burst to burst (`measure.rs`).
 //!
-//! What is complete when the server's kernel has received it says nothing of the server's work: more of it fills
-//! buffers there, at the speed of memory, and what lies in them is scheduled by nobody. So it is not measured, and has a
-//! limit of its own: a few slices, which keep a slow server busy, or what is on its way on a long and fast network.
+//! Bytes that are complete when the server's kernel has received them say nothing of the server's work: more of them
+//! fill buffers there, at the speed of memory, beyond any scheduling. So they are not measured, and have a limit of
+//! their own: a few slices, which keep a slow server busy, or the bytes under way on a long and fast network.
 
 use super::measure::{Length, Measure};
 use super::queues::{QueuedRequest, Queues};
@@ -277,7 +277,7 @@ impl DepthControl {
         if self.fixed {
             return self.rest(now);
         }
-        // Depth that nobody used is none.
+        // Depth that was not used does not count.
         self.bytes = self.bytes.min(self.measure.max_bytes.max(self.floor_bytes()));
         self.try_less_or_more(now);
     }
@@ -365,7 +365,7 @@ impl DepthControl {
     }
 }
 
-/// What a measure leaves out at its beginning.
+/// The time that a measure leaves out at its beginning.
 const SETTLE_NS: u64 = 20_000_000;
 const SETTLE_UPWARD_NS: u64 = 200_000_000;
 const SETTLE_MOST_NS: u64 = 400_000_000;

@@ -1,9 +1,9 @@
-//! The feasible weighted max-min allocation: what global shares should come to.
+//! The feasible weighted max-min allocation: the ideal of global shares.
 //!
-//! Applications with weights and demands may each use some of the servers. The allocation is max-min fair when nobody's
-//! rate by weight can grow without taking from one whose is not larger (Bertsekas and Gallager, Data Networks, 6.5.2).
-//! Progressive filling: raise all by weight together; whoever is in a set that takes all of the servers it can reach
-//! is frozen there; go on with the rest. Feasibility is a bipartite flow, found by augmenting paths.
+//! Applications with weights and demands may each use some of the servers. The allocation is max-min fair when no rate
+//! by weight can grow without taking from one whose is not larger (Bertsekas and Gallager, Data Networks, 6.5.2).
+//! Progressive filling: raise all by weight together; a set that takes all of the servers it can reach is frozen there;
+//! go on with the rest. Feasibility is a bipartite flow, found by augmenting paths.
 
 /// An application as the allocation sees it.
 #[derive(Clone, Debug, PartialEq)]

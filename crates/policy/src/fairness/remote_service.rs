@@ -1,4 +1,4 @@
-//! Service that applications got at other servers, told in lumps every 25 to 50 ms.
+//! Service that applications got at other servers, reported in lumps every 25 to 50 ms.
 //!
 //! Were a lump charged at once, every one of N gates would make good the whole of an imbalance that all of them see,
 //! some tens of milliseconds late: a loop of gain N - 1 with delay, which swings. So a lump trickles into the tag with
@@ -19,7 +19,7 @@ struct Lump {
     pending: f64,
     trickled: Time,
     told: Time,
-    /// What the last lump was worth.
+    /// The value of the last lump.
     last: f64,
     in_ring: bool,
 }
@@ -97,7 +97,7 @@ impl RemoteService {
         told != Time(0) && now.since(told) < ACTIVE_NS
     }
 
-    /// What it may claim on returning here: it was not away, only busy elsewhere.
+    /// Returns its claim on returning here: it was not away, only busy elsewhere.
     pub fn credit(&self, application: u32, now: Time) -> f64 {
         if self.is_active(application, now) { self.lumps[application as usize].last } else { 0.0 }
     }

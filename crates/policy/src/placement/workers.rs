@@ -9,7 +9,7 @@ use super::queue::Queue;
 
 const NONE: u32 = u32::MAX;
 
-/// What a task that comes needs of each holder of its input lies in the first cache line, the offer in the second.
+/// The fields that a new task needs of each holder of its input lie in the first cache line, the offer in the second.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Worker {
@@ -61,7 +61,7 @@ impl Workers {
         worker
     }
 
-    /// Whatever ran there is lost; the caller submits it again.
+    /// Tasks that ran there are lost; the caller submits them again.
     pub fn leave(&mut self, worker: WorkerId, queue: &Queue) {
         let Worker { slots, free, is_idle, .. } = self.all[worker.at()];
         self.slots -= slots;

@@ -15,8 +15,8 @@ fn four_bricks(weights: &[u32], clients: Vec<Client>, exchange_ms: u64) -> Outco
     run(&scene)
 }
 
-/// Gates before four such servers that tell each other every 25 ms. What the few are behind at the start is made good
-/// before it is measured.
+/// Gates before four such servers that exchange counters every 25 ms. The initial lag of the few is made good before
+/// the measurement.
 fn before_four(server: Work, clients: Vec<Client>) -> Scene {
     let mut scene = scene(&[1, 1], clients);
     scene.servers = vec![server; 4];
@@ -139,7 +139,7 @@ fn different_sets_of_servers_come_to_the_feasible_allocation() {
                 let mut scene = scene(&weights, clients);
                 scene.servers = vec![BRICK; 4];
                 scene.exchange_ns = 50 * MS;
-                // Corrections pass through the exchange: some seconds until shares have settled.
+                // Corrections pass through the exchange: some seconds until shares are stable.
                 scene.warm_up_ns = 5 * S;
                 let weights = weights.map(f64::from);
                 assert_near_max_min(&run(&scene), &weights, &[first, second], 0.02);
@@ -156,7 +156,7 @@ fn three_applications_on_overlapping_servers() {
     assert_near_max_min(&ours, &[2.0, 1.0, 1.0], &sets, 0.02);
 }
 
-/// Whoever got much elsewhere is served here again at once when it is alone, and soon when others stay.
+/// An application that got much elsewhere is served here again at once when alone, and soon when others stay.
 #[test]
 fn service_elsewhere_delays_but_never_starves() {
     // Application 0 has server 1 for itself; from 8 s on both meet at server 0 only.

@@ -56,7 +56,7 @@ impl Budget {
         self.lock().used_bytes
     }
 
-    /// Waits until there is room again, or the time is up; says which. Who reads from a socket asks before the
+    /// Waits until there is room again, or the time is up; says which. A task that reads from a socket asks before the
     /// next piece, so that a full node stops reading and the writer waits.
     pub fn wait_for_room(&self, at_most: Duration) -> bool {
         self.lock_with_room(at_most).is_some()

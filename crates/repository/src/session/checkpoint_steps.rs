@@ -32,7 +32,7 @@ enum Phase {
     Recording,
 }
 
-/// What a checkpoint needs done next. After each but the last, its event must follow before the next step is asked for.
+/// The next step of a checkpoint. After each but the last, its event must follow before the next step is asked for.
 pub(super) enum Step {
     /// [`WriteSession::stored`] must follow.
     Store(Vec<StoreWork>),
@@ -53,7 +53,7 @@ pub(super) struct WrittenRange {
     pub segment: Option<(Arc<StoredSegment>, u32)>,
 }
 
-/// What a checkpoint is to hold.
+/// The content of a checkpoint.
 pub(super) struct CheckpointContent {
     pub stretches: Vec<WrittenRange>,
     pub size: u64,
@@ -82,7 +82,7 @@ impl WriteSession {
         true
     }
 
-    /// What the checkpoint under way needs next; `lease_epoch` is the writer's session's now.
+    /// Returns the next step of the checkpoint under way; `lease_epoch` is the writer's session's now.
     pub fn next_step(&mut self, lease_epoch: u64) -> Step {
         let Some(mut checkpoint) = self.checkpoint.take() else { return Step::Done(Vec::new()) };
         let step = self.step(&mut checkpoint, lease_epoch);

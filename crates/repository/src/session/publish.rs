@@ -94,9 +94,9 @@ fn laid_over(
     Ok((splice(repository, claim_owner, base, &edits, size)?, size))
 }
 
-/// What all stripe sets wrote. Zeros of a stripe set may reach over stripes of others, since a file is cut in one piece: they lie
-/// below everybody's data, and hide what the head has there. So a cut counts for the whole file once one stripe set has
-/// recorded it.
+/// Returns the writes of all stripe sets. Zeros of a stripe set may reach over stripes of others, since a file is cut
+/// in one piece: they lie below all data, and hide what the head has there. So a cut counts for the whole file once one
+/// stripe set has recorded it.
 fn edits(repository: &Repository, stripe_sets: usize, checkpoints: &[Checkpoint]) -> Result<Extents> {
     let mut by_stripe_set = vec![Extents::default(); stripe_sets];
     for checkpoint in checkpoints {

@@ -1,4 +1,4 @@
-//! What is damaged or gone answers for nothing, and the same content stored again heals what referred to it.
+//! Damaged or missing content answers for nothing, and storing it again heals the files that referred to it.
 
 use std::sync::Arc;
 

@@ -274,7 +274,7 @@ impl Life {
         self.take();
     }
 
-    /// Another node takes the stripe set: this one fails, and whoever asks it hears so.
+    /// Another node takes the stripe set: this one fails, and callers get that error.
     fn lose_the_stripe_set(&mut self) {
         if self.has_loose_size {
             self.checkpoint(false);
