@@ -76,7 +76,7 @@ fn refused_path(error: &anyhow::Error) -> Option<&StorePath> {
     }
 }
 
-/// Whoever names versions wants those of the file that is there now.
+/// Checks that the named versions are those of the file that is there now.
 fn check_versions(
     repository: &Repository,
     location: &Location,

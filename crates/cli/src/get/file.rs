@@ -1,4 +1,4 @@
-//! A file under way: without a name until it is whole, so that nobody ever sees half of it and a killed `get` leaves
+//! A file under way: without a name until it is whole, so that half of it is never visible and a killed `get` leaves
 //! nothing behind. Where the file system cannot do that, it has a name of its own first, which `leftovers` removes.
 
 use std::ffi::CStr;
@@ -14,7 +14,7 @@ use super::attributes::{self, LeftOut, Withheld};
 use super::leftovers::DRAFT_PREFIX;
 use super::worker::Directory;
 
-/// Whose fault it was.
+/// The side that failed.
 #[derive(Debug)]
 pub enum FailureSide {
     Disk(std::io::Error),
@@ -161,7 +161,7 @@ fn replace(directory: &OwnedFd, draft: String, name: &CStr) -> Result<()> {
     renamed
 }
 
-/// Its way to a name leads through /proc, which a chroot may lack.
+/// Whether it can be linked to a name: the way leads through /proc, which a chroot may miss.
 fn can_be_named(file: &OwnedFd) -> bool {
     rustix::fs::access(own_path(file), rustix::fs::Access::EXISTS).is_ok()
 }

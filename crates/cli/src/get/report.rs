@@ -1,4 +1,4 @@
-//! What happened to each name that was fetched; shared by all threads.
+//! The result of each name that was fetched; shared by all threads.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -19,7 +19,7 @@ pub enum Fault {
     Store,
 }
 
-/// What a run did (counts and bytes).
+/// The result of a run (counts and bytes).
 #[derive(Default)]
 pub struct Summary {
     pub files: u64,

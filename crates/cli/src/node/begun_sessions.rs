@@ -1,5 +1,5 @@
-//! The sessions that clients began and did not end: each is a row of the catalog and holds collection back until its lease
-//! runs out, so that nobody may have any number of them.
+//! The sessions that clients began and did not end: each is a row of the catalog and holds collection back until its
+//! lease runs out, so their number is bounded.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};

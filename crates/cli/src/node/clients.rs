@@ -30,7 +30,7 @@ struct Client {
     /// The latest openings by their keys, and their answers unless they are under way.
     openings: VecDeque<(HandleKey, Option<Reply>)>,
     alone_since: Option<Instant>,
-    /// The node's epoch when the client came: what the store told it may be as old as that.
+    /// The node's epoch when the client came: its answers from the store may be as old as that.
     since_epoch: u64,
 }
 

@@ -14,16 +14,16 @@ use store::ClaimOwner;
 
 use super::work_queue::{OF_NODE, WorkQueue};
 
-/// Who recalls names another client was asked for waits at most this long.
+/// An offered digest waits at most this long for a list that another client was asked for.
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// Recalls that wait or were answered "unnamed" a moment ago; beyond, clients are asked at once and not noted.
 const MAX_ASKED: usize = 1024;
-/// What a list costs in memory besides its names (bytes).
+/// The memory of a list besides its fingerprints (bytes).
 const OVERHEAD_BYTES: usize = 160;
 
 type Digest = [u8; 32];
 pub(super) type Entries = Arc<[SegmentEntry]>;
-/// What is done once the names are known, or, with `None`, must be spelt out. Called once, without any lock held.
+/// Continues once the list is known, or, with `None`, must be sent in full. Called once, without any lock held.
 pub(super) type Continuation = Box<dyn FnOnce(Option<Entries>) + Send>;
 
 pub(crate) struct FingerprintLists {
@@ -40,7 +40,7 @@ struct State {
     asked: HashMap<Digest, Asked>,
 }
 
-/// A connection was told to spell names out, and others wait for that.
+/// A connection that was asked for the full list, and others that wait for it.
 struct Asked {
     connection: ClaimOwner,
     since: Instant,
@@ -82,7 +82,7 @@ impl FingerprintLists {
         asked.into_iter().flat_map(|asked| asked.waiting).map(|waiting| waiting.go_on).collect()
     }
 
-    /// The connection has ended. Returns whom to ask instead of it, and what waited on it.
+    /// Ends a connection. Returns the waiters: one to be asked instead of it, and those that waited on it.
     #[must_use]
     pub fn forget(&self, connection: ClaimOwner) -> Vec<Continuation> {
         let mut unlisted = Vec::new();
@@ -147,7 +147,7 @@ fn held_bytes(entries: &Entries) -> usize {
 }
 
 impl Asked {
-    /// False when nobody is asked any more.
+    /// Returns false when no connection is asked any more.
     fn forget(&mut self, connection: ClaimOwner, unlisted: &mut Vec<Continuation>) -> bool {
         let waiting = std::mem::take(&mut self.waiting);
         let (gone, stay): (VecDeque<_>, VecDeque<_>) =
@@ -163,7 +163,7 @@ impl Asked {
         true
     }
 
-    /// False when who was asked has been silent for long and nobody waits.
+    /// Returns false when the connection asked has been silent for long and none waits.
     fn expire(&mut self, now: Instant, unlisted: &mut Vec<Continuation>) -> bool {
         while self.waiting.front().is_some_and(|first| first.since + TIMEOUT <= now) {
             let first = self.waiting.pop_front().expect("it was just seen");
@@ -189,7 +189,7 @@ mod tests {
     /// The connection that recalled, and the names if they were known.
     type Told = (u64, Option<Entries>);
 
-    /// Names, and what those who recalled them were told.
+    /// Lists, and the answers to those that offered their digests.
     struct Scene {
         names: FingerprintLists,
         begun: Instant,
@@ -220,7 +220,7 @@ mod tests {
             self.names.learn(entries).into_iter().for_each(|go_on| go_on(Some(entries.clone())));
         }
 
-        /// Who was told something since the last call.
+        /// Returns the answers since the last call.
         fn told(&self) -> Vec<Told> {
             self.told.1.try_iter().collect()
         }

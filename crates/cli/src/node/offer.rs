@@ -37,7 +37,7 @@ pub(super) struct OfferFingerprints {
     addresses: Vec<Option<SegmentAddress>>,
 }
 
-/// What an offer still needs.
+/// An offer's open needs.
 pub(super) enum Need {
     /// These segments, by index, from this client.
     Content(Vec<u32>),

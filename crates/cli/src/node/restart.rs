@@ -62,7 +62,7 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
     }
 }
 
-/// Ends the process: whoever starts it again is told what became of its catalog.
+/// Ends the process with an error that names what happened to its catalog.
 fn end(node: &Arc<Node>, server: &Server, why: &str) -> ! {
     tracing::error!(peer = %server.local_address(), "the node ends: its catalog is not the one it opened: {why}");
     server.suspend();
@@ -96,7 +96,7 @@ fn begin_anew(listener: &TcpListener) -> std::io::Error {
 /// The number is no listening socket of this process: only a node that restarts gives it.
 pub(super) fn inherited(listener: RawFd) -> std::io::Result<TcpListener> {
     rustix::net::sockopt::socket_acceptconn(unsafe { std::os::fd::BorrowedFd::borrow_raw(listener) })?;
-    // SAFETY: the image before this one left it open for nobody else.
+    // SAFETY: the image before this one left it open for this use alone.
     let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(listener) });
     fcntl_setfd(&listener, FdFlags::CLOEXEC)?;
     Ok(listener)

@@ -87,8 +87,8 @@ impl Connection {
         Ok((Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES }, handle))
     }
 
-    /// The path's live session, or a new one. A session whose nodes are all gone has nobody left who could commit it:
-    /// it is set aside, as interrupted.
+    /// The path's live session, or a new one. A session whose nodes are all gone can no longer be committed: it is set
+    /// aside, as interrupted.
     fn join_living(&self, join: &Join) -> Result<PathSession, Failure> {
         let catalog = self.node.repository.catalog();
         let found = catalog.join(join)?;
@@ -224,7 +224,7 @@ fn answers_within(nodes: &[String], timeout: Duration) -> bool {
         let probe = move || {
             while Instant::now() < deadline {
                 if transfer::Connection::open(&node).is_ok() {
-                    // Nobody listens where another node was quicker.
+                    // The receiver is gone where another node was quicker.
                     let _ = answer.send(());
                     return;
                 }

@@ -24,7 +24,7 @@ const BATCH_CHANGES: usize = 16_384;
 const BATCH_BYTES: u64 = 1 << 30;
 const BATCH_AGE: Duration = Duration::from_secs(5);
 
-/// What a run did (counts and bytes).
+/// The result of a run (counts and bytes).
 #[derive(Default)]
 pub struct Summary {
     pub files: u64,
@@ -63,7 +63,7 @@ impl Summary {
     }
 }
 
-/// What a command has committed, in all its attempts.
+/// The commits of a command, in all its attempts.
 #[derive(Default)]
 pub struct Stored {
     /// Links, too.
@@ -99,7 +99,7 @@ pub struct Commits<'a> {
     atomic: bool,
     output: &'a Output,
     batch: Batch,
-    /// What the sources become: directories above that are missing are made with the first commit.
+    /// The sources' targets: directories above that are missing are made with the first commit.
     targets: Vec<StorePath>,
     /// Name, the other name it links to, and whether it takes the place of a directory.
     links: Vec<(StorePath, StorePath, bool)>,
@@ -136,7 +136,7 @@ impl<'a> Commits<'a> {
             Some(_) if self.atomic => {
                 return Ok(Summary { interrupted: self.summary.interrupted, ..Summary::default() });
             }
-            // What they link to may be on its way no more.
+            // Their targets may no longer be on their way.
             Some(_) => self.links.clear(),
             None => self.link()?,
         }

@@ -1,4 +1,4 @@
-//! What a file system says of a file: the attributes to keep, and whether it is as it was.
+//! A file's state in its file system: the attributes to keep, and whether it is unchanged.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -25,7 +25,7 @@ pub fn kind(stat: &Stat) -> Option<FileKind> {
     }
 }
 
-/// What stores do not keep, by name.
+/// Returns the name of a kind that stores do not keep.
 pub fn special(file_type: FileType) -> Option<&'static str> {
     match file_type {
         FileType::Socket => Some("a socket"),

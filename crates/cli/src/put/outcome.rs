@@ -1,4 +1,4 @@
-//! What became of one name of a source.
+//! The result of one name of a source.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub enum Outcome {
 
 pub struct Ready {
     pub change: Change,
-    /// What bears the name now must go first: it is of another kind, or a file shared with other names.
+    /// The name's present entry must go first: it is of another kind, or a file shared with other names.
     pub replaces: bool,
     /// The file's content is what its newest version had.
     pub is_same_content: bool,

@@ -47,7 +47,7 @@ pub struct Name {
     pub name: CString,
     pub target: StorePath,
     pub file_type: FileType,
-    /// What the store has under it.
+    /// The store's entry under it.
     pub known: Option<FileEntry>,
 }
 

@@ -1,4 +1,4 @@
-//! What the job's processes find in their environment: the door, the nodes, and how to use them.
+//! The environment of the job's processes: the door, the nodes, and how to use them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

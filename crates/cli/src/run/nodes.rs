@@ -45,8 +45,8 @@ impl OwnNode {
         &self.address
     }
 
-    /// Has the node make everything durable and end. To be called when it has said what the job left: that it is killed then
-    /// costs the job nothing, and is only told.
+    /// Makes the node sync everything and end. To be called when the job's leftovers are known: being killed then costs
+    /// the job nothing, and is only reported.
     pub fn stop(mut self) -> anyhow::Result<Option<Killed>> {
         self.stopping.store(true, Ordering::SeqCst);
         if let Some(watcher) = self.watcher.take() {
@@ -90,7 +90,8 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     }
 }
 
-/// However this process ends, what it started is told to end too. (The thread that starts it lives as long as the process.)
+/// However this process ends, its child gets a signal to end too. (The thread that starts it lives as long as the
+/// process.)
 pub(super) fn end_with_us(command: &mut Command) {
     let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?);
     // SAFETY: between fork and exec only a system call is made.

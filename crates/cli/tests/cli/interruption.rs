@@ -155,7 +155,7 @@ fn interrupted(store: &Store, source: &Path, random: &mut Random, options: &[&st
     panic!("every put ended before its signal");
 }
 
-/// Whoever watches the process comes first.
+/// The watching thread comes first.
 fn in_the_background(command: &mut Command) {
     let nice = || {
         // SAFETY: a system call.

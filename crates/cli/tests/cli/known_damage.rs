@@ -1,4 +1,4 @@
-//! What `get` or `verify` found damaged, `put` knows: it stores again what it reads, and all of it can be read then.
+//! `put` knows damage that `get` or `verify` found: it stores the content again, and all of it can be read then.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

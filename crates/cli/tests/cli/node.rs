@@ -116,7 +116,7 @@ impl Node {
         peak.trim().strip_suffix(" kB").expect("in kB").parse::<u64>().unwrap() << 10
     }
 
-    /// What it has said, of a node whose standard error is piped.
+    /// Returns the messages of a node whose standard error is piped.
     pub fn kill_and_read_messages(mut self) -> String {
         self.process.kill().unwrap();
         let mut said = String::new();

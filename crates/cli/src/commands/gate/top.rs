@@ -169,7 +169,7 @@ fn get(address: &str, path: &str) -> anyhow::Result<String> {
     }
 }
 
-/// What a timeout of a socket means; the system's words for it do not say.
+/// Explains a socket's timeout; the system's words for it do not.
 fn unanswered(error: std::io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {
