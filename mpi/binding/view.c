@@ -37,7 +37,7 @@ static int check_types(const struct view *view) {
     return MPI_SUCCESS;
 }
 
-/* What MPI asks of an etype or filetype. MPI_ERR_IO is the class that ROMIO gives. */
+/* Checks MPI's rules for an etype or filetype. MPI_ERR_IO is the class that ROMIO gives. */
 static int check_order(const struct layout *layout, const char *what, bool may_write) {
     if (layout->part_count == 0) return MPI_SUCCESS;
     if (layout->first_run < 0) return fail(MPI_ERR_IO, "the view's %s has a negative displacement", what);

@@ -18,14 +18,14 @@ pub(crate) struct Follower {
     is_reader: bool,
 }
 
-/// What a task reads and writes, as it is submitted.
+/// A task's reads and writes, as it is submitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accesses<'a> {
     pub inputs: &'a [ItemId],
-    /// What the inputs overlap, and others have yet to write.
+    /// Items that the inputs overlap, and others have yet to write.
     pub awaited: &'a [ItemId],
     pub outputs: &'a [ItemId],
-    /// What the outputs overlap, and others may read or write.
+    /// Items that the outputs overlap, and others may read or write.
     pub displaced: &'a [ItemId],
 }
 

@@ -1,5 +1,5 @@
-//! The shared store: its bandwidth is shared by all its readers, none of whom gets more than a reader's rate or than
-//! their node's interface leaves (max-min fair).
+//! The shared store: its bandwidth is shared by all its readers, none of which gets more than a reader's rate or than
+//! its node's interface leaves (max-min fair).
 //!
 //! Readers of the same limit go at the same speed, so they form a class with a clock that counts bytes: a flow is over
 //! when its class's clock has advanced by its length. A change costs a step a class, not a step a reader.

@@ -308,7 +308,7 @@ impl<'a> Worker<'a> {
                 && attempt == 1
                 && (self.shared.again.all || self.is_damaged(&head.record))
             {
-                // What else of it is damaged, or is and was never read, would answer for the same content otherwise.
+                // Other damage in it, known or never read, would answer for the same content otherwise.
                 self.shared.repository.record_damage(&head.record.root, head.record.size)?;
             }
             let bytes = self.read(&file, &before)?;

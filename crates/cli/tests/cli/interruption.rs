@@ -155,7 +155,7 @@ fn interrupted(store: &Store, source: &Path, random: &mut Random, options: &[&st
     panic!("every put ended before its signal");
 }
 
-/// The watching thread comes first.
+/// Lowers the command's priority, so that the watching test runs first.
 fn in_the_background(command: &mut Command) {
     let nice = || {
         // SAFETY: a system call.

@@ -37,7 +37,7 @@ struct Upload {
     /// Bytes sent since it was last seen to be read, and what had been read of all uploads then.
     unread_bytes: u64,
     passed_from: u64,
-    /// The total that had been read when this one was last seen unread.
+    /// The bytes that had been read of all when this one was last seen not to be read.
     passed_until: u64,
     /// When it was last read, and last seen not to be.
     progress_at: Time,
