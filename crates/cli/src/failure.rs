@@ -11,7 +11,7 @@ const INCOMPLETE: u8 = 3;
 /// The exit code that a shell shows for a program that SIGPIPE ended.
 const PIPE_CLOSED: u8 = 128 + 13;
 
-/// The command finished, but not everything was right; what was not has been named already.
+/// The command finished, but not everything was right; the failures have been named already.
 #[derive(Debug)]
 pub struct Incomplete(pub String);
 

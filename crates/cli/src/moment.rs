@@ -1,4 +1,4 @@
-//! A moment in the past, as users write it, and what a file was then: `--at TIME`.
+//! A moment in the past, as users write it, and a file's state then: `--at TIME`.
 
 use std::str::FromStr;
 

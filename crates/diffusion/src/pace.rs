@@ -1,5 +1,5 @@
-//! How long tasks and transfers take, and what follows: how far ahead of its slots a worker should know its tasks, and how
-//! many may read from the store at once.
+//! How long tasks and transfers take, and the two numbers that follow: how far ahead of its slots a worker should know
+//! its tasks, and how many may read from the store at once.
 
 use policy::placement::Costs;
 
@@ -15,10 +15,10 @@ const MAX_AHEAD: f64 = 64.0;
 const WINDOW_S: f64 = 1.0;
 /// The weight of the store's best second, by which it fades with each newer one.
 const FADING: f64 = 0.99;
-/// Times the readers that use up the store, by what it gave so far. If it bears more, each of them is still as fast as
-/// the fastest was, the measured total grows with their number, and so does the number: at first fast, but by little once
-/// they slow each other down, by what BBR probes with (Cardwell et al. 2016). For inputs that are read at once come
-/// together, so each reader too many makes all late.
+/// Times the readers that use up the store, by its rate so far. If it can give more, each of them is still as fast as
+/// the fastest was, the measured total grows with their number, and so does the number: at first fast, but by little
+/// once they slow each other down, by what BBR probes with (Cardwell et al. 2016). For inputs that are read at once
+/// come together, so each reader too many makes all late.
 const GROWTH: f64 = 1.5;
 const CROWD: f64 = 1.25;
 /// Readers that have less than this share of the fastest one's rate slow each other down.
@@ -29,7 +29,7 @@ pub(crate) struct Pace {
     task_s: Option<f64>,
     transfer_s: Option<f64>,
     peer_bytes_per_s: Option<f64>,
-    /// The fastest reader, the mean one, and what all had together in the best window.
+    /// The rates of the fastest reader, of the mean one, and of all together in the best window.
     reader_bytes_per_s: Option<f64>,
     mean_reader_bytes_per_s: Option<f64>,
     store_bytes_per_s: Option<f64>,

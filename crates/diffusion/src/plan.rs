@@ -41,7 +41,7 @@ pub struct Plan {
     pub(crate) behind: HashMap<(WorkerId, ItemId), Vec<TransferKey>>,
     /// Transfers from the store.
     pub(crate) admission: StoreAdmission,
-    /// As it was given: what the store bears.
+    /// The store's rate, as it was given.
     pub(crate) store_bytes_per_s: Option<f64>,
     pub(crate) orders: Vec<Order>,
     pub(crate) pace: Pace,

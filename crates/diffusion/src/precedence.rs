@@ -1,6 +1,6 @@
 //! Which task runs before which: tasks that read and write the same run in the order in which they were submitted. A
-//! reader needs what the last writer before it writes; a writer waits for the readers and the writer before it, whatever
-//! becomes of them.
+//! reader needs the output of the last writer before it; a writer waits for the readers and the writer before it,
+//! whatever becomes of them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -115,7 +115,7 @@ impl Plan {
         entry.is_some_and(|Task { state, .. }| matches!(state, State::Blocked(_)))
     }
 
-    /// Gives who waited for it.
+    /// Returns the tasks that waited for it.
     fn conclude(&mut self, task: TaskId) -> Vec<Follower> {
         let entry = &mut self.tasks[task.0 as usize];
         entry.end();

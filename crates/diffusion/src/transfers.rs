@@ -134,7 +134,7 @@ impl Plan {
         self.orders.push(Order::Fetch { worker, item, from, only_for });
     }
 
-    /// As many as the store bears.
+    /// Begins as many as the store's rate allows.
     pub(crate) fn read_from_store(&mut self, now_s: f64) {
         let open = self.workers.iter().filter(|worker| worker.is_open);
         let (workers, slots) = open.fold((0, 0), |sums, worker| (sums.0 + 1, sums.1 + worker.slots.min(READERS)));

@@ -30,7 +30,7 @@ pub(crate) fn take(stream: &TcpStream) {
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     loop {
         let (all, no_timeout) = (NEWS as libc::c_uint, std::ptr::null_mut());
-        // SAFETY: the headers are as many as is said and outlive the call.
+        // SAFETY: `all` is the number of headers, and they outlive the call.
         let taken = unsafe { libc::recvmmsg(stream.as_raw_fd(), headers.as_mut_ptr(), all, flags as _, no_timeout) };
         if taken < NEWS as libc::c_int {
             break;

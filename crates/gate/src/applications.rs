@@ -62,7 +62,7 @@ pub struct Counters {
 const REMEMBERED_READS: u64 = 8;
 
 impl Counters {
-    /// A GET got so many bytes.
+    /// Notes the bytes of a GET.
     pub fn note_read(&self, bytes: u64) {
         let mean = self.read_bytes.get();
         let kept = if mean == 0 { bytes } else { mean - mean / REMEMBERED_READS + bytes / REMEMBERED_READS };
@@ -115,7 +115,7 @@ impl Applications {
         found.map_or(&self.other, |(_, application)| application).clone()
     }
 
-    /// All of them, by name; who no rule claims is among them.
+    /// Returns all of them, by name, with the one for requests that no rule matches.
     pub fn all(&self) -> Vec<Rc<Application>> {
         let mut all: Vec<_> = self.table.borrow().known.values().cloned().collect();
         all.push(self.other.clone());

@@ -1,4 +1,4 @@
-//! The gate's one file: what it says, checked. `docs/gate.md` is the reference for those who write it.
+//! The gate's one file, checked. `docs/gate.md` is the reference for its authors.
 
 mod bytes;
 mod document;

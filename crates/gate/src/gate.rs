@@ -1,4 +1,5 @@
-//! The whole gate: its applications, the upstream scheduler of each server, its listeners, and what a reload changes of them.
+//! The whole gate: its applications, the upstream scheduler of each server, its listeners, and their changes by a
+//! reload.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

@@ -53,7 +53,7 @@ pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Out
         ready(&gate.addresses());
         let path = path.to_owned();
         spawn_local(async move { reload::watch(&path, seen, &gate).await });
-        // In a task of its own: what runs here is polled again whenever any task has run.
+        // In a task of its own: code here is polled again whenever any task has run.
         spawn_local(stop).await.expect("waiting for the end does not panic");
         Ok(())
     })

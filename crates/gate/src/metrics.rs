@@ -38,7 +38,7 @@ const GLANCES_A_MARK: u32 = 10;
 const LIVE_MARKS: usize = 5;
 const LINE: Duration = Duration::from_secs(60);
 
-/// Lives as long as the gate; what it watches may change.
+/// Lives as long as the gate; the schedulers it watches may change.
 pub(crate) struct Metrics {
     began: Instant,
     applications: Rc<Applications>,

@@ -39,7 +39,7 @@ use connection::Connection;
 pub(crate) use limits::Connections;
 use limits::{HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, MAX_CONNECTIONS};
 
-/// How long a client that is refused may take to hear it.
+/// How long a client that is refused may take to read it.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// More are closed without a word.
 const MAX_REFUSALS: usize = 64;

@@ -158,8 +158,8 @@ pub(crate) fn make_room_unread(stream: &TcpStream, bytes: u32) -> io::Result<()>
     set_option(stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1)
 }
 
-/// Has the other end hear of room for its bytes at once, and not when it asks the next time: the kernel announces its
-/// window after reading, and looking at a byte is reading.
+/// Announces room for the other end's bytes at once, not when it asks the next time: the kernel announces its window
+/// after reading, and peeking at a byte is reading.
 pub(crate) fn offer_room(stream: &TcpStream) {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     // Without a byte there, nothing keeps the window closed.
@@ -171,7 +171,7 @@ pub(crate) fn is_closed(stream: &TcpStream) -> bool {
     state(stream) == Some(TCP_CLOSE)
 }
 
-/// Whether the other end has said that no more comes from it, or is gone.
+/// Whether the other end has shut down sending, or is gone.
 pub(crate) fn has_ended(stream: &TcpStream) -> bool {
     state(stream).is_some_and(|state| state != TCP_ESTABLISHED)
 }

@@ -145,7 +145,7 @@ impl UpstreamScheduler {
         self.state.borrow().tree.charged()
     }
 
-    /// The application got this much at other servers since it was last said.
+    /// Adds the application's service at other servers since the last call.
     pub fn served_at_other_servers(&self, application: &str, bytes: u64) {
         let now = self.clock.now();
         self.state.borrow_mut().served_at_other_servers(application, bytes, now);
@@ -266,8 +266,8 @@ impl QueueState {
         self.tree.sweep(self.scheduler.as_mut(), now);
     }
 
-    /// Another scheduler: what waits is queued again in the order it came, what is in service no longer counts:
-    /// schedulers ignore the completion of what they do not know.
+    /// Begins with another scheduler: waiting requests are queued again in the order they came, those in service no
+    /// longer count: schedulers ignore the completion of requests that they do not know.
     fn begin_again(&mut self, settings: &Settings, now: Time) {
         self.scheduler = scheduler(settings);
         self.settings = settings.clone();

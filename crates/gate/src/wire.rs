@@ -1,8 +1,8 @@
-//! One end of a connection, with TLS or without, for code that looks at bytes before it takes them.
+//! One end of a connection, with TLS or without, for code that peeks at bytes before it takes them.
 //!
-//! Bytes are looked at in place (MSG_PEEK), written to the other end, and only then taken, by as many as were accepted.
-//! So nothing is ever held by the gate: a thousand slow clients cost no memory, and what is not accepted stays where
-//! TCP's own back-pressure sees it. The gate has one thread, so one buffer serves all connections.
+//! Bytes are read in place (MSG_PEEK), written to the other end, and only then taken, by as many as were accepted. So
+//! nothing is ever held by the gate: a thousand slow clients cost no memory, and other bytes stay where TCP's own
+//! back-pressure sees them. The gate has one thread, so one buffer serves all connections.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -181,7 +181,7 @@ impl Wire {
             // The runtime takes a report on the error queue for a closed connection, which is always writable.
             // Acknowledged bytes make room.
             Wire::Plain { is_told: true, .. } => {
-                // Told or not, it is looked at.
+                // Checked with or without a report.
                 let _ = tokio::time::timeout(LOOK, self.acknowledges()).await;
                 Ok(())
             }
@@ -215,7 +215,7 @@ impl Wire {
         }
     }
 
-    /// With TLS, what was accepted may not have been sent.
+    /// With TLS, accepted bytes may not have been sent.
     pub async fn flush(&self) -> io::Result<()> {
         match self {
             Wire::Plain { .. } => Ok(()),
@@ -271,7 +271,7 @@ impl Wire {
         self.with_stream(socket::is_closed)
     }
 
-    /// Whether the other end has said that no more comes from it, or is gone.
+    /// Whether the other end has shut down sending, or is gone.
     pub fn has_ended(&self) -> bool {
         self.with_stream(socket::has_ended)
     }
@@ -293,7 +293,7 @@ impl Wire {
     }
 }
 
-/// Takes bytes that have been looked at: the kernel drops them without copying.
+/// Takes bytes that have been read in place: the kernel drops them without copying.
 fn take(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<()> {
     let mut left = bytes.len();
     while left > 0 {

@@ -114,7 +114,7 @@ struct Run {
     replicas: usize,
     bytes: usize,
     inputs: Vec<ItemId>,
-    /// Where each task runs, and what it has pinned there.
+    /// Where each task runs, and its pinned item there.
     running: VecDeque<(WorkerId, Option<ItemId>)>,
     misses: usize,
     now_s: f64,
@@ -200,7 +200,7 @@ impl Run {
         self.scheduler.vacate(worker);
     }
 
-    /// Decisions a second of `next` alone; what asking for the time costs is deducted.
+    /// Decisions a second of `next` alone; the cost of reading the time is deducted.
     fn nexts(&mut self) -> f64 {
         let (mut nanos, mut decisions, mut asked) = (0, 0, 0);
         for _ in 0..CYCLES / 4 {

@@ -88,7 +88,7 @@ pub trait Scheduler {
     /// A new node below `parent`, or at the top. A weight of 0 counts as 1.
     fn add(&mut self, parent: Option<NodeId>, weight: u32) -> NodeId;
 
-    /// From now on; what was charged already stays charged. 0 counts as 1.
+    /// Sets the weight from now on; earlier charges stay. 0 counts as 1.
     fn set_weight(&mut self, flow: NodeId, weight: u32);
 
     /// Requests at or below this node that name no deadline are due this long after they were enqueued.
@@ -107,8 +107,8 @@ pub trait Scheduler {
     /// To be called after any other call, until it no longer says `Start`.
     fn next(&mut self, now: Time) -> Next;
 
-    /// A started request is done. Of its cost, what exceeds `served_bytes` is given back to the application. Answers how
-    /// long past its deadline that is, in nanoseconds: 0 when it is in time, has none, or was not started.
+    /// Completes a started request. The part of its cost beyond `served_bytes` is given back to the application.
+    /// Returns how long past its deadline that is, in nanoseconds: 0 when it is in time, has none, or was not started.
     fn complete(&mut self, flow: NodeId, id: u64, served_bytes: u64, now: Time) -> u64;
 
     /// Adds the service that this application (the node that pays, never a stream) got at other servers since the last

@@ -109,7 +109,7 @@ pub struct Spare<Name> {
 const USE: f64 = 0.9;
 /// A backlog is to be worked off within this time.
 const DRAIN_S: f64 = 30.0;
-/// Time constants of the two means of the arrivals' rate; what separates them is the trend.
+/// Time constants of the two means of the arrivals' rate; their difference is the trend.
 const FAST_S: f64 = 10.0;
 const SLOW_S: f64 = 60.0;
 /// Caches are taken for full at this share, so that there is room for what leaving nodes hand over.

@@ -1,9 +1,9 @@
 //! Where to deduplicate and compress: at the node, or at the client before its link.
 //!
-//! DESIGN rule 9 and DDiHA's equation (4), per byte written and for one client: at the node every byte crosses the
-//! link and the node's cores serve all its clients; at the client only what is new crosses, the node fingerprints
-//! it again, and the cores come from the program unless some are idle. Stages of one pipeline overlap (equation
-//! 5), so the slowest counts; what the program's own cores do does not overlap, so it adds.
+//! DESIGN rule 9 and DDiHA's equation (4), per byte written and for one client: at the node every byte crosses the link
+//! and the node's cores serve all its clients; at the client only new data cross, the node fingerprints them again, and
+//! the cores come from the program unless some are idle. Stages of one pipeline overlap (equation 5), so the slowest
+//! counts; work of the program's own cores does not overlap, so it adds.
 
 /// The end of the link where segments are fingerprinted and encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

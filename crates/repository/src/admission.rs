@@ -13,7 +13,7 @@ use crate::{Error, Repository, Result};
 const MAX_INLINE_BYTES: usize = 4096;
 /// Every level multiplies by 64 at least.
 const MAX_LEVEL: u8 = 16;
-/// Content entries of one file, pages that are used twice counted twice: what walks the tree visits them all.
+/// Content entries of one file, pages that are used twice counted twice: a walk of the tree visits them all.
 const MAX_ENTRIES: u64 = 1 << 32;
 
 /// Checks the changes; returns every container that they refer to.

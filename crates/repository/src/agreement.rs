@@ -27,7 +27,7 @@ pub(crate) struct JournalComparison {
 impl JournalComparison {
     /// Refuses when the journal has a record that the catalog does not know.
     pub fn of(repository: &Repository, local: &LocalStore) -> Result<Self> {
-        // The view first: what is journaled after it was taken is not compared.
+        // The view first: later journal records are not compared.
         let view = repository.catalog.view()?;
         let mut scan = Scan::of(local, repository.settings.fingerprint)?;
         scan.add_outbox(view.unjournaled()?);

@@ -47,7 +47,7 @@ impl CatalogLock {
         }
     }
 
-    /// Takes the lock alone. An error while anybody has the store open.
+    /// Takes the lock alone. An error while another process has the store open.
     pub fn take_alone(path: &Path, settings: &Settings) -> Result<Option<Self>> {
         let file = lock_file(path, settings);
         let opened = make(path, settings).map_err(|source| Error::io(file.display(), source))?;

@@ -43,7 +43,7 @@ pub struct CollectReport {
     pub open: u64,
     /// Their lengths.
     pub open_bytes: u64,
-    /// Files that there was no room to rewrite, and what that would free, nearly.
+    /// Files that there was no room to rewrite, and the bytes that would free, nearly.
     pub short_of_room: u64,
     pub not_freed_bytes: u64,
 }
@@ -106,7 +106,7 @@ impl<'a> Collection<'a> {
     /// Refuses where the catalog cannot be believed, or a manifest is lost.
     fn begin(repository: &'a Repository) -> Result<Self> {
         let local = repository.local_store("collect")?;
-        // Our own container would be one more file that is not looked at.
+        // Our own container would be one more file that is not collected.
         local.close()?;
         check_containers(repository, local)?;
         let agreement = JournalComparison::of(repository, local)?;

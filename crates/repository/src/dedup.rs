@@ -49,7 +49,7 @@ impl Repository {
             if open.is_empty() {
                 break;
             }
-            // Claimed by someone else, or a repetition within this very batch: by now put, or given up.
+            // Claimed by another owner, or a repetition within this very batch: by now put, or given up.
             let waiting: Vec<_> = open.iter().map(|&i| fingerprints[i]).collect();
             answers = self.store.await_claims(claim_owner, &waiting)?;
         }
@@ -103,7 +103,7 @@ impl Repository {
 
     fn encode<'a>(&self, kind: BlockKind, segments: impl Iterator<Item = NewSegment<'a>>) -> Block {
         let segments: Vec<_> = segments.map(|segment| (segment.fingerprint, segment.bytes)).collect();
-        // Pages and journals are small and repetitive; whatever data gets, they are worth a general codec.
+        // Pages and journals are small and repetitive; whatever the codec of data, they are worth a general one.
         let choice = match kind {
             BlockKind::Data => self.settings.codec,
             BlockKind::Page | BlockKind::Journal => CodecChoice::Auto,

@@ -13,7 +13,7 @@ use store::{LocalStore, StoredBlock};
 use crate::offline::offline_store;
 use crate::{Error, Repository, Result};
 
-/// Open containers that are looked at when a store is opened, and journal blocks in each: the newest.
+/// The most open containers that are read when a store is opened, and journal blocks in each: the newest.
 const MAX_CONTAINERS: usize = 16;
 const MAX_BLOCKS: usize = 4;
 
@@ -82,7 +82,7 @@ fn unknown_in(
     let visited = containers
         .visit_newest(container, BlockKind::Journal, limit, &mut |placed| found.extend(records(&placed, fingerprint)));
     match visited {
-        // Verification names it; what is whole in other containers was compared.
+        // Verification names it; the whole records in other containers were compared.
         Err(store::Error::Corrupt { .. }) => return Ok(None),
         other => other?,
     }

@@ -46,7 +46,7 @@ struct State {
     holds: AtomicUsize,
     /// When the catalog was last asked, without saying that the session has ended.
     checked: Mutex<Option<Instant>>,
-    /// Locked while the epoch moves on: what begins meanwhile must not rely on the old one.
+    /// Locked while the epoch moves on: a hold that begins meanwhile must not rely on the old one.
     moving: Mutex<()>,
 }
 
@@ -111,7 +111,7 @@ impl Lease {
         Lease { session: session.id, epoch, catalog, state, thread: None, reserve: None }
     }
 
-    /// Ends on a full disk too, with the room of the store's reserve: what a writer leaves there that found the disk full
+    /// Ends on a full disk too, with the room of the store's reserve: the garbage of a writer that found the disk full
     /// can be collected at once.
     pub(crate) fn with_reserve_of(mut self, path: &Path, settings: &Settings) -> Self {
         self.reserve = Some((path.to_owned(), settings.clone()));

@@ -19,7 +19,7 @@ impl Repository {
         found
     }
 
-    /// [`Repository::segments`], which must be those that `entries` name: what a store answers to two questions may not
+    /// [`Repository::segments`], which must be those that `entries` name: a store's answers to two questions may not
     /// agree, and blocks vouch only for themselves.
     pub(crate) fn named_segments(&self, run: Run, entries: &[SegmentEntry]) -> Result<Vec<Segment>> {
         let found = self.segments(run)?;

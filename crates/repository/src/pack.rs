@@ -44,7 +44,7 @@ pub struct Packer<'a, T> {
     finished: Vec<Packed<T>>,
 }
 
-/// A file under way: its builder, and what is to be appended once the batch has places.
+/// A file under way: its builder, and the parts to append once the batch has addresses.
 struct Draft<'a, T> {
     builder: Builder<'a>,
     waiting: VecDeque<Item>,
@@ -128,7 +128,7 @@ impl<'a, T> Packer<'a, T> {
         Ok(())
     }
 
-    /// A hole of the file begun last; what was given before it is cut here.
+    /// Adds a hole to the file begun last; the content before it is cut here.
     pub fn hole(&mut self, length: u64) -> Result<()> {
         self.flush_tail()?;
         let draft = self.current();
@@ -147,7 +147,7 @@ impl<'a, T> Packer<'a, T> {
         Ok(())
     }
 
-    /// The file begun last is given up; what was stored of it is garbage for collection.
+    /// Gives up the file begun last; its stored content is garbage for collection.
     pub fn abandon(&mut self) -> Result<()> {
         self.flush()?;
         self.drafts.pop_back();

@@ -1,4 +1,4 @@
-//! Repair: what is lost, what stands in for it, and which versions are affected.
+//! Repair: lost segments, their copies, and the affected versions.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -219,7 +219,7 @@ impl Repository {
                 Ok(bytes) if bytes < file.stored_bytes => drop(doubtful_files.insert(file.id)),
                 // Something else stands in its place.
                 Err(store::Error::Corrupt { .. }) => drop(no_files.insert(file.id)),
-                // One that went meanwhile was collected, with nothing in it that anybody needs.
+                // One that went meanwhile was collected, with nothing needed in it.
                 _ => {}
             }
         }

@@ -82,8 +82,8 @@ impl Drop for Reserve {
     }
 }
 
-/// A reserve has no content: what else stands in its place, and a file with another name, which would be written under that
-/// too, gives way to a new one.
+/// A reserve has no content: anything else in its place, and a file with another name, which would be written under
+/// that too, gives way to a new one.
 fn open(path: &Path, permissions: &Permissions, options: &mut OpenOptions) -> std::io::Result<File> {
     let mut open = || permissions.create_file(path, options).and_then(|file| check_sole(&file).map(|()| file));
     match open() {

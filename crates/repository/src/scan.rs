@@ -99,7 +99,7 @@ impl Scan {
                 self.readable += 1;
                 self.register(physical, stored_bytes, segments, bears);
             }
-            // Collection deleted it since: what it held lies in a newer file.
+            // Collection deleted it since: its segments lie in a newer file.
             Err(store::Error::NotFound { .. }) => {}
             Err(store::Error::Corrupt { offset, why, .. }) => {
                 self.note(physical, offset, why);
@@ -135,8 +135,8 @@ impl Scan {
         }
     }
 
-    /// Two records of one sequence come of two catalogs that went on apart: the first one counts, and what the other did
-    /// is named.
+    /// Adds a record. Two of one sequence come of two catalogs that went on apart: the first one counts, and the
+    /// other's effects are named.
     fn add(&mut self, record: JournalRecord) {
         match self.records.entry(record.sequence) {
             Entry::Vacant(free) => drop(free.insert(record)),
@@ -201,7 +201,7 @@ impl Scan {
         }
     }
 
-    /// The names and versions that the records up to `sequence` make, and what they cannot make.
+    /// Returns the names and versions that the records up to `sequence` make, and the records that make none.
     pub fn replayed(&self, sequence: u64) -> Result<(MemoryCatalog, Vec<SkippedRecord>)> {
         let records: Vec<_> = self.records.range(..=sequence).map(|(_, record)| record.clone()).collect();
         let replayed = MemoryCatalog::new();

@@ -47,8 +47,8 @@ pub struct VerifyReport {
     pub damages: Vec<Damage>,
 }
 
-/// Checks the store, which must be on this machine. With `data`, all content is decoded and named again.
-/// `progress` hears of stored bytes done.
+/// Checks the store, which must be on this machine. With `data`, all content is decoded and fingerprinted again. Calls
+/// `progress` with stored bytes done.
 pub fn verify(repository: &Repository, data: bool, progress: &mut dyn FnMut(u64)) -> Result<VerifyReport> {
     let local = repository.local_store("verify")?;
     let mut verified = VerifyReport::default();
@@ -136,7 +136,7 @@ impl LostSegments {
 fn note_catalog_damage(verified: &mut VerifyReport, check: impl FnOnce(&mut VerifyReport) -> Result<()>) -> Result<()> {
     let why = match check(verified) {
         Err(crate::Error::Catalog(catalog::Error::Corrupt { why, .. })) => why,
-        // Nobody can remove the root.
+        // The root cannot be removed.
         Err(crate::Error::Catalog(catalog::Error::NotFound { path })) if path.is_root() => {
             "it has no root directory".to_owned()
         }
@@ -224,7 +224,7 @@ fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut Ver
 struct Misplaced {
     /// Those it counts as collected.
     collected: Vec<ContainerId>,
-    /// Those it has in a file, named beside each, that is whole and lacks a segment which is needed.
+    /// Those it has in a file, named beside each, that is whole and misses a segment which is needed.
     elsewhere: Vec<(ContainerId, ContainerId)>,
 }
 
@@ -277,7 +277,8 @@ fn check_containers(
                 verified.segments += report.readable_segments;
                 verified.stored_bytes += report.stored_bytes;
                 progress(report.stored_bytes);
-                // Its writer died before it had a footer: a torn end is no damage, what versions need is checked below.
+                // Its writer died before it had a footer: a torn end is no damage, segments that versions need are
+                // checked below.
                 let was_sealed = report.sealed || record.segments > 0;
                 if was_sealed {
                     verified.damages.extend(damages_of(&record, report, lost));

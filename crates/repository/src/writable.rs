@@ -1,4 +1,4 @@
-//! Whether a store can be written at all, asked before anything is tried: what SQLite says of a read-only directory is
+//! Whether a store can be written at all, checked before anything is tried: SQLite's error for a read-only directory is
 //! "unable to open database file".
 
 use std::path::{Path, PathBuf};

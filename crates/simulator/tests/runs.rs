@@ -1,4 +1,4 @@
-//! Runs on the source's workloads: what was published, what we aim at, and what must hold of any run.
+//! Runs on the source's workloads: published results, our targets, and invariants of any run.
 
 use policy::placement::Rule;
 use thalweg_simulator::{

@@ -1,7 +1,7 @@
-//! Where this process's segments are reduced: what `auto` means, asked of the model once, at the first open.
+//! Where this process's segments are reduced: `auto` asks the model once, at the first open.
 //!
-//! Link, node and this machine are measured, which costs some tens of milliseconds; what the data will be like is not
-//! known yet, so the model hears what simulations usually write (docs/models.md).
+//! Link, node and this machine are measured, which costs some tens of milliseconds; the data are not known yet, so the
+//! model assumes those that simulations usually write (docs/models.md).
 
 use std::sync::mpsc;
 use std::thread;

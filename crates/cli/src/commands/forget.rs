@@ -98,7 +98,7 @@ fn check_versions(
 
 struct Forgetting<'a> {
     repository: &'a Repository,
-    /// A file with several names is looked at once.
+    /// A file with several names is checked once.
     seen: HashSet<FileId>,
     forgotten: Vec<Value>,
     versions: u64,

@@ -18,7 +18,7 @@ const DEFAULT_ACL: &str = "system.posix_acl_default";
 const SET_ID_BITS: u32 = 0o6000;
 const STICKY_BIT: u32 = 0o1000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// File capabilities, security labels, and what only root may read.
+/// File capabilities, security labels, and attributes that only root may read.
 const PRIVILEGED_NAMES: [&[u8]; 2] = [b"security.", b"trusted."];
 
 /// Something that was done without.
@@ -98,7 +98,7 @@ pub fn apply_to_file(
     Ok(missing)
 }
 
-/// The same for the link that bears the name in the directory.
+/// The same for the link of this name in the directory.
 pub fn apply_to_symlink(
     directory: &OwnedFd,
     name: &CStr,

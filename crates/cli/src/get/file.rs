@@ -107,7 +107,7 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// Makes a symbolic link under the name, replacing what bears it. Returns what it has to do without.
+/// Makes a symbolic link under the name, replacing any entry there. Returns the attributes it misses.
 pub fn symlink(
     directory: &Directory,
     name: &CStr,
@@ -125,7 +125,7 @@ pub fn symlink(
     attributes::apply_to_symlink(&directory.opened, name, attributes, withheld)
 }
 
-/// Makes `to` another name of `from`, replacing what bears it.
+/// Makes `to` another name of `from`, replacing any entry there.
 pub fn link(from: (&OwnedFd, &CStr), to: (&OwnedFd, &CStr)) -> Result<()> {
     match rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
         Err(Errno::EXIST) => {

@@ -79,7 +79,7 @@ impl<'a> Report<'a> {
         summary.lost_here += (fault == Fault::Here) as u64;
     }
 
-    /// This one is there without some of its attributes. The first of each kind is said aloud, the others are counted in
+    /// This one is there without some of its attributes. The first of each kind is printed, the others are counted in
     /// the summary.
     pub fn incomplete(&self, path: &Path, missing: Vec<LeftOut>) {
         let mut inner = self.inner();

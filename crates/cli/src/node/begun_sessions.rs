@@ -12,7 +12,7 @@ use transfer::message::{Failure, FailureKind};
 const MAX_OF_CLIENT: usize = 64;
 const MAX_BEGUN: usize = 16_384;
 
-/// Those this node process began; what an earlier one began runs out.
+/// The sessions that this node process began; those of an earlier one run out.
 #[derive(Default)]
 pub(crate) struct BegunSessions {
     sessions: Mutex<HashMap<SessionId, Begun>>,

@@ -25,7 +25,7 @@ pub(super) type Handle = (SessionId, HandleKey);
 #[derive(Default)]
 struct Client {
     connections: usize,
-    /// Those that it got here and did not give back.
+    /// The handles that it received here and did not give back.
     handles: Vec<Handle>,
     /// The latest openings by their keys, and their answers unless they are under way.
     openings: VecDeque<(HandleKey, Option<Reply>)>,

@@ -1,8 +1,8 @@
-//! Lists of names that clients have spelt out, by their digest, so that equal data of many is named once.
+//! Lists of fingerprints that clients have sent in full, by their digest, so that equal data of many is listed once.
 //!
-//! Only names from an offer are remembered, under the digest computed here: a recall never says more than its client
-//! could have spelt out itself. While one client is asked for names, others that recall the same wait for its offer,
-//! without threads and not for ever: its connection's end, or their timeout, has them asked too.
+//! Only lists from an offer are remembered, under the digest computed here: an offered digest never yields more than
+//! its client could have sent in full itself. While one client is asked for a list, others that offer the same digest
+//! wait for it, without threads and not for ever: its connection's end, or their timeout, makes them asked too.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,7 +16,7 @@ use super::work_queue::{OF_NODE, WorkQueue};
 
 /// An offered digest waits at most this long for a list that another client was asked for.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Recalls that wait or were answered "unnamed" a moment ago; beyond, clients are asked at once and not noted.
+/// Offered digests that wait or were answered "unknown" a moment ago; beyond, clients are asked at once and not noted.
 const MAX_ASKED: usize = 1024;
 /// The memory of a list besides its fingerprints (bytes).
 const OVERHEAD_BYTES: usize = 160;
@@ -72,7 +72,7 @@ impl FingerprintLists {
         go_on(known);
     }
 
-    /// Remembers what an offer spelt out. Returns who waited for it.
+    /// Remembers an offer's full list. Returns those that waited for it.
     #[must_use]
     pub fn learn(&self, entries: &Entries) -> Vec<Continuation> {
         let digest = names_digest(entries);
@@ -90,7 +90,7 @@ impl FingerprintLists {
         unlisted
     }
 
-    /// Returns who has waited for too long.
+    /// Returns those that have waited for too long.
     #[must_use]
     pub fn expire(&self, now: Instant) -> Vec<Continuation> {
         let mut unlisted = Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn go_on(waits: &WorkQueue, waiting: Vec<Continuation>, names: Option
     if waiting.is_empty() {
         return;
     }
-    // Without room, the clients hear that their requests failed.
+    // Without room, the clients get an error.
     waits.run(OF_NODE, move || waiting.into_iter().for_each(|go_on| go_on(names.clone())), || ());
 }
 
@@ -186,7 +186,7 @@ mod tests {
         (first..first + 10).map(|byte| SegmentEntry { fingerprint: Fingerprint([byte; 32]), bytes: 8192 }).collect()
     }
 
-    /// The connection that recalled, and the names if they were known.
+    /// The connection that offered the digest, and the list if it was known.
     type Told = (u64, Option<Entries>);
 
     /// Lists, and the answers to those that offered their digests.

@@ -1,4 +1,4 @@
-//! One connection: what each request means to this node.
+//! One connection: each request's effect on this node.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

@@ -24,7 +24,7 @@ const LONG_ROUND: Duration = Duration::from_millis(500);
 const SHORT_ROUND: Duration = Duration::from_millis(150);
 /// An application that has written within this time keeps a share.
 const PRESENT: Duration = Duration::from_secs(2);
-/// A round waits for those who may write on until they pause for so long, and no longer in all than a long round.
+/// A round waits for applications that may write on until they pause for so long, and at most as long as a long round.
 const PAUSE: Duration = Duration::from_millis(200);
 /// An application waited for in vain is not waited for again before so many times as long: the part of the time lost
 /// so.
@@ -35,7 +35,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const MAX_APPLICATIONS: usize = 1000;
 /// The share of writers without an application name, and of applications beyond the limit.
 const OTHER: &str = "other";
-/// Between looks at those who wait, and when there are none.
+/// The sleep between checks for waiting writes, and when there are none.
 const SHORT_NAP: Duration = Duration::from_millis(5);
 const LONG_NAP: Duration = Duration::from_millis(200);
 
@@ -82,7 +82,7 @@ pub(crate) struct Member {
 }
 
 impl IngestScheduler {
-    /// Without `weights` nothing is shared; who has none weighs 1.
+    /// Without `weights` nothing is shared; applications without a weight weigh 1.
     pub fn new(weights: Option<HashMap<String, u32>>) -> Arc<Self> {
         let state = State {
             applications: HashMap::new(),

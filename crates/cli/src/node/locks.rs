@@ -88,7 +88,7 @@ impl Locks {
         grant(next);
     }
 
-    /// The connection is gone: what it held passes on, what it waited for is forgotten.
+    /// Forgets a connection: its locks pass on, its waiting requests are dropped.
     pub fn forget(&self, connection: u64) {
         let (mut given_up, mut next) = (Vec::new(), Vec::new());
         {

@@ -72,7 +72,7 @@ pub struct NodeOptions {
     pub workers: usize,
     /// A stripe set checkpoints when this much is not durable.
     pub checkpoint_bytes: u64,
-    /// Memory for the names that clients have spelt out.
+    /// Memory for the fingerprint lists that clients have sent in full.
     pub names_bytes: usize,
     /// Blocks from remote clients are believed without decoding and naming them again.
     pub trust_clients: bool,

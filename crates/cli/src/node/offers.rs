@@ -125,7 +125,7 @@ impl Offers {
         Arc::new(Offers { node: node.clone(), claim_owner, open, budget, unanswered, ended })
     }
 
-    /// Nothing is claimed, nor about to be: whatever was has come.
+    /// Nothing is claimed, nor about to be: all claimed content has come.
     pub fn are_done(&self) -> bool {
         Arc::strong_count(&self.unanswered) == 1
     }

@@ -1,4 +1,4 @@
-//! Long lists, a page at a time: what a catalog holds has no bound, and what a frame holds has.
+//! Long lists, a page at a time: a catalog's content has no bound, and a frame's has.
 
 use format::Writer;
 use transfer::message::{Failure, Field, MAX_LISTED};

@@ -25,7 +25,7 @@ const ROOM_INTERVAL: Duration = Duration::from_millis(100);
 /// Nodes of one session that are asked at a time whether they live.
 const MAX_PROBES: usize = 64;
 
-/// What a piece takes of the node's memory at most: all of each segment that it touches.
+/// A piece's part of the node's memory at most: all of each segment that it touches.
 fn staging_bytes(extents: &[(u64, u64)]) -> u64 {
     let unit = u64::from(MPI_SEGMENT_BYTES);
     let segments = |(offset, bytes): &(u64, u64)| (offset + bytes).div_ceil(unit).saturating_sub(offset / unit);

@@ -1,4 +1,4 @@
-//! The stripe sets this node holds, and who listens to them.
+//! The stripe sets this node owns, and their users.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +25,11 @@ pub(crate) struct OwnerEntry {
     pub checkpointed_at: Mutex<Instant>,
     /// When segments that are not whole were last stored too.
     pub completed_at: Mutex<Instant>,
-    /// A user came since it was last looked at whether there is any.
+    /// A user came since the last check for users.
     is_touched: AtomicBool,
     /// The listeners have been sent the stripe set's failure.
     failure_sent: AtomicBool,
-    /// Of the connection for which the stripe set was taken: what is stored counts as its.
+    /// Of the connection for which the stripe set was taken: stored bytes count as its.
     application: Arc<ApplicationTraffic>,
 }
 
@@ -78,8 +78,8 @@ impl StripeOwners {
         self.entries().values().filter_map(|cell| cell.entry.get().cloned()).collect()
     }
 
-    /// The stripe set, taken if this node does not hold it yet, with one more user. One that failed stays as long as it has
-    /// users: what they sent is in it, and all of them must hear of the failure.
+    /// The stripe set, taken if this node does not hold it yet, with one more user. One that failed stays as long as it
+    /// has users: their pieces are in it, and all of them must get the failure.
     fn use_stripe_set(
         &self,
         key: Key,
@@ -246,7 +246,7 @@ impl OwnerEntry {
         refused.map_or_else(|| self.answer_the_last(), detach_waiters::too_many);
     }
 
-    /// Answers those who waited to be the last, or have waited long enough.
+    /// Answers users that waited to be the last, or have waited long enough.
     pub fn answer_the_last(&self) {
         if !self.users().detach_waiters.is_awaited() {
             return;
@@ -293,7 +293,7 @@ impl Node {
         checkpointed
     }
 
-    /// Sends the stripe set's failure, if it has one, to those who use it.
+    /// Sends the stripe set's failure, if it has one, to its users.
     pub(crate) fn report_failure(&self, entry: &OwnerEntry) {
         let Err(error) = entry.owner.size() else { return };
         // Where the node's own lease is lost, the node restarts and the clients ask it then. Where that is not known

@@ -39,14 +39,14 @@ pub(crate) struct WorkQueue {
 #[derive(Default)]
 struct State {
     jobs: HashMap<Owner, VecDeque<Job>>,
-    /// Those who have jobs, each once.
+    /// Owners with jobs, each once.
     turns: VecDeque<Owner>,
     count: usize,
     is_closed: bool,
 }
 
 impl WorkQueue {
-    /// `name` is that of its threads, and what errors call its jobs.
+    /// `name` is that of its threads, and of its jobs in errors.
     pub fn new(name: &'static str) -> Arc<Self> {
         Arc::new(WorkQueue { name, state: Mutex::default(), changed: Condvar::new() })
     }
@@ -111,7 +111,7 @@ impl WorkQueue {
         self.lock().count
     }
 
-    /// Takes no more; what waits is still done.
+    /// Takes no more; waiting jobs are still done.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();

@@ -18,7 +18,7 @@ use crate::output::Output;
 use crate::shown;
 use crate::signals::Interruption;
 
-/// A batch is committed when it has this many changes, this many bytes, or is this old: what a broken run has
+/// A batch is committed when it has this many changes, this many bytes, or is this old: the work that a broken run has
 /// to do again.
 const BATCH_CHANGES: usize = 16_384;
 const BATCH_BYTES: u64 = 1 << 30;
@@ -36,7 +36,7 @@ pub struct Summary {
     pub unchanged: u64,
     /// Read from the sources.
     pub read_bytes: u64,
-    /// Of those, what was read of files whose content was as before.
+    /// Of those, the bytes read of files whose content was as before.
     pub compared_bytes: u64,
     pub unchanged_bytes: u64,
     pub commits: u64,
@@ -44,7 +44,7 @@ pub struct Summary {
     pub excluded: u64,
     /// The run was interrupted: the rest of the sources is not stored.
     pub interrupted: Option<i32>,
-    /// Names that became something else, and what was dropped with that.
+    /// Names that became something else, and the versions dropped with that.
     pub dropped: Vec<(PathBuf, String)>,
     /// Neither file, directory nor symlink, with what they are.
     pub skipped: Vec<(PathBuf, String)>,
@@ -119,7 +119,7 @@ impl<'a> Commits<'a> {
         Commits { repository, atomic, output, batch, targets, links: Vec::new(), summary, stored }
     }
 
-    /// Commits what comes until all who send are gone; when the run is interrupted, what has come by then.
+    /// Commits outcomes until all senders are gone; when the run is interrupted, those that have come by then.
     pub fn run(mut self, outcomes: Receiver<Vec<Outcome>>, interruption: &Interruption) -> anyhow::Result<Summary> {
         loop {
             match outcomes.recv_timeout(BATCH_AGE) {

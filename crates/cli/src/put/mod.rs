@@ -52,7 +52,7 @@ pub struct Options {
     pub exclusions: Exclusions,
     /// Drop versions where a name becomes something else.
     pub replace: bool,
-    /// Once it has come, what is stored is committed and the rest left.
+    /// Once it has come, stored content is committed and the rest left.
     pub interruption: Interruption,
 }
 

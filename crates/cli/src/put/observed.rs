@@ -78,8 +78,8 @@ pub fn is_as_put(stat: &Stat, known: &FileEntry) -> bool {
     kind(stat) == Some(then.kind) && same_size && times(stat) == then.times && stat.st_ino == then.inode
 }
 
-/// Whether two states of a file are the same to who restores them: when the inode was last changed, and its number, are
-/// not restored.
+/// Whether a restore of two states of a file gives the same: when the inode was last changed, and its number, are not
+/// restored.
 pub fn look_alike(before: &Attributes, after: &Attributes) -> bool {
     let times = FileTimes { changed: after.times.changed, ..before.times };
     Attributes { times, inode: after.inode, ..before.clone() } == *after

@@ -204,7 +204,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether what the store has under the name is to be removed first; none where it stays, which is said.
+    /// Whether the store's entry under the name is to be removed first; none where it stays, which is printed.
     fn may_replace(
         &mut self,
         directory: &Directory,

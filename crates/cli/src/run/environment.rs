@@ -45,8 +45,8 @@ impl Environment<'_> {
         Ok(())
     }
 
-    /// Has the launcher take along to other hosts what was set for the command; returns options for it. Open MPI takes
-    /// options (`-x NAME`) or the list, never both.
+    /// Makes the launcher copy the command's variables to other hosts; returns options for it. Open MPI takes options
+    /// (`-x NAME`) or the list, never both.
     pub fn forward(&self, command: &mut Command, words: &[OsString]) -> Vec<String> {
         if !self.has_other_hosts {
             return Vec::new();

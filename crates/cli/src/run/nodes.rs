@@ -73,7 +73,7 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     let mut command = Command::new(std::env::current_exe().context("finding this command")?);
     command.arg("node").arg(store).args(["--listen", listen, "--json"]);
     command.arg("--secret-file").arg(secret_file);
-    // In a group of its own: what the terminal sends to the job is not for the node, which the job needs to its end.
+    // In a group of its own: the terminal's signals to the job are not for the node, which the job needs to its end.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     end_with_us(&mut command);
     let mut child = command.spawn().context("starting a node")?;
@@ -117,7 +117,7 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, start: impl Fn() -> anyhow
     }
 }
 
-/// Also a node that someone has stopped: it goes on, to store what it received, and ends.
+/// Also a stopped node: it goes on, to store its received pieces, and ends.
 fn terminate(child: &Child) {
     if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
         for signal in [rustix::process::Signal::TERM, rustix::process::Signal::CONT] {

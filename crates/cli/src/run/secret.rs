@@ -13,7 +13,7 @@ use rustix::process::Pid;
 
 const NAME: &str = "thalweg-run-";
 const FILE: &str = "secret";
-/// Names in the folder of temporary files that are looked at: it is everybody's.
+/// The most names read in the folder of temporary files, which all users share.
 const MAX_LOOKED_AT: usize = 100_000;
 
 /// A new secret in a new folder; removed in the end.

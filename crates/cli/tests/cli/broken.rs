@@ -1,4 +1,4 @@
-//! Damage: it is found, named, kept from spreading, and what can be made again is made again.
+//! Damage: it is found, named, kept from spreading, and repaired where it can be.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -103,7 +103,7 @@ fn putting_the_same_files_again_repairs_what_was_found_damaged() {
     assert_eq!(run(&first).expect(0).stdout, fs::read(source.join("a")).unwrap(), "the old version reads again");
 }
 
-/// Without `--data` as well: what verification finds, `put` knows.
+/// Without `--data` as well: `put` knows the damage that verification finds.
 #[test]
 fn putting_again_what_verify_named_repairs_it() {
     let store = with_tree();
@@ -363,7 +363,7 @@ impl Drop for Unmount {
 }
 
 /// Two versions of `f`, the first of which has a manifest of pages; and the container with that, with nothing else that
-/// anybody needs.
+/// is needed.
 fn with_a_manifest() -> (Store, PathBuf) {
     let store = Store::new();
     let content = Random::new(11).bytes(16 << 20);

@@ -45,7 +45,7 @@ impl Client {
         self.last_number
     }
 
-    /// The answer to a request; what the node says unasked is passed over.
+    /// The answer to a request; unasked messages of the node are passed over.
     pub(super) fn answer(&mut self, number: u64) -> Reply {
         loop {
             let frame = self.connection.receive().unwrap().expect("the node answers");
@@ -322,7 +322,7 @@ fn a_crowd_of_connections_is_refused_and_writers_go_on() {
         writer.checkpoint(session, epoch);
     }
     assert!(matches!(writer.obtain(Request::CommitPath { session }), Reply::Version { number: 1 }));
-    // Those of the crowd that do not say who they are give way to others after a second.
+    // Those of the crowd without a hello give way to others after a second.
     let seen = run(&["ls".to_owned(), format!("thalweg://{}::", node.address)]);
     assert!(seen.code == Some(0) || seen.stderr.contains("takes no more now"), "{}", seen.stderr);
     drop(crowd);

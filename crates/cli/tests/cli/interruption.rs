@@ -1,4 +1,4 @@
-//! kill -9 at any moment: what was committed stays, nothing half-done shows, and the next run finishes the work.
+//! kill -9 at any moment: commits stay, nothing half-done shows, and the next run finishes the work.
 
 use std::fs;
 use std::os::unix::process::CommandExt;

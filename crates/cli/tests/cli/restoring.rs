@@ -1,4 +1,4 @@
-//! A restore stays in its destination, whatever lies there and whatever the store says, and leaves nothing half-done.
+//! A restore stays in its destination, whatever lies there or in the store, and leaves nothing half-done.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};

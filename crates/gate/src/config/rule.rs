@@ -1,4 +1,4 @@
-//! Which application a request belongs to: what a rule asks for, and what is known of a request.
+//! Rules that find a request's application, and the facts of a request.
 
 use std::net::IpAddr;
 

@@ -90,7 +90,7 @@ impl Link {
         let others: Vec<SocketAddr> = settings.peers.iter().filter(is_other).copied().collect();
         self.exchange.borrow_mut().reconfigure(settings.key.clone(), others.len());
         let mut ticks = ticks(settings.interval);
-        // One byte more than a packet may have: what is longer is seen to be.
+        // One byte more than a packet may have, so that a longer one is seen to be.
         let mut buffer = [0; MAX_BYTES + 1];
         loop {
             tokio::select! {

@@ -54,7 +54,7 @@ pub struct Traffic {
 pub struct Exchange {
     me: GateId,
     key: Option<Key>,
-    /// How many hear what is sent.
+    /// The number of receivers.
     peer_count: usize,
     report: Report,
     peers: Peers,
@@ -93,7 +93,7 @@ impl Exchange {
         }
     }
 
-    /// Another configuration; what is known of gates and servers stays.
+    /// Applies another configuration; the state of gates and servers stays.
     pub fn reconfigure(&mut self, key: Option<Key>, peer_count: usize) {
         (self.key, self.peer_count) = (key, peer_count);
     }
@@ -134,7 +134,7 @@ impl Exchange {
         Ok(known.collect())
     }
 
-    /// Gates heard of within the last second.
+    /// Returns how many gates sent a packet within the last second.
     pub fn live_peers(&self) -> usize {
         self.peers.live()
     }

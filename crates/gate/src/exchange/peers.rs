@@ -23,7 +23,7 @@ pub(super) struct Peers {
 
 struct Peer {
     heard: Duration,
-    /// The highest heard; kept over a silence, so that old packets played back say nothing.
+    /// The highest received; kept over a silence, so that replayed packets are ignored.
     sequence: u64,
     is_silent: bool,
     charged_bytes: HashMap<NameHash, u64>,
@@ -49,7 +49,7 @@ impl Peers {
         Ok(news.collect())
     }
 
-    /// Forgets who has been silent for too long.
+    /// Forgets peers that have been silent for too long.
     pub fn forget(&mut self, now: Duration) {
         for peer in self.known.values_mut().filter(|peer| !peer.is_silent) {
             if now.saturating_sub(peer.heard) > PATIENCE {

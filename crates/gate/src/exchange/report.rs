@@ -32,7 +32,7 @@ struct Total {
 }
 
 impl Report {
-    /// Takes in what a server shows; gives what it charged since it was last looked at.
+    /// Takes in a server's counters; returns its charges since the last call.
     pub fn observe(&mut self, server: &Rc<str>, charged: &Charged) -> Charged {
         let mut shown = self.shown.remove(server).unwrap_or_default();
         let mut fresh = Vec::new();

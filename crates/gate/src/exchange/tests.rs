@@ -121,7 +121,7 @@ impl World {
 fn through_a_bad_network_every_gate_hears_all_that_the_others_served() {
     for seed in 0..50 {
         let mut world = World::new(4, seed);
-        // Gates that have heard each other once count from there; before, nothing was served.
+        // Gates that have received a packet of each other count from there; before, nothing was served.
         (0..12).for_each(|_| world.step(0, 0));
         world.charged.iter_mut().for_each(|charged| *charged = [1, 1]);
         (0..12).for_each(|_| world.step(0, 0));

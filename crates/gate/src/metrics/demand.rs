@@ -1,7 +1,7 @@
 //! The share each application should have: weighted max-min over those that want something, groups first.
 //!
-//! Who keeps requests outstanding wants all it can get; another wants what it got, and what it leaves goes to the
-//! others by their weights (water-filling: Bertsekas and Gallager, Data Networks, section 6.5.2).
+//! An application with requests outstanding wants all it can get; another wants its achieved share, and the rest goes
+//! to the others by their weights (water-filling: Bertsekas and Gallager, Data Networks, section 6.5.2).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

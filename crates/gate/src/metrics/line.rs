@@ -1,4 +1,4 @@
-//! The line a minute in the log: what each application should have got, what it got, how fast and how soon.
+//! The line a minute in the log: each application's target share, its achieved share, its rate and its waits.
 
 use std::fmt::Write;
 

@@ -74,7 +74,7 @@ pub struct ExchangeStatus {
 /// An application with something outstanding for this part of the time counts as wanting all that it can get.
 const EAGER: f64 = 0.5;
 
-/// Fills in what each application got in the window, and what it should have got.
+/// Fills in each application's achieved and target share in the window.
 pub(super) fn share_out(applications: &mut [ApplicationStatus], window: &Window) {
     for application in applications.iter_mut() {
         application.recent = window.recent(&application.name);
@@ -130,7 +130,7 @@ fn milliseconds(duration: Option<Duration>) -> Option<f64> {
 }
 
 impl Status {
-    /// `/status.json`: what `thalweg gate top` reads.
+    /// Returns `/status.json`, which `thalweg gate top` reads.
     pub fn to_json(&self) -> Value {
         let Traffic { sent, sent_bytes, received, refused } = self.exchange.traffic;
         let servers = self.servers.iter().map(|server| {

@@ -46,7 +46,7 @@ impl Connection {
         }
     }
 
-    /// Returns when the client has ended, is not read from, and got no answer for long.
+    /// Returns when the client has ended, is not read from, and has had no answer for long.
     async fn until_ended_in_vain(&self) -> Ending {
         let mut room = None;
         loop {

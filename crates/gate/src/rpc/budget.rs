@@ -71,7 +71,7 @@ impl Budget {
         })
     }
 
-    /// From now on; what is held stays.
+    /// Sets the limit from now on; held memory stays.
     pub fn set_limit(&self, limit_bytes: usize) {
         self.limit_bytes.set(limit_bytes);
         self.released.notify_waiters();
@@ -89,7 +89,7 @@ impl Budget {
         self.connections.get()
     }
 
-    /// As many as may be open: what they cost by themselves is as much as the budget again.
+    /// Returns the most connections that may be open: by themselves they cost as much as the budget again.
     pub fn max_connections(&self) -> usize {
         self.limit_bytes.get() / CONNECTION_BYTES
     }

@@ -72,7 +72,7 @@ mod tests {
     use super::super::record::{Extent, extent, message};
     use super::*;
 
-    /// The calls of a recorded connection: (program, version, procedure), who calls, and what it means.
+    /// Returns the calls of a recorded connection: (program, version, procedure), caller, and meaning.
     fn recorded(name: &str) -> Vec<((u32, u32, u32), Caller, Operation)> {
         let path = format!("{}/../../testdata/rpc/{name}", env!("CARGO_MANIFEST_DIR"));
         let queue = std::fs::read(&path).expect(&path);
@@ -147,7 +147,7 @@ mod tests {
             (AUTH_GLUSTERFS, words(&[0, 0, 500, 11, 12, 0]), caller(11, 12)),
             (AUTH_GLUSTERFS_V2, words(&[500, 11, 12, 0, 0]), caller(11, 12)),
             (AUTH_GLUSTERFS_V3, words(&[500, 11, 12, 0, 0, 0, 0, 0, 0]), caller(11, 12)),
-            // Kerberos says who calls to the server alone.
+            // Kerberos names the caller to the server alone.
             (6, words(&[1, 0, 7, 1, 4, 11]), none),
             (0, Vec::new(), none),
             (AUTH_SYS, words(&[99, 3, 0x61626300, 11]), none),

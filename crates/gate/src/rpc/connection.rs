@@ -42,18 +42,18 @@ const STALL: Duration = Duration::from_millis(100);
 /// A client that has ended and a server that takes nothing: so long the server is waited for.
 const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 const GONE_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a client is listened to after its server has ended: closing with its bytes unread would take from it what
-/// the server said last.
+/// How long a client is read from after its server has ended: closing with its bytes unread would lose the server's
+/// last bytes.
 const LINGER: Duration = Duration::from_secs(2);
 /// NFS clients connect again when they need to, and Linux's server ends idle connections after this time too. Clients of
 /// GlusterFS keep locks by their connections: those end only with the client.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60);
 /// The limit on the bytes before a call's data.
 const HEAD_BYTES: u64 = 2 << 10;
-/// As much of a call in several fragments as is looked at (bytes); a handshake is the longest.
+/// The most of a call in several fragments that is read (bytes); a handshake is the longest.
 const MESSAGE_BYTES: usize = 64 << 10;
 
-/// Why a connection ends before both sides have said all they had to say.
+/// Why a connection ends before both sides have sent all they had to send.
 #[derive(Debug, thiserror::Error)]
 pub enum Ending {
     #[error("{0}")]
@@ -153,7 +153,7 @@ impl Connection {
             never = self.sweep() => return never,
             gone = self.until_abandoned() => return Err(gone),
         }
-        // The server has ended: what it has and what waits for it will not be answered.
+        // The server has ended: calls that it has or that wait for it will not be answered.
         self.in_service.borrow_mut().clear();
         let drained = timeout(LINGER, send_window(&self.client)).await;
         drained.unwrap_or(Ok(())).map_err(Ending::from)

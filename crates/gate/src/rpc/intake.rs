@@ -167,7 +167,7 @@ impl<'a> Intake<'a> {
     /// Waits for a call to begin.
     async fn until_next(&self, owner: &impl Owner) -> Result<()> {
         loop {
-            // Asked again: what is under way may have ended meanwhile.
+            // Checked again: calls under way may have ended meanwhile.
             let idle = owner.idle_timeout();
             match timeout(idle.unwrap_or(RECORD_TIMEOUT), self.client.readable()).await {
                 Ok(readable) => return Ok(readable?),

@@ -13,7 +13,7 @@ pub enum Operation {
     AfterWrites,
     /// NFS: the reply says how much one READ and WRITE may carry.
     FileSystemInfo,
-    /// GlusterFS: what the client calls from here on belongs to this volume.
+    /// GlusterFS: the client's calls from here on belong to this volume.
     Attach { volume: String },
     /// Passes at once.
     Other,

@@ -1,7 +1,7 @@
 //! Record marking (RFC 5531, section 11): how calls and replies lie one after the other in a TCP stream.
 //!
 //! A record is a row of fragments, each with a marker of four bytes: 31 bits of length, and a highest bit that says
-//! whether it is the record's last. Bytes are looked at and never changed: what is forwarded is what came, markers
+//! whether it is the record's last. Bytes are read and never changed: they are forwarded as they came, markers
 //! included. Only a stream in which no boundary can be found any more is refused.
 
 use std::borrow::Cow;
@@ -33,7 +33,7 @@ const TOO_MANY: Malformed = Malformed("a record of more than 1024 fragments");
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     Whole(usize),
-    /// This many are needed before more can be said; always more than were given.
+    /// This many bytes are needed to decide; always more than were given.
     MoreThan(usize),
 }
 

@@ -33,7 +33,7 @@ impl RequestQueues {
         RequestQueues { listener, client, volume: None, open: Vec::new() }
     }
 
-    /// The client has attached to this volume; what it calls from now on belongs there.
+    /// Notes that the client has attached to this volume; its later calls belong there.
     pub fn attached(&mut self, volume: String) {
         self.volume = Some(volume);
     }

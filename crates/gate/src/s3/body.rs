@@ -30,7 +30,7 @@ impl Body {
         }
     }
 
-    /// How many of these bytes belong to the body; what follows is the next message.
+    /// Returns how many of these bytes belong to the body; the rest is the next message.
     pub fn advance(&mut self, bytes: &[u8]) -> usize {
         match self {
             Body::Length(left) => {

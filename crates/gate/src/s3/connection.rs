@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// The last request's; of who never sent one only the address is known.
+    /// Returns the last request's queue; without any request only the client's address is known.
     pub fn last_queue(&self) -> Rc<RequestQueue> {
         let last = self.queue.borrow().clone();
         last.unwrap_or_else(|| self.queue_of(&Facts { client: Some(self.address), ..Facts::default() }))
@@ -164,7 +164,7 @@ impl Connection {
             End::Cut | End::Broken(Broken::Reading) => Ending::Reset,
             // The nearest to being refused that is left: the client has a connection already.
             End::Unreachable => Ending::Reset,
-            // It may have said why it takes no more.
+            // It may have sent a reason why it takes no more.
             End::Broken(Broken::Writing) => {
                 let _ = responses.await;
                 self.let_client_read().await;
@@ -205,7 +205,7 @@ impl Connection {
         Ending::Reset
     }
 
-    /// A reset drops what the client's kernel has not got yet.
+    /// A reset drops bytes that the client's kernel has not received yet.
     async fn let_client_read(&self) {
         let all_read = async {
             while self.client.unacknowledged() > 0 {

@@ -106,7 +106,7 @@ impl Connection {
         while !body.is_over() {
             let left = body.promised().unwrap_or(u64::MAX);
             let slice = usize::try_from(left).unwrap_or(SLICE).min(SLICE);
-            // Of bodies whose length is not known, whatever has come is passed on.
+            // Of bodies of unknown length, the bytes at hand are passed on.
             let wanted = body.promised().map_or(1, |_| slice);
             let grant = slice_grants.next(left).await;
             self.send_window.with_progress(|progress| progress.resume(self.upstream().clock().now()));

@@ -8,7 +8,7 @@ use crate::s3::chunks::Chunks;
 
 /// A head that is longer, or has more lines, is passed on unread, with all that follows it.
 const LONGEST_HEAD: usize = 64 << 10;
-/// So much is looked at at once: what follows a head is not wanted yet.
+/// The most bytes read at once: those after a head are not wanted yet.
 pub(crate) const LOOKED_AT: usize = 4 << 10;
 /// Room that a connection keeps for its next head.
 pub(crate) const KEPT: usize = 1 << 10;

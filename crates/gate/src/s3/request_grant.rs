@@ -44,7 +44,7 @@ impl RequestGrant {
         self.grant.into_iter().for_each(|grant| grant.complete_request(self.moved));
     }
 
-    /// Others shall have the depth; what has passed is paid, and the rest asks again.
+    /// Releases the depth for others; passed bytes are paid, and the rest asks again.
     pub fn release(self) {
         self.grant.into_iter().for_each(|grant| grant.give_back(self.moved));
     }

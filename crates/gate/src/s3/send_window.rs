@@ -113,7 +113,7 @@ impl SendWindow {
         done
     }
 
-    /// Until the reply it is looked at what the server reads of the long upload that begins.
+    /// Follows the server's reads of the long upload that begins, until the reply.
     pub fn follow(&self, admission: Admission, server: &Wire) {
         self.reads.replace(Some(ServerReads::new(admission, server)));
     }

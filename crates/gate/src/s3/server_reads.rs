@@ -15,7 +15,7 @@ use crate::wire::Wire;
 /// The limit on an upload's unread bytes at the server: a kernel there may take tens of mebibytes, at the speed of
 /// memory, which are then beyond any scheduling.
 const MAX_UNREAD_BYTES: u64 = 16 * SLICE as u64;
-/// A window moves a little as buffers are filled better, and is said in steps, though nothing was read.
+/// A window moves a little as buffers are filled better, and is announced in steps, though nothing was read.
 const MIN_READ_BYTES: u64 = SLICE as u64 * 3 / 2;
 /// The size and the interval of the probes that bring a new window.
 pub(crate) const PROBE_BYTES: usize = SLICE / 4;
@@ -24,7 +24,7 @@ const MAX_PROBE_NS: u64 = 32_000_000;
 
 pub(crate) struct ServerReads {
     pub admission: Admission,
-    /// Of the window, as the server's kernel said it last, and its greatest width.
+    /// The window's right edge, as the server's kernel announced it last, and its greatest width.
     right_edge: Cell<u64>,
     widest: Cell<u64>,
     unread_bytes: Cell<u64>,

@@ -40,7 +40,8 @@ const MAX_SHORT_BYTES: u64 = 1 << 20;
 pub(crate) struct Plan {
     /// So many bytes pass with the grant.
     pub bytes: u64,
-    /// Whether that is all of it. Otherwise it ends when it is acknowledged: what waits for more depth must hold none.
+    /// Whether that is all of it. Otherwise it ends when it is acknowledged: a request that waits for more depth must
+    /// hold none.
     is_whole: bool,
     /// Of all but the last of its slices.
     pub completion: Completion,
@@ -169,7 +170,7 @@ impl Connection {
                 continue;
             }
             let slice = self.slice_of(body, u64::MAX);
-            // Of bodies whose length is not known, whatever has come is passed on.
+            // Of bodies of unknown length, the bytes at hand are passed on.
             let wanted = body.promised().map_or(1, |_| slice);
             let is_last = body.promised() == Some(slice as u64) && !self.pending.holds_grant();
             let completion = match completion {

@@ -54,7 +54,7 @@ impl Upload {
         self.read_bytes == 0 && self.passed_until - self.passed_from >= bytes
     }
 
-    /// Others got most of an object meanwhile.
+    /// Others were read for most of an object meanwhile.
     fn waits_for_another_to_end(&self) -> bool {
         self.unread_bytes >= MIN_UNREAD_BYTES && self.is_passed_over(self.length.min(MAX_PASSED_BYTES) / 4 * 3)
     }

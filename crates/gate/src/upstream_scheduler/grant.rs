@@ -169,7 +169,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// So much of the bytes asked for has been served; what an operation costs besides is added.
+    /// Completes the grant: so many of its bytes have been served; the cost of an operation by itself is added.
     pub fn complete(self, served_bytes: u64) {
         let upstream = &self.pending.queue.upstream;
         upstream.note_service(upstream.clock.now().since(self.started));

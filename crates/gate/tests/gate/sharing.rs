@@ -231,6 +231,6 @@ fn a_request_with_a_deadline_of_its_own_overtakes_those_without() {
     let meanwhile = moved.load(Ordering::Relaxed) - before;
     stop.store(true, Ordering::Relaxed);
     others.into_iter().for_each(|thread| thread.join().expect("it ends"));
-    // Served in the order they came, they would have got eight times as much as it did.
+    // Served in the order they came, they would have had eight times as much as it did.
     assert!(meanwhile < 2 * OBJECT as u64, "the others moved {meanwhile} bytes meanwhile");
 }

@@ -1,4 +1,4 @@
-//! The index: which worker holds which item, how full each cache is, and who leaves it first.
+//! The index: which worker holds which item, how full each cache is, and which item leaves it first.
 //!
 //! One slab of replicas; each stands among its item's holders and in its worker's order of leaving. An item's holders lie
 //! with it, in one cache line while they are few; where they are many, a table of slots finds each by (item, worker). A replica may be *arriving*: its room is taken, its bytes are on their way.

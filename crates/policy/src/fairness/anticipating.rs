@@ -78,7 +78,7 @@ impl Anticipating {
         }
     }
 
-    /// The least tag of all who are present: virtual time.
+    /// Returns the least tag of all present applications: virtual time.
     fn virtual_time(&self) -> Option<f64> {
         match (self.queued.first(), self.awaited.first()) {
             (Some(((queued, _), _)), Some((awaited, _))) => Some(queued.min(awaited)),
@@ -254,14 +254,14 @@ impl Anticipating {
     }
 }
 
-/// How far others may run ahead of one with nothing queued before they are held back: what it could catch up in this
-/// time. It costs no share in the long run and spares most waits.
+/// How far others may run ahead of one with nothing queued before they are held back: as far as it could catch up in
+/// this time. It costs no share in the long run and spares most waits.
 const LEAD_NS: f64 = 10_000_000.0;
 
 /// Further ahead than so many leads, all of the server is kept for the one behind, not only the slots it will fill.
 const FAR_LEADS: f64 = 3.0;
 
-/// Of `lag_ns`, what an application may claim that only this server serves.
+/// The part of `lag_ns` that an application may claim that only this server serves.
 const LOCAL_LAG_SHARE: f64 = 0.1;
 
 impl Discipline for Anticipating {

@@ -1,7 +1,7 @@
 //! Earliest deadline first (Liu and Layland 1973), whatever the weights. Requests without a deadline come last, in
 //! order of arrival. A late request is reported on completion, with its lateness.
 //!
-//! The server is not preempted: a request waits for what is outstanding already, at most the depth. `fits` is the
+//! The server is not preempted: a request waits for those outstanding already, at most the depth. `fits` is the
 //! processor-demand test (Baruah, Rosier and Howell 1990) with that blocking: a load that passes misses nothing.
 
 use super::in_order::InOrder;

@@ -44,7 +44,7 @@ const LOSS_ALLOWED: f64 = 0.985;
 const PLAIN_GAIN: f64 = 1.25;
 const PLAIN_LOSS: f64 = 0.85;
 
-/// Another rate than before by this much is another server, or other requests: what was learnt is forgotten.
+/// Another rate than before by this much is another server, or other requests: earlier results are forgotten.
 const CHANGED: f64 = 0.15;
 
 /// A depth that was plainly too little is not tried again for so long.
@@ -59,7 +59,7 @@ enum Phase {
     More,
 }
 
-/// The depth of one server, and what was learnt of it on the way.
+/// The depth of one server, and the results of the search so far.
 pub struct DepthControl {
     fixed: bool,
     bytes: u64,
@@ -168,12 +168,12 @@ impl DepthControl {
         self.full_rate > 0.0 && self.phase == Phase::Rest
     }
 
-    /// Everything queued was started and there is room for more: what is measured now is not the server.
+    /// Everything queued was started and there is room for more: the rate measured now is not the server's.
     pub fn ran_dry(&mut self) {
         self.measure.dry += 1;
     }
 
-    /// Something is queued, complete when that is said of it, and there is no room for it.
+    /// Something of this completion is queued, and there is no room for it.
     pub fn ran_full(&mut self, completion: Completion) {
         self.measure.full += u64::from(completion != Completion::Received);
     }
@@ -184,7 +184,7 @@ impl DepthControl {
         }
         let cost_bytes = request.cost_bytes;
         if !self.is_new && cost_bytes >= 2 * self.largest_bytes {
-            // Requests of another kind: what was enough for the smaller ones says nothing of them.
+            // Requests of another kind: a depth that was enough for smaller ones says nothing of them.
             self.is_new = true;
             self.begin(Phase::Base, now);
         }
@@ -299,7 +299,7 @@ impl DepthControl {
         }
     }
 
-    /// Upward only where something is queued; what was just found to be enough needs no more.
+    /// Upward only where something is queued; a depth just found to be enough needs no more.
     fn try_more(&mut self, now: Time) {
         if self.was_limiting && !self.went_down && (self.won_once || now >= self.upward_from) {
             self.begin(Phase::More, now);

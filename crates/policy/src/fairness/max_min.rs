@@ -59,7 +59,7 @@ fn highest_level(rates: &[f64], claims: &[Claim], given: &[f64], frozen: &[bool]
     low
 }
 
-/// Whether the servers can give everyone what it wants: a maximum flow that saturates all wants.
+/// Whether the servers can meet all wants: a maximum flow that saturates them all.
 fn is_feasible(rates: &[f64], claims: &[Claim], wanted: &[f64], tolerance: f64) -> bool {
     let mut flow = Flow { claims, left: rates.to_vec(), carried: vec![vec![0.0; rates.len()]; claims.len()] };
     wanted.iter().enumerate().all(|(index, want)| flow.carry(index, *want, tolerance))

@@ -77,7 +77,7 @@ impl Measure {
         }
     }
 
-    /// Bytes per nanosecond, when something can be said. `service_ns`: how long the last completion was in service.
+    /// Returns bytes per nanosecond, once they are known. `service_ns`: how long the last completion was in service.
     pub fn rate(&self, service_ns: u64, now: Time) -> Option<(f64, Length)> {
         let ns = now.since(self.first?);
         let lasts = |requests, rounds, lulls, least_ns| {

@@ -394,7 +394,7 @@ impl Queues {
         self.refill_turn(stream);
     }
 
-    /// Surplus round robin: what a turn overran is taken from the next one; what it left over is lost.
+    /// Surplus round robin: the overrun of a turn is taken from the next one; its rest is lost.
     fn refill_turn(&mut self, stream: u32) {
         let node = &mut self.nodes[stream as usize];
         let quantum = self.quantum_bytes.saturating_mul(u64::from(node.weight)).min(1 << 40) as i64;

@@ -10,7 +10,7 @@ use super::Time;
 const TRICKLE_NS_PER_SERVER: f64 = 50_000_000.0;
 const TRICKLE_MOST_NS: f64 = 1_000_000_000.0;
 
-/// How often an application's share is looked at, and how long it counts as served elsewhere after a lump.
+/// How often an application's share is updated, and how long it counts as served elsewhere after a lump.
 const STEP_NS: u64 = 2_000_000;
 const ACTIVE_NS: u64 = 200_000_000;
 
@@ -28,7 +28,7 @@ const NOTHING: Lump = Lump { pending: 0.0, trickled: Time(0), told: Time(0), las
 
 pub struct RemoteService {
     lumps: Vec<Lump>,
-    /// Applications with something pending, in the order in which they are looked at.
+    /// Applications with something pending, in the order of their updates.
     ring: std::collections::VecDeque<u32>,
     /// Bytes per nanosecond, all applications together.
     rate: f64,
@@ -102,7 +102,7 @@ impl RemoteService {
         if self.is_active(application, now) { self.lumps[application as usize].last } else { 0.0 }
     }
 
-    /// Bytes per nanosecond that all applications got elsewhere.
+    /// Returns the bytes per nanosecond of all applications elsewhere.
     pub fn rate(&self) -> f64 {
         self.rate
     }

@@ -34,7 +34,7 @@ pub struct ReservationTuner {
     /// For so many more windows nothing else is tried, and the next time for so many.
     settled: u32,
     next_settled: u32,
-    /// The best of the present comparison, its worth, and what was best in the last one.
+    /// The best of the present comparison, its worth, and the best of the last one.
     best: Reservation,
     best_worth: f64,
     last_best: Reservation,

@@ -18,7 +18,7 @@ use super::{Assignment, Batch, Costs, Rule, TaskId};
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub rule: Rule,
-    /// Waiting tasks that are looked at; see [`Rule::window`].
+    /// Waiting tasks that are considered; see [`Rule::window`].
     pub window: usize,
     pub eviction: Eviction,
     pub costs: Costs,
@@ -205,8 +205,8 @@ impl Scheduler {
         }
     }
 
-    /// Ours: what has to be read from the store, as far as that has room, then what has waited as long as fetching
-    /// takes.
+    /// Ours: tasks whose input must be read from the store, as far as that has room, then those that have waited as
+    /// long as fetching takes.
     fn dear(&mut self, now_s: f64) -> Option<u32> {
         if self.store_readers < self.settings.costs.store_readers()
             && let Some(slot) = self.most_wanted()

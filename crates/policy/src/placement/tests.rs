@@ -249,7 +249,7 @@ impl History {
         self.oracle.holdings.remove(&(worker, item));
     }
 
-    /// To nothing too: so much is known of a file before anybody has read it.
+    /// To zero too: a file's size is unknown before it has been read.
     fn resize(&mut self) {
         let item = ItemId(self.dice.below(self.oracle.sizes.len()) as u32);
         let bytes = self.dice.below(30) as u64;

@@ -1,4 +1,4 @@
-//! Workers as the scheduler sees them: slots, who is free and for how long, who has candidates.
+//! Workers as the scheduler sees them: slots, which are free and for how long, which have candidates.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(super) struct Worker {
     next: u32,
     is_idle: bool,
     is_closed: bool,
-    /// Its best candidate when it was last looked at; none without a free slot.
+    /// Its best candidate at the last check; none without a free slot.
     offer: Option<Candidate>,
 }
 

@@ -20,7 +20,7 @@ struct Started {
     done: u64,
 }
 
-/// One server that works in order, random on and off sources, and what each flow got.
+/// One server that works in order, random on and off sources, and each flow's service.
 struct Bench {
     gate: Box<dyn Scheduler>,
     flows: Vec<NodeId>,

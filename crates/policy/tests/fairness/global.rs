@@ -88,8 +88,8 @@ fn very_few_clients_get_their_half_or_all_they_can_use() {
     }
 }
 
-/// Requests that find a server always busy with another's wait for that one: what is feasible without idling is what
-/// they get when they always come first.
+/// Requests that find a server always busy with another's wait for that one: the feasible share without idling is the
+/// one they have when they always come first.
 #[test]
 fn very_few_clients_that_go_round_get_what_coming_first_would_give() {
     for (many, few) in [(28, 3), (24, 1), (48, 3)] {
@@ -116,8 +116,8 @@ fn clients_that_go_round_the_servers_get_equal_shares() {
     }
 }
 
-/// Three clients with one request each, at one server each: what they can get is what they get when all others yield,
-/// work conserved.
+/// Three clients with one request each, at one server each: their feasible share is the one they have when all others
+/// yield, work conserved.
 #[test]
 fn three_single_requests_get_what_is_feasible() {
     let many = (0..28).flat_map(|_| at_each(0, 1, 64 * KIB, NORMAL, &FOUR));

@@ -1,4 +1,4 @@
-//! One server: achieved against desired ratios, and what waiting costs.
+//! One server: achieved against desired ratios, and the cost of waiting.
 
 use thalweg_policy::fairness::{Kind, Settings};
 

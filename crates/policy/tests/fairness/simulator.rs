@@ -39,7 +39,7 @@ pub enum Work {
     Parallel { rate: f64, parallel: usize, jitter: f64 },
     /// All at once.
     Latency { ns: u64 },
-    /// A throttle: in every slice of time so many bytes may go, all at once, each in `call_ns`; what was not used may go
+    /// A throttle: in every slice of time so many bytes may go, all at once, each in `call_ns`; the unused rest may go
     /// in the next slice.
     Bursts { rate: f64, slice_ns: u64, call_ns: u64 },
     /// A link whose rate is another one every 100 ms (± `noise`), behind a buffer that takes what fits at once.

@@ -1,4 +1,4 @@
-//! The memory of segments that arrive: their bytes, by segment, and who sent what is stored nowhere yet.
+//! The memory of segments that arrive: their bytes, by segment, and the senders of pieces not stored yet.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -77,7 +77,7 @@ impl Buffer {
         (self.bytes, self.at) = (payload.clone(), at);
     }
 
-    /// Copies bytes in; those who read or store the segment at the moment keep it as it was.
+    /// Copies bytes in; threads that read or store the segment at the moment keep it as it was.
     pub fn copy(&mut self, within: usize, bytes: &[u8], segment_bytes: usize) {
         let is_own = self.at == 0 && self.bytes.len() == segment_bytes;
         match Arc::get_mut(&mut self.bytes).filter(|_| is_own) {

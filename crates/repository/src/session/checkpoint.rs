@@ -1,4 +1,5 @@
-//! Does what a checkpoint asks for: what a stripe set has received becomes a durable checkpoint, and its senders may forget it.
+//! Carries out a checkpoint's steps: a stripe set's received pieces become a durable checkpoint, and their senders may
+//! forget them.
 
 use catalog::Checkpoint;
 use format::{ContainerId, Entry, EntryKind};

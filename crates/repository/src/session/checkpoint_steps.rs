@@ -1,5 +1,6 @@
-//! A checkpoint, step by step: what was whole when it began is stored, then fragments of the rest if they are asked for,
-//! then a checkpoint of everything stored since the last one is recorded; then the senders may forget their pieces.
+//! A checkpoint, step by step: segments whole when it began are stored, then fragments of the rest if they are asked
+//! for, then a checkpoint of everything stored since the last one is recorded; then the senders may forget their
+//! pieces.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -36,7 +37,7 @@ enum Phase {
 pub(super) enum Step {
     /// [`WriteSession::stored`] must follow.
     Store(Vec<StoreWork>),
-    /// The rest is in the hands of others who store.
+    /// Other threads store the rest.
     Wait,
     /// [`WriteSession::recorded`] must follow.
     Record(CheckpointContent),

@@ -49,7 +49,7 @@ pub(super) struct Extent {
     pub end: u64,
     /// When it arrived.
     pub stamp: u64,
-    /// How often bytes had been taken out for storing when it came: what is taken later includes it.
+    /// How often bytes had been taken out for storing when it came: later takes include it.
     pub takes: u64,
     /// The segment's buffer has these bytes.
     pub is_buffered: bool,
@@ -131,7 +131,7 @@ impl Extent {
 }
 
 impl ContentMap {
-    /// Lays an extent over what is as old as it or older; what is newer stays on top. Says in `change` what came of it.
+    /// Lays an extent over those as old as it or older; newer ones stay on top. Notes the changes in `change`.
     pub fn lay(&mut self, range: Range<u64>, new: Extent, change: &mut Change) {
         if range.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! From checkpoints to a version: what a session wrote is laid over the path's head as it is at that moment.
+//! From checkpoints to a version: a session's writes are laid over the path's head as it is at that moment.
 
 use catalog::{Checkpoint, FileEntry, PathSession};
 use format::{Attributes, Change, Entry, EntryKind, FileTime, FileTimes, Root, SessionId, StorePath, VersionRecord};

@@ -132,7 +132,7 @@ impl Sources {
         Some(DurableUpTo { source, sequence: *sequence, held: held.iter().copied().collect() })
     }
 
-    /// How far each source has come: what a checkpoint that takes everything makes durable.
+    /// Returns how far each source has come: the frontier of a checkpoint that takes everything.
     pub fn frontier(&self) -> Frontier {
         let reached = self.sources.iter().map(|(source, progress)| (*source, (progress.frontier(), BTreeSet::new())));
         Frontier { reached: reached.collect() }

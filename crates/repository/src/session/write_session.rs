@@ -42,7 +42,7 @@ pub(super) struct WriteSession {
     pub ready: VecDeque<u64>,
     /// How many segments are due or being stored, by generation.
     pub obligations: BTreeMap<u64, usize>,
-    /// Checkpoints begun so far: what came before one is waited for by it.
+    /// Checkpoints begun so far: each waits for the pieces that came before it.
     pub generation: u64,
     /// How often bytes were taken out for storing.
     pub takes: u64,
@@ -237,7 +237,7 @@ impl WriteSession {
         }
         let (stamp, end) = (self.next_stamp()?, self.reach.max(self.size));
         if size < end {
-            // One interval, over other stripe sets' stripes too: a publication lays it below everybody's data.
+            // One interval, over other stripe sets' stripes too: a publication lays it below all data.
             self.lay_stored(size..end, Content::Zeros, stamp);
         }
         (self.size, self.resized, self.size_is_new) = (size, true, true);
@@ -546,7 +546,7 @@ impl WriteSession {
         self.head = head;
     }
 
-    /// A checkpoint of the stripe set was found: what it lists lies over what earlier ones did. Where it says nothing of
+    /// Restores a checkpoint of the stripe set: its entries lie over those of earlier ones. Where it says nothing of
     /// stamps, nothing older can come any more.
     pub fn restore(&mut self, checkpoint: &catalog::Checkpoint, entries: Vec<(u64, Entry)>) {
         self.size = if checkpoint.resized { checkpoint.size } else { self.size.max(checkpoint.size) };

@@ -144,7 +144,7 @@ impl History {
         let mut kept = Kept { sequence: *sequence, stamp: 0, offset, bytes };
         let stamp = open.send(client, owner, &kept);
         if lost_answer {
-            // The client hears nothing, connects again and sends all it keeps: nothing may change.
+            // The client gets no answer, reconnects and sends all it keeps: nothing may change.
             open.dedup(client, owner, kept);
             open.send_again(client, owner);
         } else {
@@ -195,7 +195,7 @@ impl History {
         }
     }
 
-    /// kill -9: what was in the node's memory is gone, what it wrote to files is not.
+    /// kill -9: the node's memory is gone, its writes to files are not.
     fn kill_node(&mut self) {
         let i = self.random.below(NODES as u64) as usize;
         let dead = std::mem::replace(&mut self.nodes[i], self.world.process());

@@ -11,8 +11,8 @@ use crate::fixture::{Random, World, path};
 /// A kind of damage to a container's file.
 type Harm = fn(&mut Vec<u8>);
 
-/// In the first part, after which others follow; in the last part with content; in the last part's index; what lies behind
-/// the first part is gone; nearly all is.
+/// In the first part, after which others follow; in the last part with content; in the last part's index; the parts
+/// behind the first are gone; nearly all is.
 const HARMS: [Harm; 5] = [
     |bytes| bytes[9_000] ^= 4,
     |bytes| {

@@ -302,7 +302,7 @@ impl Life {
         self.send_again(client);
     }
 
-    /// A client connects again: it hears how far its pieces are durable, and sends the others again, in order.
+    /// A client reconnects: it learns how far its pieces are durable, and sends the others again, in order.
     fn send_again(&mut self, client: u64) {
         if let Some(durable) = self.owner.durable_up_to(source(client)).unwrap() {
             self.forget(&durable);
