@@ -1,7 +1,7 @@
 /* view.c — see view.h.
  *
- * MPI demands that a filetype's displacements never decrease, and so do we; thus the place of a data byte grows with its number: the
- * end of the file is found in the view by bisection, whatever the filetype's form.
+ * MPI demands that a filetype's displacements never decrease, and so do we; thus the place of a data byte grows with
+ * its number: the end of the file is found in the view by bisection, whatever the filetype's form.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

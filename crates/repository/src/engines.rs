@@ -238,8 +238,8 @@ pub(crate) fn open_catalog(path: &Path, settings: &Settings, access: Access) -> 
     Ok(catalog.with_mark(open_mark(path, settings, access)?, settings.id))
 }
 
-/// Puts the catalog in `new_segment` in the place of the damaged or missing one, which stays beside it as `*.old`. Whenever this
-/// is ended, there is one or the other, if there was one.
+/// Puts the catalog in `new_segment` in the place of the damaged or missing one, which stays beside it as `*.old`.
+/// Whenever this is ended, there is one or the other, if there was one.
 pub(crate) fn replace_catalog(path: &Path, settings: &Settings, new_segment: &Path) -> Result<()> {
     let file = catalog_file(path, settings);
     let aside = |suffix: &str| PathBuf::from(format!("{}{suffix}.old", file.display()));

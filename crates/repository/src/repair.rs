@@ -40,8 +40,8 @@ pub struct RepairReport {
     pub lost: Vec<LostRange>,
 }
 
-/// Has the journal hold all that the catalog has, reads all versions, lets copies of segments stand in for those that are lost, and says what stays lost. The store
-/// must be on this machine.
+/// Makes the journal hold all that the catalog has, reads all versions, lets copies of segments stand in for those that
+/// are lost, and says what stays lost. The store must be on this machine.
 pub fn repair(repository: &Repository) -> Result<RepairReport> {
     let local = repository.local_store("repair")?;
     let journaled_paths = restate_lost(repository, local)?;

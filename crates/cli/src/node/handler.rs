@@ -396,8 +396,8 @@ impl Connection {
         Ok(Answered { reply: Reply::Bytes { size }, payload: vec![payload], _charge: Some(charge) })
     }
 
-    /// The bytes of the extents, without what lies behind `end` at the end of them, and the size of the file as the stripe set knew
-    /// it then: reading far behind the end costs nothing.
+    /// Returns the bytes of the extents, without their tail behind `end`, and the size of the file as the stripe set
+    /// knew it then: reading far behind the end costs nothing.
     fn read_until(
         &self,
         entry: &OwnerEntry,

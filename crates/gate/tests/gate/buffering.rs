@@ -328,7 +328,8 @@ fn long_uploads_share_before_a_server_with_four_workers() {
     assert_shared(|| shared(with_workers(4), put, 4 * MIB));
 }
 
-/// Served bytes of heavy and light, each second: `LENGTH=… WEIGHT=… SECONDS=… cargo test … measured -- --ignored --nocapture`.
+/// Served bytes of heavy and light, each second:
+/// `LENGTH=… WEIGHT=… SECONDS=… cargo test … measured -- --ignored --nocapture`.
 /// AHEAD: bytes between the server's disk and a client. WORKERS: requests that it serves at once. READ: 1 for downloads.
 /// SYNC: 1 for a server that writes an upload when all of it has come. RATE: the disk's, MB/s.
 #[test]

@@ -1,8 +1,9 @@
 //! The index: which worker holds which item, how full each cache is, and which item leaves it first.
 //!
-//! One slab of replicas; each stands among its item's holders and in its worker's order of leaving. An item's holders lie
-//! with it, in one cache line while they are few; where they are many, a table of slots finds each by (item, worker). A replica may be *arriving*: its room is taken, its bytes are on their way.
-//! Pinned replicas (a task reads them, or they arrive) are never victims.
+//! One slab of replicas; each stands among its item's holders and in its worker's order of leaving. An item's holders
+//! lie with it, in one cache line while they are few; where they are many, a table of slots finds each by (item,
+//! worker). A replica may be *arriving*: its room is taken, its bytes are on their way. Pinned replicas (a task reads
+//! them, or they arrive) are never victims.
 
 use hashbrown::HashTable;
 

@@ -151,7 +151,8 @@ fn final_size(base: Option<(&Root, u64)>, stripe_sets: usize, checkpoints: &[Che
     if was_set { grown } else { grown.max(base.map_or(0, |(_, size)| size)) }
 }
 
-/// Size of what these checkpoints hold, over as many stripe sets. The newest of each stripe set counts: the file may have been cut.
+/// Returns the size of these checkpoints' content, over as many stripe sets. The newest of each stripe set counts: the
+/// file may have been cut.
 pub fn checkpointed_size(stripe_sets: usize, checkpoints: &[Checkpoint]) -> u64 {
     let newest = |stripe_set: u32| checkpoints.iter().rfind(|checkpoint| checkpoint.stripe_set == stripe_set);
     (0..stripe_sets as u32).filter_map(newest).map(|checkpoint| checkpoint.size).max().unwrap_or(0)
