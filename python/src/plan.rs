@@ -55,7 +55,7 @@ enum PythonOrder {
     Run(RunOrder),
     Fetch(FetchOrder),
     Evict(EvictOrder),
-    OfferDigest(RecallOrder),
+    Recall(RecallOrder),
 }
 
 impl From<Order> for PythonOrder {
@@ -72,8 +72,8 @@ impl From<Order> for PythonOrder {
                 only_for: only_for.map(|(task, attempt)| (task.0, attempt)),
             }),
             Order::Evict { worker, items } => Self::Evict(EvictOrder { worker: worker.0, items: numbers(items) }),
-            Order::OfferDigest { worker, task, attempt } => {
-                Self::OfferDigest(RecallOrder { worker: worker.0, task: task.0, attempt })
+            Order::Recall { worker, task, attempt } => {
+                Self::Recall(RecallOrder { worker: worker.0, task: task.0, attempt })
             }
         }
     }

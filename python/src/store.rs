@@ -1,6 +1,6 @@
 //! An open store: look-ups, reads, and commits of names.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -65,8 +65,16 @@ fn write_mode(written: &str) -> PyResult<WriteMode> {
 pub fn create(py: Python<'_>, directory: PathBuf) -> PyResult<()> {
     py.detach(|| {
         let settings = Settings::new(StoreId(address::random_bytes().map_err(of_address)?));
-        repository::create(&directory, &settings).map_err(of_repository)
+        repository::create(&directory, &settings).map_err(|error| match &error {
+            repository::Error::Refused { .. } if is_filled(&directory) => numbered(libc::EEXIST, &error),
+            _ => of_repository(error),
+        })
     })
+}
+
+/// Of what is there already, as `os.mkdir` has it.
+fn is_filled(directory: &Path) -> bool {
+    directory.read_dir().is_ok_and(|mut entries| entries.next().is_some())
 }
 
 impl Store {

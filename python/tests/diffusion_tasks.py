@@ -127,3 +127,11 @@ def refuse(what, why):
 
 def segfault():
     os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def refuse_together(whats):
+    raise ExceptionGroup("all of them", [*(Unfit(what, why="together") for what in whats), ValueError("fit")])  # noqa: F821
+
+
+def open_as_folder(path):
+    return os.listdir(path)

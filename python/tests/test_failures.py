@@ -4,7 +4,7 @@ import os
 import traceback
 
 import pytest
-from diffusion_tasks import Unfit, content, refuse, segfault
+from diffusion_tasks import Unfit, content, open_as_folder, refuse, refuse_together, segfault
 
 from thalweg.diffusion import Diffusion, File, WorkerLost
 
@@ -19,6 +19,21 @@ def test_an_exception_that_takes_other_arguments_than_it_keeps_comes_as_itself(r
     with pytest.raises(Unfit, match="a key is unfit: too short") as raised:
         run.submit(refuse, "a key", why="too short").result()
     assert (raised.value.what, raised.value.why) == ("a key", "too short")
+
+
+def test_a_group_of_exceptions_comes_as_itself(run):
+    with pytest.raises(ExceptionGroup) as raised:  # noqa: F821
+        run.submit(refuse_together, ["first", "second"]).result()
+    group = raised.value
+    assert [type(one) for one in group.exceptions] == [Unfit, Unfit, ValueError]
+    assert (group.message, group.exceptions[0].what, group.exceptions[1].why) == ("all of them", "first", "together")
+
+
+def test_a_failures_line_names_the_file_and_not_its_copy(run, tmp_path):
+    (tmp_path / "in.txt").write_text("text")
+    failed = run.map(open_as_folder, [File(tmp_path / "in.txt")])
+    (result,) = failed
+    assert str(tmp_path / "in.txt") in repr(result) and "items" not in repr(result)
 
 
 def test_a_process_that_crashed_is_told_of_by_its_signal(run):

@@ -117,6 +117,24 @@ def test_files_open_for_both_are_written_anywhere(fs, folder):
         assert text.readline() == "01234567a"
 
 
+def test_renaming_replaces_as_the_systems_own_does(fs, folder):
+    fs.pipe({f"{folder}/a": b"new", f"{folder}/b": b"old"})
+    fs.mv(f"{folder}/a", f"{folder}/b")
+    assert fs.cat_file(f"{folder}/b") == b"new" and not fs.exists(f"{folder}/a")
+
+
+def test_a_store_that_is_there_is_not_made_again(tmp_path):
+    thalweg.create(tmp_path / "store")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine").touch()
+    for taken in ("store", "full"):
+        with pytest.raises(FileExistsError, match=taken):
+            thalweg.create(tmp_path / taken)
+    with pytest.raises(OSError, match="lies in the store") as refused:
+        thalweg.create(tmp_path / "store" / "inner")
+    assert not isinstance(refused.value, FileExistsError)
+
+
 def test_one_of_two_that_create_a_file_fails(fs, folder):
     first, second = (fs.open(f"{folder}/x", "xb") for _ in "12")
     for number, file in enumerate([first, second]):

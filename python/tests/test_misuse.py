@@ -6,11 +6,13 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
+from upath import UPath
 
 import thalweg.diffusion.run
-from thalweg.diffusion import Diffusion, File, Output, RunFolderBusy
+from thalweg.diffusion import Diffusion, File, Output, RunFolderBusy, as_completed
 
 
 @pytest.fixture
@@ -32,6 +34,33 @@ def test_a_fork_is_told_whose_run_it_is(run):
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert run.submit(abs, -2).result() == 2
+
+
+def test_a_future_of_ones_parent_does_not_keep_a_fork_waiting(run):
+    future = run.submit(time.sleep, 3)
+    child = os.fork()
+    if child == 0:
+        status = 0
+        try:
+            for ask in (future.result, future.exception, lambda: next(as_completed([future]))):
+                try:
+                    ask()
+                    status = 1
+                except RuntimeError as error:
+                    status = status or (0 if "is a fork" in str(error) else 2)
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert future.result() is None
+
+
+def test_what_is_no_function_or_no_iterable_is_refused_at_once(run):
+    with pytest.raises(TypeError, match="map takes iterables of arguments, which 5 is not"):
+        run.map(abs, 5)
+    with pytest.raises(TypeError, match="which None is not"):
+        run.map(pow, [1, 2], None)
+    with pytest.raises(TypeError, match="5 cannot be called"):
+        run.submit(5, 1)
 
 
 def test_leaving_says_which_iterator_it_waits_for(tmp_path, monkeypatch, caplog):
@@ -96,6 +125,5 @@ def test_calls_without_arguments_are_recorded(tmp_path):
 
 
 def test_paths_of_universal_pathlib_are_files():
-    upath = pytest.importorskip("upath")
-    assert File(upath.UPath("memory://a/b")).url == "memory://a/b"
-    assert Output(upath.UPath("/tmp/a")).url == "/tmp/a"
+    assert File(UPath("memory://a/b")).url == "memory://a/b"
+    assert Output(UPath("/tmp/a")).url == "/tmp/a"

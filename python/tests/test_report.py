@@ -5,6 +5,7 @@ import http.client
 import io
 import json
 import random
+import re
 import threading
 import time
 import urllib.error
@@ -13,6 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy
 import pytest
 
 from thalweg.diffusion import File
@@ -26,6 +28,7 @@ from thalweg.diffusion.report.progress import Progress
 from thalweg.diffusion.report.report import html as html_of
 from thalweg.diffusion.report.report import write
 from thalweg.diffusion.report.run_stats import RunStats
+from thalweg.diffusion.report.summary import in_words
 from thalweg.diffusion.report.timeline import Timeline
 from thalweg.diffusion.report.units import format_amount, format_seconds
 
@@ -94,6 +97,26 @@ def test_pauses_between_starts_are_cut_out(run_folder):
     assert [(pause.at_s, pause.seconds, pause.is_start) for pause in stats.pauses] == [(8, 3600, True)]
     text = looked_at(html_of(stats)).text
     assert "started again" in text and "1 h" in text and "without pauses of 1 h" in text
+
+
+def test_counts_of_several_starts_say_so_and_slots_are_no_more_than_there_are(run_folder):
+    assert " starts" not in looked_at(html_of(stats_of(run_folder))).text
+    events = Events(run_folder)
+    events.run(began=1_700_003_608.0, policy="thalweg")
+    events.submitted(0, 2)
+    events.joined(0, "c", 1)
+    # Two of which a worker's clock has it that they ran at the same time.
+    events.done(2, "c", 4, 1, "stack", 2.0, 0.0, [])
+    events.done(2, "c", 5, 1, "stack", 2.0, 0.0, [])
+    events.ended(2)
+    events.close()
+    stats = stats_of(run_folder)
+    assert "4of 5 in 2 starts" in looked_at(html_of(stats)).text.replace("Tasks done", "")
+    assert "2 starts" in in_words(stats)
+    stats.count_slots(stats.end_s)
+    there, computing = (max(stats.timeline.rates(name, stats.end_s)) for name in ("slots", "working"))
+    written = re.search(r"slots computing .*?, (\S+) at most", looked_at(html_of(stats)).text)
+    assert computing <= there or float(written[1]) <= there
 
 
 def test_a_run_that_had_nothing_to_do_pauses():
@@ -213,7 +236,6 @@ class Night:
 
 
 def test_arguments_are_described_in_few_words(tmp_path):
-    numpy = pytest.importorskip("numpy")
     cases = [
         ((File("s3://b/x", 10, 20), "fast", 1.5), "s3://b/x bytes 10–20, 'fast', 1.5"),
         (7, "7"),

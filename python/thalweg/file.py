@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from fsspec.core import OpenFile
 from fsspec.spec import AbstractBufferedFile
 
-from thalweg._thalweg import Entry, Hold, is_left_by_exception
+from thalweg._thalweg import Entry, EpochPin, is_left_by_exception
 from thalweg.connections import store_of, using
 from thalweg.read_ahead import ReadAhead
 from thalweg.upload import ScratchUpload, StreamUpload, Upload
@@ -41,7 +41,7 @@ class ThalwegFile(AbstractBufferedFile):  # type: ignore[misc]
     def __init__(self, fs: ThalwegFileSystem, path: str, entry: Entry, **options: Any) -> None:
         self._entry = entry
         store = store_of(fs.location)
-        self._hold: Hold | None = store.hold()
+        self._hold: EpochPin | None = store.hold()
         self._store_id = store.id
         self._details = fs.described(entry)
         options.update(size=entry.size, version=entry.version)

@@ -413,6 +413,8 @@ class ThalwegFileSystem(Listing):
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
         """Renames, in one commit; a directory is renamed with all below it.
 
+        A file of the new name is replaced, as `os.rename` does.
+
         Parameters
         ----------
         path1 : str or list of str

@@ -142,7 +142,7 @@ impl SqliteCatalog {
 
     /// Whether something other than this program changed it.
     pub fn was_changed_by_others(&self) -> Result<bool> {
-        self.connections.read(|sql| Ok(soundness::foreign_changes(sql)? > 0))
+        self.connections.read(soundness::was_changed_by_others)
     }
 
     /// The number of the last container that was registered.

@@ -18,6 +18,9 @@ from fsspec.core import has_magic
 
 from thalweg.diffusion.cache.item import Item
 
+# Where users find what the standard library defines elsewhere.
+_PUBLIC_MODULES = {"genericpath": "os.path", "posixpath": "os.path", "_operator": "operator"}
+
 
 @dataclass(frozen=True)
 class File:
@@ -158,7 +161,8 @@ def label(function: Callable[..., Any]) -> str:
         named = getattr(named, inner, named)
     # Of an object that can be called, its class: it has no name, and its repr is another one in each process.
     named = named if hasattr(named, "__qualname__") else type(named)
-    return f"{getattr(named, '__module__', '')}.{named.__qualname__}"
+    module = getattr(named, "__module__", "")
+    return f"{_PUBLIC_MODULES.get(module, module)}.{named.__qualname__}"
 
 
 def base_name(url: str) -> str:

@@ -167,6 +167,8 @@ class Diffusion:
         run, sink = self._run, Sink()
         if not iterables:
             raise TypeError("map needs at least one iterable of arguments")
+        for one in iterables:
+            _check_iterable(one)
         length = min(map(len, iterables)) if all(isinstance(one, Sized) for one in iterables) else None  # type: ignore[arg-type]
         is_snapshot = all(isinstance(one, (list, tuple)) for one in iterables)
         calls = Calls(sink, run.function(function), dict(keywords), Apart(), is_snapshot)
@@ -273,6 +275,13 @@ def _begin(
     from thalweg.diffusion.dask.client import OnDask
 
     return OnDask(cluster, options, listener, mourner)
+
+
+def _check_iterable(value: Any) -> None:
+    try:
+        iter(value)
+    except TypeError:
+        raise TypeError(f"map takes iterables of arguments, which {value!r} is not; submit takes arguments") from None
 
 
 def _numbered(iterables: tuple[Iterable[Any], ...]) -> Iterator[tuple[int, tuple[Any, ...], Any]]:

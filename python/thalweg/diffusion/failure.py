@@ -5,9 +5,11 @@ SPDX-License-Identifier: Apache-2.0
 
 from __future__ import annotations
 
+import io
 import pickle
 import traceback
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import cloudpickle
@@ -61,6 +63,13 @@ class Failure:
         line = traceback.format_exception_only(type(error), error)[-1].strip()
         return cls(line, trace, _pickled(error), died)
 
+    def named(self, names: Mapping[str, str]) -> Failure:
+        """With a line in which files have their own names, not those of their copies on the worker."""
+        line = self.line
+        for path, name in names.items():
+            line = line.replace(path, name)
+        return replace(self, line=line)
+
     def exception(self) -> BaseException:
         error = _unpickled(self.pickled)
         if error is None:
@@ -72,9 +81,11 @@ class Failure:
 def _pickled(error: BaseException) -> bytes | None:
     """By its parts, for an exception that takes other arguments than it keeps; nothing for one with parts that cannot be
     pickled."""
-    for form in (error, _Parts(type(error), error.args, vars(error))):
+    for pickler in (cloudpickle.Pickler, _ByParts):
         try:
-            written = bytes(cloudpickle.dumps(form))
+            stream = io.BytesIO()
+            pickler(stream).dump(error)
+            written = stream.getvalue()
             if isinstance(pickle.loads(written), type(error)):
                 return written
         except Exception:
@@ -82,14 +93,13 @@ def _pickled(error: BaseException) -> bytes | None:
     return None
 
 
-class _Parts:
-    """Pickles as an exception that is made again without asking its class for how."""
+class _ByParts(cloudpickle.Pickler):  # type: ignore[misc]
+    """Exceptions, also those in a group, are made again without asking their classes for how."""
 
-    def __init__(self, kind: type[BaseException], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> None:
-        self._parts = kind, arguments, attributes
-
-    def __reduce__(self) -> Any:
-        return _made_again, self._parts
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, BaseException):
+            return _made_again, (type(value), value.args, vars(value))
+        return super().reducer_override(value)
 
 
 def _made_again(kind: type[BaseException], arguments: tuple[Any, ...], attributes: dict[str, Any]) -> BaseException:

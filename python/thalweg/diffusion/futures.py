@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 from collections.abc import Generator, Iterable, Iterator
 from typing import Any, Callable
 
@@ -32,6 +33,23 @@ class TaskFuture(concurrent.futures.Future[Any], Reference):
         self._owner = owner
         self._withdraw = cancel
         self._value: Value | None = None
+        self._process = os.getpid()
+
+    def result(self, timeout: float | None = None) -> Any:
+        self._check_process()
+        return super().result(timeout)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._check_process()
+        return super().exception(timeout)
+
+    def _check_process(self) -> None:
+        """In a fork nothing comes."""
+        if os.getpid() != self._process and not self.done():
+            raise RuntimeError(
+                f"this future belongs to process {self._process}, of which this one is a fork, and will not be done here; "
+                "wait for it there"
+            )
 
     def cancel(self) -> bool:
         """Withdraws the task, unless it has ended: one that waits will not run, and nothing comes of one that runs."""
@@ -53,6 +71,7 @@ class TaskFuture(concurrent.futures.Future[Any], Reference):
         raise TypeError("a future cannot be captured by a task's function; give it as an argument")
 
     def __await__(self) -> Generator[Any, None, Any]:
+        self._check_process()
         return asyncio.wrap_future(self).__await__()
 
 
@@ -86,4 +105,7 @@ def as_completed(futures: Iterable[TaskFuture], timeout: float | None = None) ->
     >>> print(sum(future.result() for future in as_completed([d.submit(pow, 2, n) for n in range(10)])))
     1023
     """
-    yield from concurrent.futures.as_completed(futures, timeout)  # type: ignore[misc]
+    awaited = list(futures)
+    for future in awaited:
+        future._check_process()
+    yield from concurrent.futures.as_completed(awaited, timeout)  # type: ignore[misc]

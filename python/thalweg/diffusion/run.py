@@ -145,6 +145,8 @@ class Run:
     def function(self, function: Callable[..., Any]) -> Function:
         """As it is now, with all that it captured."""
         self.check()
+        if not callable(function):
+            raise TypeError(f"{function!r} cannot be called: the first argument is the function")
         name = label(function)
         definitions, digest = Definitions(), b""
         sent: Any = function

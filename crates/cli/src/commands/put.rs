@@ -39,7 +39,8 @@ pub struct Arguments {
     /// One commit at the end: everything appears at once, or nothing
     #[arg(long)]
     atomic: bool,
-    /// Read every file again, also those that are as they were when put last
+    /// Read every file again, also those that are as they were when put last, and what the store has of it: what is
+    /// damaged there is stored anew
     #[arg(long)]
     force: bool,
     /// Where a name was a file or directory and is something else now, drop what the store has of it, with all versions
@@ -107,8 +108,9 @@ fn put_again_after_restarts(
     interruption: &Interruption,
     output: &Output,
 ) -> anyhow::Result<Summary> {
-    let may_begin_again =
-        matches!(to.store, StoreAddress::Node(_)) && sources.iter().all(|source| source.from.as_os_str() != "-");
+    let is_remote = matches!(to.store, StoreAddress::Node(_));
+    let is_stream = sources.iter().any(|source| source.from.as_os_str() == "-");
+    let may_begin_again = is_remote && !is_stream;
     let access = if arguments.0.dry_run { Access::Read } else { Access::Write };
     let mut repository = open_store(&to.store, access)?;
     let stored = Stored::default();
@@ -134,6 +136,14 @@ fn put_again_after_restarts(
                 repository = open_when_back(&to.store, access).map_err(|error| broken_off(error, &stored))?;
             }
             Err(error) if may_begin_again && is_of_a_restarted_node(&error) => return Err(broken_off(error, &stored)),
+            Err(error) if is_remote && is_stream && is_of_a_restarted_node(&error) => {
+                let why = explained(&error);
+                let why = why.strip_suffix("; begin again").unwrap_or(&why);
+                bail!(
+                    "{why}; standard input cannot be read again, and nothing of it is known to be stored; run what writes it \
+                     once more, or put a file"
+                )
+            }
             done => return done,
         }
     }

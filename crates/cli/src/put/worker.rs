@@ -317,9 +317,9 @@ impl<'a> Worker<'a> {
             }
             if let Some(head) = name.known.as_ref().and_then(|known| known.head.as_ref())
                 && attempt == 1
-                && self.is_damaged(&head.record)
+                && (self.shared.again.all || self.is_damaged(&head.record))
             {
-                // What else of it is damaged would answer for the same content otherwise.
+                // What else of it is damaged, or is and was never read, would answer for the same content otherwise.
                 self.shared.repository.record_damage(&head.record.root, head.record.size)?;
             }
             let bytes = self.read(&file, &before)?;

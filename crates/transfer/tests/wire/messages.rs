@@ -101,10 +101,10 @@ fn damaged_messages_never_panic() {
 fn golden() -> Vec<(String, Vec<u8>)> {
     let frame = |sample: Sample| {
         let payload: &[u8] = match sample.name.as_str() {
-            "PutBlock" | "Write" | "Supply" | "Blocks" | "Bytes" => b"the payload",
+            "PutBlock" | "Write" | "SendBlocks" | "Blocks" | "Bytes" => b"the payload",
             _ => b"",
         };
-        let is_unasked = matches!(sample.name.as_str(), "Challenge" | "Durable" | "SeatFailed" | "Alive");
+        let is_unasked = matches!(sample.name.as_str(), "Challenge" | "Durable" | "StripeSetFailed" | "Alive");
         let request = if is_unasked { 0 } else { 0x0102_0304_0506_0708 };
         let header = FrameHeader::new(sample.kind, request, &sample.body, payload);
         (format!("{:04x}-{}.bin", sample.kind, sample.name), [&header.encode()[..], &sample.body, payload].concat())

@@ -70,7 +70,7 @@ def _fact(label: str, value: str, more: str = "") -> str:
 def _facts(stats: RunStats) -> list[tuple[str, str, str]]:
     failed = f"{stats.tried_again:,} failed attempts repeated" if stats.tried_again else ""
     facts = [
-        ("Tasks done", f"{stats.done:,}", f"of {stats.submitted:,}"),
+        ("Tasks done", f"{stats.done:,}", f"of {stats.submitted:,}{_starts(stats)}"),
         ("Tasks failed", f"{stats.failed:,}", failed),
     ]
     if stats.cancelled:
@@ -88,6 +88,11 @@ def _facts(stats: RunStats) -> list[tuple[str, str, str]]:
         ("From the store", format_amount(stats.bytes["store"], "B"), ""),
     ]
     return facts
+
+
+def _starts(stats: RunStats) -> str:
+    """A task that a later start ran again is counted in both."""
+    return f" in {stats.starts:,} starts" if stats.starts > 1 else ""
 
 
 def _facts_of_now(stats: RunStats) -> list[tuple[str, str, str]]:
@@ -270,6 +275,11 @@ def _series(stats: RunStats, label: str, style: str, name: str) -> plot.Series:
     return plot.Series(label, style, stats.timeline.rates(name, stats.end_s))
 
 
+def _at_most(one: plot.Series, limits: Sequence[float]) -> plot.Series:
+    """Workers' clocks and reports are not exact: no bin has more than there is."""
+    return one._replace(values=[min(pair) for pair in zip(one.values, limits)])
+
+
 def _inputs(stats: RunStats) -> str:
     if not any(stats.inputs.values()):
         return section("Where input came from", '<p class="faint">No task has read an input.</p>')
@@ -292,10 +302,11 @@ def _tasks(stats: RunStats) -> str:
     ended = [_series(stats, "tasks done", "work", "done")]
     if stats.failed or stats.tried_again:
         ended.append(_series(stats, "attempts that failed", "failed", "failed"))
+    there = _series(stats, "slots there are", "memory", "slots")
     slots = [
-        _series(stats, "slots computing", "work", "working"),
-        _series(stats, "slots waiting for input", "wait", "waiting"),
-        _series(stats, "slots there are", "memory", "slots"),
+        _at_most(_series(stats, "slots computing", "work", "working"), there.values),
+        _at_most(_series(stats, "slots waiting for input", "wait", "waiting"), there.values),
+        there,
     ]
     axis = _axis(stats)
     return section("Tasks over time", plot.strips(ended, axis, "/s"), plot.strips(slots, axis, ""))

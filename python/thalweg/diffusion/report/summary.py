@@ -22,6 +22,8 @@ def summary(run_folder: str | os.PathLike[str]) -> str:
 
 def in_words(stats: RunStats) -> str:
     first = f"{stats.done:,} tasks in {format_seconds(stats.end_s)}"
+    if stats.starts > 1:
+        first += f" and {stats.starts:,} starts"
     if stats.failed:
         first += f", {stats.failed:,} failed"
     return "\n".join([first, *(_source(stats, source) for source in SOURCES)])

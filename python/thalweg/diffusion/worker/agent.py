@@ -99,6 +99,11 @@ class Job:
         self.sources.append((source, count))
         self.versions.append((key, version))
 
+    def names(self) -> dict[str, str]:
+        """What users call the files whose copies and places here have these paths."""
+        inputs = {path: Item.of_key(key).url for key, path in self.paths.items()}
+        return {**inputs, **{path: url for url, path in self.outputs.paths.items()}}
+
     def calling(self) -> Calling:
         return Calling(self.run.function, self.run.payload, self.run.values, self.paths, self.outputs.paths)
 
@@ -421,6 +426,8 @@ class Agent:
                 job.outputs.check()
             except OSError as error:
                 outcome = Outcome(None, Failure.of(error))
+        if outcome.failure is not None:
+            outcome = outcome._replace(failure=outcome.failure.named(job.names()))
         with self._changed:
             self._running -= 1
             if self._jobs.get(run.task) is job:

@@ -6,6 +6,7 @@ SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
 import os
+import platform
 import queue
 import threading
 import time
@@ -20,7 +21,7 @@ from thalweg.diffusion.worker.agent import Agent
 from thalweg.diffusion.worker.execution import ProcessSlot
 from thalweg.disk_cache.cache_dir_lock import CacheDirLock, default_base
 
-_NAME = "here"
+_NAME = platform.node() or "localhost"
 # Until a thread has ended, it is looked for its process this often.
 _POLL_S = 0.1
 
