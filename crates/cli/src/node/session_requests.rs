@@ -116,16 +116,16 @@ impl Connection {
         self.member.wait_for_turn(payload.len() as u64);
         let node = self.node.clone();
         let staged_bytes = staging_bytes(extents);
-        let coming = loop {
-            if let Some(coming) = node.budget.admit(staged_bytes, ROOM_INTERVAL) {
-                break coming;
+        let incoming = loop {
+            if let Some(incoming) = node.budget.admit(staged_bytes, ROOM_INTERVAL) {
+                break incoming;
             }
             self.hint_flush(&entry)?;
         };
         let bytes = payload.len() as u64;
         let stamp = entry.owner.write(arrival, extents, payload).map_err(failure::of)?;
         self.traffic.written(bytes);
-        drop(coming);
+        drop(incoming);
         self.node.ring();
         self.node.advance();
         Ok(Reply::Received { sequence: arrival.sequence, stamp })
