@@ -191,7 +191,7 @@ impl Kinds {
         kind.count <= MAX_LINES
     }
 
-    /// One line for each kind whose interval has ended and of which some were only counted.
+    /// Returns one line for each kind whose interval has ended and of which some were only counted.
     fn take_summaries(&self, now: Instant) -> Vec<Line> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut summaries = Vec::new();

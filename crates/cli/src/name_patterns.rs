@@ -54,7 +54,7 @@ impl NamePattern {
     }
 }
 
-/// One part of a path in the `glob` crate's terms.
+/// Returns one part of a path in the `glob` crate's terms.
 fn translated(part: &str) -> anyhow::Result<String> {
     if part.len() > 1 && part.bytes().all(|byte| byte == b'*') {
         return Ok("**".to_owned());

@@ -94,7 +94,7 @@ impl Output {
         self.bars.suspend(|| say(format_args!("thalweg: {line}")));
     }
 
-    /// A progress bar on a terminal; elsewhere nothing.
+    /// Makes a progress bar on a terminal; elsewhere nothing.
     pub fn progress(&self, verb: &'static str) -> Progress {
         let visible = !self.quiet && std::io::stderr().is_terminal();
         if visible { Progress::shown(&self.bars, verb) } else { Progress::hidden() }

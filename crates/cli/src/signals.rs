@@ -160,7 +160,7 @@ impl Signals {
         Ok(Ending { came, is_ready })
     }
 
-    /// A descriptor that can be read while one of them is pending.
+    /// Makes a descriptor that can be read while one of them is pending.
     fn watching(&self) -> io::Result<OwnedFd> {
         // SAFETY: the set is initialised.
         let watching = unsafe { libc::signalfd(-1, &self.set, libc::SFD_CLOEXEC) };

@@ -55,7 +55,7 @@ impl Plan {
         }
     }
 
-    /// The newest task of the worker with most to do, if it is better off elsewhere.
+    /// Returns the newest task of the worker with most to do, if it is better off elsewhere.
     fn longest_waiting(&self) -> Option<(WorkerId, TaskId)> {
         let loaded = self.workers.iter().enumerate().filter(|(_, worker)| worker.is_open && worker.surplus() > 0);
         let (at, worker) = loaded.max_by_key(|(_, worker)| worker.surplus() * 64 / worker.slots.max(1))?;

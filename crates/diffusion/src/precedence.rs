@@ -77,7 +77,7 @@ impl Plan {
         }
     }
 
-    /// The task will not be done. Gives those that will not be either, because they wait for its outputs.
+    /// Drops a task that will not be done. Returns those that will not be either, because they wait for its outputs.
     pub fn abandon(&mut self, now_s: f64, task: TaskId) -> Vec<TaskId> {
         let mut abandoned = vec![task];
         let mut known = HashSet::new();

@@ -212,7 +212,7 @@ impl Plan {
         self.scheduler.drop_replica(now_s, worker, item);
     }
 
-    /// The replica goes, and its pins with it: gives the tasks that had pinned it.
+    /// Removes the replica, and its pins with it: returns the tasks that had pinned it.
     fn unpin_all(&mut self, worker: WorkerId, item: ItemId) -> Vec<TaskId> {
         let mut unpinned = Vec::new();
         for &task in &self.workers[worker.0 as usize].assigned {

@@ -116,7 +116,7 @@ impl UpstreamScheduler {
         upstream
     }
 
-    /// The server these are the upstream scheduler of, as the file names it.
+    /// Returns the server these are the upstream scheduler of, as the file names it.
     pub fn server(&self) -> &str {
         &self.server
     }
@@ -140,7 +140,7 @@ impl UpstreamScheduler {
         self.begin_uploads();
     }
 
-    /// Bytes of service completed, for each application that ever had some here.
+    /// Returns the bytes of service completed, for each application that ever had some here.
     pub fn charged(&self) -> Vec<(Rc<str>, u64)> {
         self.state.borrow().tree.charged()
     }
@@ -158,13 +158,13 @@ impl UpstreamScheduler {
         (state.scheduler.depth_bytes(), state.scheduler.in_flight_bytes())
     }
 
-    /// How long a grant may show no progress before it is better given back.
+    /// Returns how long a grant may show no progress before it is better given back.
     pub fn progress_timeout(&self) -> Duration {
         let usual = Duration::from_nanos(self.service_ns.get().saturating_mul(PROGRESS_TIMEOUT_SERVICES));
         usual.clamp(MIN_PROGRESS_TIMEOUT, MAX_PROGRESS_TIMEOUT)
     }
 
-    /// How long a request may show no progress before its grant is better given back.
+    /// Returns how long a request may show no progress before its grant is better given back.
     pub fn request_timeout(&self) -> Duration {
         let usual = Duration::from_nanos(self.request_ns.get().saturating_mul(PROGRESS_TIMEOUT_SERVICES));
         usual.clamp(MIN_REQUEST_TIMEOUT, MAX_REQUEST_TIMEOUT)
@@ -236,7 +236,7 @@ impl QueueState {
         }
     }
 
-    /// The request's number.
+    /// Returns the request's number.
     fn enqueue(&mut self, queue: &Rc<QueueKey>, request: Request, now: Time) -> u64 {
         let request = self.grants.queue(queue.clone(), request);
         let flow = self.tree.queue_node(self.scheduler.as_mut(), queue);

@@ -74,7 +74,7 @@ struct Inner {
 }
 
 impl BlockCache {
-    /// The segments of a run, decoded, each checked against its block's fingerprint.
+    /// Returns the segments of a run, decoded, each checked against its block's fingerprint.
     pub fn segments(&self, store: &dyn SegmentStore, kind: FingerprintKind, run: Run) -> Result<Vec<Segment>> {
         let mut found = Vec::with_capacity(run.count as usize);
         let mut next = run.first;

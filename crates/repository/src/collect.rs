@@ -276,7 +276,7 @@ fn release(repository: &Repository) {
     }
 }
 
-/// Files all of whose containers are sealed, by number.
+/// Returns the files all of whose containers are sealed, by number.
 fn live_files(repository: &Repository) -> Result<Vec<FileOf>> {
     let mut files: BTreeMap<ContainerId, FileOf> = BTreeMap::new();
     for record in repository.catalog.containers()?.into_iter().filter(is_live) {
@@ -339,7 +339,7 @@ fn as_store_error(error: Error) -> store::Error {
     }
 }
 
-/// The block with only its living segments; as it is when all live, none when none does.
+/// Returns the block with only its living segments; as it is when all live, none when none does.
 pub(crate) fn living_part(
     repository: &Repository,
     placed: StoredBlock,
@@ -364,7 +364,7 @@ pub(crate) fn living_part(
 }
 
 impl Repository {
-    /// The store's files, for verbs that only work where they are.
+    /// Returns the store's files, for verbs that only work where they are.
     pub(crate) fn local_store(&self, verb: &str) -> Result<&LocalStore> {
         self.local.as_deref().ok_or_else(|| Error::Refused {
             path: "this store".into(),

@@ -17,7 +17,7 @@ use crate::{Error, Repository, Result};
 const MAX_CONTAINERS: usize = 16;
 const MAX_BLOCKS: usize = 4;
 
-/// Why the catalog is not the newest one, by the last records in the containers it counts as being written.
+/// Returns why the catalog is not the newest one, by the last records in the containers it counts as being written.
 pub(crate) fn newer_records(path: &Path, settings: &Settings, catalog: &SqliteCatalog) -> Result<Option<String>> {
     let open = catalog.open_containers(MAX_CONTAINERS)?;
     if open.is_empty() {

@@ -154,7 +154,7 @@ impl<'a, T> Packer<'a, T> {
         Ok(())
     }
 
-    /// Files whose content is stored by now (in this process; durable with the commit).
+    /// Returns the files whose content is stored by now (in this process; durable with the commit).
     pub fn take_finished(&mut self) -> Vec<Packed<T>> {
         std::mem::take(&mut self.finished)
     }

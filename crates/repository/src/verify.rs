@@ -94,7 +94,7 @@ impl LostSegments {
         Ok(())
     }
 
-    /// Why not all of these segments can be read.
+    /// Returns why not all of these segments can be read.
     fn why(&self, runs: &[Run]) -> Option<String> {
         let lost = runs.iter().flat_map(|run| run.addresses()).filter(|address| self.is_lost(*address));
         let (count, first) = lost.fold((0_u64, None), |(count, first), address| (count + 1, first.or(Some(address))));
@@ -375,7 +375,7 @@ fn is_kept(repository: &Repository, path: &StorePath, number: u64) -> Result<boo
     Ok(versions_of(repository, path)?.iter().any(|version| version.number == number))
 }
 
-/// Why the version cannot be read whole.
+/// Returns why the version cannot be read whole.
 fn check_version(
     repository: &Repository,
     version: &Version,

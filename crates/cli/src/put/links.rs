@@ -26,7 +26,7 @@ impl Links {
         first.insert((stat.st_dev, stat.st_ino), First { path: path.clone(), file });
     }
 
-    /// The name under which this file was seen first; none if that is now, or it has only one name.
+    /// Returns the name under which this file was seen first; none if that is now, or it has only one name.
     pub fn seen_before(&self, stat: &Stat, path: &StorePath, file: Option<FileId>) -> Option<First> {
         if stat.st_nlink < 2 {
             return None;

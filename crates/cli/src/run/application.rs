@@ -11,7 +11,7 @@ use std::path::Path;
 const MPIRUNS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
 const OTHER_LAUNCHERS: [&str; 3] = ["srun", "env", "time"];
 
-/// The program's file name; that of the launcher when no program is found behind it.
+/// Returns the program's file name; that of the launcher when no program is found behind it.
 pub(super) fn of_command(command: &[OsString]) -> String {
     let program = match position(command) {
         Some(at) => command.get(at),

@@ -132,7 +132,7 @@ impl Packet {
     }
 }
 
-/// The length of a packet with so many entries.
+/// Returns the length of a packet with so many entries.
 pub fn bytes_of(entries: usize, is_tagged: bool) -> usize {
     HEADER_BYTES + entries * ENTRY_BYTES + if is_tagged { TAG_BYTES } else { 0 }
 }

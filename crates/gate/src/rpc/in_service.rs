@@ -86,7 +86,7 @@ impl InService {
         self.calls.clear();
     }
 
-    /// When the next call is late or given up, if none is answered.
+    /// Returns when the next call is late or given up, if none is answered.
     pub fn next_due(&self) -> Option<Instant> {
         self.calls.iter().map(Serving::due).min()
     }

@@ -75,7 +75,7 @@ mod tests {
     use super::super::record::{Extent, extent};
     use super::*;
 
-    /// The records that answer FSINFO in what a server sent.
+    /// Returns the records that answer FSINFO in a server's bytes.
     fn recorded_offers() -> Vec<Vec<u8>> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rpc/nfs_ganesha_4.3.replies");
         let queue = std::fs::read(path).expect(path);

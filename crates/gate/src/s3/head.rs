@@ -50,7 +50,7 @@ pub struct Response {
 }
 
 impl Request<'_> {
-    /// The value of a header, if it is there and is text.
+    /// Returns the value of a header, if it is there and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
         std::str::from_utf8(found.value).ok()

@@ -82,7 +82,7 @@ impl Pending {
         self.with_grant(|request_grant| request_grant.as_ref().is_some_and(RequestGrant::counts)).unwrap_or(false)
     }
 
-    /// Bytes of the body being sent that may pass with the grant.
+    /// Returns the bytes of the body being sent that may pass with the grant.
     pub fn allowance(&self) -> u64 {
         self.with_grant(|request_grant| request_grant.as_ref().map_or(0, RequestGrant::left)).unwrap_or(0)
     }

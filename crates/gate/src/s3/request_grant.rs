@@ -25,7 +25,7 @@ impl RequestGrant {
         self.grant.is_some()
     }
 
-    /// Bytes that may still pass.
+    /// Returns the bytes that may still pass.
     pub fn left(&self) -> u64 {
         self.bytes - self.moved
     }

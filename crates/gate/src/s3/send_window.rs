@@ -277,7 +277,7 @@ impl SendWindow {
         self.window_bytes.set(FIRST_BYTES);
     }
 
-    /// When the oldest slice should be gone.
+    /// Returns when the oldest slice should be gone.
     fn expected_ns(&self) -> u64 {
         let oldest = self.slices.borrow().front().map_or(self.written.get(), |slice| slice.end);
         let left = oldest.saturating_sub(self.acknowledged.get());

@@ -81,7 +81,7 @@ impl ServerReads {
         self.probe_ns.set(MIN_PROBE_NS);
     }
 
-    /// How long to wait before the next little piece.
+    /// Returns how long to wait before the next little piece.
     pub fn next_probe_ns(&self) -> u64 {
         let ns = self.probe_ns.get();
         self.probe_ns.set((2 * ns).min(MAX_PROBE_NS));

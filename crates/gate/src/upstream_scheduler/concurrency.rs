@@ -114,7 +114,7 @@ impl ReadConcurrency {
         self.uploads.get(&id).is_none_or(|upload| upload.is_passed_over(turns_bytes))
     }
 
-    /// The server has read so much more. Whether others may begin now.
+    /// Notes that the server has read so much more. Returns whether others may begin now.
     pub fn read(&mut self, id: u64, bytes: u64, now: Time) -> bool {
         let Some(upload) = self.uploads.get_mut(&id) else { return false };
         let was_read = upload.is_read();

@@ -70,12 +70,12 @@ impl GrantTable {
         self.entry(id).request.cost_bytes
     }
 
-    /// Those that wait, and those in service.
+    /// Returns those that wait, and those in service.
     pub fn counts(&self) -> (usize, usize) {
         (self.waiting, self.started)
     }
 
-    /// How many are in service then.
+    /// Returns how many are in service then.
     pub fn start(&mut self, id: u64, now: Time) -> usize {
         self.waiting -= 1;
         self.started += 1;

@@ -148,13 +148,13 @@ impl Index {
         }
     }
 
-    /// An empty cache.
+    /// Adds an empty cache.
     pub fn add_worker(&mut self, capacity_bytes: u64) -> WorkerId {
         self.caches.push(Cache { capacity_bytes, ..Cache::default() });
         WorkerId(self.caches.len() as u32 - 1)
     }
 
-    /// The worker's cache is gone; gives what it held or awaited.
+    /// Removes the worker's cache; returns the items it held or awaited.
     pub fn remove_worker(&mut self, worker: WorkerId) -> Vec<ItemId> {
         let items: Vec<ItemId> = self.held_by(worker).collect();
         for &item in &items {
@@ -164,7 +164,7 @@ impl Index {
         items
     }
 
-    /// All the worker holds or awaits, in no order.
+    /// Returns all the worker holds or awaits, in no order.
     pub fn held_by(&self, worker: WorkerId) -> impl Iterator<Item = ItemId> + '_ {
         self.caches[worker.at()].order.slots().map(|slot| ItemId(self.replicas[slot as usize].item))
     }
@@ -177,7 +177,7 @@ impl Index {
         self.caches[worker.at()].capacity_bytes
     }
 
-    /// All that is in any cache, each item once.
+    /// Returns all that is in any cache, each item once.
     pub fn distinct_bytes(&self) -> u64 {
         self.distinct_bytes
     }

@@ -53,12 +53,12 @@ impl Budget {
         !self.exhausted
     }
 
-    /// The part of all service that waiting may cost.
+    /// Returns the part of all service that waiting may cost.
     pub fn share(&self) -> f64 {
         self.share
     }
 
-    /// How long it lasts if nothing completes.
+    /// Returns how long it lasts if nothing completes.
     pub fn lasts_ns(&self) -> u64 {
         (self.left_ns / (1.0 - self.share)).max(10_000.0) as u64
     }

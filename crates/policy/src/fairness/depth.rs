@@ -143,22 +143,23 @@ impl DepthControl {
         (on_its_way as u64).clamp(RECEIVED_BYTES, MAX_BYTES)
     }
 
-    /// The largest request seen lately.
+    /// Returns the largest request seen lately.
     pub fn largest_bytes(&self) -> u64 {
         self.largest_bytes
     }
 
-    /// Bytes per nanosecond that the server gave lately.
+    /// Returns the bytes per nanosecond that the server gave lately.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Bytes per nanosecond that it gives when it always has as much as it needs; `None` before that was seen.
+    /// Returns the bytes per nanosecond that it gives when it always has as much as it needs; `None` before that was seen.
     pub fn full_rate(&self) -> Option<f64> {
         (self.full_rate > 0.0).then_some(self.full_rate)
     }
 
-    /// How long the server may complete nothing though it works at its full rate: throttles let bytes go in bursts.
+    /// Returns how long the server may complete nothing though it works at its full rate: throttles let bytes go in
+    /// bursts.
     pub fn lull_ns(&self) -> u64 {
         self.lull_ns
     }

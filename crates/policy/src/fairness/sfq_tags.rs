@@ -39,7 +39,7 @@ impl SfqTags {
         self.queued.remove(application);
     }
 
-    /// The application with the least start tag.
+    /// Returns the application with the least start tag.
     pub fn first(&self) -> Option<u32> {
         self.queued.first().map(|(_, application)| application)
     }

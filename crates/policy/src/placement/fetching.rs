@@ -34,7 +34,7 @@ const HOLDERS: usize = 32;
 const DEPTH: usize = 16;
 
 impl Scheduler {
-    /// A worker needs an item it does not have; from now on it awaits it.
+    /// Begins to fetch an item that the worker does not have; from now on it awaits it.
     pub fn fetch(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> Fetch {
         let source = self.source(worker, item);
         match source {

@@ -46,7 +46,7 @@ impl Walk {
     }
 }
 
-/// The tasks that read each item.
+/// Returns the tasks that read each item.
 fn readers(tasks: &[&[ItemId]]) -> Vec<Vec<u32>> {
     let items = tasks.iter().flat_map(|inputs| inputs.iter()).map(|item| item.at() + 1).max().unwrap_or(0);
     let mut readers = vec![Vec::new(); items];

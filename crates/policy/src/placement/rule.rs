@@ -45,8 +45,8 @@ impl Rule {
         self != Rule::FirstAvailable
     }
 
-    /// How many waiting tasks a freed worker looks through: the source's slide says 2500. Ours keeps its candidates
-    /// sorted and need not look through anything.
+    /// Returns how many waiting tasks a freed worker looks through: the source's slide says 2500. Ours keeps its
+    /// candidates sorted and need not look through anything.
     pub fn window(self) -> usize {
         if self == Rule::Thalweg { usize::MAX } else { 2500 }
     }

@@ -76,7 +76,7 @@ impl Scheduler {
         &self.index
     }
 
-    /// A worker with an empty cache.
+    /// Adds a worker with an empty cache.
     pub fn join(&mut self, slots: u32, cache_bytes: u64) -> WorkerId {
         let worker = self.workers.join(slots);
         assert_eq!(worker, self.index.add_worker(cache_bytes));
@@ -102,12 +102,12 @@ impl Scheduler {
         self.index.remove_worker(worker);
     }
 
-    /// Tasks that wait for a worker.
+    /// Returns the tasks that wait for a worker.
     pub fn waiting(&self) -> usize {
         self.queue.len() + self.batch.len()
     }
 
-    /// Those of them that more slots would help: not those that wait for a crowded store.
+    /// Returns those of them that more slots would help: not those that wait for a crowded store.
     pub fn waiting_for_slots(&self) -> usize {
         if !self.settings.rule.is_ours() {
             return self.waiting();
@@ -170,7 +170,7 @@ impl Scheduler {
         self.workers.vacate(worker, &self.queue);
     }
 
-    /// The next decision, if any is due.
+    /// Returns the next decision, if any is due.
     pub fn next(&mut self, now_s: f64) -> Option<Assignment> {
         if !self.settings.rule.uses_caches() {
             let worker = self.workers.first_idle()?;
@@ -190,7 +190,7 @@ impl Scheduler {
         Some(self.assign(now_s, slot, worker))
     }
 
-    /// When the first held task may run elsewhere, if one is held.
+    /// Returns when the first held task may run elsewhere, if one is held.
     pub fn next_release_s(&self) -> Option<f64> {
         self.held.first().map(|first| f64::from_bits(first.key))
     }
@@ -218,7 +218,7 @@ impl Scheduler {
         (f64::from_bits(first.key) <= now_s).then_some(first.slot)
     }
 
-    /// The first cold task of the item that most cold tasks begin with.
+    /// Returns the first cold task of the item that most cold tasks begin with.
     fn most_wanted(&self) -> Option<u32> {
         let oldest = self.cold.first()?.slot;
         if self.cold_starts % OLDEST_EVERY == OLDEST_EVERY - 1 {
@@ -263,7 +263,8 @@ impl Scheduler {
         self.queue.inputs(slot).take(first).any(|item| self.index.is_here(worker, item))
     }
 
-    /// How the worker sees the task if it has `item`, one of its inputs, or has not; not at all if it has none of them.
+    /// Returns how the worker sees the task if it has `item`, one of its inputs, or has not; not at all if it has none
+    /// of them.
     pub(super) fn candidate(&self, slot: u32, worker: WorkerId, item: ItemId, has: bool) -> Option<Candidate> {
         let (mut score, mut any, mut full) = (0, false, true);
         for input in self.queue.inputs(slot) {

@@ -25,7 +25,7 @@ impl Wants {
         Wants { wants: Vec::new(), vacant: NONE }
     }
 
-    /// Tasks of an item, from its first want on.
+    /// Returns the tasks of an item, from its first want on.
     pub fn of_item(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let mut want = first;
         std::iter::from_fn(move || {

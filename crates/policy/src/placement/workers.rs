@@ -95,12 +95,12 @@ impl Workers {
         open.map(|(at, _)| WorkerId(at as u32))
     }
 
-    /// The worker free longest.
+    /// Returns the worker free longest.
     pub fn first_idle(&self) -> Option<WorkerId> {
         (self.idle.0 != NONE).then_some(WorkerId(self.idle.0))
     }
 
-    /// The best pair of a free worker and a task.
+    /// Returns the best pair of a free worker and a task.
     pub fn best_offer(&mut self, queue: &Queue) -> Option<(Candidate, WorkerId)> {
         loop {
             let &(candidate, worker) = self.offers.first()?;

@@ -106,7 +106,7 @@ impl Sources {
         self.offered_stamps.insert(stamp);
     }
 
-    /// How many of the source's pieces are offered and their content has not come.
+    /// Returns how many of the source's offers await content.
     pub fn open_offers(&self, source: Source) -> usize {
         self.sources.get(&source).map_or(0, |progress| progress.offered.len())
     }
@@ -138,7 +138,7 @@ impl Sources {
         Frontier { reached: reached.collect() }
     }
 
-    /// The frontier is durable; returns what that changes for each source.
+    /// Marks the frontier durable; returns the changes for each source.
     pub fn durable(&mut self, frontier: Frontier) -> Vec<DurableUpTo> {
         let mut moved = Vec::new();
         for (source, (sequence, held)) in frontier.reached {

@@ -34,7 +34,7 @@ impl WriteSession {
         }
     }
 
-    /// Up to `limit` segments to be stored; [`WriteSession::stored`] must follow for each.
+    /// Takes up to `limit` segments to be stored; [`WriteSession::stored`] must follow for each.
     pub fn take_work(&mut self, limit: usize) -> Vec<StoreWork> {
         self.takes += 1;
         let mut works = Vec::new();

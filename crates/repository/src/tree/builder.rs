@@ -57,7 +57,7 @@ impl<'a> Builder<'a> {
         Builder { repository, claim_owner, levels: vec![Vec::new()], open: None, length: 0, references, again: false }
     }
 
-    /// A builder that relies on nothing the store has: for moving a file out of containers that are going.
+    /// Makes a builder that relies on nothing the store has: for moving a file out of containers that are going.
     pub(crate) fn anew(repository: &'a Repository, claim_owner: ClaimOwner) -> Self {
         Builder { again: true, ..Self::new(repository, claim_owner) }
     }

@@ -9,7 +9,7 @@ use super::{Builder, BuiltManifest, Extents, entries_in, is_leaf_of_pages, narro
 use crate::dedup::NewSegment;
 use crate::{Repository, Result};
 
-/// The file that `edits` make of `base`, `size` bytes long.
+/// Returns the file that `edits` make of `base`, `size` bytes long.
 pub(crate) fn splice(
     repository: &Repository,
     claim_owner: ClaimOwner,
@@ -32,7 +32,7 @@ pub(crate) fn splice(
     builder.finish()
 }
 
-/// The file that has `first` and then `second`, each with its length; whole pages of both are shared.
+/// Returns the file that has `first` and then `second`, each with its length; whole pages of both are shared.
 pub(crate) fn join(
     repository: &Repository,
     claim_owner: ClaimOwner,

@@ -7,7 +7,7 @@ use format::{Entry, EntryKind, Page, Root, Run, SegmentAddress, page_digest};
 use crate::{Repository, Result};
 
 impl Repository {
-    /// The root page of a manifest.
+    /// Returns the root page of a manifest.
     pub(crate) fn root_page(&self, root: &Root) -> Result<Page> {
         match root {
             Root::Inline(bytes) => possible(Page::decode(bytes)?),
