@@ -75,7 +75,7 @@ fn translated(part: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The rest of a class of characters; a bracket at its beginning is a member.
+/// Translates the rest of a class of characters; a bracket at its beginning is a member.
 fn class(characters: &mut impl Iterator<Item = char>, text: &mut String) -> anyhow::Result<()> {
     text.push('[');
     let mut characters = characters.peekable();

@@ -26,7 +26,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// From now on the signals are for [`Ending::wait`].
+    /// Directs the signals to [`Ending::wait`].
     pub fn ready(&self) {
         *self.is_ready.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }

@@ -87,7 +87,7 @@ impl Plan {
         self.items.len()
     }
 
-    /// An item's size was learned.
+    /// Notes that an item's size was learned.
     pub fn measured(&mut self, now_s: f64, item: ItemId, bytes: u64) {
         self.items.measured(item, bytes);
         if self.scheduler.index().bytes(item) == bytes {

@@ -18,7 +18,7 @@ pub(crate) struct TransferKey {
 }
 
 impl Plan {
-    /// The worker has the item's bytes. `is_kept`: they entered its cache.
+    /// Notes that the worker has the item's bytes. `is_kept`: they entered its cache.
     #[allow(clippy::too_many_arguments)]
     pub fn arrived(
         &mut self,
@@ -81,7 +81,7 @@ impl Plan {
         }
     }
 
-    /// A task found one of its inputs gone.
+    /// Notes that a task found one of its inputs gone.
     pub fn missing(&mut self, now_s: f64, worker: WorkerId, task: TaskId, item: ItemId) {
         let Some(entry) = self.tasks.get(task.0 as usize) else { return };
         if entry.is_on(worker) && entry.inputs.contains(&item) {

@@ -152,7 +152,7 @@ impl UpstreamScheduler {
         self.uploads.borrow_mut().queue.served_at_other_servers(application, bytes, now);
     }
 
-    /// Most bytes that are to be outstanding at the server now, and those that are.
+    /// Returns the most bytes that are to be outstanding at the server now, and those that are.
     pub fn depth_bytes(&self) -> (u64, u64) {
         let state = self.state.borrow();
         (state.scheduler.depth_bytes(), state.scheduler.in_flight_bytes())
@@ -185,7 +185,7 @@ impl UpstreamScheduler {
         self.has_objects.set(true);
     }
 
-    /// Most bytes one request may be granted at once: more than the depth would have the server to itself.
+    /// Returns the most bytes one request may be granted at once: more than the depth would have the server to itself.
     pub fn max_grant(&self) -> u64 {
         let settings = &self.state.borrow().settings;
         match (settings.kind, settings.depth) {

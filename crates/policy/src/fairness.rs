@@ -115,7 +115,7 @@ pub trait Scheduler {
     /// call.
     fn served_at_other_servers(&mut self, application: NodeId, bytes: u64, now: Time);
 
-    /// Most bytes that are to be outstanding at the server, as of now.
+    /// Returns the most bytes that are to be outstanding at the server, as of now.
     fn depth_bytes(&self) -> u64;
 
     /// Returns the bytes outstanding at the server: the costs of requests started and not complete.

@@ -105,7 +105,7 @@ impl BlockCache {
         inner.find(address)
     }
 
-    /// From `first` on, the segments not cached, up to the first that is.
+    /// Returns the segments not cached from `first` on, up to the first that is.
     fn missing_from(&self, container: ContainerId, first: u32, end: u32) -> Run {
         let inner = self.inner.lock().expect("no panic holds it");
         let next = inner.labels.range((container, first)..(container, end)).next();

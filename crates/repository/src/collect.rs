@@ -297,7 +297,7 @@ fn has_lost_its_end(repository: &Repository, index: &ContainerIndex) -> Result<b
     Ok(!index.is_sealed() && record.is_some_and(|record| record.segments > 0))
 }
 
-/// Decoded bytes of the segments still needed, and of all.
+/// Returns the decoded bytes of the segments still needed, and of all.
 fn living_bytes(index: &ContainerIndex, marks: &LiveBitmap, logical: &[ContainerId]) -> (u64, u64) {
     let (mut alive, mut all) = (0, 0);
     for spot in index.blocks() {
@@ -312,7 +312,7 @@ fn living_bytes(index: &ContainerIndex, marks: &LiveBitmap, logical: &[Container
     (alive, all)
 }
 
-/// Container, ordinal and length of each segment of a block.
+/// Returns the container, ordinal and length of each segment of a block.
 fn labelled(plan: &BlockPlan) -> impl Iterator<Item = (ContainerId, u32, u32)> + '_ {
     let addresses =
         plan.labels.iter().flat_map(|label| (label.first..label.first + label.count).map(|at| (label.container, at)));

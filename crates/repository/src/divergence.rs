@@ -93,7 +93,7 @@ fn unknown(sequence: u64, container: ContainerId) -> String {
     format!("transaction {sequence}, which container {container} keeps, is not one of its own, so it is an older copy")
 }
 
-/// Sequence and checksum of each record that can be read.
+/// Returns the sequence and checksum of each record that can be read.
 fn records(placed: &StoredBlock, fingerprint: FingerprintKind) -> Vec<(u64, u64)> {
     let Ok(raw) = segment::decode_verified(&placed.block, fingerprint) else { return Vec::new() };
     let record = |bytes: &[u8]| Some((JournalRecord::decode(bytes).ok()?.sequence, JournalRecord::checksum_of(bytes)));

@@ -68,7 +68,7 @@ impl FileWriter {
         self.packer.data_digested_beside(bytes)
     }
 
-    /// No more comes.
+    /// Ends the file: no more comes.
     pub fn finish(mut self) -> Result<Draft> {
         self.packer.end(())?;
         self.packer.flush()?;

@@ -77,7 +77,7 @@ impl LiveBitmap {
         word.is_some_and(|word| word >> (ordinal % 64) & 1 == 1)
     }
 
-    /// Every container with a mark.
+    /// Returns every container with a mark.
     pub fn containers(&self) -> impl Iterator<Item = ContainerId> + '_ {
         self.containers.keys().copied()
     }

@@ -16,7 +16,7 @@ const MAX_GAPS: usize = 100_000;
 /// Ranges of them that a message names.
 const MAX_RANGES: usize = 8;
 
-/// Sorted numbers as a message has them: `3, 7 to 9`.
+/// Formats sorted numbers as a message has them: `3, 7 to 9`.
 pub(crate) fn ranges(sequences: &[u64]) -> String {
     let named = |run: &[u64]| match run {
         [one] => one.to_string(),

@@ -46,7 +46,7 @@ impl Store {
         }
     }
 
-    /// A flow of so many bytes begins into a node with `incoming` flows, this one among them.
+    /// Begins a flow of so many bytes into a node with `incoming` flows, this one among them.
     pub fn begin(&mut self, now_s: f64, flow: u32, bytes: f64, incoming: usize) {
         self.advance(now_s);
         if self.readers.len() <= flow as usize {
@@ -56,7 +56,7 @@ impl Store {
         self.share();
     }
 
-    /// The number of flows into the reader's node changed.
+    /// Notes that the number of flows into the reader's node changed.
     pub fn relink(&mut self, now_s: f64, flow: u32, incoming: usize) {
         let Reader { class, end_bytes, .. } = self.readers[flow as usize];
         if class == incoming - 1 {

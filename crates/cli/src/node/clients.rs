@@ -117,8 +117,8 @@ impl Clients {
         }
     }
 
-    /// The handle was taken off: it does not go with the client that opened it any more, which may be another process of
-    /// the job.
+    /// Notes that the handle was taken off: it does not go with the client that opened it any more, which may be
+    /// another process of the job.
     pub fn gave_back(&self, handle: Handle) {
         self.lock().values_mut().for_each(|client| client.handles.retain(|held| *held != handle));
     }

@@ -132,7 +132,7 @@ impl IngestScheduler {
         is_due
     }
 
-    /// All that belonged to the round is durable, which took so long.
+    /// Notes that all that belonged to the round is durable, which took so long.
     pub fn end_round(&self, took: Duration) {
         self.lock().end_round(took, Instant::now());
     }

@@ -218,7 +218,7 @@ impl OwnerEntry {
         self.is_touched.store(true, Ordering::SeqCst);
     }
 
-    /// A connection is gone, and may come back.
+    /// Notes that a connection is gone, and may come back.
     pub fn drop_user(&self, connection: ConnectionId) {
         let mut users = self.users();
         users.listeners.remove(&connection);
@@ -228,7 +228,7 @@ impl OwnerEntry {
         unanswered.into_iter().for_each(Replier::withhold);
     }
 
-    /// A connection is done with the stripe set.
+    /// Notes that a connection is done with the stripe set.
     fn end_use(&self, connection: ConnectionId) {
         let mut users = self.users();
         if let Some((source, _)) = users.listeners.get(&connection).cloned() {

@@ -20,7 +20,7 @@ pub struct First {
 }
 
 impl Links {
-    /// Other names that are seen from now on become links of this one.
+    /// Makes other names that are seen from now on links of this one.
     pub fn keep(&self, stat: &Stat, path: &StorePath, file: Option<FileId>) {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         first.insert((stat.st_dev, stat.st_ino), First { path: path.clone(), file });

@@ -20,7 +20,7 @@ pub(super) fn of_command(command: &[OsString]) -> String {
     program.map(|word| file_name(word).to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Which word is the program; none when it is not found behind a launcher.
+/// Returns which word is the program; none when it is not found behind a launcher.
 pub(super) fn position(command: &[OsString]) -> Option<usize> {
     match command.first() {
         Some(first) if !is_launcher(first) => Some(0),

@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    /// The applications whose service elsewhere matters here, besides those charged here.
+    /// Adds the applications whose service elsewhere matters here, besides those charged here.
     pub fn know<'a>(&mut self, applications: impl IntoIterator<Item = &'a Rc<str>>) {
         for name in applications {
             self.names.entry(NameHash::of(name)).or_insert_with(|| name.clone());
@@ -143,7 +143,7 @@ impl Exchange {
         &self.traffic
     }
 
-    /// A packet was turned away before it was read.
+    /// Notes that a packet was turned away before it was read.
     pub fn turned_away(&mut self) {
         self.traffic.received += 1;
         self.traffic.refused += 1;

@@ -149,18 +149,18 @@ impl Budget {
         self.released.notify_waiters();
     }
 
-    /// The record is whole: it leaves by itself.
+    /// Notes that the record is whole: it leaves by itself.
     pub(super) fn completed(&self, part: &Part, record: u64, bytes: usize) {
         part.whole_bytes.set(part.whole_bytes.get() + bytes);
         self.ended(record);
     }
 
-    /// A record that was whole has left.
+    /// Notes that a record that was whole has left.
     pub(super) fn left(&self, part: &Part, bytes: usize) {
         part.whole_bytes.set(part.whole_bytes.get() - bytes);
     }
 
-    /// No more comes of this record.
+    /// Notes that no more comes of this record.
     pub(super) fn ended(&self, record: u64) {
         if self.completing.get() == Some(record) {
             self.completing.set(None);
@@ -210,7 +210,7 @@ impl Window {
         &self.budget
     }
 
-    /// A record that begins to come; it holds nothing yet.
+    /// Begins a record; it holds nothing yet.
     pub fn begin(self: &Rc<Self>, part: &Rc<Part>) -> Held {
         let number = self.budget.records.get() + 1;
         self.budget.records.set(number);

@@ -38,7 +38,7 @@ impl Held {
         self.bytes
     }
 
-    /// Its first bytes: a whole chunk of them, if it has so many.
+    /// Returns its first bytes: a whole chunk of them, if it has so many.
     pub fn head(&self) -> &[u8] {
         self.chunks.first().map_or(&[], |chunk| &chunk[..self.bytes.min(chunk.len())])
     }
@@ -74,7 +74,7 @@ impl Held {
         room
     }
 
-    /// So many bytes were read into the room.
+    /// Notes that so many bytes were read into the room.
     pub fn filled(&mut self, bytes: usize) {
         self.bytes += bytes;
     }
@@ -104,7 +104,7 @@ impl Held {
         self.pieces(from).map(IoSlice::new)
     }
 
-    /// It is whole: from now on it leaves by itself.
+    /// Notes that it is whole: from now on it leaves by itself.
     pub fn finish(&mut self) {
         self.is_whole = true;
         self.window.budget().completed(&self.part, self.number, self.charged_bytes);

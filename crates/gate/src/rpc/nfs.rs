@@ -48,7 +48,7 @@ pub fn lower_transfer(record: &mut [u8], limit: u32) {
     }
 }
 
-/// Where rtmax stands: rtmax, rtpref, rtmult, wtmax, wtpref, wtmult follow one another.
+/// Returns where rtmax stands: rtmax, rtpref, rtmult, wtmax, wtpref, wtmult follow one another.
 fn transfer_sizes(record: &[u8]) -> Option<usize> {
     const REPLY: u32 = 1;
     const SIZES_BYTES: usize = 24;

@@ -37,7 +37,7 @@ pub enum Extent {
     MoreThan(usize),
 }
 
-/// One marker: the fragment's length in bytes, and whether it is the record's last.
+/// Decodes one marker: the fragment's length in bytes, and whether it is the record's last.
 pub fn marker(bytes: [u8; MARKER_BYTES]) -> (usize, bool) {
     let word = u32::from_be_bytes(bytes);
     ((word & !LAST) as usize, word & LAST != 0)

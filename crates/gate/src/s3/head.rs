@@ -62,7 +62,7 @@ impl Response {
         (200..300).contains(&self.status)
     }
 
-    /// 100 Continue and its like: the answer proper is still to come.
+    /// Whether it is 100 Continue or its like: the answer proper is still to come.
     pub fn is_interim(&self) -> bool {
         (100..200).contains(&self.status) && self.status != 101
     }

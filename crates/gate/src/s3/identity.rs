@@ -51,7 +51,7 @@ pub(crate) fn range_of(value: &str) -> Option<u64> {
     last.checked_sub(first)?.checked_add(1)
 }
 
-/// Path and query, of `/path?query` and of `http://host/path?query`.
+/// Returns the path and query, of `/path?query` and of `http://host/path?query`.
 fn split_target(target: &str) -> (&str, &str) {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = match path.split_once("://") {

@@ -118,7 +118,7 @@ impl SendWindow {
         self.reads.replace(Some(ServerReads::new(admission, server)));
     }
 
-    /// The long upload that is followed, if any, is over.
+    /// Notes that the long upload that is followed, if any, is over.
     pub fn unfollow(&self) {
         drop(self.reads.take());
     }

@@ -67,12 +67,12 @@ impl Default for ReadConcurrency {
 }
 
 impl ReadConcurrency {
-    /// Most uploads that may be under way.
+    /// Returns the most uploads that may be under way.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Those that count.
+    /// Returns those that count.
     pub fn under_way(&self) -> usize {
         self.uploads.len()
     }
@@ -101,7 +101,7 @@ impl ReadConcurrency {
         }
     }
 
-    /// The server has not read what it has of it.
+    /// Notes that the server has not read all its bytes of it.
     pub fn not_read(&mut self, id: u64, now: Time) {
         if let Some(upload) = self.uploads.get_mut(&id) {
             (upload.passed_until, upload.not_read_at) = (self.read_bytes, now);
@@ -130,7 +130,7 @@ impl ReadConcurrency {
         has_proof
     }
 
-    /// The upload is over, or is not waited for any longer.
+    /// Notes that the upload is over, or is not waited for any longer.
     pub fn end(&mut self, id: u64) {
         if self.uploads.contains_key(&id) {
             let is_passed_over =

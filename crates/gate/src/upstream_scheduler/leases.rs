@@ -51,7 +51,7 @@ impl UpstreamScheduler {
         Duration::from_nanos(self.gap_ns.get().saturating_mul(STALL_GAPS)).clamp(MIN_STALL, MAX_STALL)
     }
 
-    /// The server does something with what it was given.
+    /// Notes that the server works on its bytes.
     pub(super) fn note_progress(&self, now: Time) {
         let gap_ns = now.since(self.progress_at.replace(now));
         let longest_ns = self.gap_ns.get();

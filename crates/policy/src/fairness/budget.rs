@@ -34,8 +34,8 @@ impl Budget {
         self.settled = self.settled.max(now);
     }
 
-    /// A request was completed while something was queued; it was worth this much of the server's time. `lull_ns`: how
-    /// long the server may complete nothing at its full rate.
+    /// Notes that a request was completed while something was queued; it was worth this much of the server's time.
+    /// `lull_ns`: how long the server may complete nothing at its full rate.
     pub fn completed(&mut self, worth_ns: f64, lull_ns: u64) {
         let lull_ns = lull_ns.min(LONGEST_LULL_NS) as f64;
         self.most_ns = MAX_NS.max(MAX_REQUESTS * worth_ns).max(MAX_LULLS * lull_ns);

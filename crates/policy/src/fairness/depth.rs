@@ -121,7 +121,7 @@ impl DepthControl {
         }
     }
 
-    /// Most that is to be outstanding now.
+    /// Returns the most that is to be outstanding now.
     pub fn bytes(&self) -> u64 {
         if self.fixed {
             return self.bytes;
@@ -134,7 +134,7 @@ impl DepthControl {
         bytes.clamp(self.floor_bytes(), MAX_BYTES)
     }
 
-    /// Most that is to be outstanding of what is complete so.
+    /// Returns the most that is to be outstanding of what is complete so.
     pub fn limit_bytes(&self, completion: Completion) -> u64 {
         if completion != Completion::Received || self.fixed {
             return self.bytes();
@@ -169,12 +169,12 @@ impl DepthControl {
         self.full_rate > 0.0 && self.phase == Phase::Rest
     }
 
-    /// Everything queued was started and there is room for more: the rate measured now is not the server's.
+    /// Notes that everything queued was started and there is room for more: the rate measured now is not the server's.
     pub fn ran_dry(&mut self) {
         self.measure.dry += 1;
     }
 
-    /// Something of this completion is queued, and there is no room for it.
+    /// Notes that something of this completion is queued, and there is no room for it.
     pub fn ran_full(&mut self, completion: Completion) {
         self.measure.full += u64::from(completion != Completion::Received);
     }
@@ -195,7 +195,7 @@ impl DepthControl {
         }
     }
 
-    /// A request is complete, and no longer among those at the server.
+    /// Notes that a request is complete, and no longer among those at the server.
     pub fn completed(&mut self, done: &QueuedRequest, served_bytes: u64, queues: &Queues, now: Time) {
         let (bytes, since) = (served_bytes.min(done.cost_bytes), done.since);
         self.note_rate(bytes, now, queues.in_flight_bytes());

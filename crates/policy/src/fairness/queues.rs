@@ -185,12 +185,12 @@ impl Queues {
         }
     }
 
-    /// Requests of this application that wait.
+    /// Returns the requests of this application that wait.
     pub fn queued(&self, application: u32) -> u32 {
         self.nodes[application as usize].queued_count
     }
 
-    /// Requests of this application at the server.
+    /// Returns the requests of this application at the server.
     pub fn in_service(&self, application: u32) -> u32 {
         self.nodes[application as usize].in_service_count
     }

@@ -96,7 +96,7 @@ impl Batch {
         Some(task)
     }
 
-    /// An orphaned run, else the back half of the longest.
+    /// Returns an orphaned run, else the back half of the longest.
     fn take_over(&mut self, worker: WorkerId) {
         let slots = self.runs[worker.at()].slots;
         if let Some(orphan) = self.orphans.pop() {
@@ -153,7 +153,7 @@ fn sorted(keys: &[u64]) -> Vec<u32> {
     order
 }
 
-/// Items that so many equal parts of the order read, each counted once a part.
+/// Returns the items that so many equal parts of the order read, each counted once a part.
 fn reads(order: &[u32], inputs: &[&[ItemId]], items: usize, parts: usize) -> usize {
     let mut last_part = vec![usize::MAX; items];
     let mut reads = 0;

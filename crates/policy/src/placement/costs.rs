@@ -30,7 +30,7 @@ impl Costs {
         (self.store_bytes_per_s / self.store_reader_bytes_per_s * STORE_CROWD).ceil().max(1.0) as u32
     }
 
-    /// Readers a worker serves without their slowing each other down.
+    /// Returns the readers a worker serves without their slowing each other down.
     pub fn peer_readers(&self) -> u32 {
         (self.link_bytes_per_s / self.peer_bytes_per_s).floor().max(1.0) as u32
     }

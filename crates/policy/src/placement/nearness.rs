@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::cache::ItemId;
 
-/// Each item's place, by its number; items that no task reads have none.
+/// Returns each item's place, by its number; items that no task reads have none.
 pub(super) fn places(tasks: &[&[ItemId]]) -> Vec<Option<u32>> {
     let readers = readers(tasks);
     let mut starts: Vec<ItemId> = tasks.iter().flat_map(|inputs| inputs.iter().copied()).collect();

@@ -91,7 +91,7 @@ impl Queue {
         (self.window.0 != NONE).then_some(self.window.0)
     }
 
-    /// Items the task wants, each once.
+    /// Returns the items the task wants, each once.
     pub fn inputs(&self, slot: u32) -> impl Iterator<Item = ItemId> + '_ {
         self.wants.of_task(self.waiting[slot as usize].first_want)
     }

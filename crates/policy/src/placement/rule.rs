@@ -32,7 +32,8 @@ impl Rule {
         }
     }
 
-    /// Share of busy slots below which the source feeds a free worker with anything (`CPU_UTILIZATION_THRESHOLD`).
+    /// Returns the share of busy slots below which the source feeds a free worker with anything
+    /// (`CPU_UTILIZATION_THRESHOLD`).
     pub(super) fn threshold(self) -> f64 {
         match self {
             Rule::MaxCacheHit => 0.0,

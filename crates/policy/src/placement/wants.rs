@@ -35,7 +35,7 @@ impl Wants {
         })
     }
 
-    /// Items of a task, from its first want on.
+    /// Returns the items of a task, from its first want on.
     pub fn of_task(&self, first: u32) -> impl Iterator<Item = ItemId> + '_ {
         let mut want = first;
         std::iter::from_fn(move || {
@@ -56,7 +56,7 @@ impl Wants {
         of_task
     }
 
-    /// The task enters the window.
+    /// Moves the task into the window.
     pub fn link(&mut self, index: &mut Index, first: u32) {
         let mut want = first;
         while want != NONE {
@@ -71,7 +71,7 @@ impl Wants {
         }
     }
 
-    /// The task leaves the window.
+    /// Moves the task out of the window.
     pub fn unlink(&mut self, index: &mut Index, first: u32) {
         let mut want = first;
         while want != NONE {
@@ -88,7 +88,7 @@ impl Wants {
         }
     }
 
-    /// The task is gone; its wants are linked nowhere.
+    /// Removes the task; its wants are linked nowhere by now.
     pub fn remove(&mut self, first: u32) {
         let mut want = first;
         while want != NONE {

@@ -154,7 +154,7 @@ impl WriteSession {
         stretches
     }
 
-    /// The checkpoint is recorded; it lists these entries, at these offsets.
+    /// Notes that the checkpoint is recorded; it lists these entries, at these offsets.
     pub fn recorded(&mut self, entries: Vec<(u64, Entry)>) {
         self.progress += 1;
         for (offset, entry) in entries {

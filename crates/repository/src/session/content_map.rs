@@ -85,7 +85,7 @@ impl Extent {
         Extent { end: 0, stamp, takes, is_buffered, listing: CheckpointState::Pending, content }
     }
 
-    /// An entry of a checkpoint that is recorded already.
+    /// Makes an entry of a checkpoint that is recorded already.
     pub fn recorded(entry: Entry) -> Self {
         let content = match entry.kind {
             EntryKind::Zero => Content::Zeros,

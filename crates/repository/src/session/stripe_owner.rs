@@ -81,8 +81,8 @@ impl StripeOwner {
         self.event(|session| session.offered(arrival, offsets))
     }
 
-    /// The content of an offered piece is in the store, at these places (`None`: zeros).
-    /// The store was asked about them since `epoch`.
+    /// Notes that the content of an offered piece is in the store, at these places (`None`: zeros). The store was asked
+    /// about them since `epoch`.
     pub fn supplied(
         &self,
         arrival: WriteOrigin,

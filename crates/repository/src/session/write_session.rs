@@ -193,8 +193,8 @@ impl WriteSession {
         Ok((stamp, false))
     }
 
-    /// The content of an offered piece is in the store, at these places (`None`: zeros).
-    /// The store was asked about them since `epoch`.
+    /// Notes that the content of an offered piece is in the store, at these places (`None`: zeros). The store was asked
+    /// about them since `epoch`.
     pub fn supplied(
         &mut self,
         arrival: WriteOrigin,
@@ -411,7 +411,7 @@ impl WriteSession {
         self.filled(index, bytes, sender);
     }
 
-    /// Bytes were put into a segment's buffer.
+    /// Notes that bytes were put into a segment's buffer.
     fn filled(&mut self, index: u64, bytes: u32, sender: Sender) {
         let (generation, segment_bytes) = (self.generation, self.options.segment_bytes);
         self.staged_bytes += bytes as u64;

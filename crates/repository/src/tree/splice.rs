@@ -54,7 +54,7 @@ fn push(builder: &mut Builder, entry: Entry) -> Result<()> {
     }
 }
 
-/// The base's content of a range; beyond its end there is a hole.
+/// Copies the base's content of a range; beyond its end there is a hole.
 fn copy(repository: &Repository, base: Option<(&Root, u64)>, range: Range<u64>, builder: &mut Builder) -> Result<()> {
     if range.is_empty() {
         return Ok(());
@@ -92,7 +92,7 @@ fn copy_page(
     Ok(())
 }
 
-/// The same file with every segment that lies in `lost` put again, somewhere new.
+/// Makes the same file with every segment that lies in `lost` put again, somewhere new.
 pub(crate) fn rewrite(
     repository: &Repository,
     claim_owner: ClaimOwner,
