@@ -123,7 +123,7 @@ impl Index {
         }
     }
 
-    /// Returns all that was named.
+    /// Returns the bytes of all named items.
     pub fn named_bytes(&self) -> u64 {
         self.named_bytes
     }

@@ -88,7 +88,7 @@ impl Wants {
         }
     }
 
-    /// Removes the task; its wants are linked nowhere by now.
+    /// Frees the wants of a task that is gone; they are linked nowhere.
     pub fn remove(&mut self, first: u32) {
         let mut want = first;
         while want != NONE {
