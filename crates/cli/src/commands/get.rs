@@ -157,7 +157,7 @@ fn entry(
     }
 }
 
-/// The file as the newest session of its path would leave it, if it were committed now.
+/// Returns the file as the newest session of its path would leave it, if it were committed now.
 fn unfinished(
     repository: &Repository,
     location: &Location,

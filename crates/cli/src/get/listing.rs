@@ -155,7 +155,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Where a listed name goes. A node that lists what was not asked for is not followed there.
+/// Returns where a listed name goes. A node that lists what was not asked for is not followed there.
 fn below(path: &StorePath, wanted: &Selection) -> anyhow::Result<PathBuf> {
     let rest = path.below(&wanted.path).filter(|rest| !rest.is_empty());
     let rest = rest.with_context(|| format!("{path}: was listed below {}, where it does not lie", wanted.path))?;

@@ -70,7 +70,7 @@ impl<'a> Report<'a> {
         add(&mut self.inner().summary);
     }
 
-    /// This one is not there; the others go on.
+    /// Reports a file as failed; the others go on.
     pub fn lost(&self, path: &Path, why: impl Display, fault: Fault) {
         let why = why.to_string();
         self.output.note(format_args!("{}: {why}", shown::local(path)));
@@ -93,7 +93,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Nothing more can be done; the first reason counts.
+    /// Stops all work; the first reason counts.
     pub fn failed(&self, error: anyhow::Error) {
         self.inner().failure.get_or_insert(error);
     }
