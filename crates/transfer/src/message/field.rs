@@ -10,7 +10,7 @@ use store::Answer;
 use super::Extent;
 
 pub trait Field: Sized {
-    /// The least bytes a value takes, so that forged counts are refused before memory is asked for.
+    /// The fewest bytes a value takes, so that forged counts are refused before memory is requested.
     const MIN_BYTES: usize;
     fn write(&self, to: &mut Writer);
     fn read(from: &mut Reader) -> Result<Self>;
