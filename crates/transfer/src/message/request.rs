@@ -124,7 +124,7 @@ messages! {
         /// Reports that this process's writes under the path are in no version, and why: a program may ignore the
         /// results of open and close. Kept for `JobFailures` until the job stores or deletes the path.
         58 ReportFailure { path: StorePath, why: String },
-        /// Returns the failures that a job reported to this node.
+        /// Lists the failures that a job reported to this node.
         59 JobFailures { job: String },
     }
 }

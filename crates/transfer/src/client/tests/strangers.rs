@@ -75,7 +75,7 @@ fn a_peer_that_says_nothing_or_hangs_up_is_an_error_within_the_timeout() {
     }
 }
 
-/// Returns a file whose node is replaced by one of another release, at the same address.
+/// A file whose node is replaced by one of another release, at the same address.
 #[test]
 fn a_file_fails_when_its_only_node_comes_back_as_another_release() {
     let (_world, nodes) = nodes(1);
