@@ -53,17 +53,18 @@ impl StoreAddress {
 
 /// `s3://bucket` would otherwise become a folder named `s3:`.
 fn refuse_other_scheme(written: &[u8]) -> Result<()> {
-    let scheme = written.windows(3).position(|part| part == b"://").map(|end| &written[..end]);
-    match scheme {
-        Some(scheme) if !scheme.is_empty() && scheme.iter().all(|byte| is_of_scheme(*byte)) => {
-            let (written, scheme) = (escaped(written), escaped(scheme));
-            Err(Error::Address(format!(
-                "{written}: a store is a directory or thalweg://HOST:PORT, not {scheme}:// (a directory of that name is \
-                 written ./{written})"
-            )))
-        }
-        _ => Ok(()),
-    }
+    let Some(scheme) = scheme_of(written) else { return Ok(()) };
+    let (written, scheme) = (escaped(written), escaped(scheme));
+    Err(Error::Address(format!(
+        "{written}: a store is a directory or thalweg://HOST:PORT, not {scheme}:// (a directory of that name is written \
+         ./{written})"
+    )))
+}
+
+/// The scheme of what is written like a URL.
+pub fn scheme_of(written: &[u8]) -> Option<&[u8]> {
+    let scheme = &written[..written.windows(3).position(|part| part == b"://")?];
+    (!scheme.is_empty() && scheme.iter().all(|byte| is_of_scheme(*byte))).then_some(scheme)
 }
 
 /// Letters, digits and `+-.`, as RFC 3986 has them.

@@ -143,7 +143,7 @@ impl SqliteCatalog {
 
     /// Returns whether something other than this program changed it.
     pub fn was_changed_by_others(&self) -> Result<bool> {
-        self.connections.read(|sql| Ok(soundness::foreign_changes(sql)? > 0))
+        self.connections.read(soundness::was_changed_by_others)
     }
 
     /// Returns the number of the last container that was registered.

@@ -213,7 +213,7 @@ fn read_max_transfer(section: &mut Section<'_>) -> Result<u32> {
 fn read_listens(top: &mut Section<'_>, path: &Path) -> Result<Vec<Listen>> {
     let sections = top.sections("listen")?;
     if sections.is_empty() {
-        return Err(top.mistake("listen", "the gate has nobody to serve: add a [[listen]]"));
+        return Err(top.mistake("listen", "the gate has no server: add a [[listen]]"));
     }
     let mut taken = HashSet::new();
     let mut listens = Vec::new();

@@ -12,7 +12,7 @@ pub enum Error {
     #[error("{path}:{line}: {key}: {why}", path = path.display())]
     Configuration { path: PathBuf, line: usize, key: String, why: String },
     /// Nobody can connect there.
-    #[error("{address}: cannot listen there ({error}); choose another address or end who uses it")]
+    #[error("{address}: cannot listen there ({error}); choose another address, or end the process that uses it")]
     Listen { address: String, error: io::Error },
     /// A certificate or key cannot be used.
     #[error("{path}: {why}")]

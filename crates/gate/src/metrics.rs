@@ -245,7 +245,7 @@ fn distribution(histogram: &Histogram) -> Distribution {
 
 fn server_status(upstream: &UpstreamScheduler) -> ServerStatus {
     let (depth_bytes, in_flight_bytes) = upstream.depth_bytes();
-    ServerStatus { name: upstream.server().into(), depth_bytes, in_flight_bytes }
+    ServerStatus { name: upstream.server().into(), depth_bytes, in_flight_bytes, uploads: upstream.upload_counts() }
 }
 
 fn call_memory_status(budget: &Budget) -> CallMemoryStatus {

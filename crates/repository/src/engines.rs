@@ -53,8 +53,7 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
         permissions.take_over(path).map_err(io)?;
     }
     permissions.create_folders(path, path).map_err(io)?;
-    let state = state_folder(path, settings);
-    permissions.create_folders(&state, &state).map_err(|source| Error::io(state.display(), source))?;
+    let state = make_state_folder(path, settings)?;
     new_catalog(path, settings, &state.join(CATALOG_FILE))?;
     Reserve::create(path, settings);
     write_settings(path, settings).map_err(io)
@@ -98,6 +97,15 @@ pub(crate) fn state_folder(path: &Path, settings: &Settings) -> PathBuf {
         Some(folder) => Path::new(folder).join(settings.id.to_string()),
         None => path.to_owned(),
     }
+}
+
+/// Makes what is missing of it; the folder named at `init` is the store's as well, where it was not there.
+pub(crate) fn make_state_folder(path: &Path, settings: &Settings) -> Result<PathBuf> {
+    let (state, permissions) = (state_folder(path, settings), Permissions::of(path, settings));
+    for folder in settings.state.as_deref().map(Path::new).into_iter().chain([state.as_path()]) {
+        permissions.create_folders(folder, folder).map_err(|source| Error::io(folder.display(), source))?;
+    }
+    Ok(state)
 }
 
 /// What became of settings that are not there.

@@ -1,7 +1,7 @@
 //! Segments that are whole and are not what a manifest or their own fingerprints say: a file of another store, or of a
 //! catalog that went on apart, stands in the place of ours. They are recorded as lost, as what cannot be read is.
 
-use format::{Fingerprint, Run, SegmentAddress};
+use format::{Fingerprint, Run, SegmentAddress, SegmentEntry};
 
 use crate::blocks::Segment;
 use crate::{Error, Repository, Result};
@@ -17,6 +17,18 @@ impl Repository {
             self.record_undecodable(run);
         }
         found
+    }
+
+    /// [`Repository::segments`], which must be those that `entries` name: what a store answers to two questions may not
+    /// agree, and blocks vouch only for themselves.
+    pub(crate) fn named_segments(&self, run: Run, entries: &[SegmentEntry]) -> Result<Vec<Segment>> {
+        let found = self.segments(run)?;
+        let are_named = found.len() == entries.len() && found.iter().zip(entries).all(|(found, entry)| found.is(entry));
+        if !are_named {
+            self.record_mismatch(run);
+            return Err(not_named(run).into());
+        }
+        Ok(found)
     }
 
     fn record_undecodable(&self, run: Run) {
@@ -47,4 +59,9 @@ impl Repository {
             local.lose(lost);
         }
     }
+}
+
+pub(crate) fn not_named(run: Run) -> store::Error {
+    let why = format!("segments {} to {} are not those the manifest names", run.first, run.first + run.count - 1);
+    store::Error::Corrupt { path: format!("container {}", run.container), offset: 0, why }
 }

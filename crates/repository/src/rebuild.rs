@@ -11,12 +11,13 @@ use catalog::{
     SqliteCatalog,
 };
 use format::{ContainerId, JournalRecord, LostSegment, Settings};
-use store::files::Permissions;
 
 use crate::agreement::lost_records;
 use crate::catalog_lock::CatalogLock;
 use crate::comparison::compare;
-use crate::engines::{Access, catalog_file, new_catalog, open_catalog, read_settings, replace_catalog, state_folder};
+use crate::engines::{
+    Access, catalog_file, make_state_folder, new_catalog, open_catalog, read_settings, replace_catalog,
+};
 use crate::lease::LEASE_MS;
 use crate::offline::offline_store;
 use crate::scan::{Scan, ranges};
@@ -43,9 +44,7 @@ pub struct RebuildReport {
 /// old one has because the journal has lost it.
 pub fn rebuild_catalog(path: &Path, force: bool) -> Result<RebuildReport> {
     let settings = read_settings(path)?;
-    let state = state_folder(path, &settings);
-    let made = Permissions::of(path, &settings).create_folders(&state, &state);
-    made.map_err(|source| Error::io(state.display(), source))?;
+    make_state_folder(path, &settings)?;
     let _alone = CatalogLock::take_alone(path, &settings)?;
     let mut scan = Scan::of(&offline_store(path, &settings)?, settings.fingerprint)?;
     if let Err(error @ Error::Catalog(catalog::Error::TooOld { .. })) = open_catalog(path, &settings, Access::Inspect) {

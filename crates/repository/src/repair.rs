@@ -10,6 +10,7 @@ use store::ClaimOwner;
 use crate::mismatch::UNKNOWN;
 use crate::restating::restate_lost;
 use crate::tree::{collect_runs, entries_in};
+use crate::verify::versions_of;
 use crate::{Error, Repository, Result};
 
 /// Paths listed from the catalog at a time.
@@ -104,7 +105,7 @@ fn read_all(repository: &Repository) -> Result<RepairReport> {
         let Some((last, _)) = listed.last() else { return Ok(repaired) };
         after = Some(last.clone());
         for (path, _) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
-            for version in repository.catalog.versions(path)? {
+            for version in versions_of(repository, path)? {
                 repaired.versions += 1;
                 read_version(repository, path, &version, &mut repaired.lost)?;
             }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use catalog::{ContainerRecord, ContainerState};
+use catalog::{ContainerRecord, ContainerState, Version};
 use format::{ContainerId, JournalRecord, LostSegment, Run, SegmentAddress, StorePath};
 use store::{LocalStore, Report};
 
@@ -134,13 +134,19 @@ impl LostSegments {
 
 /// Goes on with the next check when the catalog is too damaged for this one.
 fn note_catalog_damage(verified: &mut VerifyReport, check: impl FnOnce(&mut VerifyReport) -> Result<()>) -> Result<()> {
-    match check(verified) {
-        Err(crate::Error::Catalog(catalog::Error::Corrupt { why, .. })) => {
-            verified.damages.push(Damage::Catalog { path: None, why });
-            Ok(())
+    let why = match check(verified) {
+        Err(crate::Error::Catalog(catalog::Error::Corrupt { why, .. })) => why,
+        // Nobody can remove the root.
+        Err(crate::Error::Catalog(catalog::Error::NotFound { path })) if path.is_root() => {
+            "it has no root directory".to_owned()
         }
-        other => other,
+        other => return other,
+    };
+    let damage = Damage::Catalog { path: None, why };
+    if !verified.damages.contains(&damage) {
+        verified.damages.push(damage);
     }
+    Ok(())
 }
 
 fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &mut VerifyReport) -> Result<()> {
@@ -336,7 +342,7 @@ fn check_versions(
         let Some((last, _)) = listed.last() else { return Ok(()) };
         after = Some(last.clone());
         for (path, _) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
-            for version in repository.catalog.versions(path)? {
+            for version in versions_of(repository, path)? {
                 verified.versions += 1;
                 let checked = check_version(repository, &version, data, lost, verified, progress);
                 if let Some(why) = checked.unwrap_or_else(|error| Some(error.reason()))
@@ -350,6 +356,14 @@ fn check_versions(
     }
 }
 
+/// None of a name that was removed since it was listed.
+pub(crate) fn versions_of(repository: &Repository, path: &StorePath) -> Result<Vec<Version>> {
+    match repository.catalog.versions(path) {
+        Err(catalog::Error::NotFound { .. }) => Ok(Vec::new()),
+        found => Ok(found?),
+    }
+}
+
 fn is_live_in_its_file(repository: &Repository, container: ContainerId) -> Result<bool> {
     let found = repository.catalog.container(container)?;
     Ok(found.is_some_and(|record| record.physical == container && record.state == ContainerState::Live))
@@ -357,17 +371,13 @@ fn is_live_in_its_file(repository: &Repository, container: ContainerId) -> Resul
 
 /// Whether the version was not removed since it was listed.
 fn is_kept(repository: &Repository, path: &StorePath, number: u64) -> Result<bool> {
-    match repository.catalog.versions(path) {
-        Ok(versions) => Ok(versions.iter().any(|version| version.number == number)),
-        Err(catalog::Error::NotFound { .. }) => Ok(false),
-        Err(other) => Err(other.into()),
-    }
+    Ok(versions_of(repository, path)?.iter().any(|version| version.number == number))
 }
 
 /// Why the version cannot be read whole.
 fn check_version(
     repository: &Repository,
-    version: &catalog::Version,
+    version: &Version,
     data: bool,
     lost: &LostSegments,
     verified: &mut VerifyReport,

@@ -89,7 +89,7 @@ impl Connection {
         for candidate in candidates.iter().take(MAX_CANDIDATES) {
             match TcpStream::connect_timeout(candidate, CONNECT_TIMEOUT) {
                 Ok(stream) => return Self::over(stream, address.to_owned(), None),
-                Err(error) => why = format!("nobody answers ({error}); is `thalweg node` running there?"),
+                Err(error) => why = format!("no server answers ({error}); is `thalweg node` running there?"),
             }
         }
         Err(unavailable(why))

@@ -272,7 +272,7 @@ fn end_oldest_unknown(open: &mut HashMap<u64, Arc<Connection>>) -> bool {
     let unknown = open.iter().filter_map(|(number, connection)| Some((*number, connection.is_unknown_for()?)));
     let oldest = unknown.filter(|(_, age)| *age >= UNKNOWN_TIMEOUT).min_by_key(|(number, _)| *number);
     let Some(connection) = oldest.and_then(|(number, _)| open.remove(&number)) else { return false };
-    connection.cut_off("it has not said who it is, and all places are taken");
+    connection.cut_off("it has not proved itself, and all connections are taken");
     true
 }
 

@@ -45,7 +45,7 @@ impl State {
         self.path_session(id).expect("found or inserted above")
     }
 
-    /// Interrupts the path's expired session, which can be renewed only until another takes its path.
+    /// Retires the path's expired session, which can be renewed only until another takes its path.
     fn set_aside_expired(&mut self, path: &StorePath) {
         let of_path = self.path_sessions.iter().filter(|(_, open)| open.session.path == *path);
         let expired: Vec<_> = of_path.map(|(id, _)| *id).filter(|id| self.lease(*id).is_err()).collect();

@@ -44,7 +44,7 @@ impl WriteTransaction<'_> {
         Ok(joined.ok_or(Error::LeaseLost { session })?)
     }
 
-    /// Interrupts the path's expired session, which can be renewed only until another takes its path.
+    /// Retires the path's expired session, which can be renewed only until another takes its path.
     fn set_aside_expired(&mut self, path: &StorePath) -> Attempt<()> {
         let text = select_sessions!("WHERE path = ?2");
         for session in all(self.sql, text, (self.lease_now, path.as_bytes()), read_session)? {

@@ -25,6 +25,7 @@ const SINCE_FORMAT_2: &str = "
     CREATE INDEX left_files_by_file ON left_files (physical);";
 /// The format that has `guard.sql`: see there.
 const GUARDED_FORMAT: u16 = 3;
+const GUARD: &str = include_str!("guard.sql");
 /// Format 4 has segments that are known to be lost.
 const SINCE_FORMAT_4: &str = "
     CREATE TABLE lost_segments (
@@ -78,7 +79,7 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
         transaction.execute_batch(SINCE_FORMAT_2)?;
     }
     if found < GUARDED_FORMAT {
-        transaction.execute_batch(include_str!("guard.sql"))?;
+        transaction.execute_batch(GUARD)?;
     }
     if found < 4 {
         transaction.execute_batch(SINCE_FORMAT_4)?;
@@ -123,6 +124,12 @@ pub(super) fn is_guarded(connection: &Connection) -> Attempt<bool> {
     Ok(format(connection)? >= GUARDED_FORMAT)
 }
 
+/// Returns the names of the triggers of `guard.sql`.
+pub(super) fn guard_triggers() -> impl Iterator<Item = &'static str> {
+    let begun = |line: &'static str| line.strip_prefix("CREATE TRIGGER ");
+    GUARD.lines().filter_map(begun).filter_map(|rest| rest.split(' ').next())
+}
+
 /// Returns whether the catalog has the columns of `transactions.sql`.
 pub(super) fn counts_transactions(connection: &Connection) -> Attempt<bool> {
     Ok(format(connection)? >= COUNTING_FORMAT)
@@ -159,7 +166,7 @@ fn fill(connection: &Connection) -> Attempt<()> {
     let params = (ROOT.0 as i64, attributes.kind as u8, attributes.encode());
     run(connection, "INSERT INTO files (id, kind, links, attributes) VALUES (?1, ?2, 1, ?3)", params)?;
     run(connection, "INSERT INTO names VALUES (x'', ?1)", [ROOT.0 as i64])?;
-    connection.execute_batch(include_str!("guard.sql"))?;
+    connection.execute_batch(GUARD)?;
     connection.execute_batch(SINCE_FORMAT_5)?;
     begin_counting(connection)?;
     connection.execute_batch(SINCE_FORMAT_7)?;

@@ -1,13 +1,14 @@
 //! Whether this catalog belongs to its store: not older than the journal, not another store's, not changed by another
 //! program. All but `integrity` costs a few look-ups.
 
-use format::StoreId;
+use format::{StoreId, StorePath};
 use rusqlite::Connection;
 
 use super::commits::is_in_place_of_its_own;
 use super::failure::Attempt;
+use super::listing::entry;
 use super::mark::MarkUpdate;
-use super::schema::{counts_transactions, is_guarded};
+use super::schema::{counts_transactions, guard_triggers, is_guarded};
 use super::statement::{all, first, number, run};
 use super::writing::{WriteTransaction, load_counters};
 
@@ -36,6 +37,18 @@ pub(super) fn foreign_changes(sql: &Connection) -> Attempt<u64> {
     Ok(changes.unwrap_or(0))
 }
 
+/// Returns whether triggers of `guard.sql` are missing: without them a change by another program goes unnoticed.
+fn lacks_guard(sql: &Connection) -> Attempt<bool> {
+    let text = "SELECT name FROM sqlite_schema WHERE type = 'trigger'";
+    let present = all(sql, text, [], |row| Ok(row.get::<_, String>(0)?))?;
+    Ok(guard_triggers().any(|name| !present.iter().any(|other| other == name)))
+}
+
+/// Returns whether something other than this program changed it, as far as the catalog itself shows.
+pub(super) fn was_changed_by_others(sql: &Connection) -> Attempt<bool> {
+    Ok(is_guarded(sql)? && (foreign_changes(sql)? > 0 || lacks_guard(sql)?))
+}
+
 /// Returns why its content is not what this store's catalogs wrote, if so.
 fn foreign_content(sql: &Connection, store: StoreId) -> Attempt<Option<String>> {
     if !is_guarded(sql)? {
@@ -44,8 +57,16 @@ fn foreign_content(sql: &Connection, store: StoreId) -> Attempt<Option<String>> 
     if is_of_another_store(sql, store)? {
         return Ok(Some("it is the catalog of another store".to_owned()));
     }
+    if lacks_guard(sql)? {
+        let why =
+            "the triggers that note changes by other programs were removed, so its rows may have been changed as well";
+        return Ok(Some(why.to_owned()));
+    }
     let changes = foreign_changes(sql)?;
-    Ok((changes > 0).then(|| format!("{changes} of its rows were changed by something other than thalweg")))
+    if changes > 0 {
+        return Ok(Some(format!("{changes} of its rows were changed by something other than thalweg")));
+    }
+    Ok(entry(sql, &StorePath::root())?.is_none().then(|| "it has no root directory".to_owned()))
 }
 
 /// Returns the number of the last transaction; none in a catalog of an older format.

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use address::{escaped, scheme_of};
 use anyhow::{Context, bail};
 use catalog::{FileEntry, Version};
 use format::{Attributes, FileKind, FileTime, FileTimes, VersionRecord};
@@ -66,6 +67,10 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let locations = Location::parse_all(locations)?;
     if is_location(to) {
         misuse!("{}: the destination of get is a local path", shown::local(Path::new(to)));
+    }
+    if let Some(scheme) = scheme_of(to.as_bytes()) {
+        let (to, scheme) = (shown::local(Path::new(to)), escaped(scheme));
+        misuse!("{to}: the destination of get is a local path, not {scheme}:// (such a name is written ./{to})");
     }
     // Reading what is unfinished makes pages of a manifest for it.
     let access = if arguments.unfinished { Access::Write } else { Access::Read };

@@ -63,10 +63,14 @@ fn judge(store: &StoreAddress, verified: &VerifyReport, rebuilt: Option<&Rebuild
     }
     let found = shown::count(damages as u64, "damage");
     let is_container = |damage: &Damage| matches!(damage, Damage::Container { .. } | Damage::Missing { .. });
+    let is_of_whole_catalog = |damage: &Damage| matches!(damage, Damage::Catalog { path: None, .. });
     let rest = match rebuilt.is_none() && verified.damages.iter().all(is_container) {
         true => {
             "all versions can be read: what is lost there is stored again elsewhere, or not needed; `thalweg collect` \
              puts whole containers in place of the damaged ones"
+        }
+        false if rebuilt.is_none() && verified.damages.iter().any(is_of_whole_catalog) => {
+            "what such a catalog does not tell of was not looked at: make it again, and verify then"
         }
         false => "everything not named above can be read",
     };

@@ -141,7 +141,7 @@ impl Arguments {
     fn server(&self, service: Arc<NodeService>) -> anyhow::Result<Server> {
         let Some(listener) = self.begin_anew else { return Ok(Server::bind(&self.listen, service)?) };
         let server = restart::inherited(listener).and_then(|listener| Server::listen_on(listener, service));
-        server.context("listening on the socket of the node that begins anew")
+        server.context("listening on the socket of the node that restarts")
     }
 
     fn serve_metrics(&self, node: &Arc<Node>, server: &Server) -> anyhow::Result<Option<SocketAddr>> {

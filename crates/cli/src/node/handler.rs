@@ -404,7 +404,7 @@ impl Connection {
         extents: &[Extent],
         end: u64,
     ) -> Result<(u64, Vec<u8>, AnswerCharge), Failure> {
-        let bytes = bytes_until(extents, end);
+        let bytes = Extent::bytes_until(extents.iter().copied(), end) as usize;
         let charge = self.outbox.charge_answer(bytes as u64);
         let (mut payload, mut size) = (vec![0; bytes], end.min(MAX_FILE_BYTES));
         let mut left = &mut payload[..];
@@ -444,18 +444,6 @@ impl Connection {
             },
         })
     }
-}
-
-/// Up to the last byte that lies before `end`.
-fn bytes_until(extents: &[Extent], end: u64) -> usize {
-    let (mut all, mut until) = (0, 0);
-    for extent in extents {
-        if extent.offset < end && extent.bytes > 0 {
-            until = all + extent.bytes.min(end - extent.offset);
-        }
-        all += extent.bytes;
-    }
-    until as usize
 }
 
 fn plain(reply: Reply) -> Answer {

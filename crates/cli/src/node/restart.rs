@@ -1,4 +1,4 @@
-//! A node that can no longer rely on its store begins anew, in the same process: it has lost its lease, or a write or a sync
+//! A node that can no longer rely on its store restarts in the same process: it has lost its lease, or a write or a sync
 //! has failed.
 //!
 //! It runs its own program again (`execve`), with the listening socket it has: whatever it held in memory is gone, as after
@@ -31,7 +31,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Between a failure of the store and the new beginning: clients are sent why their files failed, and a store that keeps
 /// failing is not opened without pause.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// Added to the arguments of a node that begins anew, with the number of its listening socket.
+/// Added to the arguments of a node that restarts, with the number of its listening socket.
 const FLAG: &str = "--begin-anew";
 
 /// Looks after the node until it stops.
@@ -43,7 +43,7 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
             end(node, server, &why);
         }
         let Some(why) = node.repository.must_be_opened_anew().filter(|_| !node.is_asked_to_stop()) else { continue };
-        tracing::error!(peer = %address, "the node begins anew, and clients send again what was not durable: {why}");
+        tracing::error!(peer = %address, "the node restarts, and clients send again what was not durable: {why}");
         if node.repository.lease().is_lost() {
             server.cut_off();
         } else {
@@ -55,7 +55,7 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
         log::flush();
         if !node.is_asked_to_stop() {
             let error = begin_anew(server.listener());
-            tracing::error!(peer = %address, "could not begin anew, and ends: {error}");
+            tracing::error!(peer = %address, "could not restart, and ends: {error}");
             log::flush();
             std::process::abort();
         }
@@ -93,7 +93,7 @@ fn begin_anew(listener: &TcpListener) -> std::io::Error {
 /// The socket that the image before this one listened on.
 ///
 /// # Errors
-/// The number is no listening socket of this process: only a node that begins anew gives it.
+/// The number is no listening socket of this process: only a node that restarts gives it.
 pub(super) fn inherited(listener: RawFd) -> std::io::Result<TcpListener> {
     rustix::net::sockopt::socket_acceptconn(unsafe { std::os::fd::BorrowedFd::borrow_raw(listener) })?;
     // SAFETY: the image before this one left it open for nobody else.

@@ -24,7 +24,7 @@ use repository::{Packer, Repository};
 use store::ClaimOwner;
 
 use self::commits::Commits;
-pub use self::commits::{Stored, Summary};
+pub use self::commits::{CommitOptions, Stored, Summary};
 pub use self::excluding::Exclusions;
 use self::links::Links;
 use self::queue::Queue;
@@ -34,14 +34,14 @@ pub use self::sources::{Source, plan};
 use self::walk::Walk;
 use self::worker::{RereadReason, Shared, Worker};
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::signals::Interruption;
 
 /// Units of work between the walk and the workers, and results between them and the commits.
 const QUEUED_UNITS: usize = 64;
 
 pub struct Options {
-    /// One commit at the end instead of one every few seconds.
-    pub atomic: bool,
+    pub commits: CommitOptions,
     /// Read files again even when they are as they were.
     pub force: bool,
     /// Threads that read and reduce.
@@ -64,7 +64,8 @@ pub fn put(
     stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
-    let progress = output.progress("put");
+    // Lines and a bar do not share a terminal.
+    let progress = if options.commits.verbose { Progress::hidden() } else { output.progress("put") };
     let queue = Queue::new(QUEUED_UNITS, options.workers);
     let (outcomes_in, outcomes_out) = sync_channel(QUEUED_UNITS);
     let links = Links::default();
@@ -81,6 +82,7 @@ pub fn put(
                 replacing: &replacing,
                 interruption: &options.interruption,
                 progress: &progress,
+                dry_run: options.commits.dry_run,
             };
             scope.spawn(move || Worker::new(shared, ClaimOwner(number), outcomes).run(location));
         }
@@ -97,7 +99,7 @@ pub fn put(
         let walk = Walk::new(repository.catalog(), sender, outcomes_in, options, &replacing);
         scope.spawn(|| walk.run(sources));
         let summary =
-            Commits::new(repository, targets, options.atomic, stored, output).run(outcomes_out, &options.interruption);
+            Commits::new(repository, targets, options.commits, stored, output).run(outcomes_out, &options.interruption);
         done.store(true, Ordering::Relaxed);
         summary
     });
@@ -110,6 +112,7 @@ pub fn put_stream(
     repository: &Repository,
     mut stream: impl Read,
     source: &Source,
+    options: CommitOptions,
     stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
@@ -132,5 +135,11 @@ pub fn put_stream(
     let packed = packer.take_finished().pop().expect("one file was begun, ended and flushed");
     progress.finish();
     let target = source.target.clone();
-    Commits::new(repository, vec![target.clone()], true, stored, output).stream(target, observed::of_stream(), packed)
+    let is_new = repository.catalog().entry(&target)?.is_none();
+    Commits::new(repository, vec![target.clone()], options, stored, output).stream(
+        target,
+        observed::of_stream(),
+        packed,
+        is_new,
+    )
 }

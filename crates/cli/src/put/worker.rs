@@ -51,6 +51,8 @@ pub struct Shared<'a> {
     pub replacing: &'a Replacing<'a>,
     pub interruption: &'a Interruption,
     pub progress: &'a Progress,
+    /// Files are opened, and not read.
+    pub dry_run: bool,
 }
 
 /// What goes with a file through the packer.
@@ -58,6 +60,7 @@ struct Tag {
     target: StorePath,
     attributes: Attributes,
     replaces: bool,
+    is_new: bool,
     /// The file as the store has it.
     known: Option<Known>,
     bytes: u64,
@@ -196,7 +199,7 @@ impl<'a> Worker<'a> {
             Some(_) if is_unchanged => {
                 let bytes = if is_symlink { 0 } else { stat.st_size as u64 };
                 self.shared.progress.add(bytes);
-                self.told.push(Outcome::Unchanged { bytes, read_bytes: 0 });
+                self.told.push(Outcome::Unchanged { path: name.target.clone(), bytes, read_bytes: 0 });
                 Ok(())
             }
             _ if observed::kind(&stat) == Some(FileKind::Symlink) => self.symlink(directory, name, &stat, replaces),
@@ -245,7 +248,7 @@ impl<'a> Worker<'a> {
             return Ok(false);
         }
         if file.is_some() && file == first.file {
-            self.told.push(Outcome::Unchanged { bytes: 0, read_bytes: 0 });
+            self.told.push(Outcome::Unchanged { path: name.target.clone(), bytes: 0, read_bytes: 0 });
             return Ok(true);
         }
         let judged = match &name.known {
@@ -261,7 +264,8 @@ impl<'a> Worker<'a> {
             // Which of the two was seen first is chance: the new one becomes the link.
             Replacement::Refused { .. } if first.file.is_none() => {
                 self.shared.links.keep(stat, &name.target, file);
-                self.told.push(Outcome::Link { path: first.path, target: name.target.clone(), replaces: true });
+                let (path, target) = (first.path, name.target.clone());
+                self.told.push(Outcome::Link { path, target, replaces: true, is_new: true });
                 return Ok(false);
             }
             Replacement::Refused { what } => {
@@ -276,7 +280,8 @@ impl<'a> Worker<'a> {
                 return Ok(false);
             }
         };
-        self.told.push(Outcome::Link { path: name.target.clone(), target: first.path, replaces });
+        let (path, target, is_new) = (name.target.clone(), first.path, name.known.is_none());
+        self.told.push(Outcome::Link { path, target, replaces, is_new });
         Ok(true)
     }
 
@@ -287,7 +292,7 @@ impl<'a> Worker<'a> {
         let attributes = observed::attributes(stat, FileKind::Symlink, extended);
         let attributes = Attributes { target: target.into_bytes(), ..attributes };
         let change = Change::Make { path: name.target.clone(), attributes };
-        self.told.push(Outcome::Change(Box::new(Ready::plain(change, replaces))));
+        self.told.push(Outcome::Change(Box::new(Ready::plain(change, replaces, name.known.is_none()))));
         Ok(())
     }
 
@@ -304,11 +309,17 @@ impl<'a> Worker<'a> {
             if name.known.is_none() && self.is_another_name(directory, &before, name, replaces, false)? {
                 return Ok(());
             }
+            if self.shared.dry_run {
+                let (path, bytes) = (name.target.clone(), before.st_size as u64);
+                self.shared.progress.add(bytes);
+                self.told.push(Outcome::Planned { path, bytes, is_new: name.known.is_none() });
+                return Ok(());
+            }
             if let Some(head) = name.known.as_ref().and_then(|known| known.head.as_ref())
                 && attempt == 1
-                && self.is_damaged(&head.record)
+                && (self.shared.again.all || self.is_damaged(&head.record))
             {
-                // What else of it is damaged would answer for the same content otherwise.
+                // What else of it is damaged, or is and was never read, would answer for the same content otherwise.
                 self.shared.repository.record_damage(&head.record.root, head.record.size)?;
             }
             let bytes = self.read(&file, &before)?;
@@ -355,6 +366,7 @@ impl<'a> Worker<'a> {
             target: name.target.clone(),
             attributes: observed::attributes(stat, FileKind::Regular, extended),
             replaces,
+            is_new: name.known.is_none(),
             known: name.known.as_ref().and_then(Known::of),
             bytes,
         };
@@ -400,18 +412,18 @@ fn replaces(stat: &Stat, name: &Name) -> bool {
 /// file looks different: the one before keeps how it looked. What only tells that a file was touched makes none.
 fn told(packed: Packed<Tag>) -> Outcome {
     let Packed { tag, built, content } = packed;
-    let Tag { target, attributes, replaces, known, bytes } = tag;
+    let Tag { target, attributes, replaces, is_new, known, bytes } = tag;
     let known = known.filter(|known| !replaces && known.root == built.root && known.size == built.length);
     let is_same_content = known.is_some();
     if known.as_ref().is_some_and(|known| known.attributes == attributes) {
-        return Outcome::Unchanged { bytes, read_bytes: bytes };
+        return Outcome::Unchanged { path: target, bytes, read_bytes: bytes };
     }
     if known.is_some_and(|known| observed::look_alike(&known.attributes, &attributes)) {
         let change = Change::Attributes { path: target, attributes };
-        let ready = Ready { change, replaces, is_same_content, references: BTreeSet::new(), bytes };
+        let ready = Ready { change, replaces, is_new, is_same_content, references: BTreeSet::new(), bytes };
         return Outcome::Change(Box::new(ready));
     }
     let version = VersionRecord { root: built.root, size: built.length, content };
     let change = Change::Write { path: target, attributes, version, base: None };
-    Outcome::Change(Box::new(Ready { change, replaces, is_same_content, references: built.references, bytes }))
+    Outcome::Change(Box::new(Ready { change, replaces, is_new, is_same_content, references: built.references, bytes }))
 }

@@ -27,9 +27,9 @@ pub(super) struct OwnNode {
 }
 
 impl OwnNode {
-    /// Starts a node on a free local port.
-    pub fn start(store: &OsStr, secret_file: &Path) -> anyhow::Result<Self> {
-        let (child, address) = spawn(store, "127.0.0.1:0", secret_file)?;
+    /// Starts a node at this address; port 0 takes a free one.
+    pub fn start(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<Self> {
+        let (child, address) = spawn(store, listen, secret_file)?;
         let child = Arc::new(Mutex::new(child));
         let stopping = Arc::new(AtomicBool::new(false));
         let watcher = {

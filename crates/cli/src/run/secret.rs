@@ -24,8 +24,9 @@ pub(super) struct JobSecret {
 }
 
 impl JobSecret {
-    pub fn create() -> anyhow::Result<Self> {
-        let temporary = std::env::temp_dir();
+    /// In the folder of temporary files, or for a job on several hosts below the home folder, which they share.
+    pub fn create(is_for_other_hosts: bool) -> anyhow::Result<Self> {
+        let temporary = if is_for_other_hosts { shared_folder()? } else { std::env::temp_dir() };
         remove_left_behind(&temporary);
         let number = u64::from_ne_bytes(::address::random_bytes()?);
         let folder = temporary.join(format!("{NAME}{}-{number:016x}", std::process::id()));
@@ -51,6 +52,18 @@ impl Drop for JobSecret {
     fn drop(&mut self) {
         remove(Some(&self.folder));
     }
+}
+
+/// One for each host: whether a process lives is only known where it would.
+fn shared_folder() -> anyhow::Result<PathBuf> {
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    let home =
+        home.context("no home folder for the job's secret: say --secret-file FILE, which all hosts of the job have")?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let folder = home.join(".cache/thalweg/jobs").join(host);
+    let about = || format!("making a folder for the job's secret, {}", folder.display());
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(about)?;
+    Ok(folder)
 }
 
 pub(super) fn remove(folder: Option<&Path>) {

@@ -247,6 +247,16 @@ fn a_forced_put_reads_and_heals_all_files() {
 }
 
 #[test]
+fn a_forced_put_heals_damage_that_nobody_has_read() {
+    let store = with_tree();
+    let source = store.path("source");
+    flip(&container_of_a_file(&store), 150_000);
+    run(&["put".as_ref(), "--force".as_ref(), source.as_os_str(), &store.address("t")]).expect(0);
+    assert_eq!(store.read("t/a"), fs::read(source.join("a")).unwrap());
+    store.verb("repair", &[]);
+}
+
+#[test]
 fn verify_names_the_versions_that_a_damaged_block_costs_until_they_are_healed() {
     let store = with_tree();
     flip(&container_of_a_file(&store), 150_000);

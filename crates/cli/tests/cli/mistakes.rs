@@ -42,6 +42,8 @@ fn every_mistake_gets_one_line() {
         (&["put", "%", "local"], 2, "write STORE::PATH"),
         (&["put", "@::file"], 2, ""),
         (&["get", "@::file", "@::copy"], 2, "local path"),
+        (&["get", "@::file", "gs://bucket/"], 2, "not gs://"),
+        (&["get", "@::file", "thalweg://127.0.0.1:1/"], 2, "not thalweg://"),
         (&["get", "@::nothing", "!"], 1, "no such file"),
         (&["get", "@::file", "!/deep/er"], 1, "No such file"),
         (&["get", "@::d", "-"], 1, "only regular files"),

@@ -160,3 +160,19 @@ fn a_users_store_does_not_get_roots_own_files_by_links() {
         fs::remove_file(&link).unwrap();
     }
 }
+
+#[test]
+fn a_state_folder_that_init_makes_is_its_owners_alone_whatever_the_umask() {
+    let folder = TempDir::new().unwrap();
+    let script = "umask 0; cd \"$1\" && \"$0\" init store --state state/deep && rm -r state/deep && \
+        \"$0\" verify store --rebuild-catalog";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_thalweg")]).arg(folder.path());
+    Run::from(shell.output().unwrap()).expect(0);
+    let state = folder.path().join("state/deep");
+    for path in [state.clone()].into_iter().chain(everything_below(&state)) {
+        let found = fs::metadata(&path).unwrap();
+        let mode = if found.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(found.mode() & 0o7777, mode, "{}", path.display());
+    }
+}

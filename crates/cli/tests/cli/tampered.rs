@@ -59,6 +59,9 @@ fn collection_deletes_nothing_that_the_journal_or_the_containers_say_is_needed()
         "UPDATE versions SET root = (SELECT root FROM versions WHERE file = 1) WHERE file = 2",
         "UPDATE versions SET number = 7 WHERE file = 3",
         "UPDATE names SET file = 1 WHERE path = CAST('b' AS BLOB)",
+        "DELETE FROM names WHERE path = x''",
+        "DELETE FROM names",
+        "DELETE FROM files WHERE id = (SELECT file FROM names WHERE path = x'')",
     ];
     for text in changes {
         let store = store_of_three();
@@ -72,6 +75,42 @@ fn collection_deletes_nothing_that_the_journal_or_the_containers_say_is_needed()
         store.try_verb("verify", &[]).expect(3);
         is_made_again(&store, text);
     }
+}
+
+fn drop_triggers(store: &Store) {
+    let catalog = rusqlite::Connection::open(store.directory().join("catalog.sqlite")).unwrap();
+    let mut found = catalog.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").unwrap();
+    let names: Vec<String> = found.query_map([], |row| row.get(0)).unwrap().map(|name| name.unwrap()).collect();
+    names.iter().for_each(|name| catalog.execute_batch(&format!("DROP TRIGGER {name}")).unwrap());
+}
+
+#[test]
+fn a_catalog_without_its_triggers_is_refused_and_made_again() {
+    let changes = ["SELECT 1", "DELETE FROM names", "DELETE FROM files WHERE id = (SELECT max(id) FROM files)"];
+    for text in changes {
+        let store = store_of_three();
+        let before = store.containers();
+        drop_triggers(&store);
+        change(&store, text);
+        let refusals = [store.try_verb("collect", &[]), store.try_verb("repair", &[]), put(&store, "e")];
+        for refused in refusals {
+            let refused = refused.expect(1);
+            assert!(refused.stderr.contains("verify --rebuild-catalog"), "{text}: {refused:?}");
+        }
+        assert_eq!(store.containers(), before, "{text}");
+        let verified = store.try_verb("verify", &[]).expect(3);
+        assert!(verified.stderr.contains("triggers") && verified.stderr.contains("--rebuild-catalog"), "{verified:?}");
+        is_made_again(&store, text);
+    }
+}
+
+#[test]
+fn verify_says_that_a_catalog_without_a_newest_version_hides_what_else_is_there() {
+    let store = store_of_three();
+    change(&store, "DELETE FROM versions WHERE file = 2");
+    let verified = store.try_verb("verify", &[]).expect(3);
+    assert!(verified.stderr.contains("was not looked at"), "{verified:?}");
+    assert!(!verified.stderr.contains("can be read"), "{verified:?}");
 }
 
 #[test]

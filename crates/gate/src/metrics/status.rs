@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::demand::{Claim, wanted};
 use super::window::{Recent, Window};
 use crate::exchange::Traffic;
+use crate::upstream_scheduler::UploadCounts;
 use monitoring::Process;
 
 pub struct Status {
@@ -54,6 +55,7 @@ pub struct ServerStatus {
     pub name: Rc<str>,
     pub depth_bytes: u64,
     pub in_flight_bytes: u64,
+    pub uploads: UploadCounts,
 }
 
 /// What calls and replies of NFS and GlusterFS hold.
@@ -136,6 +138,11 @@ impl Status {
                 "name": *server.name,
                 "depth_bytes": server.depth_bytes,
                 "in_flight_bytes": server.in_flight_bytes,
+                "long_uploads": {
+                    "limit": server.uploads.limit,
+                    "under_way": server.uploads.under_way,
+                    "waiting": server.uploads.waiting,
+                },
             })
         });
         json!({

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::config::Facts;
 use crate::listener::ListenerContext;
+use crate::s3::dial::ServerWire;
 use crate::s3::pass::Broken;
 use crate::s3::pending::Pending;
 use crate::s3::send_window::SendWindow;
@@ -31,7 +32,7 @@ const GONE_LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Connection {
     pub listener: Rc<ListenerContext>,
     pub client: Wire,
-    pub server: Wire,
+    pub server: ServerWire,
     pub address: IpAddr,
     pub send_window: SendWindow,
     pub pending: Pending,
@@ -52,6 +53,8 @@ pub(crate) enum End {
     /// It was closed within a message.
     Cut,
     Broken(Broken),
+    /// The server cannot be reached.
+    Unreachable,
 }
 
 /// What both sides are to see.
@@ -62,13 +65,13 @@ enum Ending {
 }
 
 impl Connection {
-    pub fn new(listener: Rc<ListenerContext>, client: Wire, server: Wire, address: IpAddr) -> Self {
+    pub fn new(listener: Rc<ListenerContext>, client: Wire, address: IpAddr) -> Self {
         listener.upstream.serve_objects();
         let (send_window, pending) = (SendWindow::new(), Pending::default());
         Connection {
             listener,
             client,
-            server,
+            server: ServerWire::default(),
             address,
             send_window,
             pending,
@@ -101,7 +104,10 @@ impl Connection {
 
     pub async fn run(self) {
         let ending = {
-            let send_window = self.send_window.run(&self.server, self.upstream());
+            let send_window = async {
+                self.server.dialled().await;
+                self.send_window.run(&self.server, self.upstream()).await;
+            };
             tokio::select! {
                 ending = self.pump() => ending,
                 unanswered = self.until_unanswered() => self.give_up(unanswered),
@@ -113,10 +119,12 @@ impl Connection {
         match ending {
             Ending::Closed => {
                 self.finish(&self.client).await;
-                self.finish(&self.server).await;
+                if self.server.is_dialled() {
+                    self.finish(&self.server).await;
+                }
             }
             Ending::Reset => {
-                self.server.reset();
+                self.server.into_inner().into_iter().for_each(Wire::reset);
                 self.client.reset();
             }
         }
@@ -144,15 +152,18 @@ impl Connection {
 
     async fn after_requests(&self, end: End, responses: Pin<&mut impl Future<Output = End>>) -> Ending {
         match end {
+            End::Clean if !self.server.is_dialled() => Ending::Closed,
             End::Clean => {
                 self.finish(&self.server).await;
                 match responses.await {
-                    End::Clean | End::Cut => Ending::Closed,
                     End::Broken(broken) => self.broken(broken).await,
+                    _ => Ending::Closed,
                 }
             }
             // A server must not take what came for all there was.
             End::Cut | End::Broken(Broken::Reading) => Ending::Reset,
+            // The nearest to being refused that is left: the client has a connection already.
+            End::Unreachable => Ending::Reset,
             // It may have said why it takes no more.
             End::Broken(Broken::Writing) => {
                 let _ = responses.await;

@@ -55,7 +55,7 @@ impl Connection {
                 Next::Strange => self.opaque(&head).await,
                 Next::End if head.is_empty() => return End::Clean,
                 // The server may answer half a head, so it gets it.
-                Next::End => self.write_freely(&head, false).await.map_or_else(Some, |()| Some(End::Clean)),
+                Next::End => Some(self.begin_freely(&head).await.err().unwrap_or(End::Clean)),
             };
             if let Some(end) = done {
                 return end;
@@ -81,6 +81,12 @@ impl Connection {
                 Seen::Some(Found::Head(_, understood)) => return Ok(Next::Head(understood)),
             }
         }
+    }
+
+    /// Passes on what is no request, or only a part of one.
+    async fn begin_freely(&self, bytes: &[u8]) -> Result<(), End> {
+        self.dial().await?;
+        self.write_freely(bytes, false).await
     }
 
     /// Waits for a first byte. A client may be silent while it is answered, not while nobody owes it anything.
@@ -123,9 +129,14 @@ impl Connection {
             (_, Some(small)) => (small, Completion::Served),
             (_, None) => (plan.bytes, plan.completion),
         };
-        self.admit(plan, &queue, body.promised(), deadline).await;
+        let admission = self.admit(plan, &queue, body.promised(), deadline).await;
         let grant = queue.grant(bytes, deadline, completion).await;
-        let request_grant = Some(RequestGrant::new(grant, bytes));
+        let mut request_grant = RequestGrant::new(grant, bytes);
+        if let Err(end) = self.dial_for(&mut request_grant).await {
+            return Some(end);
+        }
+        admission.into_iter().for_each(|admission| self.send_window.follow(admission, &self.server));
+        let request_grant = Some(request_grant);
         let upload = small.is_none().then(|| body.promised().unwrap_or(0));
         self.begin_progress();
         let asked = Asked { method, queue: queue.clone(), request_grant, upload, is_alone: false, deadline, began };
@@ -159,7 +170,7 @@ impl Connection {
     /// Passes on what is no request, and all that follows it.
     async fn opaque(&self, head: &[u8]) -> Option<End> {
         let queue = self.last_queue();
-        if let Err(end) = self.write_freely(head, false).await {
+        if let Err(end) = self.begin_freely(head).await {
             return Some(end);
         }
         Some(self.tunnel(&queue).await)

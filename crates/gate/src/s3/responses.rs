@@ -33,6 +33,7 @@ enum Next {
 
 impl Connection {
     pub(super) async fn responses(&self) -> End {
+        self.server.dialled().await;
         let end = self.answers().await;
         self.pending.close();
         end

@@ -68,12 +68,13 @@ impl Connection {
         queue: &Rc<RequestQueue>,
         length: Option<u64>,
         deadline: Option<Time>,
-    ) {
-        if plan.completion == Completion::Received && self.pending.is_empty() {
-            let admission = queue.admission(length, deadline);
-            admission.granted().await;
-            self.send_window.follow(admission, &self.server);
+    ) -> Option<Admission> {
+        if plan.completion != Completion::Received || !self.pending.is_empty() {
+            return None;
         }
+        let admission = queue.admission(length, deadline);
+        admission.granted().await;
+        Some(admission)
     }
 
     /// `expects_continue`: the client waits to be told that it may send.

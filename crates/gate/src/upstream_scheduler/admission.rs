@@ -44,6 +44,16 @@ impl Uploads {
     }
 }
 
+/// Long uploads of one server, now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UploadCounts {
+    /// Most that are to be under way.
+    pub limit: u64,
+    /// Without those that the server does nothing with.
+    pub under_way: u64,
+    pub waiting: u64,
+}
+
 /// Not the number of bytes is limited, but that of uploads.
 fn without_depth(settings: &Settings) -> Settings {
     let kind = match settings.kind {
@@ -142,6 +152,13 @@ impl Drop for Admission {
 }
 
 impl UpstreamScheduler {
+    pub fn upload_counts(&self) -> UploadCounts {
+        let uploads = self.uploads.borrow();
+        let (waiting, _) = uploads.queue.grants.counts();
+        let (limit, under_way) = (uploads.concurrency.limit() as u64, uploads.concurrency.under_way() as u64);
+        UploadCounts { limit, under_way, waiting: waiting as u64 }
+    }
+
     /// Lets uploads begin for which there is room.
     pub(super) fn begin_uploads(&self) {
         self.uploads.borrow_mut().begin(self.clock.now());

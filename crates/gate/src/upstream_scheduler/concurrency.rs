@@ -68,9 +68,13 @@ impl Default for ReadConcurrency {
 
 impl ReadConcurrency {
     /// Most uploads that may be under way.
-    #[cfg(test)]
     pub fn limit(&self) -> usize {
         self.limit
+    }
+
+    /// Those that count.
+    pub fn under_way(&self) -> usize {
+        self.uploads.len()
     }
 
     pub fn has_room(&self) -> bool {

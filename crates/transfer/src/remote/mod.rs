@@ -94,7 +94,7 @@ impl Remote {
         Self::connect_by(credentials.into(), address, hello, PooledConnection::open)
     }
 
-    /// [`Remote::connect_with`] but gives the node up when it has not welcomed this process within `timeout`.
+    /// As [`Remote::connect_with`], but gives the node up when it has not welcomed this process within `timeout`.
     pub fn connect_within(
         timeout: Duration,
         credentials: impl Into<Credentials>,

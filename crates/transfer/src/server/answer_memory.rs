@@ -95,7 +95,7 @@ impl State {
         is_turn && self.held_bytes + bytes <= limit
     }
 
-    /// Returns the connections to end so that others go on. `waiting_since`: since when one waits.
+    /// Returns the connections to end so that others go on. `waiting_since`: since when one of them waits.
     fn slow_readers(&mut self, waiting_since: Instant) -> Vec<Arc<Connection>> {
         let now = Instant::now();
         let since = self.released_at.map_or(waiting_since, |at| at.max(waiting_since));

@@ -161,7 +161,7 @@ impl State {
         fits(frame, wanted_bytes) && !waits(oldest) && !older.any(waits)
     }
 
-    /// Returns the connections to end so that others go on. `waiting_since`: since when one waits.
+    /// Returns the connections to end so that others go on. `waiting_since`: since when one of them waits.
     fn give_up_when_stalled(&mut self, limits: &FrameLimits, waiting_since: Instant) -> Option<Abandoned> {
         let now = Instant::now();
         let since = self.released_at.map_or(waiting_since, |at| at.max(waiting_since));
