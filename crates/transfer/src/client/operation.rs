@@ -184,8 +184,11 @@ impl Started {
 
     fn answered(self: &Arc<Self>, targets: &[Piece], bytes: u64, answer: Result<Answer>) {
         let mut left_out = Vec::new();
+        let extents = targets.iter().map(|target| Extent { offset: target.offset(), bytes: target.bytes() });
+        // Only what lies behind the end may be left out.
+        let least = |size| Extent::bytes_until(extents, size);
         let read = answer.and_then(|answer| match answer.reply {
-            Reply::Bytes { size } if answer.payload.len() as u64 <= bytes => {
+            Reply::Bytes { size } if (least(size)..=bytes).contains(&(answer.payload.len() as u64)) => {
                 targets.iter().fold(&answer.payload[..], |rest, target| target.fill(rest, &mut left_out));
                 Ok(size)
             }

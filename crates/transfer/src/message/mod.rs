@@ -14,8 +14,8 @@ pub use extent::Extent;
 pub use failure::{Failure, FailureKind};
 pub use field::{Field, StoredBlockHeader};
 pub use limits::{
-    MAX_COUNT, MAX_EXTENTS, MAX_FINGERPRINTS, MAX_JOB_FAILURES, MAX_LEASE_MS, MAX_LISTED, MAX_NAME_BYTES, MAX_NODES,
-    MAX_STRIPE_BYTES,
+    MAX_CHANGES, MAX_COUNT, MAX_EXTENTS, MAX_FINGERPRINTS, MAX_JOB_FAILURES, MAX_LEASE_MS, MAX_LISTED, MAX_NAME_BYTES,
+    MAX_NODES, MAX_STRIPE_BYTES,
 };
 pub use reply::{Reply, StoreStatistics};
 pub use request::Request;

@@ -14,7 +14,7 @@ use format::{
 
 use super::Remote;
 use super::failures::catalog_error;
-use crate::message::{Field, MAX_LISTED, Reply, Request};
+use crate::message::{Field, MAX_CHANGES, MAX_LISTED, Reply, Request};
 
 const NO_SESSION: SessionId = SessionId(0);
 /// A page is as long as was asked for, unless its entries are long. An honest node sends one that is neither when a very
@@ -175,6 +175,10 @@ impl Catalog for RemoteCatalog {
 
     fn commit(&self, commit: &Commit) -> Result<Committed> {
         let Commit { session, references, epoch, changes, checkpoints } = commit.clone();
+        if changes.len() > MAX_CHANGES {
+            let why = "a commit of more than 524,288 changes, which a node does not take; commit them in parts";
+            return Err(Error::Refused { path: changes[MAX_CHANGES].path().clone(), why });
+        }
         self.ask(
             session,
             Request::Commit { session, references, epoch, changes, checkpoints },

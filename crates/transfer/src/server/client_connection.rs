@@ -114,7 +114,14 @@ fn challenge(
     let ended = |error| goodbye(connection, error);
     let of_node = random_bytes().map_err(ended)?;
     outbox.push(&Reply::Challenge { nonce: of_node }, &[]).map_err(ended)?;
-    let Some(frame) = connection.receive_greeting(deadline).map_err(ended)? else { return Ok(false) };
+    // A client of ours that has no secret leaves.
+    let Some(frame) = connection.receive_greeting(deadline).map_err(ended)? else {
+        tracing::warn!(
+            peer = connection.peer(),
+            "authentication failed: the client left when the secret was asked for"
+        );
+        return Ok(false);
+    };
     let (request, _, number) = decode(connection, frame)?;
     let Request::Prove { nonce: of_client, proof } = request else {
         tracing::warn!(peer = connection.peer(), "authentication failed: the client proved no secret");

@@ -94,6 +94,20 @@ fn wait_until_nothing_is_kept(client: &Client) {
 }
 
 #[test]
+fn an_answer_that_leaves_out_bytes_of_the_file_is_an_error_and_no_zeros() {
+    let (_world, nodes) = nodes(1);
+    let client = Client::new(settings(&nodes), None);
+    let file = open(&client, READ | WRITE);
+    let bytes = vec![7; 1000];
+    file.write(&[source(0, &bytes)]).unwrap();
+    assert_eq!(read(&file, 0, 2000), bytes);
+    nodes[0].does.cut_reads.store(true, Ordering::SeqCst);
+    let mut memory = vec![0xee; 1000];
+    let error = file.read(&[target(0, &mut memory)]).unwrap_err();
+    assert!(error.to_string().contains("500 bytes"), "{error}");
+}
+
+#[test]
 fn reads_see_own_writes_holes_are_zero_and_the_file_ends() {
     let (_world, nodes) = nodes(3);
     nodes.iter().for_each(|node| node.does.delay.store(true, Ordering::SeqCst));
