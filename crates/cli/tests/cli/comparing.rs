@@ -61,7 +61,7 @@ fn two_trees() -> Store {
 }
 
 const LINES: [&str; 6] =
-    ["+ d/new (8 B)", "- gone (4 B)", "T kind/ (6 B)", "M link", "M longer (5 B -> 7 B)", "M other (3 B -> 3 B)"];
+    ["+ d/new (8 B)", "- gone (4 B)", "T kind (6 B)", "M link", "M longer (5 B -> 7 B)", "M other (3 B -> 3 B)"];
 
 #[test]
 fn two_trees_are_compared_name_by_name() {
