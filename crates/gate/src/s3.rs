@@ -1,8 +1,8 @@
 //! The proxy for S3: HTTP/1.1 byte for byte, one connection to the server for each of a client's.
 //!
-//! Heads are read, never written anew, so that signatures hold; bodies pass in slices, each at its application's turn.
-//! What is not understood passes as it is, scheduled all the same. Begin with `connection.rs`; `requests.rs` and
-//! `responses.rs` are its two directions.
+//! Heads are read, never rewritten, so that signatures hold; bodies pass in slices, each with a grant. Unknown requests
+//! pass unchanged, scheduled all the same. Begin with `connection.rs`; `requests.rs` and `responses.rs` are its two
+//! directions.
 
 pub mod body;
 pub mod chunks;
@@ -39,7 +39,7 @@ use connection::Connection;
 pub(crate) use limits::Connections;
 use limits::{HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, MAX_CONNECTIONS};
 
-/// How long a client that is refused may take to hear it.
+/// How long a client that is refused may take to read it.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// More are closed without a word.
 const MAX_REFUSALS: usize = 64;

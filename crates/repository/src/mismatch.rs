@@ -6,7 +6,7 @@ use format::{Fingerprint, Run, SegmentAddress, SegmentEntry};
 use crate::blocks::Segment;
 use crate::{Error, Repository, Result};
 
-/// Of a segment of which nothing tells what it was.
+/// The fingerprint of a segment whose real one is not known.
 pub(crate) const UNKNOWN: Fingerprint = Fingerprint([0; 32]);
 
 impl Repository {
@@ -19,7 +19,7 @@ impl Repository {
         found
     }
 
-    /// [`Repository::segments`], which must be those that `entries` name: what a store answers to two questions may not
+    /// [`Repository::segments`], which must be those that `entries` name: a store's answers to two questions may not
     /// agree, and blocks vouch only for themselves.
     pub(crate) fn named_segments(&self, run: Run, entries: &[SegmentEntry]) -> Result<Vec<Segment>> {
         let found = self.segments(run)?;
@@ -40,12 +40,12 @@ impl Repository {
         }
     }
 
-    /// What lies there is not what a manifest names.
+    /// Records that the run's content is not what a manifest names.
     pub(crate) fn record_mismatch(&self, run: Run) {
         self.record_lost(&run.addresses().map(|address| (address, UNKNOWN)).collect::<Vec<_>>());
     }
 
-    /// The container is where the catalog has it, and lacks what a manifest names.
+    /// Records that the container is where the catalog has it, and misses segments that a manifest names.
     pub(crate) fn record_missing(&self, run: Run) {
         let found = self.catalog.container(run.container).ok().flatten();
         if self.lease.is_recorded() && found.is_some_and(|record| record.is_referable()) {

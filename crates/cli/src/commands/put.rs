@@ -150,7 +150,8 @@ fn put_again_after_restarts(
     unreachable!("the last attempt returns")
 }
 
-/// The error, and what of the sources is stored all the same. Whether the last commit was carried out may not be known.
+/// The error, and which of the sources are stored all the same. Whether the last commit was carried out may not be
+/// known.
 fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
     let told = match stored.files() {
         0 => "nothing is known to be stored; run the same command again".to_owned(),

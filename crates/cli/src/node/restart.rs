@@ -1,13 +1,12 @@
 //! A node that can no longer rely on its store restarts in the same process: it has lost its lease, or a write or a sync
 //! has failed.
 //!
-//! It runs its own program again (`execve`), with the listening socket it has: whatever it held in memory is gone, as after
-//! a crash, and clients do what they do then: they connect again, and send again what was not durable. What they must
-//! not go on with (a session that a collection ended) they are refused. The process's number stays, so that
-//! its supervisor sees nothing of it.
+//! It runs its own program again (`execve`), with the listening socket it has: its memory is gone, as after a crash, and
+//! clients do as they do then: they connect again, and send again what was not durable. Requests of a session that a
+//! collection ended are refused. The process's number stays, so that its supervisor sees nothing of it.
 //!
-//! From the moment it is decided nothing is taken any more, neither connections nor requests, and no failure of the lost
-//! lease is answered: clients that connect wait in the listening socket for the new image.
+//! From the decision on nothing is accepted, neither connections nor requests, and no failure of the lost lease is
+//! answered: clients that connect wait in the listening socket for the new image.
 //!
 //! A node that is asked to stop meanwhile stops: the signal stays pending, also for the new image (`signals.rs`).
 //!
@@ -62,7 +61,7 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
     }
 }
 
-/// Ends the process: whoever starts it again is told what became of its catalog.
+/// Ends the process with an error that names what happened to its catalog.
 fn end(node: &Arc<Node>, server: &Server, why: &str) -> ! {
     tracing::error!(peer = %server.local_address(), "the node ends: its catalog is not the one it opened: {why}");
     server.suspend();
@@ -96,7 +95,7 @@ fn begin_anew(listener: &TcpListener) -> std::io::Error {
 /// The number is no listening socket of this process: only a node that restarts gives it.
 pub(super) fn inherited(listener: RawFd) -> std::io::Result<TcpListener> {
     rustix::net::sockopt::socket_acceptconn(unsafe { std::os::fd::BorrowedFd::borrow_raw(listener) })?;
-    // SAFETY: the image before this one left it open for nobody else.
+    // SAFETY: the image before this one left it open for this use alone.
     let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(listener) });
     fcntl_setfd(&listener, FdFlags::CLOEXEC)?;
     Ok(listener)

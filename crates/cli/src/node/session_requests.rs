@@ -25,7 +25,7 @@ const ROOM_INTERVAL: Duration = Duration::from_millis(100);
 /// Nodes of one session that are asked at a time whether they live.
 const MAX_PROBES: usize = 64;
 
-/// What a piece takes of the node's memory at most: all of each segment that it touches.
+/// A piece's part of the node's memory at most: all of each segment that it touches.
 fn staging_bytes(extents: &[(u64, u64)]) -> u64 {
     let unit = u64::from(MPI_SEGMENT_BYTES);
     let segments = |(offset, bytes): &(u64, u64)| (offset + bytes).div_ceil(unit).saturating_sub(offset / unit);
@@ -87,8 +87,8 @@ impl Connection {
         Ok((Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES }, handle))
     }
 
-    /// The path's live session, or a new one. A session whose nodes are all gone has nobody left who could commit it:
-    /// it is set aside, as interrupted.
+    /// The path's live session, or a new one. A session whose nodes are all gone can no longer be committed: it is set
+    /// aside, as interrupted.
     fn join_living(&self, join: &Join) -> Result<PathSession, Failure> {
         let catalog = self.node.repository.catalog();
         let found = catalog.join(join)?;
@@ -116,16 +116,16 @@ impl Connection {
         self.member.wait_for_turn(payload.len() as u64);
         let node = self.node.clone();
         let staged_bytes = staging_bytes(extents);
-        let coming = loop {
-            if let Some(coming) = node.budget.admit(staged_bytes, ROOM_INTERVAL) {
-                break coming;
+        let incoming = loop {
+            if let Some(incoming) = node.budget.admit(staged_bytes, ROOM_INTERVAL) {
+                break incoming;
             }
             self.hint_flush(&entry)?;
         };
         let bytes = payload.len() as u64;
         let stamp = entry.owner.write(arrival, extents, payload).map_err(failure::of)?;
         self.traffic.written(bytes);
-        drop(coming);
+        drop(incoming);
         self.node.ring();
         self.node.advance();
         Ok(Reply::Received { sequence: arrival.sequence, stamp })
@@ -224,7 +224,7 @@ fn answers_within(nodes: &[String], timeout: Duration) -> bool {
         let probe = move || {
             while Instant::now() < deadline {
                 if transfer::Connection::open(&node).is_ok() {
-                    // Nobody listens where another node was quicker.
+                    // The receiver is gone where another node was quicker.
                     let _ = answer.send(());
                     return;
                 }

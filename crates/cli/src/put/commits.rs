@@ -19,13 +19,13 @@ use crate::output::Output;
 use crate::shown;
 use crate::signals::Interruption;
 
-/// A batch is committed when it has this many changes, this many bytes, or is this old: what a broken run has
+/// A batch is committed when it has this many changes, this many bytes, or is this old: the work that a broken run has
 /// to do again.
 const BATCH_CHANGES: usize = 16_384;
 const BATCH_BYTES: u64 = 1 << 30;
 const BATCH_AGE: Duration = Duration::from_secs(5);
 
-/// What a run did (counts and bytes).
+/// The result of a run (counts and bytes).
 #[derive(Default)]
 pub struct Summary {
     pub files: u64,
@@ -37,7 +37,7 @@ pub struct Summary {
     pub unchanged: u64,
     /// Read from the sources.
     pub read_bytes: u64,
-    /// Of those, what was read of files whose content was as before.
+    /// Of those, the bytes read of files whose content was as before.
     pub compared_bytes: u64,
     pub unchanged_bytes: u64,
     pub commits: u64,
@@ -45,7 +45,7 @@ pub struct Summary {
     pub excluded: u64,
     /// The run was interrupted: the rest of the sources is not stored.
     pub interrupted: Option<i32>,
-    /// Names that became something else, and what was dropped with that.
+    /// Names that became something else, and the versions dropped with that.
     pub dropped: Vec<(PathBuf, String)>,
     /// Neither file, directory nor symlink, with what they are.
     pub skipped: Vec<(PathBuf, String)>,
@@ -66,7 +66,7 @@ impl Summary {
     }
 }
 
-/// What a command has committed, in all its attempts.
+/// The commits of a command, in all its attempts.
 #[derive(Default)]
 pub struct Stored {
     /// Links, too.
@@ -131,7 +131,7 @@ pub struct Commits<'a> {
     options: CommitOptions,
     output: &'a Output,
     batch: Batch,
-    /// What the sources become: directories above that are missing are made with the first commit.
+    /// The sources' targets: directories above that are missing are made with the first commit.
     targets: Vec<StorePath>,
     links: Vec<PendingLink>,
     summary: Summary,
@@ -150,7 +150,7 @@ impl<'a> Commits<'a> {
         Commits { repository, options, output, batch, targets, links: Vec::new(), summary, stored }
     }
 
-    /// Commits what comes until all who send are gone; when the run is interrupted, what has come by then.
+    /// Commits outcomes until all senders are gone; when the run is interrupted, those that have come by then.
     pub fn run(mut self, outcomes: Receiver<Vec<Outcome>>, interruption: &Interruption) -> anyhow::Result<Summary> {
         loop {
             match outcomes.recv_timeout(BATCH_AGE) {
@@ -167,7 +167,7 @@ impl<'a> Commits<'a> {
             Some(_) if self.options.atomic => {
                 return Ok(Summary { interrupted: self.summary.interrupted, ..Summary::default() });
             }
-            // What they link to may be on its way no more.
+            // Their targets may no longer be on their way.
             Some(_) => self.links.clear(),
             None => self.link()?,
         }

@@ -1,7 +1,7 @@
 //! Trees into a store: one thread walks, as many as cores read and reduce, the caller's commits.
 //!
-//! Three stages with bounded queues between them. When a stage ends early, the queues it holds close and the
-//! others stop at their next word to it; nothing else tells them. What was committed until then stays.
+//! Three stages with bounded queues between them. When a stage ends early, the queues it holds close and the others
+//! stop at their next send or receive; there is no other signal. Earlier commits stay.
 
 mod commits;
 mod content;
@@ -48,11 +48,11 @@ pub struct Options {
     pub workers: usize,
     /// Device and inode of directories not to descend into: the store itself.
     pub avoid: HashSet<(u64, u64)>,
-    /// What to pass over.
+    /// Names to exclude.
     pub exclusions: Exclusions,
     /// Drop versions where a name becomes something else.
     pub replace: bool,
-    /// Once it has come, what is stored is committed and the rest left.
+    /// Once it has come, stored content is committed and the rest left.
     pub interruption: Interruption,
 }
 

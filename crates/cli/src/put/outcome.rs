@@ -1,4 +1,4 @@
-//! What became of one name of a source.
+//! The result of one name of a source.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ pub enum Outcome {
 
 pub struct Ready {
     pub change: Change,
-    /// What bears the name now must go first: it is of another kind, or a file shared with other names.
+    /// The name's present entry must go first: it is of another kind, or a file shared with other names.
     pub replaces: bool,
     /// The store had nothing under the name.
     pub is_new: bool,

@@ -28,7 +28,7 @@ use crate::signals::Interruption;
 /// Names handed to a worker at a time.
 const NAMES_AT_ONCE: usize = 64;
 const OPEN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Enough to open what lies in it by name, also for who may not list it.
+/// Enough to open entries in it by name, also without the right to list it.
 const PASS_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// A local directory and its twin in the store.
@@ -47,7 +47,7 @@ pub struct Name {
     pub name: CString,
     pub target: StorePath,
     pub file_type: FileType,
-    /// What the store has under it.
+    /// The store's entry under it.
     pub known: Option<FileEntry>,
 }
 
@@ -179,7 +179,7 @@ impl<'a> Walk<'a> {
         self.sort_out(Arc::new(Directory { opened, path }), &target, entries, children)
     }
 
-    /// Whether a directory takes the place of something else: if not, that is said.
+    /// Whether a directory takes the place of something else: if not, that is printed.
     fn may_replace(&self, path: &Path, target: &StorePath, known: &FileEntry) -> Result<bool, QueueClosed> {
         match self.replacing.judge(target, known, Some(FileKind::Directory)) {
             Ok(Replacement::Remove { dropped: None } | Replacement::Append) => Ok(true),

@@ -42,7 +42,7 @@ pub struct Worker<'a> {
     unit_bytes: u64,
 }
 
-/// What all workers of a run have.
+/// The state that all workers of a run share.
 #[derive(Clone, Copy)]
 pub struct Shared<'a> {
     pub repository: &'a Repository,
@@ -55,7 +55,7 @@ pub struct Shared<'a> {
     pub dry_run: bool,
 }
 
-/// What goes with a file through the packer.
+/// The data that go with a file through the packer.
 struct Tag {
     target: StorePath,
     attributes: Attributes,
@@ -80,14 +80,14 @@ impl Known {
     }
 }
 
-/// What is read again although it is as it was.
+/// Files that are read again although unchanged.
 pub struct RereadReason {
     pub all: bool,
     /// Files whose newest version is known to be damaged.
     pub damage: Option<KnownDamage>,
 }
 
-/// The store failed, or nobody listens any more.
+/// The store failed, or the receiver is gone.
 enum Stop {
     Failed(repository::Error),
     QueueClosed,
@@ -120,7 +120,7 @@ impl<'a> Worker<'a> {
     /// Works until nothing more can come, or the run is over.
     pub fn run(mut self, mut location: Location) {
         if let Err(Stop::Failed(error)) = self.work(&mut location) {
-            // Whoever commits may be gone already.
+            // The committing thread may be gone already.
             let _ = self.outcomes.send(vec![Outcome::Failed(error.into())]);
         }
     }
@@ -207,7 +207,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether what the store has under the name is to be removed first; none where it stays, which is said.
+    /// Whether the store's entry under the name is to be removed first; none where it stays, which is printed.
     fn may_replace(
         &mut self,
         directory: &Directory,
@@ -319,12 +319,12 @@ impl<'a> Worker<'a> {
                 && attempt == 1
                 && (self.shared.again.all || self.is_damaged(&head.record))
             {
-                // What else of it is damaged, or is and was never read, would answer for the same content otherwise.
+                // Other damage in it, known or never read, would answer for the same content otherwise.
                 self.shared.repository.record_damage(&head.record.root, head.record.size)?;
             }
             let bytes = self.read(&file, &before)?;
             let after = rustix::fs::fstat(&file)?;
-            // What the file system makes up while it is read has size 0.
+            // Files that the file system makes up as they are read have size 0.
             let is_whole = bytes == before.st_size as u64 || before.st_size == 0;
             let is_stable = is_whole && observed::is_same(&before, &after);
             if !is_stable && attempt < ATTEMPTS {
@@ -399,8 +399,8 @@ fn open(directory: &Directory, name: &Name) -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// Whether what the store has under the name must go before it gets this file: it is of another kind, or it is
-/// another file that shares its content with other names there.
+/// Whether the store's entry under the name must go before it gets this file: it is of another kind, or it is another
+/// file that shares its content with other names there.
 fn replaces(stat: &Stat, name: &Name) -> bool {
     name.known.as_ref().is_some_and(|known| {
         let is_other_kind = observed::kind(stat) != Some(known.attributes.kind);
@@ -408,8 +408,9 @@ fn replaces(stat: &Stat, name: &Name) -> bool {
     })
 }
 
-/// A file whose content is stored, as a change if there is one. Where the content is what it was, a version is made all the same when the
-/// file looks different: the one before keeps how it looked. What only tells that a file was touched makes none.
+/// Makes the outcome of a file whose content is stored, as a change if there is one. With unchanged content a version
+/// is made all the same when the file looks different: the one before keeps its attributes. Marks of a mere touch make
+/// none.
 fn told(packed: Packed<Tag>) -> Outcome {
     let Packed { tag, built, content } = packed;
     let Tag { target, attributes, replaces, is_new, known, bytes } = tag;

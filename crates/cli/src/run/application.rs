@@ -1,4 +1,4 @@
-//! What a job is called among those that share a node, when nobody says it: the name of its program.
+//! A job's default name among those that share a node: the name of its program.
 //!
 //! Jobs begin with a launcher, and launchers have options of their own that only they understand; so the program is
 //! taken to be the first word behind the launcher that is a file one can execute.
@@ -42,7 +42,7 @@ pub(super) fn is_mpirun(word: &OsStr) -> bool {
     MPIRUNS.iter().any(|launcher| name.starts_with(launcher.as_bytes()))
 }
 
-/// As the shell would find it: words with a slash as they are, others along PATH.
+/// As the shell would find it: words with a slash as they are, others in PATH.
 fn is_executable(word: &OsStr) -> bool {
     let is_file =
         |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);

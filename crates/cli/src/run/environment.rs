@@ -1,4 +1,4 @@
-//! What the job's processes find in their environment: the door, the nodes, and how to use them.
+//! The environment of the job's processes: the door, the nodes, and how to use them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -45,8 +45,8 @@ impl Environment<'_> {
         Ok(())
     }
 
-    /// Has the launcher take along to other hosts what was set for the command; returns options for it. Open MPI takes
-    /// options (`-x NAME`) or the list, never both.
+    /// Makes the launcher copy the command's variables to other hosts; returns options for it. Open MPI takes options
+    /// (`-x NAME`) or the list, never both.
     pub fn forward(&self, command: &mut Command, words: &[OsString]) -> Vec<String> {
         if !self.has_other_hosts {
             return Vec::new();

@@ -20,18 +20,19 @@ const MAX_LOOKED_UP: usize = 8;
 /// Any: nothing is sent to it.
 const PORT: u16 = 9;
 
-/// The hosts of a job, and who named them.
+/// The hosts of a job, and the source of their names.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Hosts {
     names: Vec<String>,
     named_by: &'static str,
 }
 
-/// What the environment says of a job.
+/// Looks up a variable of the job's environment.
 type Variable<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Hosts {
-    /// Of this job; none where nobody names any. Hosts that only srun will choose are no matter where an address `is_told`.
+    /// Returns this job's hosts; none where none are named. Hosts that only srun will choose do not matter where an
+    /// address `is_told`.
     pub fn of_job(command: &[OsString], is_told: bool) -> anyhow::Result<Option<Hosts>> {
         let hosts = Self::named(command, &|name| std::env::var(name).ok())?;
         if hosts.is_none() && !is_told && is_srun(command) {
@@ -108,7 +109,7 @@ fn source_of(there: SocketAddr) -> std::io::Result<IpAddr> {
     Ok(socket.local_addr()?.ip())
 }
 
-/// What mpirun's own options say; they come before the program's.
+/// Returns the hosts in mpirun's own options; they come before the program's.
 fn of_launcher(command: &[OsString]) -> anyhow::Result<Option<Hosts>> {
     if !command.first().is_some_and(|word| application::is_mpirun(word)) {
         return Ok(None);
@@ -136,7 +137,7 @@ fn is_srun(command: &[OsString]) -> bool {
     command.first().and_then(|word| Path::new(word).file_name()) == Some(OsStr::new("srun"))
 }
 
-/// One host a line, with what else is said of it; `#` begins a remark.
+/// One host a line, with other fields; `#` begins a remark.
 fn of_file(path: &Path) -> anyhow::Result<Vec<String>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("reading the job's hosts, {}", path.display()))?;
     let words = text.lines().filter_map(|line| line.split('#').next()?.split_whitespace().next());

@@ -13,7 +13,7 @@ use rustix::process::Pid;
 
 const NAME: &str = "thalweg-run-";
 const FILE: &str = "secret";
-/// Names in the folder of temporary files that are looked at: it is everybody's.
+/// The most names read in the folder of temporary files, which all users share.
 const MAX_LOOKED_AT: usize = 100_000;
 
 /// A new secret in a new folder; removed in the end.
@@ -67,11 +67,11 @@ fn shared_folder() -> anyhow::Result<PathBuf> {
 }
 
 pub(super) fn remove(folder: Option<&Path>) {
-    // Left behind it harms nobody: only its owner can read it, and its node is gone.
+    // Left behind it does no harm: only its owner can read it, and its node is gone.
     let _ = folder.map(std::fs::remove_dir_all);
 }
 
-/// What runs of this user that were killed left. Best effort: what cannot be looked at is left alone.
+/// Removes folders that killed runs of this user left. Best effort: those that cannot be examined stay.
 fn remove_left_behind(temporary: &Path) {
     let Ok(names) = std::fs::read_dir(temporary) else { return };
     for name in names.take(MAX_LOOKED_AT).flatten().map(|entry| entry.file_name()) {
@@ -92,7 +92,7 @@ fn lives(process: Pid) -> bool {
     rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH)
 }
 
-/// Removes the folder if it is this user's, as a run makes it, and nobody holds its lock; and in it nothing but the secret.
+/// Removes the folder if it is this user's, as a run makes it, and unlocked; and in it nothing but the secret.
 fn remove_abandoned(folder: &Path) -> rustix::io::Result<()> {
     let opened = open_folder(folder)?;
     let found = rustix::fs::fstat(&opened)?;

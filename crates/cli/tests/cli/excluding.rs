@@ -1,4 +1,4 @@
-//! What `put` passes over: patterns in files, caches, other file systems.
+//! The exclusions of `put`: patterns in files, caches, other file systems.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -42,7 +42,7 @@ fn a_file_of_patterns_excludes_as_gitignore_does() {
     assert_eq!(listed(&store), ["d/", "d/build", "keep.o", "logs/", "logs/keep"]);
 }
 
-/// What a line takes back is what its own file excluded, wherever the options stand.
+/// A line takes back only exclusions of its own file, wherever the options stand.
 #[test]
 fn no_file_takes_back_what_another_option_excludes() {
     let store = Store::new();

@@ -1,4 +1,4 @@
-//! What a node logs: who came, who was refused and why, and how much of it.
+//! A node's log: who came, who was refused and why, and how much of it.
 
 use std::fs::File;
 use std::io::Write;

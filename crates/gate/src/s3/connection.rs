@@ -38,7 +38,7 @@ pub(crate) struct Connection {
     pub pending: Pending,
     /// A body is being sent, of which more is to come.
     pub is_sending: Cell<bool>,
-    /// The client has been told to go on with the request that is being sent.
+    /// The client has been sent "100 Continue" for the current request.
     pub has_continued: Cell<bool>,
     /// An answer is passing.
     pub is_answering: Cell<bool>,
@@ -57,7 +57,7 @@ pub(crate) enum End {
     Unreachable,
 }
 
-/// What both sides are to see.
+/// The way both sides are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Closed,
@@ -96,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// The last request's; of who never sent one only the address is known.
+    /// Returns the last request's queue; without any request only the client's address is known.
     pub fn last_queue(&self) -> Rc<RequestQueue> {
         let last = self.queue.borrow().clone();
         last.unwrap_or_else(|| self.queue_of(&Facts { client: Some(self.address), ..Facts::default() }))
@@ -164,7 +164,7 @@ impl Connection {
             End::Cut | End::Broken(Broken::Reading) => Ending::Reset,
             // The nearest to being refused that is left: the client has a connection already.
             End::Unreachable => Ending::Reset,
-            // It may have said why it takes no more.
+            // It may have sent a reason why it takes no more.
             End::Broken(Broken::Writing) => {
                 let _ = responses.await;
                 self.let_client_read().await;
@@ -190,8 +190,8 @@ impl Connection {
         Ending::Reset
     }
 
-    /// A server that closed only its own direction may still read; one that is gone resets, which nobody notices who
-    /// waits for it to read.
+    /// Waits until the server is gone. A server that closed only its own direction may still read; one that is gone
+    /// resets, which a task that waits for it to read does not notice.
     async fn server_is_gone(&self) {
         while !self.server.is_gone() {
             tokio::time::sleep(GONE_LOOK).await;
@@ -205,7 +205,7 @@ impl Connection {
         Ending::Reset
     }
 
-    /// A reset drops what the client's kernel has not got yet.
+    /// A reset drops bytes that the client's kernel has not received yet.
     async fn let_client_read(&self) {
         let all_read = async {
             while self.client.unacknowledged() > 0 {

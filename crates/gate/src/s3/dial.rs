@@ -1,4 +1,4 @@
-//! The connection to the server. It is made when the client's first request has its turn: servers with few workers
+//! The connection to the server. It is made when the client's first request has its grant: servers with few workers
 //! accept a connection and wait for its request, so one whose request waits in the gate keeps a worker from all others.
 
 use std::cell::OnceCell;
@@ -59,8 +59,8 @@ impl Deref for ServerWire {
 }
 
 impl Connection {
-    /// Connects to the server for a request that has its turn, unless that was done. The turn no longer counts when the
-    /// server takes long to accept.
+    /// Connects to the server for a request that has its grant, unless that was done. The grant no longer counts when
+    /// the server takes long to accept.
     pub(super) async fn dial_for(&self, request_grant: &mut RequestGrant) -> Result<(), End> {
         let mut dialling = pin!(self.dial());
         tokio::select! {

@@ -1,4 +1,4 @@
-//! What one client may take of the gate: connections and time. Servers have limits of their own behind it.
+//! Limits of one client at the gate: connections and time. Servers have limits of their own behind it.
 
 use std::cell::Cell;
 use std::rc::Rc;

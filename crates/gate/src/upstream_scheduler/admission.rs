@@ -1,6 +1,6 @@
-//! When long uploads begin: each at its application's turn, and so many at a time as the server reads
-//! (`concurrency.rs`). Where it reads fewer than there are, the order of beginning is what divides the server, so it is
-//! a fair queue of its own, in which an upload costs its length.
+//! The beginning of long uploads: each with its application's grant, and so many at a time as the server reads
+//! (`concurrency.rs`). Where it reads fewer than there are, the order of beginning divides the server, so it is a fair
+//! queue of its own, in which an upload costs its length.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use super::grant_table::Removed;
 use super::{QueueState, RequestQueue, UpstreamScheduler};
 use crate::applications::{Applications, add, take};
 
-/// What an upload of unknown length costs at most: what it turns out to be less is given back.
+/// The assumed cost of an upload of unknown length: the difference to its real length is given back.
 const UNKNOWN_BYTES: u64 = 32 << 20;
 
 pub(super) struct Uploads {

@@ -126,8 +126,8 @@ fn shared_by_a_crowd() -> (f64, f64) {
     })
 }
 
-/// The server's workers waited for the requests of connections that had no turn, while those that had were not accepted:
-/// 1:1, and a hundredth of what the server serves.
+/// The server's workers waited for the requests of connections without a grant, while those with one were not accepted:
+/// 1:1, and a hundredth of the server's rate.
 #[test]
 fn new_connections_share_before_a_server_that_accepts_as_many_as_it_serves() {
     raise_open_files();

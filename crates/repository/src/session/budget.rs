@@ -14,18 +14,18 @@ pub struct Budget {
 struct State {
     used_bytes: u64,
     /// Of pieces that are let in and not staged yet.
-    coming_bytes: u64,
+    incoming_bytes: u64,
 }
 
 /// A piece that was let in. Dropped when it is staged, and counted by its stripe set.
-pub struct Coming<'a> {
+pub struct Incoming<'a> {
     budget: &'a Budget,
     bytes: u64,
 }
 
-impl Drop for Coming<'_> {
+impl Drop for Incoming<'_> {
     fn drop(&mut self) {
-        self.budget.lock().coming_bytes -= self.bytes;
+        self.budget.lock().incoming_bytes -= self.bytes;
         self.budget.freed.notify_all();
     }
 }
@@ -47,7 +47,7 @@ impl Budget {
         }
     }
 
-    /// Whether more than half of it is used: what can be given up is.
+    /// Whether more than half of it is used, so that memory should be released where it can be.
     pub(crate) fn is_hinted(&self) -> bool {
         self.used_bytes() > self.limit_bytes / 2
     }
@@ -56,7 +56,7 @@ impl Budget {
         self.lock().used_bytes
     }
 
-    /// Waits until there is room again, or the time is up; says which. Who reads from a socket asks before the
+    /// Waits until there is room again, or the time is up; says which. A task that reads from a socket asks before the
     /// next piece, so that a full node stops reading and the writer waits.
     pub fn wait_for_room(&self, at_most: Duration) -> bool {
         self.lock_with_room(at_most).is_some()
@@ -64,13 +64,13 @@ impl Budget {
 
     /// Lets a piece in that will take so many bytes of memory, when there is room: only one is let in beyond the limit,
     /// however many connections bring theirs at once. None when the time is up.
-    pub fn admit(&self, bytes: u64, at_most: Duration) -> Option<Coming<'_>> {
-        self.lock_with_room(at_most)?.coming_bytes += bytes;
-        Some(Coming { budget: self, bytes })
+    pub fn admit(&self, bytes: u64, at_most: Duration) -> Option<Incoming<'_>> {
+        self.lock_with_room(at_most)?.incoming_bytes += bytes;
+        Some(Incoming { budget: self, bytes })
     }
 
     fn lock_with_room(&self, at_most: Duration) -> Option<MutexGuard<'_, State>> {
-        let is_full = |state: &State| state.used_bytes.saturating_add(state.coming_bytes) > self.limit_bytes;
+        let is_full = |state: &State| state.used_bytes.saturating_add(state.incoming_bytes) > self.limit_bytes;
         let waited = self.freed.wait_timeout_while(self.lock(), at_most, |state| is_full(state));
         let (state, _) = waited.expect("no panic holds it");
         (!is_full(&state)).then_some(state)

@@ -1,4 +1,4 @@
-//! A store behind a node may answer anything. What is read through it is what a manifest names, or an error.
+//! A store behind a node may answer anything. A read through it returns what a manifest names, or an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use store::{Answer, ClaimOwner, Result, SegmentStore, StoredBlock};
 use crate::damage::{put, reads};
 use crate::fixture::{Random, World};
 
-/// What it does to an honest answer.
+/// The change to an honest answer.
 #[derive(Clone, Copy, Debug)]
 enum Lie {
     /// Other content under the labels that were asked for, true to its own fingerprints.
