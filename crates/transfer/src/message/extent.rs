@@ -12,12 +12,12 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Bytes of all of them together; more than a number holds count as the largest.
+    /// Returns the sum of the extents' bytes; a sum beyond a number's range counts as the largest.
     pub fn total_bytes(extents: &[Extent]) -> u64 {
         extents.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.bytes))
     }
 
-    /// Bytes of all of them together up to the last one that lies before `end`.
+    /// Returns the sum of the extents' bytes up to the last byte that lies before `end`.
     pub fn bytes_until(extents: impl Iterator<Item = Extent>, end: u64) -> u64 {
         let (mut all, mut until) = (0, 0);
         for Extent { offset, bytes } in extents {
@@ -29,8 +29,8 @@ impl Extent {
         until
     }
 
-    /// Where the segments begin that the extents are made of, in order. `None` when an extent is not made of whole
-    /// ones, or all are more than one frame could carry.
+    /// Returns where the segments begin that the extents are made of, in order. `None` when an extent is not made of
+    /// whole ones, or all are more than one frame could carry.
     pub fn segments(extents: &[Extent], segment_bytes: u32) -> Option<Vec<u64>> {
         let unit = segment_bytes as u64;
         let is_whole =
@@ -43,7 +43,7 @@ impl Extent {
         Some(extents.iter().flat_map(offsets).collect())
     }
 
-    /// The extents that are made of the segments at these offsets, in the same order.
+    /// Returns the extents that are made of the segments at these offsets, in the same order.
     pub fn of_segments(offsets: impl Iterator<Item = u64>, segment_bytes: u32) -> Vec<Extent> {
         let bytes = segment_bytes as u64;
         let mut extents: Vec<Extent> = Vec::new();

@@ -11,7 +11,7 @@ use super::Extent;
 use super::limits::{MAX_CHANGES, MAX_EXTENTS};
 
 pub trait Field: Sized {
-    /// The least bytes a value takes, so that forged counts are refused before memory is asked for.
+    /// The fewest bytes a value takes, so that forged counts are refused before memory is requested.
     const MIN_BYTES: usize;
     /// Of a list of such values, where they take much more memory than bytes of a message.
     const MAX_COUNT: usize = usize::MAX;

@@ -1,5 +1,5 @@
-//! What a message may say at most. Checked when it is decoded, so that nothing behind it meets a number that overflows
-//! a sum, asks for memory without end, or names a place that cannot be.
+//! Limits on the content of messages. Checked when a message is decoded, so that nothing behind it meets a number that
+//! overflows a sum, requests unbounded memory, or addresses an impossible place.
 
 use catalog::{Checkpoint, FileEntry, PathSession, Version};
 use format::{
@@ -22,13 +22,13 @@ pub const MAX_LEASE_MS: u64 = 600_000;
 pub const MAX_STRIPE_BYTES: u64 = 1 << 40;
 /// Fingerprints asked about at once: those of 8 GiB in segments of 8 KiB.
 pub const MAX_FINGERPRINTS: usize = 1 << 20;
-/// Extents of one message, of which each may take a segment's memory; clients send half as many at most.
+/// Extents in one message, of which each may take a segment's memory; clients send half as many at most.
 pub const MAX_EXTENTS: usize = 8192;
-/// Changes of one Commit. Those of `put --atomic` reach the longest body first.
+/// Changes in one Commit. Those of `put --atomic` reach the longest body first.
 pub const MAX_CHANGES: usize = 1 << 19;
-/// Entries of one listing, whatever was asked for: a longer one is put together from several requests.
+/// Entries in one listing, whatever was requested: a longer one is put together from several requests.
 pub const MAX_LISTED: usize = 4096;
-/// Failures that a node keeps of one job.
+/// Failures that a node keeps per job.
 pub const MAX_JOB_FAILURES: usize = 64;
 const MESSAGE: &str = "message";
 

@@ -1,4 +1,4 @@
-//! The client against fake nodes: what was written is there, whatever breaks in between.
+//! The client against fake nodes: everything written survives, whatever breaks in between.
 
 mod closing;
 mod failed_files;
@@ -60,7 +60,7 @@ fn source(offset: u64, bytes: &[u8]) -> Piece {
 }
 
 fn target(offset: u64, bytes: &mut [u8]) -> Piece {
-    // SAFETY: the tests look at the bytes again only when the operation is done.
+    // SAFETY: the tests read the bytes again only when the operation is done.
     unsafe { Piece::new(offset, bytes.as_mut_ptr(), bytes.len() as u64) }
 }
 
@@ -71,7 +71,7 @@ fn read(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
     memory
 }
 
-/// Measures up to three times: a machine that stands still for some seconds does so once, a fault every time.
+/// Measures up to three times: a machine stalls for some seconds once, a fault shows every time.
 fn assert_within(limit: Duration, mut measure: impl FnMut() -> Duration) {
     let mut times = Vec::new();
     while times.len() < 3 {
