@@ -26,6 +26,8 @@ pub struct Summary {
     pub directories: u64,
     pub symlinks: u64,
     pub links: u64,
+    /// Names that are no directories and that the user did not want.
+    pub excluded: u64,
     /// Bytes of the files, holes included.
     pub bytes: u64,
     /// Not fetched, with the reason.
@@ -41,6 +43,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Nothing was there to fetch.
+    pub fn is_empty(&self) -> bool {
+        self.files + self.directories + self.symlinks + self.links == 0 && self.lost.is_empty()
+    }
+
     /// No file, link or symlink was fetched, although some were wanted, and it was the destination's fault.
     pub fn is_nothing_written(&self) -> bool {
         let is_empty = self.files + self.symlinks + self.links == 0;
