@@ -15,6 +15,7 @@ mod dedup;
 mod divergence;
 mod draft;
 mod engines;
+mod equal_runs;
 mod error;
 mod journal;
 mod lease;
