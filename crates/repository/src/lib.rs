@@ -15,7 +15,7 @@ mod dedup;
 mod divergence;
 mod draft;
 mod engines;
-mod equal_runs;
+mod equal_content;
 mod error;
 mod journal;
 mod lease;

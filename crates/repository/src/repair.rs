@@ -7,7 +7,7 @@ use catalog::Version;
 use format::{ContainerId, Entry, EntryKind, Root, Run, SegmentAddress, StorePath};
 use store::ClaimOwner;
 
-use crate::equal_runs::heal_from_equal_runs;
+use crate::equal_content::heal_from_equal_content;
 use crate::mismatch::UNKNOWN;
 use crate::restating::restate_lost;
 use crate::tree::{collect_runs, entries_in};
@@ -76,7 +76,7 @@ fn read_again(repository: &Repository) -> Result<RepairReport> {
         look_everything_up(repository)?;
     }
     repository.store.make_durable()?;
-    heal_from_equal_runs(repository)?;
+    heal_from_equal_content(repository)?;
     read_all(repository)
 }
 
