@@ -1,7 +1,7 @@
 /* accesses.c — the 16 reads and writes, and their large-count forms.
  *
- * A collective access is done by each rank on its own: the store's nodes put the ranks' pieces together. What differs
- * between the calls is only where the transfer begins and who waits for it, so the wrappers are made by macros.
+ * A collective access is done by each rank on its own: the store's nodes put the ranks' pieces together. The calls
+ * differ only in where the transfer begins and who waits for it, so the wrappers are made by macros.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

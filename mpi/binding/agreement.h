@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Collective; takes each rank's error class, returns one that all ranks agree on: MPI_SUCCESS only if all succeeded.
- * The sentence becomes that of a rank that failed. Nobody returns before everybody has called: it is a barrier too. */
+ * The sentence becomes that of a rank that failed. No rank returns before all have called: it is a barrier too. */
 int agree(MPI_Comm comm, int error_class);
 
 /* Collective; the same, and besides MPI_ERR_NOT_SAME, naming `what`, unless all gave the same value. */

@@ -20,7 +20,7 @@ struct contents {
     size_t type_count;
 };
 
-/* Returns an MPI error class. What is read is freed by free_contents, also the types in it. */
+/* Returns an MPI error class. free_contents frees the contents, also the types in them. */
 int read_contents(MPI_Datatype type, struct contents *contents);
 void free_contents(struct contents *contents);
 

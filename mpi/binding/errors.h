@@ -26,7 +26,7 @@ int fail_as_mpi(int code);
 /* The thread's last sentence, to be copied or overwritten; SENTENCE_BYTES long. */
 char *sentence(void);
 
-/* The door's: what the program gave to MPI_File_create_errhandler. */
+/* The door's function for a handler that the program gave to MPI_File_create_errhandler. */
 extern any_function (*function_of_handler)(uint64_t handler);
 
 /* Turns a class into a code with its sentence and calls the handler of the file (MPI_FILE_NULL: the default one).

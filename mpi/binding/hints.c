@@ -31,7 +31,7 @@ int merge_hints(MPI_Info to, MPI_Info from) {
 int begin_hints(MPI_Info *kept, MPI_Info given, const char *name) {
     int failed = fail_as_mpi(PMPI_Info_create(kept));
     if (!failed) failed = merge_hints(*kept, given);
-    /* Open MPI ends the program over an empty value; that the name is missing is said when it is opened. */
+    /* Open MPI ends the program over an empty value; the missing name is reported when it is opened. */
     if (failed || !name[0]) return failed;
     char value[MPI_MAX_INFO_VAL];
     snprintf(value, sizeof value, "%s", name);

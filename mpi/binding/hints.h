@@ -1,4 +1,4 @@
-/* hints.h — the MPI_Info of a file: what the program set is kept and given back, with what we add.
+/* hints.h — the MPI_Info of a file: the program's hints are kept and given back, with ours.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

@@ -39,7 +39,7 @@ static bool make_room(struct layout *layout) {
 
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* What is appended begins with a run at `first`, ends with one at `last`, and no byte of it lies at `end` or after. */
+/* The appended part begins with a run at `first`, ends with one at `last`, and no byte of it lies at `end` or after. */
 static void note_order(struct layout *layout, int64_t first, int64_t last, int64_t end) {
     bool is_first = layout->part_count == 0;
     layout->goes_back |= !is_first && first < layout->last_run;

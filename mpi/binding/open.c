@@ -48,7 +48,7 @@ static uint32_t store_flags(int amode) {
     return flags;
 }
 
-/* What each rank does alone before any of the store is touched. */
+/* Does each rank's own part before the store is touched. */
 static int prepare(struct open_file *file, const char *name, MPI_Info info) {
     file->name = strdup(name + PREFIX_BYTES);
     if (!file->name) return fail(MPI_ERR_NO_MEM, "no memory to open %s", name);
@@ -58,7 +58,7 @@ static int prepare(struct open_file *file, const char *name, MPI_Info info) {
     return failed;
 }
 
-/* Rank 0 has read them, and the ticket's broadcast said how many bytes they are: no hints cost no communication. */
+/* Rank 0 has read them, and the ticket's broadcast gave their length in bytes: no hints cost no communication. */
 static int share_system_hints(struct open_file *file, char *text, size_t bytes) {
     if (bytes == 0) return MPI_SUCCESS;
     int failed = fail_as_mpi(PMPI_Bcast(text, (int)bytes, MPI_CHAR, 0, file->comm));
@@ -99,7 +99,7 @@ static int attach(struct open_file *file, const struct ticket *ticket) {
     return fail_as_mpi(open_null_handle(&file->handle));
 }
 
-/* After a failed open: those who attached detach, one of them last; if nobody did, rank 0 gives the ticket back. */
+/* After a failed open: attached ranks detach, one of them last; if none attached, rank 0 gives the ticket back. */
 static void undo_attach(struct open_file *file, const struct ticket *ticket) {
     int mine = file->stored ? file->rank : INT_MAX, last = INT_MAX;
     PMPI_Allreduce(&mine, &last, 1, MPI_INT, MPI_MIN, file->comm);

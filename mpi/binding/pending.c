@@ -74,7 +74,7 @@ static int cancel_nothing(void *state, int complete) {
     return MPI_SUCCESS;
 }
 
-/* The first failure is the operation's; what is started already runs on, nothing more is started. */
+/* The first failure is the operation's; started batches run on, no more are started. */
 static void note_failure(struct pending *pending, int code) {
     pending->nothing_left = true;
     if (pending->error_class) return;
@@ -100,7 +100,7 @@ static void fill_window(struct pending *pending) {
     }
 }
 
-/* Waits for the oldest batch. A short read is the end of the file: what was read after it does not count. */
+/* Waits for the oldest batch. A short read is the end of the file: later bytes do not count. */
 static void take_batch(struct pending *pending) {
     struct batch *batch = &pending->window[pending->first];
     uint64_t got = 0;

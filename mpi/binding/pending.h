@@ -29,7 +29,7 @@ struct pending {
     size_t first, in_window;
     uint64_t done_bytes;
     bool nothing_left; /* to start: all is, or the file ended, or something failed */
-    bool completed;    /* MPI has been told */
+    bool completed;    /* MPI has been notified */
     int error_class;
     char sentence[SENTENCE_BYTES];
     struct pending *next;
@@ -43,7 +43,7 @@ bool any_pending(void);
 /* NULL when the request is not ours. */
 struct pending *find_pending(MPI_Request request);
 
-/* Moves on without blocking; if all is done, tells MPI, once. Returns whether it is done. */
+/* Moves on without blocking; if all is done, notifies MPI, once. Returns whether it is done. */
 bool advance_pending(struct pending *pending);
 /* The same, but blocks until it is done. */
 void finish_pending(struct pending *pending);

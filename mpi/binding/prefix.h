@@ -11,7 +11,7 @@
 #define PREFIX "SD:"
 #define PREFIX_BYTES 3
 
-/* What thalweg.h says suffices. */
+/* The size that thalweg.h names as sufficient. */
 #define MAX_TICKET_BYTES 4096
 
 static inline bool is_ours(const char *name) { return name && strncmp(name, PREFIX, PREFIX_BYTES) == 0; }

@@ -1,4 +1,4 @@
-/* status.h — how many bytes a read or write moved, as MPI_Get_count and MPI_Get_elements will tell it.
+/* status.h — how many bytes a read or write moved, as MPI_Get_count and MPI_Get_elements will return it.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

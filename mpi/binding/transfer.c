@@ -122,7 +122,7 @@ static int move_batches(struct transfer *transfer, uint64_t *done) {
     return MPI_SUCCESS;
 }
 
-/* A writer lets go of the lock only when the nodes hold what it wrote. */
+/* A writer releases the lock only when the nodes hold its data. */
 static int move_alone(struct transfer *transfer, uint64_t *done) {
     thalweg_file *stored = transfer->file->stored;
     int failed = fail_transfer(transfer, thalweg_lock(stored));

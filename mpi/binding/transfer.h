@@ -34,8 +34,8 @@ void end_transfer(struct transfer *transfer);
 /* Fills at most BATCH_PIECES pieces; returns how many, and their bytes. 0 at the end. */
 size_t next_batch(struct transfer *transfer, thalweg_piece *pieces, uint64_t *bytes);
 
-/* Does what is left of the transfer before returning; *done is how many bytes were read or written. In atomic mode
- * nobody else's atomic access falls between its pieces. */
+/* Does the rest of the transfer before returning; *done is how many bytes were read or written. In atomic mode no
+ * other atomic access falls between its pieces. */
 int transfer_now(struct transfer *transfer, uint64_t *done);
 
 /* The sentence and class for a store call of a transfer that returned `code`. */

@@ -1,7 +1,7 @@
 /* view.c — see view.h.
  *
- * MPI demands that a filetype's displacements never decrease, and so do we; thus the place of a data byte grows with its number: the
- * end of the file is found in the view by bisection, whatever the filetype's form.
+ * MPI demands that a filetype's displacements never decrease, and so do we; thus the place of a data byte grows with
+ * its number: the end of the file is found in the view by bisection, whatever the filetype's form.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -37,7 +37,7 @@ static int check_types(const struct view *view) {
     return MPI_SUCCESS;
 }
 
-/* What MPI asks of an etype or filetype. MPI_ERR_IO is the class that ROMIO gives. */
+/* Checks MPI's rules for an etype or filetype. MPI_ERR_IO is the class that ROMIO gives. */
 static int check_order(const struct layout *layout, const char *what, bool may_write) {
     if (layout->part_count == 0) return MPI_SUCCESS;
     if (layout->first_run < 0) return fail(MPI_ERR_IO, "the view's %s has a negative displacement", what);

@@ -1,9 +1,9 @@
 /* waits.c — Wait and Test, for arrays in which requests of ours and of MPI's own are mixed.
  *
- * Every call follows one pattern: note which requests are ours, tell MPI of those that are done, let MPI's own Test
- * see the whole array, then forget ours that it freed and raise their errors on their files. The Wait forms repeat
- * that with pauses, so that messages and file operations go on together and no core is burnt. Calls without a request
- * of ours go straight to MPI.
+ * Every call follows one pattern: note which requests are ours, complete those that are done, let MPI's own Test see
+ * the whole array, then forget ours that it freed and raise their errors on their files. The Wait forms repeat that
+ * with pauses, so that messages and file operations go on together and no core is burnt. Calls without a request of
+ * ours go straight to MPI.
  *
  * SPDX-License-Identifier: Apache-2.0
  */

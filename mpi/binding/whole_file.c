@@ -72,7 +72,7 @@ int door_File_sync(MPI_File handle) {
     return file ? raise_on(handle, sync_together(file)) : real.File_sync(handle);
 }
 
-/* What was written before atomic mode must be seen by atomic reads of others. */
+/* Writes before atomic mode must be seen by atomic reads of others. */
 int door_File_set_atomicity(MPI_File handle, int flag) {
     struct open_file *file = find_file(handle);
     if (!file) return real.File_set_atomicity(handle, flag);

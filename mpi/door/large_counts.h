@@ -9,7 +9,8 @@
 
 #include "binding.h"
 
-/* A function that serves a large-count name by the MPI's plain form; NULL when the name is none, or the MPI lacks both. */
+/* Returns a function that serves a large-count name by the MPI's plain form; NULL when the name is none, or the MPI
+   has neither. */
 any_function large_count_by_plain_form(const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /* trampolines.S — MPI_X and PMPI_X for every name in names.h: one load and one jump through a slot.
  *
- * Arguments are never looked at, so the door needs no MPI header and no argument can be spoilt. A slot begins at a stub
+ * Arguments are never read, so the door needs no MPI header and no argument can be spoilt. A slot begins at a stub
  * that calls thalweg_resolve(index) once, then jumps to what that returns. Only integer argument registers are saved:
  * no MPI function takes floating-point arguments.
  *

@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-/* What went wrong, by what the caller can do about it. The numbers never change meaning. */
+/* Kinds of failures, by what the caller can do about them. The numbers never change meaning. */
 typedef enum {
     THALWEG_OK = 0,
     THALWEG_NOT_FOUND = 1,    /* no such file */
@@ -48,20 +48,20 @@ typedef struct thalweg_operation thalweg_operation;
 /* The sentence for this thread's last failed call; never NULL, valid until the thread's next call. */
 const char *thalweg_last_error(void);
 
-/* Joins or begins the live session of a file: one process (rank 0) does it for all. `name` is what stands after
- * "SD:", e.g. "/run1/out.dat" or "ALIAS:/run1/out.dat". Writes a ticket of at most `capacity` bytes, whose length is
- * stored in *ticket_bytes; every process that will use the file, this one included, attaches with it.
- * 4096 bytes always suffice. A ticket that no process attaches to must be given to thalweg_abandon. */
+/* Joins or begins the live session of a file: one process (rank 0) does it for all. `name` is the part after "SD:",
+ * e.g. "/run1/out.dat" or "ALIAS:/run1/out.dat". Writes a ticket of at most `capacity` bytes, whose length is stored
+ * in *ticket_bytes; every process that will use the file, this one included, attaches with it. 4096 bytes always
+ * suffice. A ticket that no process attaches to must be given to thalweg_abandon. */
 int thalweg_open(const char *name, uint32_t flags, void *ticket, size_t capacity, size_t *ticket_bytes);
 int thalweg_abandon(const void *ticket, size_t ticket_bytes);
 
 /* Uses the session. Starts the process's (at most two) I/O threads with the first file. */
 int thalweg_attach(const void *ticket, size_t ticket_bytes, uint32_t flags, thalweg_file **file);
 
-/* Lets go of the file; what was not committed stays with the session. Waits for started operations.
- * `last_of` is given by exactly one of the processes that attached to a ticket, after all others detached
- * (a barrier between): it takes the ticket's handle off the session. It is the number of these processes, itself
- * included, or 1 where nothing was written; the others give 0. */
+/* Releases the file; uncommitted data stay with the session. Waits for started operations. `last_of` is given by
+ * exactly one of the processes that attached to a ticket, after all others detached (a barrier between): it takes the
+ * ticket's handle off the session. It is the number of these processes, itself included, or 1 where nothing was
+ * written; the others give 0. */
 int thalweg_detach(thalweg_file *file, int last_of);
 
 /* Writes the pieces, in order. Returns when they are copied; with atomicity on, or in a file also opened for reading,

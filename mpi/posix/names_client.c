@@ -11,7 +11,7 @@
 
 #define MAX_TICKET_BYTES 4096
 
-/* A failure that is no answer about the name is told, since errno cannot. */
+/* A failure that is no answer about the name is printed, since errno cannot carry it. */
 static int errno_of(int code, const char *name) {
     switch (code) {
     case THALWEG_OK: return 0;

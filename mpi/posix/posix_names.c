@@ -1,8 +1,8 @@
 /* posix_names.c — libthalweg_posix.so, which `thalweg run --posix-names` preloads: stat, access and unlink answer for names
  * that begin with SD:, for programs that look for a file before MPI_File_open, and pass all others on untouched.
  *
- * A file of the store is a regular file of this process's user with mode 0644. The client is loaded with the first SD:
- * name; it has threads, which a fork does not take along: a child that does not exec gets EIO.
+ * A file of the store is a regular file of this process's user with mode 0644. The client is loaded with the first
+ * SD: name; it has threads, which a fork does not copy: a child that does not exec gets EIO.
  *
  * SPDX-License-Identifier: Apache-2.0
  */
@@ -126,7 +126,7 @@ static int no_such_function(void) { return answer(ENOSYS, errno); }
 #define ANSWER_STAT_AT(function, status) \
     ANSWER(function, (int folder, const char *restrict name, struct status *restrict filled, int flags), \
            (folder, name, filled, flags), stat_ours(name, filled))
-/* What programs call that were linked before glibc 2.33. */
+/* The functions that programs linked before glibc 2.33 call. */
 #define ANSWER_OLD_STAT(function, status) \
     int function(int version, const char *name, struct status *filled); \
     ANSWER(function, (int version, const char *name, struct status *filled), (version, name, filled), \

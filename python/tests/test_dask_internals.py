@@ -23,7 +23,16 @@ def test_what_is_used_is_there():
         return list(dask_worker.state.ready)
 
     def on_scheduler(dask_scheduler):
-        used = {"stream_handlers", "stream_comms", "client_comms", "extensions", "handlers", "plugins", "tasks"}
+        used = {
+            "stream_handlers",
+            "stream_comms",
+            "client_comms",
+            "extensions",
+            "handlers",
+            "plugins",
+            "queued",
+            "tasks",
+        }
         return sorted(used - set(dir(dask_scheduler)))
 
     with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster, Client(cluster) as client:

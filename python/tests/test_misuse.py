@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+from upath import UPath
 
 import thalweg.diffusion.run
 from thalweg.diffusion import Diffusion, File, Output, RunFolderBusy, as_completed
@@ -124,6 +125,5 @@ def test_calls_without_arguments_are_recorded(tmp_path):
 
 
 def test_paths_of_universal_pathlib_are_files():
-    upath = pytest.importorskip("upath")
-    assert File(upath.UPath("memory://a/b")).url == "memory://a/b"
-    assert Output(upath.UPath("/tmp/a")).url == "/tmp/a"
+    assert File(UPath("memory://a/b")).url == "memory://a/b"
+    assert Output(UPath("/tmp/a")).url == "/tmp/a"

@@ -14,6 +14,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy
 import pytest
 
 from thalweg.diffusion import File
@@ -235,7 +236,6 @@ class Night:
 
 
 def test_arguments_are_described_in_few_words(tmp_path):
-    numpy = pytest.importorskip("numpy")
     cases = [
         ((File("s3://b/x", 10, 20), "fast", 1.5), "s3://b/x bytes 10–20, 'fast', 1.5"),
         (7, "7"),

@@ -4,6 +4,7 @@ import gc
 import time
 from types import SimpleNamespace
 
+import dask
 import pytest
 from diffusion_tasks import double, nap_and_tell
 from distributed import Client, LocalCluster
@@ -55,6 +56,22 @@ def test_two_busy_runs_and_dask_itself_get_on_side_by_side(client, tmp_path):
         assert len(list(short)) == 20
         assert long._sink.left > 100, "they did not wait for the end of the long one"
         assert sum(1 for _ in long) == 399
+
+
+def test_dasks_tasks_that_its_scheduler_holds_back_get_their_turns(tmp_path):
+    """So many of one kind wait with the scheduler until a worker has a thread to spare."""
+    with (
+        dask.config.set({"distributed.scheduler.worker-saturation": 1.0}),
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+        Diffusion(client, cache_folder=tmp_path / "1") as run,
+    ):
+        long = run.map(nap_and_tell, [(number, 0.05) for number in range(2000)])
+        next(long)
+        assert client.gather(client.map(double, range(60))) == list(range(0, 120, 2))
+        assert long._sink.left > 1000, "they did not wait for the end of the run"
+        assert next(long).error is None
+        long.cancel()
 
 
 def test_a_run_that_nobody_has_leaves_the_cluster(client, tmp_path):

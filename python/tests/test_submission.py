@@ -21,6 +21,7 @@ import pytest
 from diffusion_tasks import content, double, fail, note_and, note_and_nap, write
 
 from thalweg.diffusion import Diffusion, File, InputFailed, LocalPath, Output, as_completed
+from thalweg.diffusion.calls import Value
 
 
 @pytest.fixture
@@ -239,7 +240,46 @@ def test_large_equal_arguments_travel_once(run, tmp_path, monkeypatch):
     assert {run.submit(weigh, 1, bytes(bytearray(model))).result() for _ in range(3)} == {size + 1}
     holding = {"path": File(path), "model": model}
     assert run.submit(lambda held: len(content(held["path"])) + len(held["model"]), holding).result() == size + 5
+    assert sum(sent) < 1.2 * size
+
+
+def sum_of(number, held):
+    return number + sum(len(one) for one in held.values())
+
+
+def test_large_arguments_in_containers_and_beside_others_travel_once(run, monkeypatch):
+    sent, pickled = [], []
+    keep, submit, of = run._run._backend.keep, run._run._backend.submit, Value.of
+    monkeypatch.setattr(run._run._backend, "keep", lambda *value: (sent.append(len(value[1])), keep(*value)))
+    monkeypatch.setattr(
+        run._run._backend,
+        "submit",
+        lambda tasks: (sent.extend(len(task.payload) for task in tasks.tasks), submit(tasks)),
+    )
+    monkeypatch.setattr(Value, "of", lambda content: (pickled.append(len(content)), of(content))[1])
+    size = 2 << 20
+    model, other = (numpy.random.default_rng(seed).bytes(size) for seed in (1, 2))
+    results = run.map(weigh, range(50), [model] * 50)
+    assert {result.value for result in results} == set(range(size, size + 50))
+    results = run.map(weigh, iter(range(50)), itertools.repeat(model))
+    assert {result.value for result in results} == set(range(size, size + 50))
+    assert sum(sent) < 1.2 * size and sum(pickled) < 2.2 * size
+    calls = [(number, {"model": model, "other": other, "few": [number]}) for number in range(50)]
+    assert {result.value for result in run.map(sum_of, calls)} == set(range(2 * size + 1, 2 * size + 51))
+    assert {run.submit(sum_of, 1, {"a": (), "m": model}).result() for _ in range(3)} == {size + 1}
     assert sum(sent) < 2.2 * size
+
+
+def test_a_large_container_of_small_values_travels_once(run, monkeypatch):
+    sent, submit = [], run._run._backend.submit
+    monkeypatch.setattr(
+        run._run._backend,
+        "submit",
+        lambda tasks: (sent.extend(len(task.payload) for task in tasks.tasks), submit(tasks)),
+    )
+    table = {"numbers": list(range(100_000)), "words": [str(number) for number in range(50)]}
+    assert {result.value for result in run.map(sum_of, [(1, table)] * 20)} == {100_051}
+    assert sum(sent) < 100_000
 
 
 def count_and_add(seen):
@@ -326,8 +366,9 @@ def test_tasks_with_outputs_run_after_a_loop_that_is_left(tmp_path):
     outs = [tmp_path / f"out-{number}" for number in range(200)]
     with Diffusion(workers=2, cache_folder=tmp_path / "cache") as run:
         for result in run.map(write, [("text", Output(out)) for out in outs]):
+            assert result.value == 4
             break
-    assert result.value == 4 and all(out.read_text() == "text" for out in outs)
+    assert all(out.read_text() == "text" for out in outs)
 
 
 def test_an_endless_iterator_whose_results_are_kept_ends_with_the_block(tmp_path, monkeypatch, caplog):

@@ -42,7 +42,7 @@ def a_node_that_lost_its_lease_begins_anew_and_serves_the_next_job(scene, mpi):
     scene.until(lambda: job.poll() is not None, "the job's end", ENDING_SECONDS)
     if job.returncode == 0:
         steps.check_content(store.get("steps", "fetched"))
-    scene.until(lambda: any("begins anew" in line for line in scene.log_lines()), "the node's word about its lease")
+    scene.until(lambda: any("restarts" in line for line in scene.log_lines()), "the node's word about its lease")
     later_job(scene, store, node, mpi)
     node.stop()
     store.verify()

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::{Error, Result, escaped};
 
-/// What a node's address begins with.
+/// The prefix of a node's address.
 pub const SCHEME: &[u8] = b"thalweg://";
 /// The store when none is written.
 const DEFAULT_STORE: &str = "THALWEG_STORE";
@@ -21,7 +21,7 @@ pub enum StoreAddress {
 }
 
 impl StoreAddress {
-    /// Empty means `$THALWEG_STORE`, and `why` says for whom that is asked.
+    /// Empty means `$THALWEG_STORE`, and `why` names the need for it.
     pub fn parse(written: &[u8], why: &str) -> Result<Self> {
         if written.is_empty() {
             return Self::from_environment(why);

@@ -39,7 +39,7 @@ pub fn open_store_with(files: &CredentialFiles, store: &StoreAddress, access: Ac
     open_remote(Remote::connect_with(credentials, address, client, "", &application)?, access)
 }
 
-/// What this process may do with a store: nothing may be written to a directory that is only to be read.
+/// Returns this process's access to a store: a directory that may only be read is opened to read.
 pub fn possible_access(store: &StoreAddress) -> Access {
     let is_writable = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
     match store {

@@ -1,15 +1,15 @@
 //! The catalog's two clocks: versions are dated by the machine's time, which people and programs set; leases run by a
-//! clock that nobody sets and that never jumps.
+//! clock that is never set and never jumps.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Nanoseconds since 1970. Tests and simulations give their own.
+/// Nanoseconds since 1970. Tests and simulations pass their own.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
-/// The machine's clock. All processes that share a catalog on disk share this one too.
+/// Returns the machine's clock. All processes that share a catalog on disk share this one too.
 pub fn system_clock() -> Clock {
     Arc::new(|| match SystemTime::now().duration_since(UNIX_EPOCH) {
         Ok(since) => i64::try_from(since.as_nanos()).unwrap_or(i64::MAX),
@@ -17,25 +17,25 @@ pub fn system_clock() -> Clock {
     })
 }
 
-/// When a lease given now runs out. It is held while the clock shows less than this.
+/// Returns when a lease given now expires. It is held while the clock shows less than this.
 pub(crate) fn lease_end_ns(now_ns: i64, lease_ms: u64) -> i64 {
     let lease_ns = i64::try_from(lease_ms).unwrap_or(i64::MAX).saturating_mul(1_000_000);
     now_ns.saturating_add(lease_ns)
 }
 
 /// The times of a lease clock: milliseconds since the machine started in the low bits, a number of that start above
-/// them. Times of different starts cannot be compared: whoever held a lease before has ended with the machine.
+/// them. Times of different starts cannot be compared: every earlier lease ended with its machine's run.
 pub(crate) mod lease_time {
     use super::*;
 
     /// 2^41 ms are 69 years.
     const MS_BITS: u32 = 41;
     const MAX_MS: i64 = (1 << MS_BITS) - 1;
-    /// What remains of 63 bits.
+    /// The rest of 63 bits.
     const START_BITS: u32 = 22;
 
-    /// Runs while the machine does: a machine that sleeps takes no lease from anybody, since all who share the catalog
-    /// sleep with it.
+    /// Returns a clock that runs while the machine does: a machine that sleeps costs no session its lease, since all
+    /// who share the catalog sleep with it.
     pub fn system_clock() -> Clock {
         let start = start_number() << MS_BITS;
         Arc::new(move || {
@@ -44,19 +44,20 @@ pub(crate) mod lease_time {
         })
     }
 
-    /// The lease clock of a test: it shows what the test's clock does.
+    /// Returns the lease clock of a test, which shows the test clock's time.
     pub fn of_clock(clock: Clock) -> Clock {
         Arc::new(move || (clock() / 1_000_000).clamp(0, MAX_MS))
     }
 
-    /// When a lease given now runs out.
+    /// Returns when a lease given now expires.
     pub fn end(now: i64, lease_ms: u64) -> i64 {
         let left_ms = (MAX_MS - (now & MAX_MS)) as u64;
         now + lease_ms.min(left_ms) as i64
     }
 
-    /// Tells this start of the machine from others, but for one in four million; where the system does not say, all are
-    /// taken for one, and a lease from before a restart may last as long as the machine ran before.
+    /// Returns a number that distinguishes this start of the machine from all but one in four million others; where the
+    /// system has none, all starts count as one, and a lease from before a restart may last as long as the machine ran
+    /// before.
     fn start_number() -> i64 {
         let id = std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default();
         // FNV-1a: any hash does.

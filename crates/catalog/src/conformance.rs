@@ -1,4 +1,4 @@
-//! What every engine of the catalog must keep: the promises of [`Catalog`], each as one function.
+//! The guarantees every engine of the catalog must keep: those of [`Catalog`], each as one function.
 //!
 //! An engine begins by passing [`suite`]. Each promise gets an empty catalog and a clock that stands still
 //! until the promise moves it.
@@ -51,10 +51,10 @@ macro_rules! promises {
 }
 use promises;
 
-/// Long enough for no lease to run out by itself: the clock stands still.
+/// No lease of this length expires by itself: the clock stands still.
 const LEASE_MS: u64 = 1000;
 
-/// A catalog under test with its clock, a session that writes, and short ways to speak to it.
+/// A catalog under test with its clock, a session that writes, and shorthands for its calls.
 struct Fixture<'a> {
     make: &'a dyn Fn(Clock) -> Arc<dyn Catalog>,
     catalog: Arc<dyn Catalog>,
@@ -71,7 +71,7 @@ impl<'a> Fixture<'a> {
         Fixture { make, catalog, now_ns, writer }
     }
 
-    /// Another empty catalog of the same engine.
+    /// Returns another empty catalog of the same engine.
     fn empty(&self) -> Arc<dyn Catalog> {
         let shown = self.now_ns.clone();
         (self.make)(Arc::new(move || shown.load(Ordering::Relaxed)))
@@ -89,7 +89,7 @@ impl<'a> Fixture<'a> {
         self.catalog.commit(&Commit { session, references, epoch: u64::MAX, changes, checkpoints: vec![] })
     }
 
-    /// A commit that must succeed.
+    /// Makes a commit that must succeed.
     fn apply(&self, change: Change) -> Committed {
         self.commit(vec![change]).unwrap()
     }
@@ -113,7 +113,7 @@ impl<'a> Fixture<'a> {
         container
     }
 
-    /// All names below the root.
+    /// Returns all names below the root.
     fn names(&self) -> Vec<String> {
         let found = self.catalog.list(&StorePath::root(), true, None, usize::MAX).unwrap();
         found.into_iter().map(|(path, _)| path.to_string()).collect()
@@ -136,7 +136,7 @@ fn root(container: u64, ordinal: u32) -> Root {
     Root::Stored { address: SegmentAddress::new(ContainerId(container), ordinal), digest: [7; 32] }
 }
 
-/// A write of a file of `size` bytes, whatever was there.
+/// Returns a write of a file of `size` bytes, over any version.
 fn written(text: &str, size: u64) -> Change {
     let attributes = attributes(FileKind::Regular, 0o644);
     Change::Write { path: path(text), attributes, version: version(size), base: None }
@@ -158,7 +158,7 @@ fn linked(text: &str, target: &str) -> Change {
     Change::Link { path: path(text), target: path(target) }
 }
 
-/// The result must be an error of this form.
+/// Checks that the result is an error of this form.
 macro_rules! assert_refused {
     ($result:expr, $pattern:pat $(if $guard:expr)?) => {
         match $result {

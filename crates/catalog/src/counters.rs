@@ -1,4 +1,4 @@
-//! The numbers a catalog gives. Each only rises, so none is ever given twice.
+//! The numbers a catalog gives out. Each only rises, so none is ever given twice.
 //!
 //! Files that have versions count from 1; directories and symlinks count from 2⁶², apart from them. A
 //! journal names only the former: replaying one with gaps can so never give a file's number to a directory.
@@ -14,7 +14,7 @@ pub(crate) const ROOT: FileId = FileId(FIRST_UNVERSIONED);
 /// The last number given of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counters {
-    /// Transactions that the journal keeps, without a gap: a number that no container keeps is a record that is lost.
+    /// Transactions recorded in the journal, without a gap: a number that is in no container is a lost record.
     pub sequence: u64,
     /// Transactions that refer to containers: commits, checkpoints and copies of lost segments.
     pub referral: u64,
@@ -59,13 +59,13 @@ impl Counters {
         ContainerId(self.container)
     }
 
-    /// For a file that has versions.
+    /// Returns the next number for a file that has versions.
     pub fn next_versioned(&mut self) -> FileId {
         self.versioned += 1;
         FileId(self.versioned)
     }
 
-    /// For a directory or symlink.
+    /// Returns the next number for a directory or symlink.
     pub fn next_unversioned(&mut self) -> FileId {
         self.unversioned += 1;
         FileId(self.unversioned)

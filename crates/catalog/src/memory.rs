@@ -1,7 +1,7 @@
 //! The catalog in memory: plain maps behind one lock, for tests and simulated histories.
 //!
-//! It keeps every promise of [`Catalog`] but durability, and is deterministic: with the same clock the same
-//! calls give the same answers, numbers included. The engine on disk is compared with it.
+//! It keeps every guarantee of [`Catalog`] but durability, and is deterministic: with the same clock the same calls
+//! give the same answers, numbers included. The engine on disk is compared with it.
 
 mod commits;
 mod containers;
@@ -31,7 +31,7 @@ pub struct MemoryCatalog {
     clock: Clock,
 }
 
-/// All a catalog knows. Methods check everything before they alter anything.
+/// All data of a catalog. Methods check everything before they alter anything.
 struct State {
     /// When the current call began, by the catalog's clock.
     now_ns: i64,
@@ -40,9 +40,9 @@ struct State {
     containers: BTreeMap<ContainerId, Container>,
     tree: Tree,
     lost: BTreeMap<(ContainerId, u32), LostSegment>,
-    /// Transactions no container keeps yet, by sequence.
+    /// Transactions that are in no container yet, by sequence.
     journal: BTreeMap<u64, JournalRecord>,
-    /// Of every record this catalog wrote or was made from, by sequence.
+    /// Checksum of every record this catalog wrote or was made from, by sequence.
     journal_checksums: BTreeMap<u64, u64>,
     path_sessions: BTreeMap<SessionId, OpenPath>,
     /// Checkpoints ever recorded: the last one's cursor in `roots`.
@@ -56,7 +56,7 @@ const CLIENT_MARK: u64 = 1 << 63;
 const CHECKPOINT_CURSOR: u64 = 1 << 63;
 
 impl MemoryCatalog {
-    /// An empty catalog that runs by the machine's clock.
+    /// Makes an empty catalog that runs by the machine's clock.
     pub fn new() -> Self {
         let state = State {
             now_ns: 0,
@@ -329,7 +329,7 @@ impl Catalog for MemoryCatalog {
     }
 }
 
-/// A copy of what a view shows.
+/// A copy of the data a view shows.
 struct MemoryView {
     tree: Tree,
     sequence: u64,

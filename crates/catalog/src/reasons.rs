@@ -1,4 +1,4 @@
-//! Why a change is refused, in the words the user reads after the path. One list, so that all engines say the same.
+//! Reasons for refusing a change, in the words shown after the path. One list, so that all engines use the same.
 
 use format::StorePath;
 
@@ -20,7 +20,7 @@ pub(crate) const CHECKPOINT_NUMBER: &str = "checkpoints count up from the number
 pub(crate) const CATALOG_NOT_EMPTY: &str = "only an empty catalog can be filled from a journal";
 pub(crate) const COMMIT_TOO_LARGE: &str = "the commit is too large for the catalog; commit in smaller batches";
 
-/// Checkpoints count up from 1; a number beyond this is nobody's count.
+/// Checkpoints count up from 1; no owner counts beyond this.
 pub(crate) const MAX_CHECKPOINT: u64 = 1 << 62;
 
 pub(crate) fn refused<T>(path: &StorePath, why: &'static str) -> Result<T> {
@@ -31,7 +31,7 @@ pub(crate) fn not_found(path: &StorePath) -> Error {
     Error::NotFound { path: path.clone() }
 }
 
-/// Refusals that callers tell apart.
+/// Refusals that callers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     IsDirectory,

@@ -1,5 +1,5 @@
-//! What replaying a journal must know before it begins, the highest numbers that occur anywhere in it; and what is
-//! known of records that are missing.
+//! Numbers that replaying a journal needs before it begins, the highest that occur anywhere in it; and what is known of
+//! records that are missing.
 //!
 //! A version may refer to a container that was not found; its number must not be given again all the same.
 
@@ -10,12 +10,12 @@ use crate::{ContainerRecord, Error, IssuedNumbers, SkippedRecord};
 
 /// No catalog of ours ever gives a number as high as this; one that occurs is damage.
 pub(crate) const LIMIT: u64 = 1 << 62;
-/// Likewise of containers: half of what 40 bits in the table can say, so that counting on from any number that is believed
-/// never comes to their end.
+/// Likewise of containers: half of what 40 bits in the table can hold, so that counting on from any accepted number
+/// never reaches their end.
 pub const CONTAINER_LIMIT: u64 = TableEntry::MAX_CONTAINER.div_ceil(2);
 
 impl IssuedNumbers {
-    /// Counts on above these. What no catalog gives does not count.
+    /// Counts on above these. Numbers that no catalog gives do not count.
     pub(crate) fn raise(&self, counters: &mut Counters) {
         let raise = |counter: &mut u64, given: u64, limit: u64| {
             if given < limit {
@@ -29,7 +29,7 @@ impl IssuedNumbers {
     }
 }
 
-/// Raises `counters` to the highest numbers that occur; `Err` says what is impossible about the records.
+/// Raises `counters` to the highest numbers that occur; `Err` describes an impossible record.
 pub(crate) fn raise(
     counters: &mut Counters,
     containers: &[ContainerRecord],
@@ -41,7 +41,7 @@ pub(crate) fn raise(
     records.iter().try_for_each(|record| raise_by(counters, record))
 }
 
-/// Why no catalog of ours can have written this record, if so.
+/// Returns why no catalog of ours can have written this record, if so.
 pub fn impossible(record: &JournalRecord) -> Option<String> {
     raise_by(&mut Counters::new(), record).err()
 }
@@ -64,7 +64,7 @@ fn raise_by(counters: &mut Counters, record: &JournalRecord) -> Result<(), Strin
     Ok(())
 }
 
-/// A change that was refused in replay. What was to be removed and is not there is no loss.
+/// Returns the record of a change that was refused in replay. A missing name that was to be removed is no loss.
 pub(crate) fn left_out(record: &JournalRecord, change: &Change, refusal: &Error) -> Option<SkippedRecord> {
     if matches!((change, refusal), (Change::Remove { .. }, Error::NotFound { .. })) {
         return None;
@@ -77,7 +77,7 @@ pub(crate) fn left_out(record: &JournalRecord, change: &Change, refusal: &Error)
     Some(SkippedRecord { sequence: record.sequence, path: path.clone(), why })
 }
 
-/// Versions of a file between the last one `known` and the one that this change makes.
+/// Returns the versions of a file that are missing between the last one `known` and the one that this change makes.
 pub(crate) fn skipped_versions(
     record: &JournalRecord,
     change: &Change,
@@ -116,7 +116,7 @@ fn root_of(change: &Change) -> Option<&Root> {
     }
 }
 
-/// The containers a root names itself. An inline page that cannot be read names none.
+/// Returns the containers a root names itself. An inline page that cannot be read names none.
 fn containers_in(root: &Root) -> Vec<ContainerId> {
     match root {
         Root::Stored { address, .. } => vec![address.container],

@@ -1,4 +1,4 @@
-//! Journal records that state again what a catalog has at some paths, for a journal that has lost the records which made
+//! Journal records that state again a catalog's data at some paths, for a journal that has lost the records which made
 //! it: replayed after all others, they give the same attributes and versions.
 
 use std::collections::BTreeSet;
@@ -10,13 +10,13 @@ use crate::{FileEntry, Version};
 /// Forgotten versions of a file that are given numbers again, so that replay does not miss them.
 const MAX_GAP: u64 = 4096;
 
-/// Takes the place of a record that is lost.
+/// Returns a record that takes the place of a lost one.
 pub(crate) fn empty_record(sequence: u64, session: SessionId, now_ns: i64) -> JournalRecord {
     JournalRecord { sequence, committed_ns: now_ns, session, numbers: Vec::new(), changes: Vec::new() }
 }
 
-/// One record for each version, since a record has one time; and one for what has none, or is not there. `sequence` gives numbers of
-/// transactions.
+/// Returns one record for each version, since a record has one time; and one for each path without versions, or without
+/// a file. `sequence` gives numbers of transactions.
 pub(crate) fn records(
     path: &StorePath,
     entry: Option<&FileEntry>,

@@ -1,7 +1,7 @@
 //! The catalog in an SQLite file, shared by all processes of one machine.
 //!
-//! This file says which call is which transaction; what happens in one stands by theme in the files of
-//! `sqlite/`, the tables in `sqlite/schema.sql`.
+//! This file maps calls to transactions; the transactions' bodies are in the files of `sqlite/`, by theme, the tables
+//! in `sqlite/schema.sql`.
 
 mod beginnings;
 mod collection;
@@ -45,19 +45,19 @@ pub struct SqliteCatalog {
     clocks: Clocks,
     /// None for a catalog that belongs to no store, and where the mark cannot be reached.
     mark: Option<Mark>,
-    /// It is in no store's place yet: what it counts is not noted in the mark.
+    /// It does not serve a store yet: its counts are not noted in the mark.
     is_draft: bool,
 }
 
-/// What versions are dated by, and what leases run by.
+/// The clock that dates versions, and the one that leases run by.
 struct Clocks {
     date: Clock,
     lease: Clock,
 }
 
 impl SqliteCatalog {
-    /// Opens the catalog in the file at `path`; makes it when `create` and it is not there or empty. The
-    /// file must lie on a local file system.
+    /// Opens the catalog in the file at `path`; creates it when `create` and it is missing or empty. The file must lie
+    /// on a local file system.
     pub fn open(path: &Path, create: bool) -> Result<Self> {
         let clocks = Clocks { date: system_clock(), lease: lease_time::system_clock() };
         Ok(SqliteCatalog { connections: Connections::open(path, create)?, clocks, mark: None, is_draft: false })
@@ -76,23 +76,24 @@ impl SqliteCatalog {
         self
     }
 
-    /// Notes in the file `mark` how far this catalog counts; `store` is the store it belongs to.
+    /// Notes in the file `mark` how far this catalog has counted; `store` is the store it belongs to.
     pub fn with_mark(mut self, mark: Option<File>, store: StoreId) -> Self {
         self.mark = mark.map(|file| Mark::new(file, store));
         self
     }
 
-    /// Until it is opened again it is not the store's catalog: one that is, is no older copy because of what this one counts.
+    /// Marks the catalog as a draft: until it is opened again it is not the store's catalog, and its counts do not make
+    /// the store's catalog look like an older copy.
     pub fn as_draft(self) -> Self {
         SqliteCatalog { is_draft: true, ..self }
     }
 
-    /// The highest numbers that any catalog of the store is known to have given.
+    /// Returns the highest numbers that any catalog of the store is known to have given.
     pub fn marked(&self) -> IssuedNumbers {
         self.noted().given
     }
 
-    /// Sequence and checksum of the last record that any catalog of the store is known to have written.
+    /// Returns sequence and checksum of the last record that any catalog of the store is known to have written.
     pub fn marked_record(&self) -> Option<(u64, u64)> {
         let noted = self.noted();
         (noted.record != 0).then_some((noted.given.sequence, noted.record))
@@ -114,8 +115,8 @@ impl SqliteCatalog {
         }
     }
 
-    /// Why this catalog must not be written to, if there is a reason: it is older than the store's mark, another
-    /// store's, or was changed by something else. Costs a few look-ups, whatever the catalog holds.
+    /// Returns why this catalog must not be written to, if there is a reason: it is older than the store's mark,
+    /// another store's, or was changed by another program. Costs a few look-ups, whatever its size.
     pub fn unsoundness(&self, store: StoreId) -> Result<Option<String>> {
         if let Some(why) = self.connections.mixture() {
             return Ok(Some(why.to_owned()));
@@ -125,27 +126,27 @@ impl SqliteCatalog {
         self.connections.read(|sql| soundness::unsoundness(sql, store, &noted))
     }
 
-    /// Whether it is another store's.
+    /// Returns whether it is another store's.
     pub fn is_of_another_store(&self, store: StoreId) -> Result<bool> {
         self.connections.read(|sql| soundness::is_of_another_store(sql, store))
     }
 
-    /// Whether file and log are of different times, so that what they give together was never so.
+    /// Returns whether file and log are of different times, so that they never were one catalog.
     pub fn is_mixture(&self) -> bool {
         self.connections.mixture().is_some()
     }
 
-    /// The highest numbers that this catalog has given.
+    /// Returns the highest numbers that this catalog has given.
     pub fn given(&self) -> Result<IssuedNumbers> {
         self.connections.read_once(|sql| Ok(writing::given(&writing::load_counters(sql)?)))
     }
 
-    /// Whether something other than this program changed it.
+    /// Returns whether something other than this program changed it.
     pub fn was_changed_by_others(&self) -> Result<bool> {
         self.connections.read(soundness::was_changed_by_others)
     }
 
-    /// The number of the last container that was registered.
+    /// Returns the number of the last container that was registered.
     pub fn last_container(&self) -> Result<ContainerId> {
         self.connections.read_once(|sql| Ok(ContainerId(writing::load_counters(sql)?.container)))
     }
@@ -156,12 +157,12 @@ impl SqliteCatalog {
         self.write(|writing| records.iter().try_for_each(|(sequence, sum)| writing.know_record(*sequence, *sum)))
     }
 
-    /// Has records that it was made from kept by a container, as if they had just been committed.
+    /// Queues records that it was made from for a container, as if they had just been committed.
     pub fn journal_later(&self, records: &[JournalRecord]) -> Result<()> {
         self.write(|writing| records.iter().try_for_each(|record| writing.add_to_journal(record)))
     }
 
-    /// Containers that a session has open, newest first.
+    /// Returns containers that a session has open, newest first.
     pub fn open_containers(&self, limit: usize) -> Result<Vec<ContainerId>> {
         self.connections.read_once(|sql| containers::open_containers(sql, limit))
     }
@@ -540,7 +541,7 @@ mod tests {
         let catalog = SqliteCatalog::open(&path, false).unwrap();
         assert!(catalog.entry(&StorePath::new(b"a").unwrap()).unwrap().is_some());
         make(&catalog, "b");
-        // Nothing was noted of the first record, which is believed; of the second and those to come it is known.
+        // The first record's checksum is unknown, so it is trusted; the second's and later ones' are known.
         assert_eq!(catalog.unknown_records(&[(1, 77), (2, 77), (3, 77)]).unwrap(), [2, 3]);
         assert_eq!(catalog.unsoundness(StoreId([1; 16])).unwrap(), None);
         rusqlite::Connection::open(&path).unwrap().execute_batch("DELETE FROM containers").unwrap();

@@ -8,7 +8,7 @@ use format::StorePath;
 /// Longest path (bytes), as [`StorePath`] has it.
 pub(crate) const MAX_PATH_BYTES: usize = 4096;
 
-/// All paths below `path`, itself not included: from the first on, before the second.
+/// Returns the bounds of all paths below `path`, itself not included: from the first on, before the second.
 pub(crate) fn bounds(path: &StorePath) -> (Vec<u8>, Vec<u8>) {
     if path.is_root() {
         return (vec![0], vec![0xff; MAX_PATH_BYTES + 1]);
@@ -16,17 +16,17 @@ pub(crate) fn bounds(path: &StorePath) -> (Vec<u8>, Vec<u8>) {
     ([path.as_bytes(), b"/"].concat(), end(path.as_bytes()))
 }
 
-/// The first possible path behind all that lies below `path`.
+/// Returns the first possible path after all those below `path`.
 pub(crate) fn end(path: &[u8]) -> Vec<u8> {
     [path, b"0"].concat()
 }
 
-/// The first possible path after `path`.
+/// Returns the first possible path after `path`.
 pub(crate) fn successor(path: &StorePath) -> Vec<u8> {
     [path.as_bytes(), b"\0"].concat()
 }
 
-/// Where the name directly below `directory` ends in `path`, if `path` lies deeper than that.
+/// Returns where the name directly below `directory` ends in `path`, if `path` lies deeper than that.
 pub(crate) fn child_end(directory: &StorePath, path: &[u8]) -> Option<usize> {
     let start = if directory.is_root() { 0 } else { directory.as_bytes().len() + 1 };
     path.get(start..)?.iter().position(|byte| *byte == b'/').map(|slash| start + slash)

@@ -8,10 +8,10 @@ use crate::shown;
 const FAILED: u8 = 1;
 const USAGE: u8 = 2;
 const INCOMPLETE: u8 = 3;
-/// What a shell shows for a program that SIGPIPE ended.
+/// The exit code that a shell shows for a program that SIGPIPE ended.
 const PIPE_CLOSED: u8 = 128 + 13;
 
-/// The command finished, but not everything was right; what was not has been named already.
+/// The command finished, but not everything was right; the failures have been named already.
 #[derive(Debug)]
 pub struct Incomplete(pub String);
 
@@ -35,7 +35,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// A signal ended the command before it was done; what is done has been told.
+/// A signal ended the command before it was done; the finished part has been reported.
 #[derive(Debug)]
 pub struct Interrupted {
     pub signal: i32,
@@ -64,7 +64,7 @@ pub fn report(error: &anyhow::Error, output: &Output) -> ExitCode {
         return ExitCode::from(PIPE_CLOSED);
     }
     output.note(explained(error));
-    // What was to be printed before it still is; that it cannot be is not worth a second error.
+    // Pending output is still printed; a failure of that is not worth a second error.
     let _ = output.finish();
     ExitCode::from(code_of(error))
 }
@@ -81,7 +81,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// The error and its causes in one line. Many errors tell their cause themselves, and it is not told twice.
+/// The error and its causes in one line. Many errors name their cause themselves, and it is not repeated.
 pub fn explained(error: &anyhow::Error) -> String {
     let mut line = error.to_string();
     let mut told = line.clone();

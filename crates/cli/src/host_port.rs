@@ -1,6 +1,6 @@
 //! Addresses on the command line that are no store's: `HOST:PORT`.
 
-/// For clap: what is no address whatever the network holds is wrong usage.
+/// For clap: a text that is no address on any network is wrong usage.
 pub fn parse(written: &str) -> Result<String, String> {
     match written.rsplit_once(':') {
         Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(written.to_owned()),

@@ -155,7 +155,7 @@ fn write_lines(queue: &Receiver<Line>, kinds: &Kinds, format: Format, out: &mut 
             Err(RecvTimeoutError::Disconnected) => return,
         };
         for summary in kinds.take_summaries(Instant::now()) {
-            // A log that cannot be written harms nobody else.
+            // A log that cannot be written harms nothing else.
             let _ = writeln!(out, "{}", summary.shown(format));
         }
         if let Some(line) = line {
@@ -211,7 +211,7 @@ impl Kinds {
     }
 }
 
-/// What an event says.
+/// The fields of an event.
 #[derive(Clone, Debug)]
 struct Line {
     time: String,

@@ -1,7 +1,7 @@
-//! The `thalweg` command: one file per verb in `commands/`, and what several of them share beside it.
+//! The `thalweg` command: one file per verb in `commands/`, and their shared parts beside it.
 //!
-//! Exit codes: 0 done; 1 failed, nothing half-done is visible; 2 wrong usage; 3 finished, but not everything was
-//! right, and what was not has been named on standard error. Errors are one line that begins with `thalweg:`.
+//! Exit codes: 0 done; 1 failed, nothing half-done is visible; 2 wrong usage; 3 finished, but not everything was right,
+//! and the failures have been named on standard error. Errors are one line that begins with `thalweg:`.
 
 mod clock;
 mod commands;

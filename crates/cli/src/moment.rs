@@ -1,4 +1,4 @@
-//! A moment in the past, as users write it, and what a file was then: `--at TIME`.
+//! A moment in the past, as users write it, and a file's state then: `--at TIME`.
 
 use std::str::FromStr;
 
@@ -21,8 +21,8 @@ impl CutoffTime {
         self.0 <= committed_ns
     }
 
-    /// What a name stood for; none where its file had no version yet, or has none any more. Directories and symlinks have
-    /// no versions, and are as they are.
+    /// Returns a name's entry at that moment; none where its file had no version yet, or has none any more. Directories
+    /// and symlinks have no versions, and are as they are.
     pub fn entry(
         self,
         catalog: &dyn Catalog,

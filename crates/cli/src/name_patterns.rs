@@ -1,7 +1,7 @@
 //! Patterns of names as `.gitignore` has them: options give one each, files one a line.
 //!
-//! The `glob` crate matches; what it writes otherwise (`\*`, `[^a]`, `**` beside other characters) is translated. The `ignore`
-//! crate would bring a second engine for regular expressions into the binary.
+//! The `glob` crate matches; the syntax that it writes otherwise (`\*`, `[^a]`, `**` beside other characters) is
+//! translated. The `ignore` crate would bring a second engine for regular expressions into the binary.
 
 use std::path::Path;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! From an address to an open store, and what must be on this machine.
+//! From an address to an open store, and the requirement that it be on this machine.
 
 use std::path::Path;
 

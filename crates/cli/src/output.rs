@@ -1,4 +1,4 @@
-//! What the user sees: results on standard output, notes and progress on standard error.
+//! The user's output: results on standard output, notes and progress on standard error.
 //!
 //! With `--json` exactly one document goes to standard output, and no text. A reader that closed the pipe ends
 //! the command quietly, as it does with other Unix tools.
@@ -20,10 +20,10 @@ pub struct Output {
     bars: MultiProgress,
 }
 
-/// What a store, a node or a file system says may be of any length; a path may be escaped.
+/// Texts from a store, a node or a file system may be of any length; a path may be escaped.
 const MAX_NOTE_BYTES: usize = 64 << 10;
 
-/// Nobody reads standard output any more.
+/// The reader of standard output is gone.
 #[derive(Debug)]
 pub struct Closed;
 
@@ -61,7 +61,7 @@ impl Output {
 
     /// A last word on what was done; not with `--json` or `--quiet`.
     pub fn summary(&self, text: impl Display) -> anyhow::Result<()> {
-        // What it tells of is done, whoever hears of it.
+        // The result stands, with or without a reader.
         if self.quiet || !streams::can_write_output() { Ok(()) } else { self.line(text) }
     }
 

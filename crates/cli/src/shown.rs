@@ -137,7 +137,7 @@ pub fn entry_fields(path: &StorePath, entry: &FileEntry) -> Map<String, Value> {
     fields.insert("gid".into(), attributes.gid.into());
     let modified = attributes.times.modified;
     fields.insert("modified".into(), exact_time(modified).into());
-    // A number of 64 bits ends in the year 2554; what is beyond is null, and not another time.
+    // A number of 64 bits ends in the year 2554; a later time is null, and not another time.
     let modified_ns = serde_json::Number::from_i128(modified.as_ns());
     fields.insert("modified_ns".into(), modified_ns.map_or(Value::Null, Value::Number));
     fields.insert("links".into(), entry.links.into());

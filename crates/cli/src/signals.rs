@@ -12,13 +12,14 @@ const ENDING: [libc::c_int; 3] = [libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 /// A file would become longer than this process may make one (`ulimit -f`).
 const LIMIT: libc::c_int = libc::SIGXFSZ;
 
-/// Has a write beyond the limit of file sizes fail with an error, which can be told, instead of ending the process.
+/// Makes a write beyond the limit of file sizes fail with an error, which can be reported, instead of ending the
+/// process.
 pub(crate) fn fail_beyond_file_limit() {
     // SAFETY: no handler is set.
     unsafe { libc::signal(LIMIT, libc::SIG_IGN) };
 }
 
-/// What ends a process in good order, once it is ready for that.
+/// Ends a process in good order, once it is ready for that.
 pub(crate) struct Ending {
     came: Receiver<()>,
     is_ready: Arc<Mutex<bool>>,
@@ -152,7 +153,7 @@ impl Signals {
             if !*ready.lock().unwrap_or_else(PoisonError::into_inner) {
                 std::process::exit(128 + self.wait().signal);
             }
-            // Where nobody listens the process is ending.
+            // Without a receiver the process is ending.
             let _ = tell.send(());
         };
         std::thread::Builder::new().name("signals".into()).spawn(watch)?;
@@ -166,7 +167,7 @@ impl Signals {
         if watching < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: the descriptor was just made, for nobody else.
+        // SAFETY: the descriptor was just made, and has no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(watching) })
     }
 

@@ -1,8 +1,8 @@
 //! Whether standard input and output are there at all.
 //!
-//! Rust's runtime opens /dev/null in place of those that are closed, and takes one that is open the wrong way round for an
-//! empty or an endless one: a file would be stored empty, or a listing lost, without an error. So it is looked at before
-//! the runtime begins.
+//! Rust's runtime opens /dev/null in place of those that are closed, and takes one that is open the wrong way round for
+//! an empty or an endless one: a file would be stored empty, or a listing lost, without an error. So they are checked
+//! before the runtime begins.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 

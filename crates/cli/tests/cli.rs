@@ -27,6 +27,7 @@ mod cli {
     mod node;
     mod ownership;
     mod planted;
+    mod previewing;
     mod printing;
     mod random;
     mod reconnecting;

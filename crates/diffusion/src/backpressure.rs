@@ -1,7 +1,8 @@
 //! Backpressure from a worker's cache: limits how many tasks it is sent beyond those it can run at once.
 //!
-//! Inputs of tasks that wait are pinned. If they filled the cache, the next would find no room, and its input be fetched for
-//! it alone, each time anew: so a worker whose pins fill half of its cache gets no more than it can run at once.
+//! Inputs of tasks that wait are pinned. If they filled the cache, the next would find no room, and its input be
+//! fetched for it alone, every time: so a worker whose pins fill half of its cache gets no more than it can run at
+//! once.
 
 use policy::cache::WorkerId;
 

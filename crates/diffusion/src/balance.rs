@@ -1,7 +1,7 @@
 //! Tasks that wait at one worker while another idles are given back and go there.
 //!
 //! A worker knows tasks ahead of its slots so that it never waits for the next. When nothing waits here any more, that
-//! turns against us: who is done idles beside somebody's store of tasks. The newest of them are recalled, as far as
+//! does harm: a worker that is done idles beside another's store of tasks. The newest of them are recalled, as far as
 //! waiting there costs more than fetching their input elsewhere.
 
 use policy::cache::WorkerId;

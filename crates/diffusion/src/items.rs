@@ -1,4 +1,4 @@
-//! Items by name, and what is known of them: their size once somebody has had them, and the tasks that use them.
+//! Items by name, with their size once a worker has had them, and the tasks that use them.
 
 use std::collections::HashMap;
 

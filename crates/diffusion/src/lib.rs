@@ -1,9 +1,9 @@
 //! The plan of a run of data diffusion: events in (tasks came, a worker joined, bytes arrived, a task ended), orders out.
 //!
-//! Which task runs where and where its input comes from is decided by `policy::placement`; this crate remembers what
-//! became of those decisions: attempts, pins, transfers that wait behind others, outputs that others wait for. No I/O
-//! and no clock: times are the caller's seconds. Whatever a worker reports late, twice, or about what it no longer has is
-//! ignored, so that messages may cross.
+//! `policy::placement` decides which task runs where and where its input comes from; this crate tracks those decisions:
+//! attempts, pins, transfers that wait behind others, outputs that others wait for. No I/O and no clock: times are the
+//! caller's seconds. Reports that are late, doubled, or about items the worker no longer has are ignored, so that
+//! messages may cross.
 
 mod backpressure;
 mod balance;
@@ -31,7 +31,7 @@ pub type Attempt = (TaskId, u32);
 pub enum Order {
     /// Run this attempt when all input is there; `coming` is not yet, and fetches follow.
     Run { worker: WorkerId, task: TaskId, attempt: u32, coming: Vec<ItemId> },
-    /// Bring the item, from a peer or else from the store. What is not kept is for one attempt alone.
+    /// Bring the item, from a peer or else from the store. An item that is not kept is for one attempt alone.
     Fetch { worker: WorkerId, item: ItemId, from: Option<WorkerId>, only_for: Option<Attempt> },
     /// These leave the cache.
     Evict { worker: WorkerId, items: Vec<ItemId> },

@@ -1,5 +1,5 @@
-//! How long tasks and transfers take, and what follows: how far ahead of its slots a worker should know its tasks, and how
-//! many may read from the store at once.
+//! How long tasks and transfers take, and the two numbers that follow: how far ahead of its slots a worker should know
+//! its tasks, and how many may read from the store at once.
 
 use policy::placement::Costs;
 
@@ -7,18 +7,18 @@ use policy::placement::Costs;
 const WEIGHT: f64 = 1.0 / 16.0;
 /// A report and its answer are under way this long at most, as a rule.
 const ROUND_TRIP_S: f64 = 0.1;
-/// Transfers are begun early enough to end before their task's turn, but not earlier than this.
+/// Transfers are begun early enough to end before their task begins, but not earlier than this.
 const LOOK_AHEAD_S: f64 = 5.0;
 /// Tasks known ahead, a slot.
 const MAX_AHEAD: f64 = 64.0;
-/// What the store gives is counted over as long, of which somebody reads all the time.
+/// The window over which the store's bytes are counted, while it is read all the time.
 const WINDOW_S: f64 = 1.0;
-/// What the store gave in its best second counts so much less with each newer one.
+/// The weight of the store's best second, by which it fades with each newer one.
 const FADING: f64 = 0.99;
-/// Times the readers that use up the store, by what it gave so far. If it bears more, each of them is still as fast as
-/// the fastest was, the measured total grows with their number, and so does the number: at first fast, but by little once
-/// they slow each other down, by what BBR probes with (Cardwell et al. 2016). For inputs that are read at once come
-/// together, so each reader too many makes all late.
+/// Times the readers that use up the store, by its rate so far. If it can give more, each of them is still as fast as
+/// the fastest was, the measured total grows with their number, and so does the number: at first fast, but by little
+/// once they slow each other down, by what BBR probes with (Cardwell et al. 2016). For inputs that are read at once
+/// come together, so each reader too many makes all late.
 const GROWTH: f64 = 1.5;
 const CROWD: f64 = 1.25;
 /// Readers that have less than this share of the fastest one's rate slow each other down.
@@ -29,19 +29,19 @@ pub(crate) struct Pace {
     task_s: Option<f64>,
     transfer_s: Option<f64>,
     peer_bytes_per_s: Option<f64>,
-    /// The fastest reader, the mean one, and what all had together in the best window.
+    /// The rates of the fastest reader, of the mean one, and of all together in the best window.
     reader_bytes_per_s: Option<f64>,
     mean_reader_bytes_per_s: Option<f64>,
     store_bytes_per_s: Option<f64>,
     window: Window,
 }
 
-/// What came of the store while somebody read.
+/// The store's bytes while it was read.
 #[derive(Default)]
 struct Window {
     busy_s: f64,
     bytes: u64,
-    /// When it was last counted, if somebody has read since.
+    /// When it was last counted, if the store has been read since.
     since_s: Option<f64>,
 }
 
@@ -63,12 +63,12 @@ impl Pace {
         mix(&mut self.peer_bytes_per_s, rate(bytes, seconds));
     }
 
-    /// Somebody begins to.
+    /// Notes that a read from the store begins.
     pub fn reads_from_store(&mut self, now_s: f64) {
         self.window.since_s.get_or_insert(now_s);
     }
 
-    /// `seconds` since it was ordered; `is_last` when nobody reads any more.
+    /// `seconds` since it was ordered; `is_last` when there is no other read.
     pub fn read_from_store(&mut self, now_s: f64, bytes: u64, seconds: f64, is_last: bool) {
         mix(&mut self.transfer_s, seconds);
         // Were the fastest forgotten in a crowd, the crowd would grow for ever.
@@ -84,7 +84,7 @@ impl Pace {
         }
     }
 
-    /// Nobody knows before the first has ended.
+    /// None before the first task has ended.
     pub fn task_s(&self) -> Option<f64> {
         self.task_s
     }

@@ -20,10 +20,10 @@ pub struct Settings {
     pub eviction: Eviction,
     /// Rates until they are measured.
     pub costs: Costs,
-    /// What the store gives to all together, if that is known.
+    /// The store's rate for all together, if that is known.
     pub store_bytes_per_s: Option<f64>,
     pub seed: u64,
-    /// Size of an item while nobody has had any.
+    /// Size of an item while no worker has had any.
     pub guess_bytes: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct Plan {
     pub(crate) behind: HashMap<(WorkerId, ItemId), Vec<TransferKey>>,
     /// Transfers from the store.
     pub(crate) admission: StoreAdmission,
-    /// As it was given: what the store bears.
+    /// The store's rate, as it was given.
     pub(crate) store_bytes_per_s: Option<f64>,
     pub(crate) orders: Vec<Order>,
     pub(crate) pace: Pace,
@@ -159,7 +159,7 @@ impl Plan {
         task
     }
 
-    /// What some worker has goes there by the queue; what is cold is ordered, so that neighbours share input.
+    /// Tasks with input at some worker go there by the queue; cold ones are ordered, so that neighbours share input.
     fn submit_gathered(&mut self, now_s: f64) {
         let index = self.scheduler.index();
         let is_known = |item: &ItemId| index.copies(*item) + index.arriving(*item) > 0;
@@ -194,7 +194,8 @@ impl Plan {
         self.scheduler.submit(now_s, task, &entry.inputs);
     }
 
-    /// What a task wrote is in the store now, and in this worker's cache if it `is_adopted`; older copies are stale.
+    /// Notes that a task's output is in the store now, and in this worker's cache if it `is_adopted`; older copies are
+    /// stale.
     pub fn wrote(&mut self, now_s: f64, worker: WorkerId, item: ItemId, bytes: u64, is_adopted: bool) {
         self.drop_copies(now_s, item, Some(worker));
         self.measured(now_s, item, bytes);
@@ -208,7 +209,7 @@ impl Plan {
         self.drop_copies(now_s, item, None);
     }
 
-    /// The writer has evicted its own. A worker to which the item is on its way brings it anew when it is told to evict it.
+    /// The writer has evicted its own. A worker to which the item is on its way fetches it again on its eviction order.
     fn drop_copies(&mut self, now_s: f64, item: ItemId, writer: Option<WorkerId>) {
         for (holder, _) in self.scheduler.index().holders(item).collect::<Vec<_>>() {
             if self.scheduler.index().is_here(holder, item) {
@@ -237,7 +238,7 @@ impl Plan {
         waits
     }
 
-    /// All there is to be told to workers, in order.
+    /// Returns all orders to workers, in order.
     pub fn orders(&mut self, now_s: f64) -> Vec<Order> {
         self.asked_s = now_s;
         self.costs = self.pace.corrected(self.costs);
@@ -262,13 +263,13 @@ impl Plan {
         }
     }
 
-    /// When to ask for orders again, though nothing should happen until then. What was held longer than that waits for a
-    /// slot, and the end of what is in it will be told.
+    /// Returns when to ask for orders again, though nothing should happen until then. A task held longer than that
+    /// waits for a slot, and the end of the one in it will be reported.
     pub fn next_wake_s(&self) -> Option<f64> {
         self.scheduler.next_release_s().filter(|at_s| *at_s > self.asked_s)
     }
 
-    /// What would be lost to all caches with this worker.
+    /// Returns the bytes that all caches would lose with this worker.
     pub fn last_copy_bytes(&self, worker: WorkerId) -> u64 {
         self.scheduler.last_copy_bytes(worker)
     }
@@ -292,7 +293,7 @@ impl Plan {
         backlog.nodes()
     }
 
-    /// Who has the item.
+    /// Returns the holders of the item.
     pub fn holders(&self, item: ItemId) -> Vec<WorkerId> {
         let holders = self.scheduler.index().holders(item).map(|(worker, _)| worker);
         holders.filter(|&worker| self.scheduler.index().is_here(worker, item)).collect()

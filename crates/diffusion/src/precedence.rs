@@ -1,6 +1,6 @@
 //! Which task runs before which: tasks that read and write the same run in the order in which they were submitted. A
-//! reader needs what the last writer before it writes; a writer waits for the readers and the writer before it, whatever
-//! becomes of them.
+//! reader needs the output of the last writer before it; a writer waits for the readers and the writer before it,
+//! whatever becomes of them.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,14 +18,14 @@ pub(crate) struct Follower {
     is_reader: bool,
 }
 
-/// What a task reads and writes, as it is submitted.
+/// A task's reads and writes, as it is submitted.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accesses<'a> {
     pub inputs: &'a [ItemId],
-    /// What the inputs overlap, and others have yet to write.
+    /// Items that the inputs overlap, and others have yet to write.
     pub awaited: &'a [ItemId],
     pub outputs: &'a [ItemId],
-    /// What the outputs overlap, and others may read or write.
+    /// Items that the outputs overlap, and others may read or write.
     pub displaced: &'a [ItemId],
 }
 
@@ -115,7 +115,7 @@ impl Plan {
         entry.is_some_and(|Task { state, .. }| matches!(state, State::Blocked(_)))
     }
 
-    /// Gives who waited for it.
+    /// Returns the tasks that waited for it.
     fn conclude(&mut self, task: TaskId) -> Vec<Follower> {
         let entry = &mut self.tasks[task.0 as usize];
         entry.end();

@@ -1,6 +1,6 @@
 //! Admission of transfers from the store: how many run at once, and which is next.
 //!
-//! Readers beyond what the store bears only slow each other down: all inputs come late instead of the first ones early. So
+//! Readers beyond the store's rate only slow each other down: all inputs come late instead of the first ones early. So
 //! transfers from the store queue here, and the worker with the fewest under way is next.
 
 use std::collections::{HashMap, VecDeque};

@@ -44,7 +44,7 @@ impl Task {
         self.state == State::Assigned(worker)
     }
 
-    /// Nothing more will come of it; its description is let go.
+    /// Ends the task; its description is dropped.
     pub fn end(&mut self) {
         self.state = State::Ended;
         self.inputs = Box::default();

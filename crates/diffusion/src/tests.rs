@@ -224,7 +224,7 @@ impl World {
 }
 
 impl World {
-    /// What was submitted before, and reads or writes what the task writes, or writes what it reads, is done.
+    /// Checks that earlier tasks are done that read or write items that this task writes, or write items that it reads.
     fn check_order(&self, task: usize) {
         let reads = |task: usize, item: ItemId| self.inputs[task].contains(&item);
         for before in 0..task {
@@ -446,7 +446,7 @@ fn tasks_that_ended_are_forgotten() {
         assert_eq!(run_orders(&plan.orders(0.0)), [(worker, task)]);
         assert!(plan.ended(worker, task, 1, None));
         plan.done(0.0, task);
-        // What is still said of it is ignored.
+        // Later reports of it are ignored.
         assert!(!plan.ended(worker, task, 1, None));
         plan.returned(0.0, worker, task, 1);
     }

@@ -1,4 +1,4 @@
-//! Inputs on their way: which, to whom, for whom, and who waits behind them.
+//! Inputs on their way: which, to which worker, for which task, and which wait behind them.
 
 use policy::cache::{Holding, ItemId, WorkerId};
 use policy::placement::{Fetch, Source, TaskId};
@@ -9,7 +9,7 @@ use crate::{Attempt, Order};
 /// Of the store, on one worker, until something is known of the store.
 const READERS: u32 = 4;
 
-/// One transfer. What enters a cache is for all tasks there; what does not is for one attempt.
+/// One transfer. Items that enter a cache are for all tasks there; others are for one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TransferKey {
     pub worker: WorkerId,
@@ -55,7 +55,7 @@ impl Plan {
         }
     }
 
-    /// The worker could not get the item from where it was told to; a peer that failed is taken not to have it.
+    /// Notes that the worker could not get the item from its source; a peer that failed is taken not to have it.
     pub fn missed(
         &mut self,
         now_s: f64,
@@ -74,7 +74,7 @@ impl Plan {
         }
     }
 
-    /// A cached copy is gone without having been told to go.
+    /// Notes that a cached copy is gone without an order to evict it.
     pub fn lost(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
         if self.scheduler.index().is_here(worker, item) {
             self.forget(now_s, worker, item);
@@ -124,7 +124,7 @@ impl Plan {
         }
     }
 
-    /// One from the store may have to wait for its turn.
+    /// A fetch from the store may have to wait.
     fn order_fetch(&mut self, key: TransferKey, from: Option<WorkerId>) {
         if from.is_none() {
             self.admission.enter(key);
@@ -134,7 +134,7 @@ impl Plan {
         self.orders.push(Order::Fetch { worker, item, from, only_for });
     }
 
-    /// As many as the store bears.
+    /// Begins as many as the store's rate allows.
     pub(crate) fn read_from_store(&mut self, now_s: f64) {
         let open = self.workers.iter().filter(|worker| worker.is_open);
         let (workers, slots) = open.fold((0, 0), |sums, worker| (sums.0 + 1, sums.1 + worker.slots.min(READERS)));
@@ -159,8 +159,8 @@ impl Plan {
         }
     }
 
-    /// Transfers that came to nothing, and all that wait behind them, end; then whoever still wants the items asks
-    /// again. All end before the first asks, or two could wait behind each other.
+    /// Ends failed transfers and all that wait behind them; then the tasks that still want the items ask again. All end
+    /// before the first asks, or two could wait behind each other.
     pub(crate) fn fetch_anew(&mut self, now_s: f64, mut failed: Vec<TransferKey>) {
         let mut wanting: Vec<(WorkerId, TaskId, ItemId)> = Vec::new();
         let mut at = 0;
@@ -186,7 +186,7 @@ impl Plan {
         }
     }
 
-    /// What was coming for this attempt alone is of no use any more, whether it still comes or not.
+    /// Gives up transfers for this attempt alone: they are of no use any more, whether they still arrive or not.
     pub(crate) fn give_up_private(&mut self, worker: WorkerId, task: TaskId) {
         let attempt = (task, self.tasks[task.0 as usize].attempt);
         for item in self.tasks[task.0 as usize].inputs.clone() {

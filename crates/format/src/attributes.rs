@@ -1,4 +1,4 @@
-//! What is kept of a file besides its content: kind, mode, owner, times, link target, extended attributes.
+//! File metadata kept besides the content: kind, mode, owner, times, link target, extended attributes.
 
 use crate::{Reader, Result, Writer, corrupt};
 
@@ -11,8 +11,8 @@ pub enum FileKind {
     Symlink = 2,
 }
 
-/// A moment of a file's, as file systems have it: 64 bits of nanoseconds would end in the year 2262, and ext4 and XFS
-/// know later times.
+/// A file's time, as file systems have it: 64 bits of nanoseconds would end in the year 2262, and ext4 and XFS have
+/// later times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct FileTime {
     /// Since 1970, rounded down: negative before.
@@ -29,7 +29,7 @@ impl FileTime {
         FileTime { seconds, nanoseconds: rest as u32 }
     }
 
-    /// Nanoseconds since 1970.
+    /// Returns nanoseconds since 1970.
     pub fn as_ns(&self) -> i128 {
         self.seconds as i128 * Self::SECOND_NS as i128 + self.nanoseconds as i128
     }
@@ -47,11 +47,11 @@ impl FileTime {
     }
 }
 
-/// As the file system reported them.
+/// A file's times as the file system reported them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct FileTimes {
     pub modified: FileTime,
-    /// Only compared, to tell whether a file changed since it was last put; 1970 where that cannot be told.
+    /// Only compared, to find out whether a file changed since it was last put; 1970 where that is unknown.
     pub changed: FileTime,
 }
 
@@ -64,7 +64,7 @@ pub struct Attributes {
     pub uid: u32,
     pub gid: u32,
     pub times: FileTimes,
-    /// Of the source when it was put: recognises an unchanged file and its hard links.
+    /// The source's inode when it was put: recognises an unchanged file and its hard links.
     pub inode: u64,
     /// A symlink's target; empty otherwise.
     pub target: Vec<u8>,

@@ -11,7 +11,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `what` names the layout in errors.
+    /// Makes a reader; `what` names the layout in errors.
     pub fn new(what: &'static str, bytes: &'a [u8]) -> Self {
         Reader { rest: bytes, what }
     }
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A u32 length, then that many bytes.
+    /// Reads a u32 length, then that many bytes.
     pub fn blob(&mut self) -> Result<&'a [u8]> {
         let count = self.u32()? as usize;
         self.take(count)
@@ -71,8 +71,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// A u32 count, then that many items; `item_bytes` is the least an item takes, so that a
-    /// forged count cannot ask for more memory than the bytes at hand justify.
+    /// Reads a u32 count, then that many items; `item_bytes` is the least an item takes, so that a forged count cannot
+    /// allocate more memory than the bytes at hand justify.
     pub fn list<T>(&mut self, item_bytes: usize, mut item: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let count = self.u32()? as usize;
         let needed = count.saturating_mul(item_bytes.max(1));
@@ -90,7 +90,7 @@ impl<'a> Reader<'a> {
         self.rest
     }
 
-    /// Everything must have been read.
+    /// Checks that everything was read.
     pub fn end(self) -> Result<()> {
         if self.rest.is_empty() {
             return Ok(());

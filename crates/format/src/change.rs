@@ -1,10 +1,10 @@
-//! Changes to the catalog: what a commit asks for, and how containers keep a journal of it.
+//! Changes to the catalog: the content of a commit, and its journal record in containers.
 
 use crate::FORMAT_VERSION;
 use crate::{Attributes, FileId, Reader, Result, Root, SessionId, StorePath, Writer, check_version, checksum, corrupt};
 
-/// Which version of which file. Numbers count within a file, and a file that is made again under the same name counts
-/// from 1 again, so that a number alone does not tell them apart.
+/// A version of a file. Numbers count within a file, and a file that is made again under the same name counts from 1
+/// again, so that a number alone is ambiguous.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionId {
     pub file: FileId,
@@ -65,7 +65,7 @@ pub enum Change {
         path: StorePath,
         target: StorePath,
     },
-    /// Takes the name away, with all below it when `recursive`; the last name takes its versions along.
+    /// Removes the name, with all below it when `recursive`; the last name's removal drops the versions.
     Remove {
         path: StorePath,
         recursive: bool,
@@ -146,13 +146,13 @@ impl Change {
     }
 }
 
-/// One committed transaction as containers keep it: replaying all of them in the order of `sequence`
-/// gives the catalog again.
+/// One committed transaction as containers keep it: replaying all of them in the order of `sequence` restores the
+/// catalog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JournalRecord {
     /// The catalog's count of transactions; a record written twice has the same.
     pub sequence: u64,
-    /// When, by the catalog's clock (nanoseconds since 1970).
+    /// Time of the commit, by the catalog's clock (nanoseconds since 1970).
     pub committed_ns: i64,
     pub session: SessionId,
     /// File and version numbers given by this transaction, in the order of its [`Change::Write`]s.
@@ -171,7 +171,7 @@ impl JournalRecord {
         to.finish()
     }
 
-    /// What tells a record from another of the same sequence; `encoded` is the whole record.
+    /// Returns a checksum that distinguishes records of the same sequence; `encoded` is the whole record.
     pub fn checksum_of(encoded: &[u8]) -> u64 {
         checksum(encoded)
     }

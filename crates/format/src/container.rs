@@ -22,13 +22,13 @@ pub const PART_ENTRY_BYTES: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerHeader {
     pub store: StoreId,
-    /// The file's own number; the labels of its parts say which logical numbers its segments bear.
+    /// The file's own number; the labels of its parts say which logical numbers its segments have.
     pub container: ContainerId,
     pub fingerprint: FingerprintKind,
-    /// 0: not encrypted. Kept from the first day so that encryption needs no new layout.
+    /// 0: not encrypted. Reserved so that encryption needs no new layout.
     pub cipher: u8,
     pub key_id: u32,
-    /// Whose data this is, where users must not learn of each other's; 0 is everybody.
+    /// The owner group of the data, where users must not learn of each other's; 0 is shared by all.
     pub group: u32,
     /// Filters applied before the codec, unless a block says otherwise; 0 ends the list.
     pub filters: [u8; 4],
@@ -107,14 +107,15 @@ impl PartHeader {
             + self.segments as u64 * SEGMENT_ENTRY_BYTES as u64
     }
 
-    /// The whole part: header, index and data; the largest number there is when a forger says more.
+    /// Returns the length of the whole part: header, index and data; the largest number there is when a forged header
+    /// says more.
     pub fn part_bytes(&self) -> u64 {
         (PART_HEADER_BYTES as u64 + self.index_bytes()).saturating_add(self.data_bytes)
     }
 }
 
-/// Which logical numbers the next `count` segments of a part bear. A container as first written has one
-/// label a part, its own; one that collection wrote bears the numbers of those it replaces.
+/// The logical numbers of the next `count` segments of a part. A container as first written has one label a part, its
+/// own; one that collection wrote has the numbers of those it replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Label {
     pub container: ContainerId,
@@ -132,7 +133,7 @@ impl Label {
     }
 }
 
-/// What a block's segments are.
+/// The kind of a block's segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum BlockKind {
@@ -259,7 +260,7 @@ impl SegmentEntry {
     }
 }
 
-/// Segments compressed together, with what is needed to decode and to check them. What travels and what rests.
+/// Segments compressed together, with everything needed to decode and to check them, on the wire and at rest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
     pub header: BlockHeader,
@@ -270,7 +271,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Whether header, segments and payload agree with each other; says nothing of the content.
+    /// Checks that header, segments and payload agree with each other; says nothing of the content.
     pub fn check(&self) -> Result<()> {
         let what = "block";
         let raw: u64 = self.segments.iter().map(|segment| segment.bytes as u64).sum();
@@ -305,7 +306,7 @@ impl PartEntry {
     }
 }
 
-/// Appends the checksum that closes a header.
+/// Appends the closing checksum to a header.
 fn sealed<const N: usize>(mut bytes: Vec<u8>) -> [u8; N] {
     let sum = checksum(&bytes);
     bytes.extend_from_slice(&sum.to_le_bytes());

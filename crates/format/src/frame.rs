@@ -1,4 +1,4 @@
-//! The frame: what every message between client and node is wrapped in.
+//! The frame around every message between client and node.
 //!
 //! A fixed header, then a body of structured fields, then a payload of bulk bytes. Requests and replies
 //! share the request number; a reply may come in any order.
@@ -7,9 +7,9 @@ use crate::{Error, Reader, Result, Writer, checksum, corrupt};
 
 pub const FRAME_HEADER_BYTES: usize = 32;
 pub const FRAME_MAGIC: [u8; 4] = *b"TWGF";
-/// What both ends of a connection must have the same: it goes up with every change to this header or to any message.
+/// The protocol version, which both ends must share: it goes up with every change to this header or to any message.
 pub const PROTOCOL: u8 = 8;
-/// How much of what a stranger says is told.
+/// How much of a foreign peer's first words an error quotes (bytes).
 const SAYING_BYTES: usize = 24;
 /// Limits a receiver may rely on before it allocates.
 pub const MAX_BODY_BYTES: u32 = 64 << 20;
@@ -19,7 +19,7 @@ const CHECKED_HEADER_BYTES: usize = FRAME_HEADER_BYTES - 8;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// Which message: see the table in `docs/format.md`. Replies have the highest bit set.
+    /// The message's kind: see the table in `docs/format.md`. Replies have the highest bit set.
     pub kind: u16,
     pub request: u64,
     pub body_bytes: u32,
@@ -33,7 +33,7 @@ impl FrameHeader {
         Self::of_pieces(kind, request, body, &[payload])
     }
 
-    /// As `new`, for a payload that lies in several places.
+    /// As `new`, for a payload in several pieces.
     pub fn of_pieces(kind: u16, request: u64, body: &[u8], payload: &[&[u8]]) -> Self {
         let payload_bytes = payload.iter().map(|piece| piece.len()).sum::<usize>() as u32;
         let mut header = FrameHeader { kind, request, body_bytes: body.len() as u32, payload_bytes, checksum: 0 };
@@ -41,7 +41,7 @@ impl FrameHeader {
         header
     }
 
-    /// Whether these are the body and payload that were sent under this very header.
+    /// Checks that these are the body and payload that were sent under this very header.
     pub fn check(&self, body: &[u8], payload: &[u8]) -> Result<()> {
         if self.sum(body, &[payload]) != self.checksum {
             return corrupt("frame", "the checksum does not match: the connection damaged it");
@@ -49,7 +49,7 @@ impl FrameHeader {
         Ok(())
     }
 
-    /// The checksums of header, body and payload, each turned differently so that swapping two is noticed.
+    /// Returns the checksums of header, body and payload, each rotated differently so that swapping two is noticed.
     fn sum(&self, body: &[u8], payload: &[&[u8]]) -> u64 {
         let header = checksum(&self.encode()[..CHECKED_HEADER_BYTES]);
         header.rotate_left(2) ^ checksum(body) ^ crate::checksum_of_pieces(payload).rotate_left(1)
@@ -62,8 +62,8 @@ impl FrameHeader {
         to.finish().try_into().expect("the layout has its stated size")
     }
 
-    /// Whether a frame may begin with these bytes, of which there may be any number: a peer of another release, or one
-    /// that is no peer, is told by its first words, whatever it says next.
+    /// Checks that a frame may begin with these bytes, of which there may be any number: a peer of another release, or
+    /// of another protocol, is recognised by its first bytes, whatever it sends next.
     pub fn check_start(start: &[u8]) -> Result<()> {
         let magic = &start[..start.len().min(FRAME_MAGIC.len())];
         if *magic != FRAME_MAGIC[..magic.len()] {

@@ -1,8 +1,8 @@
-//! The key of a handle: what a client must know to use a path's session.
+//! The key of a handle: the capability a client needs to use a path's session.
 //!
-//! Sessions are numbered one after the other, so their numbers are no secret. Whoever opens a path makes a key for the
-//! handle it gets, and gives it only to those who use the file with it. The catalog keeps a digest of the key: keys are
-//! looked up by their digests, so that neither the catalog's content nor the time of a look-up says anything about them.
+//! Sessions are numbered one after the other, so their numbers are no secret. The client that opens a path makes a key
+//! for its handle, and gives it only to processes that use the file with it. The catalog keeps a digest of the key:
+//! keys are looked up by their digests, so that neither the catalog's content nor the time of a look-up reveals them.
 
 use std::fmt;
 
@@ -16,12 +16,12 @@ pub struct HandleKey(pub [u8; HandleKey::BYTES]);
 impl HandleKey {
     pub const BYTES: usize = 16;
 
-    /// What the catalog keeps of it.
+    /// Returns the digest that the catalog keeps.
     pub fn digest(&self) -> [u8; 32] {
         blake3::derive_key(CONTEXT, &self.0)
     }
 
-    /// Whether nobody chose it: a client that forgot to would have its handle open to everybody.
+    /// Returns whether the key was never chosen: a client that forgot to would open its handle to every client.
     pub fn is_empty(&self) -> bool {
         self.0 == [0; HandleKey::BYTES]
     }

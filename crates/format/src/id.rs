@@ -1,17 +1,17 @@
-//! The names of things: fingerprints, containers, places, sessions, stores.
+//! Identifiers: fingerprints, containers, segment addresses, sessions, stores.
 
 use std::fmt;
 
 use crate::{Reader, Result, TableEntry, Writer};
 
-/// The digest that names a segment. Shorter digests (SHA-1: 20 bytes) are padded with zeros.
+/// The digest that identifies a segment. Shorter digests (SHA-1: 20 bytes) are padded with zeros.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
     pub const BYTES: usize = 32;
 
-    /// Eight of its bytes as a number, for hashing into maps and shards.
+    /// Returns eight of its bytes as a number, for hashing into maps and shards.
     pub fn low(&self) -> u64 {
         u64::from_le_bytes(self.0[..8].try_into().expect("eight of 32 bytes"))
     }
@@ -54,7 +54,7 @@ number! {
     ContainerId
 }
 number! {
-    /// What a name points to; several names (hard links) may share one.
+    /// The target of a name; several names (hard links) may share one.
     FileId
 }
 number! {
@@ -62,7 +62,7 @@ number! {
     SessionId
 }
 
-/// A segment that could not be read at the place that manifests name.
+/// A segment that could not be read at the address that manifests name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LostSegment {
     pub address: SegmentAddress,
@@ -84,7 +84,8 @@ impl SegmentAddress {
         SegmentAddress { container, ordinal }
     }
 
-    /// Whether a container can have this number, and a segment in it this ordinal. Others come only from outside.
+    /// Returns whether a container can have this number, and a segment in it this ordinal. Others come only from
+    /// outside.
     pub fn is_possible(&self) -> bool {
         self.container.0 <= TableEntry::MAX_CONTAINER && self.ordinal <= TableEntry::MAX_ORDINAL
     }
@@ -104,7 +105,7 @@ impl fmt::Display for SegmentAddress {
     }
 }
 
-/// A store's own random name; containers carry it, so that none can stray into another store.
+/// A store's own random id; containers have it, so that none can stray into another store.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct StoreId(pub [u8; 16]);
 

@@ -43,7 +43,7 @@ pub const MAX_SEGMENT_BYTES: u32 = 64 << 20;
 /// A file is never longer than this (bytes): offsets stay well within signed 64 bits.
 pub const MAX_FILE_BYTES: u64 = 1 << 62;
 
-/// Why bytes could not be understood.
+/// Why bytes could not be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The bytes end before the layout does.
@@ -55,10 +55,10 @@ pub enum Error {
     /// Written by a newer Thalweg.
     #[error("{what}: format version {found} is newer than this program knows ({known}); use a newer thalweg")]
     TooNew { what: &'static str, found: u16, known: u16 },
-    /// A peer of another release: neither end understands what the other says after this.
+    /// A peer of another release: neither end can decode the other's next messages.
     #[error("the peer speaks protocol {found} and this program {PROTOCOL}: {} is the older, update it", older(*found))]
     OtherProtocol { found: u8 },
-    /// A peer that is something else altogether.
+    /// A peer that speaks another protocol altogether.
     #[error("this is no thalweg peer, it says \"{says}\"; check the address")]
     Stranger { says: String },
 }
@@ -69,7 +69,7 @@ fn older(found: u8) -> &'static str {
     if found < PROTOCOL { "the peer" } else { "this program" }
 }
 
-/// The error of a layout that cannot be meant.
+/// Returns the error of a layout with an impossible value.
 pub fn corrupt<T>(what: &'static str, why: impl Into<String>) -> Result<T> {
     Err(Error::Corrupt { what, why: why.into() })
 }
@@ -81,13 +81,13 @@ pub(crate) fn check_version(what: &'static str, found: u16) -> Result<()> {
     Ok(())
 }
 
-/// The checksum used wherever bytes must be known to have arrived whole (XXH3, 64 bits).
-/// Content is protected by fingerprints; this only detects torn writes and broken links.
+/// Computes the checksum that detects damaged bytes everywhere (XXH3, 64 bits). Content is protected by fingerprints;
+/// this only detects torn writes and broken links.
 pub fn checksum(bytes: &[u8]) -> u64 {
     xxhash_rust::xxh3::xxh3_64(bytes)
 }
 
-/// [`checksum`] of bytes that lie in several places, as if they lay in one.
+/// Computes [`checksum`] of bytes in several pieces, as if they were one.
 pub(crate) fn checksum_of_pieces(pieces: &[&[u8]]) -> u64 {
     if let [whole] = pieces {
         return checksum(whole);

@@ -1,4 +1,4 @@
-//! The manifest: a tree of pages that says which segments a file is made of.
+//! The manifest: a tree of pages that lists the segments of a file.
 //!
 //! An entry covers `length` bytes of the file: a run of segments, zeros, a hole, or (in an interior page)
 //! a child page. A page is stored as a segment; its digest covers, through the digests of its entries,
@@ -10,7 +10,7 @@ use crate::{ContainerId, Fingerprint, Reader, Result, SegmentAddress, Writer, ch
 pub const PAGE_HEADER_BYTES: usize = 32;
 pub const ENTRY_BYTES: usize = 64;
 const PAGE_MAGIC: [u8; 4] = *b"TWGM";
-/// What can be added to a length without leaving 64 bits, a few times over.
+/// The longest length: a few of them can be added within 64 bits.
 const MAX_LENGTH: u64 = i64::MAX as u64;
 
 /// Consecutive segments of one container.
@@ -27,7 +27,7 @@ impl Run {
         Run { container: address.container, first: address.ordinal, count: 1 }
     }
 
-    /// Whether all its places are possible.
+    /// Returns whether all its addresses are possible.
     pub fn is_possible(&self) -> bool {
         let last = u64::from(self.first) + u64::from(self.count).saturating_sub(1);
         u32::try_from(last).is_ok_and(|last| SegmentAddress::new(self.container, last).is_possible())
@@ -51,11 +51,11 @@ impl Run {
     }
 }
 
-/// What an entry's bytes are.
+/// The content of an entry's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EntryKind {
-    /// Bytes of a run of segments, beginning `skip` bytes into the first; what the entry's length leaves of
-    /// the last is not used. `digest` is BLAKE3 over the fingerprints of the whole run.
+    /// Bytes of a run of segments, beginning `skip` bytes into the first; bytes of the last beyond the entry's length
+    /// are not used. `digest` is BLAKE3 over the fingerprints of the whole run.
     Data { run: Run, skip: u32, digest: [u8; 32] },
     /// Zeros that were written.
     Zero,
@@ -109,7 +109,7 @@ pub struct Page {
 }
 
 impl Page {
-    /// Bytes of the file this page covers.
+    /// Returns how many bytes of the file this page covers.
     pub fn length(&self) -> u64 {
         self.entries.iter().map(|entry| entry.length).sum()
     }
@@ -193,12 +193,12 @@ impl Root {
     }
 }
 
-/// The digest of a page, and of a file by its root page.
+/// Returns the digest of a page, and of a file by its root page.
 pub fn page_digest(page: &[u8]) -> [u8; 32] {
     *blake3::hash(page).as_bytes()
 }
 
-/// The digest a data entry carries: over the fingerprints of its run, in order.
+/// Returns a data entry's digest: over the fingerprints of its run, in order.
 pub fn run_digest<'a>(fingerprints: impl IntoIterator<Item = &'a Fingerprint>) -> [u8; 32] {
     let mut hasher = blake3::Hasher::new();
     fingerprints.into_iter().for_each(|fingerprint| {

@@ -1,4 +1,4 @@
-//! A place's path inside a store: bytes, normalised, never leaving the store.
+//! A file's path inside a store: bytes, normalised, never leaving the store.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ pub struct StorePath(Vec<u8>);
 
 /// Longest path (bytes), as Linux has it.
 const MAX_PATH_BYTES: usize = 4096;
-/// Of what is no path, in a message about it: it may have come from afar.
+/// How much of an invalid path a message about it shows (bytes): it may have come from a client.
 const SHOWN_BYTES: usize = 256;
 
 impl StorePath {
-    /// Normalises what a user wrote; `..` and NUL are refused.
+    /// Normalises a path as a user wrote it; `..` and NUL are refused.
     pub fn new(written: &[u8]) -> Result<Self> {
         let refuse = |why: &str| Err(Error::Corrupt { what: "path", why: format!("{} {why}", shown(written)) });
         if written.contains(&0) {
@@ -50,7 +50,7 @@ impl StorePath {
         &self.0
     }
 
-    /// The path of `name` below this one; `name` may itself have several parts.
+    /// Returns the path of `name` below this one; `name` may itself have several parts.
     pub fn join(&self, name: &[u8]) -> Result<Self> {
         let mut path = self.0.clone();
         path.push(b'/');
@@ -70,14 +70,14 @@ impl StorePath {
         Some(StorePath(self.0[..cut].to_vec()))
     }
 
-    /// Whether `self` is `ancestor` or lies below it.
+    /// Returns whether `self` is `ancestor` or lies below it.
     pub fn is_within(&self, ancestor: &StorePath) -> bool {
         ancestor.is_root()
             || self.0 == ancestor.0
             || (self.0.starts_with(&ancestor.0) && self.0.get(ancestor.0.len()) == Some(&b'/'))
     }
 
-    /// What remains of `self` below `ancestor`, without a leading slash.
+    /// Returns the rest of `self` below `ancestor`, without a leading slash.
     pub fn below(&self, ancestor: &StorePath) -> Option<&[u8]> {
         if !self.is_within(ancestor) {
             return None;
@@ -87,7 +87,7 @@ impl StorePath {
     }
 }
 
-/// Its beginning, where it is longer than any path could be.
+/// Returns the text to show of a path; only its beginning, where it is longer than any path could be.
 fn shown(written: &[u8]) -> String {
     let beginning = &written[..written.len().min(SHOWN_BYTES)];
     let rest = if beginning.len() < written.len() { " …" } else { "" };

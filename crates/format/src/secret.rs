@@ -1,7 +1,7 @@
 //! The secret that a node and its clients share, and how each proves to the other that it has it.
 //!
 //! The secret itself is never sent. Both ends choose a nonce, and each sends a tag over both nonces, its own role, the
-//! protocol and the client's Hello: a tag that was overheard serves on no other connection and in no other direction.
+//! protocol and the client's Hello: an overheard tag is valid on no other connection and in no other direction.
 
 use std::fmt;
 
@@ -20,7 +20,7 @@ pub struct Secret {
     key: [u8; 32],
 }
 
-/// Whose proof a tag is.
+/// The end whose proof a tag is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Client,
@@ -32,12 +32,12 @@ impl Secret {
         Secret { key: blake3::derive_key(CONTEXT, bytes) }
     }
 
-    /// Of the text of a secret file: 64 hexadecimal digits, and white space around them.
+    /// Parses the text of a secret file: 64 hexadecimal digits, and white space around them.
     pub fn from_text(text: &str) -> Result<Self> {
         let text = text.trim().as_bytes();
         let mut bytes = [0; SECRET_BYTES];
         if text.len() != 2 * SECRET_BYTES || !text.iter().all(u8::is_ascii_hexdigit) {
-            // What was found instead is not repeated: it may be another secret.
+            // The text found is not repeated: it may be another secret.
             return corrupt("secret", "64 hexadecimal digits are expected, as `thalweg secret` writes them");
         }
         for (byte, digits) in bytes.iter_mut().zip(text.chunks(2)) {
@@ -47,18 +47,18 @@ impl Secret {
         Ok(Self::new(&bytes))
     }
 
-    /// The text of a secret file.
+    /// Returns the text of a secret file.
     pub fn text_of(bytes: &[u8; SECRET_BYTES]) -> String {
         let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         digits + "\n"
     }
 
-    /// The tag by which `role` proves the secret. `hello` is the body of the connection's Hello.
+    /// Returns the tag by which `role` proves the secret. `hello` is the body of the connection's Hello.
     pub fn proof(&self, role: Role, of_node: &Nonce, of_client: &Nonce, hello: &[u8]) -> [u8; 32] {
         *self.tag(role, of_node, of_client, hello).as_bytes()
     }
 
-    /// Whether `proof` is the tag of `role`; takes the same time wherever they differ.
+    /// Returns whether `proof` is the tag of `role`; takes the same time wherever they differ.
     pub fn proves(&self, proof: &[u8; 32], role: Role, of_node: &Nonce, of_client: &Nonce, hello: &[u8]) -> bool {
         self.tag(role, of_node, of_client, hello) == blake3::Hash::from_bytes(*proof)
     }

@@ -1,4 +1,4 @@
-//! What a store was made with: the text file `store.toml` at its top.
+//! A store's settings: the text file `store.toml` at its top.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Error, FORMAT_VERSION, MAX_SEGMENT_BYTES, Result, StoreId, check_version, corrupt};
 
-/// Far above what settings need: a text that is longer is none.
+/// Far above what settings need: a longer text is refused.
 pub const MAX_SETTINGS_BYTES: usize = 64 << 10;
 
 /// How files given to `put` are cut. MPI writes are always cut at fixed offsets.
@@ -16,13 +16,13 @@ pub const MAX_SETTINGS_BYTES: usize = 64 << 10;
 pub enum ChunkerKind {
     /// Every `segment_bytes`, counted from the file's start.
     Fixed,
-    /// Where the content says so; `segment_bytes` is the mean.
+    /// At content-defined boundaries; `segment_bytes` is the mean.
     Cdc,
     /// The whole file, up to [`MAX_SEGMENT_BYTES`] a piece.
     File,
 }
 
-/// Which digest names a segment.
+/// The digest that identifies a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -43,7 +43,7 @@ impl FingerprintKind {
     }
 }
 
-/// Which codec new blocks get; written `auto`, `none`, `lz4`, `zstd` or `zstd:LEVEL`.
+/// The codec of new blocks; written `auto`, `none`, `lz4`, `zstd` or `zstd:LEVEL`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum CodecChoice {
@@ -132,9 +132,9 @@ pub struct Settings {
     pub segment_bytes: u32,
     pub fingerprint: FingerprintKind,
     pub codec: CodecChoice,
-    /// Where catalog and table live when not beside the containers.
+    /// The place of catalog and table when not beside the containers.
     pub state: Option<String>,
-    /// The number of the group that shares the store; without one it is its owner's alone.
+    /// The id of the group that shares the store; without one it is its owner's alone.
     pub shared_gid: Option<u32>,
 }
 
@@ -153,7 +153,7 @@ struct File {
 }
 
 impl Settings {
-    /// The defaults: content-defined segments of 8 KiB, BLAKE3, a codec chosen per block.
+    /// Returns the defaults: content-defined segments of 8 KiB, BLAKE3, a codec chosen per block.
     pub fn new(id: StoreId) -> Self {
         Settings {
             id,
@@ -174,14 +174,14 @@ impl Settings {
         if self.chunker == ChunkerKind::Cdc && !self.segment_bytes.is_power_of_two() {
             return corrupt("settings", format!("segment_bytes {} must be a power of two for cdc", self.segment_bytes));
         }
-        // To the system this number means "leave the group as it is".
+        // To the system this number means "leave the group unchanged".
         if self.shared_gid == Some(u32::MAX) {
             return corrupt("settings", format!("{} is no group", u32::MAX));
         }
         Ok(())
     }
 
-    /// The text of `store.toml`.
+    /// Returns the text of `store.toml`.
     pub fn to_text(&self) -> String {
         let file = File {
             format: FORMAT_VERSION,
@@ -196,7 +196,7 @@ impl Settings {
         toml::to_string(&file).expect("plain fields always serialise")
     }
 
-    /// Reads `store.toml`; the version is judged before anything else, since a newer file may have other fields.
+    /// Parses `store.toml`; the version is checked before anything else, since a newer file may have other fields.
     pub fn from_text(text: &str) -> Result<Self> {
         let what = "store.toml";
         if text.len() > MAX_SETTINGS_BYTES {

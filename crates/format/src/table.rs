@@ -7,11 +7,11 @@ use crate::{
 
 pub const TABLE_HEADER_BYTES: usize = 64;
 pub const TABLE_ENTRY_BYTES: usize = 24;
-/// Bytes of the fingerprint an entry keeps: a hit is only believed when the container's index confirms the rest.
+/// Bytes of the fingerprint in an entry: a hit only counts when the container's index confirms the rest.
 pub const TABLE_PREFIX_BYTES: usize = 16;
 const TABLE_MAGIC: [u8; 8] = *b"TWGTABL\0";
 
-/// A fingerprint's prefix and where the segment lies: 40 bits of container, 24 bits of ordinal.
+/// A fingerprint's prefix and its segment's address: 40 bits of container, 24 bits of ordinal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TableEntry {
     pub prefix: [u8; TABLE_PREFIX_BYTES],

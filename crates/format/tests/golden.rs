@@ -1,6 +1,6 @@
 //! The golden files of the layouts that stand alone: they read as the values written here, and these are written as
-//! they are. `THALWEG_WRITE_GOLDEN=1` writes the files anew: only when a layout changes on purpose, before v1 is frozen.
-//! Then the decoder in Python, which knows `docs/format.md` and nothing of ours; then mutations.
+//! they are. `THALWEG_WRITE_GOLDEN=1` writes the files again: only when a layout changes on purpose, before v1 is
+//! frozen. Then the decoder in Python, which knows `docs/format.md` and none of our code; then mutations.
 
 extern crate thalweg_format as format;
 
@@ -141,7 +141,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/v0")
 }
 
-/// The file as it is kept; `written` is what this program writes, and the file must be that.
+/// Returns the golden file; `written` is what this program writes, and the file must equal it.
 fn golden(name: &str, written: &[u8]) -> Vec<u8> {
     let path = folder().join(name);
     if std::env::var_os("THALWEG_WRITE_GOLDEN").is_some() {
@@ -169,7 +169,7 @@ fn golden_files_read_as_the_values_they_were_made_of() {
     assert_eq!(Settings::from_text(std::str::from_utf8(&text).expect("TOML is text")), Ok(settings()));
 }
 
-/// What `testdata/check.py` must have found, beyond finding nothing wrong.
+/// Lines that `testdata/check.py` must print, besides finding nothing wrong.
 const FOUND: [&str; 12] = [
     "store.toml: format 0, store 00112233445566778899aabbccddeeff",
     "container.twc: container 1, 3 parts and a footer, 5 blocks, 10 segments",

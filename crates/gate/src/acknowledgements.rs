@@ -1,9 +1,9 @@
-//! When the other end's kernel has what we wrote: ours says so on the socket's error queue, so that nobody has to ask
-//! again and again while a slow server reads.
+//! Reports when the other end's kernel has what was written: our kernel announces it on the socket's error queue, which
+//! saves polling while a slow server reads.
 //!
-//! It is what transmit timestamps are made of (SOF_TIMESTAMPING_TX_ACK, Documentation/networking/timestamping.rst): for
-//! each write, when its last byte is acknowledged. We take the news and leave the times. Writes that share a segment are
-//! told together, and news that finds the receive buffer full is lost: who waits for it asks again after a while.
+//! The mechanism is transmit timestamps (SOF_TIMESTAMPING_TX_ACK, Documentation/networking/timestamping.rst): for each
+//! write, when its last byte is acknowledged. Only the notification is used, not the time. Writes that share a segment
+//! are reported together, and a notification that finds the receive buffer full is lost: waiters poll after a while.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -15,7 +15,7 @@ use crate::socket::set_option;
 /// As many as are taken by one system call.
 const NEWS: usize = 16;
 
-/// Has the kernel tell of this connection's writes from now on, or not of those to come.
+/// Enables or disables the kernel's reports for this connection's later writes.
 pub(crate) fn ask_for(stream: &TcpStream, is_wanted: bool) -> io::Result<()> {
     // Without OPT_TSONLY what was written would come back with the time of its arrival.
     let told = if is_wanted { libc::SOF_TIMESTAMPING_TX_ACK } else { 0 };
@@ -23,14 +23,14 @@ pub(crate) fn ask_for(stream: &TcpStream, is_wanted: bool) -> io::Result<()> {
     set_option(stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, kind)
 }
 
-/// Takes what was told so far: news that nobody takes fill the buffer.
+/// Reads the pending reports, which would otherwise fill the buffer.
 pub(crate) fn take(stream: &TcpStream) {
     // SAFETY: a header of zeros is one that has room for nothing, which is all that is wanted of the news.
     let mut headers: [libc::mmsghdr; NEWS] = unsafe { std::mem::zeroed() };
     let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
     loop {
         let (all, no_timeout) = (NEWS as libc::c_uint, std::ptr::null_mut());
-        // SAFETY: the headers are as many as is said and outlive the call.
+        // SAFETY: `all` is the number of headers, and they outlive the call.
         let taken = unsafe { libc::recvmmsg(stream.as_raw_fd(), headers.as_mut_ptr(), all, flags as _, no_timeout) };
         if taken < NEWS as libc::c_int {
             break;

@@ -1,5 +1,5 @@
-//! Who shares the servers: names, weights, groups, and what each has got. The same objects live through reloads, so
-//! that counters go on and streams keep their application.
+//! The applications that share the servers: names, weights, groups and counters. The same objects live through reloads,
+//! so that counters go on and queues keep their application.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub struct Applications {
 
 #[derive(Default)]
 struct Table {
-    /// Also those that a reload took out, while somebody uses them.
+    /// Also those that a reload removed, while they are still in use.
     known: HashMap<String, Rc<Application>>,
     rules: Vec<(Match, Rc<Application>)>,
     groups: HashMap<String, u32>,
@@ -33,7 +33,7 @@ pub struct Application {
     pub counters: Counters,
 }
 
-/// What an application has got from all servers of this gate, since the gate began.
+/// An application's service from all servers of this gate, since the gate began.
 #[derive(Default)]
 pub struct Counters {
     /// Bytes of bodies and calls from clients to servers, and back.
@@ -41,7 +41,7 @@ pub struct Counters {
     pub down_bytes: Cell<u64>,
     /// Bytes of service counted against its share.
     pub charged_bytes: Cell<u64>,
-    /// What a GET mostly gets.
+    /// The mean size of a GET's body.
     pub read_bytes: Cell<u64>,
     /// Operations begun.
     pub requests: Cell<u64>,
@@ -52,7 +52,7 @@ pub struct Counters {
     /// Turns complete after their deadline, and the worst delay past one.
     pub late: Cell<u64>,
     pub worst_late: Cell<Duration>,
-    /// From asking for a turn until it begins.
+    /// From asking for a grant until it begins.
     pub waits: Histogram,
     /// From an operation's beginning until its answer has passed.
     pub latencies: Histogram,
@@ -62,14 +62,14 @@ pub struct Counters {
 const REMEMBERED_READS: u64 = 8;
 
 impl Counters {
-    /// A GET got so many bytes.
+    /// Notes the bytes of a GET.
     pub fn note_read(&self, bytes: u64) {
         let mean = self.read_bytes.get();
         let kept = if mean == 0 { bytes } else { mean - mean / REMEMBERED_READS + bytes / REMEMBERED_READS };
         self.read_bytes.set(kept);
     }
 
-    /// A turn was complete so long past its deadline; zero is in time.
+    /// Notes how long past its deadline a grant was complete; zero is in time.
     pub fn note_late(&self, by: Duration) {
         add(&self.late, u64::from(!by.is_zero()));
         self.worst_late.set(self.worst_late.get().max(by));
@@ -115,7 +115,7 @@ impl Applications {
         found.map_or(&self.other, |(_, application)| application).clone()
     }
 
-    /// All of them, by name; who no rule claims is among them.
+    /// Returns all of them, by name, with the one for requests that no rule matches.
     pub fn all(&self) -> Vec<Rc<Application>> {
         let mut all: Vec<_> = self.table.borrow().known.values().cloned().collect();
         all.push(self.other.clone());

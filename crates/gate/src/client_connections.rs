@@ -12,7 +12,7 @@ const PART: usize = 4;
 #[derive(Default)]
 pub(crate) struct ClientConnections {
     open: Rc<RefCell<HashMap<IpAddr, usize>>>,
-    /// What the file says.
+    /// The configured limit.
     limit: Cell<Option<usize>>,
 }
 

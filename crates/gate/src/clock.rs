@@ -74,7 +74,7 @@ impl Clock {
         Sleep { clock: self.clone(), until, grain_ns: GRAIN_NS, slot: None }
     }
 
-    /// Returns after so long, up to a hundredth of a second later: for patience, which mostly ends before.
+    /// Returns after so long, up to a hundredth of a second later: for timeouts, which rarely expire.
     pub fn sleep_about(self: &Rc<Self>, duration: Duration) -> Sleep {
         Sleep { clock: self.clone(), until: self.after(duration), grain_ns: COARSE_GRAIN_NS, slot: None }
     }

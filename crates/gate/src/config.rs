@@ -1,4 +1,4 @@
-//! The gate's one file: what it says, checked. `docs/gate.md` is the reference for those who write it.
+//! The gate's one file, checked. `docs/gate.md` is the reference for its authors.
 
 mod bytes;
 mod document;
@@ -17,11 +17,11 @@ use crate::regular_file::read_regular;
 use document::{Document, Section};
 pub use rule::{Facts, Match};
 
-/// Who no rule claims belongs to this application, which has weight 1 unless the file gives it another.
+/// Requests that no rule matches belong to this application, which has weight 1 unless the file gives it another.
 pub const OTHER: &str = "other";
-/// What an operation costs by itself, in bytes, unless the file says otherwise.
+/// The cost of an operation by itself, in bytes, unless the file says otherwise.
 const OPERATION_BYTES: u64 = 4096;
-/// What calls may hold while they wait, unless the file says otherwise.
+/// The memory that waiting calls may hold, unless the file says otherwise.
 const CALL_MEMORY_BYTES: usize = 64 << 20;
 /// Room for the longest call of a server that offers transfers of 1 MiB, and for some of another's beside it.
 const MIN_CALL_MEMORY_BYTES: usize = 4 << 20;
@@ -42,11 +42,11 @@ const LONGEST_EXCHANGE_INTERVAL_MS: u64 = 50;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub settings: Settings,
-    /// What an operation costs by itself, in bytes.
+    /// The cost of an operation by itself, in bytes.
     pub operation_bytes: u64,
-    /// What RPC calls may hold while they wait for their turns, all together.
+    /// The memory that RPC calls may hold while they wait for their grants, all together.
     pub call_memory_bytes: usize,
-    /// What one client address may have, at each S3 listener and at all others together; none: a quarter of all.
+    /// The connections of one client address, at each S3 listener and at all others together; none: a quarter of all.
     pub connections_per_client: Option<usize>,
     /// Whether requests of applications that the file does not list may bring a deadline of their own.
     pub anyone_sets_deadlines: bool,
@@ -82,7 +82,7 @@ pub struct Listen {
     pub max_transfer_bytes: u32,
 }
 
-/// What the gate shows its clients: PEM files.
+/// The gate's certificate for its clients: PEM files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Identity {
     pub certificate: PathBuf,
@@ -213,7 +213,7 @@ fn read_max_transfer(section: &mut Section<'_>) -> Result<u32> {
 fn read_listens(top: &mut Section<'_>, path: &Path) -> Result<Vec<Listen>> {
     let sections = top.sections("listen")?;
     if sections.is_empty() {
-        return Err(top.mistake("listen", "the gate has nobody to serve: add a [[listen]]"));
+        return Err(top.mistake("listen", "the gate has no server: add a [[listen]]"));
     }
     let mut taken = HashSet::new();
     let mut listens = Vec::new();

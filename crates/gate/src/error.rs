@@ -11,8 +11,8 @@ pub enum Error {
     /// The file is read and wrong: `line` counts from 1, `key` is written as in the file.
     #[error("{path}:{line}: {key}: {why}", path = path.display())]
     Configuration { path: PathBuf, line: usize, key: String, why: String },
-    /// Nobody can connect there.
-    #[error("{address}: cannot listen there ({error}); choose another address or end who uses it")]
+    /// The address cannot be listened at.
+    #[error("{address}: cannot listen there ({error}); choose another address, or end the process that uses it")]
     Listen { address: String, error: io::Error },
     /// A certificate or key cannot be used.
     #[error("{path}: {why}")]

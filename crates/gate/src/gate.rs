@@ -1,4 +1,5 @@
-//! The whole gate: its applications, the upstream scheduler of each server, its listeners, and what a reload changes of them.
+//! The whole gate: its applications, the upstream scheduler of each server, its listeners, and their changes by a
+//! reload.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -24,7 +25,7 @@ pub(crate) struct Gate {
     pub applications: Rc<Applications>,
     exchanging: Exchanging,
     metrics: Rc<Metrics>,
-    /// What RPC calls may hold while they wait, at all listeners together.
+    /// The memory that RPC calls may hold while they wait, at all listeners together.
     pub call_memory: Rc<Budget>,
     /// Of NFS and GlusterFS, at all listeners together, as their memory is; those of S3 belong to listeners.
     pub rpc_clients: ClientConnections,
@@ -107,7 +108,7 @@ impl Gate {
         self.state.borrow().upstream.values().filter_map(Weak::upgrade).collect()
     }
 
-    /// Opens what is new first, so that a failure leaves all as it was; then lets go of what the file no longer has.
+    /// Opens new listeners first, so that a failure changes nothing; then closes those that the file no longer has.
     fn listen(self: &Rc<Self>, config: &Config) -> Result<()> {
         let ends = config.listens.iter().map(TlsEnds::load).collect::<Result<Vec<_>>>()?;
         let mut known = std::mem::take(&mut self.state.borrow_mut().listeners);

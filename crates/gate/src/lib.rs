@@ -1,8 +1,8 @@
 //! The gate: transparent fair proxies before unmodified data servers, after vPFS (Xu et al., PDSW 2010).
 //!
 //! One process, one thread: a current-thread runtime with a `LocalSet`, so that nothing here is locked. Begin with
-//! `config.rs` (what the administrator says), `applications.rs` (who shares), `upstream.rs` (whose turn it is), then a
-//! protocol: `s3`, `rpc`.
+//! `config.rs` (the administrator's file), `applications.rs` (who shares), `upstream_scheduler.rs` (whose request is
+//! next), then a protocol: `s3`, `rpc`.
 
 mod acknowledgements;
 mod applications;
@@ -41,8 +41,8 @@ pub fn check(path: &Path) -> Result<Config> {
     Ok(config)
 }
 
-/// Serves what the file says until `stop` is ready. `ready` is told where the gate listens, in the order of the file.
-/// The file is read again on SIGHUP and when it changes.
+/// Serves as the file says until `stop` is ready. Calls `ready` with the addresses that the gate listens at, in the
+/// order of the file. The file is read again on SIGHUP and when it changes.
 pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Output = ()> + 'static) -> Result<()> {
     open_files::raise_limit();
     let failed = |error| Error::System { what: "starting the runtime", error };
@@ -53,13 +53,13 @@ pub fn run(path: &Path, ready: impl FnOnce(&[SocketAddr]), stop: impl Future<Out
         ready(&gate.addresses());
         let path = path.to_owned();
         spawn_local(async move { reload::watch(&path, seen, &gate).await });
-        // In a task of its own: what runs here is polled again whenever any task has run.
+        // In a task of its own: code here is polled again whenever any task has run.
         spawn_local(stop).await.expect("waiting for the end does not panic");
         Ok(())
     })
 }
 
-/// Ready when the process is told to end: SIGTERM or SIGINT.
+/// Ready when the process receives SIGTERM or SIGINT.
 pub async fn told_to_end() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))

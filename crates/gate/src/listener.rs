@@ -29,7 +29,7 @@ pub(crate) struct Listener {
     accepting: Option<JoinHandle<()>>,
 }
 
-/// What every connection of a listener needs.
+/// The context that all connections of a listener share.
 pub(crate) struct ListenerContext {
     pub gate: Rc<Gate>,
     pub listen: Listen,

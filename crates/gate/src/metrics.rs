@@ -1,8 +1,8 @@
-//! What is counted while the gate serves, and how it is shown: pages for Prometheus and `thalweg gate top`, and a line
-//! a minute on standard error.
+//! Counters of the serving gate and their presentation: pages for Prometheus and `thalweg gate top`, and a line a
+//! minute on standard error.
 //!
-//! Whoever moves bytes adds to an application's counters (`applications.rs`); nothing here is on their way. Ten times
-//! a second it is looked who has something outstanding, once a second the counters are marked.
+//! The code that moves bytes adds to an application's counters (`applications.rs`); nothing here is on its way. Ten
+//! times a second the outstanding requests are sampled, once a second the counters are marked.
 
 mod demand;
 pub mod histogram;
@@ -34,11 +34,11 @@ use crate::upstream_scheduler::UpstreamScheduler;
 
 const GLANCE: Duration = Duration::from_millis(100);
 const GLANCES_A_MARK: u32 = 10;
-/// What recent figures span, in marks.
+/// The span of recent figures, in marks.
 const LIVE_MARKS: usize = 5;
 const LINE: Duration = Duration::from_secs(60);
 
-/// Lives as long as the gate; what it watches may change.
+/// Lives as long as the gate; the schedulers it watches may change.
 pub(crate) struct Metrics {
     began: Instant,
     applications: Rc<Applications>,
@@ -88,7 +88,7 @@ impl Metrics {
         })
     }
 
-    /// What can fail of serving the pages at another address, or nowhere.
+    /// Binds the address of the pages, or none: the part of a change that can fail.
     pub fn bind(&self, asked: Option<SocketAddr>) -> Result<PendingBind> {
         if self.served.borrow().as_ref().map(|served| served.asked) == asked {
             return Ok(PendingBind::Same);
@@ -163,7 +163,7 @@ impl Metrics {
         self.applications.all().iter().map(read).collect()
     }
 
-    /// Of the servers that somebody can use.
+    /// The schedulers of servers in use.
     fn upstream(&self) -> Vec<Rc<UpstreamScheduler>> {
         self.upstream.borrow().iter().filter_map(Weak::upgrade).collect()
     }
@@ -232,7 +232,7 @@ impl Monitored for Shown {
         view::view(&self.status(), &self.0.history.borrow())
     }
 
-    /// What `thalweg gate top` reads.
+    /// The pages of `thalweg gate top`.
     fn other(&self, path: &str) -> Option<Page> {
         let json = || Page::new("application/json", format!("{}\n", self.status().to_json()));
         (path == "/status.json").then(json)
@@ -245,7 +245,7 @@ fn distribution(histogram: &Histogram) -> Distribution {
 
 fn server_status(upstream: &UpstreamScheduler) -> ServerStatus {
     let (depth_bytes, in_flight_bytes) = upstream.depth_bytes();
-    ServerStatus { name: upstream.server().into(), depth_bytes, in_flight_bytes }
+    ServerStatus { name: upstream.server().into(), depth_bytes, in_flight_bytes, uploads: upstream.upload_counts() }
 }
 
 fn call_memory_status(budget: &Budget) -> CallMemoryStatus {

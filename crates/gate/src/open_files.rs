@@ -3,7 +3,7 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Raises the limit as far as anybody may, and returns what it is then. If it stays, fewer connections are served at once.
+/// Raises the limit as far as any process may, and returns it. If it stays, fewer connections are served at once.
 pub fn raise_limit() -> u64 {
     let most = getrlimit(Resource::Nofile).maximum;
     let _ = setrlimit(Resource::Nofile, Rlimit { current: most, maximum: most });

@@ -1,8 +1,8 @@
 //! ONC RPC (RFC 5531): NFS version 3 and the bricks of GlusterFS, whose calls are scheduled one by one.
 //!
-//! What is waited for is a call's turn: READ and WRITE are queued by the application they belong to, everything else
-//! passes. Decoders ([`record`], [`call`], [`nfs`], [`gluster`]) are pure; [`connection`] moves the bytes.
-//! `docs/gate.md` says what is scheduled, how applications are told apart, and the limits.
+//! READ and WRITE wait for a grant in their application's queue, everything else passes. Decoders ([`record`],
+//! [`call`], [`nfs`], [`gluster`]) are pure; [`connection`] moves the bytes. `docs/gate.md` says what is scheduled, how
+//! applications are distinguished, and the limits.
 
 mod abandoned;
 mod budget;

@@ -1,13 +1,14 @@
 //! The proxy for S3: HTTP/1.1 byte for byte, one connection to the server for each of a client's.
 //!
-//! Heads are read, never written anew, so that signatures hold; bodies pass in slices, each at its application's turn.
-//! What is not understood passes as it is, scheduled all the same. Begin with `connection.rs`; `requests.rs` and
-//! `responses.rs` are its two directions.
+//! Heads are read, never rewritten, so that signatures hold; bodies pass in slices, each with a grant. Unknown requests
+//! pass unchanged, scheduled all the same. Begin with `connection.rs`; `requests.rs` and `responses.rs` are its two
+//! directions.
 
 pub mod body;
 pub mod chunks;
 mod client_timeout;
 mod connection;
+mod dial;
 mod download;
 pub mod head;
 mod identity;
@@ -36,12 +37,9 @@ use crate::wire::{Seen, Wire};
 pub(crate) use client_timeout::ClientTimeout;
 use connection::Connection;
 pub(crate) use limits::Connections;
-use limits::{CONNECT_TIMEOUT, IDLE_TIMEOUT, MAX_CONNECTIONS};
+use limits::{HANDSHAKE_TIMEOUT, IDLE_TIMEOUT, MAX_CONNECTIONS};
 
-/// A peer that has not agreed on TLS by then is gone.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-
-/// How long a client that is refused may take to hear it.
+/// How long a client that is refused may take to read it.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// More are closed without a word.
 const MAX_REFUSALS: usize = 64;
@@ -66,15 +64,7 @@ pub(crate) async fn serve(listener: &Rc<ListenerContext>, client: TcpStream, pee
     if tokio::time::timeout(IDLE_TIMEOUT, client.holds(1)).await.is_err() {
         return;
     }
-    match with_server(listener).await {
-        Ok(server) => Connection::new(listener.clone(), client, server, peer.ip()).run().await,
-        // The nearest to being refused that is left: the client has a connection already.
-        Err(error) => {
-            let server = &listener.listen.upstream;
-            tracing::warn!(peer = %server, "the server cannot be reached: {error}; its clients are reset");
-            client.reset();
-        }
-    }
+    Connection::new(listener.clone(), client, peer.ip()).run().await;
 }
 
 /// Says why, as servers of S3 say that they have enough to do: their clients know to come again later. With TLS nothing
@@ -105,18 +95,7 @@ async fn say_refusal(client: TcpStream) -> io::Result<()> {
 async fn with_client(listener: &ListenerContext, client: TcpStream) -> io::Result<Wire> {
     socket::prepare(&client)?;
     match &listener.ends.client {
-        Some(acceptor) => tokio::time::timeout(HANDSHAKE, acceptor.accept(client)).await?.map(Wire::tls),
+        Some(acceptor) => tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(client)).await?.map(Wire::tls),
         None => Ok(Wire::plain(client)),
-    }
-}
-
-async fn with_server(listener: &ListenerContext) -> io::Result<Wire> {
-    let server = tokio::time::timeout(CONNECT_TIMEOUT, socket::connect(&listener.listen.upstream)).await??;
-    match &listener.ends.server {
-        Some((connector, name)) => {
-            let agreed = tokio::time::timeout(HANDSHAKE, connector.connect(name.clone(), server)).await?;
-            agreed.map(Wire::tls)
-        }
-        None => Ok(Wire::telling(server)),
     }
 }

@@ -1,5 +1,5 @@
-//! What the gate asks of the kernel about a TCP connection: how much is on its way, how much has arrived, and queues
-//! small enough that what waits waits in the gate, where it is scheduled, and not in the kernel.
+//! The gate's questions to the kernel about a TCP connection: how much is on its way, how much has arrived; and queues
+//! so small that requests wait in the gate, where they are scheduled, and not in the kernel.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,15 +9,14 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, sockopt};
 use tokio::net::{TcpSocket, TcpStream, lookup_host};
 
-/// Bytes moved in one turn at most.
+/// The most bytes moved with one grant.
 pub(crate) const SLICE: usize = 64 << 10;
-/// What a client may send ahead, where slices are waited for.
+/// The slices that a client may send ahead, where slices are waited for.
 const WINDOW_SLICES: usize = 3;
-/// What a server may have sent that nobody has had a turn for: the kernel doubles it, and takes half for its overhead.
+/// The bytes that a server may send before they are granted: the kernel doubles it, and takes half for its overhead.
 const RECEIVE_BUFFER: usize = 2 * SLICE;
 /// A server's kernel queues ten segments and more for each connection; those of the loopback are 64 KiB, so that it
-/// would take more than a megabyte of an object from the server before anybody's turn has come. Others are smaller
-/// anyway.
+/// would take more than a megabyte of an object from the server before any grant. Others are smaller anyway.
 const LARGEST_SEGMENT: u32 = 8 << 10;
 /// Room for what is in service on one connection. The kernel doubles the figure, for its overhead.
 const SEND_BUFFER: usize = 10 * SLICE;
@@ -30,7 +29,7 @@ const KEEP_ALIVE_PROBES: u32 = 4;
 /// A client that has ended is served as long as its server answers it within this time. Above GlusterFS's ping timeout
 /// (42 s): a client that still expects replies has given the server up by then.
 pub(crate) const ENDED_TIMEOUT: Duration = Duration::from_secs(60);
-/// What SO_MEMINFO tells (include/uapi/linux/sock_diag.h): what the receive queue uses, what it may use, and more.
+/// The figures of SO_MEMINFO (include/uapi/linux/sock_diag.h): the receive queue's use, its limit, and more.
 const MEMORY_FIGURES: usize = 9;
 /// States of the kernel's (include/net/tcp_states.h): of a connection that is open both ways, and of none.
 const TCP_ESTABLISHED: u8 = 1;
@@ -60,7 +59,7 @@ async fn resolve(server: &str) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// What every connection of the gate is set to.
+/// Sets the options of every connection of the gate.
 pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -75,7 +74,7 @@ pub(crate) fn unacknowledged(stream: &TcpStream) -> u64 {
     asked(stream, libc::TIOCOUTQ)
 }
 
-/// What TCP_INFO tells (include/uapi/linux/tcp.h), as far as it is used.
+/// The fields of TCP_INFO (include/uapi/linux/tcp.h), as far as they are used.
 #[repr(C)]
 struct Information {
     before: [u8; 120],
@@ -94,8 +93,8 @@ pub(crate) fn acknowledged_and_window(stream: &TcpStream) -> (u64, u64) {
     (information.acknowledged, information.window.into())
 }
 
-/// At most a slice, in whole pairs of segments: their receiver acknowledges every second full one at once (RFC 9293,
-/// section 3.8.6.3), while a part of one may wait for 40 ms, and its turn with it.
+/// Returns at most a slice, in whole pairs of segments: their receiver acknowledges every second full one at once (RFC
+/// 9293, section 3.8.6.3), while a part of one may wait for 40 ms, and its grant with it.
 pub(crate) fn whole_slice(stream: &TcpStream) -> usize {
     let pair = 2 * segment_bytes(stream);
     if (1..SLICE).contains(&pair) { SLICE - SLICE % pair } else { SLICE }
@@ -152,15 +151,15 @@ pub(crate) fn wake_at(stream: &TcpStream, bytes: usize) -> io::Result<()> {
     least(bytes)
 }
 
-/// Makes the kernel take so many bytes more that nobody reads (at most half of what net.ipv4.tcp_rmem allows). Nobody is
-/// woken by it later than before.
+/// Makes the kernel take so many bytes more unread (at most half of what net.ipv4.tcp_rmem allows). Wake-ups come no
+/// later than before.
 pub(crate) fn make_room_unread(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     set_option(stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, bytes)?;
     set_option(stream, libc::SOL_SOCKET, libc::SO_RCVLOWAT, 1)
 }
 
-/// Has the other end hear of room for its bytes at once, and not when it asks the next time: the kernel announces its
-/// window after reading, and looking at a byte is reading.
+/// Announces room for the other end's bytes at once, not when it asks the next time: the kernel announces its window
+/// after reading, and peeking at a byte is reading.
 pub(crate) fn offer_room(stream: &TcpStream) {
     let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
     // Without a byte there, nothing keeps the window closed.
@@ -172,7 +171,7 @@ pub(crate) fn is_closed(stream: &TcpStream) -> bool {
     state(stream) == Some(TCP_CLOSE)
 }
 
-/// Whether the other end has said that no more comes from it, or is gone.
+/// Whether the other end has shut down sending, or is gone.
 pub(crate) fn has_ended(stream: &TcpStream) -> bool {
     state(stream).is_some_and(|state| state != TCP_ESTABLISHED)
 }

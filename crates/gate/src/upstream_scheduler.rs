@@ -1,9 +1,9 @@
-//! The shares of one server: runs a scheduler of `policy` for all who want to use the server through this gate.
+//! The scheduling of one server: runs a scheduler of `policy` for all users of the server through this gate.
 //!
-//! Somebody with bytes to move opens a [`RequestQueue`] of an application, awaits a [`Grant`] for some of them, moves them and
-//! completes the turn. Turns are counted in bytes of service. Nodes of the weighted tree are made on demand; those of
-//! applications that had no stream for a minute are removed. The shares themselves live as long as somebody can use the
-//! server: a listener, or a connection that outlives its listener.
+//! A task with bytes to move opens a [`RequestQueue`] of an application, awaits a [`Grant`] for some of them, moves
+//! them and completes the grant. Grants are counted in bytes of service. Nodes of the weighted tree are made on demand;
+//! those of applications that had no queue for a minute are removed. The scheduler itself lives as long as the server
+//! can be used: by a listener, or by a connection that outlives its listener.
 
 mod admission;
 mod concurrency;
@@ -23,8 +23,8 @@ use tokio::sync::Notify;
 use crate::applications::{Application, Applications};
 use crate::clock::Clock;
 use crate::rpc::Flows;
-pub(crate) use admission::Admission;
 use admission::Uploads;
+pub(crate) use admission::{Admission, UploadCounts};
 use grant::QueueKey;
 pub use grant::{Grant, RequestQueue, Waiting};
 use grant_table::GrantTable;
@@ -33,11 +33,11 @@ use tree::Tree;
 
 /// How often idle applications are looked for.
 const SWEEP: Duration = Duration::from_secs(10);
-/// A turn without progress is given back after this many usual service times, within these bounds.
+/// A grant without progress is given back after this many usual service times, within these bounds.
 const PROGRESS_TIMEOUT_SERVICES: u64 = 4;
 const MIN_PROGRESS_TIMEOUT: Duration = Duration::from_millis(20);
 const MAX_PROGRESS_TIMEOUT: Duration = Duration::from_millis(200);
-/// A request without progress loses its turn likewise, within these bounds.
+/// A request without progress loses its grant likewise, within these bounds.
 const MIN_REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Services that the mean remembers.
@@ -54,24 +54,24 @@ pub struct UpstreamScheduler {
     uploads: RefCell<Uploads>,
     /// One of them is over: the server may read another now.
     upload_ended: Notify,
-    /// Something was completed or given back: others may have their turn.
+    /// A grant was completed or given back: the next may begin.
     changed: Rc<Notify>,
-    /// The mean time from a turn's start to its completion, in nanoseconds.
+    /// The mean time from a grant's start to its completion, in nanoseconds.
     service_ns: Cell<u64>,
-    /// The mean time from a request's turn to its reply.
+    /// The mean time from a request's grant to its reply.
     request_ns: Cell<u64>,
     /// The last sign of progress with what is in service, and the longest usual time between two.
     progress_at: Cell<Time>,
     gap_ns: Cell<u64>,
-    /// Whether turns end when the server makes no progress with any: only objects wait for depth that others hold and
-    /// hold what others wait for.
+    /// Whether grants end when the server makes no progress with any: only objects can wait for depth that others hold
+    /// while they hold depth that others wait for.
     has_objects: Cell<bool>,
-    /// What objects that are read and written hold until they are served.
+    /// The bytes that objects being read and written hold until they are served.
     pub reads: Reserve,
     pub writes: Reserve,
 }
 
-/// What waits for a scheduler's word or has it.
+/// An entry that waits for the scheduler's decision or has it.
 struct QueueState {
     scheduler: Box<dyn Scheduler>,
     settings: Settings,
@@ -80,7 +80,7 @@ struct QueueState {
 }
 
 impl UpstreamScheduler {
-    /// Must be called within a `LocalSet`: shares have tasks, which end with them.
+    /// Must be called within a `LocalSet`: schedulers have tasks, which end with them.
     pub fn new(
         server: &str,
         applications: Rc<Applications>,
@@ -125,7 +125,7 @@ impl UpstreamScheduler {
         &self.clock
     }
 
-    /// A queue below the application's: turns of one stream begin in order, those of several alternate.
+    /// Makes a queue below the application's: grants of one queue begin in order, those of several alternate.
     pub fn queue(self: &Rc<Self>, application: &Rc<Application>) -> Rc<RequestQueue> {
         Rc::new(RequestQueue::new(self.clone(), application.clone()))
     }
@@ -145,7 +145,7 @@ impl UpstreamScheduler {
         self.state.borrow().tree.charged()
     }
 
-    /// The application got this much at other servers since it was last said.
+    /// Adds the application's service at other servers since the last call.
     pub fn served_at_other_servers(&self, application: &str, bytes: u64) {
         let now = self.clock.now();
         self.state.borrow_mut().served_at_other_servers(application, bytes, now);
@@ -158,24 +158,24 @@ impl UpstreamScheduler {
         (state.scheduler.depth_bytes(), state.scheduler.in_flight_bytes())
     }
 
-    /// How long somebody whose turn it is may see no progress before the turn is better given back.
+    /// How long a grant may show no progress before it is better given back.
     pub fn progress_timeout(&self) -> Duration {
         let usual = Duration::from_nanos(self.service_ns.get().saturating_mul(PROGRESS_TIMEOUT_SERVICES));
         usual.clamp(MIN_PROGRESS_TIMEOUT, MAX_PROGRESS_TIMEOUT)
     }
 
-    /// How long a request may see no progress before its turn is better given back.
+    /// How long a request may show no progress before its grant is better given back.
     pub fn request_timeout(&self) -> Duration {
         let usual = Duration::from_nanos(self.request_ns.get().saturating_mul(PROGRESS_TIMEOUT_SERVICES));
         usual.clamp(MIN_REQUEST_TIMEOUT, MAX_REQUEST_TIMEOUT)
     }
 
-    /// What a server took for what it was asked for: patience goes by the mean.
+    /// Notes the server's time for one service: timeouts follow the mean.
     pub fn note_service(&self, duration_ns: u64) {
         note(&self.service_ns, duration_ns);
     }
 
-    /// What a server took for a whole request, also for one whose turn was given back meanwhile.
+    /// Notes the server's time for a whole request, also for one whose grant was given back meanwhile.
     pub fn note_request(&self, duration_ns: u64) {
         note(&self.request_ns, duration_ns);
     }
@@ -195,7 +195,7 @@ impl UpstreamScheduler {
         }
     }
 
-    /// Lets begin whose turn it is.
+    /// Begins the grants that are due.
     fn dispatch(&self) -> Option<Time> {
         let mut state = self.state.borrow_mut();
         let QueueState { scheduler, grants, .. } = &mut *state;
@@ -266,8 +266,8 @@ impl QueueState {
         self.tree.sweep(self.scheduler.as_mut(), now);
     }
 
-    /// Another scheduler: what waits is queued again in the order it came, what is in service no longer counts:
-    /// schedulers ignore the completion of what they do not know.
+    /// Begins with another scheduler: waiting requests are queued again in the order they came, those in service no
+    /// longer count: schedulers ignore the completion of requests that they do not know.
     fn begin_again(&mut self, settings: &Settings, now: Time) {
         self.scheduler = scheduler(settings);
         self.settings = settings.clone();
@@ -280,8 +280,8 @@ impl QueueState {
     }
 }
 
-/// Completions are dispatched by this task, not where they happen: whoever completed a turn has mostly the next one to
-/// ask for, and only then can the scheduler compare.
+/// Dispatches after completions, in a task of its own: the code that completed a grant mostly asks for the next one at
+/// once, and only then can the scheduler compare.
 async fn dispatch_while_used(upstream: Weak<UpstreamScheduler>, changed: Rc<Notify>, clock: Rc<Clock>) {
     while let Some(next) = upstream.upgrade().map(|upstream| upstream.dispatch()) {
         match next {

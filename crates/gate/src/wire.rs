@@ -1,8 +1,8 @@
-//! One end of a connection, with TLS or without, for code that looks at bytes before it takes them.
+//! One end of a connection, with TLS or without, for code that peeks at bytes before it takes them.
 //!
-//! Bytes are looked at in place (MSG_PEEK), written to the other end, and only then taken, by as many as were accepted.
-//! So nothing is ever held by the gate: a thousand slow clients cost no memory, and what is not accepted stays where
-//! TCP's own back-pressure sees it. The gate has one thread, so one buffer serves all connections.
+//! Bytes are read in place (MSG_PEEK), written to the other end, and only then taken, by as many as were accepted. So
+//! nothing is ever held by the gate: a thousand slow clients cost no memory, and other bytes stay where TCP's own
+//! back-pressure sees them. The gate has one thread, so one buffer serves all connections.
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -34,13 +34,13 @@ pub(crate) enum Wire {
         stream: TcpStream,
         /// How many bytes must arrive before we are woken.
         least: Cell<usize>,
-        /// The kernel tells when what was written has been acknowledged.
+        /// The kernel reports when written bytes have been acknowledged.
         is_told: bool,
     },
     Tls(RefCell<Box<TlsStream<TcpStream>>>),
 }
 
-/// What can be seen of the bytes to come.
+/// The visible part of the bytes to come.
 pub(crate) enum Seen<T> {
     /// Nothing yet.
     Nothing,
@@ -54,7 +54,7 @@ impl Wire {
         Wire::Plain { stream, least: Cell::new(1), is_told: false }
     }
 
-    /// One that can tell what the other end has acknowledged, if the kernel can.
+    /// Makes a wire that reports what the other end has acknowledged, if the kernel can.
     pub fn telling(stream: TcpStream) -> Wire {
         let is_told = acknowledgements::ask_for(&stream, false).is_ok();
         Wire::Plain { stream, least: Cell::new(1), is_told }
@@ -71,7 +71,7 @@ impl Wire {
         }
     }
 
-    /// So many bytes are best written in one turn.
+    /// The number of bytes best written with one grant.
     pub fn whole_slice(&self) -> usize {
         self.with_stream(socket::whole_slice)
     }
@@ -150,7 +150,7 @@ impl Wire {
                     Poll::Pending => return Ok(Seen::Nothing),
                     Poll::Ready(Ok([])) => return Ok(Seen::End),
                     Poll::Ready(Ok(bytes)) => look(&bytes[..bytes.len().min(most)]),
-                    // Most HTTP ends do not say that they close; then the body's length tells whether it is whole.
+                    // Most HTTP ends do not say that they close; then the body's length shows whether it is whole.
                     Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(Seen::End),
                     Poll::Ready(Err(error)) => return Err(error),
                 };
@@ -178,10 +178,10 @@ impl Wire {
     /// Returns when more may be accepted, after [`Wire::write_now`] accepted less than all.
     pub async fn accepts(&self) -> io::Result<()> {
         match self {
-            // The runtime takes news on the error queue for a closed connection, which is always writable. What is
-            // acknowledged makes room.
+            // The runtime takes a report on the error queue for a closed connection, which is always writable.
+            // Acknowledged bytes make room.
             Wire::Plain { is_told: true, .. } => {
-                // Told or not, it is looked at.
+                // Checked with or without a report.
                 let _ = tokio::time::timeout(LOOK, self.acknowledges()).await;
                 Ok(())
             }
@@ -195,10 +195,10 @@ impl Wire {
         matches!(self, Wire::Plain { is_told: true, .. })
     }
 
-    /// From now on what is written is told of, or not: each write that is costs a wake-up.
+    /// Enables or disables reports on later writes: each report costs a wake-up.
     pub fn tell(&self, is_wanted: bool) {
         if let Wire::Plain { stream, is_told: true, .. } = self {
-            // It could be asked for once; else somebody waits a little longer.
+            // The first request succeeded; if this one fails, the waiter waits a little longer.
             let _ = acknowledgements::ask_for(stream, is_wanted);
         }
     }
@@ -215,7 +215,7 @@ impl Wire {
         }
     }
 
-    /// With TLS, what was accepted may not have been sent.
+    /// With TLS, accepted bytes may not have been sent.
     pub async fn flush(&self) -> io::Result<()> {
         match self {
             Wire::Plain { .. } => Ok(()),
@@ -252,7 +252,7 @@ impl Wire {
         }
     }
 
-    /// Whether so many bytes have arrived. With TLS nobody knows.
+    /// Whether so many bytes have arrived. Always false for TLS.
     pub fn has(&self, bytes: usize) -> bool {
         matches!(self, Wire::Plain { stream, .. } if socket::available(stream) >= bytes)
     }
@@ -271,12 +271,12 @@ impl Wire {
         self.with_stream(socket::is_closed)
     }
 
-    /// Whether the other end has said that no more comes from it, or is gone.
+    /// Whether the other end has shut down sending, or is gone.
     pub fn has_ended(&self) -> bool {
         self.with_stream(socket::has_ended)
     }
 
-    /// Says that no more will be written. Who has gone already is not told.
+    /// Shuts down sending. A peer that has gone already is ignored.
     pub async fn finish(&self) {
         let _ = match self {
             Wire::Plain { stream, .. } => rustix::net::shutdown(stream, Shutdown::Write).map_err(Into::into),
@@ -293,7 +293,7 @@ impl Wire {
     }
 }
 
-/// Takes bytes that have been looked at: the kernel drops them without copying.
+/// Takes bytes that have been read in place: the kernel drops them without copying.
 fn take(stream: &TcpStream, bytes: &mut [u8]) -> io::Result<()> {
     let mut left = bytes.len();
     while left > 0 {
@@ -317,7 +317,7 @@ fn poll_bytes(tls: &RefCell<Box<TlsStream<TcpStream>>>, context: &mut Context<'_
     let mut tls = tls.borrow_mut();
     match Pin::new(&mut **tls).poll_fill_buf(context) {
         Poll::Pending => Poll::Pending,
-        // The end is found again by whoever looks.
+        // The next read finds the end again.
         Poll::Ready(Ok(_)) => Poll::Ready(Ok(())),
         Poll::Ready(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => Poll::Ready(Ok(())),
         Poll::Ready(Err(error)) => Poll::Ready(Err(error)),

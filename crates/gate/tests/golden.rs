@@ -1,5 +1,5 @@
 //! The golden packets of the exchange: they read as the values written here, and these are written as they are.
-//! `THALWEG_WRITE_GOLDEN=1` writes them anew: only when the layout changes on purpose. Then mutations, also of recorded
+//! `THALWEG_WRITE_GOLDEN=1` rewrites them: only when the layout changes on purpose. Then mutations, also of recorded
 //! calls and replies and of HTTP messages, whose decoders have tests of their own.
 
 extern crate thalweg_gate as gate;

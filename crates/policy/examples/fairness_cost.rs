@@ -1,4 +1,4 @@
-//! What a scheduler costs: nanoseconds and allocations for enqueue + next + complete, with many flows.
+//! The cost of a scheduler: nanoseconds and allocations for enqueue + next + complete, with many flows.
 //!
 //! `cargo run --release -p thalweg-policy --example fairness_cost [FLOWS]`
 
@@ -29,7 +29,7 @@ static ALLOCATOR: Counting = Counting;
 
 const SLICE: u64 = 64 << 10;
 
-/// Closed loops: whoever is complete asks again at once, so that all flows stay backlogged.
+/// Closed loops: each flow asks again at once on completion, so that all flows stay backlogged.
 struct Loop {
     gate: Box<dyn Scheduler>,
     in_service: std::collections::VecDeque<(NodeId, u64)>,

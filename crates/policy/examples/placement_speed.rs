@@ -95,7 +95,7 @@ fn measure(rule: Rule, files: usize, caches: Caches) {
     println!("{name:8} {:.2} M decisions/s in next() alone; {:.3} of inputs fetched", nexts.0 / 1e6, nexts.1);
 }
 
-/// What the kernel counted for this thread.
+/// Returns the kernel's count of this thread's processor time.
 fn processor_s() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts it");
     text.split(' ').next().and_then(|nanos| nanos.parse::<f64>().ok()).expect("nanoseconds come first") / 1e9
@@ -114,7 +114,7 @@ struct Run {
     replicas: usize,
     bytes: usize,
     inputs: Vec<ItemId>,
-    /// Where each task runs, and what it has pinned there.
+    /// Where each task runs, and its pinned item there.
     running: VecDeque<(WorkerId, Option<ItemId>)>,
     misses: usize,
     now_s: f64,
@@ -158,7 +158,7 @@ impl Run {
         }
     }
 
-    /// A task ends, another comes, and whoever can begins.
+    /// Ends a task, submits another, and begins all that can begin.
     fn cycle(&mut self) {
         self.end();
         self.submit();
@@ -200,7 +200,7 @@ impl Run {
         self.scheduler.vacate(worker);
     }
 
-    /// Decisions a second of `next` alone; what asking for the time costs is deducted.
+    /// Decisions a second of `next` alone; the cost of reading the time is deducted.
     fn nexts(&mut self) -> f64 {
         let (mut nanos, mut decisions, mut asked) = (0, 0, 0);
         for _ in 0..CYCLES / 4 {

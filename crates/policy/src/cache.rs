@@ -1,8 +1,8 @@
-//! Which worker's cache holds which item, and what a full cache lets go.
+//! Which worker's cache holds which item, and what a full cache evicts.
 //!
-//! An *item* is what a cache holds whole or not at all: a file, or a byte range of one. The index
-//! knows every *replica*, an item in one worker's cache; it costs at most 64 bytes each. Eviction is one number a
-//! replica (`eviction`): the lowest goes first.
+//! An *item* is held whole or not at all: a file, or a byte range of one. The index knows every *replica*, an item in
+//! one worker's cache; it costs at most 64 bytes each. Eviction is one number a replica (`eviction`): the lowest goes
+//! first.
 
 mod eviction;
 mod holders;

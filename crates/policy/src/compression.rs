@@ -13,7 +13,7 @@ pub enum Compression {
     Zstd { level: i8 },
 }
 
-/// What a cheap look at a block tells.
+/// The result of a cheap look at a block.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Probe {
     /// How often two bytes drawn from the block are equal, relative to random bytes: 1 for those, 256 for a constant.

@@ -1,12 +1,12 @@
-//! Whose turn is it at a server that several applications share?
+//! Schedulers for a server that several applications share.
 //!
-//! A caller puts requests into the queues of flows, asks `next` until it has nothing to start, hands what is started
+//! A caller puts requests into the queues of flows, asks `next` until it has nothing to start, hands started requests
 //! to the server, and reports completions. Flows form one weighted tree: group → application → stream. Bandwidth is
-//! divided between applications (and groups); the streams of one application take turns by a quantum. A request
-//! belongs to the node it is enqueued at; its application is that node's parent, or the node itself at the top.
+//! divided between applications (and groups); the streams of one application alternate by a quantum. A request belongs
+//! to the node it is enqueued at; its application is that node's parent, or the node itself at the top.
 //!
-//! Costs and depth are bytes, times are nanoseconds on the caller's clock, and nothing here reads a clock. What each
-//! scheduler computes, and the measured trade-offs, stand in `docs/fairness.md`.
+//! Costs and depth are bytes, times are nanoseconds on the caller's clock, and nothing here reads a clock.
+//! `docs/fairness.md` has each scheduler's computation and the measured trade-offs.
 
 mod budget;
 mod discipline;
@@ -50,17 +50,17 @@ impl Time {
 /// Something that waits to be sent to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// The caller's ticket, unique among the requests of its flow.
+    /// The caller's id, unique among the requests of its flow.
     pub id: u64,
-    /// What the server's work is worth, in bytes, with whatever an operation costs by itself. 0 counts as 1, more than 64 GiB as
-    /// that.
+    /// The value of the server's work, in bytes, with the cost of an operation by itself. 0 counts as 1, more than 64
+    /// GiB as that.
     pub cost_bytes: u64,
     /// When it should be complete. `None`: within what its stream, application or group was promised, if anything.
     pub deadline: Option<Time>,
     pub completion: Completion,
 }
 
-/// What the completion of a request says.
+/// The meaning of a request's completion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Completion {
     /// The server has done its work.
@@ -72,7 +72,7 @@ pub enum Completion {
     EndServed,
 }
 
-/// What the caller should do now.
+/// The caller's next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Hand this request to the server, then ask again.
@@ -88,7 +88,7 @@ pub trait Scheduler {
     /// A new node below `parent`, or at the top. A weight of 0 counts as 1.
     fn add(&mut self, parent: Option<NodeId>, weight: u32) -> NodeId;
 
-    /// From now on; what was charged already stays charged. 0 counts as 1.
+    /// Sets the weight from now on; earlier charges stay. 0 counts as 1.
     fn set_weight(&mut self, flow: NodeId, weight: u32);
 
     /// Requests at or below this node that name no deadline are due this long after they were enqueued.
@@ -107,12 +107,12 @@ pub trait Scheduler {
     /// To be called after any other call, until it no longer says `Start`.
     fn next(&mut self, now: Time) -> Next;
 
-    /// A started request is done. Of its cost, what exceeds `served_bytes` is given back to the application. Answers how
-    /// long past its deadline that is, in nanoseconds: 0 when it is in time, has none, or was not started.
+    /// Completes a started request. The part of its cost beyond `served_bytes` is given back to the application.
+    /// Returns how long past its deadline that is, in nanoseconds: 0 when it is in time, has none, or was not started.
     fn complete(&mut self, flow: NodeId, id: u64, served_bytes: u64, now: Time) -> u64;
 
-    /// This application (the node that pays, never a stream) was served this much at other servers since it was
-    /// last told.
+    /// Adds the service that this application (the node that pays, never a stream) got at other servers since the last
+    /// call.
     fn served_at_other_servers(&mut self, application: NodeId, bytes: u64, now: Time);
 
     /// Most bytes that are to be outstanding at the server, as of now.
@@ -153,13 +153,14 @@ pub enum Depth {
 pub struct Settings {
     pub kind: Kind,
     pub depth: Depth,
-    /// What a stream of weight 1 may start before the next stream of its application has its turn.
+    /// The bytes that a stream of weight 1 may start before the next stream of its application has its turn.
     pub quantum_bytes: u64,
     /// Longest wait for an application that has nothing queued.
     pub max_anticipation_ns: u64,
     /// Share of the time (0 to 1) that the server may idle by such waits.
     pub waiting_share: f64,
-    /// What an application is behind others is kept as long as the servers can make it good within this.
+    /// The limit on an application's credit for lagging behind others: as much as the servers can make good in this
+    /// time.
     pub lag_ns: u64,
 }
 

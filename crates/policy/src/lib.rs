@@ -1,7 +1,7 @@
-//! Thalweg's decisions: numbers in, decision out. No I/O, no clock; what draws takes a seed.
+//! Thalweg's decisions: numbers in, decision out. No I/O, no clock; random draws take a seed.
 //!
-//! One file per decision; each keeps the plainest possible answer as a baseline. What is decided here is done
-//! elsewhere, and the doer may decline.
+//! One file per decision; each keeps the plainest possible answer as a baseline. Decisions are carried out elsewhere,
+//! and the code that does so may decline.
 
 pub mod cache;
 pub mod compression;

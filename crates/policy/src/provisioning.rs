@@ -1,8 +1,8 @@
-//! How many nodes to hold: asked for as work queues, let go as it drains.
+//! How many nodes to hold: requested as work queues, released as it drains.
 //!
-//! Static holds all from the start. Dynamic is the source's DRP: it asks for what the queue wants, in requests that
-//! grow as [`Growth`] says, and lets a node go that has been idle long. Ours ([`Demand::Rate`]) asks for what the
-//! arrivals will need when the nodes come, and lets those go whose caches hold least that nobody else has. No clock:
+//! Static holds all from the start. Dynamic is the source's DRP: it requests what the queue wants, in requests that
+//! grow as [`Growth`] says, and releases a node that has been idle long. Ours ([`Demand::Rate`]) requests what the
+//! arrivals will need when the nodes come, and releases those whose caches hold least that no other has. No clock:
 //! times are the caller's seconds.
 
 use std::str::FromStr;
@@ -53,7 +53,7 @@ impl FromStr for Growth {
     }
 }
 
-/// What tells how many nodes are wanted.
+/// The measure of how many nodes are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// The source's later, "less aggressive" version: a tenth of the queue.
@@ -79,12 +79,12 @@ pub struct Settings {
     pub cache_bytes: u64,
 }
 
-/// What there is at the moment of a decision.
+/// The load at the moment of a decision.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     /// Tasks that more slots would help.
     pub waiting_tasks: u64,
-    /// What all caches hold, each item once.
+    /// The bytes that all caches hold, each item once.
     pub cached_bytes: u64,
     pub busy_slots: u32,
     pub nodes: u32,
@@ -95,13 +95,13 @@ pub struct Load {
     pub ended: u64,
 }
 
-/// A node that may be let go.
+/// A node that may be released.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spare<Name> {
     pub node: Name,
     /// How long it has been idle; 0 while it runs a task.
     pub idle_s: f64,
-    /// What its cache holds and no other does.
+    /// The bytes that only its cache holds.
     pub last_copy_bytes: u64,
 }
 
@@ -109,7 +109,7 @@ pub struct Spare<Name> {
 const USE: f64 = 0.9;
 /// A backlog is to be worked off within this time.
 const DRAIN_S: f64 = 30.0;
-/// Time constants of the two means of the arrivals' rate; what separates them is the trend.
+/// Time constants of the two means of the arrivals' rate; their difference is the trend.
 const FAST_S: f64 = 10.0;
 const SLOW_S: f64 = 60.0;
 /// Caches are taken for full at this share, so that there is room for what leaving nodes hand over.
@@ -158,8 +158,8 @@ impl Provisioner {
         size
     }
 
-    /// Which nodes to let go now: they get no more tasks, and leave when the last one ends. `spares`, all nodes that
-    /// are not leaving yet, are only asked for when some may go.
+    /// Returns the nodes to release now: they get no more tasks, and leave when the last one ends. `spares`, all nodes
+    /// that are not leaving yet, are only asked for when some may go.
     pub fn shrink<Name: Copy>(&self, load: &Load, spares: impl FnOnce() -> Vec<Spare<Name>>) -> Vec<Name> {
         let most = load.nodes.saturating_sub(self.settings.least_nodes) as usize;
         match self.settings.demand {
@@ -187,7 +187,7 @@ impl Provisioner {
                 let free = u64::from(load.nodes * slots_per_node - load.busy_slots);
                 let slots = (load.waiting_tasks / 10).saturating_sub(free);
                 let nodes = slots.div_ceil(u64::from(slots_per_node)).min(u64::from(most_nodes)) as u32;
-                // What was asked for and is not there yet counts against it.
+                // Nodes requested and not there yet count against it.
                 load.nodes + nodes.max(load.requested_nodes)
             }
             Demand::Rate => self.nodes_for_rate(load),
@@ -201,7 +201,7 @@ impl Provisioner {
         let backlog = load.waiting_tasks as f64 / DRAIN_S;
         let slots = (foreseen + backlog) * self.task_s / USE;
         let nodes = (slots / f64::from(self.settings.slots_per_node)).ceil() as u32;
-        // What is cached stays cached as long as the run lasts: the next wave reads it again.
+        // Cached items stay cached as long as the run lasts: the next wave reads them again.
         let keepers = (load.cached_bytes as f64 / (self.settings.cache_bytes.max(1) as f64 * FULL)).ceil() as u32;
         let keepers = keepers.min(load.nodes);
         // A first task shows what tasks take.
@@ -231,13 +231,13 @@ impl Provisioner {
     }
 }
 
-/// What is left to do, for who only asks how many nodes there should be and sees to their coming himself, as Dask's
+/// The work left, for callers that only ask how many nodes there should be and start them themselves, as Dask's
 /// `Adaptive` does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Backlog {
     /// Tasks that run, or that a slot would help.
     pub tasks: u64,
-    /// What one takes, input and all.
+    /// The time of one task, input and all.
     pub task_s: f64,
     /// All is to be done within this time.
     pub drain_s: f64,

@@ -1,9 +1,9 @@
 //! Where to deduplicate and compress: at the node, or at the client before its link.
 //!
-//! DESIGN rule 9 and DDiHA's equation (4), per byte written and for one client: at the node every byte crosses the
-//! link and the node's cores serve all its clients; at the client only what is new crosses, the node fingerprints
-//! it again, and the cores come from the program unless some are idle. Stages of one pipeline overlap (equation
-//! 5), so the slowest counts; what the program's own cores do does not overlap, so it adds.
+//! DESIGN rule 9 and DDiHA's equation (4), per byte written and for one client: at the node every byte crosses the link
+//! and the node's cores serve all its clients; at the client only new data cross, the node fingerprints them again, and
+//! the cores come from the program unless some are idle. Stages of one pipeline overlap (equation 5), so the slowest
+//! counts; work of the program's own cores does not overlap, so it adds.
 
 /// The end of the link where segments are fingerprinted and encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum End {
     Client,
 }
 
-/// What the user asked for.
+/// The user's choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     Node,
@@ -20,7 +20,7 @@ pub enum Choice {
     Auto,
 }
 
-/// What the model needs to know; rates in bytes of raw data per second, measured or estimated, above zero.
+/// The model's inputs; rates in bytes of raw data per second, measured or estimated, above zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
     /// One client's share of its link to the node.
@@ -35,7 +35,7 @@ pub struct Conditions {
     pub node_clients: f64,
     /// Share of the bytes that will be found stored already (0 to 1).
     pub duplicate_share: f64,
-    /// What compression leaves of the rest (0 to 1).
+    /// The share that compression leaves of the rest (0 to 1).
     pub encoded_share: f64,
 }
 

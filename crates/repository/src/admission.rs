@@ -1,7 +1,7 @@
-//! What a remote client wants to commit, checked against the store before it becomes a version: every page is there
-//! and is what its parent says, every run has the segments and the bytes that are asked of it, and the sizes agree.
+//! Checks a remote client's commit against the store before it becomes a version: every page is there and is what its
+//! parent says, every run has the segments and the bytes that are asked of it, and the sizes agree.
 //!
-//! A version that passes can be read, verified, counted and collected; whoever does so later need not fear its numbers.
+//! A version that passes can be read, verified, counted and collected; later readers may trust its numbers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,7 +13,7 @@ use crate::{Error, Repository, Result};
 const MAX_INLINE_BYTES: usize = 4096;
 /// Every level multiplies by 64 at least.
 const MAX_LEVEL: u8 = 16;
-/// Content entries of one file, pages that are used twice counted twice: what walks the tree visits them all.
+/// Content entries of one file, pages that are used twice counted twice: a walk of the tree visits them all.
 const MAX_ENTRIES: u64 = 1 << 32;
 
 /// Checks the changes; returns every container that they refer to.
@@ -109,7 +109,7 @@ fn mismatch(why: String) -> Error {
     format::Error::Corrupt { what: "manifest", why }.into()
 }
 
-/// What the client's own bytes cause is refused; what the node's disk or catalog causes stays what it is.
+/// An error that the client's own bytes cause is refused; one of the node's disk or catalog stays as it is.
 fn refused(path: &StorePath, error: Error) -> Error {
     use store::Error::{Corrupt, Format, NotFound};
     match error {

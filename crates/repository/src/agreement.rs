@@ -27,7 +27,7 @@ pub(crate) struct JournalComparison {
 impl JournalComparison {
     /// Refuses when the journal has a record that the catalog does not know.
     pub fn of(repository: &Repository, local: &LocalStore) -> Result<Self> {
-        // The view first: what is journaled after it was taken is not compared.
+        // The view first: later journal records are not compared.
         let view = repository.catalog.view()?;
         let mut scan = Scan::of(local, repository.settings.fingerprint)?;
         scan.add_outbox(view.unjournaled()?);
@@ -45,7 +45,7 @@ impl JournalComparison {
         Ok(JournalComparison { differences, lost_records, unreadable: scan.unreadable })
     }
 
-    /// Refuses when the catalog lacks something that the journal has: the data of that would be deleted.
+    /// Refuses when the catalog misses a record that the journal has: a collection would delete its data.
     pub fn check_catalog(&self) -> Result<()> {
         let mut missing = self.differences.iter().filter(|difference| difference.is_lost_in_catalog);
         let Some(first) = missing.next() else { return Ok(()) };

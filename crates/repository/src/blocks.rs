@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use format::{ContainerId, FingerprintKind, Run, SegmentAddress};
+use format::{ContainerId, Fingerprint, FingerprintKind, Run, SegmentAddress, SegmentEntry};
 use store::{SegmentStore, StoredBlock};
 
 use crate::Result;
@@ -12,9 +12,10 @@ use crate::Result;
 /// Decoded bytes the cache holds at most.
 const CACHE_BYTES: usize = 64 << 20;
 
-/// A decoded block: every segment's range in it, in order, and whether it passed its fingerprint.
+/// A decoded block: every segment's range in it, in order, and the fingerprint that it passed.
 pub(crate) struct DecodedBlock {
     raw: Vec<u8>,
+    fingerprints: Vec<Fingerprint>,
     /// Ends of the segments in `raw`.
     ends: Vec<usize>,
 }
@@ -27,7 +28,8 @@ impl DecodedBlock {
             *end += segment.bytes as usize;
             Some(*end)
         });
-        Ok(DecodedBlock { ends: ends.collect(), raw })
+        let fingerprints = placed.block.segments.iter().map(|segment| segment.fingerprint).collect();
+        Ok(DecodedBlock { ends: ends.collect(), fingerprints, raw })
     }
 
     fn range(&self, index: usize) -> Range<usize> {
@@ -39,14 +41,21 @@ impl DecodedBlock {
 /// One decoded segment, sharing its block's memory.
 pub(crate) struct Segment {
     block: Arc<DecodedBlock>,
-    range: Range<usize>,
+    index: usize,
+}
+
+impl Segment {
+    /// Whether it is the one that a run's entry names: a store that lies, or lies elsewhere, may have sent another.
+    pub fn is(&self, entry: &SegmentEntry) -> bool {
+        self.block.fingerprints[self.index] == entry.fingerprint && self.len() == entry.bytes as usize
+    }
 }
 
 impl std::ops::Deref for Segment {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        &self.block.raw[self.range.clone()]
+        &self.block.raw[self.block.range(self.index)]
     }
 }
 
@@ -65,7 +74,7 @@ struct Inner {
 }
 
 impl BlockCache {
-    /// The segments of a run, decoded and checked.
+    /// The segments of a run, decoded, each checked against its block's fingerprint.
     pub fn segments(&self, store: &dyn SegmentStore, kind: FingerprintKind, run: Run) -> Result<Vec<Segment>> {
         let mut found = Vec::with_capacity(run.count as usize);
         let mut next = run.first;
@@ -78,9 +87,8 @@ impl BlockCache {
                 continue;
             }
             let missing = self.missing_from(run.container, next, end);
-            let wanted = missing.first..missing.first + missing.count;
             for mut placed in store.get(missing)? {
-                self.admit(&mut placed, kind, run.container, wanted.clone(), &mut found)?;
+                self.admit(&mut placed, kind, missing, &mut found, run.first)?;
             }
             next = run.first + found.len() as u32;
             if next < missing.first + missing.count {
@@ -105,19 +113,21 @@ impl BlockCache {
         Run { container, first, count: stop - first }
     }
 
-    /// Caches a block and appends those of its segments that are wanted; blocks come in the order of the run.
+    /// Caches a block and appends those of its segments that are wanted and come next: `found` begins with the segment
+    /// `first`, and blocks come in the order of the run.
     fn admit(
         &self,
         placed: &mut StoredBlock,
         kind: FingerprintKind,
-        container: ContainerId,
-        wanted: Range<u32>,
+        wanted: Run,
         found: &mut Vec<Segment>,
+        first: u32,
     ) -> Result<()> {
         let block = Arc::new(DecodedBlock::new(placed, kind)?);
         for (index, address) in placed.addresses().enumerate() {
-            if address.container == container && wanted.contains(&address.ordinal) {
-                found.push(Segment { block: block.clone(), range: block.range(index) });
+            let next = first + found.len() as u32;
+            if address == SegmentAddress::new(wanted.container, next) && next < wanted.first + wanted.count {
+                found.push(Segment { block: block.clone(), index });
             }
         }
         self.inner.lock().expect("no panic holds it").insert(placed, block);
@@ -133,7 +143,7 @@ impl Inner {
             return None;
         }
         let ahead = address.ordinal - first.1;
-        Some(Segment { block: block.clone(), range: block.range(index + ahead as usize) })
+        Some(Segment { block: block.clone(), index: index + ahead as usize })
     }
 
     fn insert(&mut self, placed: &StoredBlock, block: Arc<DecodedBlock>) {

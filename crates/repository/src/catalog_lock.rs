@@ -1,8 +1,8 @@
 //! Keeps a catalog in its place while it is used: every process that has the store open shares a lock on a file beside
 //! the catalog, and a rebuild, which puts another catalog there, takes it alone.
 //!
-//! Nobody waits for the lock. A process that cannot have the file, on a store it may only read, on a full disk or on a
-//! file system without locks, does without: the lock guards against a mistake, and is no reason to refuse a read.
+//! The lock is never waited for. A process that cannot have the file, on a store it may only read, on a full disk or on
+//! a file system without locks, does without: the lock guards against a mistake, and is no reason to refuse a read.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::MetadataExt;
@@ -31,7 +31,7 @@ impl CatalogLock {
         });
         let opened = match opened {
             Ok(opened) => opened,
-            // A link or a pipe: somebody put it there.
+            // A link or a pipe in the file's place.
             Err(source) if source.kind() == std::io::ErrorKind::InvalidInput => {
                 return Err(Error::io(file.display(), source));
             }
@@ -47,7 +47,7 @@ impl CatalogLock {
         }
     }
 
-    /// Takes the lock alone. An error while anybody has the store open.
+    /// Takes the lock alone. An error while another process has the store open.
     pub fn take_alone(path: &Path, settings: &Settings) -> Result<Option<Self>> {
         let file = lock_file(path, settings);
         let opened = make(path, settings).map_err(|source| Error::io(file.display(), source))?;
@@ -65,7 +65,7 @@ impl CatalogLock {
     }
 
     pub fn release(&self) {
-        // What fails here ends with the file.
+        // If this fails, the lock ends with the file.
         let _ = self.0.unlock();
     }
 }

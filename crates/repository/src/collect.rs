@@ -22,7 +22,7 @@ use crate::{Error, Repository, Result};
 /// A file is rewritten when this share of its payload is dead (percent).
 const DEAD_PERCENT: u64 = 20;
 
-/// What a collection did.
+/// The result of a collection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CollectReport {
     /// Files no kept version needs: condemned now.
@@ -43,13 +43,13 @@ pub struct CollectReport {
     pub open: u64,
     /// Their lengths.
     pub open_bytes: u64,
-    /// Files that there was no room to rewrite, and what that would free, nearly.
+    /// Files that there was no room to rewrite, and the bytes that would free, nearly.
     pub short_of_room: u64,
     pub not_freed_bytes: u64,
 }
 
 impl CollectReport {
-    /// What the container files are shorter by.
+    /// Returns the bytes by which the container files are shorter.
     pub fn freed_bytes(&self) -> u64 {
         self.deleted_bytes.saturating_sub(self.written_bytes)
     }
@@ -70,7 +70,7 @@ pub fn collect(repository: &Repository) -> Result<CollectReport> {
         rewrites.extend(collection.condemn_or_choose(file)?);
     }
     collection.delete_older()?;
-    // What needs the least room frees the most of it, for the others.
+    // The rewrite that needs the least room frees the most of it, for the others.
     rewrites.sort_by_key(|rewrite| rewrite.living_bytes);
     for chosen in rewrites {
         collection.rewrite_or_leave(chosen)?;
@@ -96,9 +96,9 @@ struct Collection<'a> {
 struct Rewrite {
     file: FileOf,
     is_damaged: bool,
-    /// What is to be kept, before encoding.
+    /// Bytes to be kept, before encoding.
     living_bytes: u64,
-    /// What rewriting would free, nearly.
+    /// Bytes that rewriting would free, nearly.
     dead_stored_bytes: u64,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Collection<'a> {
     /// Refuses where the catalog cannot be believed, or a manifest is lost.
     fn begin(repository: &'a Repository) -> Result<Self> {
         let local = repository.local_store("collect")?;
-        // Our own container would be one more file that is not looked at.
+        // Our own container would be one more file that is not collected.
         local.close()?;
         check_containers(repository, local)?;
         let agreement = JournalComparison::of(repository, local)?;
@@ -211,8 +211,8 @@ impl<'a> Collection<'a> {
         self.move_into(file, blocks).map(drop)
     }
 
-    /// Puts a whole file in place of a damaged or missing one. What cannot be read anywhere stays as it is, for it may come
-    /// back, and is verify's to report.
+    /// Puts a whole file in place of a damaged or missing one. Segments that cannot be read anywhere stay as they are,
+    /// for they may come back, and are verify's to report.
     fn replace(&mut self, file: &FileOf) -> Result<()> {
         let Some(salvaged) = salvage(self.repository, self.local, &self.marks, file.physical, &file.logical)? else {
             return Ok(());
@@ -269,7 +269,7 @@ impl<'a> Collection<'a> {
     }
 }
 
-/// What was held back is for the catalog.
+/// Releases the reserve, for the catalog.
 fn release(repository: &Repository) {
     if let Some(reserve) = &repository.reserve {
         reserve.release();

@@ -13,9 +13,9 @@ const LISTED_AT_ONCE: usize = 4096;
 pub(crate) struct Difference {
     pub path: StorePath,
     pub why: String,
-    /// The journal lacks something that the catalog has: a rebuild would lose it.
+    /// The journal misses a record that the catalog has: a rebuild would lose it.
     pub is_lost_in_journal: bool,
-    /// The catalog lacks something that the journal has: a collection would lose it.
+    /// The catalog misses a record that the journal has: a collection would lose it.
     pub is_lost_in_catalog: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Segments in: stores what the store lacks of them, and says where each lies.
+//! Segments in: stores those that the store misses, and returns each one's address.
 
 use format::{Block, BlockKind, CodecChoice, Fingerprint, SegmentAddress};
 use store::{Answer, ClaimOwner};
@@ -15,7 +15,7 @@ pub(crate) struct NewSegment<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What became of a batch.
+/// The result of a batch.
 pub(crate) struct Kept {
     /// One for each segment.
     pub addresses: Vec<SegmentAddress>,
@@ -28,7 +28,7 @@ impl Repository {
         segment::fingerprint(self.settings.fingerprint, bytes)
     }
 
-    /// Stores the segments the store lacks, new neighbours in one block.
+    /// Stores the segments that the store misses, new neighbours in one block.
     pub(crate) fn dedup(&self, claim_owner: ClaimOwner, kind: BlockKind, segments: &[NewSegment]) -> Result<Kept> {
         let kept = self.keep_claiming(claim_owner, kind, segments);
         if kept.is_err() {
@@ -49,7 +49,7 @@ impl Repository {
             if open.is_empty() {
                 break;
             }
-            // Claimed by someone else, or a repetition within this very batch: by now put, or given up.
+            // Claimed by another owner, or a repetition within this very batch: by now put, or given up.
             let waiting: Vec<_> = open.iter().map(|&i| fingerprints[i]).collect();
             answers = self.store.await_claims(claim_owner, &waiting)?;
         }
@@ -103,7 +103,7 @@ impl Repository {
 
     fn encode<'a>(&self, kind: BlockKind, segments: impl Iterator<Item = NewSegment<'a>>) -> Block {
         let segments: Vec<_> = segments.map(|segment| (segment.fingerprint, segment.bytes)).collect();
-        // Pages and journals are small and repetitive; whatever data gets, they are worth a general codec.
+        // Pages and journals are small and repetitive; whatever the codec of data, they are worth a general one.
         let choice = match kind {
             BlockKind::Data => self.settings.codec,
             BlockKind::Page | BlockKind::Journal => CodecChoice::Auto,

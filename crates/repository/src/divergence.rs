@@ -1,8 +1,9 @@
-//! Whether the journal records that containers keep are this catalog's own. An older copy of a catalog, or one that went
-//! on apart from another copy, lacks some of them, and knows nothing of the data that they refer to.
+//! Whether the journal records that containers keep are this catalog's own. An older copy of a catalog, or one that
+//! went on apart from another copy, misses some of them, and the data that they refer to.
 //!
-//! Only containers whose end the catalog has not recorded are looked at. A container keeps a record after the record's
-//! transaction: whatever a file held when it was sealed is known to every catalog that knows the file as sealed.
+//! Only containers whose end the catalog has not recorded are read. A container keeps a record after the record's
+//! transaction: all records that a file held when it was sealed are known to every catalog that knows the file as
+//! sealed.
 
 use catalog::{Catalog, SqliteCatalog};
 use format::{BlockKind, ContainerId, FingerprintKind, JournalRecord, Settings};
@@ -12,7 +13,7 @@ use store::{LocalStore, StoredBlock};
 use crate::offline::offline_store;
 use crate::{Error, Repository, Result};
 
-/// Open containers that are looked at when a store is opened, and journal blocks in each: the newest.
+/// The most open containers that are read when a store is opened, and journal blocks in each: the newest.
 const MAX_CONTAINERS: usize = 16;
 const MAX_BLOCKS: usize = 4;
 
@@ -81,7 +82,7 @@ fn unknown_in(
     let visited = containers
         .visit_newest(container, BlockKind::Journal, limit, &mut |placed| found.extend(records(&placed, fingerprint)));
     match visited {
-        // Verification names it; what is whole in other containers was compared.
+        // Verification names it; the whole records in other containers were compared.
         Err(store::Error::Corrupt { .. }) => return Ok(None),
         other => other?,
     }

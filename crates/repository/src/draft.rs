@@ -1,7 +1,7 @@
-//! Single files in, and their places under names: for whoever keeps files open, copies and appends.
+//! Single files in, and their places under names: for callers that keep files open, copy and append.
 //!
-//! A [`FileWriter`] takes a file's bytes as they come. What it leaves is a [`Draft`]: content in the store without a
-//! name. Drafts get their names in one commit, all or none.
+//! A [`FileWriter`] takes a file's bytes as they come. It leaves a [`Draft`]: content in the store without a name.
+//! Drafts get their names in one commit, all or none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::{Error, Packer, Repository, Result};
 /// How often an append is laid over a head that other writers move on.
 const ATTEMPTS: usize = 32;
 
-/// What becomes of a file that has the draft's name already.
+/// The treatment of a file that has the draft's name already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
     /// The draft is its new version.
@@ -36,7 +36,7 @@ pub struct FileWriter {
     _repository: Arc<Repository>,
 }
 
-/// Content in the store, to be named. Nobody sees it; given up, it is garbage for collection.
+/// Content in the store, to be named. It is invisible until then; given up, it is garbage for collection.
 pub struct Draft {
     record: VersionRecord,
     references: BTreeSet<ContainerId>,

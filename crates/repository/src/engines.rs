@@ -19,7 +19,7 @@ use crate::reserve::Reserve;
 use crate::writable::check_writable;
 use crate::{Error, Repository, Result};
 
-/// What a store is opened for.
+/// The purpose for which a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Nothing is written, not even a lease where that fails.
@@ -108,7 +108,7 @@ pub(crate) fn make_state_folder(path: &Path, settings: &Settings) -> Result<Path
     Ok(state)
 }
 
-/// What became of settings that are not there.
+/// The error's end for settings that are not there.
 const MISSING: &str = "is missing";
 
 /// The settings of the store at `path`.
@@ -238,8 +238,8 @@ pub(crate) fn open_catalog(path: &Path, settings: &Settings, access: Access) -> 
     Ok(catalog.with_mark(open_mark(path, settings, access)?, settings.id))
 }
 
-/// Puts the catalog in `new_segment` in the place of the damaged or missing one, which stays beside it as `*.old`. Whenever this
-/// is ended, there is one or the other, if there was one.
+/// Puts the catalog in `new_segment` in the place of the damaged or missing one, which stays beside it as `*.old`.
+/// Whenever this is ended, there is one or the other, if there was one.
 pub(crate) fn replace_catalog(path: &Path, settings: &Settings, new_segment: &Path) -> Result<()> {
     let file = catalog_file(path, settings);
     let aside = |suffix: &str| PathBuf::from(format!("{}{suffix}.old", file.display()));
@@ -260,7 +260,7 @@ pub(crate) fn replace_catalog(path: &Path, settings: &Settings, new_segment: &Pa
     synced.map_err(|source| Error::io(state.display(), source))
 }
 
-/// What was done to a file, which need not be there.
+/// Ignores that the file is not there.
 fn present(done: std::io::Result<()>) -> std::io::Result<()> {
     match done {
         Err(source) if source.kind() == ErrorKind::NotFound => Ok(()),

@@ -24,10 +24,10 @@ pub enum Error {
     /// A manifest does not agree with the segments it names.
     #[error("{path}: byte {offset} on: {why}; `thalweg verify --data` lists what is affected")]
     Damaged { path: StorePath, offset: u64, why: String },
-    /// What these versions need cannot be known, so that nothing can be said to be needed by none.
+    /// The needs of these versions cannot be known, so nothing can be deleted as unneeded.
     #[error("{0}")]
     LostManifests(LostManifests),
-    /// An earlier failure for want of room; nothing more is taken until the session is opened anew.
+    /// An earlier failure for want of room; nothing more is taken until the session is reopened.
     #[error("{0}")]
     NoRoom(String),
     /// An earlier failure of this session; nothing more is taken, and nothing was silently lost.

@@ -1,7 +1,7 @@
 //! The journal of catalog changes: kept in containers, so that the catalog can be made again from them.
 //!
-//! A transaction leaves its record in the catalog's outbox; here it moves into a container, durably, before
-//! the commit is acknowledged. What a crash left in the outbox, the next committer moves.
+//! A transaction leaves its record in the catalog's outbox; here it moves into a container, durably, before the commit
+//! is acknowledged. The next committer moves records that a crash left in the outbox.
 
 use format::{BlockKind, JournalRecord};
 use store::ClaimOwner;
@@ -11,7 +11,7 @@ use crate::{Repository, Result};
 
 /// Records moved at a time.
 const BATCH: usize = 1024;
-/// Who puts journal records; never asks for claims, so the number is free.
+/// The claim owner that puts journal records; never asks for claims, so the number is free.
 const JOURNALIST: ClaimOwner = ClaimOwner(u64::MAX);
 
 impl Repository {

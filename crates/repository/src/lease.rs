@@ -1,8 +1,8 @@
 //! A session in the catalog, kept alive while its owner lives.
 //!
-//! A command relies on what the store told it until it ends. A process that stays (Python) relies on it only while
-//! something is open or under way: it takes a [`EpochPin`] for that, and the lease moves on between holds, so that an idle
-//! process keeps nothing from being collected.
+//! A command relies on the store's answers until it ends. A process that stays (Python) relies on it only while
+//! something is open or under way: it takes a [`EpochPin`] for that, and the lease moves on between holds, so that an
+//! idle process keeps nothing from being collected.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use format::{SessionId, Settings};
 use crate::reserve::Reserve;
 use crate::{Error, Result};
 
-/// How long a lease lasts when nobody renews it (ms): what a dead writer can hold back.
+/// How long a lease lasts without renewal (ms): the longest that a dead writer holds collection back.
 pub const LEASE_MS: u64 = 30_000;
 
 /// Sessions count from 1; the catalog refuses commits of this one.
@@ -39,25 +39,25 @@ struct State {
     wake: Condvar,
     /// The catalog said that the session has ended.
     is_lost: AtomicBool,
-    /// The holder relies on nothing the store told it before: the next renewal moves the epoch on.
+    /// The holder relies on none of the store's earlier answers: the next renewal moves the epoch on.
     refresh: AtomicBool,
     /// Set with the first hold; before it, the owner relies on everything.
     is_held_in_parts: AtomicBool,
     holds: AtomicUsize,
     /// When the catalog was last asked, without saying that the session has ended.
     checked: Mutex<Option<Instant>>,
-    /// Locked while the epoch moves on: what begins meanwhile must not rely on the old one.
+    /// Locked while the epoch moves on: a hold that begins meanwhile must not rely on the old one.
     moving: Mutex<()>,
 }
 
-/// What the thread that renews is woken for.
+/// The reason to wake the thread that renews.
 #[derive(Default)]
 struct WakeReason {
     stopped: bool,
     renewal: bool,
 }
 
-/// While it lives, what the store tells is relied on: nothing that was referred to since is deleted.
+/// While it lives, the store's answers hold: nothing that was referred to since is deleted.
 pub struct EpochPin {
     state: Arc<State>,
 }
@@ -103,7 +103,7 @@ impl Lease {
         self.session != NO_SESSION
     }
 
-    /// A lease that nobody renews, for one-thread histories on virtual clocks.
+    /// Makes a lease that is never renewed, for one-thread histories on virtual clocks.
     pub fn unattended(catalog: Arc<dyn Catalog>, session: Session) -> Self {
         let epoch = Arc::new(AtomicU64::new(session.epoch));
         let state = Arc::new(State::default());
@@ -111,15 +111,15 @@ impl Lease {
         Lease { session: session.id, epoch, catalog, state, thread: None, reserve: None }
     }
 
-    /// Ends on a full disk too, with the room of the store's reserve: what a writer leaves there that found the disk full
+    /// Ends on a full disk too, with the room of the store's reserve: the garbage of a writer that found the disk full
     /// can be collected at once.
     pub(crate) fn with_reserve_of(mut self, path: &Path, settings: &Settings) -> Self {
         self.reserve = Some((path.to_owned(), settings.clone()));
         self
     }
 
-    /// The session's epoch. What rests on an answer of the store is committed with the epoch as it was *before*
-    /// the store was asked.
+    /// Returns the session's epoch. A change that rests on an answer of the store is committed with the epoch as it was
+    /// *before* the store was asked.
     pub fn epoch(&self) -> u64 {
         self.epoch.load(Ordering::SeqCst)
     }
@@ -143,7 +143,8 @@ impl Lease {
         Ok(())
     }
 
-    /// From the first hold on, the owner relies on what it is told only while it has one. May wait for the catalog.
+    /// Takes a hold. From the first one on, the owner relies on answers only while it has one. May wait for the
+    /// catalog.
     pub fn hold(&self) -> EpochPin {
         let _moving = self.state.moving.lock().unwrap_or_else(PoisonError::into_inner);
         self.state.is_held_in_parts.store(true, Ordering::SeqCst);
@@ -151,8 +152,8 @@ impl Lease {
         EpochPin { state: self.state.clone() }
     }
 
-    /// Whether the lease ran out and a collection ended the session. Nothing the store told its owner may be relied on any
-    /// more, for good: the owner begins anew, with another lease.
+    /// Whether the lease ran out and a collection ended the session. None of the store's answers to its owner may be
+    /// relied on any more, for good: the owner starts again, with another lease.
     pub fn is_lost(&self) -> bool {
         self.state.is_lost.load(Ordering::SeqCst)
     }
@@ -239,7 +240,7 @@ fn renew_until_stopped(catalog: &dyn Catalog, session: SessionId, epoch: &Atomic
         if awaited.stopped {
             return;
         }
-        // The catalog may take its time: whoever ends the lease meanwhile does not wait for that.
+        // The catalog may take its time: a thread that ends the lease meanwhile does not wait for that.
         drop(awaited);
         renew(catalog, session, epoch, state);
     }
@@ -249,7 +250,7 @@ fn renew(catalog: &dyn Catalog, session: SessionId, epoch: &AtomicU64, state: &S
     let moving = state.moving.lock().unwrap_or_else(PoisonError::into_inner);
     let is_idle = state.is_held_in_parts.load(Ordering::SeqCst) && state.holds.load(Ordering::SeqCst) == 0;
     let refresh = state.refresh.swap(false, Ordering::Relaxed) || is_idle;
-    // Whoever holds already is not in the way of others.
+    // Threads that hold already do not block others.
     let _moving = is_idle.then_some(moving);
     let asked = Instant::now();
     let renewed = catalog.renew(session, LEASE_MS, refresh);

@@ -1,8 +1,8 @@
-//! What a store can do: write, read, list, commit, collect, verify, rebuild, and the sessions of paths.
+//! The operations of a store: write, read, list, commit, collect, verify, rebuild, and the sessions of paths.
 //!
-//! Reading order: [`Repository`] (the pair of engines), `dedup` (segments in), `tree` (manifests), `read`
-//! (segments out), `commit` (the order of rule 4), then `session` (what a node does while a program writes),
-//! then the caretaker's verbs: `collect`, `verify`, `rebuild`.
+//! Reading order: [`Repository`] (the pair of engines), `dedup` (segments in), `tree` (manifests), `read` (segments
+//! out), `commit` (the order of rule 4), then `session` (a node's part while a program writes), then the
+//! administrator's verbs: `collect`, `verify`, `rebuild`.
 
 mod admission;
 mod agreement;

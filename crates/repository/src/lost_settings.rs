@@ -1,5 +1,5 @@
-//! A store whose `store.toml` is lost: it is not taken for a directory without a store, and the user learns what the file
-//! held, as far as the containers tell.
+//! A store whose `store.toml` is lost: it is not taken for a directory without a store, and the error names the file's
+//! settings, as far as the containers show them.
 
 use std::fs::OpenOptions;
 use std::io::Read;

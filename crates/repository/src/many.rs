@@ -15,7 +15,7 @@ const THREADS: usize = 8;
 const PIECE_BYTES: usize = 4 << 20;
 
 impl Repository {
-    /// What each name points to.
+    /// Returns the entry of each name.
     pub fn entries(&self, paths: &[StorePath]) -> Vec<Result<Option<FileEntry>>> {
         side_by_side(paths, |path| Ok(self.catalog.entry(path)?))
     }

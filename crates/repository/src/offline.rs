@@ -10,7 +10,7 @@ use store::{LocalStore, Options, Registrar, SealedContainer};
 use crate::Result;
 use crate::engines::state_folder;
 
-/// A store nobody writes to and that has no catalog: for looking at its files.
+/// Opens a store without writers and without a catalog, to read its files.
 pub(crate) fn offline_store(path: &Path, settings: &Settings) -> Result<LocalStore> {
     let permissions = Permissions::of(path, settings);
     let files = Arc::new(Directory::new(path, permissions));

@@ -1,7 +1,7 @@
-//! Many files in: cuts, names and stores their content, small files sharing blocks.
+//! Many files in: cuts, fingerprints and stores their content, small files sharing blocks.
 //!
-//! A packer is one thread's; it gathers about a megabyte of segments before it asks the store what it lacks,
-//! so a tree of small files costs few questions and few blocks.
+//! A packer is one thread's; it gathers about a megabyte of segments before it asks the store which are missing, so a
+//! tree of small files costs few questions and few blocks.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -26,7 +26,7 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A file whose content is stored.
 pub struct Packed<T> {
-    /// What the caller handed in with the file.
+    /// The caller's tag of the file.
     pub tag: T,
     pub built: BuiltManifest,
     /// BLAKE3 of the content in order; none for a file with more than a GiB of holes.
@@ -44,7 +44,7 @@ pub struct Packer<'a, T> {
     finished: Vec<Packed<T>>,
 }
 
-/// A file under way: its builder, and what is to be appended once the batch has places.
+/// A file under way: its builder, and the parts to append once the batch has addresses.
 struct Draft<'a, T> {
     builder: Builder<'a>,
     waiting: VecDeque<Item>,
@@ -128,7 +128,7 @@ impl<'a, T> Packer<'a, T> {
         Ok(())
     }
 
-    /// A hole of the file begun last; what was given before it is cut here.
+    /// Adds a hole to the file begun last; the content before it is cut here.
     pub fn hole(&mut self, length: u64) -> Result<()> {
         self.flush_tail()?;
         let draft = self.current();
@@ -147,7 +147,7 @@ impl<'a, T> Packer<'a, T> {
         Ok(())
     }
 
-    /// The file begun last is given up; what was stored of it is garbage for collection.
+    /// Gives up the file begun last; its stored content is garbage for collection.
     pub fn abandon(&mut self) -> Result<()> {
         self.flush()?;
         self.drafts.pop_back();

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use format::{Entry, EntryKind, Root, Run};
+use format::{Entry, EntryKind, Root, Run, SegmentAddress, SegmentEntry};
 
 use crate::tree::entries_in;
 use crate::{Repository, Result};
 
 /// Segments decoded and held at once.
-const SEGMENTS_AT_ONCE: u32 = 64;
+const SEGMENTS_AT_ONCE: usize = 64;
 
 /// A stretch of a file.
 pub enum Piece<'a> {
@@ -106,38 +106,39 @@ impl Repository {
             EntryKind::Hole => take(Piece::Hole(range.end - range.start)),
             EntryKind::Page { .. } => unreachable!("only content entries are handed over"),
             EntryKind::Data { run, skip, digest } => {
-                let lengths = self.checked_entries(run, &digest)?;
+                let entries = self.checked_entries(run, &digest)?;
                 let wanted = skip as u64 + range.start..skip as u64 + range.end;
                 let mut offset = 0;
                 let mut first = None;
                 let mut last = 0;
-                for (i, segment) in lengths.iter().enumerate() {
+                for (i, segment) in entries.iter().enumerate() {
                     let end = offset + segment.bytes as u64;
                     if end > wanted.start && offset < wanted.end {
-                        first.get_or_insert((i as u32, offset));
-                        last = i as u32;
+                        first.get_or_insert((i, offset));
+                        last = i;
                     }
                     offset = end;
                 }
                 let Some((first, at)) = first else { return Ok(()) };
-                let needed = Run { container: run.container, first: run.first + first, count: last - first + 1 };
-                self.run_pieces(needed, at, wanted, take)
+                let from = SegmentAddress::new(run.container, run.first + first as u32);
+                self.run_pieces(from, &entries[first..=last], (at, wanted), take)
             }
         }
     }
 
-    /// `at` is where the run's first segment begins, in the same measure as `wanted`.
+    /// Hands over the segments from a place on, which are to be those of `entries`. `at` is where the first begins, in
+    /// the same measure as `wanted`.
     fn run_pieces(
         &self,
-        run: Run,
-        mut at: u64,
-        wanted: Range<u64>,
+        mut from: SegmentAddress,
+        entries: &[SegmentEntry],
+        (mut at, wanted): (u64, Range<u64>),
         take: &mut dyn FnMut(Piece) -> Result<()>,
     ) -> Result<()> {
-        for first in (run.first..run.first + run.count).step_by(SEGMENTS_AT_ONCE as usize) {
-            let count = SEGMENTS_AT_ONCE.min(run.first + run.count - first);
-            let part = Run { container: run.container, first, count };
-            for segment in self.segments(part)? {
+        for entries in entries.chunks(SEGMENTS_AT_ONCE) {
+            let part = Run { container: from.container, first: from.ordinal, count: entries.len() as u32 };
+            from.ordinal += part.count;
+            for segment in self.named_segments(part, entries)? {
                 let start = wanted.start.saturating_sub(at).min(segment.len() as u64);
                 let end = wanted.end.saturating_sub(at).min(segment.len() as u64);
                 at += segment.len() as u64;

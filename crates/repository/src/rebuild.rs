@@ -1,7 +1,7 @@
 //! Rebuilding: the catalog from the journal that containers keep.
 //!
-//! Everything that can be read is kept; what cannot is named: by container and byte, and by path where later records
-//! or the old catalog still tell of it.
+//! Everything that can be read is kept; damage is named by container and byte, and by path where later records or the
+//! old catalog still show it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -29,19 +29,19 @@ const MAX_NAMED: usize = 5;
 /// Containers without a file, below and above the last that has one.
 const MAX_LOST_CONTAINERS: u64 = 1 << 20;
 
-/// What was found again.
+/// The result of a rebuild.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RebuildReport {
     pub containers: u64,
     /// Transactions replayed.
     pub transactions: u64,
-    /// What could not be read, and the paths that are known to have lost something with it.
+    /// Unreadable parts, and the paths that are known to have lost something with them.
     pub damages: Vec<Damage>,
 }
 
-/// Makes the catalog of the store at `path` again. The old one is kept beside it as `catalog.sqlite.old`.
-/// Refused while another process uses the store, and, unless by `force`, when the new one would lack something that the
-/// old one has because the journal has lost it.
+/// Makes the catalog of the store at `path` again. The old one is kept beside it as `catalog.sqlite.old`. Refused while
+/// another process uses the store, and, unless by `force`, when the new one would miss records of the old one that the
+/// journal has lost.
 pub fn rebuild_catalog(path: &Path, force: bool) -> Result<RebuildReport> {
     let settings = read_settings(path)?;
     make_state_folder(path, &settings)?;
@@ -59,7 +59,7 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<RebuildReport> {
     let made = make_catalog(path, &settings, &new_segment, &scan, &records, &old);
     let made = made.and_then(|made| replace_catalog(path, &settings, &new_segment).map(|()| made));
     if made.is_err() {
-        // Best effort: the error that is told came first.
+        // Best effort: the error that is reported came first.
         let _ = remove_catalog(&new_segment);
     }
     let mut made = made?;
@@ -72,7 +72,7 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<RebuildReport> {
 }
 
 struct MadeCatalog {
-    /// What makes no sense without records that are missing.
+    /// Records that make no sense without missing ones.
     left_out: Vec<SkippedRecord>,
     /// The highest numbers that were ever given.
     given: IssuedNumbers,
@@ -107,10 +107,9 @@ fn make_catalog(
     Ok(MadeCatalog { left_out, given: catalog.given()?, marked })
 }
 
-/// The numbers that no file bears and that versions may need: those that a sound old catalog counts as live, otherwise
-/// all, as far as nothing else tells what became of them. Whether versions still need some is known when they are read.
-/// Copies of what lay there can only be found for a number that the catalog knows. Collection ends those that nobody
-/// needs.
+/// Returns the numbers that no file bears and that versions may need: those that a sound old catalog counts as live,
+/// otherwise all whose end is not known from elsewhere. Whether versions still need some is known when they are read.
+/// Copies of their segments can only be found for a number that the catalog knows. Collection ends the unneeded ones.
 fn lost_containers(scan: &Scan, old: &OldCatalog, given: u64) -> BTreeSet<ContainerId> {
     let has_no_file = |number: &ContainerId| !scan.containers.contains_key(number) && number.0 < CONTAINER_LIMIT;
     if old.is_sound {
@@ -186,7 +185,7 @@ fn remove_catalog(file: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the catalog that is to be replaced still tells.
+/// The readable content of the catalog that is to be replaced.
 #[derive(Default)]
 struct OldCatalog {
     /// Nothing else changed it, and its file and log belong together.
@@ -196,20 +195,20 @@ struct OldCatalog {
     lost_records: Option<Vec<u64>>,
     /// Names and versions of which the journal has lost something.
     lost: Vec<Damage>,
-    /// Segments that cannot be read, and the copies that stand in for some; the journal does not tell of them.
+    /// Segments that cannot be read, and the copies that stand in for some; the journal has neither.
     lost_segments: Vec<LostSegment>,
     /// Containers that versions may refer to.
     live_containers: Vec<ContainerId>,
 }
 
 impl OldCatalog {
-    /// Adds what no container keeps yet to the scan. A catalog that cannot be read tells nothing.
+    /// Adds to the scan the records that no container keeps yet. A catalog that cannot be read adds none.
     fn look_at(path: &Path, settings: &Settings, scan: &mut Scan) -> Self {
         let mut old = OldCatalog::default();
         if let Ok(catalog) = open_catalog(path, settings, Access::Inspect)
             && let Ok(false) = catalog.is_of_another_store(settings.id)
         {
-            // Damage ends the look, and what was told by then is told.
+            // Damage ends the reading; the records read by then are kept.
             let _ = old.read(&catalog, scan);
         }
         old
@@ -217,11 +216,11 @@ impl OldCatalog {
 
     fn read(&mut self, catalog: &SqliteCatalog, scan: &mut Scan) -> Result<()> {
         self.given = catalog.given()?;
-        // What an older file and a newer log give together was never so.
+        // An older file and a newer log together make a state that never was.
         if catalog.is_mixture() {
             return Ok(());
         }
-        // An older copy tells what was so once, and one that something else changed may still have names.
+        // An older copy has a state that was so once, and one that something else changed may still have names.
         self.is_sound = !catalog.was_changed_by_others()?;
         let view = catalog.view()?;
         if self.is_sound {

@@ -1,4 +1,4 @@
-//! Repair: what is lost, what stands in for it, and which versions are affected.
+//! Repair: lost segments, their copies, and the affected versions.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -18,7 +18,7 @@ use crate::{Error, Repository, Result};
 const LISTED_AT_ONCE: usize = 4096;
 /// Lost segments looked for at a time.
 const SOUGHT_AT_ONCE: usize = 1024;
-/// Who looks for copies; puts nothing.
+/// The claim owner of searches for copies; puts nothing.
 const REPAIRER: ClaimOwner = ClaimOwner(u64::MAX - 1);
 
 /// Bytes of a version that cannot be read.
@@ -30,7 +30,7 @@ pub struct LostRange {
     pub why: String,
 }
 
-/// What a repair found and did.
+/// The result of a repair.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RepairReport {
     pub versions: u64,
@@ -41,8 +41,8 @@ pub struct RepairReport {
     pub lost: Vec<LostRange>,
 }
 
-/// Has the journal hold all that the catalog has, reads all versions, lets copies of segments stand in for those that are lost, and says what stays lost. The store
-/// must be on this machine.
+/// Makes the journal hold all that the catalog has, reads all versions, lets copies of segments stand in for those that
+/// are lost, and says what stays lost. The store must be on this machine.
 pub fn repair(repository: &Repository) -> Result<RepairReport> {
     let local = repository.local_store("repair")?;
     let journaled_paths = restate_lost(repository, local)?;
@@ -80,8 +80,8 @@ fn read_again(repository: &Repository) -> Result<RepairReport> {
     read_all(repository)
 }
 
-/// Of a container that is gone only the fingerprint table still tells what lay where: each segment that is there is looked
-/// up, and so found to be a copy of what was lost.
+/// Looks all segments up. Of a container that is gone only the fingerprint table still has the addresses: each segment
+/// that is there is looked up, and so found to be a copy of a lost one.
 fn look_everything_up(repository: &Repository) -> Result<()> {
     let local = repository.local_store("repair")?;
     for container in local.containers_on_disk()? {
@@ -158,7 +158,7 @@ fn read_entry(
         other => return other,
     }
     if let EntryKind::Data { run, .. } = entry.kind {
-        // What cannot be read is recorded by that; the entry's error is told below.
+        // The read records what cannot be read; the entry's error is reported below.
         let _ = repository.store.get(run);
     }
     for part in parts(repository, &entry).unwrap_or_else(|_| vec![whole]) {
@@ -191,15 +191,15 @@ pub(crate) fn is_damage(error: &Error) -> bool {
     }
 }
 
-/// What is known to be damaged, for those who would skip what they have stored before.
+/// The known damage, for callers that skip files they have stored before.
 pub struct KnownDamage {
     /// Segments without a copy.
     lost: HashSet<SegmentAddress>,
     healed: HashSet<SegmentAddress>,
     /// Numbers whose segments lie in a file that is not there.
     missing: HashSet<ContainerId>,
-    /// Numbers whose segments lay in a file that is shorter than it was, or in one that nobody closed, so that nothing
-    /// tells how long it was: each run is looked for.
+    /// Numbers whose segments lay in a file that is shorter than it was, or in an unsealed one, so that its length is
+    /// not known: each run is looked for.
     doubtful: HashSet<ContainerId>,
 }
 
@@ -230,7 +230,7 @@ impl Repository {
                 Ok(bytes) if bytes < file.stored_bytes => drop(doubtful_files.insert(file.id)),
                 // Something else stands in its place.
                 Err(store::Error::Corrupt { .. }) => drop(no_files.insert(file.id)),
-                // One that went meanwhile was collected, with nothing in it that anybody needs.
+                // One that went meanwhile was collected, with nothing needed in it.
                 _ => {}
             }
         }

@@ -1,6 +1,6 @@
-//! What a damaged container still has to hold, gathered from its file as far as that can be read, and for the rest from
-//! the copies that stand in. Written anew under the numbers it always had, it needs no copies any more, and a rebuild
-//! of the catalog finds it.
+//! The segments that a damaged container still has to hold, gathered from its file as far as that can be read, and for
+//! the rest from the copies that stand in. Rewritten under the numbers it always had, it needs no copies any more, and
+//! a rebuild of the catalog finds it.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::{Repository, Result};
 /// Segments fetched at a time: each may come in a block of its own.
 const FETCHED_AT_ONCE: u32 = 64;
 
-/// What replaces a damaged file.
+/// The replacement of a damaged file.
 pub(crate) struct Salvage {
     pub blocks: Vec<StoredBlock>,
     /// Something of the file cannot be read that may hold records of the journal.
@@ -88,7 +88,7 @@ fn take_readable(
     Ok(())
 }
 
-/// What is kept of a block that matches its checksum.
+/// The segments to keep of a block that matches its checksum.
 enum KeptSegments {
     Part(Option<StoredBlock>),
     /// It holds something else than its fingerprints say.

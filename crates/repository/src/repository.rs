@@ -70,7 +70,7 @@ impl Repository {
         &self.lease
     }
 
-    /// Why nothing can be relied on, or written, any more until the store is opened anew, if there is a reason.
+    /// Returns why nothing can be relied on, or written, any more until the store is reopened, if there is a reason.
     pub fn must_be_opened_anew(&self) -> Option<String> {
         if self.lease.is_lost() {
             return Some("its lease ran out, and the store was collected meanwhile".into());
@@ -78,8 +78,8 @@ impl Repository {
         self.local.as_ref().and_then(|local| local.failure()).map(str::to_owned)
     }
 
-    /// Why nothing can be read or written here any more, if there is a reason that opening the store anew does not cure: its
-    /// catalog was replaced while it was in use.
+    /// Returns why nothing can be read or written here any more, if there is a reason that reopening the store does not
+    /// cure: its catalog was replaced while it was in use.
     pub fn displaced(&self) -> Option<String> {
         self.catalog.displaced()
     }

@@ -26,8 +26,8 @@ const STEP_BYTES: u64 = 256 << 10;
 const LOCK_ATTEMPTS: usize = 100;
 const LOCK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The reserve of a store, given up while this lives if room is short. What fails here is no failure of the verb: it
-/// may still find room.
+/// The reserve of a store, given up while this lives if room is short. A failure here does not fail the verb: it may
+/// still find room.
 pub(crate) struct Reserve {
     /// One on each file system that the store uses, and its length before it was given up.
     files: Vec<(File, u64)>,
@@ -82,8 +82,8 @@ impl Drop for Reserve {
     }
 }
 
-/// A reserve has no content: what else stands in its place, and a file with another name, which would be written under that
-/// too, gives way to a new one.
+/// A reserve has no content: anything else in its place, and a file with another name, which would be written under
+/// that too, gives way to a new one.
 fn open(path: &Path, permissions: &Permissions, options: &mut OpenOptions) -> std::io::Result<File> {
     let mut open = || permissions.create_file(path, options).and_then(|file| check_sole(&file).map(|()| file));
     match open() {

@@ -1,4 +1,4 @@
-//! A damaged journal made whole from a healthy catalog: what its lost records made is stated again by new ones.
+//! A damaged journal made whole from a healthy catalog: new records restate the effects of the lost ones.
 
 use format::StorePath;
 use store::LocalStore;
@@ -28,7 +28,7 @@ pub(crate) fn restate_lost(repository: &Repository, local: &LocalStore) -> Resul
     for some in lost.chunks(PATHS_AT_ONCE) {
         repository.catalog.restate(session, some)?;
     }
-    // No gap is filled before all is stated again: the outbox keeps their order, whatever happens in between.
+    // No gap is filled before all is restated: the outbox keeps their order, whatever happens in between.
     repository.catalog.fill_gaps(session, agreement.lost_records.as_deref().unwrap_or_default())?;
     repository.journal()?;
     Ok(lost.len() as u64)

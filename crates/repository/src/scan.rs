@@ -1,5 +1,5 @@
-//! The journal and the containers as the store's files tell of them, without a catalog: what a rebuild makes the
-//! catalog from, and what verification compares it with. Damage costs what lies in it, and is named.
+//! The journal and the containers as the store's files show them, without a catalog: the source of a rebuild of the
+//! catalog, and of verification's comparison. Damage costs what lies in it, and is named.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ use store::{LocalStore, StoredBlock};
 use crate::verify::Damage;
 use crate::{Error, Result};
 
-/// Missing sequences that are told one by one: a mark that somebody made up may be very far ahead.
+/// The limit on missing sequences reported one by one: a forged mark may be very far ahead.
 const MAX_GAPS: usize = 100_000;
 /// Ranges of them that a message names.
 const MAX_RANGES: usize = 8;
@@ -30,7 +30,7 @@ pub(crate) fn ranges(sequences: &[u64]) -> String {
     named.join(", ")
 }
 
-/// What was found in the container files.
+/// The content found in the container files.
 #[derive(Default)]
 pub(crate) struct Scan {
     /// By sequence.
@@ -99,7 +99,7 @@ impl Scan {
                 self.readable += 1;
                 self.register(physical, stored_bytes, segments, bears);
             }
-            // Collection deleted it since: what it held lies in a newer file.
+            // Collection deleted it since: its segments lie in a newer file.
             Err(store::Error::NotFound { .. }) => {}
             Err(store::Error::Corrupt { offset, why, .. }) => {
                 self.note(physical, offset, why);
@@ -135,8 +135,8 @@ impl Scan {
         }
     }
 
-    /// Two records of one sequence come of two catalogs that went on apart: the first one counts, and what the other did
-    /// is named.
+    /// Adds a record. Two of one sequence come of two catalogs that went on apart: the first one counts, and the
+    /// other's effects are named.
     fn add(&mut self, record: JournalRecord) {
         match self.records.entry(record.sequence) {
             Entry::Vacant(free) => drop(free.insert(record)),
@@ -172,7 +172,7 @@ impl Scan {
         self.records.contains_key(&sequence) || self.passed_over.iter().any(|(passed, _)| *passed == sequence)
     }
 
-    /// Whether this record is there, told by its sequence and checksum.
+    /// Whether this record is there, by its sequence and checksum.
     pub fn keeps(&self, (sequence, checksum): (u64, u64)) -> bool {
         let of = |record: &JournalRecord| JournalRecord::checksum_of(&record.encode());
         self.records.get(&sequence).is_some_and(|record| of(record) == checksum)
@@ -201,7 +201,7 @@ impl Scan {
         }
     }
 
-    /// The names and versions that the records up to `sequence` make, and what they cannot make.
+    /// Returns the names and versions that the records up to `sequence` make, and the records that make none.
     pub fn replayed(&self, sequence: u64) -> Result<(MemoryCatalog, Vec<SkippedRecord>)> {
         let records: Vec<_> = self.records.range(..=sequence).map(|(_, record)| record.clone()).collect();
         let replayed = MemoryCatalog::new();
@@ -210,7 +210,7 @@ impl Scan {
     }
 }
 
-/// The reason alone: the place is told beside it.
+/// Returns the reason alone: the place is reported beside it.
 fn cause(error: store::Error) -> String {
     match error {
         store::Error::Corrupt { why, .. } => why,

@@ -1,4 +1,4 @@
-//! What a store and a file amount to.
+//! Statistics of a store and of a file.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{Repository, Result};
 
 /// Roots fetched from the catalog at a time.
 const ROOTS_AT_ONCE: usize = 4096;
-/// Segments whose blocks are looked at together.
+/// Segments whose blocks are read together.
 const SEGMENTS_AT_ONCE: usize = 256;
 
 /// Figures of a whole store (bytes and counts); the keys of `thalweg stats --json`.

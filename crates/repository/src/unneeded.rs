@@ -25,7 +25,7 @@ pub(crate) fn check_unneeded(
     let addresses: Vec<SegmentAddress> = match local.index(physical) {
         Ok(index) => index.addresses().map(|(address, _)| address).collect(),
         Err(store::Error::NotFound { .. }) => return Ok(()),
-        // What a damaged file holds is told by its number alone.
+        // Only the number shows what a damaged file holds.
         Err(store::Error::Corrupt { .. }) => marks.runs(physical).iter().flat_map(|run| run.addresses()).collect(),
         Err(other) => return Err(other.into()),
     };
@@ -50,7 +50,7 @@ pub(crate) fn check_unneeded(
     Ok(())
 }
 
-/// What the file holds where the number's segments lie now, if that is another one.
+/// Returns the index of the file where the number's segments lie now, if that is another one.
 fn home_of(
     repository: &Repository,
     local: &LocalStore,

@@ -35,7 +35,7 @@ pub enum Damage {
     Catalog { path: Option<StorePath>, why: String },
 }
 
-/// What a verification saw.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     pub containers: u64,
@@ -47,8 +47,8 @@ pub struct VerifyReport {
     pub damages: Vec<Damage>,
 }
 
-/// Checks the store, which must be on this machine. With `data`, all content is decoded and named again.
-/// `progress` hears of stored bytes done.
+/// Checks the store, which must be on this machine. With `data`, all content is decoded and fingerprinted again. Calls
+/// `progress` with stored bytes done.
 pub fn verify(repository: &Repository, data: bool, progress: &mut dyn FnMut(u64)) -> Result<VerifyReport> {
     let local = repository.local_store("verify")?;
     let mut verified = VerifyReport::default();
@@ -136,7 +136,7 @@ impl LostSegments {
 fn note_catalog_damage(verified: &mut VerifyReport, check: impl FnOnce(&mut VerifyReport) -> Result<()>) -> Result<()> {
     let why = match check(verified) {
         Err(crate::Error::Catalog(catalog::Error::Corrupt { why, .. })) => why,
-        // Nobody can remove the root.
+        // The root cannot be removed.
         Err(crate::Error::Catalog(catalog::Error::NotFound { path })) if path.is_root() => {
             "it has no root directory".to_owned()
         }
@@ -150,7 +150,7 @@ fn note_catalog_damage(verified: &mut VerifyReport, check: impl FnOnce(&mut Veri
 }
 
 fn compare_with_journal(repository: &Repository, local: &LocalStore, verified: &mut VerifyReport) -> Result<()> {
-    // The view first: what is journaled after it was taken is not compared, unless nobody may write by this catalog.
+    // The view first: later journal records are not compared, unless no process may write by this catalog.
     let view = repository.catalog.view()?;
     let mut scan = Scan::of(local, repository.settings.fingerprint)?;
     scan.add_outbox(view.unjournaled()?);
@@ -201,7 +201,7 @@ fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut Ver
     }
     let Misplaced { mut collected, mut elsewhere } = Misplaced::find(repository, local)?;
     if !collected.is_empty() {
-        // What was removed and collected between the two looks is not needed any more.
+        // Containers removed and collected between the two reads are not needed any more.
         let again = Misplaced::find(repository, local)?.collected;
         collected.retain(|container| again.contains(container));
     }
@@ -224,12 +224,12 @@ fn check_numbers(repository: &Repository, local: &LocalStore, verified: &mut Ver
 struct Misplaced {
     /// Those it counts as collected.
     collected: Vec<ContainerId>,
-    /// Those it has in a file, named beside each, that is whole and lacks a segment which is needed.
+    /// Those it has in a file, named beside each, that is whole and misses a segment which is needed.
     elsewhere: Vec<(ContainerId, ContainerId)>,
 }
 
 impl Misplaced {
-    /// None where a manifest cannot be read: that is told of its version.
+    /// Finds none where a manifest cannot be read: the version's error says so.
     fn find(repository: &Repository, local: &LocalStore) -> Result<Self> {
         let mut found = Misplaced::default();
         let Ok(marks) = LiveBitmap::of_catalog(repository) else { return Ok(found) };
@@ -243,7 +243,7 @@ impl Misplaced {
             let index = match local.index(record.physical) {
                 Ok(index) if index.damages().is_empty() && index.is_sealed() => index,
                 Err(error) if !error.is_damage() => return Err(error.into()),
-                // What is damaged or missing is told of the file.
+                // A damaged or missing file is reported as such.
                 _ => continue,
             };
             let mut needed = marks.runs(container).into_iter().flat_map(|run| run.addresses());
@@ -270,14 +270,15 @@ fn check_containers(
         match local.check(record.id) {
             Ok(report) => {
                 lost.add(repository, record.id, report.lost.values().flatten().copied())?;
-                // Reading what cannot be read has it recorded, so that it answers for nothing and `put` reads again the
-                // files that need it. That it fails is told below.
+                // Reading an unreadable run records it, so that it answers for nothing and `put` reads again the files
+                // that need it. Its failure is reported below.
                 report.lost.values().flatten().for_each(|run| drop(repository.store.get(*run)));
                 verified.containers += 1;
                 verified.segments += report.readable_segments;
                 verified.stored_bytes += report.stored_bytes;
                 progress(report.stored_bytes);
-                // Its writer died before it had a footer: a torn end is no damage, what versions need is checked below.
+                // Its writer died before it had a footer: a torn end is no damage, segments that versions need are
+                // checked below.
                 let was_sealed = report.sealed || record.segments > 0;
                 if was_sealed {
                     verified.damages.extend(damages_of(&record, report, lost));
@@ -297,7 +298,7 @@ fn check_containers(
     Ok(())
 }
 
-/// What is wrong with a container that had its footer once. The catalog knows how many segments it had.
+/// Returns the damage of a container that had its footer once. The catalog knows how many segments it had.
 fn damages_of(record: &ContainerRecord, report: Report, lost: &LostSegments) -> Vec<Damage> {
     let Report { mut damages, readable_segments, stored_bytes, understood_bytes, sealed, lost: blocks } = report;
     let known: u64 = readable_segments + damages.iter().map(|damage| damage.lost_segments).sum::<u64>();

@@ -1,4 +1,4 @@
-//! Whether a store can be written at all, asked before anything is tried: what SQLite says of a read-only directory is
+//! Whether a store can be written at all, checked before anything is tried: SQLite's error for a read-only directory is
 //! "unable to open database file".
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use crate::engines::{catalog_file, state_folder};
 use crate::{Error, Result};
 
-/// Refuses a store that this process may only read. Other troubles are met, and told, where they lie.
+/// Refuses a store that this process may only read. Other errors are reported where they occur.
 pub(crate) fn check_writable(path: &Path, settings: &Settings) -> Result<()> {
     let state = state_folder(path, settings);
     let folders = [path.to_owned(), path.join(store::CONTAINERS_FOLDER), state.clone()];

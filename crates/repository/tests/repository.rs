@@ -16,6 +16,8 @@ mod fixture;
 mod histories;
 #[path = "repository/killed_writers.rs"]
 mod killed_writers;
+#[path = "repository/lying_stores.rs"]
+mod lying_stores;
 #[path = "repository/rebuilding.rs"]
 mod rebuilding;
 #[path = "repository/sessions.rs"]

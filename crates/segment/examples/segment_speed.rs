@@ -1,4 +1,4 @@
-//! Prints how fast each station of this crate is, on one core, best of five.
+//! Prints how fast each stage of this crate is, on one core, best of five.
 //!
 //! `cargo run --release -p thalweg-segment --example segment_speed [FILE...]`: beside random bytes and an array of noisy
 //! doubles, it encodes the files given, up to 32 MiB each.
@@ -54,7 +54,7 @@ fn codecs(name: &str, raw: &[u8]) {
     }
 }
 
-/// Hands over one block after the other, as a writer would that is through with each before the next.
+/// Passes on one block after the other, as a writer would that finishes each before the next.
 fn encode_all(raw: &[u8], choice: CodecChoice, mut receive: impl FnMut(Block)) {
     let mut builder = BlockBuilder::new(BlockKind::Data, 0);
     for bytes in raw.chunks(BLOCK_BYTES) {
@@ -63,7 +63,7 @@ fn encode_all(raw: &[u8], choice: CodecChoice, mut receive: impl FnMut(Block)) {
     }
 }
 
-/// GB/s of the best of five runs.
+/// Returns GB/s of the best of five runs.
 fn speed<T>(bytes: usize, run: impl Fn() -> T) -> f64 {
     let seconds = |_| {
         let start = Instant::now();

@@ -1,6 +1,6 @@
 //! A block as a whole: from segments, and back to them.
 //!
-//! Nothing in a block is believed before it is checked: what is decoded may have come over a network.
+//! Nothing in a block is trusted before it is checked: a decoded block may have come over a network.
 
 use format::{Block, BlockKind, CodecChoice, CodecId, Fingerprint, FingerprintKind};
 
@@ -18,8 +18,8 @@ pub fn encode(kind: BlockKind, segments: &[(Fingerprint, &[u8])], choice: CodecC
     builder.finish(choice)
 }
 
-/// The raw bytes of all segments, one after the other. Checks that the block is consistent in itself, but not
-/// that the segments are what their fingerprints say.
+/// Returns the raw bytes of all segments, one after the other. Checks that the block is consistent in itself, but not
+/// that the segments match their fingerprints.
 pub fn decode(block: &Block) -> Result<Vec<u8>> {
     check_known(block)?;
     codec::decode(block.header.codec, &block.payload, block.header.raw_bytes as usize)
@@ -36,14 +36,14 @@ fn check_known(block: &Block) -> Result<()> {
     Ok(block.check()?)
 }
 
-/// As [`decode`], and every segment is what its fingerprint says; the error names the first that is not.
+/// As [`decode`], and checks that every segment matches its fingerprint; the error names the first that does not.
 pub fn decode_verified(block: &Block, kind: FingerprintKind) -> Result<Vec<u8>> {
     let raw = decode(block)?;
     verify(block, &raw, kind)?;
     Ok(raw)
 }
 
-/// As [`decode_verified`]; leaves the block without its payload, which is not copied where it is stored as it is.
+/// As [`decode_verified`]; takes the payload out of the block, without a copy where it is stored uncompressed.
 pub fn take_verified(block: &mut Block, kind: FingerprintKind) -> Result<Vec<u8>> {
     let stored_as_it_is = block.header.codec == CodecId::None && block.header.raw_bytes == block.header.stored_bytes;
     if !stored_as_it_is {
@@ -64,7 +64,7 @@ fn verify(block: &Block, raw: &[u8], kind: FingerprintKind) -> Result<()> {
     Ok(())
 }
 
-/// The segments of a block that was decoded to `raw`, in order.
+/// Returns the segments of a block that was decoded to `raw`, in order.
 ///
 /// Panics when `raw` is shorter than the segments together, which [`decode`] excludes.
 pub fn segments<'a>(block: &'a Block, raw: &'a [u8]) -> impl Iterator<Item = (Fingerprint, &'a [u8])> {

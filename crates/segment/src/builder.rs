@@ -19,7 +19,7 @@ pub struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// `record_length` is the length of one record of the data (bytes), 0 when unknown.
+    /// Makes a builder; `record_length` is the length of one record of the data (bytes), 0 when unknown.
     pub fn new(kind: BlockKind, record_length: u32) -> Self {
         BlockBuilder { kind, record_length, segments: Vec::new(), raw: Vec::new() }
     }
@@ -31,7 +31,7 @@ impl BlockBuilder {
         self.segments.push(SegmentEntry { fingerprint, bytes: bytes.len() as u32 });
     }
 
-    /// Whether a segment of this length leaves the block within [`BLOCK_BYTES`], or is its first.
+    /// Returns whether a segment of this length leaves the block within [`BLOCK_BYTES`], or is its first.
     pub fn fits(&self, segment_bytes: usize) -> bool {
         self.is_empty() || self.raw.len() + segment_bytes <= BLOCK_BYTES
     }
@@ -48,7 +48,7 @@ impl BlockBuilder {
         self.raw.len()
     }
 
-    /// Encodes what was pushed, and begins anew.
+    /// Encodes the pushed segments, and begins a new block.
     pub fn finish(&mut self, choice: CodecChoice) -> Block {
         let raw_bytes = self.raw.len() as u32;
         let (codec, level, payload) = self.take_payload(compression(choice, &self.raw));
@@ -72,7 +72,7 @@ impl BlockBuilder {
         Block { header, segments, payload }
     }
 
-    /// The encoded bytes, or, where they are no smaller, the buffer itself.
+    /// Returns the encoded bytes, or, where they are no smaller, the buffer itself.
     fn take_payload(&mut self, compression: Compression) -> (CodecId, i8, Vec<u8>) {
         let encoded = codec::encode(compression, &self.raw);
         let (codec, level, payload) = match (compression, encoded) {
@@ -84,7 +84,7 @@ impl BlockBuilder {
         (codec, level, payload)
     }
 
-    /// Gives the buffer away when it is well filled, and a copy when most of it would lie idle.
+    /// Returns the buffer itself when it is well filled, and a copy when most of it would lie idle.
     fn take_raw(&mut self) -> Vec<u8> {
         if self.raw.len() < self.raw.capacity() / 2 {
             return self.raw.clone();
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Random bytes, half of which are an edited copy of the other half.
+    /// Returns random bytes, half of which are an edited copy of the other half.
     fn nearly_repeated() -> Vec<u8> {
         let mut raw = random_bytes(8, BLOCK_BYTES / 2);
         raw.extend_from_within(..BLOCK_BYTES / 2 - 777);
@@ -156,7 +156,7 @@ mod tests {
         raw
     }
 
-    /// Blocks of one kind, and blocks whose segments are of several.
+    /// Returns blocks of one kind, and blocks whose segments are of several.
     fn mixed_data() -> Vec<Vec<u8>> {
         let pure = [random_bytes(1, BLOCK_BYTES), text(2, BLOCK_BYTES), field(3, BLOCK_BYTES)];
         let mut blocks = vec![nearly_repeated()];

@@ -1,8 +1,8 @@
-//! Bytes to fewer bytes and back: one file per codec, all with the same two functions.
+//! Compresses and decompresses bytes: one file per codec, all with the same two functions.
 //!
-//! `encode` writes to a buffer that lives as long as its thread, and keeps its context there too: making both anew
-//! for every block takes longer than finding that a block is incompressible. `decode` is told the length to expect
-//! and never yields, or allocates for, more than that; broken input is an error.
+//! `encode` writes to a buffer that lives as long as its thread, and keeps its context there too: making both again for
+//! every block takes longer than finding that a block is incompressible. `decode` gets the length to expect and never
+//! yields, or allocates for, more than that; broken input is an error.
 
 mod lz4;
 mod none;
@@ -21,14 +21,14 @@ pub const MAX_BLOCK_BYTES: usize = MAX_SEGMENT_BYTES as usize;
 /// Compressed bytes are kept only where they save at least 1/64: less does not pay for decoding them.
 const MIN_SAVING: usize = 64;
 
-/// What a thread keeps of its buffer after a block of unusual size.
+/// Capacity a thread keeps of its buffer after a block of unusual size (bytes).
 const KEPT_BUFFER_BYTES: usize = 1 << 20;
 
 thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The bytes in a smaller form, or `None` when no compression is asked for or it saves too little.
+/// Returns the compressed bytes, or `None` when no compression is requested or it saves too little.
 pub(crate) fn encode(compression: Compression, raw: &[u8]) -> Option<Vec<u8>> {
     if compression == Compression::None {
         return None;
@@ -37,7 +37,7 @@ pub(crate) fn encode(compression: Compression, raw: &[u8]) -> Option<Vec<u8>> {
     with_encoded(compression, raw, |encoded| (encoded.len() <= most).then(|| encoded.to_vec()))
 }
 
-/// How many bytes `raw` takes when encoded, which may be a little more than it has.
+/// Returns the encoded length of `raw`, which may be a little more than its own.
 pub(crate) fn encoded_bytes(compression: Compression, raw: &[u8]) -> usize {
     with_encoded(compression, raw, <[u8]>::len)
 }
@@ -63,7 +63,7 @@ fn with_encoded<T>(compression: Compression, raw: &[u8], receive: impl FnOnce(&[
     })
 }
 
-/// The `raw_bytes` bytes that were encoded as `stored`.
+/// Returns the `raw_bytes` bytes that were encoded as `stored`.
 pub(crate) fn decode(codec: CodecId, stored: &[u8], raw_bytes: usize) -> Result<Vec<u8>> {
     if raw_bytes > MAX_BLOCK_BYTES {
         return corrupt(format!("{raw_bytes} bytes are more than a block holds ({MAX_BLOCK_BYTES})"));

@@ -1,8 +1,8 @@
-//! Where one segment ends and the next begins.
+//! Finds where one segment ends and the next begins.
 //!
-//! One file per algorithm, all with the same small signature; `fixed` is the plain baseline. Boundaries
-//! depend on the bytes alone, never on how they arrive, and are frozen: what is cut differently tomorrow
-//! no longer deduplicates against what is stored today.
+//! One file per algorithm, all with the same small signature; `fixed` is the plain baseline. Boundaries depend on the
+//! bytes alone, never on how they arrive, and are frozen: data cut differently tomorrow no longer deduplicates against
+//! data stored today.
 
 mod content;
 mod file;
@@ -18,8 +18,8 @@ pub use fixed::FixedCutter;
 
 /// Finds segment boundaries in bytes that its caller keeps, so that nothing need be copied.
 ///
-/// The caller holds the bytes from the start of the current segment on and calls [`Cutter::next`]; told a
-/// length, it takes that many bytes away and calls again; told `None`, it appends more.
+/// The caller holds the bytes from the start of the current segment on and calls [`Cutter::next`]; given a length, it
+/// removes that many bytes and calls again; given `None`, it appends more.
 #[derive(Clone, Debug)]
 pub enum Cutter {
     Fixed(FixedCutter),
@@ -28,9 +28,10 @@ pub enum Cutter {
 }
 
 impl Cutter {
-    /// `segment_bytes` is the length (fixed) or mean length (content-defined) and is not used for whole files.
+    /// Makes a cutter; `segment_bytes` is the length (fixed) or mean length (content-defined) and is not used for whole
+    /// files.
     ///
-    /// Panics when it is not within what `format::Settings::check` lets pass.
+    /// Panics when it is not within what `format::Settings::check` accepts.
     pub fn new(kind: ChunkerKind, segment_bytes: u32) -> Self {
         match kind {
             ChunkerKind::Fixed => Cutter::Fixed(FixedCutter::new(segment_bytes)),
@@ -39,10 +40,11 @@ impl Cutter {
         }
     }
 
-    /// Length of the segment at the start of `buffered` (bytes), or `None` when more bytes are needed to know.
+    /// Returns the length of the segment at the start of `buffered` (bytes), or `None` when more bytes are needed to
+    /// know.
     ///
-    /// After `None`, the next call must see the same bytes with more behind them, or `end_of_input`. At the
-    /// end of the input what is left is a segment, however short; nothing left is `None`.
+    /// After `None`, the next call must see the same bytes with more behind them, or `end_of_input`. At the end of the
+    /// input the rest is a segment, however short; no rest is `None`.
     pub fn next(&mut self, buffered: &[u8], end_of_input: bool) -> Option<usize> {
         match self {
             Cutter::Fixed(cutter) => cutter.next(buffered, end_of_input),
@@ -51,7 +53,7 @@ impl Cutter {
         }
     }
 
-    /// With this many bytes buffered, [`Cutter::next`] always knows.
+    /// Returns the number of buffered bytes with which [`Cutter::next`] always knows.
     pub fn max_segment_bytes(&self) -> usize {
         match self {
             Cutter::Fixed(cutter) => cutter.max_segment_bytes(),
@@ -60,7 +62,7 @@ impl Cutter {
         }
     }
 
-    /// Lengths of all segments of `bytes`, for input that is in memory as a whole.
+    /// Returns the lengths of all segments of `bytes`, for input that is in memory as a whole.
     pub fn cut_whole(&mut self, bytes: &[u8]) -> Vec<usize> {
         let mut lengths = Vec::new();
         let mut rest = bytes;
@@ -72,7 +74,7 @@ impl Cutter {
     }
 }
 
-/// The rule all cutters share for a boundary known in advance: at `limit`, or where the input ends.
+/// Returns a boundary known in advance, by the rule all cutters share: at `limit`, or where the input ends.
 fn cut_at(limit: usize, buffered: &[u8], end_of_input: bool) -> Option<usize> {
     if buffered.len() >= limit {
         return Some(limit);

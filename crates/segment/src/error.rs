@@ -1,9 +1,10 @@
-//! Why a block could not be decoded. Where it lay is known to the caller, who adds path, container and offset.
+//! Why a block could not be decoded. Its location is known to the caller, which adds path, container and offset.
 
-/// What went wrong with bytes that came from outside.
+/// An error in bytes that came from outside.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The block is not what was encoded; `segment` is the damaged one, counted within the block, when it is known.
+    /// The block has changed since it was encoded; `segment` is the damaged one, counted within the block, when it is
+    /// known.
     #[error("block{} is damaged: {why}", segment.map(|number| format!(", segment {number},")).unwrap_or_default())]
     Corrupt { segment: Option<usize>, why: String },
     /// Header, segment list and payload do not agree with each other.
@@ -13,7 +14,7 @@ pub enum Error {
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// The whole block is damaged.
+/// Returns the error of a block damaged as a whole.
 pub(crate) fn corrupt<T>(why: impl Into<String>) -> Result<T> {
     Err(Error::Corrupt { segment: None, why: why.into() })
 }

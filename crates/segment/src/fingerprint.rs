@@ -1,10 +1,10 @@
-//! The digest that names a segment, the one content that needs no name: zeros, and the digest of many names.
+//! The digest that identifies a segment, the one content that needs none: zeros, and the digest of many fingerprints.
 
 use format::{Fingerprint, FingerprintKind, SegmentEntry, Writer};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
-/// Names a segment. SHA-1 is for the papers' settings only; its 20 bytes are padded with zeros.
+/// Fingerprints a segment. SHA-1 is for the papers' settings only; its 20 bytes are padded with zeros.
 pub fn fingerprint(kind: FingerprintKind, bytes: &[u8]) -> Fingerprint {
     Fingerprint(match kind {
         FingerprintKind::Blake3 => *blake3::hash(bytes).as_bytes(),
@@ -17,17 +17,17 @@ pub fn fingerprint(kind: FingerprintKind, bytes: &[u8]) -> Fingerprint {
     })
 }
 
-/// By which many names can be recalled: BLAKE3 over the segment entries, in order.
+/// Returns the digest by which many segments can be offered at once: BLAKE3 over the segment entries, in order.
 pub fn names_digest(entries: &[SegmentEntry]) -> [u8; 32] {
     let mut named = Writer::new();
     entries.iter().for_each(|entry| entry.write(&mut named));
     *blake3::hash(&named.finish()).as_bytes()
 }
 
-/// Bytes looked at between two decisions to go on: four cache lines, which compilers turn into vector instructions.
+/// Bytes checked between two decisions to go on: four cache lines, which compilers turn into vector instructions.
 const STRIDE_BYTES: usize = 256;
 
-/// Whether all bytes are zero; stops within a few cache lines of the first that is not.
+/// Returns whether all bytes are zero; stops within a few cache lines of the first that is not.
 pub fn is_zero(bytes: &[u8]) -> bool {
     let any = |bytes: &[u8]| bytes.iter().fold(0, |any, byte| any | byte);
     let strides = bytes.chunks_exact(STRIDE_BYTES);

@@ -1,8 +1,8 @@
 //! Bytes to segments to fingerprints to encoded blocks, and back. Pure: no I/O.
 //!
-//! Reading order is the road of a byte: [`Cutter`] finds where segments end, [`fingerprint`] names them, and
-//! [`BlockBuilder`] compresses neighbours together; [`decode`] and [`decode_verified`] come back. How a block is
-//! compressed is decided by `policy` from what `probe` sees in it.
+//! Reading order is the path of a byte: [`Cutter`] finds where segments end, [`fingerprint`] identifies them, and
+//! [`BlockBuilder`] compresses neighbours together; [`decode`] and [`decode_verified`] reverse it. `policy` chooses how
+//! a block is compressed, from what `probe` measures in it.
 
 mod block;
 mod builder;

@@ -1,4 +1,4 @@
-//! A cheap look at a block before deciding how to compress it.
+//! A cheap test of a block before deciding how to compress it.
 //!
 //! Incompressible data must cost next to nothing, so the probe reads a few KiB of a block, whatever its size:
 //! how even the bytes are, and, where they are even, whether stretches repeat, which no histogram shows.
@@ -16,15 +16,15 @@ const RUN_BYTES: usize = 64;
 /// Bytes at either end of the block on which codecs are tried.
 const TRIAL_BYTES: usize = 4096;
 
-/// Even bytes below this many collisions are looked at for repeats; `policy` draws its line lower.
+/// Even bytes below this many collisions are searched for repeats; `policy` sets its threshold lower.
 const LOOK_FOR_REPEATS_BELOW: f32 = 1.1;
 
-/// Words remembered by the search for repeats, and stretches of the block that are looked up among them.
+/// Words remembered by the search for repeats, and stretches of the block that are compared with them.
 const ANCHORS: usize = 1024;
 const STRETCHES: usize = 8;
 const WORD_BYTES: usize = 8;
 
-/// How `raw` should be compressed, by `policy`'s choice.
+/// Returns how `raw` should be compressed, by `policy`'s choice.
 pub(crate) fn choose(raw: &[u8]) -> Compression {
     let mut sample = Vec::new();
     policy::compression::choose(probe(raw), |compression| {
@@ -40,7 +40,7 @@ fn probe(raw: &[u8]) -> Probe {
     Probe { byte_collisions, repeats: byte_collisions < LOOK_FOR_REPEATS_BELOW && repeats(raw) }
 }
 
-/// The beginning and the end of the block, or all of a small one.
+/// Returns the beginning and the end of the block, or all of a small one.
 fn trial_sample(raw: &[u8]) -> Vec<u8> {
     if raw.len() <= 2 * TRIAL_BYTES {
         return raw.to_vec();
@@ -48,8 +48,8 @@ fn trial_sample(raw: &[u8]) -> Vec<u8> {
     [&raw[..TRIAL_BYTES], &raw[raw.len() - TRIAL_BYTES..]].concat()
 }
 
-/// Σ count·(count − 1) over all byte values, relative to what random bytes would give; free of bias, whatever the
-/// size of the sample.
+/// Returns Σ count·(count − 1) over all byte values, relative to what random bytes would give; free of bias, whatever
+/// the size of the sample.
 fn byte_collisions(raw: &[u8]) -> f32 {
     let counts = if raw.len() <= RUNS * RUN_BYTES { count(raw.chunks(RUN_BYTES)) } else { count(runs(raw)) };
     let sampled: u32 = counts.iter().sum();
@@ -60,7 +60,7 @@ fn byte_collisions(raw: &[u8]) -> f32 {
     equal_pairs as f32 * 256.0 / (sampled as f32 * (sampled - 1) as f32)
 }
 
-/// Runs spread over a block longer than all of them; unevenly, so as not to fall in step with records in it.
+/// Returns runs spread over a block longer than all of them; unevenly, so as not to fall in step with records in it.
 fn runs(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     let step = raw.len() / RUNS;
     let play = step - RUN_BYTES + 1;
@@ -70,7 +70,7 @@ fn runs(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// How often each byte value occurs. Four tables, since equal neighbours would wait for each other in one.
+/// Counts how often each byte value occurs. Four tables, since equal neighbours would wait for each other in one.
 fn count<'a>(runs: impl Iterator<Item = &'a [u8]>) -> [u32; 256] {
     let [mut one, mut two, mut three, mut four] = [[0u32; 256]; 4];
     for run in runs {
@@ -86,9 +86,9 @@ fn count<'a>(runs: impl Iterator<Item = &'a [u8]>) -> [u32; 256] {
     std::array::from_fn(|value| one[value] + two[value] + three[value] + four[value])
 }
 
-/// Whether the words at anchors, spread evenly over the block, occur elsewhere too. A stretch is as long as anchors
-/// are apart: one that lies in a repetition meets an anchor of the original, however the two are aligned.
-/// A word of zeros passes for a repetition: the table begins as zeros, and such a block deserves a try.
+/// Returns whether the words at anchors, spread evenly over the block, occur elsewhere too. A stretch is as long as
+/// anchors are apart: one that lies in a repetition meets an anchor of the original, however the two are aligned. A
+/// word of zeros passes for a repetition: the table begins as zeros, and such a block deserves a try.
 fn repeats(raw: &[u8]) -> bool {
     let apart = (raw.len() / ANCHORS).max(WORD_BYTES);
     let mut anchors = [0u64; 2 * ANCHORS];

@@ -25,7 +25,7 @@ pub fn random_bytes(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| (random.next() >> 56) as u8).collect()
 }
 
-/// Words drawn from a small vocabulary, the first ones far more often: compresses about as text does.
+/// Returns words drawn from a small vocabulary, the first ones far more often: compresses about as text does.
 pub fn text(seed: u64, length: usize) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut text = Vec::with_capacity(length + 16);
@@ -39,7 +39,7 @@ pub fn text(seed: u64, length: usize) -> Vec<u8> {
     text
 }
 
-/// Doubles along a wave, with noise far below its height: a simulation's field.
+/// Returns doubles along a wave, with noise far below its height: a simulation's field.
 pub fn field(seed: u64, length: usize) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut bytes = Vec::with_capacity(length + 8);

@@ -1,7 +1,7 @@
-//! The golden blocks, one a codec and one a kind, and mutations of them. What a compressor makes may change with its
+//! The golden blocks, one a codec and one a kind, and mutations of them. A compressor's output may change with its
 //! version, so those blocks are only read; the uncompressed ones are also made again.
 //!
-//! `THALWEG_WRITE_GOLDEN=1` writes them anew, from the golden files of `format`, for those of `store`.
+//! `THALWEG_WRITE_GOLDEN=1` writes them again, from the golden files of `format`, for those of `store`.
 
 extern crate thalweg_segment as segment;
 
@@ -27,9 +27,9 @@ struct Golden {
     kind: BlockKind,
     codec: CodecId,
     choice: CodecChoice,
-    /// Of one record of the data; 0 when unknown.
+    /// Length of one record of the data; 0 when unknown.
     record_length: u32,
-    /// Where in which golden file each segment lies.
+    /// Each segment's golden file and range in it.
     segments: Vec<(&'static str, Range<usize>)>,
 }
 
@@ -56,7 +56,7 @@ fn read(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// A block made again: header, segment entries, payload.
+/// Returns a block as bytes: header, segment entries, payload.
 fn written(block: &Block) -> Vec<u8> {
     let mut to = Writer::new();
     block.header.write(&mut to);

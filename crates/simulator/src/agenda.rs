@@ -1,4 +1,4 @@
-//! What happens when: a heap of events by time, and by order of entry among equals.
+//! The agenda: a heap of events by time, and by order of entry among equals.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,8 +1,8 @@
 //! A cluster on a virtual clock that drives the real policies: whole runs of data diffusion in seconds.
 //!
-//! Reading order: `testbed` (the constants), `workload` (what is to be done), `simulation` (what happens), under it
-//! `store` and `network` (who gets how much bandwidth), `measures` (what came out), `figure` (how it went). The same
-//! seed gives the same run. docs/simulation.md tells what is modelled and what is not.
+//! Reading order: `testbed` (the constants), `workload` (the tasks), `simulation` (the run), under it `store` and
+//! `network` (the sharing of bandwidth), `measures` (the results), `figure` (the plot). The same seed gives the same
+//! run. docs/simulation.md says what is modelled and what is not.
 
 mod agenda;
 mod figure;

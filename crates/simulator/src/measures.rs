@@ -1,4 +1,4 @@
-//! What came out of a run: totals, response times, and how it went from moment to moment.
+//! The results of a run: totals, response times, and its course from moment to moment.
 
 use crate::testbed::Testbed;
 use crate::workload::Workload;
@@ -6,7 +6,7 @@ use crate::workload::Workload;
 /// Length of a moment in seconds.
 pub const MOMENT_S: f64 = 10.0;
 
-/// What happened in ten seconds, and what there was at their end.
+/// The events of ten seconds, and the state at their end.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Moment {
     pub at_s: f64,
@@ -157,7 +157,7 @@ fn ideal_s(workload: &Workload, testbed: &Testbed) -> f64 {
     last_s.max(all_s / f64::from(testbed.slots()))
 }
 
-/// First-available with all nodes, as a fluid: tasks in turn, each at what store or CPUs allow.
+/// Returns the time of first-available with all nodes, as a fluid: tasks in order, each at the rate of store or CPUs.
 pub fn first_available_s(workload: &Workload, testbed: &Testbed) -> f64 {
     workload.tasks().fold(0.0, |free_s: f64, task| {
         let bytes = workload.input_bytes(&task) as f64;

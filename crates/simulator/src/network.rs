@@ -1,8 +1,8 @@
 //! Flows into and between nodes: an interface is shared evenly by what passes it, each way by itself.
 //!
 //! A transfer between peers goes at the least of a peer's rate and the even shares of the sender's and the receiver's
-//! interface; what one of them cannot use is not given to the others. Flows from the shared store are the store's;
-//! here they only count.
+//! interface; a part that one of them cannot use is not given to the others. Flows from the shared store are the
+//! store's; here they only count.
 
 use policy::cache::{ItemId, WorkerId};
 use policy::placement::{Fetch, Source};
@@ -73,7 +73,7 @@ impl Network {
         self.interfaces.push(Interface::default());
     }
 
-    /// Begins to fetch, for a task that runs or for nobody yet.
+    /// Begins to fetch, for a task that runs or for none yet.
     pub fn fetch(&mut self, now_s: f64, agenda: &mut Agenda, wanted: Transfer, fetch: Fetch, reader: Option<u32>) {
         let Transfer { to, item, bytes } = wanted;
         let source = fetch.source;
@@ -111,7 +111,7 @@ impl Network {
         self.flows[flow as usize].generation == generation
     }
 
-    /// The flow is over; whoever waits behind it begins.
+    /// Ends the flow; those that wait behind it begin.
     pub fn end(&mut self, now_s: f64, agenda: &mut Agenda, flow: u32) -> Flow {
         let (to, source) = (self.flows[flow as usize].to, self.flows[flow as usize].fetch.source);
         self.interfaces[to.0 as usize].incoming.retain(|other| *other != flow);

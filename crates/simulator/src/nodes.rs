@@ -9,9 +9,9 @@ use crate::agenda::{Agenda, Event};
 use crate::network::{Network, Transfer};
 use crate::testbed::{Provisioning, Testbed};
 
-/// A node idle so long is let go by the source's rule.
+/// The idle time after which the source's rule releases a node.
 const IDLE_S: f64 = 60.0;
-/// How often ours looks for nodes to let go.
+/// How often ours looks for nodes to release.
 const SHRINK_EVERY_TICKS: u64 = 15;
 /// As many fill a node's interface.
 const HANDED_OVER_AT_ONCE: u32 = 3;
@@ -21,7 +21,7 @@ struct Node {
     idle_since_s: f64,
     left_s: Option<f64>,
     is_closed: bool,
-    /// What it has still to hand over before it leaves.
+    /// Items it has still to hand over before it leaves.
     legacy: Vec<ItemId>,
 }
 
@@ -173,7 +173,7 @@ impl Nodes {
         open.map(spare).collect()
     }
 
-    /// Closed nodes that run nothing and serve nobody any more.
+    /// Releases closed nodes that run nothing and serve no peer any more.
     fn let_go(&mut self, now_s: f64, scheduler: &mut Scheduler) {
         for (at, node) in self.nodes.iter_mut().enumerate() {
             let worker = WorkerId(at as u32);

@@ -82,7 +82,7 @@ struct Run<'a> {
     ticks: u64,
 }
 
-/// What happens next.
+/// The next event.
 enum Next {
     Submission,
     Agenda,

@@ -1,5 +1,5 @@
-//! The shared store: its bandwidth is shared by all its readers, none of whom gets more than a reader's rate or than
-//! their node's interface leaves (max-min fair).
+//! The shared store: its bandwidth is shared by all its readers, none of which gets more than a reader's rate or than
+//! its node's interface leaves (max-min fair).
 //!
 //! Readers of the same limit go at the same speed, so they form a class with a clock that counts bytes: a flow is over
 //! when its class's clock has advanced by its length. A change costs a step a class, not a step a reader.
@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 struct Class {
     limit_bytes_per_s: f64,
     rate_bytes_per_s: f64,
-    /// Bytes each reader of the class would have got since the start.
+    /// Bytes each reader of the class would have had since the start.
     clock_bytes: f64,
     readers: u32,
     ends: BinaryHeap<Reverse<(u64, u32, u32)>>,
@@ -121,7 +121,7 @@ impl Store {
         }
     }
 
-    /// From the tightest limit upwards: who cannot use an even share leaves the rest to the others.
+    /// From the tightest limit upwards: a class that cannot use an even share leaves the rest to the others.
     fn share(&mut self) {
         let mut left_bytes_per_s = self.bytes_per_s;
         let mut readers: u32 = self.classes.iter().map(|class| class.readers).sum();

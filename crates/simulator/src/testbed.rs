@@ -22,7 +22,7 @@ pub struct Testbed {
     pub local_write_bytes_per_s: f64,
     /// A node's interface, each way.
     pub link_bytes_per_s: f64,
-    /// What a task costs its slot beside reading and computing.
+    /// The slot time of a task beside reading and computing.
     pub dispatch_s: f64,
     /// A node asked for comes after a time drawn evenly from these.
     pub allocation_s: (f64, f64),

@@ -1,4 +1,4 @@
-//! What is to be done: files, and tasks with the times they are submitted.
+//! A workload: files, and tasks with the times they are submitted.
 //!
 //! The built-in workloads are the source's (Raicu 2010); where his slide and his release disagree, the release that
 //! reproduces his ideal times counts. One file a workload.

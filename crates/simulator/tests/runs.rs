@@ -1,4 +1,4 @@
-//! Runs on the source's workloads: what was published, what we aim at, and what must hold of any run.
+//! Runs on the source's workloads: published results, our targets, and invariants of any run.
 
 use policy::placement::Rule;
 use thalweg_simulator::{
@@ -69,7 +69,7 @@ fn ours_keeps_up_with_sine_on_few_cpu_hours() {
 fn ours_reads_all_pairs_from_the_store_once() {
     let workload = all_pairs(1000, 4.0);
     let unique_bytes = workload.unique_bytes() as f64;
-    // What the source moved from node to node, in bytes.
+    // The source's traffic from node to node, in bytes.
     for (cpus, published_bytes) in [(4096, 4676e9), (5832, 3867e9)] {
         let report = run(&workload, Testbed::all_pairs(cpus), Rule::Thalweg);
         below(report.bytes_store, 1.02 * unique_bytes);

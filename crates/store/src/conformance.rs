@@ -1,6 +1,6 @@
 //! The suite every [`SegmentStore`] passes. Call [`suite`] from a test of the engine.
 //!
-//! It makes blocks by hand, not compressed: a store never looks at what they hold.
+//! It makes blocks by hand, not compressed: a store never reads what they hold.
 
 use std::sync::mpsc;
 use std::thread;
@@ -15,7 +15,7 @@ use crate::{Answer, ClaimOwner, Error, SegmentStore, StoredBlock};
 const ALICE: ClaimOwner = ClaimOwner(1);
 const BOB: ClaimOwner = ClaimOwner(2);
 
-/// Long enough for a thread that does not wait to show it.
+/// Long enough to catch a thread that should wait and does not.
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// Runs all of it, each test on a new, empty store.
@@ -34,7 +34,7 @@ pub fn suite(make: impl Fn() -> Box<dyn SegmentStore>) {
     many_threads_put_and_get(&*make());
 }
 
-/// A fingerprint for a number; different numbers, different fingerprints.
+/// Returns a fingerprint for a number; different numbers, different fingerprints.
 pub fn fingerprint(number: u64) -> Fingerprint {
     let mut bytes = [0; 32];
     for (at, chunk) in bytes.chunks_mut(8).enumerate() {
@@ -45,7 +45,7 @@ pub fn fingerprint(number: u64) -> Fingerprint {
     Fingerprint(bytes)
 }
 
-/// The bytes that segment `number` stands for in these tests.
+/// Returns the bytes of segment `number` in these tests.
 pub fn content(number: u64, bytes: usize) -> Vec<u8> {
     let mut state = number.wrapping_mul(2).wrapping_add(1);
     let mut next = || {
@@ -57,7 +57,7 @@ pub fn content(number: u64, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|_| next()).collect()
 }
 
-/// A block of segments, given as number and length.
+/// Returns a block of segments, given as number and length.
 pub fn block(segments: &[(u64, usize)]) -> Block {
     let payload: Vec<u8> = segments.iter().flat_map(|&(number, bytes)| content(number, bytes)).collect();
     let entry = |&(number, bytes)| SegmentEntry { fingerprint: fingerprint(number), bytes: bytes as u32 };
@@ -80,7 +80,7 @@ pub fn block(segments: &[(u64, usize)]) -> Block {
     Block { header, segments: segments.iter().map(entry).collect(), payload }
 }
 
-/// The stored bytes of one segment of a block that is not compressed; panics when the place is not in it.
+/// Returns the stored bytes of one segment of a block that is not compressed; panics when the address is not in it.
 pub fn segment_in(placed: &StoredBlock, address: SegmentAddress) -> (SegmentEntry, Vec<u8>) {
     let mut offset = 0;
     for (entry, found) in placed.block.segments.iter().zip(placed.addresses()) {

@@ -1,7 +1,7 @@
-//! Containers as files: writing parts, reading them back, and the index that says what lies where.
+//! Containers as files: writing parts, reading them back, and the index of their contents.
 //!
-//! What a part says is believed when its checksums hold. A footer is written only after everything before it
-//! was synced: a container that has one is durable as a whole.
+//! A part is trusted when its checksums match. A footer is written only after everything before it was synced: a
+//! container that has one is durable as a whole.
 
 mod index;
 mod read_ahead;
@@ -23,7 +23,7 @@ pub fn file_name(container: ContainerId) -> String {
     format!("{FOLDER}/{:02x}/{container}.twc", container.0 & 0xff)
 }
 
-/// The number a file name stands for; none when the name is not one of ours.
+/// Returns the number in a file name; none when the name is not one of ours.
 pub fn number_of(name: &str) -> Option<ContainerId> {
     let digits = name.rsplit('/').next()?.strip_suffix(".twc")?;
     let container = ContainerId(u64::from_str_radix(digits, 16).ok()?);

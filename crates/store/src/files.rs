@@ -1,4 +1,4 @@
-//! The few things the store asks of a file system, as a trait, so that tests can pull the plug.
+//! The few operations the store needs of a file system, as a trait, so that tests can pull the plug.
 //!
 //! Names are relative, with `/` between folders; folders appear when a file is created in them. Data is
 //! durable after [`File::sync`], a new name after [`Files::sync_folder`]. Every error names the full path.
@@ -22,7 +22,7 @@ use crate::Result;
 
 /// An open file; it stays readable when its name is removed.
 pub trait File: Send + Sync {
-    /// For messages.
+    /// Returns the path, for messages.
     fn path(&self) -> &str;
 
     /// Fills `to` exactly; a file that ends before is `Corrupt`.
@@ -42,10 +42,10 @@ pub trait File: Send + Sync {
 
     fn length(&self) -> Result<u64>;
 
-    /// The file's bytes survive power loss.
+    /// Makes the file's bytes survive power loss.
     fn sync(&self) -> Result<()>;
 
-    /// `bytes` bytes from `offset`; check the length against [`File::length`] before.
+    /// Reads `bytes` bytes from `offset`; check the length against [`File::length`] before.
     fn read(&self, offset: u64, bytes: usize) -> Result<Vec<u8>> {
         let mut buffer = vec![0; bytes];
         self.read_at(offset, &mut buffer)?;
@@ -58,30 +58,30 @@ pub type Held = Box<dyn Any + Send>;
 
 /// A tree of files.
 pub trait Files: Send + Sync {
-    /// A new, empty file; one that exists is an `Io` error.
+    /// Creates a new, empty file; an existing one is an `Io` error.
     fn create(&self, name: &str) -> Result<Arc<dyn File>>;
 
-    /// `NotFound` when there is none.
+    /// Opens a file; `NotFound` when there is none.
     fn open(&self, name: &str) -> Result<Arc<dyn File>>;
 
     fn exists(&self, name: &str) -> Result<bool>;
 
-    /// The names of all files in and below a folder, sorted; none when there is no such folder.
+    /// Returns the names of all files in and below a folder, sorted; none when there is no such folder.
     fn list(&self, folder: &str) -> Result<Vec<String>>;
 
-    /// Takes the name away; no error when it is not there.
+    /// Removes the name; no error when there is none.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Puts a small file in place of what has the name, durably: after a crash it is the old or the new one.
-    /// Two callers must not do so at once: hold a lock.
+    /// Replaces a small file durably: after a crash the name has the old or the new content. Two callers must not do so
+    /// at once: hold a lock.
     fn replace(&self, name: &str, bytes: &[u8]) -> Result<()>;
 
-    /// The file's name survives power loss, and so do those of the folders above it.
+    /// Makes the file's name survive power loss, and those of the folders above it.
     fn sync_folder(&self, name: &str) -> Result<()>;
 
     /// Waits until the lock is free.
     fn lock(&self, name: &str) -> Result<Held>;
 
-    /// `None` when somebody holds it.
+    /// Takes the lock; `None` when another holder has it.
     fn try_lock(&self, name: &str) -> Result<Option<Held>>;
 }

@@ -1,9 +1,9 @@
-//! Taking a lock, in the one way this crate does it.
+//! Locking and waiting, in the one way this crate does it.
 
 use std::sync::{Condvar, Mutex, MutexGuard, WaitTimeoutResult};
 use std::time::Duration;
 
-/// A panic under a lock is a broken belief of ours: whoever takes the lock next stops too.
+/// Locks a mutex. A panic under a lock is a broken invariant: the next thread that locks it panics too.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no thread panicked while it held this lock")
 }
@@ -13,7 +13,7 @@ pub fn wait<'a, T>(condition: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<
     condition.wait(guard).expect("no thread panicked while it held this lock")
 }
 
-/// As [`wait`], for at most so long.
+/// As [`wait`], for at most this long.
 pub fn wait_timeout<'a, T>(
     condition: &Condvar,
     guard: MutexGuard<'a, T>,

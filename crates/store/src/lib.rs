@@ -1,8 +1,8 @@
-//! The segment store: which segments there are, where they lie, and how they become durable.
+//! The segment store: which segments exist, where they lie, and how they become durable.
 //!
-//! [`SegmentStore`] is the one trait every engine offers, near or far, and `conformance` (feature
-//! `testing`) is the suite each passes. [`LocalStore`] is the engine over [`Files`](files::Files): containers
-//! are the truth, the fingerprint table is a hint that can be lost and rebuilt.
+//! [`SegmentStore`] is the one trait every engine offers, local or remote, and `conformance` (feature `testing`) is the
+//! suite each passes. [`LocalStore`] is the engine over [`Files`](files::Files): containers are the truth, the
+//! fingerprint table is a hint that can be lost and rebuilt.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;

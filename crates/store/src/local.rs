@@ -1,10 +1,10 @@
-//! The segment store over [`Files`]: one open container that all threads append to, containers on disk, the
-//! table as a hint.
+//! The segment store over [`Files`]: one open container that all threads append to, containers on disk, the table as a
+//! hint.
 //!
-//! Locks, in the order they may be taken: `turn` (who writes parts), `sealing` or `opening`, then `writing` (what is
-//! being written), then `claims`. None is held while the disk or the catalog works but the first three. After a failed
-//! write or sync nothing more is taken: what is in memory may be all there is of some segments. A write for which there
-//! is no room is no such failure: what it was to write is kept, and written when there is.
+//! Locks, in the order they may be taken: `turn` (the right to write parts), `sealing` or `opening`, then `writing`
+//! (data being written), then `claims`. Only the first three may be held while the disk or the catalog works. After a
+//! failed write or sync nothing more is accepted: memory may have the only copy of some segments. A write for lack of
+//! room is no such failure: its data is kept, and written when there is room.
 
 mod background_merge;
 mod claims;
@@ -39,10 +39,10 @@ use damage::Damage;
 use durability::Rounds;
 use writing::WriteState;
 
-/// How long what other processes did may go unseen, and what this one did unpublished.
+/// How long other processes' changes may go unseen, and this one's unpublished.
 const PACE: Duration = Duration::from_secs(1);
 
-/// How a store behaves; none of it is written down.
+/// How a store behaves; none of it is stored.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// A container is closed when it would grow beyond this (bytes stored).
@@ -53,10 +53,10 @@ pub struct Options {
     pub index_cache_bytes: usize,
     /// Container files kept open.
     pub open_files: usize,
-    /// A thread seals containers, publishes table runs every second and merges them. Without it these are done
-    /// within `make_durable` and `close`, and nothing is believed for a second: for tests and short commands.
+    /// A thread seals containers, publishes table runs every second and merges them. Without it these are done within
+    /// `make_durable` and `close`, and no answer is cached for a second: for tests and short commands.
     pub background: bool,
-    /// Runs of the table are merged. Not by those who only read, and may only read.
+    /// Merges runs of the table. Off for readers that may not write.
     pub merges_table: bool,
 }
 
@@ -73,15 +73,15 @@ impl Default for Options {
     }
 }
 
-/// What a store did since it was opened.
+/// Counts of a store's work since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     pub segments_put: u64,
-    /// Encoded bytes put.
+    /// Encoded bytes that were put.
     pub stored_bytes: u64,
-    /// `Have` answers.
+    /// Number of `Have` answers.
     pub duplicates_found: u64,
-    /// Segments put although this process had them on their way already.
+    /// Segments put although this process was already storing them.
     pub duplicates_stored: u64,
 }
 
@@ -124,8 +124,8 @@ struct Counts {
 }
 
 impl LocalStore {
-    /// `containers` is the store's folder (files below `containers/`), `state` the one for what can be rebuilt
-    /// (files below `table/`); they may be the same.
+    /// Opens a store. `containers` is the store's folder (files below `containers/`), `state` the one for rebuildable
+    /// files (below `table/`); they may be the same.
     pub fn open(
         containers: Arc<dyn Files>,
         state: Arc<dyn Files>,
@@ -168,7 +168,7 @@ impl LocalStore {
         Ok(LocalStore { shared, background_merge })
     }
 
-    /// Why the store takes no more data, if an earlier write or sync failed: only opening it again helps.
+    /// Returns why the store accepts no more data, if an earlier write or sync failed: only opening it again helps.
     pub fn failure(&self) -> Option<&str> {
         self.shared.failure.get().map(String::as_str)
     }
@@ -178,36 +178,36 @@ impl LocalStore {
         self.shared.close()
     }
 
-    /// Does what is due every second in the background: seals, publishes, merges.
+    /// Does the periodic background work: seals, publishes, merges.
     pub fn maintain(&self) -> Result<()> {
         self.shared.maintain()
     }
 
-    /// Drops what is remembered of a container: it was condemned, moved, or its file replaced.
+    /// Drops all cached state of a container: it was condemned, moved, or its file replaced.
     pub fn forget_container(&self, container: ContainerId) {
         self.shared.containers.forget(container);
         lock(&self.shared.claims).forget(container);
     }
 
-    /// What the catalog said before this call is in no answer to a question that comes after it: a session that began
-    /// meanwhile holds back no file that was left earlier.
+    /// Invalidates cached answers of the catalog: a session that began meanwhile holds back no file that was left
+    /// earlier.
     pub fn forget_catalog_answers(&self) {
         self.shared.containers.forget_referable();
     }
 
-    /// Memory of the table's filters and fences (bytes).
+    /// Returns the memory of the table's filters and fences (bytes).
     pub fn table_memory_bytes(&self) -> usize {
         // Runs are loaded with the first look-up, of which there may have been none.
         self.shared.table.runs();
         self.shared.table.memory_bytes()
     }
 
-    /// Entries in the table's runs.
+    /// Returns the number of entries in the table's runs.
     pub fn table_entries(&self) -> u64 {
         self.shared.table.entries()
     }
 
-    /// Records segments that are there and are not what they were: a reader has found that.
+    /// Records segments that a reader has found damaged.
     pub fn lose(&self, lost: &[(SegmentAddress, Fingerprint)]) {
         self.shared.record(lost);
     }
@@ -217,7 +217,7 @@ impl LocalStore {
         self.shared.record_healed(found);
     }
 
-    /// Grows whenever this process has recorded segments as lost.
+    /// Returns a number that grows whenever this process has recorded segments as lost.
     pub fn losses_recorded(&self) -> u64 {
         self.shared.damage.recorded.load(Ordering::Relaxed)
     }
@@ -280,15 +280,15 @@ impl Shared {
         }
     }
 
-    /// A write failed: nothing more is taken, unless there was only no room.
+    /// Handles a failed write: the store fails, unless the disk was only full.
     fn failed_to_write(&self, error: Error) -> Error {
         if matches!(error, Error::Full { .. }) { error } else { self.poison(error) }
     }
 
-    /// Takes no more data from now on, and tells everybody who waits; returns the error it was given.
+    /// Fails the store: it accepts no more data, and all waiters wake; returns the error it was given.
     fn poison(&self, error: Error) -> Error {
         let _ = self.failure.set(error.to_string());
-        // Under each lock, so that nobody is between looking and beginning to wait.
+        // Under each lock, so that no thread is between checking and beginning to wait.
         drop(lock(&self.claims));
         self.resolved.notify_all();
         drop(lock(&self.writing));

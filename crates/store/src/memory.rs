@@ -13,12 +13,12 @@ use crate::{LocalStore, Options, Registrar, Result, SealedContainer};
 pub struct MemoryStore;
 
 impl MemoryStore {
-    /// An empty store; nothing runs in the background.
+    /// Makes an empty store; nothing runs in the background.
     pub fn create(settings: &Settings, registrar: Arc<dyn Registrar>) -> Result<LocalStore> {
         Self::over(Arc::new(Memory::new()), settings, registrar)
     }
 
-    /// A store on the given files: what a crash left, say.
+    /// Makes a store on the given files: what a crash left, say.
     pub fn over(files: Arc<Memory>, settings: &Settings, registrar: Arc<dyn Registrar>) -> Result<LocalStore> {
         let options = Options { background: false, ..Options::default() };
         LocalStore::open(files.clone(), files, settings, registrar, options)
@@ -45,17 +45,17 @@ impl CountingRegistrar {
         Self::default()
     }
 
-    /// No duplicate may refer to the container any more.
+    /// Condemns the container: no duplicate may refer to it any more.
     pub fn condemn(&self, container: ContainerId) {
         lock(&self.state).condemned.insert(container);
     }
 
-    /// The logical container's segments lie in the file of `physical` now.
+    /// Moves the logical container's segments to the file of `physical`.
     pub fn relocate(&self, logical: ContainerId, physical: ContainerId) {
         lock(&self.state).files.entry(logical).or_default().insert(0, physical);
     }
 
-    /// What was told when the container was sealed.
+    /// Returns the facts reported when the container was sealed.
     pub fn facts(&self, container: ContainerId) -> Option<SealedContainer> {
         lock(&self.state).sealed.get(&container).copied()
     }

@@ -1,23 +1,23 @@
-//! The trait every segment store offers, and the one it asks of the catalog.
+//! The trait every segment store offers, and the one it needs of the catalog.
 
 use format::{Block, ContainerId, Fingerprint, Label, LostSegment, Run, SegmentAddress, SegmentEntry};
 
-/// What a store says of a segment it was asked for.
+/// A store's answer about a requested segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Stored here already, or on its way into this store by this process.
+    /// Stored here already, or being stored by this process.
     Have(SegmentAddress),
-    /// Not stored: the asker now holds the claim and is expected to put it.
+    /// Not stored: the caller now holds the claim and is expected to put it.
     Send,
-    /// Another claim owner is about to put it: ask [`SegmentStore::await_claims`] after putting one's own.
+    /// Another claim owner is about to put it: call [`SegmentStore::await_claims`] after putting one's own.
     Claimed,
 }
 
-/// Who holds claims: one pipeline, one connection. Numbers are the caller's to choose and must differ.
+/// An owner of claims: one pipeline, one connection. Numbers are the caller's to choose and must differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClaimOwner(pub u64);
 
-/// A block as it lies in a container, with the numbers its segments bear.
+/// A block as it lies in a container, with its segments' numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredBlock {
     /// In the order of the block's segments; the counts add up to their number.
@@ -26,7 +26,7 @@ pub struct StoredBlock {
 }
 
 impl StoredBlock {
-    /// The place of each segment, in order.
+    /// Returns the address of each segment, in order.
     pub fn addresses(&self) -> impl Iterator<Item = SegmentAddress> + '_ {
         self.labels.iter().flat_map(|label| {
             (label.first..label.first + label.count).map(|ordinal| SegmentAddress::new(label.container, ordinal))
@@ -34,13 +34,13 @@ impl StoredBlock {
     }
 }
 
-/// Why a store could not do what it was asked, by what the caller does about it.
+/// Why a store operation failed, by what the caller does about it.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No such container or segment: collected, or a manifest that does not belong here.
     #[error("{what} is not in the store")]
     NotFound { what: String },
-    /// Stored bytes are not what they were; other containers are still readable.
+    /// Stored bytes have changed; other containers are still readable.
     #[error("{path} is damaged at byte {offset}: {why}; `thalweg verify --data` lists what is affected")]
     Corrupt { path: String, offset: u64, why: String },
     /// No room left; nothing half-written is visible.
@@ -52,16 +52,16 @@ pub enum Error {
     Format(#[from] format::Error),
     #[error("{path}: {source}")]
     Io { path: String, source: std::io::Error },
-    /// The other end cannot be reached, now; trying again may help.
+    /// The peer cannot be reached now; trying again may help.
     #[error("{peer}: {why}")]
     Unavailable { peer: String, why: String },
-    /// A write failed earlier: what was written since the last success may be lost, so nothing more is taken.
+    /// A write failed earlier: data since the last success may be lost, so nothing more is accepted.
     #[error("the store stopped taking data after an earlier failure: {why}")]
     Poisoned { why: String },
 }
 
 impl Error {
-    /// Whether stored bytes are missing or not what they were.
+    /// Returns whether stored bytes are missing or have changed.
     pub fn is_damage(&self) -> bool {
         matches!(self, Error::NotFound { .. } | Error::Corrupt { .. })
     }
@@ -69,37 +69,38 @@ impl Error {
 
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// Segments by fingerprint and by place. Batched; safe to use from many threads.
+/// Segments by fingerprint and by address. Batched; safe to use from many threads.
 ///
-/// The order of use is `missing` → `put` what is to be sent → `await_claims` for the rest → `make_durable`
-/// → commit in the catalog. Dropping out in between only needs `release`.
+/// The order of use is `missing` → `put` the segments to send → `await_claims` for the rest → `make_durable` → commit
+/// in the catalog. Abandoning it in between only needs `release`.
 pub trait SegmentStore: Send + Sync {
-    /// For each fingerprint whether it must be sent. Equal fingerprints within one call: the first is
-    /// answered `Send`, the later ones `Claimed` (by the asker itself; its own put resolves them).
+    /// Returns for each fingerprint whether it must be sent. Equal fingerprints within one call: the first is answered
+    /// `Send`, the later ones `Claimed` (by the caller itself; its own put resolves them).
     fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
 
-    /// As `missing`, but waits until no answer is `Claimed` by *another* claim owner any more. One whose claim owner
-    /// gave up, or kept others waiting for some seconds, is answered `Send`. Put your own claims first, or two claim owners may wait for each other.
+    /// As `missing`, but waits until no answer is `Claimed` by *another* claim owner any more. A segment whose claim
+    /// owner gave up, or kept others waiting for some seconds, is answered `Send`. Put your own claims first, or two
+    /// claim owners may wait for each other.
     fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>>;
 
-    /// Stores a block; its segments get consecutive ordinals of one container, and the claim owner's claims on
-    /// them are resolved. The block's content is trusted: who takes blocks from afar checks them first.
+    /// Stores a block; its segments get consecutive ordinals of one container, and the claim owner's claims on them are
+    /// resolved. The block's content is trusted: a caller checks blocks received from clients first.
     fn put(&self, claim_owner: ClaimOwner, block: &Block) -> Result<Run>;
 
-    /// Gives up all claims of this claim owner that are still open.
+    /// Releases all open claims of this claim owner.
     fn release(&self, claim_owner: ClaimOwner);
 
-    /// The encoded blocks that hold the run's segments, each once, in the order of the run.
+    /// Returns the encoded blocks that hold the run's segments, each once, in the order of the run.
     fn get(&self, run: Run) -> Result<Vec<StoredBlock>>;
 
-    /// Fingerprint and length of each segment of the run, in order.
+    /// Returns fingerprint and length of each segment of the run, in order.
     fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>>;
 
     /// Returns when everything put before survives power loss, and is readable by other processes.
     fn make_durable(&self) -> Result<()>;
 }
 
-/// What is known of a container when it is sealed.
+/// The facts about a container when it is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SealedContainer {
     /// Length of the file.
@@ -107,32 +108,33 @@ pub struct SealedContainer {
     pub segments: u64,
 }
 
-/// What a local store asks of the catalog; a trait so that this crate need not know catalogs.
+/// The operations a local store needs of the catalog; a trait so that this crate need not know catalogs.
 pub trait Registrar: Send + Sync {
-    /// A new container number, registered as open before the container's first byte.
+    /// Returns a new container number, registered as open before the container's first byte.
     fn open(&self) -> Result<ContainerId>;
 
-    /// The container has its footer and changes no more.
+    /// Notes that the container has its footer and no longer changes.
     fn sealed(&self, container: ContainerId, facts: SealedContainer) -> Result<()>;
 
-    /// The container in whose file duplicates of this logical number may be looked for; none when the number may not
-    /// be referred to. A file that collection has replaced may still be there for older readers: it is not this one.
+    /// Returns the container in whose file duplicates of this logical number may be searched for; none when the number
+    /// may not be referred to. A file that collection has replaced may still be there for older readers: it is not this
+    /// one.
     fn referable(&self, container: ContainerId) -> Result<Option<ContainerId>>;
 
-    /// Changes whenever earlier answers of [`Registrar::referable`] must not be used any more.
+    /// Returns a number that changes whenever earlier answers of [`Registrar::referable`] must not be used any more.
     fn epoch(&self) -> u64;
 
-    /// The containers in whose files this logical number's segments are found: the one that holds them now, then those
-    /// it has left, newest first. Collection leaves dead segments behind when it rewrites a file, and the old one stays
-    /// for those who were told of them: their sessions are older.
+    /// Returns the containers in whose files this logical number's segments are found: the one that holds them now,
+    /// then those it has left, newest first. Collection leaves dead segments behind when it rewrites a file, and the
+    /// old file stays for older sessions, which may still refer to them.
     fn locate(&self, container: ContainerId) -> Result<Vec<ContainerId>>;
 
-    /// How long the container's file was when it had got its footer (bytes); 0 of one without.
+    /// Returns how long the container's file was when it had got its footer (bytes); 0 of one without.
     fn sealed_bytes(&self, _container: ContainerId) -> Result<u64> {
         Ok(0)
     }
 
-    /// Whether a writer that lives may still add to the container's file.
+    /// Returns whether a live writer may still add to the container's file.
     fn is_growing(&self, _container: ContainerId) -> Result<bool> {
         Ok(true)
     }
@@ -142,7 +144,7 @@ pub trait Registrar: Send + Sync {
         Ok(())
     }
 
-    /// All segments that were recorded as lost, healed or not.
+    /// Returns all segments that were recorded as lost, healed or not.
     fn lost(&self) -> Result<Vec<LostSegment>> {
         Ok(Vec::new())
     }

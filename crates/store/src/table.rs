@@ -1,8 +1,8 @@
-//! The fingerprint table: fingerprint → place, as a hint.
+//! The fingerprint table: fingerprint → address, as a hint.
 //!
-//! Sorted runs on disk that never change, a filter and fences for each in memory (about 1.2 bytes an entry),
-//! and a list of the runs that every process re-reads. Losing any of it costs duplicates, never data, so
-//! nothing here is synced but merged runs and the list that names them. What cannot be read is left out.
+//! Sorted runs on disk that never change, a filter and fences for each in memory (about 1.2 bytes an entry), and a list
+//! of the runs that every process re-reads. Losing any of it costs duplicates, never data, so nothing here is synced
+//! but merged runs and the list that names them. Unreadable runs are left out.
 
 mod fences;
 mod list;
@@ -21,7 +21,7 @@ use crate::guard::lock;
 use list::{RunList, RunRecord};
 use run::Run;
 
-/// How many entries a run holds at most when a table is made anew; merging makes longer ones (96 MB).
+/// Most entries in a run when the table is rebuilt; merging makes longer ones (96 MB).
 const REBUILT_RUN_ENTRIES: usize = 4 << 20;
 
 pub struct Table {
@@ -41,13 +41,13 @@ struct Loaded {
 }
 
 impl Table {
-    /// An empty or missing folder is an empty table.
+    /// Opens a table. An empty or missing folder is an empty table.
     pub fn new(files: Arc<dyn Files>, store: StoreId, reread_after: Duration) -> Self {
         let loaded = Loaded { runs: Arc::default(), unreadable: HashSet::new(), read_at: None };
         Table { list: RunList::new(files.clone()), files, store, reread_after, loaded: Mutex::new(loaded) }
     }
 
-    /// The runs as known now; look-ups of one batch use one answer.
+    /// Returns the runs as known now; look-ups of one batch use one answer.
     pub fn runs(&self) -> Runs {
         let mut loaded = lock(&self.loaded);
         if loaded.read_at.is_none_or(|then| then.elapsed() >= self.reread_after) {
@@ -69,7 +69,7 @@ impl Table {
         Ok(())
     }
 
-    /// Merges once, if some runs have grown to be of a size and nobody else is merging. Returns whether it did.
+    /// Merges once, if enough runs of one size exist and no other process is merging. Returns whether it did.
     pub fn merge(&self) -> Result<bool> {
         let Some(_lease) = self.list.try_lease()? else { return Ok(false) };
         self.reread(&mut lock(&self.loaded));
@@ -84,8 +84,7 @@ impl Table {
         Ok(true)
     }
 
-    /// Puts these entries in place of all there is, and removes runs that cannot be read. Entries that others
-    /// publish meanwhile stay.
+    /// Replaces all entries by these, and removes runs that cannot be read. Entries that others publish meanwhile stay.
     pub fn rebuild(&self, entries: impl Iterator<Item = Result<TableEntry>>) -> Result<()> {
         let _lease = self.list.lease()?;
         let before = self.list.read()?;
@@ -100,18 +99,18 @@ impl Table {
         self.remove_strays()
     }
 
-    /// Memory the runs' filters and fences take (bytes).
+    /// Returns the memory that the runs' filters and fences take (bytes).
     pub fn memory_bytes(&self) -> usize {
         lock(&self.loaded).runs.iter().map(|run| run.memory_bytes()).sum()
     }
 
-    /// Entries in all runs, duplicates included.
+    /// Returns the number of entries in all runs, duplicates included.
     pub fn entries(&self) -> u64 {
         self.runs().0.iter().map(|run| run.record.entries).sum()
     }
 
-    /// A run that will stand in the list for others. Its number is taken under the lock, by its file; the rest
-    /// is written without, under the lease alone.
+    /// Writes a run that will be listed for others. Its number is reserved under the lock, by its file; the rest is
+    /// written without it, under the lease alone.
     fn write_durable_run(&self, entries: impl Iterator<Item = TableEntry>) -> Result<RunRecord> {
         let (number, file) = {
             let _held = self.list.lock()?;
@@ -121,7 +120,7 @@ impl Table {
         self.fill_run(number, &*file, entries).and_then(|record| file.sync().map(|()| record))
     }
 
-    /// Needs the list's lock.
+    /// Writes a run. Needs the list's lock.
     fn write_run(&self, number: u64, entries: impl Iterator<Item = TableEntry>) -> Result<RunRecord> {
         let file = self.files.create(&RunRecord::file_name_of(number))?;
         self.fill_run(number, &*file, entries)
@@ -140,11 +139,11 @@ impl Table {
         let _held = self.list.lock()?;
         self.list.exchange(old, new)?;
         self.reread(&mut lock(&self.loaded));
-        // Those who have the old runs open can go on reading them.
+        // Processes that have the old runs open can go on reading them.
         old.iter().try_for_each(|record| self.files.remove(&record.file_name()))
     }
 
-    /// Runs no list names: left by a crash, or by a list that was lost.
+    /// Removes runs that are in no list: left by a crash, or by a list that was lost.
     fn remove_strays(&self) -> Result<()> {
         let _held = self.list.lock()?;
         let listed: HashSet<String> = self.list.read()?.iter().map(RunRecord::file_name).collect();
@@ -152,7 +151,7 @@ impl Table {
         self.files.list(list::FOLDER)?.iter().filter(|name| stray(name)).try_for_each(|name| self.files.remove(name))
     }
 
-    /// A list that cannot be read leaves things as they are.
+    /// Reads the list again; an unreadable list changes nothing.
     fn reread(&self, loaded: &mut Loaded) {
         loaded.read_at = Some(Instant::now());
         let Ok(records) = self.list.read() else { return };
@@ -176,7 +175,7 @@ impl Table {
 pub struct Runs(Arc<Vec<Arc<Run>>>);
 
 impl Runs {
-    /// Where a segment with this fingerprint may lie, newest entries first; the container has the last word.
+    /// Returns where a segment with this fingerprint may lie, newest entries first; the container decides.
     pub fn candidates(&self, fingerprint: &Fingerprint) -> Vec<SegmentAddress> {
         let prefix: &[u8; TABLE_PREFIX_BYTES] = fingerprint.0.first_chunk().expect("16 of 32 bytes");
         let mut addresses = Vec::new();

@@ -1,5 +1,5 @@
-//! Whole histories of stores: against a map, through crashes and failing disks. Every failure prints the seed it can be
-//! had again with. Beside them who shares a store, what moves, what is damaged, and the golden files and their mutations.
+//! Whole histories of stores: against a map, through crashes and failing disks. Every failure prints the seed that
+//! repeats it. Also sharing, moving and damage, and the golden files and their mutations.
 
 extern crate thalweg_store as store;
 
@@ -144,7 +144,7 @@ fn what_was_made_durable_survives_a_crash_and_nothing_torn_is_returned() {
     }
 }
 
-/// A short history; returns what was put and what of it was told to be durable.
+/// Runs a short history; returns what was put and what of it was reported durable.
 fn short_history(store: &LocalStore) -> (Oracle, Oracle) {
     let (mut all, mut durable, mut random) = (Oracle::default(), Oracle::default(), Random::new(77));
     for step in 0..40 {
@@ -153,7 +153,7 @@ fn short_history(store: &LocalStore) -> (Oracle, Oracle) {
             Err(Error::Poisoned { .. }) => true,
             Err(_) => false,
             Ok(run) => {
-                // Written or not, failing disk or not: what is there is right.
+                // Written or not, failing disk or not: the stored data is right.
                 let address = SegmentAddress::new(run.container, run.first);
                 if let Ok(found) = store.get(Run::single(address)) {
                     assert_eq!(
@@ -170,7 +170,7 @@ fn short_history(store: &LocalStore) -> (Oracle, Oracle) {
                     assert!(!failed, "a store that stopped does not start again");
                     durable = all.clone();
                 }
-                // Once there is room, what was put is written.
+                // Once there is room, the data put is written.
                 Err(Error::Full { .. }) => {}
                 Err(_) => {
                     let after = store.put(ME, &block(&[(1, 1)]));
@@ -225,7 +225,7 @@ fn a_full_disk_stops_nothing_once_there_is_room_again() {
         let store = open(Arc::new(Faulty::once(memory.clone(), call, Fault::Full)), &registrar);
         let (all, _) = short_history(&store);
         if let Some(why) = store.failure() {
-            // A sync that finds no room has lost what it was to make durable.
+            // A sync without room has lost the data it was to make durable.
             assert!(why.contains("the disk is full"), "call {call}: {why}");
             continue;
         }

@@ -24,7 +24,7 @@ impl Challenge {
         Challenge { peer: peer.to_owned(), secret, hello: hello.encode(), nonces: None, is_proved: false }
     }
 
-    /// Takes a message that arrived before Welcome; returns what is to be sent in turn.
+    /// Handles a message that arrived before Welcome; returns the request to send in reply, if any.
     pub fn take(&mut self, reply: &Reply) -> Result<Option<Request>> {
         match reply {
             Reply::Challenge { nonce } => self.prove(*nonce).map(Some),
@@ -33,7 +33,7 @@ impl Challenge {
         }
     }
 
-    /// Whether a Welcome may be believed.
+    /// Fails unless a Welcome may be accepted now: a node that must prove the secret has done so.
     pub fn admit(&self) -> Result<()> {
         if self.secret.is_some() && !self.is_proved {
             return Err(self.refused(

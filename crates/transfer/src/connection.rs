@@ -1,8 +1,8 @@
 //! One TCP connection as a sequence of frames.
 //!
-//! A frame is received only after its header was checked against the limits, and handed on only after its
-//! checksum was: what lies above this file never sees damaged bytes. Payloads are sent from where they lie
-//! and received into memory that was not zeroed first. One thread may receive while another sends.
+//! A frame is received only after its header was checked against the limits, and handed on only after its checksum was:
+//! the layers above never see damaged bytes. Payloads are sent from where they lie and received into memory that was
+//! not zeroed first. One thread may receive while another sends.
 
 use std::io::{self, ErrorKind, IoSlice, Read};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -24,34 +24,34 @@ pub(crate) mod tests;
 
 use send_pace::SendPace;
 
-/// Addresses of one name that are tried.
+/// How many addresses of one name are tried.
 const MAX_CANDIDATES: usize = 3;
-/// How long a sender that is held back waits before it looks again.
+/// How long a sender that is held back waits before it checks again.
 const SEND_POLL: Duration = Duration::from_secs(1);
-/// A silent peer is asked whether it lives after this long, then again at each interval.
+/// The kernel probes a silent peer after this long, then again at each interval.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(10);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;
-/// A node that drips is no better than a silent one: a frame that has begun may stay behind this pace by so much.
+/// A node that trickles is no better than a silent one: a frame that has begun may stay behind this pace by so much.
 const FRAME_TIMEOUT: Duration = Duration::from_secs(30);
 const MIN_BYTES_PER_S: u64 = 16 << 10;
-/// The same at a node's end. Programs may be stopped for a while in the midst of a frame; where its memory is wanted, it is
-/// given up earlier (server/frame_memory.rs).
+/// The same at a node's end. Programs may be stopped for a while in the midst of a frame; where its memory is needed,
+/// the frame is given up earlier (server/frame_memory.rs).
 const NODE_FRAME_TIMEOUT: Duration = Duration::from_secs(600);
 /// Memory for a frame is taken in such steps (bytes): the first one for all short frames, the others as bytes arrive.
 const FIRST_STEP_BYTES: usize = 64 << 10;
 const STEP_BYTES: usize = 1 << 20;
-/// A client that reads nothing for so long is given up by the node.
+/// A client that reads nothing for so long is dropped by the node.
 const NODE_TIMEOUT: Duration = Duration::from_secs(30);
-/// A peer that is not welcome yet sends no more at once (bytes).
+/// Largest frame of a peer that is not welcome yet (bytes).
 const MAX_GREETING_BYTES: u32 = 16 << 10;
 /// The most pieces one system call takes.
 const MAX_PIECES: usize = 1024;
-/// How much and how long a connection that is being closed is still listened to.
+/// How many bytes are still read from a connection that is being closed, and for how long.
 const LINGER_BYTES: u64 = 256 << 20;
 const LINGER: Duration = Duration::from_secs(1);
 
-/// What travels: see [`format::FrameHeader`].
+/// One message on the wire: see [`format::FrameHeader`].
 #[derive(Debug, PartialEq)]
 pub struct Frame {
     pub header: FrameHeader,
@@ -62,24 +62,24 @@ pub struct Frame {
 pub struct Connection {
     stream: TcpStream,
     peer: String,
-    /// How far the peer may stay behind with a frame that it has begun.
+    /// How far behind its pace the peer may fall with a frame that it has begun.
     frame_timeout: Duration,
-    /// When the frame that is being received is late, in ms since the connection was made; 0 when there is none.
+    /// When the frame being received is late, in ms since the connection was made; 0 when there is none.
     frame_deadline_ms: AtomicU64,
-    /// When something came last, in the same way.
+    /// When something last arrived, in the same units.
     heard_ms: AtomicU64,
     made: Instant,
     send_pace: SendPace,
-    /// The peer has said who it is (at a node's end).
+    /// Whether the peer has introduced itself (at a node's end).
     is_welcome: AtomicBool,
     /// Why nothing more is received.
     given_up: OnceLock<String>,
-    /// Since the handshake, where both ends use TLS.
+    /// Set after the handshake, where both ends use TLS.
     tls: OnceLock<TlsStream>,
 }
 
 impl Connection {
-    /// A client's end, to `host:port`. Ends within some seconds, whatever the resolver and the address do.
+    /// Opens a client's end, to `host:port`. Ends within some seconds, whatever the resolver and the address do.
     pub fn open(address: &str) -> Result<Self> {
         let unavailable = |why: String| Error::Unavailable { peer: address.to_owned(), why };
         resolve::check(address)?;
@@ -89,13 +89,13 @@ impl Connection {
         for candidate in candidates.iter().take(MAX_CANDIDATES) {
             match TcpStream::connect_timeout(candidate, CONNECT_TIMEOUT) {
                 Ok(stream) => return Self::over(stream, address.to_owned(), None),
-                Err(error) => why = format!("nobody answers ({error}); is `thalweg node` running there?"),
+                Err(error) => why = format!("no server answers ({error}); is `thalweg node` running there?"),
             }
         }
         Err(unavailable(why))
     }
 
-    /// A node's end. Sending fails when the peer reads nothing for 30 s.
+    /// Wraps a node's end. Sending fails when the peer reads nothing for 30 s.
     pub fn accepted(stream: TcpStream, peer: SocketAddr) -> Result<Self> {
         let connection = Self::over(stream, peer.to_string(), Some(NODE_TIMEOUT))?;
         let set = connection.stream.set_write_timeout(Some(NODE_TIMEOUT));
@@ -160,18 +160,19 @@ impl Connection {
         Ok(())
     }
 
-    /// The peer's address, as errors name it.
+    /// Returns the peer's address, as errors name it.
     pub fn peer(&self) -> &str {
         &self.peer
     }
 
-    /// The next frame, or none when the peer closed the connection between two. Call it from one thread at a time.
+    /// Returns the next frame, or none when the peer closed the connection between two. Call it from one thread at a
+    /// time.
     pub fn receive(&self) -> Result<Option<Frame>> {
         self.receive_charged(&mut |_| Duration::ZERO)
     }
 
-    /// As [`Connection::receive`]; `charge` is called before each so many bytes take memory. It may wait, and returns how
-    /// long: a peer that is not read from is not slow.
+    /// As [`Connection::receive`]; `charge` is called before each step of this many bytes takes memory. It may wait,
+    /// and returns how long: a peer that is not read from is not slow.
     pub(crate) fn receive_charged(&self, charge: &mut dyn FnMut(u64) -> Duration) -> Result<Option<Frame>> {
         let mut pace = Pace { connection: self, deadline: None };
         let Some(header) = self.receive_header(&mut pace)? else { return Ok(None) };
@@ -184,12 +185,12 @@ impl Connection {
     /// The largest frame (bytes).
     pub(crate) const MAX_FRAME_BYTES: u64 = (MAX_BODY_BYTES as u64) + (MAX_PAYLOAD_BYTES as u64);
 
-    /// The frame at hand is not read on for a while, and cannot be late meanwhile.
+    /// Pauses the frame at hand: it is not read for a while, and cannot be late meanwhile.
     pub(crate) fn pause_frame(&self) {
         self.frame_deadline_ms.store(0, Ordering::Relaxed);
     }
 
-    /// How long nothing has come.
+    /// Returns how long nothing has arrived.
     pub(crate) fn silence(&self) -> Duration {
         self.made.elapsed().saturating_sub(Duration::from_millis(self.heard_ms.load(Ordering::Relaxed)))
     }
@@ -211,13 +212,13 @@ impl Connection {
         }
     }
 
-    /// Ends the connection for the thread that sends, too: its peer does not read.
+    /// Ends the connection for the sending thread, too: its peer does not read.
     pub(crate) fn cut_off(&self, why: &str) {
         self.give_up(why.to_owned());
         self.shut();
     }
 
-    /// Whether a message is being sent that the peer takes too slowly.
+    /// Returns whether a message is being sent that the peer takes too slowly.
     pub(crate) fn sends_slowly(&self) -> bool {
         self.send_pace.is_slow()
     }
@@ -226,13 +227,13 @@ impl Connection {
         self.is_welcome.store(true, Ordering::Relaxed);
     }
 
-    /// For how long the peer has not said who it is.
+    /// Returns for how long the peer has not introduced itself, if it has not.
     pub(crate) fn is_unknown_for(&self) -> Option<Duration> {
         (!self.is_welcome.load(Ordering::Relaxed)).then(|| self.made.elapsed())
     }
 
     /// As [`Connection::receive`], for a peer that is not known yet: a small frame without payload, whole before the
-    /// deadline, however slowly it drips.
+    /// deadline, however slowly it trickles in.
     pub(crate) fn receive_greeting(&self, deadline: Instant) -> Result<Option<Frame>> {
         let mut start = [0; FRAME_HEADER_BYTES];
         let mut held = 0;
@@ -270,7 +271,7 @@ impl Connection {
         read.map_err(|error| self.broken("waiting for a greeting", error))
     }
 
-    /// Bytes as the socket has them, however slowly they drip.
+    /// Reads bytes from the socket until the deadline, however slowly they trickle in.
     fn receive_before(&self, deadline: Instant, into: &mut [u8]) -> io::Result<usize> {
         let left = deadline.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         self.stream.set_read_timeout(Some(left))?;
@@ -301,7 +302,7 @@ impl Connection {
         self.put_all(&mut pieces).map_err(|error| self.broken("sending", error))
     }
 
-    /// Refuses what no frame holds.
+    /// Refuses sizes that no frame holds.
     pub(crate) fn check_size(&self, body: &[u8], payload: &[&[u8]]) -> Result<()> {
         let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
         if body.len() <= MAX_BODY_BYTES as usize && payload_bytes <= MAX_PAYLOAD_BYTES as usize {
@@ -315,7 +316,7 @@ impl Connection {
         )))
     }
 
-    /// As [`Connection::send`], to a peer that may hold this end back: that is no silence as long as the peer says
+    /// As [`Connection::send`], to a peer that may hold this end back: that is no silence as long as the peer sends
     /// something, which goes to `heard`.
     pub(crate) fn send_hearing(
         &self,
@@ -353,7 +354,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Bytes that were taken now.
+    /// Sends what the socket takes now; returns the bytes taken.
     fn put_some(&self, pieces: &[IoSlice]) -> io::Result<usize> {
         match self.tls.get() {
             Some(tls) => tls.write(pieces, |bytes| self.put_raw_now(&[IoSlice::new(bytes)])),
@@ -361,7 +362,7 @@ impl Connection {
         }
     }
 
-    /// Whether everything that was taken has gone to the socket; sends what it takes now.
+    /// Sends what the socket takes now; returns whether everything taken before has gone to the socket.
     fn flush_some(&self) -> io::Result<bool> {
         self.tls.get().map_or(Ok(true), |tls| tls.flush(|bytes| self.put_raw_now(&[IoSlice::new(bytes)])))
     }
@@ -373,7 +374,7 @@ impl Connection {
         }
     }
 
-    /// `sendmsg` rather than `writev`: the process may be a program of others' in which SIGPIPE is deadly.
+    /// Uses `sendmsg` rather than `writev`: the host process may be a program in which SIGPIPE is deadly.
     fn put_raw(&self, pieces: &[IoSlice], flags: SendFlags) -> io::Result<usize> {
         let now = &pieces[..pieces.len().min(MAX_PIECES)];
         Ok(sendmsg(&self.stream, now, &mut SendAncillaryBuffer::default(), flags)?)
@@ -391,12 +392,12 @@ impl Connection {
         tls.is_readable(|room| self.receive_now(room))
     }
 
-    /// What the socket has, without waiting.
+    /// Receives what the socket has, without waiting.
     fn receive_now(&self, into: &mut [u8]) -> io::Result<usize> {
         Ok(recv(&self.stream, into, RecvFlags::DONTWAIT)?.0)
     }
 
-    /// Whether a short message can be sent without waiting.
+    /// Returns whether a short message can be sent without waiting.
     pub(crate) fn has_room(&self) -> bool {
         self.wait_ready(PollFlags::OUT, Duration::ZERO).is_ok_and(|ready| ready.contains(PollFlags::OUT))
     }
@@ -430,8 +431,8 @@ impl Connection {
         Ok(())
     }
 
-    /// None when the peer closed before its first byte. Looks at what there is as it comes: a stranger may say less than
-    /// a header and then wait.
+    /// Reads a header; none when the peer closed before its first byte. Checks the bytes as they arrive: a foreign peer
+    /// may send less than a header and then wait.
     fn receive_header(&self, from: &mut Pace) -> Result<Option<FrameHeader>> {
         const WHAT: &str = "a frame's header";
         let mut header = [0; FRAME_HEADER_BYTES];
@@ -449,7 +450,7 @@ impl Connection {
         FrameHeader::decode(&header).map(Some).map_err(|source| self.damaged(source))
     }
 
-    /// What is announced is believed only as it comes: memory is taken step by step.
+    /// Reads the announced bytes. The announcement is not trusted: memory is taken step by step, as the bytes arrive.
     fn take(
         &self,
         count: usize,
@@ -475,7 +476,7 @@ impl Connection {
         Ok(bytes)
     }
 
-    /// Whether the connection stands and nothing waits to be received. Does not wait.
+    /// Returns whether the connection stands and nothing waits to be received. Does not wait.
     pub fn is_quiet(&self) -> bool {
         if let Some(tls) = self.tls.get() {
             return matches!(tls.is_readable(|room| self.receive_now(room)), Ok(false));
@@ -484,7 +485,7 @@ impl Connection {
         matches!(peeked, Err(rustix::io::Errno::AGAIN))
     }
 
-    /// How long [`Connection::receive`] waits for the next bytes; for ever when none.
+    /// Sets how long [`Connection::receive`] waits for the next bytes; for ever when none.
     pub fn set_receive_timeout(&self, timeout: Option<Duration>) -> Result<()> {
         self.stream.set_read_timeout(timeout).map_err(|error| self.broken("setting up the connection", error))
     }
@@ -500,8 +501,8 @@ impl Connection {
         let _ = self.stream.shutdown(Shutdown::Read);
     }
 
-    /// Ends the connection so that the peer gets what was sent last, even while it is still sending itself: closing
-    /// with unread bytes at hand would make its kernel drop ours.
+    /// Ends the connection so that the peer gets what was sent last, even while it is still sending: closing with
+    /// unread bytes at hand would make its kernel drop ours.
     pub fn close_gently(&self) {
         if let Some(tls) = self.tls.get() {
             tls.close();
@@ -532,7 +533,7 @@ impl Connection {
     }
 }
 
-/// What arrives at a connection, as one frame that must keep its pace once it has begun.
+/// The bytes arriving at a connection, as one frame that must keep its pace once it has begun.
 struct Pace<'a> {
     connection: &'a Connection,
     /// From the first byte on.
@@ -567,8 +568,8 @@ impl Read for Pace<'_> {
         }
         let heard_ms = now.saturating_duration_since(self.connection.made).as_millis() as u64;
         self.connection.heard_ms.store(heard_ms, Ordering::Relaxed);
-        // What has come counts, not what was announced, which costs a hostile peer nothing; and it counts for a while
-        // only, so that nobody can stop after a large part.
+        // Received bytes count, not announced ones, which cost a hostile peer nothing; and they count for a while only,
+        // so that no peer can stop after a large part.
         let earned = Duration::from_secs(1).mul_f64(read as f64 / MIN_BYTES_PER_S as f64);
         self.set_deadline(self.deadline.map_or(now + timeout, |deadline| (deadline + earned).min(now + timeout)));
         Ok(read)

@@ -4,16 +4,16 @@ use crate::message::{Failure, FailureKind};
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// Nobody answers, or the connection broke and could not be made again in time.
+    /// The node does not answer, or the connection broke and could not be made again in time.
     #[error("{peer}: {why}")]
     Unavailable { peer: String, why: String },
-    /// What arrived is no frame of ours, or damaged.
+    /// The bytes that arrived are no frame of ours, or damaged.
     #[error("{peer}: {source}")]
     Protocol { peer: String, source: format::Error },
     /// The node understood and refused or failed.
     #[error("{}", .0.text)]
     Failed(Failure),
-    /// The caller's own mistake: a name or flag that does not fit.
+    /// The caller's mistake: a name or flag that does not fit.
     #[error("{0}")]
     Refused(String),
 }
@@ -21,7 +21,7 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// The node's own verdict, if there was one.
+    /// Returns the node's own failure kind, if the node answered with one.
     pub fn failure(&self) -> Option<FailureKind> {
         match self {
             Error::Failed(failure) => Some(failure.kind),
@@ -29,7 +29,7 @@ impl Error {
         }
     }
 
-    /// What a node says as it turns a client away: it knows its own address no better than the client does.
+    /// Adds the address to a node's refusal of a client: the node knows its own address no better than the client does.
     pub(crate) fn of_node(peer: &str, mut failure: Failure) -> Self {
         failure.text = format!("{peer}: {}", failure.text);
         Error::Failed(failure)

@@ -19,13 +19,13 @@ mod tls;
 
 use std::time::Duration;
 
-/// A node sends each client a message of life this often.
+/// A node sends each client a heartbeat this often.
 pub(crate) const ALIVE_INTERVAL: Duration = Duration::from_secs(2);
-/// A node of which nothing is heard for so long is silent: its connections are given up, and made again.
+/// A node not heard from for this long is silent: its connections are given up, and made again.
 pub(crate) const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Within this a name is resolved.
+/// A name must resolve within this.
 pub(crate) const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Within this an address takes a connection, or counts as out of reach.
+/// An address must accept a connection within this, or counts as out of reach.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 pub use connection::{Connection, Frame};

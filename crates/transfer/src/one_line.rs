@@ -1,8 +1,9 @@
-//! What a peer or a file system says, as people may be shown it.
+//! Text from a peer or a file system, made fit to be shown to people.
 
 use std::fmt::Write;
 
-/// The text with nothing in it that would break the line or steer a terminal: each byte of a control character is `\xNN`.
+/// Returns the text without anything that would break the line or control a terminal: each byte of a control character
+/// is `\xNN`.
 pub fn one_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,9 +1,9 @@
-//! What a node still has to send to one client: a bounded queue, and the thread that empties it.
+//! A node's pending messages to one client: a bounded queue, and the thread that empties it.
 //!
 //! The thread that reads the client's requests sends its own answers itself, after what is queued, and may wait for the
-//! client. Every other thread (a checkpoint that announces, a lock that passes on, a commit that answers) only queues: it
-//! never waits for a client that does not read. The writer thread lives while there is something to send, and a little
-//! longer.
+//! client. Every other thread (a checkpoint that announces, a lock that passes on, a commit that answers) only queues:
+//! it never waits for a client that does not read. The writer thread lives while there is something to send, and a
+//! little longer.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,12 +14,12 @@ use crate::connection::Connection;
 use crate::message::Reply;
 use crate::{Error, Result};
 
-/// What may wait for one client: announcements and late answers are short, so that a client that reads at all never
-/// has this much waiting (bytes).
+/// Most bytes queued for one client: announcements and late answers are short, so that a client that reads at all never
+/// has this much waiting.
 pub(crate) const MAX_QUEUED_BYTES: usize = 4 << 20;
 /// How long a writer without work stays: announcements come about once a second.
 const WRITER_IDLE_TIMEOUT: Duration = Duration::from_secs(3);
-/// A sender that waits for its turn looks again after this long; the sends before it end within 30 s each.
+/// A sender that waits for its turn checks again after this long; the sends before it end within 30 s each.
 const TURN_INTERVAL: Duration = Duration::from_secs(1);
 /// What a queued message costs besides its bytes.
 const MESSAGE_OVERHEAD_BYTES: usize = 96;
@@ -79,7 +79,7 @@ impl Outgoing {
         self.queue(Message { kind: reply.kind(), request, body, payload: payload.concat() })
     }
 
-    /// Sends from where the payload lies, after everything that was queued before.
+    /// Sends from where the payload lies, after everything queued before.
     fn send_in_turn(&self, kind: u16, request: u64, body: &[u8], payload: &[&[u8]]) -> Result<()> {
         let mut state = self.lock();
         while !state.is_over && (state.is_sending || !state.queue.is_empty()) {
@@ -95,7 +95,7 @@ impl Outgoing {
         sent
     }
 
-    /// Sends a message of life if nothing else is under way and the socket has room: a client that has something to read
+    /// Sends a heartbeat if nothing else is under way and the socket has room: a client that has something to read
     /// needs none.
     pub fn heartbeats(&self, alive: &Reply) {
         let mut state = self.lock();
@@ -134,7 +134,7 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The writer: sends what is queued until there is nothing to do for a while.
+    /// Runs the writer: sends what is queued until there is nothing to do for a while.
     fn write_queued(&self) {
         let mut state = self.lock();
         loop {
@@ -161,7 +161,7 @@ impl Outgoing {
         let mut state = self.lock();
         state.is_sending = false;
         if matches!(sent, Err(Error::Unavailable { .. })) {
-            // Half a frame may have left: nothing after it would be understood.
+            // Half a frame may have left: nothing after it could be decoded.
             return self.give_up(state);
         }
         self.moved.notify_all();
@@ -178,7 +178,7 @@ impl Outgoing {
         state
     }
 
-    /// Nothing more is sent: what is queued is dropped, and the writer ends.
+    /// Stops sending: what is queued is dropped, and the writer ends.
     pub fn end(&self) {
         drop(self.give_up(self.lock()));
     }

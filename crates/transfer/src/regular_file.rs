@@ -1,12 +1,12 @@
-//! Files that users name for this process to read: configuration, certificates, keys, secrets. Links are followed, since
-//! the name is the user's own; pipes and devices are refused, since one would be waited for, or read without end.
+//! Files that users name for this process to read: configuration, certificates, keys, secrets. Links are followed,
+//! since the name is the user's own; pipes and devices are refused: opening or reading one might never end.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// More is neither configuration nor a certificate.
+/// A longer file is neither configuration nor a certificate (bytes).
 pub(crate) const MAX_TEXT_BYTES: u64 = 1 << 20;
 
 /// Opens a regular file, without waiting for the other end of a pipe.
@@ -18,7 +18,7 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// All of a regular file of a reasonable length.
+/// Reads a whole regular file of a reasonable length.
 pub(crate) fn read_regular(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open_regular(path)?.take(MAX_TEXT_BYTES + 1).read_to_string(&mut text)?;

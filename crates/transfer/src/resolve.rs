@@ -1,7 +1,7 @@
 //! Addresses as users write them, and the sockets' addresses behind them.
 //!
-//! The system's resolver may take half a minute and cannot be interrupted: it runs in a thread of its own, and whoever
-//! waits for it waits for a limited time.
+//! The system's resolver may take half a minute and cannot be interrupted: it runs in a thread of its own, and its
+//! callers wait for a limited time.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, TryRecvError};
@@ -31,7 +31,7 @@ pub(crate) type Resolved = std::result::Result<Vec<SocketAddr>, ResolveError>;
 pub(crate) struct Resolution(Receiver<Resolved>);
 
 impl Resolution {
-    /// Numbers need no resolver. `done` is called when the answer is there.
+    /// Begins a resolution; numeric addresses need no resolver. `done` is called when the answer is there.
     pub fn begin(address: &str, done: impl FnOnce() + Send + 'static) -> Self {
         let (answer, resolution) = mpsc::channel();
         let (host, port) = match parts(address) {
@@ -47,7 +47,7 @@ impl Resolution {
         }
         let host = host.to_owned();
         let resolve = move || {
-            // Whoever asked may have given up.
+            // The caller may have given up.
             let _ = answer.send(ask(&host, port));
             done();
         };
@@ -58,7 +58,7 @@ impl Resolution {
         Resolution(resolution)
     }
 
-    /// The answer, if it is there.
+    /// Returns the answer, if it is there.
     pub fn poll(&self) -> Option<Resolved> {
         match self.0.try_recv() {
             Ok(resolved) => Some(resolved),
@@ -89,7 +89,7 @@ pub(crate) fn check(address: &str) -> Result<()> {
     parts(address).map(drop)
 }
 
-/// An address in brackets is one of IPv6.
+/// Splits an address into host and port; a host in brackets is one of IPv6.
 fn parts(address: &str) -> Result<(&str, u16)> {
     let refuse =
         |why: &str| Err(Error::Refused(format!("{address:?} is no address of a node: {why}; write HOST:PORT")));
@@ -106,7 +106,8 @@ fn parts(address: &str) -> Result<(&str, u16)> {
     Ok((host.trim_start_matches('[').trim_end_matches(']'), port))
 }
 
-/// `getaddrinfo`, for its error's number: the standard library tells no unknown name from a resolver out of reach.
+/// Calls `getaddrinfo` itself for its error number: the standard library does not tell an unknown name from a resolver
+/// out of reach.
 fn ask(host: &str, port: u16) -> Resolved {
     let Ok(name) = std::ffi::CString::new(host) else {
         return Err(ResolveError::ForGood("its name holds a zero".into()));

@@ -1,7 +1,7 @@
-//! Files that nobody else may read: the secret of a node and its clients, and the key of a node's certificate.
+//! Files that no other user may read: the secret of a node and its clients, and the key of a node's certificate.
 //!
-//! Only its owner may read it; one that belongs to root may also be read by its group, so that an administrator can
-//! give it to a project. Anything else is refused, at the node as at its clients.
+//! Only its owner may read such a file; one that belongs to root may also be read by its group, so that an
+//! administrator can give it to a project. Anything else is refused, at the node as at its clients.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -18,12 +18,12 @@ use crate::{Error, Result};
 pub const SECRET_FILE_VARIABLE: &str = "THALWEG_SECRET_FILE";
 /// Names the secret of the nodes in `THALWEG_NODES` where `thalweg run` started them for this job alone.
 pub const JOB_SECRET_FILE_VARIABLE: &str = "THALWEG_JOB_SECRET_FILE";
-/// More is no secret of ours, and is not read.
+/// A longer file is no secret of ours, and is not read (bytes).
 const MAX_FILE_BYTES: u64 = 4096;
 const READABLE_BY_GROUP: u32 = 0o040;
 const OPEN_TO_OTHERS: u32 = 0o077;
 
-/// The secret in a file, which others must not be able to read.
+/// Reads the secret from a file, which others must not be able to read.
 pub fn read_secret(path: &Path) -> Result<Secret> {
     let text = read_private(path, "secret file", "make one with `thalweg secret FILE`", MAX_FILE_BYTES)?;
     Secret::from_text(&text).map_err(|error| refusal(path, "secret file", &error.to_string()))
@@ -33,7 +33,7 @@ fn refusal(path: &Path, what: &str, why: &str) -> Error {
     Error::Refused(format!("{what} {}: {why}", path.display()))
 }
 
-/// The content of a file (`what` it is) that others must not be able to read; at most so many bytes of it.
+/// Reads a file (`what` it is) that others must not be able to read; at most `max_bytes` of it.
 pub(crate) fn read_private(path: &Path, what: &str, if_missing: &str, max_bytes: u64) -> Result<String> {
     let refuse = |why: String| refusal(path, what, &why);
     let file = open_regular(path).map_err(|error| match error.kind() {
@@ -64,12 +64,12 @@ pub(crate) fn read_private(path: &Path, what: &str, if_missing: &str, max_bytes:
     Ok(text)
 }
 
-/// The secret that the environment names; none when it names none.
+/// Returns the secret that the environment names; none when it names none.
 pub fn secret_of_environment() -> Result<Option<Secret>> {
     secret_named_by(SECRET_FILE_VARIABLE)
 }
 
-/// The secret of the job's own nodes; none when it has no nodes of its own.
+/// Returns the secret of the job's own nodes; none when it has no nodes of its own.
 pub(crate) fn secret_of_job() -> Result<Option<Secret>> {
     secret_named_by(JOB_SECRET_FILE_VARIABLE)
 }
@@ -79,7 +79,7 @@ fn secret_named_by(variable: &str) -> Result<Option<Secret>> {
     named.map(|path| read_secret(&PathBuf::from(path))).transpose()
 }
 
-/// Makes a file with a new random secret, which only this user may read. One that exists is not touched.
+/// Creates a file with a new random secret, which only this user may read. An existing file is not touched.
 pub fn create_secret(path: &Path) -> Result<()> {
     let refuse = |error: std::io::Error| {
         let why = match error.kind() {

@@ -1,6 +1,6 @@
 //! The node's end: accepts connections and gives each a thread that feeds its handler.
 //!
-//! Whatever one connection sends (garbage, half a frame) ends that connection only, and there are never more than
+//! Bad input on a connection (garbage, half a frame) ends that connection only, and there are never more than
 //! [`Server::limit_connections`] says. Stopping lets requests at hand be answered; suspending leaves the listener open
 //! for a successor.
 
@@ -34,10 +34,10 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long accepting rests after it failed, the first time and at most.
 const FIRST_REST: Duration = Duration::from_millis(20);
 const LONGEST_REST: Duration = Duration::from_secs(1);
-/// Refused connections that are kept at a time, each so long that its client reads why; beyond, the oldest is closed.
+/// Refused connections kept at a time, each until its client has read why; beyond, the oldest is closed.
 const MAX_REFUSED: usize = 48;
 const REFUSED_TTL: Duration = Duration::from_secs(1);
-/// So long a client may take to say who it is, and to prove its secret, where all places are taken.
+/// A client has this long to introduce itself, and to prove its secret, when all places are taken.
 const UNKNOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Cloning gives another handle on the same server.
@@ -56,7 +56,7 @@ struct Shared {
     memory: FrameMemory,
     answers: Arc<AnswerMemory>,
     max_connections: AtomicUsize,
-    /// The connections that were too many, oldest first, and when each was refused.
+    /// Connections beyond the limit, oldest first, and when each was refused.
     refused: Mutex<VecDeque<(Instant, Arc<Connection>)>>,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     one_left: Condvar,
@@ -99,12 +99,12 @@ impl Server {
         self.shared.address
     }
 
-    /// From now on connections beyond this many are refused, with a message.
+    /// Sets the number of connections beyond which new ones are refused, with a message.
     pub fn limit_connections(&self, max_connections: usize) {
         self.shared.max_connections.store(max_connections, Ordering::SeqCst);
     }
 
-    /// Connections open now.
+    /// Returns the number of open connections.
     pub fn connections(&self) -> usize {
         self.shared.open().len()
     }
@@ -145,30 +145,30 @@ impl Server {
     /// Takes no more connections and no more requests; those at hand are still answered. Returns at once.
     pub fn stop(&self) {
         self.shared.closing.stop();
-        // Whoever connects from now on is refused, and does not wait for nobody.
+        // Clients that connect from now on are refused at once, instead of waiting for an answer that never comes.
         let _ = rustix::net::shutdown(&self.shared.listener, Shutdown::Both);
         self.shared.open().values().for_each(|connection| connection.shut_receiving());
     }
 
-    /// Takes no more connections and no more requests. The listener stays open: connections that come wait there for the
-    /// program it is handed on to. Those that are open may still be sent something. Returns at once.
+    /// Takes no more connections and no more requests. The listener stays open: new connections wait there for the
+    /// program it is handed on to. Open connections may still be sent something. Returns at once.
     pub fn suspend(&self) {
         self.shared.closing.suspend();
     }
 
-    /// [`Server::suspend`], and ends all connections as a crash would: what has no answer gets none from here.
+    /// As [`Server::suspend`], and ends all connections as a crash would: unanswered requests get no answer from here.
     pub fn cut_off(&self) {
         self.suspend();
         self.shared.open().values().for_each(|connection| connection.shut());
     }
 
-    /// To be handed on to the program that serves this address next.
+    /// Returns the listener, to be handed on to the program that serves this address next.
     pub fn listener(&self) -> &TcpListener {
         &self.shared.listener
     }
 
     fn admit(&self, stream: TcpStream, peer: SocketAddr) -> io::Result<()> {
-        // It may be gone already: then there is nobody to tell.
+        // It may be gone already: then there is no client to notify.
         let Ok(connection) = Connection::accepted(stream, peer).map(Arc::new) else { return Ok(()) };
         let number = self.shared.guests.fetch_add(1, Ordering::Relaxed);
         let place = SegmentAddress { shared: self.shared.clone(), number };
@@ -189,8 +189,8 @@ impl Server {
         Ok(())
     }
 
-    /// Sends the client why, which never waits on a connection that is new, and keeps the connection a moment: closed at
-    /// once, with the client's first message unread, it would take the answer along.
+    /// Sends the client why, which never waits on a new connection, and keeps the connection a moment: closed at once,
+    /// with the client's first message unread, it would lose the answer.
     fn refuse(&self, connection: Arc<Connection>) {
         let max_connections = self.shared.max_connections.load(Ordering::SeqCst);
         let text = format!(
@@ -231,7 +231,7 @@ impl Shared {
         self.open().values().for_each(|connection| connection.give_up_if_late());
     }
 
-    /// Closes what was refused long enough ago.
+    /// Closes connections that were refused long enough ago.
     fn close_refused(&self) {
         let mut refused = self.refused();
         while refused.front().is_some_and(|(since, _)| since.elapsed() >= REFUSED_TTL) {
@@ -266,17 +266,17 @@ impl Drop for SegmentAddress {
     }
 }
 
-/// Makes room for a new connection: ends the one that has longest not said who it is. Whoever just connects may take every
-/// place otherwise, without any secret. False when there is none, or all have just come.
+/// Makes room for a new connection: ends the one that has gone longest without introducing itself. Otherwise new
+/// connections could take every place, without any secret. False when there is none, or all have just come.
 fn end_oldest_unknown(open: &mut HashMap<u64, Arc<Connection>>) -> bool {
     let unknown = open.iter().filter_map(|(number, connection)| Some((*number, connection.is_unknown_for()?)));
     let oldest = unknown.filter(|(_, age)| *age >= UNKNOWN_TIMEOUT).min_by_key(|(number, _)| *number);
     let Some(connection) = oldest.and_then(|(number, _)| open.remove(&number)) else { return false };
-    connection.cut_off("it has not said who it is, and all places are taken");
+    connection.cut_off("it has not proved itself, and all connections are taken");
     true
 }
 
-/// Errors of `accept` that concern only the connection that was to be accepted: nothing to rest for.
+/// Returns whether an error of `accept` concerns only the connection that was to be accepted: no reason to rest.
 fn is_the_peers_doing(error: &io::Error) -> bool {
     use io::ErrorKind::*;
     matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted | WouldBlock)

@@ -1,5 +1,5 @@
-//! What a node does with messages, seen from the connection: a [`Service`] greets clients and gives each
-//! connection a [`Handler`]; handlers answer through [`Replier`]s and speak unasked through the [`ClientSender`].
+//! How a node handles messages, seen from the connection: a [`Service`] greets clients and gives each connection a
+//! [`Handler`]; handlers answer through [`Replier`]s and send unsolicited messages through the [`ClientSender`].
 //!
 //! Every request gets exactly one answer, whatever the handler does with its replier.
 
@@ -24,34 +24,34 @@ pub struct Hello {
     /// Tells the process's connections apart.
     pub stream: u32,
     pub job: String,
-    /// Whose share of the node's bandwidth its writes use; may be empty.
+    /// The application whose share of the node's bandwidth its writes use; may be empty.
     pub application: String,
     pub peer: SocketAddr,
 }
 
 pub trait Service: Send + Sync + 'static {
-    /// What a client must prove before it is welcome; none admits everybody.
+    /// Returns the secret a client must prove before it is welcome; none admits everybody.
     fn secret(&self) -> Option<&Secret> {
         None
     }
 
-    /// The certificate with which the node speaks TLS; none serves clients that do not.
+    /// Returns the certificate with which the node speaks TLS; none serves clients that do not.
     fn tls(&self) -> Option<&TlsServer> {
         None
     }
 
-    /// A client said hello: what it is answered ([`Reply::Welcome`]), and who handles what it sends. The handler
+    /// Handles a client's Hello: returns the answer ([`Reply::Welcome`]), and the handler of its messages. The handler
     /// lives as long as the connection.
     fn connect(&self, hello: Hello, outbox: ClientSender) -> std::result::Result<(Reply, Box<dyn Handler>), Failure>;
 
-    /// Whether a failure may be sent. A service that cannot go on, and is about to be replaced, withholds it: the
-    /// connection is ended instead, and the client asks the successor.
+    /// Returns whether a failure may be sent. A service that cannot go on, and is about to be replaced, withholds it:
+    /// the connection is ended instead, and the client asks the successor.
     fn may_send(&self, _failure: &Failure) -> bool {
         true
     }
 
-    /// A number that changes whenever some of the work is done that clients wait for: they give up a node that lives but
-    /// gets nothing done.
+    /// Returns a number that changes whenever some of the work is done that clients wait for: they give up a node that
+    /// lives but makes no progress.
     fn progress(&self) -> u64 {
         0
     }
@@ -62,16 +62,16 @@ pub trait Handler: Send {
     /// The next request waits until this returns, which is how a node holds a client back.
     fn handle(&mut self, request: Request, payload: Vec<u8>, replier: Replier);
 
-    /// The connection is gone (called exactly once, also on protocol errors). Answers still owed should be given or
-    /// dropped soon: a node that stops waits a few seconds for them.
+    /// Handles the end of the connection (called exactly once, also on protocol errors). Answers still owed should be
+    /// given or dropped soon: a node that stops waits a few seconds for them.
     fn closed(&mut self);
 }
 
-/// The way to one client.
+/// Sends messages to one client.
 ///
 /// Only the thread that reads the client's requests ever waits for the client to read, which is how a node holds it
-/// back. What any other thread says is queued and sent by the connection's own writer: a client that does not read
-/// delays nobody else, and is given up after 30 s, or when 4 MiB wait for it.
+/// back. Messages of any other thread are queued and sent by the connection's own writer: a client that does not read
+/// delays no other, and is dropped after 30 s, or when 4 MiB wait for it.
 #[derive(Clone)]
 pub struct ClientSender {
     outgoing: Arc<Outgoing>,
@@ -80,28 +80,29 @@ pub struct ClientSender {
 }
 
 impl ClientSender {
-    /// To be called in the thread that reads the connection.
+    /// Makes a sender; called in the thread that reads the connection.
     pub(crate) fn new(connection: Arc<Connection>, service: Arc<dyn Service>, answers: Arc<AnswerMemory>) -> Self {
         ClientSender { outgoing: Outgoing::new(connection), service, answers }
     }
 
-    /// Memory for an answer of at most so many bytes, held until it is sent: waits while all that answers may have is
-    /// used up. For the thread that reads the connection, before it makes the answer.
+    /// Takes memory for an answer of at most this many bytes, held until it is sent: waits while the memory for answers
+    /// is used up. For the thread that reads the connection, before it makes the answer.
     pub fn charge_answer(&self, bytes: u64) -> AnswerCharge {
         self.answers.charge(self.outgoing.connection(), bytes)
     }
 
-    /// Says something unasked. An error means that the client will not get it; the connection is then being closed.
+    /// Sends an unsolicited message. An error means that the client will not get it; the connection is then being
+    /// closed.
     pub fn push(&self, reply: &Reply, payload: &[&[u8]]) -> Result<()> {
         self.outgoing.send(0, reply, payload)
     }
 
-    /// Sends a message of life, unless the client has more than that to read. Does not wait.
+    /// Sends a heartbeat, unless the client has more than that to read. Does not wait.
     pub(crate) fn heartbeats(&self, alive: &Reply) {
         self.outgoing.heartbeats(alive);
     }
 
-    /// The client's address, for messages to people.
+    /// Returns the client's address, for messages to people.
     pub fn peer(&self) -> &str {
         self.outgoing.peer()
     }
@@ -111,7 +112,7 @@ impl ClientSender {
         Replier { request, outbox: self.clone(), answered: false }
     }
 
-    /// Requests that have no answer yet.
+    /// Returns the number of requests that have no answer yet.
     pub fn unanswered(&self) -> usize {
         self.outgoing.unanswered()
     }
@@ -139,16 +140,16 @@ impl Replier {
         self.reply_with(reply, &[]);
     }
 
-    /// The payload is sent from where it lies, its pieces one after the other. A reply too large for a frame becomes
-    /// a failure of kind Refused that says so. That the client is gone is not reported: its handler hears of it.
+    /// Answers. The payload is sent from where it lies, its pieces one after the other. A reply too large for a frame
+    /// becomes a failure of kind Refused that says so. A lost client is not reported here: its handler is closed.
     pub fn reply_with(mut self, reply: Reply, payload: &[&[u8]]) {
         if let Err(Error::Refused(text)) = self.answer(&reply, payload) {
-            // The client can always be told this much; when it is gone it need not be.
+            // A message this short always fits; when the client is gone it is not needed.
             let _ = self.answer(&Reply::Failed { failure: Failure::new(FailureKind::Refused, text) }, &[]);
         }
     }
 
-    /// Logs refusals and failures; that a name is missing, or a node is busy, is nobody's fault.
+    /// Answers with a failure. Logs refusals and failures; a missing name or a busy node is no fault.
     pub fn fail(self, failure: impl Into<Failure>) {
         let failure = failure.into();
         if !self.outbox.service.may_send(&failure) {
@@ -171,7 +172,7 @@ impl Replier {
         self.outbox.end();
     }
 
-    /// For unasked messages that belong to the request.
+    /// Returns the sender for unsolicited messages that belong to the request.
     pub fn outbox(&self) -> &ClientSender {
         &self.outbox
     }

@@ -1,9 +1,9 @@
 //! TLS between a client and a node, from files: the node has a certificate and its key, the client the authorities that
-//! it believes. A process that names authorities speaks TLS with every node; nothing is negotiated, so that nobody
-//! between the two can talk them out of it.
+//! it trusts. A process that names authorities speaks TLS with every node; nothing is negotiated, so that no attacker
+//! between the two can downgrade them.
 //!
-//! [`TlsStream`] knows no socket: it is given functions that receive and send, which may wait or not. One thread may
-//! read while another writes.
+//! [`TlsStream`] has no socket: it is given functions that receive and send, which may wait or not. One thread may read
+//! while another writes.
 
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use crate::regular_file::read_regular;
 use crate::secret_file::{read_private, secret_of_environment, secret_of_job};
 use crate::{Error, Result};
 
-/// Names the file with the authorities that this process believes.
+/// Names the file with the authorities that this process trusts.
 pub const TLS_CA_VARIABLE: &str = "THALWEG_TLS_CA";
 /// Received at a time (bytes).
 const INBOX_BYTES: usize = 64 << 10;
 /// First bytes of TLS records: alerts and handshakes.
 const FIRST_BYTES: [u8; 2] = [0x15, 0x16];
 
-/// What a client has to show to nodes, and asks of them.
+/// A client's credentials: what it shows to nodes, and demands of them.
 #[derive(Clone, Debug, Default)]
 pub struct Credentials {
     pub secret: Option<Secret>,
@@ -33,26 +33,27 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// What the variables `THALWEG_SECRET_FILE` and `THALWEG_TLS_CA` name.
+    /// Returns the credentials that `THALWEG_SECRET_FILE` and `THALWEG_TLS_CA` name.
     pub fn of_environment() -> Result<Self> {
         let named = std::env::var_os(TLS_CA_VARIABLE).filter(|path| !path.is_empty());
         let tls = named.map(|path| TlsClient::load(&PathBuf::from(path))).transpose()?;
         Ok(Credentials { secret: secret_of_environment()?, tls })
     }
 
-    /// What is for a job's own nodes: its secret, and no TLS, for they are on this machine. None without such nodes.
+    /// Returns the credentials of a job's own nodes: its secret, and no TLS, for they are on this machine. None without
+    /// such nodes.
     pub fn of_job() -> Result<Option<Self>> {
         Ok(secret_of_job()?.map(|secret| Some(secret).into()))
     }
 
-    /// What the environment says for the node at `address`.
+    /// Returns the credentials that the environment names for the node at `address`.
     pub fn of_environment_for(address: &str) -> Result<Self> {
         let of_job = if serves_this_job(address) { Self::of_job()? } else { None };
         of_job.map_or_else(Self::of_environment, Ok)
     }
 }
 
-/// Whether it is one of the nodes that this process's job was given.
+/// Returns whether it is one of the nodes that this process's job was given.
 pub fn serves_this_job(address: &str) -> bool {
     let nodes = std::env::var("THALWEG_NODES").unwrap_or_default();
     nodes.split(',').any(|node| node.trim() == address)
@@ -72,7 +73,7 @@ pub struct TlsClient {
 }
 
 impl TlsClient {
-    /// Believes the authorities in this PEM file, and no others.
+    /// Loads the only authorities to trust from this PEM file.
     pub fn load(ca: &Path) -> Result<Self> {
         let wrong = |why: String| Error::Refused(format!("{}: {why}", ca.display()));
         let mut roots = RootCertStore::empty();
@@ -87,7 +88,7 @@ impl TlsClient {
         Ok(TlsClient { config: Arc::new(config), ca: ca.to_owned() })
     }
 
-    /// A connection to `host:port`, whose certificate must be for the host as it is written there.
+    /// Returns a connection to `host:port`, whose certificate must be for the host as it is written there.
     pub(crate) fn stream(&self, address: &str) -> Result<TlsStream> {
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -99,7 +100,7 @@ impl TlsClient {
     }
 }
 
-/// Of a file with a private key.
+/// Limit of a file with a private key.
 const MAX_KEY_BYTES: u64 = 1 << 20;
 
 /// A node's certificate and key.
@@ -145,9 +146,9 @@ fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>> {
 pub(crate) struct TlsStream {
     side: Side,
     session: Mutex<rustls::Connection>,
-    /// What was received and is not decrypted.
+    /// Received bytes not yet decrypted.
     inbox: Mutex<Inbox>,
-    /// What is encrypted and not sent, in its order.
+    /// Encrypted bytes not yet sent, in order.
     outbox: Mutex<Vec<u8>>,
 }
 
@@ -164,13 +165,13 @@ struct Inbox {
     has_begun: bool,
 }
 
-/// Why a peer will not do, however often it is tried.
+/// Why a peer is refused for good, however often it is tried.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct TlsRefusal(String);
 
 impl TlsRefusal {
-    /// The refusal in an error of [`TlsStream`], if it is one.
+    /// Returns the refusal in an error of [`TlsStream`], if it is one.
     pub fn of(error: &io::Error) -> Option<&TlsRefusal> {
         error.get_ref()?.downcast_ref()
     }
@@ -182,7 +183,7 @@ impl TlsStream {
         TlsStream { side, session: Mutex::new(session), inbox: Mutex::new(inbox), outbox: Mutex::default() }
     }
 
-    /// Reads what arrived, 0 at its end. `receive` is called when more is needed; its error is handed on.
+    /// Reads received bytes, 0 at the end. `receive` is called when more is needed; its error is handed on.
     pub fn read(&self, into: &mut [u8], mut receive: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         if into.is_empty() {
             return Ok(0);
@@ -198,7 +199,7 @@ impl TlsStream {
         }
     }
 
-    /// Goes on with the handshake until it is over. `send` and `receive` wait.
+    /// Continues the handshake until it is over. `send` and `receive` wait.
     pub fn shake_hands(
         &self,
         mut receive: impl FnMut(&mut [u8]) -> io::Result<usize>,
@@ -246,7 +247,7 @@ impl TlsStream {
         Ok(bytes)
     }
 
-    /// What can be read without receiving more.
+    /// Returns what can be read without receiving more.
     fn decrypt(&self, inbox: &mut Inbox, into: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match lock(&self.session).reader().read(into) {
@@ -299,13 +300,13 @@ impl TlsStream {
         }
     }
 
-    /// Whether something is encrypted and not sent.
+    /// Returns whether encrypted bytes wait to be sent.
     pub fn wants_to_send(&self) -> bool {
         !lock(&self.outbox).is_empty() || lock(&self.session).wants_write()
     }
 
-    /// Whether reading would not wait. Records that say nothing to the reader are taken on the way; `receive` does not
-    /// wait.
+    /// Returns whether reading would not wait. Records without data for the reader are consumed on the way; `receive`
+    /// does not wait.
     pub fn is_readable(&self, mut receive: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<bool> {
         let mut inbox = lock(&self.inbox);
         loop {
@@ -326,7 +327,7 @@ impl TlsStream {
         }
     }
 
-    /// Tells the peer that nothing more comes; it goes out with the next flush.
+    /// Notifies the peer that nothing more comes; it goes out with the next flush.
     pub fn close(&self) {
         lock(&self.session).send_close_notify();
     }
@@ -353,7 +354,7 @@ impl TlsStream {
     }
 }
 
-/// What openssl makes by default and rustls does not take, in words that say what to do.
+/// Explains certificates that openssl makes by default and rustls does not take, in words that say what to do.
 fn in_words(error: &rustls::Error) -> String {
     let text = error.to_string();
     if text.contains("CaUsedAsEndEntity") {

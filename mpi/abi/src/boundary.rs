@@ -39,7 +39,7 @@ pub fn answer(call: impl FnOnce() -> Result<(), Failure>) -> c_int {
     match outcome {
         Ok(()) => OK,
         Err(failure) => {
-            // Programs print it, and a node may have said it. Without control characters there is no NUL either.
+            // Programs print it, and a node may have sent it. Without control characters there is no NUL either.
             let text = CString::new(transfer::one_line(&failure.text)).unwrap_or_default();
             LAST.with(|last| *last.borrow_mut() = text);
             failure.code

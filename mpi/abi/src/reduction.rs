@@ -1,7 +1,7 @@
-//! Where this process's segments are reduced: what `auto` means, asked of the model once, at the first open.
+//! Where this process's segments are reduced: `auto` asks the model once, at the first open.
 //!
-//! Link, node and this machine are measured, which costs some tens of milliseconds; what the data will be like is not
-//! known yet, so the model hears what simulations usually write (docs/models.md).
+//! Link, node and this machine are measured, which costs some tens of milliseconds; the data are not known yet, so the
+//! model assumes those that simulations usually write (docs/models.md).
 
 use std::sync::mpsc;
 use std::thread;
@@ -20,12 +20,12 @@ const ENCODED_SHARE: f64 = 0.8;
 const SAMPLE_BYTES: usize = 1 << 20;
 const SEGMENT_BYTES: usize = 8 << 10;
 
-/// What measuring may take of the time that the first call has, and at most: a node that answers within it is asked, and
-/// one that does not will be heard of when it is used.
+/// The part of the first call's time that measuring may take, and its most: a node that answers within it is asked, and
+/// one that does not fails when it is used.
 const TIMEOUT_PART: u32 = 8;
 const MAX_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What the settings ask for; `Auto` is decided here.
+/// Returns the reduction of the settings; `Auto` is decided here.
 pub fn decide(settings: &Settings) -> Reduction {
     if settings.reduction != Reduction::Auto {
         return settings.reduction;
@@ -37,13 +37,13 @@ pub fn decide(settings: &Settings) -> Reduction {
     }
 }
 
-/// What resolving, connecting and the node itself take is not known beforehand: a thread waits for them, and is left
-/// alone with that after the timeout.
+/// Measures in a thread, since the time of resolving, connecting and the node itself is not known beforehand; after the
+/// timeout the thread is left alone.
 fn measure_within(timeout: Duration, settings: &Settings) -> Option<Link> {
     let (node, credentials) = (settings.nodes.first()?.clone(), settings.credentials_of_nodes().clone());
     let (measured, link) = mpsc::channel();
     let measure = move || {
-        // Nobody listens after the timeout.
+        // The receiver is gone after the timeout.
         let _ = measured.send(Link::measure(&node, &credentials).ok());
     };
     thread::Builder::new().name("thalweg-link".into()).spawn(measure).ok()?;
@@ -65,7 +65,7 @@ fn conditions(link: &Link, nodes: usize) -> Conditions {
     }
 }
 
-/// How many processes the launcher started, as it tells them; 1 when it says nothing.
+/// Returns how many processes the launcher started, from its variables; 1 without any.
 fn ranks(variables: &[&str]) -> f64 {
     let told = variables.iter().find_map(|variable| std::env::var(variable).ok()?.parse().ok());
     told.unwrap_or(1.0f64).max(1.0)

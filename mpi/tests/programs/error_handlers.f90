@@ -1,5 +1,5 @@
-! Error handlers of Fortran programs on files: called once for each failure, with the code that the call returns. What they
-! make of the code is lost: only MPI can call them, and it does not say.
+! Error handlers of Fortran programs on files: called once for each failure, with the code that the call returns. Their
+! changes to the code are lost: only MPI can call them, and it does not return the code.
 module handlers
     use mpi
     implicit none

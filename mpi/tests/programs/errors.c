@@ -115,8 +115,8 @@ static void handling(const char *name) {
     OK(MPI_Errhandler_free(&counting));
 }
 
-/* A handler of MPI_FILE_NULL is called once for each failed open and delete, on MPI_FILE_NULL, and what it makes of the
- * code is what the call returns. */
+/* A handler of MPI_FILE_NULL is called once for each failed open and delete, on MPI_FILE_NULL, and the call returns
+ * the code that it sets. */
 static void forgive_error(MPI_File *file, int *code, ...) {
     handled++;
     handled_code = *code;

@@ -1,4 +1,4 @@
-/* Pieces of 40 bytes of all ranks in turn; then every rank opens one path alone and writes its slab; then two
+/* Pieces of 40 bytes of all ranks, interleaved; then every rank opens one path alone and writes its slab; then two
  * communicators share a path. */
 #include "check.h"
 

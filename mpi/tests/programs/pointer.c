@@ -54,7 +54,7 @@ static void seeking(const char *name) {
     CHECK(count == 1 && back[0] == 98, "the view's last int is %d, count %d", back[0], count);
     MPI_Type_free(&every_third);
 
-    /* A file that ends within an etype: the end is after that etype, and a read tells the bytes it got. */
+    /* A file that ends within an etype: the end is after that etype, and a read's status has the bytes it got. */
     OK(MPI_File_set_view(file, 0, MPI_INT, MPI_INT, "native", MPI_INFO_NULL));
     OK(MPI_File_set_size(file, 402));
     OK(MPI_File_seek(file, 0, MPI_SEEK_END));

@@ -1,5 +1,5 @@
-/* What a handle tells of itself: hints, group, mode, view, extents; several files at once; duplicate types that the
- * program frees. */
+/* Queries of a handle: hints, group, mode, view, extents; several files at once; duplicate types that the program
+ * frees. */
 #include "check.h"
 
 static void hints(const char *name) {

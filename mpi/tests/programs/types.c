@@ -1,4 +1,4 @@
-/* Random datatypes for views and memory: what is written and read agrees with MPI_Pack's idea of every type.
+/* Random datatypes for views and memory: data written and read agree with MPI_Pack's idea of every type.
  *
  * Each rank has a file of its own and another seed. Filetypes are monotonic, as MPI demands; memory types are in any
  * order, with gaps and negative displacements.

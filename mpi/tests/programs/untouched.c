@@ -1,4 +1,4 @@
-/* A program that never names SD:. argv[1] is a folder. What it writes and prints must not depend on the door. */
+/* A program that never names SD:. argv[1] is a folder. Its output must not depend on the door. */
 #include "check.h"
 
 int main(int argc, char **argv) {

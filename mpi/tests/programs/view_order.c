@@ -1,5 +1,5 @@
-/* What MPI asks of the types of a view: displacements that are not negative and never decrease, and no overlaps where the
- * file may be written. A refused view leaves the one before in place. */
+/* MPI's rules for the types of a view: displacements that are not negative and never decrease, and no overlaps where
+ * the file may be written. A refused view leaves the one before in place. */
 #include "check.h"
 
 enum { GOOD, OVERLAPS, BAD };

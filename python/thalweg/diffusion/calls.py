@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from thalweg.diffusion.arguments import File, LocalPath, Output
@@ -19,6 +19,10 @@ from thalweg.diffusion.pickling import Pickler
 DIGEST_BYTES = 16
 # What pickles to so much goes apart.
 _LARGE_BYTES = 64 << 10
+# Plain containers of so many elements at most, and so deep, are looked through for what is large.
+_MAX_ELEMENTS = 64
+_MAX_DEPTH = 3
+_NEVER_LARGE = (int, float, complex, type(None))
 
 
 class Value(NamedTuple):
@@ -68,16 +72,40 @@ class Apart:
 
     def __init__(self) -> None:
         self.parts: dict[int, tuple[Any, _Part | None]] = {}
+        # What goes apart of each: nothing, it as a whole, or what it contains.
+        self.large: dict[int, list[Any]] = {}
         # Whether the first contains any of the others.
         self.contains: dict[tuple[int, ...], bool] = {}
 
     def copy(self) -> Apart:
         other = Apart()
-        other.parts, other.contains = dict(self.parts), dict(self.contains)
+        other.parts, other.large, other.contains = dict(self.parts), dict(self.large), dict(self.contains)
         return other
 
-    def has(self, argument: Any) -> bool:
-        return self.parts.get(id(argument), (None, None))[1] is not None
+    def keep(self, argument: Any, other: Apart) -> None:
+        """Remembers of an argument what `other` does."""
+        for one in (argument, *other.large.get(id(argument), ())):
+            if id(one) in other.large:
+                self.parts[id(one)], self.large[id(one)] = other.parts[id(one)], other.large[id(one)]
+
+    def known(self, argument: Any, depth: int = 0) -> list[Any]:
+        """What goes apart of it, as far as calls had it before."""
+        if id(argument) in self.large:
+            return self.large[id(argument)]
+        return [one for element in _elements(argument, depth) for one in self.known(element, depth + 1)]
+
+    def count(self, argument: Any) -> int:
+        """Returns the bytes of what goes apart, or 0."""
+        part = self.parts[id(argument)][1]
+        return 0 if part is None else len(part.value.pickled)
+
+
+def _elements(argument: Any, depth: int) -> Iterable[Any]:
+    """What may go apart of a plain container, as several calls may have it in containers of their own."""
+    if type(argument) not in (dict, list, tuple) or len(argument) > _MAX_ELEMENTS or depth == _MAX_DEPTH:
+        return ()
+    elements = argument.values() if isinstance(argument, dict) else argument
+    return [one for one in elements if not isinstance(one, _NEVER_LARGE)]
 
 
 def packed(arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | None = None) -> Call:
@@ -85,11 +113,11 @@ def packed(arguments: tuple[Any, ...], keywords: dict[str, Any], apart: Apart | 
     apart = Apart() if apart is None else apart
     parts = (*arguments, *keywords.values())
     call = _Packing(apart)
-    known = call.separable([one for one in parts if apart.has(one)])
+    known = call.separable([one for part in parts for one in apart.known(part)])
     payload = call.pickled((arguments, keywords), known)
     if len(payload) > _LARGE_BYTES:
-        large = call.separable([one for one in parts if call.is_large(one)])
-        if len(large) > len(known):
+        large = call.separable([one for part in parts for one in call.large(part)])
+        if {id(one) for one in large} != {id(one) for one in known}:
             call = _Packing(apart)
             payload = call.pickled((arguments, keywords), large)
     if len(set(call.outputs)) < len(call.outputs):
@@ -123,17 +151,27 @@ class _Packing:
         _Pickler(stream, self, {id(one) for one in large}).dump(value)
         return stream.getvalue()
 
+    def large(self, argument: Any, depth: int = 0) -> list[Any]:
+        """What goes apart of an argument: what is large in it, unless all the rest is large as well."""
+        if id(argument) not in self._apart.large:
+            inner = [one for element in _elements(argument, depth) for one in self.large(element, depth + 1)]
+            is_large = self.is_large(argument)
+            of_inner = sum(self._apart.count(one) for one in {id(one): one for one in inner}.values())
+            if is_large and self._apart.count(argument) > of_inner + _LARGE_BYTES:
+                inner = [argument]
+            self._apart.large[id(argument)] = inner
+        return self._apart.large[id(argument)]
+
     def is_large(self, argument: Any) -> bool:
         """Pickles it by itself, if nobody has yet. One that refers to others' values stays in its place."""
-        if isinstance(argument, (File, Output, Reference)):
-            return False
         if id(argument) not in self._apart.parts:
             alone = _Packing(Apart())
             pickled = alone.pickled(argument, ())
-            is_part = len(pickled) > _LARGE_BYTES and not alone.values
+            is_plain = not isinstance(argument, (File, Output, Reference))
+            is_part = is_plain and len(pickled) > _LARGE_BYTES and not alone.values
             part = _Part(Value.of(pickled), tuple(alone.inputs), tuple(alone.outputs)) if is_part else None
             self._apart.parts[id(argument)] = argument, part
-        return self._apart.has(argument)
+        return self._apart.count(argument) > 0
 
     def separable(self, large: list[Any]) -> list[Any]:
         """Those that contain none of the others: what is one object is to stay one."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, KeysView, Sized, ValuesView
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,8 @@ from thalweg.diffusion.worker.local import Local
 from thalweg.disk_cache.limit import parse_bytes
 
 _MB = 10**6
+# Iterables whose elements are there all along: an element is one value, however often it comes.
+_HOLDERS = (list, tuple, range, dict, set, frozenset, KeysView, ValuesView, itertools.repeat)
 
 
 class Diffusion:
@@ -170,8 +173,8 @@ class Diffusion:
         for one in iterables:
             _check_iterable(one)
         length = min(map(len, iterables)) if all(isinstance(one, Sized) for one in iterables) else None  # type: ignore[arg-type]
-        is_snapshot = all(isinstance(one, (list, tuple)) for one in iterables)
-        calls = Calls(sink, run.function(function), dict(keywords), Apart(), is_snapshot)
+        is_held = tuple(isinstance(one, _HOLDERS) for one in iterables)
+        calls = Calls(sink, run.function(function), dict(keywords), Apart(), is_held)
         # What is large among the keywords is pickled once.
         packed((), calls.keywords, calls.apart)
         results = Results(self, sink, run.check, run.cancel, run.leave, length)

@@ -58,13 +58,23 @@ class Function(NamedTuple):
 
 
 class Calls(NamedTuple):
-    """What one map or submit asks for. Of arguments that are all there `apart` remembers what was pickled."""
+    """What one map or submit asks for. `apart` remembers what was pickled of those arguments that are all there: `is_held`
+    says it of each iterable."""
 
     sink: Sink | TaskFuture
     function: Function
     keywords: dict[str, Any]
     apart: Apart
-    is_snapshot: bool
+    is_held: tuple[bool, ...]
+
+    def packed(self, arguments: tuple[Any, ...]) -> Call:
+        apart = self.apart if all(self.is_held) else self.apart.copy()
+        call = _packed(self.function, arguments, self.keywords, apart)
+        if apart is not self.apart:
+            for is_held, argument in zip(self.is_held, arguments):
+                if is_held:
+                    self.apart.keep(argument, apart)
+        return call
 
 
 class _Waiter:
@@ -168,7 +178,7 @@ class Run:
         return scattered
 
     def submit(self, future: TaskFuture, function: Function, arguments: tuple[Any, ...], keywords: Any) -> None:
-        calls = Calls(future, function, keywords, Apart(), True)
+        calls = Calls(future, function, keywords, Apart(), (True,))
         with _Batch(self._backend) as batch:
             self._add(calls, batch, 0, arguments, arguments, _packed(function, arguments, keywords))
 
@@ -201,8 +211,7 @@ class Run:
         for index, arguments, shown in chunk:
             calls.sink.count()
             try:
-                apart = calls.apart if calls.is_snapshot else calls.apart.copy()
-                ready.append((index, arguments, shown, _packed(calls.function, arguments, calls.keywords, apart)))
+                ready.append((index, arguments, shown, calls.packed(arguments)))
             except Exception as error:
                 _Waiter(calls.sink, index, shown, False).resolve(0, None, Failure.of(error))
         self._prefetch(calls, ready)

@@ -30,7 +30,7 @@ fn condemn(fixture: &Fixture, containers: &[ContainerId]) {
     assert_eq!(fixture.catalog.condemn(snapshot, containers).unwrap(), containers);
 }
 
-/// Lets the writer's session rely on nothing any more.
+/// Renews the writer's session so that it relies on no earlier answer.
 fn refresh(fixture: &Fixture) {
     fixture.catalog.renew(fixture.writer, 1000 * LEASE_MS, true).unwrap();
 }
@@ -91,7 +91,7 @@ fn what_is_referred_to_since_the_snapshot_is_not_condemned(fixture: &Fixture) {
     fixture.commit_with(fixture.writer, vec![before], vec![written("a", 1)]).unwrap();
     let snapshot = fixture.catalog.snapshot().unwrap();
     fixture.commit_with(fixture.writer, vec![after], vec![written("b", 1)]).unwrap();
-    // That `before` is referred to from before the snapshot is what marking finds out.
+    // Marking finds that `before` is referred to from before the snapshot.
     assert_eq!(fixture.catalog.condemn(snapshot, &[before, after, never]).unwrap(), [before, never]);
     assert_eq!(state(fixture, after), ContainerState::Live);
     let later = fixture.catalog.snapshot().unwrap();
@@ -210,7 +210,7 @@ fn files_that_a_number_left_are_known_until_they_are_deleted(fixture: &Fixture) 
     snapshot_and_move(fixture, &[(number, second)]);
     assert_eq!(files(), [second, number]);
     refresh(fixture);
-    // Told of a segment in the second file: it must find it there, whatever the third has left behind.
+    // A session was given a segment in the second file: it must find it there, whatever the third file contains.
     snapshot_and_move(fixture, &[(number, third), (second, third)]);
     assert_eq!(files(), [third, second, number]);
     assert_eq!(fixture.catalog.deletable().unwrap(), [number]);

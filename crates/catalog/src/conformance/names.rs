@@ -165,7 +165,7 @@ fn renaming_a_directory_moves_all_below_it(fixture: &Fixture) {
     fixture.apply(renamed("d", "new/place"));
     assert_eq!(fixture.names(), ["d-x", "d0", "new", "new/place", "new/place/a", "new/place/e", "new/place/e/b"]);
     assert_eq!(fixture.catalog.entry(&path("new/place/e/b")).unwrap(), before);
-    // What was there is not thought to be there still.
+    // Names are not cached beyond a rename.
     fixture.commit(vec![written("d/x", 1), renamed("d", "m"), written("d/y", 1)]).unwrap();
     assert!(fixture.exists("m/x") && fixture.exists("d") && fixture.exists("d/y") && !fixture.exists("d/x"));
 }

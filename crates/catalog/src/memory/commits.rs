@@ -83,7 +83,7 @@ impl State {
         given.raise(&mut counters);
         self.counters = counters;
         for found in containers {
-            // Who had it open is gone with the old catalog.
+            // The session that had it open is gone with the old catalog.
             let state = if found.state == ContainerState::Open { ContainerState::Live } else { found.state };
             self.containers.insert(found.id, Container::new(ContainerRecord { state, ..*found }, None));
         }
@@ -94,7 +94,7 @@ impl State {
         Ok(left_out)
     }
 
-    /// What a gap in the journal makes impossible is left out: the rest is still worth having.
+    /// Replays a record, leaving out changes that a gap in the journal makes impossible: the rest is still useful.
     fn replay_record(&mut self, record: &JournalRecord, left_out: &mut Vec<SkippedRecord>) {
         let mut numbers = record.numbers.iter().copied();
         for change in &record.changes {

@@ -1,8 +1,8 @@
-//! The states of containers, and what collection does to them.
+//! The states of containers, and how collection changes them.
 //!
-//! A record tells of a logical number and of the file with the same number. The two part when a number is
-//! relocated: a file may then bear several live numbers, and goes when it bears none and no session is left
-//! that is older than the leaving of the last one.
+//! A record describes a logical number and the file with the same number. The two part when a number is relocated: a
+//! file may then hold several live numbers, and goes when it holds none and no session is left that is older than the
+//! leaving of the last one.
 
 use format::{ContainerId, SessionId};
 
@@ -35,7 +35,7 @@ impl Container {
         matches!(self.record.state, ContainerState::Open | ContainerState::Live)
     }
 
-    /// Whether a collection that began at `snapshot` may take it: nothing has referred to it since.
+    /// Returns whether a collection that began at `snapshot` may take it: nothing has referred to it since.
     fn is_untouched(&self, snapshot: Snapshot) -> bool {
         self.record.state == ContainerState::Live && self.referral <= snapshot.referral
     }
@@ -65,7 +65,7 @@ impl State {
         now.into_iter().chain(found.left_files.iter().copied()).collect()
     }
 
-    /// Each must be open or live, and not moved after `epoch`.
+    /// Checks the references: each must be open or live, and not moved after `epoch`.
     pub fn check_references(&self, references: &[ContainerId], epoch: u64) -> Result<()> {
         let good = |id: &ContainerId| {
             self.containers.get(id).is_some_and(|found| found.is_referable() && found.moved_epoch <= epoch)
@@ -121,7 +121,7 @@ impl State {
         Ok(moved)
     }
 
-    /// Segments may only move into files that a container of their own number still claims: others may be
+    /// Checks that segments move only into files that a container of their own number still claims: others may be
     /// deleted any moment.
     fn check_targets(&self, moves: &[(ContainerId, ContainerId)]) -> Result<()> {
         let claimed = |id: &ContainerId| {

@@ -1,4 +1,4 @@
-//! Sessions of paths: who has a path open for writing, who holds its stripe sets, what was checkpointed.
+//! Path sessions: which paths are open for writing, which node owns each stripe set, and the checkpoints.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,9 +11,9 @@ use crate::reasons::{CHECKPOINT_NUMBER, MAX_CHECKPOINT, refused};
 use crate::{Checkpoint, Error, Join, PathSession, Result};
 
 pub(super) struct OpenPath {
-    /// Its `interrupted` is not kept up: the lease decides.
+    /// Its `interrupted` is not updated: the lease decides.
     session: PathSession,
-    /// By the digest of its key: whether it was taken off.
+    /// By the digest of its key: whether the handle was taken off.
     handles: BTreeMap<[u8; 32], bool>,
     stripe_sets: BTreeMap<u32, StripeSet>,
     /// By stripe set and number; each with its cursor in `roots`.
@@ -23,7 +23,7 @@ pub(super) struct OpenPath {
 #[derive(Clone, Copy)]
 struct StripeSet {
     owner: u64,
-    /// The last its holder may no longer give: used by a checkpoint or by a taking.
+    /// The last number its owner may no longer give: used by a checkpoint or by a taking.
     last_number: u64,
 }
 
@@ -45,7 +45,7 @@ impl State {
         self.path_session(id).expect("found or inserted above")
     }
 
-    /// A session whose lease ran out can be renewed only until another takes its path.
+    /// Retires the path's expired session, which can be renewed only until another takes its path.
     fn set_aside_expired(&mut self, path: &StorePath) {
         let of_path = self.path_sessions.iter().filter(|(_, open)| open.session.path == *path);
         let expired: Vec<_> = of_path.map(|(id, _)| *id).filter(|id| self.lease(*id).is_err()).collect();

@@ -1,4 +1,4 @@
-//! Leases: who may commit, and which epochs are still relied upon.
+//! Leases: which sessions may commit, and which epochs are still relied upon.
 
 use format::SessionId;
 
@@ -35,7 +35,7 @@ impl State {
         Ok(Session { id: session, epoch: lease.epoch })
     }
 
-    /// The session's lease, if it is held now.
+    /// Returns the session's lease, if it is held now.
     pub fn lease(&self, session: SessionId) -> Result<Lease> {
         let held = self.sessions.get(&session).filter(|lease| lease.end_ns > self.now_ns);
         held.copied().ok_or(Error::LeaseLost { session })
@@ -63,7 +63,7 @@ impl State {
         for session in expired.collect::<Vec<_>>() {
             self.retire(session);
         }
-        // Interrupted sessions whose last checkpoint was checkpointed since.
+        // Interrupted sessions that have no checkpoint left.
         let sessions = &self.sessions;
         self.path_sessions.retain(|session, open| sessions.contains_key(session) || !open.checkpoints.is_empty());
     }

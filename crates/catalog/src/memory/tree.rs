@@ -1,4 +1,4 @@
-//! Names, what they point to, and the changes a commit makes to them.
+//! Names, their targets, and the changes a commit makes to them.
 //!
 //! All changes go through [`Tree::set_name`] and [`Tree::set_file`], which remember what was there before:
 //! that is how a commit that fails half-way leaves nothing behind.
@@ -42,7 +42,7 @@ impl File {
     }
 }
 
-/// What to put back.
+/// One step of undoing a commit.
 #[derive(Clone)]
 enum Undo {
     Name(Vec<u8>, Option<FileId>),
@@ -64,7 +64,7 @@ impl Tree {
         }
     }
 
-    /// All that `body` does, or nothing when it fails.
+    /// Applies all changes of `body`, or none when it fails.
     pub fn attempt<T>(&mut self, body: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.undo.clear();
         let result = body(self);
@@ -79,8 +79,7 @@ impl Tree {
         result
     }
 
-    /// Applies one change; `number` is given in replay only, where bases do not count. Returns the numbers
-    /// of a write.
+    /// Applies one change; `number` is given in replay only, where bases do not count. Returns the numbers of a write.
     pub fn apply(
         &mut self,
         change: &Change,
@@ -105,7 +104,7 @@ impl Tree {
         Ok(None)
     }
 
-    /// The number of the newest version a file has or had; 0 for a file that is not there.
+    /// Returns the number of the newest version a file has or had; 0 for a file that does not exist.
     pub fn last_version(&self, id: FileId) -> u64 {
         self.files.get(&id).map_or(0, |file| file.last_version)
     }
@@ -270,7 +269,7 @@ impl Tree {
         self.point(path, Some(id));
     }
 
-    /// Makes a name point elsewhere, or nowhere. A file goes with its last name.
+    /// Points a name at another file, or removes it. A file goes with its last name.
     fn point(&mut self, path: &[u8], file: Option<FileId>) {
         if let Some(id) = file {
             self.count_links(id, 1);
@@ -369,7 +368,7 @@ impl Tree {
     }
 }
 
-/// The sizes of a file's versions, without those that differ from the one before in attributes alone.
+/// Returns the sizes of a file's versions, without those that differ from the one before in attributes alone.
 fn contents(file: &File) -> impl Iterator<Item = u64> {
     let mut former = None;
     file.versions.values().filter_map(move |(_, version)| {
@@ -378,7 +377,7 @@ fn contents(file: &File) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Sets or takes away; returns what was there.
+/// Sets or removes a value; returns the previous one.
 fn replace<K: Ord, V>(map: &mut BTreeMap<K, V>, key: K, value: Option<V>) -> Option<V> {
     match value {
         Some(value) => map.insert(key, value),

@@ -1,5 +1,5 @@
-//! Whether a catalog's file and its log belong together. SQLite lays any whole log over any file: where one of the two is
-//! an older copy, what they give together was never so.
+//! Whether a catalog's file and its log belong together. SQLite applies any whole log to any file: where one of the two
+//! is an older copy, the result was never a state of the catalog.
 //!
 //! Every transaction writes the row of `counters` (transactions.sql), so its page is in the first transaction of a log, and
 //! says what the file had counted when the log was begun. A log is begun once all of the log before it is in the file and
@@ -21,7 +21,7 @@ use super::unlocked::{address, log_of};
 const LOG_HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;
 const LEAF_OF_A_TABLE: u8 = 13;
-/// Writers go on while file and log are read: what looks wrong is looked at again.
+/// Writers continue while file and log are read: an apparent mismatch is checked again.
 const LOOKS: u32 = 4;
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -32,7 +32,7 @@ struct Columns {
     before: usize,
 }
 
-/// Why file and log do not belong together, if so; `sql` reads them together.
+/// Returns why file and log do not belong together, if so; `sql` reads them together.
 pub(super) fn mixture(sql: &Connection, path: &Path) -> Attempt<Option<String>> {
     let mut found = None;
     for look in 0..LOOKS {
@@ -47,7 +47,8 @@ pub(super) fn mixture(sql: &Connection, path: &Path) -> Attempt<Option<String>> 
     Ok(found)
 }
 
-/// The log first and the reader last: each counts on, so that in good order it is never beyond the next.
+/// Compares file and log. Reads the log first and through `sql` last: each counts on, so that in good order it is never
+/// beyond the next.
 fn difference(sql: &Connection, path: &Path) -> Attempt<Option<String>> {
     if std::fs::metadata(log_of(path)).map_or(0, |found| found.len()) <= LOG_HEADER_BYTES as u64 {
         return Ok(None);
@@ -65,12 +66,13 @@ fn difference(sql: &Connection, path: &Path) -> Attempt<Option<String>> {
     })
 }
 
-/// The last transaction that is in the file itself, whatever the log says; none where that cannot be told.
+/// Returns the last transaction that is in the file itself, whatever the log says; none where that cannot be
+/// determined.
 pub(super) fn last_in_file(path: &Path) -> Option<u64> {
     of_file(path).map(|(_, last)| last)
 }
 
-/// SQLite itself reads the file, so that no lock of this process's other connections is lost when it is closed.
+/// Reads the file through SQLite itself, so that no lock of this process's other connections is lost when it is closed.
 fn of_file(path: &Path) -> Option<(Columns, u64)> {
     let address = address(&path.canonicalize().ok()?, "mode=ro&immutable=1");
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
@@ -88,7 +90,7 @@ fn read_file(sql: &Connection) -> Attempt<Option<(Columns, u64)>> {
     })
 }
 
-/// What the file had counted when the log was begun; none for a log without a whole transaction, and where its pages are
+/// Returns the file's count when the log was begun; none for a log without a whole transaction, and where its pages are
 /// not as this program writes them.
 fn begun_on(log: &Path, columns: &Columns) -> Option<u64> {
     let mut log = BufReader::with_capacity(1 << 16, File::open(log).ok()?);
@@ -147,7 +149,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// A column of the only row of a table that is one page, where it holds an integer.
+/// Returns a column of the only row of a table that is one page, where it holds an integer.
 fn integer_of_only_row(page: &[u8], column: usize) -> Option<u64> {
     let rows = u16::from_be_bytes(page.get(3..5)?.try_into().ok()?);
     if *page.first()? != LEAF_OF_A_TABLE || rows != 1 {
@@ -176,7 +178,7 @@ fn integer_of_only_row(page: &[u8], column: usize) -> Option<u64> {
     }
 }
 
-/// Bytes that a value of this serial type takes.
+/// Returns how many bytes a value of this serial type takes.
 fn length_of(kind: u64) -> u64 {
     match kind {
         0 | 8 | 9 => 0,
@@ -187,7 +189,7 @@ fn length_of(kind: u64) -> u64 {
     }
 }
 
-/// Seven bits a byte, the highest first; a ninth byte has eight.
+/// Decodes a varint: seven bits a byte, the highest first; a ninth byte has eight.
 fn varint(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0;
     for (at, byte) in bytes.iter().take(8).enumerate() {
@@ -213,7 +215,7 @@ mod tests {
         PathBuf::from(format!("{}{suffix}", path.display()))
     }
 
-    /// File and log as they are at this moment.
+    /// Copies file and log as they are at this moment.
     fn copy(path: &Path, to: &Path) {
         for suffix in SUFFIXES {
             if fs::copy(with(path, suffix), with(to, suffix)).is_err() {
@@ -243,7 +245,7 @@ mod tests {
         let path = scratch.path().join("catalog");
         let catalog = SqliteCatalog::open(&path, true).unwrap();
         let at = |moment: usize| scratch.path().join(format!("moment {moment}"));
-        // Each log is begun anew after its checkpoint, and has three moments.
+        // Each log is begun again after its checkpoint, and has three moments.
         for moment in 0..12 {
             begin(&catalog, 3);
             copy(&path, &at(moment));

@@ -1,7 +1,7 @@
-//! What collection asks and does: marks from roots, condemns and moves containers, deletes files.
+//! The transactions of collection: marks from roots, condemns and moves containers, deletes files.
 //!
-//! A file may bear several logical numbers. It goes when it bears no live one, and no session is left that
-//! began before the last one left it.
+//! A file may hold several logical numbers. It goes when it holds no live one, and no session is left that began before
+//! the last one left it.
 
 use format::{ContainerId, Root};
 use rusqlite::Connection;
@@ -16,7 +16,7 @@ use crate::{Snapshot, Statistics};
 /// Cursors of checkpoints in `roots` have this bit: they follow those of all versions.
 const CHECKPOINT_CURSOR: u64 = 1 << 63;
 
-/// Whether a file bears a container that can be referred to.
+/// Whether a file holds a container that can be referred to.
 const BEARS_LIVE: &str = "SELECT 1 FROM containers WHERE physical = ?1 AND state <= 1 LIMIT 1";
 
 impl WriteTransaction<'_> {
@@ -55,7 +55,7 @@ impl WriteTransaction<'_> {
             self.leave_file(ContainerId(former), epoch)?;
             let left = "INSERT OR REPLACE INTO left_files VALUES (?1, ?2, ?3)";
             run(self.sql, left, (logical.0 as i64, former as i64, epoch as i64))?;
-            // All that is needed of the number was read, and is whole in its new file.
+            // All needed segments of the number were read, and are whole in its new file.
             run(self.sql, "DELETE FROM lost_segments WHERE container = ?1", [logical.0 as i64])?;
             moved.push(*logical);
         }
@@ -63,7 +63,7 @@ impl WriteTransaction<'_> {
         Ok(moved)
     }
 
-    /// Segments may only move into files that a container of their own number still claims: others may be
+    /// Checks that segments move only into files that a container of their own number still claims: others may be
     /// deleted any moment.
     fn check_targets(&self, moves: &[(ContainerId, ContainerId)]) -> Attempt<()> {
         let text = "SELECT 1 FROM containers WHERE id = ?1 AND physical = ?1 AND state <= 1";
@@ -111,7 +111,7 @@ impl WriteTransaction<'_> {
     }
 }
 
-/// Versions in the order they came, then checkpoints.
+/// Returns roots: versions in the order they came, then checkpoints.
 pub(super) fn roots(sql: &Connection, after: u64, limit: usize) -> Attempt<Vec<(u64, Root)>> {
     let versions = "SELECT id, root FROM versions WHERE id > ?1 ORDER BY id LIMIT ?2";
     let mut found = match after & CHECKPOINT_CURSOR {
@@ -155,7 +155,7 @@ fn count(sql: &Connection, rows: &str) -> Attempt<u64> {
     Ok(counted.unwrap_or(0))
 }
 
-/// The sum of a column that may hold any 64 bits: its halves are summed apart, so that no sum overflows.
+/// Returns the sum of a column that may hold any 64 bits: its halves are summed apart, so that no sum overflows.
 fn sum(sql: &Connection, column: &str, rows: &str) -> Attempt<u64> {
     let half = |shift: u32| format!("coalesce(sum(({column} >> {shift}) & 4294967295), 0)");
     let text = format!("SELECT {}, {} FROM {rows}", half(32), half(0));

@@ -1,4 +1,4 @@
-//! Commits, the journal they leave to be kept by containers, and its replay.
+//! Commits, the journal records they leave for containers, and their replay.
 
 use format::{Change, JournalRecord, SessionId, StorePath};
 use rusqlite::Connection;
@@ -36,7 +36,7 @@ impl WriteTransaction<'_> {
         Ok(Committed { sequence, numbers: record.numbers })
     }
 
-    /// Until a container keeps it.
+    /// Records a transaction until a container has it.
     pub fn add_to_journal(&self, record: &JournalRecord) -> Attempt<()> {
         let encoded = record.encode();
         self.know_record(record.sequence, JournalRecord::checksum_of(&encoded))?;
@@ -89,7 +89,7 @@ impl WriteTransaction<'_> {
         rebuild::raise(&mut self.counters, containers, records).map_err(|why| Error::Corrupt { path: path(), why })?;
         given.raise(&mut self.counters);
         for found in containers {
-            // Who had it open is gone with the old catalog.
+            // The session that had it open is gone with the old catalog.
             let state = if found.state == ContainerState::Open { ContainerState::Live } else { found.state };
             self.insert_container(&ContainerRecord { state, ..*found }, None)?;
         }
@@ -101,7 +101,7 @@ impl WriteTransaction<'_> {
         Ok(left_out)
     }
 
-    /// What a gap in the journal makes impossible is left out: the rest is still worth having.
+    /// Replays a record, leaving out changes that a gap in the journal makes impossible: the rest is still useful.
     fn replay_record(&mut self, record: &JournalRecord, left_out: &mut Vec<SkippedRecord>) -> Attempt<()> {
         let mut numbers = record.numbers.iter().copied();
         for change in &record.changes {
@@ -137,18 +137,18 @@ pub(super) fn known_records(sql: &Connection) -> Attempt<Option<Vec<u64>>> {
     Ok(Some(all(sql, text, [], |row| number(row, 0))?))
 }
 
-/// Of a record of this sequence that is the catalog's own.
+/// Returns the checksum of the catalog's own record of this sequence.
 pub(super) fn record_checksum(sql: &Connection, sequence: u64) -> Attempt<Option<u64>> {
     let text = "SELECT checksum FROM journal_checksums WHERE sequence = ?1 LIMIT 1";
     first(sql, text, [sequence as i64], |row| number(row, 0))
 }
 
-/// Whether this record is in the place of one that is the catalog's own.
+/// Returns whether this record is in the place of one that is the catalog's own.
 pub(super) fn is_in_place_of_its_own(sql: &Connection, sequence: u64, checksum: u64) -> Attempt<bool> {
     Ok(record_checksum(sql, sequence)?.is_some() && !unknown_records(sql, &[(sequence, checksum)])?.is_empty())
 }
 
-/// Records up to this one are older than the table of checksums.
+/// Returns the sequence up to which records are older than the table of checksums.
 fn unchecked_sequence(sql: &Connection) -> Attempt<u64> {
     Ok(first(sql, "SELECT unchecked_sequence FROM counters", [], |row| number(row, 0))?.unwrap_or(0))
 }

@@ -1,8 +1,8 @@
 //! One connection that writes and a few that read, on one file that other processes use as well.
 //!
-//! The log (WAL) lets readers go on beside a writer; writers of all processes take turns by SQLite's lock,
-//! asked for at the beginning (BEGIN IMMEDIATE), so that none fails half-way. `synchronous = FULL`: a
-//! transaction that returned is on the disk.
+//! The log (WAL) lets readers continue beside a writer; writers of all processes take turns by SQLite's lock, taken at
+//! the beginning (BEGIN IMMEDIATE), so that none fails half-way. `synchronous = FULL`: a transaction that returned is
+//! on the disk.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,12 @@ use super::unlocked::{self, Stamp};
 use super::writing::WriteTransaction;
 use crate::{Error, Result};
 
-/// How long a writer waits for its turn before it tells the user that somebody sits on the catalog.
+/// How long a writer waits for its turn before it reports that another process holds the catalog.
 const PATIENCE: Duration = Duration::from_secs(300);
-/// SQLite itself waits this long, in steps of up to 100 ms; we then ask again.
+/// SQLite itself waits this long, in steps of up to 100 ms; we then try again.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
-/// How often a reader that may not make the log's index meets a log that is just going, before that is an error.
+/// How often a reader that may not make the log's index may meet a log that is just being removed, before that is an
+/// error.
 const MAX_LOGS_GONE: u32 = 100;
 /// Connections kept for reading; more are opened when needed and closed again.
 const KEPT_READERS: usize = 8;
@@ -51,13 +52,13 @@ pub(super) struct Connections {
     writer: Option<Mutex<Connection>>,
     /// Why file and log do not belong together: then nothing is written.
     mixture: Option<String>,
-    /// Of what can be written.
+    /// The files as opened, where they can be written.
     opened_files: Option<OpenedFiles>,
 }
 
 struct Reader {
     connection: Connection,
-    /// Of a reader without locks: what it reads counts while the files look like this.
+    /// The stamp of a reader without locks: what it reads counts while the files match it.
     unlocked: Option<Stamp>,
 }
 
@@ -86,7 +87,7 @@ impl Connections {
         Ok(Connections { opened_files: Some(opened_files), ..Self::with_writer(path, Some(writer)) })
     }
 
-    /// As `open`; where there is no way to write, reading works all the same.
+    /// As `open`; without a way to write, reading still works.
     pub fn open_for_reading(path: &Path) -> Result<Self> {
         match Self::open(path, false) {
             Err(Error::Full { .. } | Error::Io { .. }) if path.exists() => {
@@ -108,7 +109,7 @@ impl Connections {
         self.mixture.as_deref()
     }
 
-    /// Why the files are not those that were opened, if that was noticed: nothing may be relied on any more.
+    /// Returns why the files are not those that were opened, if that was noticed: nothing may be relied on any more.
     pub fn displaced(&self) -> Option<String> {
         self.opened_files.as_ref()?.displaced().map(str::to_owned)
     }
@@ -120,7 +121,8 @@ impl Connections {
         Err(displaced(&self.path, why).into())
     }
 
-    /// One transaction that may write: all of `body` or nothing of it. Also returns how far the catalog has counted with it.
+    /// Runs one transaction that may write: all of `body` or nothing of it. Also returns how far the catalog has
+    /// counted with it.
     pub fn write<T>(
         &self,
         clocks: &Clocks,
@@ -141,14 +143,14 @@ impl Connections {
             let value = body(&mut writing)?;
             let noted = writing.finish()?;
             transaction.commit()?;
-            // Committed to files that nobody else has any more is not committed.
+            // A commit to files that no other process has any more is not a commit.
             self.check_presence(&connection)?;
             Ok((value, noted))
         };
         attempt().map_err(|failure: Failure| failure.explain(&self.path))
     }
 
-    /// One transaction that only reads: it sees the catalog as it was at one moment.
+    /// Runs one transaction that only reads: it sees the catalog as it was at one moment.
     pub fn read<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Result<T> {
         self.read_once(|connection| {
             let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Deferred)?;
@@ -162,7 +164,7 @@ impl Connections {
     pub fn read_once<T>(&self, body: impl Fn(&Connection) -> Attempt<T>) -> Result<T> {
         let mut logs_gone = 0;
         let attempt = || match self.try_read(&body) {
-            // The last writer took the log along between two steps of ours; the next reader finds that out first.
+            // The last writer removed the log between two steps of ours; the next reader finds that out first.
             Err(failure) if self.writer.is_none() && failure.lacks_log() && logs_gone < MAX_LOGS_GONE => {
                 logs_gone += 1;
                 Err(Failure::ChangedMeanwhile)
@@ -183,11 +185,11 @@ impl Connections {
         Ok(value)
     }
 
-    /// A connection of its own that sees the catalog as it is at this moment, until it is dropped.
+    /// Returns a connection of its own that sees the catalog as it is at this moment, until it is dropped.
     pub fn view(&self) -> Result<Connection> {
         let attempt = || {
             let connection = self.new_reader()?.connection;
-            // A transaction begins to see with its first read.
+            // A transaction's view begins with its first read.
             connection.execute_batch("BEGIN; SELECT sequence FROM counters;")?;
             Ok(connection)
         };
@@ -223,7 +225,7 @@ impl Connections {
         if self.writer.is_none() {
             index_room::check(&self.path)?;
         }
-        // Beside a writer of this process the index is there, and grows only for who writes.
+        // Beside a writer of this process the index is there, and grows only for writers.
         let connection = connect(&self.path, false)?;
         if self.writer.is_none() {
             // The index of the log is opened by the first statement that reads.
@@ -246,7 +248,7 @@ impl Reader {
     }
 }
 
-/// Tries again for as long as other processes are in the way, within reason.
+/// Tries again for as long as other processes are in the way, up to the timeout.
 fn patiently<T>(mut attempt: impl FnMut() -> Attempt<T>) -> Attempt<T> {
     let begun = Instant::now();
     loop {
@@ -265,18 +267,19 @@ fn connect(path: &Path, create: bool) -> Attempt<Connection> {
     let connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(KEPT_STATEMENTS);
-    // Plans do not depend on the values bound, or a kept statement would be compiled anew for each.
+    // Plans do not depend on the values bound, or a kept statement would be compiled again for each.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     move_log_at_end(&connection, false)?;
     Ok(connection)
 }
 
-/// Whether the connection moves the log into the file and removes it, if it is the last one of all when it is closed.
+/// Sets whether the connection moves the log into the file and removes it, if it is the last one of all when it is
+/// closed.
 fn move_log_at_end(connection: &Connection, moves: bool) -> rusqlite::Result<()> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, !moves).map(drop)
 }
 
-/// The first statement that reads has SQLite open the log and its index.
+/// Runs a first read, with which SQLite opens the log and its index; returns the files.
 fn present(writer: &Connection, path: &Path) -> Attempt<OpenedFiles> {
     writer.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
     Ok(OpenedFiles::of(path))
@@ -290,10 +293,10 @@ fn displaced(path: &Path, why: &str) -> Error {
     Error::Io { path: path.display().to_string(), why }
 }
 
-/// What SQLite opens beside the catalog's file.
+/// The files SQLite opens beside the catalog's file.
 const COMPANIONS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
-/// SQLite would follow a link, or wait for the other end of a pipe, that somebody put here.
+/// Refuses links and pipes put here: SQLite would follow a link, or wait for a pipe's other end.
 fn check_ordinary(path: &Path) -> Result<()> {
     for suffix in COMPANIONS {
         let file = format!("{}{suffix}", path.display());
@@ -312,7 +315,7 @@ fn check_ordinary(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Readers and writers of several processes need the log, and the log needs a local file system.
+/// Turns the log on: readers and writers of several processes need it, and it needs a local file system.
 fn use_log(connection: &Connection, path: &Path) -> Attempt<()> {
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode.eq_ignore_ascii_case("wal") {
@@ -329,7 +332,7 @@ fn set_up(connection: &Connection, cache_kib: i64) -> rusqlite::Result<()> {
     connection.pragma_update_and_check(None, "journal_size_limit", LOG_LIMIT_BYTES, |_| Ok(()))
 }
 
-/// A new file survives power loss only when its directory is on the disk as well.
+/// Syncs the directory of a new file, without which it does not survive power loss.
 fn keep_directory_entry(path: &Path) -> Result<()> {
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let synced = std::fs::File::open(directory).and_then(|directory| directory.sync_all());

@@ -58,7 +58,7 @@ impl WriteTransaction<'_> {
     }
 }
 
-/// Refuses when there are any.
+/// Fails when there are any.
 pub(super) fn none_or_not_live(mut containers: Vec<ContainerId>) -> Attempt<()> {
     containers.sort();
     containers.dedup();

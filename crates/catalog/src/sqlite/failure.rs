@@ -1,4 +1,4 @@
-//! What can go wrong inside a transaction, and what the caller is told of it.
+//! Failures inside a transaction, and the errors they become.
 
 use std::path::Path;
 
@@ -8,14 +8,14 @@ use rusqlite::{ErrorCode, ffi};
 use crate::Error;
 use crate::reasons::COMMIT_TOO_LARGE;
 
-/// An answer of ours passes through as it is; the rest is told apart in [`Failure::explain`].
+/// An answer of ours passes through unchanged; the rest is classified in [`Failure::explain`].
 #[derive(Debug)]
 pub(super) enum Failure {
     Answer(Error),
     Sqlite(rusqlite::Error),
-    /// A column holds bytes that nothing of ours wrote.
+    /// A column holds bytes that no program of ours wrote.
     Format(format::Error),
-    /// What was read without locks may be of two states.
+    /// The data read without locks may be of two states.
     ChangedMeanwhile,
 }
 
@@ -40,7 +40,8 @@ impl From<format::Error> for Failure {
 }
 
 impl Failure {
-    /// Another process was in the way: the transaction has not begun, or is undone, and can be tried again.
+    /// Returns whether another process was in the way: the transaction has not begun, or is undone, and can be tried
+    /// again.
     pub fn is_busy(&self) -> bool {
         use ErrorCode::{DatabaseBusy, DatabaseLocked, FileLockingProtocolFailed};
         let error = match self {
@@ -51,7 +52,8 @@ impl Failure {
         matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked | FileLockingProtocolFailed))
     }
 
-    /// The log or its index is not there, and may not be made: for who only reads, it may just have gone.
+    /// Returns whether the log or its index is missing, and may not be made: for a reader it may just have been
+    /// removed.
     pub fn lacks_log(&self) -> bool {
         use ErrorCode::{CannotOpen, ReadOnly};
         let Failure::Sqlite(error) = self else { return false };

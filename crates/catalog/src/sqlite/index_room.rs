@@ -28,7 +28,7 @@ pub(super) fn check(path: &Path) -> Result<()> {
     }
 }
 
-/// A file without a name takes the room for a moment: what is free on the disk may not be free for this user.
+/// Allocates room for a moment in a file without a name: free space on the disk may not be free for this user.
 fn allocate(directory: &Path) -> rustix::io::Result<()> {
     let file = open(directory, OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
     fallocate(file, FallocateFlags::empty(), 0, MIN_FREE_BYTES)

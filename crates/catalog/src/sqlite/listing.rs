@@ -1,4 +1,4 @@
-//! Reading names: one entry, what lies in a directory, the versions of a file.
+//! Reading names: one entry, the entries of a directory, the versions of a file.
 
 use format::{Attributes, FileId, FileKind, Root, StorePath, VersionRecord};
 use rusqlite::{Connection, Row};
@@ -21,7 +21,7 @@ macro_rules! select_entries {
     };
 }
 
-/// Refuses entries of regular files that lack the version they should have: reading them would give no bytes.
+/// Refuses entries of regular files whose version is missing: reading them would give no bytes.
 pub(super) fn with_head(path: &StorePath, entry: &FileEntry) -> Attempt<()> {
     if entry.attributes.kind == FileKind::Regular && entry.head.is_none() {
         let why = format!("the newest version of {path} is not there");

@@ -1,6 +1,6 @@
 //! The journal's high-water mark: how far any catalog of the store has ever counted, in a small file beside the
-//! containers. A catalog that has counted less is an older copy, and one that has another record than the journal's last
-//! went on apart from the containers.
+//! containers. A catalog that has counted less is an older copy, and one with another record than the journal's last
+//! has diverged from the containers.
 //!
 //! The file has 64 slots of 64 bytes: the numbers and a checksum over them and the store's id. Transaction `n` writes slot
 //! `n mod 64` after it is durable in the catalog, in one system call and without a lock: two processes never write
@@ -21,7 +21,7 @@ const RECORD_AT: usize = 40;
 const CHECKSUM_AT: usize = SLOT_BYTES - 8;
 const _: () = assert!(RECORD_AT + 16 == CHECKSUM_AT && CHECKSUM_AT == 56, "docs/format.md, journal.mark");
 
-/// What a transaction leaves in the mark.
+/// The values a transaction leaves in the mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct MarkUpdate {
     pub transaction: u64,
@@ -31,7 +31,8 @@ pub(super) struct MarkUpdate {
 }
 
 impl MarkUpdate {
-    /// Of two that know a record of one sequence the later one counts: a rebuild may have found another.
+    /// Returns the order of two marks. Of two that know a record of one sequence the later one counts: a rebuild may
+    /// have found another.
     fn age(&self) -> (u64, u64) {
         (self.given.sequence, self.transaction)
     }
@@ -43,9 +44,9 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// The mark in a file that may be empty, or may be one that can only be read.
+    /// Opens the mark in a file that may be empty, or read-only.
     pub fn new(file: File, store: StoreId) -> Self {
-        // All slots are there from the beginning, so that a full disk refuses no later write.
+        // All slots exist from the beginning, so that a full disk refuses no later write.
         match file.metadata().map(|found| found.len()) {
             Ok(0) => drop(file.write_all_at(&[0; FILE_BYTES], 0)),
             Ok(length) if length < FILE_BYTES as u64 => drop(file.set_len(FILE_BYTES as u64)),
@@ -54,7 +55,7 @@ impl Mark {
         Mark { file, store }
     }
 
-    /// The highest numbers that were noted.
+    /// Returns the highest numbers that were noted.
     pub fn read(&self) -> MarkUpdate {
         let mut bytes = [0; FILE_BYTES];
         let mut filled = 0;
@@ -69,8 +70,8 @@ impl Mark {
         })
     }
 
-    /// Notes how far the catalog has counted. What cannot be noted is left out: the transaction is durable, and a mark
-    /// that lags only fails to notice one older copy.
+    /// Notes how far the catalog has counted. Failures are ignored: the transaction is durable, and a mark that lags
+    /// only fails to detect one older copy.
     pub fn note(&self, noted: &MarkUpdate) {
         let _ = self.file.write_all_at(&self.encode(noted), noted.transaction % SLOTS * SLOT_BYTES as u64);
     }

@@ -1,4 +1,4 @@
-//! Names, what they point to, and the changes a commit makes to them.
+//! Names, their targets, and the changes a commit makes to them.
 //!
 //! Every change checks all that can refuse it before it alters a row: in replay a refused change is left out
 //! while the transaction goes on.
@@ -14,7 +14,7 @@ use crate::reasons::*;
 use crate::rebuild::LIMIT;
 use crate::subtree::{MAX_PATH_BYTES, bounds};
 
-/// What a name points to, as far as changes need to know.
+/// The target of a name, as far as changes need it.
 #[derive(Clone, Copy)]
 struct Found {
     file: FileId,
@@ -29,14 +29,13 @@ impl Found {
     }
 }
 
-/// What directories have that nobody asked for by name.
+/// Returns the attributes of directories that were made implicitly.
 pub(super) fn implicit_directory() -> Attributes {
     Attributes { kind: FileKind::Directory, mode: 0o755, ..Default::default() }
 }
 
 impl WriteTransaction<'_> {
-    /// Applies one change; `number` is given in replay only, where bases do not count. Returns the numbers
-    /// of a write.
+    /// Applies one change; `number` is given in replay only, where bases do not count. Returns the numbers of a write.
     pub fn apply(
         &mut self,
         change: &Change,
@@ -59,7 +58,7 @@ impl WriteTransaction<'_> {
         Ok(None)
     }
 
-    /// The number of the newest version a file has or had; 0 for a file that is not there.
+    /// Returns the number of the newest version a file has or had; 0 for a file that does not exist.
     pub fn last_version(&self, file: FileId) -> Attempt<u64> {
         Ok(load(self.sql, file)?.map_or(0, |found| found.last_version))
     }
@@ -124,7 +123,7 @@ impl WriteTransaction<'_> {
         Ok((file, number))
     }
 
-    /// Of the version that was written last, which is to be the newest no more.
+    /// Stores the attributes of the version that was written last, before another becomes the newest.
     fn keep_attributes(&self, file: FileId) -> Attempt<()> {
         let text = "UPDATE versions SET attributes = (SELECT attributes FROM files WHERE id = ?1)
             WHERE id = (SELECT head FROM files WHERE id = ?1)";
@@ -305,7 +304,7 @@ impl WriteTransaction<'_> {
         Ok(())
     }
 
-    /// A directory or symlink, in the place of `replaced`.
+    /// Makes a directory or symlink, in the place of `replaced`.
     fn create(&mut self, path: &StorePath, replaced: Option<Found>, attributes: &Attributes) -> Attempt<()> {
         let file = self.counters.next_unversioned();
         let text = "INSERT INTO files (id, kind, links, attributes) VALUES (?1, ?2, 0, ?3)";
@@ -313,7 +312,7 @@ impl WriteTransaction<'_> {
         self.point(path, replaced, file)
     }
 
-    /// Makes a name point to `file`, and no longer to `replaced`.
+    /// Points a name at `file`, and no longer at `replaced`.
     fn point(&mut self, path: &StorePath, replaced: Option<Found>, file: FileId) -> Attempt<()> {
         let text = "INSERT OR REPLACE INTO names VALUES (?1, ?2)";
         run(self.sql, text, (path.as_bytes(), file.0 as i64))?;
@@ -324,7 +323,7 @@ impl WriteTransaction<'_> {
         }
     }
 
-    /// Takes names away from a file; with the last it goes, and its versions with it.
+    /// Takes names away from a file; with the last the file goes, and its versions with it.
     fn drop_links(&mut self, file: FileId, links: u64) -> Attempt<()> {
         let text = "UPDATE files SET links = links - ?2 WHERE id = ?1 RETURNING links";
         if first(self.sql, text, (file.0 as i64, links as i64), |row| number(row, 0))? == Some(0) {

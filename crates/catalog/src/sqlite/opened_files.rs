@@ -1,5 +1,5 @@
-//! Whether the catalog's files are still those that were opened. A copy that is put in their place while a process uses
-//! them takes what that process commits out of everybody's sight, or mixes with it.
+//! Whether the catalog's files are still those that were opened. A copy put in their place while a process uses them
+//! would hide that process's commits from all others, or mix with them.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
@@ -11,19 +11,19 @@ use super::beginnings::last_in_file;
 
 /// File, log and the log's index.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
-/// A checkpoint may be writing what is read.
+/// A checkpoint may be writing the pages being read.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct OpenedFiles {
     files: [PathBuf; 3],
-    /// Device and inode of each.
+    /// Device and inode of each file.
     opened: [Option<(u64, u64)>; 3],
     seen: Mutex<Seen>,
     /// Why they are not those that were opened, once that was noticed.
     displaced: OnceLock<String>,
 }
 
-/// The catalog's file when it was last looked into.
+/// The catalog's file when it was last checked.
 #[derive(Default)]
 struct Seen {
     /// Length and time of its last change: while they stay, so does its content.
@@ -32,7 +32,7 @@ struct Seen {
 }
 
 impl OpenedFiles {
-    /// To be called when SQLite has opened the files, all three.
+    /// Notes the files; called when SQLite has opened all three.
     pub fn of(path: &Path) -> Self {
         let files = SUFFIXES.map(|suffix| PathBuf::from(format!("{}{suffix}", path.display())));
         let opened = files.each_ref().map(|file| identity(file));
@@ -46,7 +46,7 @@ impl OpenedFiles {
         self.displaced.get().map(String::as_str)
     }
 
-    /// Looks whether the files are still those that were opened; a few system calls.
+    /// Checks whether the files are still those that were opened; a few system calls.
     pub fn check(&self) -> Result<(), &str> {
         match self.displaced().is_none().then(|| self.find_displaced()).flatten() {
             Some(why) => Err(self.displaced.get_or_init(|| why)),
@@ -76,7 +76,8 @@ impl OpenedFiles {
         None
     }
 
-    /// Never goes back, but for a page that is being written; what cannot be read says nothing.
+    /// Returns the last transaction in the file. It never goes back, but for a page that is being written; an
+    /// unreadable file gives `known`.
     fn last_in_file(&self, known: u64) -> u64 {
         let look = || last_in_file(&self.files[0]).unwrap_or(known);
         let last = look();

@@ -1,4 +1,4 @@
-//! Sessions of paths: who has a path open for writing, who holds its stripe sets, what was checkpointed.
+//! Path sessions: which paths are open for writing, which node owns each stripe set, and the checkpoints.
 //!
 //! A path session is live while its lease in `sessions` is held; without one it is interrupted.
 
@@ -44,7 +44,7 @@ impl WriteTransaction<'_> {
         Ok(joined.ok_or(Error::LeaseLost { session })?)
     }
 
-    /// A session whose lease ran out can be renewed only until another takes its path.
+    /// Retires the path's expired session, which can be renewed only until another takes its path.
     fn set_aside_expired(&mut self, path: &StorePath) -> Attempt<()> {
         let text = select_sessions!("WHERE path = ?2");
         for session in all(self.sql, text, (self.lease_now, path.as_bytes()), read_session)? {
@@ -93,7 +93,7 @@ impl WriteTransaction<'_> {
         self.retire(session)
     }
 
-    /// Its checkpoints are gone already.
+    /// Drops the session; its checkpoints are gone already.
     pub fn drop_path_session(&mut self, session: SessionId) -> Attempt<()> {
         run(self.sql, "DELETE FROM path_sessions WHERE id = ?1", [session.0 as i64])?;
         run(self.sql, "DELETE FROM seats WHERE session = ?1", [session.0 as i64])?;
@@ -161,7 +161,8 @@ impl WriteTransaction<'_> {
     }
 }
 
-/// Handles are found by digests: how long that takes says nothing about a key.
+/// Returns whether the key is a handle's. Handles are found by digests: the time this takes reveals nothing about a
+/// key.
 pub(super) fn has_handle(sql: &Connection, session: SessionId, key: &HandleKey) -> Attempt<Option<bool>> {
     let text = "SELECT EXISTS (SELECT 1 FROM path_handles WHERE session = ?1 AND key = ?2)
         FROM path_sessions WHERE id = ?1";

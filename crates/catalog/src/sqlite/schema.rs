@@ -14,7 +14,7 @@ use crate::counters::{Counters, ROOT};
 
 /// The format of `schema.sql` and the files beside it, kept in `user_version`.
 const SCHEMA_FORMAT: u16 = 8;
-/// What format 2 has and format 1 had not: an older catalog is brought up to date when it is opened.
+/// Added with format 2: an older catalog is upgraded when it is opened.
 const SINCE_FORMAT_2: &str = "
     CREATE TABLE left_files (
         container  INTEGER NOT NULL,
@@ -64,7 +64,7 @@ pub(super) fn prepare(connection: &Connection, path: &Path, create: bool) -> Att
     Ok(transaction.commit()?)
 }
 
-/// An older catalog gets what it lacks.
+/// Upgrades an older catalog.
 fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
     if format(connection)? == SCHEMA_FORMAT {
         return Ok(());
@@ -100,15 +100,15 @@ fn upgrade(connection: &Connection, path: &Path) -> Attempt<()> {
     Ok(transaction.commit()?)
 }
 
-/// The counting begins above that of any catalog that was made earlier.
+/// Begins counting above any catalog that was made earlier.
 fn begin_counting(connection: &Connection) -> Attempt<()> {
     connection.execute_batch(include_str!("transactions.sql"))?;
     run(connection, "UPDATE counters SET transactions = ?1", [system_clock()().max(1)])?;
     Ok(())
 }
 
-/// Until format 5, layouts of what the tables hold changed without a number of their own. The root has attributes in every
-/// catalog, and those of other layouts have another length.
+/// Returns whether tables have layouts from before format 5, which changed without a number of their own. The root has
+/// attributes in every catalog, and those of other layouts have another length.
 fn has_older_layouts(connection: &Connection) -> Attempt<bool> {
     let text = "SELECT attributes FROM files WHERE id = ?1";
     let attributes = first(connection, text, [ROOT.0 as i64], |row| Ok(row.get::<_, Vec<u8>>(0)?))?;
@@ -119,23 +119,23 @@ fn format(connection: &Connection) -> Attempt<u16> {
     Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
 }
 
-/// Whether the catalog has the columns and triggers of `guard.sql`.
+/// Returns whether the catalog has the columns and triggers of `guard.sql`.
 pub(super) fn is_guarded(connection: &Connection) -> Attempt<bool> {
     Ok(format(connection)? >= GUARDED_FORMAT)
 }
 
-/// The names of the triggers of `guard.sql`.
+/// Returns the names of the triggers of `guard.sql`.
 pub(super) fn guard_triggers() -> impl Iterator<Item = &'static str> {
     let begun = |line: &'static str| line.strip_prefix("CREATE TRIGGER ");
     GUARD.lines().filter_map(begun).filter_map(|rest| rest.split(' ').next())
 }
 
-/// Whether the catalog has the columns of `transactions.sql`.
+/// Returns whether the catalog has the columns of `transactions.sql`.
 pub(super) fn counts_transactions(connection: &Connection) -> Attempt<bool> {
     Ok(format(connection)? >= COUNTING_FORMAT)
 }
 
-/// Whether versions have attributes of their own.
+/// Returns whether versions have attributes of their own.
 pub(super) fn keeps_attributes(connection: &Connection) -> Attempt<bool> {
     Ok(format(connection)? >= 8)
 }

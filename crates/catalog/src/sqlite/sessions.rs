@@ -1,4 +1,4 @@
-//! Leases: who may commit, and which epochs are still relied upon.
+//! Leases: which sessions may commit, and which epochs are still relied upon.
 
 use format::SessionId;
 use rusqlite::Connection;
@@ -43,7 +43,7 @@ impl WriteTransaction<'_> {
         Ok(Session { id: session, epoch: epoch.ok_or(Error::LeaseLost { session })? })
     }
 
-    /// The epoch of a session that holds a lease now.
+    /// Returns the epoch of a session that holds a lease now.
     pub fn leased_epoch(&self, session: SessionId) -> Attempt<u64> {
         let text = concat!("SELECT epoch FROM sessions WHERE id = ?2 AND ", is_held!());
         let epoch = first(self.sql, text, (self.lease_now, session.0 as i64), |row| number(row, 0))?;
@@ -67,7 +67,7 @@ impl WriteTransaction<'_> {
         for session in all(self.sql, expired, [self.lease_now], |row| Ok(SessionId(number(row, 0)?)))? {
             self.retire(session)?;
         }
-        // Interrupted sessions whose last checkpoint was checkpointed since.
+        // Interrupted sessions that have no checkpoint left.
         let checkpointed =
             "SELECT id FROM path_sessions AS path WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE id = path.id)
             AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE session = path.id)";
@@ -78,7 +78,7 @@ impl WriteTransaction<'_> {
     }
 }
 
-/// How `purpose` says that the session is a client's: negative, its other bits the client's.
+/// Returns how `purpose` marks a client's session: negative, its other bits the client's.
 fn client_mark(client: u64) -> i64 {
     (client | 1 << 63) as i64
 }
@@ -88,7 +88,7 @@ pub(super) fn is_begun_for(sql: &Connection, session: SessionId, client: u64) ->
     first(sql, text, (session.0 as i64, client_mark(client)), |row| Ok(row.get(0)?))
 }
 
-/// The epoch of the oldest session left; files left by then may go.
+/// Returns the epoch of the oldest session left; files left by then may go.
 pub(super) fn oldest_epoch(sql: &Connection) -> Attempt<Option<u64>> {
     first(sql, "SELECT epoch FROM sessions ORDER BY epoch LIMIT 1", [], |row| number(row, 0))
 }

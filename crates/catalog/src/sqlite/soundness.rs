@@ -1,5 +1,5 @@
-//! Whether this catalog goes with its store: none older than the journal, none of another store, none that something
-//! else has changed. All but `integrity` costs a few look-ups.
+//! Whether this catalog belongs to its store: not older than the journal, not another store's, not changed by another
+//! program. All but `integrity` costs a few look-ups.
 
 use format::{StoreId, StorePath};
 use rusqlite::Connection;
@@ -12,7 +12,7 @@ use super::schema::{counts_transactions, guard_triggers, is_guarded};
 use super::statement::{all, first, number, run};
 use super::writing::{WriteTransaction, load_counters};
 
-/// Problems of the file that are told at most.
+/// Most problems of the file that are reported.
 const MAX_PROBLEMS: i64 = 20;
 
 pub(super) fn adopt(writing: &mut WriteTransaction, store: StoreId) -> Attempt<()> {
@@ -31,25 +31,25 @@ pub(super) fn is_of_another_store(sql: &Connection, store: StoreId) -> Attempt<b
     Ok(owner.is_some_and(|owner| owner != store.0))
 }
 
-/// Rows that were changed by hand, or by another program.
+/// Returns the number of rows changed by hand, or by another program.
 pub(super) fn foreign_changes(sql: &Connection) -> Attempt<u64> {
     let changes = first(sql, "SELECT foreign_changes FROM counters", [], |row| number(row, 0))?;
     Ok(changes.unwrap_or(0))
 }
 
-/// Triggers of `guard.sql` that are not there: without them a change by another program goes unnoticed.
+/// Returns whether triggers of `guard.sql` are missing: without them a change by another program goes unnoticed.
 fn lacks_guard(sql: &Connection) -> Attempt<bool> {
     let text = "SELECT name FROM sqlite_schema WHERE type = 'trigger'";
     let present = all(sql, text, [], |row| Ok(row.get::<_, String>(0)?))?;
     Ok(guard_triggers().any(|name| !present.iter().any(|other| other == name)))
 }
 
-/// Whether something other than this program changed it, as far as the catalog itself tells.
+/// Returns whether something other than this program changed it, as far as the catalog itself shows.
 pub(super) fn was_changed_by_others(sql: &Connection) -> Attempt<bool> {
     Ok(is_guarded(sql)? && (foreign_changes(sql)? > 0 || lacks_guard(sql)?))
 }
 
-/// Why what it holds is not what this store's catalogs wrote, if so.
+/// Returns why its content is not what this store's catalogs wrote, if so.
 fn foreign_content(sql: &Connection, store: StoreId) -> Attempt<Option<String>> {
     if !is_guarded(sql)? {
         return Ok(None);
@@ -69,7 +69,7 @@ fn foreign_content(sql: &Connection, store: StoreId) -> Attempt<Option<String>> 
     Ok(entry(sql, &StorePath::root())?.is_none().then(|| "it has no root directory".to_owned()))
 }
 
-/// The number of the last transaction; none in a catalog of an older format.
+/// Returns the number of the last transaction; none in a catalog of an older format.
 pub(super) fn last_transaction(sql: &Connection) -> Attempt<Option<u64>> {
     match counts_transactions(sql)? {
         true => first(sql, "SELECT transactions FROM counters", [], |row| number(row, 0)),
@@ -77,7 +77,7 @@ pub(super) fn last_transaction(sql: &Connection) -> Attempt<Option<u64>> {
     }
 }
 
-/// `marked` is the store's mark as it was before this is asked.
+/// Returns why the catalog is unsound, if so. `marked` is the store's mark as it was before this call.
 pub(super) fn unsoundness(sql: &Connection, store: StoreId, marked: &MarkUpdate) -> Attempt<Option<String>> {
     if let Some(why) = foreign_content(sql, store)? {
         return Ok(Some(why));

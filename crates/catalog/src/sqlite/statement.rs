@@ -4,12 +4,12 @@ use rusqlite::{Connection, Params, Row};
 
 use super::failure::Attempt;
 
-/// Runs a statement that answers nothing; returns the rows it changed.
+/// Runs a statement without result rows; returns the number of rows it changed.
 pub(super) fn run(sql: &Connection, text: &str, params: impl Params) -> Attempt<usize> {
     Ok(sql.prepare_cached(text)?.execute(params)?)
 }
 
-/// The first row, if there is one.
+/// Returns the first row, if there is one.
 pub(super) fn first<T>(
     sql: &Connection,
     text: &str,
@@ -21,7 +21,7 @@ pub(super) fn first<T>(
     rows.next()?.map(&mut read).transpose()
 }
 
-/// All rows.
+/// Returns all rows.
 pub(super) fn all<T>(
     sql: &Connection,
     text: &str,
@@ -37,12 +37,12 @@ pub(super) fn all<T>(
     Ok(found)
 }
 
-/// A column that holds an unsigned number, bit for bit.
+/// Returns a column that holds an unsigned number, bit for bit.
 pub(super) fn number(row: &Row, column: usize) -> Attempt<u64> {
     Ok(row.get::<_, i64>(column)? as u64)
 }
 
-/// A column that holds a number this catalog counted up to: below `limit` unless damaged.
+/// Returns a column that holds a number this catalog counted up to: below `limit` unless damaged.
 pub(super) fn counted(row: &Row, column: usize, limit: u64) -> Attempt<u64> {
     match number(row, column)? {
         found if found < limit => Ok(found),
@@ -50,7 +50,7 @@ pub(super) fn counted(row: &Row, column: usize, limit: u64) -> Attempt<u64> {
     }
 }
 
-/// A `limit` as SQLite takes it.
+/// Returns a `limit` as SQLite takes it.
 pub(super) fn at_most(limit: usize) -> i64 {
     i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -1,8 +1,8 @@
 //! Reading a catalog without SQLite's locks, where they cannot be had.
 //!
 //! The log of a catalog needs an index (`-shm`) that all its readers and writers share. A reader that may not make it
-//! (a directory or medium it may only read, a disk without room) reads file and log without it. What it read counts
-//! only if both files are afterwards what they were before: otherwise a writer came, and the reader starts again.
+//! (read-only directory or medium, full disk) reads file and log without it. The data read counts only if both files
+//! are unchanged afterwards: otherwise a writer came, and the reader starts again.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -18,17 +18,17 @@ use rusqlite::{Connection, OpenFlags};
 use super::failure::{Attempt, Failure};
 use crate::Error;
 
-/// Two changes closer than this may bear the same time: the kernel's clock for files ticks every 1 to 10 ms.
+/// Two changes closer than this may have the same time: the kernel's clock for files ticks every 1 to 10 ms.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
 
-/// What file and log look like from outside; while it stays the same, so do they.
+/// The metadata of file and log; while it stays the same, so does their content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     file: FileStamp,
     log: Option<FileStamp>,
 }
 
-/// Not when its attributes were changed: SQLite gives the log its owner again whenever root opens it.
+/// Without the time of attribute changes: SQLite gives the log its owner again whenever root opens it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileStamp {
     device: u64,
@@ -58,7 +58,7 @@ impl Stamp {
         }
     }
 
-    /// A stamp that any later change makes another one.
+    /// Returns a stamp that any later change alters.
     fn checkpointed(path: &Path) -> std::io::Result<Self> {
         let log = std::fs::metadata(log_of(path)).and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         let newest = std::fs::metadata(path)?.modified()?.max(log);
@@ -74,7 +74,7 @@ pub(super) fn log_of(path: &Path) -> PathBuf {
     PathBuf::from(log)
 }
 
-/// Opens the catalog without locks, to read what the stamp stands for.
+/// Opens the catalog without locks, to read the state that the stamp stands for.
 pub(super) fn connect(path: &Path) -> Attempt<(Connection, Stamp)> {
     let io =
         |error: std::io::Error| Failure::from(Error::Io { path: path.display().to_string(), why: error.to_string() });
@@ -131,7 +131,7 @@ mod tests {
         SqliteCatalog::open(&path, true).unwrap();
         for _ in 0..20 {
             let (_connection, stamp) = connect(&path).unwrap();
-            // Its log has come and gone again.
+            // Its log was made and removed again.
             SqliteCatalog::open(&path, false).unwrap().begin(Purpose::Read, 1000).unwrap();
             assert_ne!(Stamp::of(&path).unwrap(), stamp);
         }

@@ -1,6 +1,6 @@
 //! The catalog at one moment: a read transaction that stays open, on a connection of its own.
 //!
-//! While it is open the log cannot be moved into the file and grows with what others commit.
+//! While it is open the log cannot be moved into the file and grows with others' commits.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub(super) struct SqliteView {
 }
 
 impl SqliteView {
-    /// `connection` is in a transaction, which ends with it.
+    /// Makes a view; `connection` is in a transaction, which ends with it.
     pub fn new(connection: Connection, path: &Path) -> Self {
         SqliteView { connection, path: path.to_owned() }
     }

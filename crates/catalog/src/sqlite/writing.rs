@@ -1,6 +1,6 @@
 //! A transaction that writes: the connection, the counters as they stand in it, and the time it began.
 //!
-//! What it does stands by theme in the files beside: sessions, containers, names, and so on.
+//! Its operations are in the files beside, by theme: sessions, containers, names, and so on.
 
 use format::StorePath;
 use rusqlite::Connection;
@@ -16,19 +16,19 @@ use crate::rebuild::{CONTAINER_LIMIT, LIMIT};
 pub(super) struct WriteTransaction<'a> {
     pub sql: &'a Connection,
     pub now_ns: i64,
-    /// By the lease clock.
+    /// The time by the lease clock.
     pub lease_now: i64,
     pub counters: Counters,
     counters_before: Counters,
     /// The number of this transaction: see transactions.sql.
     transaction: u64,
-    /// A directory known to be there: the one the last change lay in.
+    /// A directory known to exist: the one of the last change.
     pub known_directory: Option<StorePath>,
 }
 
 impl<'a> WriteTransaction<'a> {
     pub fn new(sql: &'a Connection, now_ns: i64, lease_now: i64) -> Attempt<Self> {
-        // The guard's triggers count what is changed without this: see guard.sql.
+        // The guard's triggers count changes made without this: see guard.sql.
         let begin =
             "UPDATE counters SET writing = 1, transactions_before = transactions, transactions = transactions + 1
             RETURNING transactions, referral";
@@ -39,7 +39,7 @@ impl<'a> WriteTransaction<'a> {
         Ok(WriteTransaction { sql, now_ns, lease_now, counters, counters_before, transaction, known_directory: None })
     }
 
-    /// To be called before the transaction is committed. Returns how far the catalog has counted with it.
+    /// Finishes the transaction; called before it is committed. Returns how far the catalog has counted with it.
     pub fn finish(self) -> Attempt<MarkUpdate> {
         if self.counters != self.counters_before {
             store_counters(self.sql, &self.counters)?;
@@ -49,7 +49,7 @@ impl<'a> WriteTransaction<'a> {
         Ok(MarkUpdate { transaction: self.transaction, given: given(&self.counters), record })
     }
 
-    /// Has this transaction and those that follow count above `transaction`.
+    /// Makes this transaction and those that follow count above `transaction`.
     pub fn count_above(&mut self, transaction: u64) -> Attempt<()> {
         if transaction >= self.transaction {
             self.transaction = transaction.saturating_add(1);
@@ -64,7 +64,7 @@ pub(super) fn given(counters: &Counters) -> IssuedNumbers {
     IssuedNumbers { sequence, container, session, file: versioned }
 }
 
-/// All but `referral`, which older formats do not have.
+/// Loads all counters but `referral`, which older formats do not have.
 pub(super) fn load_counters(sql: &Connection) -> Attempt<Counters> {
     let text = "SELECT sequence, epoch, session, container, versioned, unversioned FROM counters";
     let counters = first(sql, text, [], |row| {

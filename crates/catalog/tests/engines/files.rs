@@ -47,7 +47,7 @@ fn a_newer_catalog_is_refused() {
     assert!(matches!(refusal(&file, true), Error::TooNew { found: 999, .. }));
 }
 
-/// As formats 1 and 2 were: without the columns and triggers of guard.sql.
+/// Restores formats 1 and 2: without the columns and triggers of guard.sql.
 fn undo_guard(sql: &rusqlite::Connection) {
     let mut found = sql.prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'").unwrap();
     let triggers: Vec<String> = found.query_map([], |row| row.get(0)).unwrap().map(|name| name.unwrap()).collect();
@@ -121,8 +121,8 @@ fn other_files_are_refused_and_left_alone() {
     assert!(matches!(refusal(&directory.path().join("empty"), false), Error::Corrupt { .. }));
 }
 
-/// Every call may fail with `Corrupt`, and some must; none may panic or fail otherwise. SQLite keeps no
-/// checksums: a name may seem to be missing.
+/// Every call may fail with `Corrupt`, and some must; none may panic or fail otherwise. SQLite has no checksums: a name
+/// may seem to be missing.
 #[test]
 fn damage_is_told_and_never_a_panic() {
     let directory = scratch();
@@ -159,7 +159,7 @@ fn probe(file: &Path) -> Result<(), Error> {
     }
 }
 
-/// A small file system of its own; none where we may not mount one.
+/// A small file system of its own; none where this process may not mount one.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -170,7 +170,7 @@ impl SmallDisk {
         mount.output().ok()?.status.success().then_some(disk)
     }
 
-    /// An ext4 whose blocks are a quarter of SQLite's pages, on a file beside it.
+    /// Makes an ext4 whose blocks are a quarter of SQLite's pages, on a file beside it.
     fn of_small_blocks() -> Option<Self> {
         let disk = SmallDisk(tempfile::tempdir().unwrap());
         let image = tempfile::NamedTempFile::new().unwrap();
@@ -184,7 +184,7 @@ impl SmallDisk {
         made.then_some(disk)
     }
 
-    /// Leaves so many bytes free, for whoever fills disks.
+    /// Fills the disk but for this many bytes, for a user who fills disks.
     fn fill_but(&self, free_bytes: u64) {
         let mut filler = std::fs::File::create(self.0.path().join("filler")).unwrap();
         while filler.write_all(&[1; 65536]).is_ok() {}
@@ -239,7 +239,7 @@ fn a_full_disk_of_small_blocks_ends_no_process() {
         assert_eq!(read.statistics().unwrap().files, 1, "{free_kib} KiB were free");
         let begun = read.begin(Purpose::Read, 1000);
         assert!(matches!(begun, Ok(_) | Err(Error::Full { .. } | Error::Io { .. })), "{begun:?}");
-        // A new connection, where the lease may have taken the last that was free.
+        // A new connection, where the lease may have taken the last free room.
         let view = read.view().unwrap_or_else(|error| panic!("{free_kib} KiB were free: {error}"));
         assert!(view.sequence().unwrap() > 0);
     }

@@ -187,7 +187,7 @@ fn step(random: &mut Random, snapshots: &[Snapshot]) -> Call {
     }
 }
 
-/// Everything a catalog can be asked.
+/// Returns every answer a catalog can give.
 fn picture(catalog: &dyn Catalog) -> Vec<String> {
     let mut picture = names(catalog);
     picture.push(format!("{:?}", catalog.containers()));
@@ -204,7 +204,7 @@ fn picture(catalog: &dyn Catalog) -> Vec<String> {
     picture
 }
 
-/// What a journal gives back: names, entries, versions.
+/// Returns what a journal restores: names, entries, versions.
 fn names(catalog: &dyn Catalog) -> Vec<String> {
     let found = catalog.list(&StorePath::root(), true, None, usize::MAX).unwrap();
     let root = catalog.entry(&StorePath::root()).unwrap();

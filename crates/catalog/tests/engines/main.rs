@@ -9,7 +9,7 @@ use catalog::{Catalog, Commit, Committed, Purpose, Result, SqliteCatalog};
 use format::{Attributes, Change, Root, SessionId, StorePath, VersionId, VersionRecord};
 use thalweg_catalog as catalog;
 
-/// Memory where there is some: these tests are about what happens, not about a disk's patience.
+/// Returns a folder in memory where possible: these tests are about results, not about a disk's speed.
 fn scratch() -> tempfile::TempDir {
     let memory = std::path::Path::new("/dev/shm");
     let made = if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() };

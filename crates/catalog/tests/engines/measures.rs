@@ -1,5 +1,5 @@
-//! How long things take; run by hand: `cargo test --release -p thalweg-catalog -- --ignored --nocapture measures`.
-//! `MEASURE_DIR` says on which disk.
+//! How long operations take; run by hand: `cargo test --release -p thalweg-catalog -- --ignored --nocapture measures`.
+//! `MEASURE_DIR` chooses the disk.
 
 use std::time::{Duration, Instant};
 

@@ -39,7 +39,7 @@ fn child() {
     }
 }
 
-/// The last version of "log" the child says it committed.
+/// Returns the last version of "log" the child reported as committed.
 fn last_acknowledged(child: &mut Child) -> u64 {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let numbers = lines.map_while(Result::ok).filter_map(|line| line.split("committed ").nth(1)?.trim().parse().ok());

@@ -76,7 +76,7 @@ fn refused_path(error: &anyhow::Error) -> Option<&StorePath> {
     }
 }
 
-/// Whoever names versions wants those of the file that is there now.
+/// Checks that the named versions are those of the file that is there now.
 fn check_versions(
     repository: &Repository,
     location: &Location,
@@ -98,7 +98,7 @@ fn check_versions(
 
 struct Forgetting<'a> {
     repository: &'a Repository,
-    /// A file with several names is looked at once.
+    /// A file with several names is checked once.
     seen: HashSet<FileId>,
     forgotten: Vec<Value>,
     versions: u64,

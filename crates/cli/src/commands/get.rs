@@ -90,7 +90,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     done
 }
 
-/// What each place stands for, with the version to read as its head.
+/// Returns each location's entry, with the version to read as its head.
 fn entries(
     repository: &Repository,
     locations: &[Location],
@@ -178,7 +178,7 @@ fn unfinished(
     let attributes = Attributes { mode: 0o644, times, ..Attributes::default() };
     let mut entry = found.unwrap_or(FileEntry { file: Default::default(), attributes, head: None, links: 1 });
     let record = VersionRecord { root, size, content: None };
-    // What it has of the session is at least as new as the session.
+    // Its content of the session is at least as new as the session.
     let times = &mut entry.attributes.times;
     times.modified = times.modified.max(modified);
     entry.head = Some(Version { number: 0, committed_ns: 0, record, attributes: None });
@@ -267,7 +267,7 @@ fn wanted(location: Location, entry: FileEntry, to: &Path, into: bool) -> anyhow
     Ok(Selection { path: location.path, entry, to })
 }
 
-/// What stands there, if a file must not take its place: replacing `/dev/null` would harm the whole machine.
+/// Names what stands there, if a file must not take its place: replacing `/dev/null` would harm the whole machine.
 fn special(path: &Path) -> Option<&'static str> {
     let kind = path.metadata().ok()?.file_type();
     if kind.is_char_device() || kind.is_block_device() {

@@ -81,7 +81,7 @@ fn group_number(written: &str) -> anyhow::Result<u32> {
         return Ok(number);
     }
     let name = CString::new(written).context("a group's name holds no NUL")?;
-    // SAFETY: the name ends with NUL. What is returned is read at once, before another thread could ask.
+    // SAFETY: the name ends with NUL. The result is read at once, before another thread could ask.
     let found = unsafe { libc::getgrnam(name.as_ptr()).as_ref() };
     found.map(|group| group.gr_gid).with_context(|| format!("{written}: there is no such group"))
 }

@@ -48,7 +48,7 @@ struct Listing<'a> {
     array: Array<'a>,
     arguments: &'a Arguments,
     repository: &'a Repository,
-    /// What sessions have not committed yet, by path; taken out as their names are listed.
+    /// Uncommitted sessions, by path; taken out as their names are listed.
     unfinished: BTreeMap<StorePath, PathSession>,
 }
 

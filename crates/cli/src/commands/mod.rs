@@ -33,7 +33,7 @@ use crate::location::Location;
 use crate::output::Output;
 use crate::shown;
 
-/// The main thread's: what commits, not what packs.
+/// The main thread's claim owner, for commits, not for packing.
 pub const COMMITTER: ClaimOwner = ClaimOwner(0);
 
 /// Commits changes of names alone.
@@ -42,7 +42,7 @@ pub fn commit_names(repository: &Repository, changes: Vec<Change>) -> anyhow::Re
     Ok(())
 }
 
-/// [`repository::list`], for those who may fail in any way.
+/// [`repository::list`], for callers that may fail in any way.
 pub fn list(
     catalog: &dyn Catalog,
     directory: &StorePath,

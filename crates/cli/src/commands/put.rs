@@ -11,12 +11,12 @@ use anyhow::{Context, bail};
 use repository::{Access, Repository};
 use serde_json::{Value, json};
 
-use crate::failure::{Incomplete, Interrupted, explained};
+use crate::failure::{Incomplete, Interrupted, explained, misuse};
 use crate::location::{Location, StoreAddress};
 use crate::name_patterns::{NamePattern, PatternFile};
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::put::{Exclusions, Options, Source, Stored, Summary, plan, put, put_stream};
+use crate::put::{CommitOptions, Exclusions, Options, Source, Stored, Summary, plan, put, put_stream};
 use crate::signals::Interruption;
 use crate::{shown, streams};
 
@@ -46,6 +46,12 @@ pub struct Arguments {
     /// Where a name was a file or directory and is something else now, drop what the store has of it, with all versions
     #[arg(long)]
     replace: bool,
+    /// Say what would be stored, and store nothing: names and sizes are compared, contents are not read
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+    /// A line for each name: new, changed, unchanged or excluded, with its path in the store (--json: `names`)
+    #[arg(long, short)]
+    verbose: bool,
     /// Pass over names that match: `*.o` and `cache/` at any depth, `/build` and `a/*.o` below the source (repeatable)
     #[arg(long, value_name = "PATTERN")]
     exclude: Vec<NamePattern>,
@@ -72,12 +78,15 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let to = Location::parse(to)?;
     let sources = plan(sources, &to)?;
     let exclusions = exclusions(&arguments)?;
+    if arguments.dry_run && sources.iter().any(|source| source.from.as_os_str() == "-") {
+        misuse!("--dry-run compares files by their times, and standard input has none");
+    }
     // Before the store's threads, which must not get the signals either.
     let interruption = Interruption::watch().context("starting the thread that waits for signals")?;
     let summary = put_again_after_restarts(sources, (&arguments, &exclusions), &to, &interruption, output)?;
-    output.document(&fields(&summary))?;
-    output.summary(line(&summary))?;
-    judge(&summary)
+    output.document(&fields(&summary, &arguments))?;
+    output.summary(line(&summary, arguments.dry_run))?;
+    judge(&summary, arguments.dry_run)
 }
 
 fn exclusions(arguments: &Arguments) -> anyhow::Result<Exclusions> {
@@ -102,7 +111,8 @@ fn put_again_after_restarts(
     let is_remote = matches!(to.store, StoreAddress::Node(_));
     let is_stream = sources.iter().any(|source| source.from.as_os_str() == "-");
     let may_begin_again = is_remote && !is_stream;
-    let mut repository = open_store(&to.store, Access::Write)?;
+    let access = if arguments.0.dry_run { Access::Read } else { Access::Write };
+    let mut repository = open_store(&to.store, access)?;
     let stored = Stored::default();
     for attempt in 1.. {
         let run = run(&repository, sources.clone(), arguments, to, interruption, &stored, output);
@@ -123,7 +133,7 @@ fn put_again_after_restarts(
                     "{why}; beginning again with what is not committed yet, once the node answers (for {seconds} s)"
                 ));
                 drop(repository);
-                repository = open_when_back(&to.store).map_err(|error| broken_off(error, &stored))?;
+                repository = open_when_back(&to.store, access).map_err(|error| broken_off(error, &stored))?;
             }
             Err(error) if may_begin_again && is_of_a_restarted_node(&error) => return Err(broken_off(error, &stored)),
             Err(error) if is_remote && is_stream && is_of_a_restarted_node(&error) => {
@@ -140,7 +150,8 @@ fn put_again_after_restarts(
     unreachable!("the last attempt returns")
 }
 
-/// The error, and what of the sources is stored all the same. Whether the last commit was carried out may not be known.
+/// The error, and which of the sources are stored all the same. Whether the last commit was carried out may not be
+/// known.
 fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
     let told = match stored.files() {
         0 => "nothing is known to be stored; run the same command again".to_owned(),
@@ -166,10 +177,10 @@ fn is_of_a_restarted_node(error: &anyhow::Error) -> bool {
 }
 
 /// Opens the store again as soon as its node answers.
-fn open_when_back(store: &StoreAddress) -> anyhow::Result<Arc<Repository>> {
+fn open_when_back(store: &StoreAddress, access: Access) -> anyhow::Result<Arc<Repository>> {
     let deadline = Instant::now() + NODE_TIMEOUT;
     loop {
-        match open_store(store, Access::Write) {
+        match open_store(store, access) {
             Err(_) if Instant::now() < deadline => std::thread::sleep(RETRY_INTERVAL),
             opened => return Ok(opened?),
         }
@@ -185,18 +196,20 @@ fn run(
     stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
+    let &Arguments { atomic, dry_run, verbose, .. } = arguments;
+    let commits = CommitOptions { atomic, dry_run, verbose };
     if let [source] = &sources[..] {
         refuse_onto_directory(repository, source, to)?;
         if source.from.as_os_str() == "-" {
             if !streams::can_read_input() {
                 bail!("standard input is not open for reading; nothing was put");
             }
-            return put_stream(repository, std::io::stdin().lock(), source, stored, output);
+            return put_stream(repository, std::io::stdin().lock(), source, commits, stored, output);
         }
     }
     let workers = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let options = Options {
-        atomic: arguments.atomic,
+        commits,
         force: arguments.force,
         workers,
         avoid: own_directories(repository, &to.store),
@@ -233,11 +246,12 @@ fn own_directories(repository: &Repository, store: &StoreAddress) -> HashSet<(u6
     found.map(|found| (found.dev(), found.ino())).collect()
 }
 
-fn fields(summary: &Summary) -> Value {
+fn fields(summary: &Summary, arguments: &Arguments) -> Value {
     let named = |list: &[(PathBuf, String)]| -> Vec<Value> {
         list.iter().map(|(path, why)| with_reason(path, Some(why))).collect()
     };
-    json!({
+    let mut fields = json!({
+        "dry_run": arguments.dry_run,
         "files": summary.files,
         "directories": summary.directories,
         "symlinks": summary.symlinks,
@@ -254,7 +268,11 @@ fn fields(summary: &Summary) -> Value {
         "failed": named(&summary.left),
         "incomplete": named(&summary.incomplete),
         "changing": summary.changing.iter().map(|path| with_reason(path, None)).collect::<Vec<_>>(),
-    })
+    });
+    if arguments.verbose {
+        fields["names"] = summary.names.clone().into();
+    }
+    fields
 }
 
 fn with_reason(path: &Path, why: Option<&str>) -> Value {
@@ -265,9 +283,10 @@ fn with_reason(path: &Path, why: Option<&str>) -> Value {
     Value::Object(fields)
 }
 
-fn line(summary: &Summary) -> String {
+fn line(summary: &Summary, dry_run: bool) -> String {
     let new_bytes = summary.read_bytes - summary.compared_bytes;
-    let mut line = format!("put {} ({})", shown::count(summary.files, "file"), shown::size(new_bytes));
+    let (verb, to_read) = if dry_run { ("would put", " to read") } else { ("put", "") };
+    let mut line = format!("{verb} {} ({}{to_read})", shown::count(summary.files, "file"), shown::size(new_bytes));
     for (number, what) in [
         (summary.directories, ["directory", "directories"]),
         (summary.symlinks, ["symlink", "symlinks"]),
@@ -304,9 +323,10 @@ fn interrupted(summary: &Summary) -> String {
     )
 }
 
-fn judge(summary: &Summary) -> anyhow::Result<()> {
+fn judge(summary: &Summary, dry_run: bool) -> anyhow::Result<()> {
     if let Some(signal) = summary.interrupted {
-        return Err(Interrupted { signal, told: interrupted(summary) }.into());
+        let told = if dry_run { "interrupted: not everything was compared".to_owned() } else { interrupted(summary) };
+        return Err(Interrupted { signal, told }.into());
     }
     let (left, changing) = (summary.left.len() as u64, summary.changing.len() as u64);
     if summary.is_empty() && !summary.skipped.is_empty() {
@@ -318,6 +338,8 @@ fn judge(summary: &Summary) -> anyhow::Result<()> {
         );
     }
     match (left, changing) {
+        (0, _) if dry_run => Ok(()),
+        (_, _) if dry_run => Err(Incomplete(format!("{} could not be put", shown::count(left, "file"))).into()),
         (0, 0) => Ok(()),
         (_, 0) => {
             Err(Incomplete(format!("{} could not be put; the rest is stored", shown::count(left, "file"))).into())

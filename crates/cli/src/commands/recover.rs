@@ -65,10 +65,10 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     output.summary(format_args!("recovered {location} as version {version}, {}", shown::size(size)))
 }
 
-/// What a session wrote is laid over the path's newest version. Where that is younger than the session, older data
-/// would cover newer.
+/// Refuses when the path's newest version is younger than the session: the session's writes are laid over it, and older
+/// data would cover newer.
 fn refuse_over_newer(repository: &Repository, session: &PathSession, location: &Location) -> anyhow::Result<()> {
-    // One without checkpoints has nothing to put there: what it wrote was committed before it was interrupted.
+    // One without checkpoints has nothing to put there: its writes were committed before it was interrupted.
     if repository.catalog().checkpoints(session.id)?.is_empty() {
         return Ok(());
     }

@@ -178,7 +178,7 @@ fn chosen(arguments: &Arguments) -> anyhow::Result<(Workload, Testbed)> {
 
 fn from_file(path: &str) -> anyhow::Result<Workload> {
     let no_trace = || format!("{path}: neither monotonic, sine, all-pairs, stacking, profile nor a trace file");
-    // Nobody waits for the other end of a pipe.
+    // Do not wait for the other end of a pipe.
     let opened = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path);
     let opened = opened.with_context(no_trace)?;
     if !opened.metadata().with_context(no_trace)?.is_file() {

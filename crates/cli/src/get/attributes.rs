@@ -1,8 +1,8 @@
 //! Attributes back onto files: owner, extended attributes, mode, times, in the order in which none undoes another.
 //!
-//! As root the owner is restored; others get files of their own, as from `cp`. Extended attributes that the file
-//! system or our rights do not allow are left out and reported. So is what gives rights to whoever runs a file, unless
-//! the user asked for it: a store's content is not trusted with that.
+//! As root the owner is restored; others get files of their own, as from `cp`. Extended attributes that the file system
+//! or our rights do not allow are left out and reported. So are attributes that give rights to a file's users, unless
+//! the user asked for them: a store's content is not trusted with that.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -18,7 +18,7 @@ const DEFAULT_ACL: &str = "system.posix_acl_default";
 const SET_ID_BITS: u32 = 0o6000;
 const STICKY_BIT: u32 = 0o1000;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-/// File capabilities, security labels, and what only root may read.
+/// File capabilities, security labels, and attributes that only root may read.
 const PRIVILEGED_NAMES: [&[u8]; 2] = [b"security.", b"trusted."];
 
 /// Something that was done without.
@@ -35,7 +35,7 @@ impl LeftOut {
     }
 }
 
-/// What of the attributes is not restored.
+/// The attributes that are not restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withheld {
     /// Setuid, setgid and sticky bits, and attributes in `security.` and `trusted.`.
@@ -44,8 +44,8 @@ pub enum Withheld {
 }
 
 impl Withheld {
-    /// The mode that is restored, and what is left out of it. Where the sticky bit kept those who may write in a directory
-    /// from each other's files, nobody but its owner writes there without it.
+    /// Returns the mode to restore, and what is left out of it. Where the sticky bit kept those who may write in a
+    /// directory from each other's files, only the owner may write there without it.
     fn mode_of(self, attributes: &Attributes) -> (u32, Vec<LeftOut>) {
         let (mut mode, mut left_out) = (attributes.mode, Vec::new());
         if self == Withheld::Nothing {
@@ -98,7 +98,7 @@ pub fn apply_to_file(
     Ok(missing)
 }
 
-/// The same for the link that bears the name in the directory.
+/// The same for the link of this name in the directory.
 pub fn apply_to_symlink(
     directory: &OwnedFd,
     name: &CStr,
@@ -170,8 +170,8 @@ fn kind_of(name: &[u8]) -> &'static str {
     }
 }
 
-/// The access time stays as it is: it is not kept. So do the times of what nobody gave any: the root, and directories that
-/// were made because a file below them was.
+/// Returns the times to set. The access time stays as it is: it is not kept. So do the times of entries that have none:
+/// the root, and directories that were made because a file below them was.
 fn timestamps(attributes: &Attributes) -> Timestamps {
     let as_it_is = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
     if attributes.times == FileTimes::default() {

@@ -80,7 +80,7 @@ fn open_directory(parent: BorrowedFd, name: impl rustix::path::Arg) -> Result<Ow
 /// Why a directory cannot be used, in the user's words.
 pub fn explained(error: Errno) -> impl fmt::Display {
     match error {
-        // What opening a link or a file as a directory gives, with and without O_NOFOLLOW.
+        // The errors of opening a link or a file as a directory, with and without O_NOFOLLOW.
         Errno::LOOP | Errno::NOTDIR => "a symbolic link or a file stands where a directory belongs".to_owned(),
         other => std::io::Error::from(other).to_string(),
     }

@@ -1,4 +1,4 @@
-//! A file under way: without a name until it is whole, so that nobody ever sees half of it and a killed `get` leaves
+//! A file under way: without a name until it is whole, so that half of it is never visible and a killed `get` leaves
 //! nothing behind. Where the file system cannot do that, it has a name of its own first, which `leftovers` removes.
 
 use std::ffi::CStr;
@@ -14,7 +14,7 @@ use super::attributes::{self, LeftOut, Withheld};
 use super::leftovers::DRAFT_PREFIX;
 use super::worker::Directory;
 
-/// Whose fault it was.
+/// The side that failed.
 #[derive(Debug)]
 pub enum FailureSide {
     Disk(std::io::Error),
@@ -107,7 +107,7 @@ impl Drop for Draft<'_> {
     }
 }
 
-/// Makes a symbolic link under the name, replacing what bears it. Returns what it has to do without.
+/// Makes a symbolic link under the name, replacing any entry there. Returns the attributes it misses.
 pub fn symlink(
     directory: &Directory,
     name: &CStr,
@@ -125,7 +125,7 @@ pub fn symlink(
     attributes::apply_to_symlink(&directory.opened, name, attributes, withheld)
 }
 
-/// Makes `to` another name of `from`, replacing what bears it.
+/// Makes `to` another name of `from`, replacing any entry there.
 pub fn link(from: (&OwnedFd, &CStr), to: (&OwnedFd, &CStr)) -> Result<()> {
     match rustix::fs::linkat(from.0, from.1, to.0, to.1, AtFlags::empty()) {
         Err(Errno::EXIST) => {
@@ -161,7 +161,7 @@ fn replace(directory: &OwnedFd, draft: String, name: &CStr) -> Result<()> {
     renamed
 }
 
-/// Its way to a name leads through /proc, which a chroot may lack.
+/// Whether it can be linked to a name: the way leads through /proc, which a chroot may miss.
 fn can_be_named(file: &OwnedFd) -> bool {
     rustix::fs::access(own_path(file), rustix::fs::Access::EXISTS).is_ok()
 }

@@ -6,14 +6,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags};
 
-/// What the names of drafts begin with; the writer's process number and a count follow.
+/// The prefix of drafts' names; the writer's process number and a count follow.
 pub const DRAFT_PREFIX: &str = ".thalweg-get-";
 /// A draft younger than this may not have its lock yet.
 const MIN_AGE: Duration = Duration::from_secs(60);
-/// Links have no lock: only their age says that nobody is about to rename them.
+/// Links have no lock: only their age shows that no process is about to rename them.
 const MIN_LINK_AGE: Duration = Duration::from_secs(3600);
 
-/// Removes what our own user's dead runs left. What cannot be looked at or removed stays: it is in nobody's way.
+/// Removes files that our own user's dead runs left. Those that cannot be examined or removed stay: they do no harm.
 pub fn remove(directory: &OwnedFd) {
     let Ok(names) = Dir::read_from(directory) else { return };
     for entry in names.flatten() {

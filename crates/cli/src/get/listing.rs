@@ -28,7 +28,7 @@ pub struct Unit {
     pub files: Vec<(CString, FileEntry)>,
 }
 
-/// What is left to do when all files are there; all paths are below the destination.
+/// The work left when all files are there; all paths are below the destination.
 #[derive(Default)]
 pub struct MadeDirectories {
     pub directories: Vec<(PathBuf, Attributes)>,

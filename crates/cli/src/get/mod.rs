@@ -40,7 +40,7 @@ use crate::signals::Interruption;
 /// Units of work between the listing and the workers.
 const QUEUED_UNITS: usize = 64;
 
-/// What to fetch, and where to.
+/// The entries to fetch, and their destination.
 pub struct Selection {
     pub path: StorePath,
     pub entry: FileEntry,
@@ -80,7 +80,7 @@ pub fn get(
         }
         // Only the workers hold the queue now: it closes with the last of them.
         drop(units_out);
-        // What files were at another time takes a question each.
+        // For another time, each file's size takes a question.
         if report.progress.is_shown() && options.at.is_none() {
             scope.spawn(|| set_total(repository, wanted, &report, &done));
         }
@@ -94,7 +94,7 @@ pub fn get(
         return Err(error);
     }
     let made = made?;
-    // What is left to do when all is there may keep a second run out of a directory.
+    // The last steps, when all is there, may keep a second run out of a directory.
     if !interruption.has_come() {
         finish(made, destination, options.withheld, &report);
     }

@@ -24,7 +24,7 @@ impl Range {
         self.offset > size
     }
 
-    /// What of a file of `size` bytes is in it.
+    /// Returns the part of a file of `size` bytes that is in it.
     pub fn within(&self, size: u64) -> std::ops::Range<u64> {
         let start = self.offset.min(size);
         start..self.length.map_or(size, |length| start.saturating_add(length).min(size))

@@ -1,4 +1,4 @@
-//! What happened to each name that was fetched; shared by all threads.
+//! The result of each name that was fetched; shared by all threads.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -19,7 +19,7 @@ pub enum Fault {
     Store,
 }
 
-/// What a run did (counts and bytes).
+/// The result of a run (counts and bytes).
 #[derive(Default)]
 pub struct Summary {
     pub files: u64,
@@ -79,7 +79,7 @@ impl<'a> Report<'a> {
         summary.lost_here += (fault == Fault::Here) as u64;
     }
 
-    /// This one is there without some of its attributes. The first of each kind is said aloud, the others are counted in
+    /// This one is there without some of its attributes. The first of each kind is printed, the others are counted in
     /// the summary.
     pub fn incomplete(&self, path: &Path, missing: Vec<LeftOut>) {
         let mut inner = self.inner();

@@ -1,5 +1,5 @@
-//! The sessions that clients began and did not end: each is a row of the catalog and holds collection back until its lease
-//! runs out, so that nobody may have any number of them.
+//! The sessions that clients began and did not end: each is a row of the catalog and holds collection back until its
+//! lease runs out, so their number is bounded.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard};
@@ -12,7 +12,7 @@ use transfer::message::{Failure, FailureKind};
 const MAX_OF_CLIENT: usize = 64;
 const MAX_BEGUN: usize = 16_384;
 
-/// Those this node process began; what an earlier one began runs out.
+/// The sessions that this node process began; those of an earlier one run out.
 #[derive(Default)]
 pub(crate) struct BegunSessions {
     sessions: Mutex<HashMap<SessionId, Begun>>,

@@ -25,12 +25,12 @@ pub(super) type Handle = (SessionId, HandleKey);
 #[derive(Default)]
 struct Client {
     connections: usize,
-    /// Those that it got here and did not give back.
+    /// The handles that it received here and did not give back.
     handles: Vec<Handle>,
     /// The latest openings by their keys, and their answers unless they are under way.
     openings: VecDeque<(HandleKey, Option<Reply>)>,
     alone_since: Option<Instant>,
-    /// The node's epoch when the client came: what the store told it may be as old as that.
+    /// The node's epoch when the client came: its answers from the store may be as old as that.
     since_epoch: u64,
 }
 

@@ -69,13 +69,13 @@ pub struct Arguments {
     begin_anew: Option<std::os::fd::RawFd>,
 }
 
-/// How long a node that begins anew tries to open its store: the disk may be full, and the catalog in use.
+/// How long a restarted node tries to open its store: the disk may be full, and the catalog in use.
 const BEGIN_ANEW_TIMEOUT: Duration = Duration::from_secs(60);
 const BEGIN_ANEW_PAUSE: Duration = Duration::from_millis(200);
 
 /// A stripe set checkpoints at the latest when this much is not durable (bytes).
 const SETTLE_BYTES: u64 = 32 << 20;
-/// What clients have spelt out is remembered for some GiB of data: 36 bytes for each 8 KiB.
+/// The memory for fingerprint lists, enough for some GiB of data: 36 bytes for each 8 KiB.
 const NAMES_BYTES: usize = 32 << 20;
 const MIN_STAGING_BYTES: u64 = 256 << 20;
 /// A pebibyte.
@@ -105,7 +105,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let metrics = arguments.serve_metrics(&node, &server)?;
     let announced = announce(output, address, metrics);
     if arguments.begin_anew.is_none() {
-        // Whoever started the node has read its address by now, and may have closed the pipe.
+        // The process that started the node has read its address by now, and may have closed the pipe.
         announced?;
     }
     let watched = (node.clone(), server.clone());
@@ -127,7 +127,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 impl Arguments {
-    /// Tries once; a node that begins anew, for a while.
+    /// Tries once; a restarted node tries for a while.
     fn retry<T, E>(&self, attempt: impl Fn() -> Result<T, E>) -> Result<T, E> {
         let deadline = Instant::now() + if self.begin_anew.is_some() { BEGIN_ANEW_TIMEOUT } else { Duration::ZERO };
         loop {
@@ -141,7 +141,7 @@ impl Arguments {
     fn server(&self, service: Arc<NodeService>) -> anyhow::Result<Server> {
         let Some(listener) = self.begin_anew else { return Ok(Server::bind(&self.listen, service)?) };
         let server = restart::inherited(listener).and_then(|listener| Server::listen_on(listener, service));
-        server.context("listening on the socket of the node that begins anew")
+        server.context("listening on the socket of the node that restarts")
     }
 
     fn serve_metrics(&self, node: &Arc<Node>, server: &Server) -> anyhow::Result<Option<SocketAddr>> {
@@ -204,7 +204,7 @@ fn weight(text: &str) -> Result<(String, u32), String> {
     }
 }
 
-/// Whoever started the node reads its address from the first line.
+/// Prints the node's address on the first line, for the process that started it.
 fn announce(output: &Output, address: SocketAddr, metrics: Option<SocketAddr>) -> anyhow::Result<()> {
     let (address, metrics) = (address.to_string(), metrics.map(|metrics| format!("http://{metrics}/")));
     let mut out = std::io::stdout().lock();

@@ -1,5 +1,5 @@
-//! What is known to be damaged, as clients see it: files of which `put` cannot tell whether they are as they were, and
-//! which it reads again. So it need not know what is damaged, and content that comes again heals.
+//! The known damage, as clients see it: files that `put` cannot trust to be unchanged, and reads again. So it need not
+//! know which are damaged, and content that comes again heals.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,7 +36,7 @@ impl DamageView {
         }
     }
 
-    /// Looked up without the lock: the catalog may take its time. What cannot be looked up is not known.
+    /// Looked up without the lock: the catalog may take its time. If the look-up fails, no damage is known.
     fn known(&self, repository: &Repository) -> Arc<Option<KnownDamage>> {
         let (now, recorded) = (Instant::now(), repository.losses_recorded());
         let cached = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -1,4 +1,4 @@
-//! Who else uses a stripe set, for the last process of a ticket: it ends the session when the others are done with it.
+//! The other users of a stripe set, for the last process of a handle: it ends the session when they are done with it.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use transfer::message::{Failure, FailureKind, Reply};
 
 use super::stripe_owners::ConnectionId;
 
-/// Others who have had nothing to make durable for so long may use the stripe set for another ticket, or were done with it at an
-/// earlier node process: they are not waited for.
+/// Others that have had nothing to make durable for so long may use the stripe set for another handle, or were done
+/// with it at an earlier node process: they are not waited for.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Who asks of one stripe set at a time; a session has few tickets.
+/// The most requests waiting at one stripe set; a session has few handles.
 const MAX_WAITING: usize = 64;
 
-/// Answers are given by whoever takes them out of here, so that nothing is sent under the stripe set's lock.
+/// Answers are given by the caller that takes them out of here, so that nothing is sent under the stripe set's lock.
 #[derive(Default)]
 pub(super) struct DetachWaiters {
     /// Streams that attached and have not detached, broken ones too: they come back. Each with its handle's key: processes
@@ -34,7 +34,7 @@ struct Waiting {
     key: HandleKey,
     /// Of the key, this one included.
     processes: usize,
-    /// Since when the others have had nothing to make durable.
+    /// When the others last had something to make durable.
     idle_since: Instant,
     replier: Replier,
 }
@@ -88,7 +88,7 @@ impl DetachWaiters {
         !self.waiting.is_empty()
     }
 
-    /// Who need not wait any longer; to be asked often while someone waits.
+    /// Returns the requests that need not wait any longer; to be called often while one waits.
     pub fn due(&mut self, has_uncheckpointed: bool, now: Instant) -> Vec<Due> {
         let (mut due, mut waiting) = (Vec::new(), Vec::new());
         for mut entry in std::mem::take(&mut self.waiting) {

@@ -1,4 +1,4 @@
-//! The repository's errors, as clients hear them.
+//! The repository's errors, as clients receive them.
 
 use repository::Error;
 use transfer::message::{Failure, FailureKind};

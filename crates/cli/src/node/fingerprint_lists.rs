@@ -1,8 +1,8 @@
-//! Lists of names that clients have spelt out, by their digest, so that equal data of many is named once.
+//! Lists of fingerprints that clients have sent in full, by their digest, so that equal data of many is listed once.
 //!
-//! Only names from an offer are remembered, under the digest computed here: a recall never says more than its client
-//! could have spelt out itself. While one client is asked for names, others that recall the same wait for its offer,
-//! without threads and not for ever: its connection's end, or their timeout, has them asked too.
+//! Only lists from an offer are remembered, under the digest computed here: an offered digest never yields more than
+//! its client could have sent in full itself. While one client is asked for a list, others that offer the same digest
+//! wait for it, without threads and not for ever: its connection's end, or their timeout, makes them asked too.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,16 +14,16 @@ use store::ClaimOwner;
 
 use super::work_queue::{OF_NODE, WorkQueue};
 
-/// Who recalls names another client was asked for waits at most this long.
+/// An offered digest waits at most this long for a list that another client was asked for.
 const TIMEOUT: Duration = Duration::from_secs(1);
-/// Recalls that wait or were answered "unnamed" a moment ago; beyond, clients are asked at once and not noted.
+/// Offered digests that wait or were answered "unknown" a moment ago; beyond, clients are asked at once and not noted.
 const MAX_ASKED: usize = 1024;
-/// What a list costs in memory besides its names (bytes).
+/// The memory of a list besides its fingerprints (bytes).
 const OVERHEAD_BYTES: usize = 160;
 
 type Digest = [u8; 32];
 pub(super) type Entries = Arc<[SegmentEntry]>;
-/// What is done once the names are known, or, with `None`, must be spelt out. Called once, without any lock held.
+/// Continues once the list is known, or, with `None`, must be sent in full. Called once, without any lock held.
 pub(super) type Continuation = Box<dyn FnOnce(Option<Entries>) + Send>;
 
 pub(crate) struct FingerprintLists {
@@ -40,7 +40,7 @@ struct State {
     asked: HashMap<Digest, Asked>,
 }
 
-/// A connection was told to spell names out, and others wait for that.
+/// A connection that was asked for the full list, and others that wait for it.
 struct Asked {
     connection: ClaimOwner,
     since: Instant,
@@ -72,7 +72,7 @@ impl FingerprintLists {
         go_on(known);
     }
 
-    /// Remembers what an offer spelt out. Returns who waited for it.
+    /// Remembers an offer's full list. Returns those that waited for it.
     #[must_use]
     pub fn learn(&self, entries: &Entries) -> Vec<Continuation> {
         let digest = names_digest(entries);
@@ -82,7 +82,7 @@ impl FingerprintLists {
         asked.into_iter().flat_map(|asked| asked.waiting).map(|waiting| waiting.go_on).collect()
     }
 
-    /// The connection has ended. Returns whom to ask instead of it, and what waited on it.
+    /// Ends a connection. Returns the waiters: one to be asked instead of it, and those that waited on it.
     #[must_use]
     pub fn forget(&self, connection: ClaimOwner) -> Vec<Continuation> {
         let mut unlisted = Vec::new();
@@ -90,7 +90,7 @@ impl FingerprintLists {
         unlisted
     }
 
-    /// Returns who has waited for too long.
+    /// Returns those that have waited for too long.
     #[must_use]
     pub fn expire(&self, now: Instant) -> Vec<Continuation> {
         let mut unlisted = Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn go_on(waits: &WorkQueue, waiting: Vec<Continuation>, names: Option
     if waiting.is_empty() {
         return;
     }
-    // Without room, the clients hear that their requests failed.
+    // Without room, the clients get an error.
     waits.run(OF_NODE, move || waiting.into_iter().for_each(|go_on| go_on(names.clone())), || ());
 }
 
@@ -147,7 +147,7 @@ fn held_bytes(entries: &Entries) -> usize {
 }
 
 impl Asked {
-    /// False when nobody is asked any more.
+    /// Returns false when no connection is asked any more.
     fn forget(&mut self, connection: ClaimOwner, unlisted: &mut Vec<Continuation>) -> bool {
         let waiting = std::mem::take(&mut self.waiting);
         let (gone, stay): (VecDeque<_>, VecDeque<_>) =
@@ -163,7 +163,7 @@ impl Asked {
         true
     }
 
-    /// False when who was asked has been silent for long and nobody waits.
+    /// Returns false when the connection asked has been silent for long and none waits.
     fn expire(&mut self, now: Instant, unlisted: &mut Vec<Continuation>) -> bool {
         while self.waiting.front().is_some_and(|first| first.since + TIMEOUT <= now) {
             let first = self.waiting.pop_front().expect("it was just seen");
@@ -186,10 +186,10 @@ mod tests {
         (first..first + 10).map(|byte| SegmentEntry { fingerprint: Fingerprint([byte; 32]), bytes: 8192 }).collect()
     }
 
-    /// The connection that recalled, and the names if they were known.
+    /// The connection that offered the digest, and the list if it was known.
     type Told = (u64, Option<Entries>);
 
-    /// Names, and what those who recalled them were told.
+    /// Lists, and the answers to those that offered their digests.
     struct Scene {
         names: FingerprintLists,
         begun: Instant,
@@ -220,7 +220,7 @@ mod tests {
             self.names.learn(entries).into_iter().for_each(|go_on| go_on(Some(entries.clone())));
         }
 
-        /// Who was told something since the last call.
+        /// Returns the answers since the last call.
         fn told(&self) -> Vec<Told> {
             self.told.1.try_iter().collect()
         }

@@ -1,4 +1,4 @@
-//! One connection: what each request means to this node.
+//! One connection: each request's effect on this node.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -19,7 +19,7 @@ use super::stripe_owners::{OwnerEntry, User};
 use super::traffic::CountedConnection;
 use super::{Node, failure};
 
-/// What the node keeps of a connection.
+/// The node's state of a connection.
 pub(super) struct Connection {
     pub node: Arc<Node>,
     pub source: Source,
@@ -38,7 +38,7 @@ pub(super) struct Connection {
     attached: HashMap<(SessionId, u32), (Arc<OwnerEntry>, usize)>,
 }
 
-/// What is answered, with its payload in pieces, and its part of the memory for answers, until it is sent.
+/// An answer, with its payload in pieces, and its part of the memory for answers, until it is sent.
 struct Answered {
     reply: Reply,
     payload: Vec<Vec<u8>>,
@@ -47,7 +47,7 @@ struct Answered {
 
 type Answer = Result<Answered, Failure>;
 
-/// What an answer takes in memory for each fingerprint, and for each segment entry.
+/// An answer's memory for each fingerprint, and for each segment entry.
 const ANSWER_BYTES: u64 = 40;
 const ENTRY_BYTES: u64 = 80;
 
@@ -107,7 +107,7 @@ impl Handler for Connection {
     fn closed(&mut self) {
         self.offers.end();
         self.node.locks.forget(self.claim_owner.0);
-        // The client may come back; the keeper frees stripe sets that stay without users.
+        // The client may come back; the maintenance loop frees stripe sets that stay without users.
         self.attached.drain().for_each(|(_, (entry, _))| entry.drop_user(self.claim_owner.0));
         self.node.clients.disconnected(self.source.client);
     }
@@ -116,7 +116,7 @@ impl Handler for Connection {
 impl Connection {
     fn take(&mut self, request: Request, payload: Vec<u8>, replier: Replier) {
         match request {
-            // What takes long must not hold up the pieces behind it on the same stream.
+            // Slow work must not hold up the pieces behind it on the same stream.
             Request::Checkpoint { session, stripe_set, epoch } => self.checkpoint(session, stripe_set, epoch, replier),
             Request::SetSize { session, stripe_set, size } => self.set_size(session, stripe_set, size, replier),
             Request::CommitPath { session } => self.commit_path(session, replier),
@@ -345,14 +345,14 @@ impl Connection {
         let (entry, _) = attached.remove();
         self.node.detach(&entry, self.claim_owner.0).map_err(failure::of)?;
         match entry.owner.size() {
-            // What the client had in the stripe set went to another node with the stripe set.
+            // The client's pieces in the stripe set went to another node with the stripe set.
             Ok(_) | Err(repository::Error::Catalog(catalog::Error::StripeSetLost { .. })) => Ok(()),
             Err(error) => Err(failure::of(error)),
         }
     }
 
-    /// Waits for its turn after what this connection has put already, and before it claims anything again: others may
-    /// wait for what it has claimed.
+    /// Waits for the scheduler after this connection's earlier pieces, and before it claims anything again: others may
+    /// wait for its claims.
     fn pay(&mut self) {
         let owed_bytes = std::mem::take(&mut self.owed_bytes);
         if owed_bytes > 0 {
@@ -396,15 +396,15 @@ impl Connection {
         Ok(Answered { reply: Reply::Bytes { size }, payload: vec![payload], _charge: Some(charge) })
     }
 
-    /// The bytes of the extents, without what lies behind `end` at the end of them, and the size of the file as the stripe set knew
-    /// it then: reading far behind the end costs nothing.
+    /// Returns the bytes of the extents, without their tail behind `end`, and the size of the file as the stripe set
+    /// knew it then: reading far behind the end costs nothing.
     fn read_until(
         &self,
         entry: &OwnerEntry,
         extents: &[Extent],
         end: u64,
     ) -> Result<(u64, Vec<u8>, AnswerCharge), Failure> {
-        let bytes = bytes_until(extents, end);
+        let bytes = Extent::bytes_until(extents.iter().copied(), end) as usize;
         let charge = self.outbox.charge_answer(bytes as u64);
         let (mut payload, mut size) = (vec![0; bytes], end.min(MAX_FILE_BYTES));
         let mut left = &mut payload[..];
@@ -446,18 +446,6 @@ impl Connection {
     }
 }
 
-/// Up to the last byte that lies before `end`.
-fn bytes_until(extents: &[Extent], end: u64) -> usize {
-    let (mut all, mut until) = (0, 0);
-    for extent in extents {
-        if extent.offset < end && extent.bytes > 0 {
-            until = all + extent.bytes.min(end - extent.offset);
-        }
-        all += extent.bytes;
-    }
-    until as usize
-}
-
 fn plain(reply: Reply) -> Answer {
     Ok(Answered { reply, payload: Vec::new(), _charge: None })
 }
@@ -475,8 +463,8 @@ fn done() -> Answer {
     plain(Reply::Done {})
 }
 
-/// What a stripe set needs to go on from, and nobody else: it is long, and names clients by their numbers, under which others
-/// could pass for them.
+/// Removes the part that only the stripe set needs to go on from: it is long, and names clients by their numbers, under
+/// which others could pass for them.
 fn without_arrivals(mut checkpoint: Checkpoint) -> Checkpoint {
     (checkpoint.frontier, checkpoint.stamps) = Default::default();
     checkpoint

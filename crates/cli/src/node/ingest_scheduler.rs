@@ -1,14 +1,14 @@
-//! Whose writes are taken in next, when several applications want the node's bandwidth; for threads.
+//! The order of writes when several applications want the node's bandwidth; for threads.
 //!
-//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) whose rounds are the node's syncs: a round makes durable
-//! all that was taken in before it, and as it begins every application may have its part by weight of the next
-//! *quantum* taken in. So what is not durable stays within two quanta, whoever pauses, and it does not matter whether
-//! the disk, the node's cores or its memory is what is scarce. The quantum follows from how long rounds last.
+//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) whose rounds are the node's syncs: a round makes all
+//! earlier writes durable, and as it begins every application may have its part by weight of the next *quantum* taken
+//! in. So data not yet durable stays within two quanta, whichever application pauses, and it does not matter whether
+//! the disk, the node's cores or its memory is scarce. The quantum follows from how long rounds last.
 //!
 //! The next round begins when one waits for it, but only after those who still may write have done so: for a while, if
-//! they go on, and with a bound on what such waiting costs. An application that is alone waits for nobody. Who waits
-//! must hold nothing that others wait for: a connection waits before it claims segments, never between a claim and what
-//! it claimed. Should rounds not end all the same, nobody waits longer than `LONGEST_WAIT`.
+//! they go on, and with a bound on what such waiting costs. An application that is alone never waits. Never block while
+//! holding a claim: a connection waits before it claims segments, never between a claim and its content. Should rounds
+//! not end all the same, no wait is longer than `LONGEST_WAIT`.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -22,29 +22,30 @@ const MAX_QUANTUM: u64 = 128 << 20;
 const LONG_ROUND: Duration = Duration::from_millis(500);
 /// Rounds that follow each other faster cost too many syncs.
 const SHORT_ROUND: Duration = Duration::from_millis(150);
-/// Who has written within this time has a share kept.
+/// An application that has written within this time keeps a share.
 const PRESENT: Duration = Duration::from_secs(2);
-/// A round waits for those who may write on until they pause for so long, and no longer in all than a long round.
+/// A round waits for applications that may write on until they pause for so long, and at most as long as a long round.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Who was waited for in vain is not waited for again before so many times as long: the part of the time lost so.
+/// An application waited for in vain is not waited for again before so many times as long: the part of the time lost
+/// so.
 const VAIN_PARTS: u32 = 20;
 /// Less than the timeout of clients (60 s), after which they believe the node dead.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Names come from clients; those beyond this number share as one.
 const MAX_APPLICATIONS: usize = 1000;
-/// Who names no application, or is one too many.
+/// The share of writers without an application name, and of applications beyond the limit.
 const OTHER: &str = "other";
-/// Between looks at those who wait, and when there are none.
+/// The sleep between checks for waiting writes, and when there are none.
 const SHORT_NAP: Duration = Duration::from_millis(5);
 const LONG_NAP: Duration = Duration::from_millis(200);
 
 pub(crate) struct IngestScheduler {
-    /// None: nobody waits for anybody.
+    /// None: no application waits for another.
     weights: Option<HashMap<String, u32>>,
     state: Mutex<State>,
-    /// Somebody may go on.
+    /// A write may go on.
     granted: Condvar,
-    /// Somebody began to wait.
+    /// A write began to wait.
     hinted: Condvar,
 }
 
@@ -62,7 +63,7 @@ struct Application {
     connections: usize,
     /// When it last wrote.
     last_seen: Option<Instant>,
-    /// What it may still have taken in; the write that begins above 0 may end below.
+    /// The bytes it may still write; the write that begins above 0 may end below.
     credit_bytes: i64,
     waiting: VecDeque<Waiting>,
     unawaited_until: Instant,
@@ -81,7 +82,7 @@ pub(crate) struct Member {
 }
 
 impl IngestScheduler {
-    /// Without `weights` nothing is shared; who has none weighs 1.
+    /// Without `weights` nothing is shared; applications without a weight weigh 1.
     pub fn new(weights: Option<HashMap<String, u32>>) -> Arc<Self> {
         let state = State {
             applications: HashMap::new(),
@@ -100,7 +101,7 @@ impl IngestScheduler {
         Member { ingest: self.clone(), name }
     }
 
-    /// What waits for its turn now, of those that have something waiting.
+    /// Returns the bytes that wait now, by application, of those that have any waiting.
     pub fn waiting_bytes(&self) -> HashMap<String, u64> {
         let state = self.lock();
         let waiting = |application: &Application| application.waiting.iter().map(|waiting| waiting.bytes).sum();
@@ -108,13 +109,13 @@ impl IngestScheduler {
         all.filter(|(_, bytes)| *bytes > 0).collect()
     }
 
-    /// Nobody waits any more: the node stops.
+    /// Ends all waiting: the node stops.
     pub fn open(&self) {
         self.lock().is_open = true;
         self.granted.notify_all();
     }
 
-    /// Sleeps until a round is due, or a little; true when one begins. What was taken in until now belongs to it.
+    /// Sleeps until a round is due, or a little; true when one begins. All writes until now belong to it.
     pub fn begin_round(&self) -> bool {
         let mut state = self.lock();
         if state.waiters().next().is_none() {
@@ -187,7 +188,7 @@ impl State {
         }
     }
 
-    /// A ticket, when there is something to wait for.
+    /// Returns a waiter's number, when there is something to wait for.
     fn ask(&mut self, name: &str, bytes: u64, now: Instant) -> Option<u64> {
         let is_shared =
             self.applications.iter().any(|(other, application)| other != name && application.is_present(now));
@@ -268,7 +269,7 @@ impl Application {
         self.credit_bytes -= i64::try_from(bytes).unwrap_or(i64::MAX / 2);
     }
 
-    /// What was not used is kept for one more round.
+    /// Keeps unused credit for one more round.
     fn grant(&mut self, part_bytes: i64) {
         self.credit_bytes = (self.credit_bytes + part_bytes).min(2 * part_bytes);
         while self.credit_bytes > 0 {

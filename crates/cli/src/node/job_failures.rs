@@ -24,7 +24,7 @@ pub(crate) struct JobFailures {
 }
 
 impl JobFailures {
-    /// Processes without a job have nobody who asks for them.
+    /// Processes without a job are not recorded: no job would ask for them.
     pub fn add(&self, job: &str, path: StorePath, why: String) {
         if job.is_empty() {
             return;

@@ -19,7 +19,7 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Counted in ticks, so that time in which this process itself did not run does not count.
 const MAX_SILENT_TICKS: u32 = (SILENCE_TIMEOUT.as_millis() / TICK.as_millis()) as u32;
 
-/// What a connection has sent.
+/// A connection's requests so far.
 #[derive(Default)]
 pub(super) struct Activity {
     requests: AtomicU64,
@@ -64,7 +64,7 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    /// Answers at once when the lock is free, and otherwise when its turn comes.
+    /// Answers at once when the lock is free, and otherwise when it is granted.
     pub fn lock(&self, session: SessionId, owner: Owner, replier: Replier) {
         let next = {
             let mut locks = self.table();
@@ -88,7 +88,7 @@ impl Locks {
         grant(next);
     }
 
-    /// The connection is gone: what it held passes on, what it waited for is forgotten.
+    /// Forgets a connection: its locks pass on, its waiting requests are dropped.
     pub fn forget(&self, connection: u64) {
         let (mut given_up, mut next) = (Vec::new(), Vec::new());
         {
@@ -132,7 +132,7 @@ fn grant(next: Option<Replier>) {
 }
 
 impl Lock {
-    /// Whom to tell that it is his now.
+    /// Returns the next owner's replier.
     #[must_use]
     fn release(&mut self, connection: u64) -> Option<Replier> {
         if self.holder.as_ref().is_none_or(|holder| holder.owner.connection != connection) {

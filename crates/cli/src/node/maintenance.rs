@@ -1,4 +1,4 @@
-//! The keeper has stripe sets checkpointed in good time; beside it, leases are renewed, and what clients that died left is tidied up.
+//! The maintenance loop checkpoints stripe sets in good time; beside it, leases are renewed, and dead clients expire.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use super::fingerprint_lists;
 use super::stripe_owners::OwnerEntry;
 
 pub(super) const TICK: Duration = Duration::from_millis(50);
-/// What was received is made durable within this time, so that its senders may forget it.
+/// Received pieces are made durable within this time, so that their senders may forget them.
 const CHECKPOINT_INTERVAL: Duration = Duration::from_secs(1);
 /// Under pressure it goes faster, but every checkpoint costs a flush of the disk.
 const HINTED_INTERVAL: Duration = Duration::from_millis(250);
@@ -88,7 +88,7 @@ impl Node {
         }
         for handles in self.clients.take_dead() {
             for (session, key) in handles {
-                // What it had checkpointed stays, marked interrupted.
+                // Its checkpoints stay, marked interrupted.
                 let _ = self.repository.catalog().leave(session, &key);
             }
         }

@@ -1,9 +1,9 @@
-//! `thalweg node`: serves a store to clients, and reduces what programs write.
+//! `thalweg node`: serves a store to clients, and reduces programs' writes.
 //!
 //! One process, plain threads: one per connection, as many workers as cores that reduce staged segments, a few for
-//! checkpoints, commits and waits, one keeper that has stripe sets checkpointed, one that renews leases and tidies up after clients
-//! that died, and one steward that makes syncs while applications share. All decisions about data are the
-//! repository's; here is only who calls it when.
+//! checkpoints, commits and waits, one maintenance loop that checkpoints stripe sets, one thread that renews leases and
+//! expires dead clients, and one sync scheduler while applications share. All decisions about data are the
+//! repository's; this module only decides when to call it.
 
 mod begun_sessions;
 mod blocks;
@@ -72,11 +72,11 @@ pub struct NodeOptions {
     pub workers: usize,
     /// A stripe set checkpoints when this much is not durable.
     pub checkpoint_bytes: u64,
-    /// Memory for the names that clients have spelt out.
+    /// Memory for the fingerprint lists that clients have sent in full.
     pub names_bytes: usize,
     /// Blocks from remote clients are believed without decoding and naming them again.
     pub trust_clients: bool,
-    /// What applications weigh that share the node's bandwidth; who is not named weighs 1. None: nothing is shared.
+    /// The weights of applications that share the node's bandwidth; others weigh 1. None: nothing is shared.
     pub weights: Option<HashMap<String, u32>>,
 }
 
@@ -104,7 +104,7 @@ pub struct Node {
     /// Counts work that clients wait for.
     progress: AtomicU64,
     stopping: AtomicBool,
-    /// Somebody asked the node to stop, which takes a while.
+    /// The node was asked to stop, which takes a while.
     asked_to_stop: AtomicBool,
     /// Rung when a stripe set has work, or the node stops.
     bell: Condvar,
@@ -162,7 +162,7 @@ impl Node {
         Ok(threads)
     }
 
-    /// The node will be stopped: it does not begin anew any more, and nobody waits for a turn.
+    /// Prepares to stop: the node does not restart any more, and no write waits.
     pub fn prepare_to_stop(&self) {
         self.asked_to_stop.store(true, Ordering::SeqCst);
         self.ingest.open();
@@ -174,10 +174,10 @@ impl Node {
 
     /// Makes everything received durable and ends the workers.
     pub fn stop(&self) -> repository::Result<()> {
-        // Those who use a stripe set that failed have been told.
+        // The users of a stripe set that failed have had the error.
         let stripe_sets = self.stripe_sets.all().into_iter().filter(|entry| entry.owner.failure().is_none());
         let checkpointed: Vec<_> = stripe_sets.map(|entry| self.checkpoint_at_end(&entry)).collect();
-        // Whoever still had a file open did not close it: what is checkpointed now is its last checkpoint.
+        // A file still open was not closed: this checkpoint is its last.
         for (session, key) in self.clients.take_handles() {
             let _ = self.repository.catalog().leave(session, &key);
         }
@@ -203,7 +203,7 @@ impl Node {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Some of the work is done that clients wait for: they are told so, and wait on.
+    /// Notes progress: clients that wait for a long request see it, and wait on.
     pub(crate) fn advance(&self) {
         self.progress.fetch_add(1, Ordering::Relaxed);
     }
@@ -238,7 +238,7 @@ impl Service for NodeService {
         Ok((welcome, Box::new(Connection::new(node, hello, outbox))))
     }
 
-    /// What fails because the node has lost its lease is for the process that begins anew in its place.
+    /// A failure from a lost node lease is not answered, but left to the process that restarts in its place.
     fn may_send(&self, failure: &Failure) -> bool {
         !self.node.repository.lease().explains(&failure.text)
     }

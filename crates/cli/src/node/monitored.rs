@@ -1,4 +1,4 @@
-//! What the node shows at its metrics address: `/metrics`, `/health` and what the live page polls.
+//! The pages of the node's metrics address: `/metrics`, `/health` and those that the live page polls.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use transfer::Server;
 use super::Node;
 use super::traffic::{ApplicationTraffic, ConnectionTraffic, Counts};
 
-/// What is served; only the thread of the pages has it.
+/// The data of the pages; only their thread has it.
 struct Shown {
     node: Arc<Node>,
     server: Server,
@@ -52,8 +52,7 @@ impl Monitored for Shown {
             return Err("the node is stopping".into());
         }
         let broken = repository.displaced().map(|why| format!("the node ends: {why}"));
-        let broken =
-            broken.or_else(|| repository.must_be_opened_anew().map(|why| format!("the node begins anew: {why}")));
+        let broken = broken.or_else(|| repository.must_be_opened_anew().map(|why| format!("the node restarts: {why}")));
         broken.map_or(Ok(()), Err)
     }
 

@@ -1,5 +1,5 @@
-//! A piece whose content a client has announced: where it goes, then what its segments are called, then where each
-//! lies in the store.
+//! A piece whose content a client has announced: its place in the file, then the fingerprints of its segments, then
+//! their addresses in the store.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) struct OfferFingerprints {
     addresses: Vec<Option<SegmentAddress>>,
 }
 
-/// What an offer still needs.
+/// An offer's open needs.
 pub(super) enum Need {
     /// These segments, by index, from this client.
     Content(Vec<u32>),
@@ -95,8 +95,9 @@ impl OfferFingerprints {
         self.piece.key
     }
 
-    /// Asks the store for what has no place yet. With `wait`, other clients' claims are waited for; what is claimed by
-    /// another offer of the same connection is asked of the client once more, since that one may wait for this.
+    /// Asks the store for segments without an address. With `wait`, other clients' claims are waited for; segments
+    /// claimed by another offer of the same connection are asked of the client once more, since that one may wait for
+    /// this.
     pub fn ask(&mut self, node: &Node, claim_owner: ClaimOwner, wait: bool) -> Result<Need, Failure> {
         let open = self.open_segments();
         let names: Vec<_> = open.iter().map(|&i| self.entries[i].fingerprint).collect();

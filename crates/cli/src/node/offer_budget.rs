@@ -1,4 +1,4 @@
-//! What offers cost in memory until their content has come, bounded for each connection and for the node.
+//! The memory of offers awaiting content, bounded for each connection and for the node.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

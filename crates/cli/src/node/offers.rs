@@ -1,7 +1,7 @@
-//! Pieces reduced at the client: named first, supplied where the store lacks them (design, rule 9).
+//! Pieces reduced at the client: fingerprints first, then the blocks that the store misses (design, rule 9).
 //!
-//! Waiting for another client's claim is done by other threads: the connection must go on reading, for what it claims
-//! itself is supplied by messages still to come.
+//! Other threads wait for another client's claim: the connection must go on reading, since the content of its own
+//! claims comes in later messages.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use super::{Node, failure};
 /// Of a connection, by session, stripe set and sequence.
 pub(super) type Key = (SessionId, u32, u64);
 
-/// What a connection's clients announced, and its content has not come yet.
+/// A connection's offers awaiting content.
 pub(super) struct Offers {
     node: Arc<Node>,
     claim_owner: ClaimOwner,
@@ -31,7 +31,7 @@ pub(super) struct Offers {
     budget: Arc<OfferBudget>,
     /// Every piece that is not answered yet has one.
     unanswered: Arc<()>,
-    /// The connection is gone: nobody would supply what is claimed for it.
+    /// The connection is gone: its claims would never be supplied.
     ended: AtomicBool,
 }
 
@@ -47,7 +47,7 @@ impl Connection {
         let Some((piece, replier)) = self.announced(key, arrival, extents, replier) else { return };
         let entries = piece.entries(fingerprints);
         self.offers.named(piece, &entries, replier);
-        // Those who wait for the names come after the one who spelt them out: it is to supply what lacks.
+        // The sender of a full list comes before those that wait for it: it is to send the missing blocks.
         fingerprint_lists::go_on(&self.node.waits, self.node.names.learn(&entries), Some(entries));
     }
 
@@ -125,12 +125,12 @@ impl Offers {
         Arc::new(Offers { node: node.clone(), claim_owner, open, budget, unanswered, ended })
     }
 
-    /// Nothing is claimed, nor about to be: whatever was has come.
+    /// Nothing is claimed, nor about to be: all claimed content has come.
     pub fn are_done(&self) -> bool {
         Arc::strong_count(&self.unanswered) == 1
     }
 
-    /// The connection is gone. Threads that still ask for it let go of what they claim themselves.
+    /// Ends the connection. Threads that still ask for it release their claims themselves.
     pub fn end(&self) {
         self.ended.store(true, Ordering::SeqCst);
         self.node.repository.store().release(self.claim_owner);

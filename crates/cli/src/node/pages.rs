@@ -1,4 +1,4 @@
-//! Long lists, a page at a time: what a catalog holds has no bound, and what a frame holds has.
+//! Long lists, a page at a time: a catalog's content has no bound, and a frame's has.
 
 use format::Writer;
 use transfer::message::{Failure, Field, MAX_LISTED};
@@ -8,8 +8,8 @@ pub(super) const MAX_PAGE_BYTES: usize = 16 << 20;
 /// Entries that the catalog is asked for at a time: one of them may have a megabyte.
 const STEP: usize = 128;
 
-/// The entries of one page, in order, whether there may be more behind them, and their bytes. `next` asks the catalog for so many that
-/// follow the given one.
+/// Returns the entries of one page, in order, whether there may be more behind them, and their bytes. `next` asks the
+/// catalog for so many that follow the given one.
 pub(super) fn page<T: Field>(
     limit: usize,
     mut next: impl FnMut(Option<&T>, usize) -> Result<Vec<T>, Failure>,

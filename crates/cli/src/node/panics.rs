@@ -1,5 +1,5 @@
-//! A broken invariant ends the process at once: a thread that is missing, or a lock that nobody can take any more, would
-//! make it a node that answers some and hangs others. Whoever supervises it starts it again.
+//! A broken invariant ends the process at once: without a thread, or with a lock that can never be taken again, the
+//! node would answer some clients and hang others. Its supervisor starts it again.
 
 use crate::log;
 

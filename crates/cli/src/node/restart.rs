@@ -1,13 +1,12 @@
-//! A node that can no longer rely on its store begins anew, in the same process: it has lost its lease, or a write or a sync
+//! A node that can no longer rely on its store restarts in the same process: it has lost its lease, or a write or a sync
 //! has failed.
 //!
-//! It runs its own program again (`execve`), with the listening socket it has: whatever it held in memory is gone, as after
-//! a crash, and clients do what they do then: they connect again, and send again what was not durable. What they must
-//! not go on with (a session that a collection ended) they are refused. The process's number stays, so that
-//! its supervisor sees nothing of it.
+//! It runs its own program again (`execve`), with the listening socket it has: its memory is gone, as after a crash, and
+//! clients do as they do then: they connect again, and send again what was not durable. Requests of a session that a
+//! collection ended are refused. The process's number stays, so that its supervisor sees nothing of it.
 //!
-//! From the moment it is decided nothing is taken any more, neither connections nor requests, and no failure of the lost
-//! lease is answered: clients that connect wait in the listening socket for the new image.
+//! From the decision on nothing is accepted, neither connections nor requests, and no failure of the lost lease is
+//! answered: clients that connect wait in the listening socket for the new image.
 //!
 //! A node that is asked to stop meanwhile stops: the signal stays pending, also for the new image (`signals.rs`).
 //!
@@ -31,7 +30,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Between a failure of the store and the new beginning: clients are sent why their files failed, and a store that keeps
 /// failing is not opened without pause.
 const GOODBYE: Duration = Duration::from_secs(1);
-/// Added to the arguments of a node that begins anew, with the number of its listening socket.
+/// Added to the arguments of a node that restarts, with the number of its listening socket.
 const FLAG: &str = "--begin-anew";
 
 /// Looks after the node until it stops.
@@ -43,7 +42,7 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
             end(node, server, &why);
         }
         let Some(why) = node.repository.must_be_opened_anew().filter(|_| !node.is_asked_to_stop()) else { continue };
-        tracing::error!(peer = %address, "the node begins anew, and clients send again what was not durable: {why}");
+        tracing::error!(peer = %address, "the node restarts, and clients send again what was not durable: {why}");
         if node.repository.lease().is_lost() {
             server.cut_off();
         } else {
@@ -55,14 +54,14 @@ pub(super) fn watch(node: &Arc<Node>, server: &Server) {
         log::flush();
         if !node.is_asked_to_stop() {
             let error = begin_anew(server.listener());
-            tracing::error!(peer = %address, "could not begin anew, and ends: {error}");
+            tracing::error!(peer = %address, "could not restart, and ends: {error}");
             log::flush();
             std::process::abort();
         }
     }
 }
 
-/// Ends the process: whoever starts it again is told what became of its catalog.
+/// Ends the process with an error that names what happened to its catalog.
 fn end(node: &Arc<Node>, server: &Server, why: &str) -> ! {
     tracing::error!(peer = %server.local_address(), "the node ends: its catalog is not the one it opened: {why}");
     server.suspend();
@@ -93,10 +92,10 @@ fn begin_anew(listener: &TcpListener) -> std::io::Error {
 /// The socket that the image before this one listened on.
 ///
 /// # Errors
-/// The number is no listening socket of this process: only a node that begins anew gives it.
+/// The number is no listening socket of this process: only a node that restarts gives it.
 pub(super) fn inherited(listener: RawFd) -> std::io::Result<TcpListener> {
     rustix::net::sockopt::socket_acceptconn(unsafe { std::os::fd::BorrowedFd::borrow_raw(listener) })?;
-    // SAFETY: the image before this one left it open for nobody else.
+    // SAFETY: the image before this one left it open for this use alone.
     let listener = TcpListener::from(unsafe { OwnedFd::from_raw_fd(listener) });
     fcntl_setfd(&listener, FdFlags::CLOEXEC)?;
     Ok(listener)

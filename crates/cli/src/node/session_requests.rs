@@ -12,7 +12,7 @@ use super::Node;
 use super::clients::Handle;
 use super::failure;
 use super::handler::Connection;
-use super::stripe_owners::MPI_SEGMENT_BYTES;
+use super::stripe_owners::{MPI_SEGMENT_BYTES, OwnerEntry};
 use crate::clock::now_ns;
 
 /// Open flags, as in `thalweg.h`.
@@ -20,8 +20,17 @@ const CREATE: u32 = 4;
 const EXCLUSIVE: u32 = 8;
 /// Nodes that refuse connections for this long are dead.
 const DEAD_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often a write that waits for room looks whether its stripe set has failed.
+const ROOM_INTERVAL: Duration = Duration::from_millis(100);
 /// Nodes of one session that are asked at a time whether they live.
 const MAX_PROBES: usize = 64;
+
+/// A piece's part of the node's memory at most: all of each segment that it touches.
+fn staging_bytes(extents: &[(u64, u64)]) -> u64 {
+    let unit = u64::from(MPI_SEGMENT_BYTES);
+    let segments = |(offset, bytes): &(u64, u64)| (offset + bytes).div_ceil(unit).saturating_sub(offset / unit);
+    extents.iter().map(segments).sum::<u64>().saturating_mul(unit)
+}
 
 impl Connection {
     pub fn open_path(
@@ -78,8 +87,8 @@ impl Connection {
         Ok((Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES }, handle))
     }
 
-    /// The path's live session, or a new one. A session whose nodes are all gone has nobody left who could commit it:
-    /// it is set aside, as interrupted.
+    /// The path's live session, or a new one. A session whose nodes are all gone can no longer be committed: it is set
+    /// aside, as interrupted.
     fn join_living(&self, join: &Join) -> Result<PathSession, Failure> {
         let catalog = self.node.repository.catalog();
         let found = catalog.join(join)?;
@@ -101,18 +110,32 @@ impl Connection {
     ) -> Result<Reply, Failure> {
         let entry = self.entry(session, stripe_set)?;
         // A full node does not read on: the client's window fills, and the program waits.
-        while !self.node.budget.wait_for_room(Duration::from_millis(100)) {
-            entry.hinted.store(true, std::sync::atomic::Ordering::Relaxed);
-            self.node.ring();
-            entry.owner.size().map_err(failure::of)?;
+        while !self.node.budget.wait_for_room(ROOM_INTERVAL) {
+            self.hint_flush(&entry)?;
         }
         self.member.wait_for_turn(payload.len() as u64);
+        let node = self.node.clone();
+        let staged_bytes = staging_bytes(extents);
+        let incoming = loop {
+            if let Some(incoming) = node.budget.admit(staged_bytes, ROOM_INTERVAL) {
+                break incoming;
+            }
+            self.hint_flush(&entry)?;
+        };
         let bytes = payload.len() as u64;
         let stamp = entry.owner.write(arrival, extents, payload).map_err(failure::of)?;
         self.traffic.written(bytes);
+        drop(incoming);
         self.node.ring();
         self.node.advance();
         Ok(Reply::Received { sequence: arrival.sequence, stamp })
+    }
+
+    /// The node is full: has the stripe set's bytes stored, unless it has failed.
+    fn hint_flush(&self, entry: &OwnerEntry) -> Result<(), Failure> {
+        entry.hinted.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.node.ring();
+        entry.owner.size().map(drop).map_err(failure::of)
     }
 
     pub fn checkpoint(&mut self, session: SessionId, stripe_set: u32, epoch: u64, replier: Replier) {
@@ -201,7 +224,7 @@ fn answers_within(nodes: &[String], timeout: Duration) -> bool {
         let probe = move || {
             while Instant::now() < deadline {
                 if transfer::Connection::open(&node).is_ok() {
-                    // Nobody listens where another node was quicker.
+                    // The receiver is gone where another node was quicker.
                     let _ = answer.send(());
                     return;
                 }

@@ -1,6 +1,6 @@
-//! Whose sessions are whose: a client renews, commits under and ends only those that were begun for it, uses those of paths
-//! only with the key of a handle, and discards or recovers only what no one writes any more. The catalog remembers this, so
-//! that it holds after a node's restart too.
+//! The ownership of sessions: a client renews, commits under and ends only those that were begun for it, uses those of
+//! paths only with the key of a handle, and discards or recovers only sessions without writers. The catalog remembers
+//! this, so that it holds after a node's restart too.
 
 use catalog::{Commit, Purpose, Session};
 use format::{Change, HandleKey, SessionId};
@@ -84,7 +84,7 @@ impl Connection {
         }
     }
 
-    /// What follows an opening is for connections that have shown the key of a handle.
+    /// Refuses a connection that has not shown the key of a handle.
     pub fn check_attached(&self, session: SessionId) -> Result<(), Failure> {
         if self.has_attached(session) {
             return Ok(());
@@ -93,7 +93,7 @@ impl Connection {
         Err(Failure::new(FailureKind::Refused, why))
     }
 
-    /// Leases of processes, and sessions that programs write in, are nobody else's to end.
+    /// Refuses to end leases of processes, and sessions that programs write in: only their owners may.
     fn check_interrupted(&self, session: SessionId) -> Result<(), Failure> {
         let refused = |why: &str| Err(Failure::new(FailureKind::Refused, format!("session {session} {why}")));
         match self.node.repository.catalog().path_session(session)? {
@@ -112,8 +112,8 @@ fn written_bytes(change: &Change) -> u64 {
     }
 }
 
-/// As what the catalog knows a client. Its number is all that a client shows to renew, commit under and end what it has
-/// begun: whoever may read the catalog must not learn it there.
+/// Returns the catalog's number of a client. A client shows only its own number to renew, commit under and end its
+/// sessions: readers of the catalog must not learn it there.
 fn owner(client: u64) -> u64 {
     let mut number = [0; HandleKey::BYTES];
     number[..8].copy_from_slice(&client.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The stripe sets this node holds, and who listens to them.
+//! The stripe sets this node owns, and their users.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +25,11 @@ pub(crate) struct OwnerEntry {
     pub checkpointed_at: Mutex<Instant>,
     /// When segments that are not whole were last stored too.
     pub completed_at: Mutex<Instant>,
-    /// A user came since it was last looked at whether there is any.
+    /// A user came since the last check for users.
     is_touched: AtomicBool,
     /// The listeners have been sent the stripe set's failure.
     failure_sent: AtomicBool,
-    /// Of the connection for which the stripe set was taken: what is stored counts as its.
+    /// Of the connection for which the stripe set was taken: stored bytes count as its.
     application: Arc<ApplicationTraffic>,
 }
 
@@ -57,7 +57,8 @@ pub(crate) struct User {
 
 type Key = (SessionId, u32);
 
-/// The map is locked for moments only; whoever takes a stripe set asks the catalog and reads manifests under that stripe set's own lock.
+/// The map is locked for moments only; taking a stripe set reads catalog and manifests under that stripe set's own
+/// lock.
 #[derive(Default)]
 pub(crate) struct StripeOwners {
     entries: Mutex<HashMap<Key, Arc<OwnerCell>>>,
@@ -77,8 +78,8 @@ impl StripeOwners {
         self.entries().values().filter_map(|cell| cell.entry.get().cloned()).collect()
     }
 
-    /// The stripe set, taken if this node does not hold it yet, with one more user. One that failed stays as long as it has
-    /// users: what they sent is in it, and all of them must hear of the failure.
+    /// The stripe set, taken if this node does not hold it yet, with one more user. One that failed stays as long as it
+    /// has users: their pieces are in it, and all of them must get the failure.
     fn use_stripe_set(
         &self,
         key: Key,
@@ -104,9 +105,9 @@ impl StripeOwners {
         taken
     }
 
-    /// Removes a stripe set that nobody uses and that holds nothing that is not durable (or has failed).
+    /// Removes a stripe set without users that holds nothing that is not durable (or has failed).
     fn remove_unused(&self, entry: &Arc<OwnerEntry>) {
-        // What has no users receives nothing: this stays true until the map is locked, unless somebody comes.
+        // Without users it receives nothing: this stays true until the map is locked, unless a user comes.
         entry.is_touched.store(false, Ordering::SeqCst);
         if entry.idle_for().is_none() || (entry.owner.failure().is_none() && entry.owner.has_uncheckpointed()) {
             return;
@@ -116,7 +117,7 @@ impl StripeOwners {
         let Some(cell) = entries.get(&key) else { return };
         let is_it = cell.entry.get().is_some_and(|held| Arc::ptr_eq(held, entry));
         let is_unused = *cell.attaching() == 0 && entry.idle_for().is_some();
-        // Somebody may have come, and gone, since it was looked at.
+        // A user may have come, and gone, since the check.
         if is_it && is_unused && !entry.is_touched.load(Ordering::SeqCst) {
             entries.remove(&key);
         }
@@ -180,7 +181,7 @@ impl OwnerEntry {
         for DurableUpTo { source, sequence, held } in moved {
             let durable = Reply::Durable { session: options.session, stripe_set: options.stripe_set, sequence, held };
             for (_, outbox) in listeners.iter().filter(|(listening, _)| *listening == source) {
-                // A client that is gone hears it again when it attaches anew and sends what it still keeps.
+                // A client that is gone learns it when it reattaches and sends the pieces it still keeps.
                 let _ = outbox.push(&durable, &[]);
             }
         }
@@ -200,7 +201,7 @@ impl OwnerEntry {
             failure: super::failure::of(error),
         };
         for (_, outbox) in self.listeners() {
-            // A client that is gone gets it when it attaches anew.
+            // A client that is gone gets it when it reattaches.
             let _ = outbox.push(&failed, &[]);
         }
     }
@@ -245,7 +246,7 @@ impl OwnerEntry {
         refused.map_or_else(|| self.answer_the_last(), detach_waiters::too_many);
     }
 
-    /// Answers those who waited to be the last, or have waited long enough.
+    /// Answers users that waited to be the last, or have waited long enough.
     pub fn answer_the_last(&self) {
         if !self.users().detach_waiters.is_awaited() {
             return;
@@ -255,7 +256,7 @@ impl OwnerEntry {
         due.into_iter().for_each(Due::send);
     }
 
-    /// For how long nobody has used the stripe set.
+    /// Returns how long the stripe set has had no users.
     pub fn idle_for(&self) -> Option<Duration> {
         let users = self.users();
         users.listeners.is_empty().then(|| users.none_since.elapsed())
@@ -285,18 +286,18 @@ impl Node {
         if entry.idle_for().is_some() { self.free(entry) } else { Ok(()) }
     }
 
-    /// Makes what the stripe set holds durable and lets go of it; whoever comes next takes it again.
+    /// Makes the stripe set's content durable and releases it; the next user takes it again.
     pub(crate) fn free(&self, entry: &Arc<OwnerEntry>) -> Result<()> {
         let checkpointed = if entry.owner.failure().is_none() { self.checkpoint(entry, true, None) } else { Ok(()) };
         self.stripe_sets.remove_unused(entry);
         checkpointed
     }
 
-    /// Sends the stripe set's failure, if it has one, to those who use it.
+    /// Sends the stripe set's failure, if it has one, to its users.
     pub(crate) fn report_failure(&self, entry: &OwnerEntry) {
         let Err(error) = entry.owner.size() else { return };
-        // Where the node's own lease is lost, the node begins anew and the clients ask it then. Where that is not known
-        // yet, the keeper comes back to the stripe set.
+        // Where the node's own lease is lost, the node restarts and the clients ask it then. Where that is not known
+        // yet, the maintenance loop comes back to the stripe set.
         if self.repository.lease().explains_now(&error.to_string()) == Some(false) {
             entry.announce_failure(error);
         }
@@ -306,7 +307,7 @@ impl Node {
         self.stripe_sets.all().iter().for_each(|entry| self.report_failure(entry));
     }
 
-    /// Checkpoints and tells the senders.
+    /// Checkpoints and notifies the senders.
     pub(crate) fn checkpoint(&self, entry: &OwnerEntry, fragments: bool, epoch: Option<u64>) -> Result<()> {
         entry.hinted.store(false, Ordering::Relaxed);
         let checkpointed = entry.owner.checkpoint(self.new_claim_owner(), fragments, epoch);

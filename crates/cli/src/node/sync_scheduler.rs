@@ -1,4 +1,4 @@
-//! The steward: while applications share the node, it makes what was taken in durable, round after round.
+//! The sync scheduler: while applications share the node, it makes their writes durable, round after round.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use super::Node;
 /// Stripe sets that are checkpointed at a time.
 const CHECKPOINTS: usize = 8;
 
-/// The steward's life.
+/// Runs the sync scheduler.
 pub(super) fn attend(node: &Arc<Node>) {
     while !node.is_stopping() {
         if node.ingest.begin_round() {

@@ -1,4 +1,4 @@
-//! What clients send and get, by application and by connection: what the node's metrics show of them.
+//! The clients' traffic, by application and by connection, for the node's metrics.
 //!
 //! Counting costs a few additions for a request, on counters that the connection already holds.
 

@@ -1,7 +1,8 @@
-//! A bounded number of threads that work through a bounded queue: what takes long and must not hold up a connection.
+//! A bounded number of threads that work through a bounded queue: jobs that take long and must not hold up a
+//! connection.
 //!
-//! Those who ask have their turns, one job each: however many jobs one connection has waiting, another's next job waits for
-//! one of them. Where there is no room, the one with the most jobs loses its last.
+//! Connections are served round robin, one job each: however many jobs one connection has waiting, another's next job
+//! waits for one of them. Where there is no room, the one with the most jobs loses its last.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -13,9 +14,9 @@ use transfer::message::{Failure, FailureKind, Reply};
 /// Jobs that wait for a thread. Each is some hundred bytes; a job of ten thousand processes syncs at once.
 const MAX_QUEUED_JOBS: usize = 32_768;
 
-/// Who asks: a connection's own number, or [`OF_NODE`].
+/// The owner of a job: a connection's own number, or [`OF_NODE`].
 pub(crate) type Owner = u64;
-/// What the node does by itself.
+/// The owner of the node's own jobs.
 pub(crate) const OF_NODE: Owner = 0;
 
 struct Job {
@@ -38,14 +39,14 @@ pub(crate) struct WorkQueue {
 #[derive(Default)]
 struct State {
     jobs: HashMap<Owner, VecDeque<Job>>,
-    /// Those who have jobs, each once.
+    /// Owners with jobs, each once.
     turns: VecDeque<Owner>,
     count: usize,
     is_closed: bool,
 }
 
 impl WorkQueue {
-    /// `name` is that of its threads, and what errors call its jobs.
+    /// `name` is that of its threads, and of its jobs in errors.
     pub fn new(name: &'static str) -> Arc<Self> {
         Arc::new(WorkQueue { name, state: Mutex::default(), changed: Condvar::new() })
     }
@@ -110,7 +111,7 @@ impl WorkQueue {
         self.lock().count
     }
 
-    /// Takes no more; what waits is still done.
+    /// Takes no more; waiting jobs are still done.
     pub fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use format::{Attributes, Change, ContainerId, FileKind, FileTime, StorePath, VersionRecord};
 use repository::{Packed, Repository};
+use serde_json::Value;
 
 use super::outcome::{Outcome, Ready};
 use crate::clock::now_ns;
@@ -18,13 +19,13 @@ use crate::output::Output;
 use crate::shown;
 use crate::signals::Interruption;
 
-/// A batch is committed when it has this many changes, this many bytes, or is this old: what a broken run has
+/// A batch is committed when it has this many changes, this many bytes, or is this old: the work that a broken run has
 /// to do again.
 const BATCH_CHANGES: usize = 16_384;
 const BATCH_BYTES: u64 = 1 << 30;
 const BATCH_AGE: Duration = Duration::from_secs(5);
 
-/// What a run did (counts and bytes).
+/// The result of a run (counts and bytes).
 #[derive(Default)]
 pub struct Summary {
     pub files: u64,
@@ -36,7 +37,7 @@ pub struct Summary {
     pub unchanged: u64,
     /// Read from the sources.
     pub read_bytes: u64,
-    /// Of those, what was read of files whose content was as before.
+    /// Of those, the bytes read of files whose content was as before.
     pub compared_bytes: u64,
     pub unchanged_bytes: u64,
     pub commits: u64,
@@ -44,7 +45,7 @@ pub struct Summary {
     pub excluded: u64,
     /// The run was interrupted: the rest of the sources is not stored.
     pub interrupted: Option<i32>,
-    /// Names that became something else, and what was dropped with that.
+    /// Names that became something else, and the versions dropped with that.
     pub dropped: Vec<(PathBuf, String)>,
     /// Neither file, directory nor symlink, with what they are.
     pub skipped: Vec<(PathBuf, String)>,
@@ -54,6 +55,8 @@ pub struct Summary {
     pub changing: Vec<PathBuf>,
     /// Stored without their extended attributes, with the reason.
     pub incomplete: Vec<(PathBuf, String)>,
+    /// With `--verbose --json`: what became of each name.
+    pub names: Vec<Value>,
 }
 
 impl Summary {
@@ -63,7 +66,7 @@ impl Summary {
     }
 }
 
-/// What a command has committed, in all its attempts.
+/// The commits of a command, in all its attempts.
 #[derive(Default)]
 pub struct Stored {
     /// Links, too.
@@ -86,23 +89,51 @@ impl Stored {
     }
 }
 
+/// How a run commits.
+#[derive(Clone, Copy)]
+pub struct CommitOptions {
+    /// One commit at the end instead of one every few seconds.
+    pub atomic: bool,
+    /// Nothing is committed.
+    pub dry_run: bool,
+    /// Each name has a line.
+    pub verbose: bool,
+}
+
+/// What becomes of a name, for its line.
+struct Listed {
+    state: &'static str,
+    path: StorePath,
+    /// Of a file.
+    bytes: Option<u64>,
+}
+
 #[derive(Default)]
 struct Batch {
     changes: Vec<Change>,
     references: BTreeSet<ContainerId>,
     bytes: u64,
     begun: Option<Instant>,
+    /// Printed once it is committed.
+    listed: Vec<Listed>,
+}
+
+/// Another name of a file that may still be on its way.
+struct PendingLink {
+    path: StorePath,
+    target: StorePath,
+    replaces: bool,
+    is_new: bool,
 }
 
 pub struct Commits<'a> {
     repository: &'a Repository,
-    atomic: bool,
+    options: CommitOptions,
     output: &'a Output,
     batch: Batch,
-    /// What the sources become: directories above that are missing are made with the first commit.
+    /// The sources' targets: directories above that are missing are made with the first commit.
     targets: Vec<StorePath>,
-    /// Name, the other name it links to, and whether it takes the place of a directory.
-    links: Vec<(StorePath, StorePath, bool)>,
+    links: Vec<PendingLink>,
     summary: Summary,
     stored: &'a Stored,
 }
@@ -111,15 +142,15 @@ impl<'a> Commits<'a> {
     pub fn new(
         repository: &'a Repository,
         targets: Vec<StorePath>,
-        atomic: bool,
+        options: CommitOptions,
         stored: &'a Stored,
         output: &'a Output,
     ) -> Self {
         let (batch, summary) = (Batch::default(), Summary::default());
-        Commits { repository, atomic, output, batch, targets, links: Vec::new(), summary, stored }
+        Commits { repository, options, output, batch, targets, links: Vec::new(), summary, stored }
     }
 
-    /// Commits what comes until all who send are gone; when the run is interrupted, what has come by then.
+    /// Commits outcomes until all senders are gone; when the run is interrupted, those that have come by then.
     pub fn run(mut self, outcomes: Receiver<Vec<Outcome>>, interruption: &Interruption) -> anyhow::Result<Summary> {
         loop {
             match outcomes.recv_timeout(BATCH_AGE) {
@@ -127,16 +158,16 @@ impl<'a> Commits<'a> {
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if !self.atomic && self.batch.is_due() {
+            if !self.options.atomic && self.batch.is_due() {
                 self.commit()?;
             }
         }
         self.summary.interrupted = interruption.signal();
         match self.summary.interrupted {
-            Some(_) if self.atomic => {
+            Some(_) if self.options.atomic => {
                 return Ok(Summary { interrupted: self.summary.interrupted, ..Summary::default() });
             }
-            // What they link to may be on its way no more.
+            // Their targets may no longer be on their way.
             Some(_) => self.links.clear(),
             None => self.link()?,
         }
@@ -145,12 +176,18 @@ impl<'a> Commits<'a> {
     }
 
     /// Commits one file.
-    pub fn stream(mut self, path: StorePath, attributes: Attributes, packed: Packed<()>) -> anyhow::Result<Summary> {
+    pub fn stream(
+        mut self,
+        path: StorePath,
+        attributes: Attributes,
+        packed: Packed<()>,
+        is_new: bool,
+    ) -> anyhow::Result<Summary> {
         let bytes = packed.built.length;
         let version = VersionRecord { root: packed.built.root, size: bytes, content: packed.content };
         let change = Change::Write { path, attributes, version, base: None };
         let references = packed.built.references;
-        self.take(Ready { change, replaces: false, is_same_content: false, references, bytes });
+        self.take(Ready { change, replaces: false, is_new, is_same_content: false, references, bytes });
         self.commit()?;
         Ok(self.summary)
     }
@@ -158,16 +195,23 @@ impl<'a> Commits<'a> {
     fn note(&mut self, outcome: Outcome) -> anyhow::Result<()> {
         match outcome {
             Outcome::Change(ready) => self.take(*ready),
-            Outcome::Link { path, target, replaces } => self.links.push((path, target, replaces)),
-            Outcome::Unchanged { bytes, read_bytes } => {
+            Outcome::Link { path, target, replaces, is_new } => {
+                self.links.push(PendingLink { path, target, replaces, is_new })
+            }
+            Outcome::Planned { path, bytes, is_new } => self.plan(path, bytes, is_new),
+            Outcome::Unchanged { path, bytes, read_bytes } => {
+                self.list("unchanged", path, None)?;
                 self.summary.unchanged += 1;
                 self.summary.unchanged_bytes += bytes;
                 self.summary.read_bytes += read_bytes;
                 self.summary.compared_bytes += read_bytes;
             }
-            Outcome::Excluded => self.summary.excluded += 1,
+            Outcome::Excluded { path } => {
+                self.list("excluded", path, None)?;
+                self.summary.excluded += 1;
+            }
             Outcome::Dropped { path, what } => {
-                self.say(&path, &format!("takes the place of {what}, which is dropped"));
+                self.say(&path, &dropped(&what, self.options.dry_run));
                 self.summary.dropped.push((path, what));
             }
             Outcome::Skipped { path, what } => {
@@ -208,6 +252,10 @@ impl<'a> Commits<'a> {
             self.summary.compared_bytes += ready.bytes;
         }
         let batch = &mut self.batch;
+        if self.options.verbose {
+            let bytes = matches!(ready.change, Change::Write { .. }).then_some(ready.bytes);
+            batch.listed.push(Listed { state: state(ready.is_new), path: ready.change.path().clone(), bytes });
+        }
         batch.begun.get_or_insert_with(Instant::now);
         if ready.replaces {
             batch.changes.push(Change::Remove { path: ready.change.path().clone(), recursive: true });
@@ -217,15 +265,40 @@ impl<'a> Commits<'a> {
         batch.bytes += ready.bytes;
     }
 
+    /// A dry run's file.
+    fn plan(&mut self, path: StorePath, bytes: u64, is_new: bool) {
+        self.summary.files += 1;
+        self.summary.read_bytes += bytes;
+        if self.options.verbose {
+            self.batch.begun.get_or_insert_with(Instant::now);
+            self.batch.listed.push(Listed { state: state(is_new), path, bytes: Some(bytes) });
+        }
+    }
+
+    fn list(&mut self, state: &'static str, path: StorePath, bytes: Option<u64>) -> anyhow::Result<()> {
+        if !self.options.verbose {
+            return Ok(());
+        }
+        if self.output.is_json() {
+            let mut fields = shown::path_fields(path.as_bytes());
+            fields.insert("state".into(), state.into());
+            fields.insert("bytes".into(), bytes.into());
+            self.summary.names.push(Value::Object(fields));
+            return Ok(());
+        }
+        let size = bytes.map_or(String::new(), |bytes| format!(" ({})", shown::size(bytes)));
+        self.output.line(format_args!("{state:<9} {}{size}", shown::path(&path)))
+    }
+
     /// Links come last, when all they may point to is there or in the last batch.
     fn link(&mut self) -> anyhow::Result<()> {
         let coming: HashSet<StorePath> = self.batch.changes.iter().map(|change| change.path().clone()).collect();
-        for (path, target, replaces) in std::mem::take(&mut self.links) {
+        for PendingLink { path, target, replaces, is_new } in std::mem::take(&mut self.links) {
             // A name of this run may not have come.
             let replaces = replaces && (coming.contains(&path) || self.repository.catalog().entry(&path)?.is_some());
-            if coming.contains(&target) || self.repository.catalog().entry(&target)?.is_some() {
+            if self.options.dry_run || coming.contains(&target) || self.repository.catalog().entry(&target)?.is_some() {
                 self.summary.links += 1;
-                self.take(Ready::plain(Change::Link { path, target }, replaces));
+                self.take(Ready::plain(Change::Link { path, target }, replaces, is_new));
                 continue;
             }
             let path = PathBuf::from(OsStr::from_bytes(path.as_bytes()));
@@ -238,9 +311,14 @@ impl<'a> Commits<'a> {
 
     fn commit(&mut self) -> anyhow::Result<()> {
         let mut batch = std::mem::take(&mut self.batch);
-        if batch.changes.is_empty() {
-            return Ok(());
+        let listed = std::mem::take(&mut batch.listed);
+        if !self.options.dry_run && !batch.changes.is_empty() {
+            self.store(batch)?;
         }
+        listed.into_iter().try_for_each(|Listed { state, path, bytes }| self.list(state, path, bytes))
+    }
+
+    fn store(&mut self, mut batch: Batch) -> anyhow::Result<()> {
         let mut above = Vec::new();
         for target in std::mem::take(&mut self.targets) {
             above.extend(self.repository.make_above(&target, FileTime::from_ns(now_ns()))?);
@@ -251,6 +329,17 @@ impl<'a> Commits<'a> {
         self.stored.add(files, batch.bytes);
         self.summary.commits += 1;
         Ok(())
+    }
+}
+
+fn state(is_new: bool) -> &'static str {
+    if is_new { "new" } else { "changed" }
+}
+
+fn dropped(what: &str, dry_run: bool) -> String {
+    match dry_run {
+        true => format!("would take the place of {what}, which would be dropped"),
+        false => format!("takes the place of {what}, which is dropped"),
     }
 }
 

@@ -12,7 +12,7 @@ use crate::signals::Interruption;
 /// Read at a time (bytes).
 pub const READ_BYTES: usize = 1 << 20;
 
-/// Whose fault it was.
+/// The side that failed.
 pub enum FailureSide {
     Source(Errno),
     Store(repository::Error),

@@ -1,4 +1,4 @@
-//! What a put passes over: names by patterns, caches, other file systems.
+//! The exclusions of a put: names by patterns, caches, other file systems.
 
 use std::os::fd::AsFd;
 

@@ -1,7 +1,7 @@
 //! Trees into a store: one thread walks, as many as cores read and reduce, the caller's commits.
 //!
-//! Three stages with bounded queues between them. When a stage ends early, the queues it holds close and the
-//! others stop at their next word to it; nothing else tells them. What was committed until then stays.
+//! Three stages with bounded queues between them. When a stage ends early, the queues it holds close and the others
+//! stop at their next send or receive; there is no other signal. Earlier commits stay.
 
 mod commits;
 mod content;
@@ -24,7 +24,7 @@ use repository::{Packer, Repository};
 use store::ClaimOwner;
 
 use self::commits::Commits;
-pub use self::commits::{Stored, Summary};
+pub use self::commits::{CommitOptions, Stored, Summary};
 pub use self::excluding::Exclusions;
 use self::links::Links;
 use self::queue::Queue;
@@ -34,25 +34,25 @@ pub use self::sources::{Source, plan};
 use self::walk::Walk;
 use self::worker::{RereadReason, Shared, Worker};
 use crate::output::Output;
+use crate::progress::Progress;
 use crate::signals::Interruption;
 
 /// Units of work between the walk and the workers, and results between them and the commits.
 const QUEUED_UNITS: usize = 64;
 
 pub struct Options {
-    /// One commit at the end instead of one every few seconds.
-    pub atomic: bool,
+    pub commits: CommitOptions,
     /// Read files again even when they are as they were.
     pub force: bool,
     /// Threads that read and reduce.
     pub workers: usize,
     /// Device and inode of directories not to descend into: the store itself.
     pub avoid: HashSet<(u64, u64)>,
-    /// What to pass over.
+    /// Names to exclude.
     pub exclusions: Exclusions,
     /// Drop versions where a name becomes something else.
     pub replace: bool,
-    /// Once it has come, what is stored is committed and the rest left.
+    /// Once it has come, stored content is committed and the rest left.
     pub interruption: Interruption,
 }
 
@@ -64,7 +64,8 @@ pub fn put(
     stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
-    let progress = output.progress("put");
+    // Lines and a bar do not share a terminal.
+    let progress = if options.commits.verbose { Progress::hidden() } else { output.progress("put") };
     let queue = Queue::new(QUEUED_UNITS, options.workers);
     let (outcomes_in, outcomes_out) = sync_channel(QUEUED_UNITS);
     let links = Links::default();
@@ -81,6 +82,7 @@ pub fn put(
                 replacing: &replacing,
                 interruption: &options.interruption,
                 progress: &progress,
+                dry_run: options.commits.dry_run,
             };
             scope.spawn(move || Worker::new(shared, ClaimOwner(number), outcomes).run(location));
         }
@@ -97,7 +99,7 @@ pub fn put(
         let walk = Walk::new(repository.catalog(), sender, outcomes_in, options, &replacing);
         scope.spawn(|| walk.run(sources));
         let summary =
-            Commits::new(repository, targets, options.atomic, stored, output).run(outcomes_out, &options.interruption);
+            Commits::new(repository, targets, options.commits, stored, output).run(outcomes_out, &options.interruption);
         done.store(true, Ordering::Relaxed);
         summary
     });
@@ -110,6 +112,7 @@ pub fn put_stream(
     repository: &Repository,
     mut stream: impl Read,
     source: &Source,
+    options: CommitOptions,
     stored: &Stored,
     output: &Output,
 ) -> anyhow::Result<Summary> {
@@ -132,5 +135,11 @@ pub fn put_stream(
     let packed = packer.take_finished().pop().expect("one file was begun, ended and flushed");
     progress.finish();
     let target = source.target.clone();
-    Commits::new(repository, vec![target.clone()], true, stored, output).stream(target, observed::of_stream(), packed)
+    let is_new = repository.catalog().entry(&target)?.is_none();
+    Commits::new(repository, vec![target.clone()], options, stored, output).stream(
+        target,
+        observed::of_stream(),
+        packed,
+        is_new,
+    )
 }

@@ -1,4 +1,4 @@
-//! What a file system says of a file: the attributes to keep, and whether it is as it was.
+//! A file's state in its file system: the attributes to keep, and whether it is unchanged.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -25,7 +25,7 @@ pub fn kind(stat: &Stat) -> Option<FileKind> {
     }
 }
 
-/// What stores do not keep, by name.
+/// Returns the name of a kind that stores do not keep.
 pub fn special(file_type: FileType) -> Option<&'static str> {
     match file_type {
         FileType::Socket => Some("a socket"),
@@ -78,8 +78,8 @@ pub fn is_as_put(stat: &Stat, known: &FileEntry) -> bool {
     kind(stat) == Some(then.kind) && same_size && times(stat) == then.times && stat.st_ino == then.inode
 }
 
-/// Whether two states of a file are the same to who restores them: when the inode was last changed, and its number, are
-/// not restored.
+/// Whether a restore of two states of a file gives the same: when the inode was last changed, and its number, are not
+/// restored.
 pub fn look_alike(before: &Attributes, after: &Attributes) -> bool {
     let times = FileTimes { changed: after.times.changed, ..before.times };
     Attributes { times, inode: after.inode, ..before.clone() } == *after

@@ -1,4 +1,4 @@
-//! What became of one name of a source.
+//! The result of one name of a source.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -9,13 +9,15 @@ pub enum Outcome {
     /// To be committed.
     Change(Box<Ready>),
     /// Another name of the file at `target`, which may still be on its way: made last.
-    Link { path: StorePath, target: StorePath, replaces: bool },
+    Link { path: StorePath, target: StorePath, replaces: bool, is_new: bool },
     /// As it was when it was put last; some was read to find that.
-    Unchanged { bytes: u64, read_bytes: u64 },
+    Unchanged { path: StorePath, bytes: u64, read_bytes: u64 },
+    /// A dry run would read the file and store what is new of it.
+    Planned { path: StorePath, bytes: u64, is_new: bool },
     /// Versions go with the change of this name that comes.
     Dropped { path: PathBuf, what: String },
     /// Passed over as the user asked.
-    Excluded,
+    Excluded { path: StorePath },
     /// Neither file, directory nor symlink.
     Skipped { path: PathBuf, what: &'static str },
     /// Could not be read.
@@ -30,8 +32,10 @@ pub enum Outcome {
 
 pub struct Ready {
     pub change: Change,
-    /// What bears the name now must go first: it is of another kind, or a file shared with other names.
+    /// The name's present entry must go first: it is of another kind, or a file shared with other names.
     pub replaces: bool,
+    /// The store had nothing under the name.
+    pub is_new: bool,
     /// The file's content is what its newest version had.
     pub is_same_content: bool,
     pub references: BTreeSet<ContainerId>,
@@ -41,7 +45,7 @@ pub struct Ready {
 
 impl Ready {
     /// A change without content.
-    pub fn plain(change: Change, replaces: bool) -> Self {
-        Ready { change, replaces, is_same_content: false, references: BTreeSet::new(), bytes: 0 }
+    pub fn plain(change: Change, replaces: bool, is_new: bool) -> Self {
+        Ready { change, replaces, is_new, is_same_content: false, references: BTreeSet::new(), bytes: 0 }
     }
 }

@@ -100,7 +100,7 @@ impl Location<'_> {
         }
     }
 
-    /// Goes to whoever is free next.
+    /// Gives the unit to the next free worker.
     pub fn give_back(&self, unit: Unit) {
         self.queue.state().units.push_front(unit);
         self.queue.changed.notify_all();

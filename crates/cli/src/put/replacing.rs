@@ -1,5 +1,5 @@
-//! What the store loses when a name becomes something else. A file's versions go with its last name, so a put leaves a
-//! name alone that would take versions along, unless the user asked for that.
+//! The store's losses when a name becomes something else. A file's versions go with its last name, so a put leaves a
+//! name alone if its replacement would drop versions, unless the user asked for that.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub struct Replacing<'a> {
 
 /// How a name becomes what its source is.
 pub enum Replacement {
-    /// What bears the name goes first; with what is dropped then, if that is anything with versions.
+    /// The name's present entry goes first; with what is dropped then, if that is anything with versions.
     Remove { dropped: Option<String> },
     /// It is the last name of its file, which gets a new version instead.
     Append,

@@ -1,4 +1,4 @@
-//! What goes where: the arguments of `put`, made into pairs of a local path and a path in the store.
+//! The arguments of `put`, made into pairs of a local path and a path in the store.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -32,7 +32,7 @@ pub fn plan(sources: &[OsString], to: &Location) -> anyhow::Result<Vec<Source>> 
     without_clashes(planned, to)
 }
 
-/// Also of what is only to be told of later, when it is read.
+/// Also true of a path whose error is reported later, when it is read.
 fn is_there(from: &Path) -> bool {
     from.as_os_str() == "-" || from.symlink_metadata().is_ok()
 }
@@ -85,7 +85,7 @@ fn place_one(from: &Path, to: &Location, into: bool) -> anyhow::Result<Source> {
         }
         return Ok(Source { from: from.to_owned(), target: to.path.clone() });
     }
-    // One that is not there is told of beside the others, which are put.
+    // A missing one is reported beside the others, which are put.
     let is_directory = from.symlink_metadata().is_ok_and(|found| found.is_dir());
     let target = match own_name(from) {
         Some(name) if into => to.path.join(name)?,
@@ -113,7 +113,7 @@ pub fn total_bytes(sources: &[Source], exclusions: &Exclusions, done: &AtomicBoo
         if done.load(Ordering::Relaxed) {
             return None;
         }
-        // What cannot be looked at is the walk's to report.
+        // Errors are the walk's to report.
         let Ok(found) = path.symlink_metadata() else { continue };
         let below = path.strip_prefix(&source.from).unwrap_or(Path::new(""));
         if exclusions.has_pattern_for(below.as_os_str().as_bytes(), found.is_dir()) {

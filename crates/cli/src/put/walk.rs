@@ -28,7 +28,7 @@ use crate::signals::Interruption;
 /// Names handed to a worker at a time.
 const NAMES_AT_ONCE: usize = 64;
 const OPEN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// Enough to open what lies in it by name, also for who may not list it.
+/// Enough to open entries in it by name, also without the right to list it.
 const PASS_DIRECTORY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// A local directory and its twin in the store.
@@ -47,7 +47,7 @@ pub struct Name {
     pub name: CString,
     pub target: StorePath,
     pub file_type: FileType,
-    /// What the store has under it.
+    /// The store's entry under it.
     pub known: Option<FileEntry>,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Walk<'a> {
         // Its own change comes before those of what lies in it.
         self.tell(made(&stat, &opened, &path, &target, known.as_ref()))?;
         if self.exclusions.one_file_system && *self.device.get_or_insert(stat.st_dev) != stat.st_dev {
-            return self.tell(Outcome::Excluded);
+            return self.tell(Outcome::Excluded { path: target });
         }
         let children = match is_known.then(|| self.known_children(&target)).transpose() {
             Ok(children) => children.unwrap_or_default(),
@@ -175,11 +175,11 @@ impl<'a> Walk<'a> {
             Ok(entries) => entries,
             Err(error) => return self.left(path, error),
         };
-        self.keep_tag_alone(&opened, &mut entries)?;
+        self.keep_tag_alone(&opened, &target, &mut entries)?;
         self.sort_out(Arc::new(Directory { opened, path }), &target, entries, children)
     }
 
-    /// Whether a directory takes the place of something else: if not, that is said.
+    /// Whether a directory takes the place of something else: if not, that is printed.
     fn may_replace(&self, path: &Path, target: &StorePath, known: &FileEntry) -> Result<bool, QueueClosed> {
         match self.replacing.judge(target, known, Some(FileKind::Directory)) {
             Ok(Replacement::Remove { dropped: None } | Replacement::Append) => Ok(true),
@@ -208,14 +208,16 @@ impl<'a> Walk<'a> {
     }
 
     /// Of a cache its tag alone stays, so that what is fetched is one again.
-    fn keep_tag_alone(&self, opened: &OwnedFd, entries: &mut Vec<(CString, FileType)>) -> Step {
+    fn keep_tag_alone(&self, opened: &OwnedFd, target: &StorePath, entries: &mut Vec<(CString, FileType)>) -> Step {
         let is_tag = |(name, _): &(CString, FileType)| name.as_bytes() == CACHE_TAG.as_bytes();
         if !self.exclusions.caches || !entries.iter().any(is_tag) || !is_cache_tag(opened, CACHE_TAG) {
             return Ok(());
         }
-        let before = entries.len();
-        entries.retain(is_tag);
-        (entries.len()..before).try_for_each(|_| self.tell(Outcome::Excluded))
+        let (tag, rest) = std::mem::take(entries).into_iter().partition(is_tag);
+        *entries = tag;
+        // A name that is too long for a store is not put otherwise, either.
+        let mut paths = rest.into_iter().filter_map(|(name, _): (CString, _)| target.join(name.as_bytes()).ok());
+        paths.try_for_each(|path| self.tell(Outcome::Excluded { path }))
     }
 
     /// Files to the workers, in order; directories onto the pile, the first on top.
@@ -238,7 +240,7 @@ impl<'a> Walk<'a> {
                 }
             };
             if self.is_excluded(&directory, &name, &target, file_type) {
-                self.tell(Outcome::Excluded)?;
+                self.tell(Outcome::Excluded { path: target })?;
                 continue;
             }
             let known = children.remove(name.as_bytes());
@@ -286,7 +288,7 @@ fn made(
     known: Option<&FileEntry>,
 ) -> Outcome {
     if target.is_root() || known.is_some_and(|known| observed::is_as_put(stat, known)) {
-        return Outcome::Unchanged { bytes: 0, read_bytes: 0 };
+        return Outcome::Unchanged { path: target.clone(), bytes: 0, read_bytes: 0 };
     }
     let extended = match observed::extended_of(opened) {
         Ok(extended) => extended,
@@ -294,7 +296,11 @@ fn made(
     };
     let attributes = observed::attributes(stat, FileKind::Directory, extended);
     let replaces = known.is_some_and(|known| known.attributes.kind != FileKind::Directory);
-    Outcome::Change(Box::new(Ready::plain(Change::Make { path: target.clone(), attributes }, replaces)))
+    Outcome::Change(Box::new(Ready::plain(
+        Change::Make { path: target.clone(), attributes },
+        replaces,
+        known.is_none(),
+    )))
 }
 
 /// Names and types of what lies in a directory, sorted.

@@ -42,7 +42,7 @@ pub struct Worker<'a> {
     unit_bytes: u64,
 }
 
-/// What all workers of a run have.
+/// The state that all workers of a run share.
 #[derive(Clone, Copy)]
 pub struct Shared<'a> {
     pub repository: &'a Repository,
@@ -51,13 +51,16 @@ pub struct Shared<'a> {
     pub replacing: &'a Replacing<'a>,
     pub interruption: &'a Interruption,
     pub progress: &'a Progress,
+    /// Files are opened, and not read.
+    pub dry_run: bool,
 }
 
-/// What goes with a file through the packer.
+/// The data that go with a file through the packer.
 struct Tag {
     target: StorePath,
     attributes: Attributes,
     replaces: bool,
+    is_new: bool,
     /// The file as the store has it.
     known: Option<Known>,
     bytes: u64,
@@ -77,14 +80,14 @@ impl Known {
     }
 }
 
-/// What is read again although it is as it was.
+/// Files that are read again although unchanged.
 pub struct RereadReason {
     pub all: bool,
     /// Files whose newest version is known to be damaged.
     pub damage: Option<KnownDamage>,
 }
 
-/// The store failed, or nobody listens any more.
+/// The store failed, or the receiver is gone.
 enum Stop {
     Failed(repository::Error),
     QueueClosed,
@@ -117,7 +120,7 @@ impl<'a> Worker<'a> {
     /// Works until nothing more can come, or the run is over.
     pub fn run(mut self, mut location: Location) {
         if let Err(Stop::Failed(error)) = self.work(&mut location) {
-            // Whoever commits may be gone already.
+            // The committing thread may be gone already.
             let _ = self.outcomes.send(vec![Outcome::Failed(error.into())]);
         }
     }
@@ -196,7 +199,7 @@ impl<'a> Worker<'a> {
             Some(_) if is_unchanged => {
                 let bytes = if is_symlink { 0 } else { stat.st_size as u64 };
                 self.shared.progress.add(bytes);
-                self.told.push(Outcome::Unchanged { bytes, read_bytes: 0 });
+                self.told.push(Outcome::Unchanged { path: name.target.clone(), bytes, read_bytes: 0 });
                 Ok(())
             }
             _ if observed::kind(&stat) == Some(FileKind::Symlink) => self.symlink(directory, name, &stat, replaces),
@@ -204,7 +207,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether what the store has under the name is to be removed first; none where it stays, which is said.
+    /// Whether the store's entry under the name is to be removed first; none where it stays, which is printed.
     fn may_replace(
         &mut self,
         directory: &Directory,
@@ -245,7 +248,7 @@ impl<'a> Worker<'a> {
             return Ok(false);
         }
         if file.is_some() && file == first.file {
-            self.told.push(Outcome::Unchanged { bytes: 0, read_bytes: 0 });
+            self.told.push(Outcome::Unchanged { path: name.target.clone(), bytes: 0, read_bytes: 0 });
             return Ok(true);
         }
         let judged = match &name.known {
@@ -261,7 +264,8 @@ impl<'a> Worker<'a> {
             // Which of the two was seen first is chance: the new one becomes the link.
             Replacement::Refused { .. } if first.file.is_none() => {
                 self.shared.links.keep(stat, &name.target, file);
-                self.told.push(Outcome::Link { path: first.path, target: name.target.clone(), replaces: true });
+                let (path, target) = (first.path, name.target.clone());
+                self.told.push(Outcome::Link { path, target, replaces: true, is_new: true });
                 return Ok(false);
             }
             Replacement::Refused { what } => {
@@ -276,7 +280,8 @@ impl<'a> Worker<'a> {
                 return Ok(false);
             }
         };
-        self.told.push(Outcome::Link { path: name.target.clone(), target: first.path, replaces });
+        let (path, target, is_new) = (name.target.clone(), first.path, name.known.is_none());
+        self.told.push(Outcome::Link { path, target, replaces, is_new });
         Ok(true)
     }
 
@@ -287,7 +292,7 @@ impl<'a> Worker<'a> {
         let attributes = observed::attributes(stat, FileKind::Symlink, extended);
         let attributes = Attributes { target: target.into_bytes(), ..attributes };
         let change = Change::Make { path: name.target.clone(), attributes };
-        self.told.push(Outcome::Change(Box::new(Ready::plain(change, replaces))));
+        self.told.push(Outcome::Change(Box::new(Ready::plain(change, replaces, name.known.is_none()))));
         Ok(())
     }
 
@@ -304,16 +309,22 @@ impl<'a> Worker<'a> {
             if name.known.is_none() && self.is_another_name(directory, &before, name, replaces, false)? {
                 return Ok(());
             }
+            if self.shared.dry_run {
+                let (path, bytes) = (name.target.clone(), before.st_size as u64);
+                self.shared.progress.add(bytes);
+                self.told.push(Outcome::Planned { path, bytes, is_new: name.known.is_none() });
+                return Ok(());
+            }
             if let Some(head) = name.known.as_ref().and_then(|known| known.head.as_ref())
                 && attempt == 1
                 && (self.shared.again.all || self.is_damaged(&head.record))
             {
-                // What else of it is damaged, or is and was never read, would answer for the same content otherwise.
+                // Other damage in it, known or never read, would answer for the same content otherwise.
                 self.shared.repository.record_damage(&head.record.root, head.record.size)?;
             }
             let bytes = self.read(&file, &before)?;
             let after = rustix::fs::fstat(&file)?;
-            // What the file system makes up while it is read has size 0.
+            // Files that the file system makes up as they are read have size 0.
             let is_whole = bytes == before.st_size as u64 || before.st_size == 0;
             let is_stable = is_whole && observed::is_same(&before, &after);
             if !is_stable && attempt < ATTEMPTS {
@@ -355,6 +366,7 @@ impl<'a> Worker<'a> {
             target: name.target.clone(),
             attributes: observed::attributes(stat, FileKind::Regular, extended),
             replaces,
+            is_new: name.known.is_none(),
             known: name.known.as_ref().and_then(Known::of),
             bytes,
         };
@@ -387,8 +399,8 @@ fn open(directory: &Directory, name: &Name) -> rustix::io::Result<OwnedFd> {
     }
 }
 
-/// Whether what the store has under the name must go before it gets this file: it is of another kind, or it is
-/// another file that shares its content with other names there.
+/// Whether the store's entry under the name must go before it gets this file: it is of another kind, or it is another
+/// file that shares its content with other names there.
 fn replaces(stat: &Stat, name: &Name) -> bool {
     name.known.as_ref().is_some_and(|known| {
         let is_other_kind = observed::kind(stat) != Some(known.attributes.kind);
@@ -396,22 +408,23 @@ fn replaces(stat: &Stat, name: &Name) -> bool {
     })
 }
 
-/// A file whose content is stored, as a change if there is one. Where the content is what it was, a version is made all the same when the
-/// file looks different: the one before keeps how it looked. What only tells that a file was touched makes none.
+/// Makes the outcome of a file whose content is stored, as a change if there is one. With unchanged content a version
+/// is made all the same when the file looks different: the one before keeps its attributes. Marks of a mere touch make
+/// none.
 fn told(packed: Packed<Tag>) -> Outcome {
     let Packed { tag, built, content } = packed;
-    let Tag { target, attributes, replaces, known, bytes } = tag;
+    let Tag { target, attributes, replaces, is_new, known, bytes } = tag;
     let known = known.filter(|known| !replaces && known.root == built.root && known.size == built.length);
     let is_same_content = known.is_some();
     if known.as_ref().is_some_and(|known| known.attributes == attributes) {
-        return Outcome::Unchanged { bytes, read_bytes: bytes };
+        return Outcome::Unchanged { path: target, bytes, read_bytes: bytes };
     }
     if known.is_some_and(|known| observed::look_alike(&known.attributes, &attributes)) {
         let change = Change::Attributes { path: target, attributes };
-        let ready = Ready { change, replaces, is_same_content, references: BTreeSet::new(), bytes };
+        let ready = Ready { change, replaces, is_new, is_same_content, references: BTreeSet::new(), bytes };
         return Outcome::Change(Box::new(ready));
     }
     let version = VersionRecord { root: built.root, size: built.length, content };
     let change = Change::Write { path: target, attributes, version, base: None };
-    Outcome::Change(Box::new(Ready { change, replaces, is_same_content, references: built.references, bytes }))
+    Outcome::Change(Box::new(Ready { change, replaces, is_new, is_same_content, references: built.references, bytes }))
 }

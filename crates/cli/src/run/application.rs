@@ -1,4 +1,4 @@
-//! What a job is called among those that share a node, when nobody says it: the name of its program.
+//! A job's default name among those that share a node: the name of its program.
 //!
 //! Jobs begin with a launcher, and launchers have options of their own that only they understand; so the program is
 //! taken to be the first word behind the launcher that is a file one can execute.
@@ -7,17 +7,26 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-const LAUNCHERS: [&str; 8] = ["mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "srun", "env", "time"];
+/// With whatever follows: Debian has mpirun.mpich, and MPICH mpiexec.hydra.
+const MPIRUNS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
+const OTHER_LAUNCHERS: [&str; 3] = ["srun", "env", "time"];
 
 /// The program's file name; that of the launcher when no program is found behind it.
 pub(super) fn of_command(command: &[OsString]) -> String {
-    let is_program = |word: &&OsString| !is_launcher(word) && is_executable(word);
-    let program = match command.first() {
-        Some(first) if !is_launcher(first) => Some(first),
-        Some(first) => command[1..].iter().find(is_program).or(Some(first)),
-        None => None,
+    let program = match position(command) {
+        Some(at) => command.get(at),
+        None => command.first(),
     };
     program.map(|word| file_name(word).to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Which word is the program; none when it is not found behind a launcher.
+pub(super) fn position(command: &[OsString]) -> Option<usize> {
+    match command.first() {
+        Some(first) if !is_launcher(first) => Some(0),
+        Some(_) => (1..command.len()).find(|at| !is_launcher(&command[*at]) && is_executable(&command[*at])),
+        None => None,
+    }
 }
 
 fn file_name(word: &OsStr) -> &OsStr {
@@ -25,10 +34,15 @@ fn file_name(word: &OsStr) -> &OsStr {
 }
 
 fn is_launcher(word: &OsStr) -> bool {
-    LAUNCHERS.iter().any(|launcher| file_name(word) == *launcher)
+    is_mpirun(word) || OTHER_LAUNCHERS.iter().any(|launcher| file_name(word) == *launcher)
 }
 
-/// As the shell would find it: words with a slash as they are, others along PATH.
+pub(super) fn is_mpirun(word: &OsStr) -> bool {
+    let name = file_name(word).as_encoded_bytes();
+    MPIRUNS.iter().any(|launcher| name.starts_with(launcher.as_bytes()))
+}
+
+/// As the shell would find it: words with a slash as they are, others in PATH.
 fn is_executable(word: &OsStr) -> bool {
     let is_file =
         |path: &Path| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
@@ -50,6 +64,7 @@ mod tests {
     #[test]
     fn a_program_is_named_by_its_file_and_looked_for_behind_a_launcher() {
         assert_eq!(name(&["./no/such/app", "x"]), "app");
+        assert_eq!(name(&["mpirun.mpich", "-n", "4", "sh"]), "sh");
         assert_eq!(name(&["/opt/bin/mpirun", "-n", "64", "/bin/sh", "ls"]), "sh");
         assert_eq!(name(&["mpiexec", "-host", "n1,n2", "env", "sh"]), "sh");
     }

@@ -1,6 +1,7 @@
 //! The command line of `thalweg run`.
 
 use std::ffi::OsString;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
@@ -10,6 +11,7 @@ use transfer::Credentials;
 
 use super::application;
 use super::environment::Environment;
+use super::hosts::Hosts;
 use super::job::Job;
 use super::leftovers::{self, Leftovers};
 use super::nodes::{Killed, OwnNode, end_with_us};
@@ -28,6 +30,10 @@ pub struct Arguments {
     /// The store; a node is started on it for the job. Default: $THALWEG_STORE
     #[arg(long, value_name = "STORE", conflicts_with = "nodes")]
     store: Option<OsString>,
+    /// Where the job's own node listens. Default: a free port of 127.0.0.1, or where the job has other hosts (Slurm, PBS,
+    /// mpirun's options), of the address they reach
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "nodes", value_parser = host_port::parse)]
+    listen: Option<String>,
     /// Nodes that run already (may be repeated)
     #[arg(long = "node", value_name = "ADDRESS", value_parser = host_port::parse)]
     nodes: Vec<String>,
@@ -53,10 +59,19 @@ pub struct Arguments {
     command: Vec<OsString>,
 }
 
+/// How the job's processes come to its nodes.
+struct Reach {
+    /// Of the job's own node.
+    listen: String,
+    has_other_hosts: bool,
+}
+
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     let is_own = arguments.nodes.is_empty();
     let store = if is_own { Some(arguments.store()?) } else { None };
-    let job_secret = if is_own && arguments.secret_file.is_none() { Some(JobSecret::create()?) } else { None };
+    let reach = arguments.reach()?;
+    let makes_secret = is_own && arguments.secret_file.is_none();
+    let job_secret = if makes_secret { Some(JobSecret::create(reach.has_other_hosts)?) } else { None };
     let secret_file = match (&arguments.secret_file, &job_secret) {
         (Some(file), _) => Some(secret::absolute(file)?),
         (None, made) => made.as_ref().map(JobSecret::file),
@@ -68,7 +83,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         welcome::wait_for(&arguments.nodes, &credentials, &arguments.command[0].to_string_lossy())?;
     }
     let own = match (&store, &secret_file) {
-        (Some(store), Some(file)) => Some(OwnNode::start(store, file)?),
+        (Some(store), Some(file)) => Some(OwnNode::start(store, &reach.listen, file)?),
         _ => None,
     };
     let environment = Environment {
@@ -76,6 +91,7 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
         job: format!("{:08x}-{}", seconds(), std::process::id()),
         secret_file,
         is_own_node: is_own,
+        has_other_hosts: reach.has_other_hosts,
         reduce: &arguments.reduce,
         ack: &arguments.ack,
         posix_names: arguments.posix_names,
@@ -144,6 +160,26 @@ impl Arguments {
         }
     }
 
+    /// Where the job's own node is to listen, and whether the job has other hosts than this.
+    fn reach(&self) -> anyhow::Result<Reach> {
+        let is_told = !self.nodes.is_empty() || self.listen.is_some();
+        let hosts = Hosts::of_job(&self.command, is_told)?;
+        for address in self.nodes.iter().chain(&self.listen) {
+            hosts.as_ref().map_or(Ok(()), |hosts| hosts.check_reach(address))?;
+        }
+        let own = hosts.map_or(Ok(None), |hosts| hosts.own_address());
+        let has_other_hosts = matches!(own, Ok(Some(_)));
+        let listen = match &self.listen {
+            Some(address) if is_unspecified(address) => {
+                misuse!("--listen {address}: the job's processes need one address of this host, not all of them")
+            }
+            Some(address) => address.clone(),
+            None if is_told => String::new(),
+            None => SocketAddr::new(own?.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), 0).to_string(),
+        };
+        Ok(Reach { listen, has_other_hosts })
+    }
+
     fn credentials(&self, secret_file: Option<&Path>) -> anyhow::Result<Credentials> {
         let mut credentials = match self.nodes.first() {
             Some(node) => Credentials::of_environment_for(node)?,
@@ -158,14 +194,19 @@ impl Arguments {
 
     fn command(&self, environment: &Environment) -> anyhow::Result<Command> {
         let mut command = Command::new(&self.command[0]);
-        command.args(&self.command[1..]);
         environment.apply(&mut command)?;
+        let forwarding = environment.forward(&mut command, &self.command);
+        command.args(forwarding).args(&self.command[1..]);
         if environment.is_own_node {
             // Without its node the job could only wait in vain.
             end_with_us(&mut command);
         }
         Ok(command)
     }
+}
+
+fn is_unspecified(address: &str) -> bool {
+    address.parse::<SocketAddr>().is_ok_and(|address| address.ip().is_unspecified())
 }
 
 fn seconds() -> u64 {

@@ -1,9 +1,10 @@
-//! What the job's processes find in their environment: the door, the nodes, and how to use them.
+//! The environment of the job's processes: the door, the nodes, and how to use them.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::application;
 use anyhow::Context;
 use transfer::{JOB_SECRET_FILE_VARIABLE, SECRET_FILE_VARIABLE, serves_this_job};
 
@@ -13,6 +14,7 @@ pub(super) struct Environment<'a> {
     pub secret_file: Option<PathBuf>,
     /// The node was started for this job alone.
     pub is_own_node: bool,
+    pub has_other_hosts: bool,
     pub reduce: &'a str,
     pub ack: &'a str,
     pub application: String,
@@ -20,6 +22,9 @@ pub(super) struct Environment<'a> {
     pub posix_names: bool,
 }
 
+/// Open MPI starts processes on other hosts with what this list names, and no more of the environment; other launchers take
+/// all of it along.
+const OPENMPI_LIST: &str = "OMPI_MCA_mca_base_env_list";
 const DOOR: &str = "libthalweg_door.so";
 const POSIX_NAMES: &str = "libthalweg_posix.so";
 
@@ -38,6 +43,23 @@ impl Environment<'_> {
         command.env("THALWEG_APPLICATION", &self.application);
         self.apply_secret(command);
         Ok(())
+    }
+
+    /// Makes the launcher copy the command's variables to other hosts; returns options for it. Open MPI takes options
+    /// (`-x NAME`) or the list, never both.
+    pub fn forward(&self, command: &mut Command, words: &[OsString]) -> Vec<String> {
+        if !self.has_other_hosts {
+            return Vec::new();
+        }
+        let names = command.get_envs().filter(|(_, value)| value.is_some()).map(|(name, _)| name.to_string_lossy());
+        let names: Vec<String> = names.map(|name| name.into_owned()).collect();
+        let end = application::position(words).unwrap_or(words.len());
+        if words[..end].iter().any(|word| word == "-x") {
+            return names.into_iter().flat_map(|name| ["-x".to_owned(), name]).collect();
+        }
+        let given = std::env::var(OPENMPI_LIST).ok().filter(|list| !list.is_empty());
+        command.env(OPENMPI_LIST, given.into_iter().chain(names).collect::<Vec<_>>().join(";"));
+        Vec::new()
     }
 
     /// The secret of a job's own node is not for the nodes of aliases, or of verbs that the job runs.

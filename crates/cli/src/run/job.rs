@@ -1,7 +1,7 @@
 //! The job: the command that is run, and the signals that are meant for it.
 //!
-//! Who ends `thalweg run` means the job: it is sent on what was sent to this process, and waited for. What the terminal
-//! sends (Ctrl-C) reaches the job by itself.
+//! A signal to end `thalweg run` is meant for the job: it is forwarded to the job, which is waited for. Signals of the
+//! terminal (Ctrl-C) reach the job by themselves.
 
 use std::io;
 use std::process::{Child, Command, ExitStatus};
@@ -47,7 +47,7 @@ impl Job {
         let pid = pid_of(&child);
         *running = pid;
         drop(running);
-        // It keeps its number until nobody sends to it any more.
+        // It keeps its number until no more signals are sent to it.
         let ended = pid.map(|pid| waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT));
         *locked(&self.running) = None;
         ended.transpose()?;

@@ -1,4 +1,4 @@
-//! What a job left behind: sessions that were never committed, and files that its processes said they could not store.
+//! The leftovers of a job: sessions that were never committed, and files that its processes could not store.
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -25,12 +25,12 @@ const WELCOME_TIMEOUT: Duration = Duration::from_secs(3);
 
 type Answer = anyhow::Result<Leftovers>;
 
-/// What is not stored of a job.
+/// The parts of a job that are not stored.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     /// Those that are not ended.
     sessions: Vec<PathSession>,
-    /// What failed, with or without a session that is left.
+    /// Failures, with or without a session that is left.
     failures: Vec<(StorePath, String)>,
 }
 
@@ -87,7 +87,7 @@ fn connect(node: &str, credentials: &Credentials) -> anyhow::Result<Remote> {
     Ok(Remote::connect_within(WELCOME_TIMEOUT, credentials.clone(), node, transfer::random_number()?)?)
 }
 
-/// What can still be made of a session.
+/// The possible uses of a session.
 #[derive(Debug, PartialEq, Eq)]
 enum Remains {
     /// Data, and how long its lease runs until it can be recovered (s).

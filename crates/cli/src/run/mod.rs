@@ -3,6 +3,7 @@
 mod application;
 pub mod command;
 mod environment;
+mod hosts;
 mod job;
 mod leftovers;
 mod nodes;

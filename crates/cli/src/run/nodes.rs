@@ -27,9 +27,9 @@ pub(super) struct OwnNode {
 }
 
 impl OwnNode {
-    /// Starts a node on a free local port.
-    pub fn start(store: &OsStr, secret_file: &Path) -> anyhow::Result<Self> {
-        let (child, address) = spawn(store, "127.0.0.1:0", secret_file)?;
+    /// Starts a node at this address; port 0 takes a free one.
+    pub fn start(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<Self> {
+        let (child, address) = spawn(store, listen, secret_file)?;
         let child = Arc::new(Mutex::new(child));
         let stopping = Arc::new(AtomicBool::new(false));
         let watcher = {
@@ -45,8 +45,8 @@ impl OwnNode {
         &self.address
     }
 
-    /// Has the node make everything durable and end. To be called when it has said what the job left: that it is killed then
-    /// costs the job nothing, and is only told.
+    /// Makes the node sync everything and end. To be called when the job's leftovers are known: being killed then costs
+    /// the job nothing, and is only reported.
     pub fn stop(mut self) -> anyhow::Result<Option<Killed>> {
         self.stopping.store(true, Ordering::SeqCst);
         if let Some(watcher) = self.watcher.take() {
@@ -73,7 +73,7 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     let mut command = Command::new(std::env::current_exe().context("finding this command")?);
     command.arg("node").arg(store).args(["--listen", listen, "--json"]);
     command.arg("--secret-file").arg(secret_file);
-    // In a group of its own: what the terminal sends to the job is not for the node, which the job needs to its end.
+    // In a group of its own: the terminal's signals to the job are not for the node, which the job needs to its end.
     command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
     end_with_us(&mut command);
     let mut child = command.spawn().context("starting a node")?;
@@ -90,7 +90,8 @@ fn spawn(store: &OsStr, listen: &str, secret_file: &Path) -> anyhow::Result<(Chi
     }
 }
 
-/// However this process ends, what it started is told to end too. (The thread that starts it lives as long as the process.)
+/// However this process ends, its child gets a signal to end too. (The thread that starts it lives as long as the
+/// process.)
 pub(super) fn end_with_us(command: &mut Command) {
     let ask = || Ok(rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?);
     // SAFETY: between fork and exec only a system call is made.
@@ -116,7 +117,7 @@ fn watch(child: &Mutex<Child>, stopping: &AtomicBool, start: impl Fn() -> anyhow
     }
 }
 
-/// Also a node that someone has stopped: it goes on, to store what it received, and ends.
+/// Also a stopped node: it goes on, to store its received pieces, and ends.
 fn terminate(child: &Child) {
     if let Some(pid) = rustix::process::Pid::from_raw(child.id() as i32) {
         for signal in [rustix::process::Signal::TERM, rustix::process::Signal::CONT] {

@@ -13,7 +13,7 @@ use rustix::process::Pid;
 
 const NAME: &str = "thalweg-run-";
 const FILE: &str = "secret";
-/// Names in the folder of temporary files that are looked at: it is everybody's.
+/// The most names read in the folder of temporary files, which all users share.
 const MAX_LOOKED_AT: usize = 100_000;
 
 /// A new secret in a new folder; removed in the end.
@@ -24,8 +24,9 @@ pub(super) struct JobSecret {
 }
 
 impl JobSecret {
-    pub fn create() -> anyhow::Result<Self> {
-        let temporary = std::env::temp_dir();
+    /// In the folder of temporary files, or for a job on several hosts below the home folder, which they share.
+    pub fn create(is_for_other_hosts: bool) -> anyhow::Result<Self> {
+        let temporary = if is_for_other_hosts { shared_folder()? } else { std::env::temp_dir() };
         remove_left_behind(&temporary);
         let number = u64::from_ne_bytes(::address::random_bytes()?);
         let folder = temporary.join(format!("{NAME}{}-{number:016x}", std::process::id()));
@@ -53,12 +54,24 @@ impl Drop for JobSecret {
     }
 }
 
+/// One for each host: whether a process lives is only known where it would.
+fn shared_folder() -> anyhow::Result<PathBuf> {
+    let home = std::env::home_dir().filter(|home| home.is_absolute());
+    let home =
+        home.context("no home folder for the job's secret: say --secret-file FILE, which all hosts of the job have")?;
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let folder = home.join(".cache/thalweg/jobs").join(host);
+    let about = || format!("making a folder for the job's secret, {}", folder.display());
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).with_context(about)?;
+    Ok(folder)
+}
+
 pub(super) fn remove(folder: Option<&Path>) {
-    // Left behind it harms nobody: only its owner can read it, and its node is gone.
+    // Left behind it does no harm: only its owner can read it, and its node is gone.
     let _ = folder.map(std::fs::remove_dir_all);
 }
 
-/// What runs of this user that were killed left. Best effort: what cannot be looked at is left alone.
+/// Removes folders that killed runs of this user left. Best effort: those that cannot be examined stay.
 fn remove_left_behind(temporary: &Path) {
     let Ok(names) = std::fs::read_dir(temporary) else { return };
     for name in names.take(MAX_LOOKED_AT).flatten().map(|entry| entry.file_name()) {
@@ -79,7 +92,7 @@ fn lives(process: Pid) -> bool {
     rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH)
 }
 
-/// Removes the folder if it is this user's, as a run makes it, and nobody holds its lock; and in it nothing but the secret.
+/// Removes the folder if it is this user's, as a run makes it, and unlocked; and in it nothing but the secret.
 fn remove_abandoned(folder: &Path) -> rustix::io::Result<()> {
     let opened = open_folder(folder)?;
     let found = rustix::fs::fstat(&opened)?;

@@ -59,7 +59,7 @@ fn answers<T: Send + 'static>(
     for node in nodes.iter().take(MAX_ASKED) {
         let (node, sender, ask) = (node.clone(), sender.clone(), ask.clone());
         let ask = move || {
-            // Nobody listens where another node was quicker.
+            // The receiver is gone where another node was quicker.
             let _ = sender.send(ask(&node));
         };
         let started = std::thread::Builder::new().name("asks a node".into()).spawn(ask);

@@ -28,7 +28,8 @@ fn assert_is(path: &Path, content: &str, mode: u32, modified_s: i64) {
     assert_eq!((found.mode() & 0o7777, found.mtime()), (mode, modified_s), "{content}");
 }
 
-/// `t/f` with four versions, of which the third differs from the second in its mode alone, the times in seconds between the first commits, and `t/late` that came with the last.
+/// `t/f` with four versions, of which the third differs from the second in its mode alone, the times in seconds between
+/// the first commits, and `t/late` that came with the last.
 fn begun() -> (Store, [String; 2]) {
     let store = Store::new();
     let source = store.path("source");

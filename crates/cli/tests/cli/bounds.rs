@@ -1,4 +1,4 @@
-//! What one client may ask of a node, and what is another's.
+//! Limits on one client's requests to a node, and on access to what is another's.
 
 use catalog::{PathSession, Purpose};
 use format::{HandleKey, SessionId, StorePath};
@@ -43,7 +43,7 @@ impl Client {
         self.connection.send(request.kind(), self.requests, &request.encode(), &[]).unwrap();
     }
 
-    /// What the node says before it hangs up.
+    /// Returns the node's answer before it hangs up.
     pub fn goodbye(&mut self, request: Request) -> String {
         self.requests += 1;
         self.connection.send(request.kind(), self.requests, &request.encode(), &[]).unwrap();

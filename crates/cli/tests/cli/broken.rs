@@ -1,4 +1,4 @@
-//! Damage: it is found, named, kept from spreading, and what can be made again is made again.
+//! Damage: it is found, named, kept from spreading, and repaired where it can be.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -90,7 +90,7 @@ fn putting_the_same_files_again_repairs_what_was_found_damaged() {
     let source = store.path("source");
     store.verb("repair", &[]);
     flip(&container_of_a_file(&store), 150_000);
-    // Nobody has read it: nothing is known of it.
+    // It was never read: its damage is not known.
     assert_eq!(store.put_json(&source, "t")["files"], 0);
     let found = store.try_verb("repair", &["--json"]).expect(3);
     assert!(found.stderr.contains("t/a version 1: bytes") && found.stderr.contains("put the same files"), "{found:?}");
@@ -103,7 +103,7 @@ fn putting_the_same_files_again_repairs_what_was_found_damaged() {
     assert_eq!(run(&first).expect(0).stdout, fs::read(source.join("a")).unwrap(), "the old version reads again");
 }
 
-/// Without `--data` as well: what verification finds, `put` knows.
+/// Without `--data` as well: `put` knows the damage that verification finds.
 #[test]
 fn putting_again_what_verify_named_repairs_it() {
     let store = with_tree();
@@ -115,7 +115,7 @@ fn putting_again_what_verify_named_repairs_it() {
     store.verb("verify", &["--data"]);
 }
 
-/// Of a container that is gone nothing tells what was in it but the catalog.
+/// Of a container that is gone only the catalog has the content.
 #[test]
 fn a_rebuilt_catalog_knows_the_copies_that_the_old_one_knew() {
     let store = with_tree();
@@ -128,7 +128,7 @@ fn a_rebuilt_catalog_knows_the_copies_that_the_old_one_knew() {
     store.verb("verify", &["--data"]);
 }
 
-/// Nothing tells of it but the fingerprint table.
+/// Only the fingerprint table has it.
 #[test]
 fn copies_of_what_lay_in_a_container_that_is_gone_are_found_without_any_old_catalog() {
     let store = with_tree();
@@ -192,7 +192,7 @@ fn nothing_waits_for_a_pipe_beside_the_catalog() {
     }
 }
 
-/// Nobody has read it, and the damage is seen all the same: a file's length is looked at.
+/// It was never read, and the damage is seen all the same: a file's length is checked.
 #[test]
 fn putting_the_same_files_again_repairs_what_a_cut_container_lost() {
     let store = with_tree();
@@ -363,7 +363,7 @@ impl Drop for Unmount {
 }
 
 /// Two versions of `f`, the first of which has a manifest of pages; and the container with that, with nothing else that
-/// anybody needs.
+/// is needed.
 fn with_a_manifest() -> (Store, PathBuf) {
     let store = Store::new();
     let content = Random::new(11).bytes(16 << 20);

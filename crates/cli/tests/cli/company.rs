@@ -13,7 +13,7 @@ use super::runner::Store;
 /// Others that have nothing to make durable are waited for this long.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Nobody is waited for; the idle timeout would end the wait too, and later.
+/// Without waiting for others; the idle timeout would end the wait too, and later.
 const SOON: Duration = Duration::from_secs(9);
 
 /// Asks in another thread.

@@ -1,5 +1,5 @@
-//! A node whose clients do not read, claim what is not theirs, ask for too much or come in crowds, and whose catalog is
-//! busy: nobody else waits, and the node stays what it is.
+//! A node whose clients do not read, claim segments of others, ask for too much or come in crowds, and whose catalog is
+//! busy: others do not wait, and the node stays up.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::runner::{Store, run};
 const KEY: HandleKey = HandleKey([7; HandleKey::BYTES]);
 const CREATE: u32 = 4;
 const SEGMENT_BYTES: usize = 8192;
-/// What another client, or another process, may cost at most.
+/// The longest delay that another client, or another process, may cause.
 const MAX_DELAY: Duration = Duration::from_millis(100);
 /// Steps whose worst says what the machine itself costs just now.
 const STEPS: u64 = 30;
@@ -45,7 +45,7 @@ impl Client {
         self.last_number
     }
 
-    /// The answer to a request; what the node says unasked is passed over.
+    /// The answer to a request; unasked messages of the node are passed over.
     pub(super) fn answer(&mut self, number: u64) -> Reply {
         loop {
             let frame = self.connection.receive().unwrap().expect("the node answers");
@@ -240,7 +240,7 @@ fn beside_a_busy_catalog() -> Trial {
     let undisturbed = worst(&mut step);
     let catalog = rusqlite::Connection::open(store.directory().join("catalog.sqlite")).unwrap();
     catalog.execute_batch("BEGIN IMMEDIATE").unwrap();
-    // Whoever takes a stripe set waits for the catalog: nobody else does.
+    // Taking a stripe set waits for the catalog: no other request does.
     let waiting = newcomer.send(&Request::Attach { session: another.id, stripe_set: 0, key: KEY }, &[]);
     std::thread::sleep(Duration::from_millis(300));
     let disturbed = worst(&mut step);
@@ -322,7 +322,7 @@ fn a_crowd_of_connections_is_refused_and_writers_go_on() {
         writer.checkpoint(session, epoch);
     }
     assert!(matches!(writer.obtain(Request::CommitPath { session }), Reply::Version { number: 1 }));
-    // Those of the crowd that do not say who they are give way to others after a second.
+    // Those of the crowd without a hello give way to others after a second.
     let seen = run(&["ls".to_owned(), format!("thalweg://{}::", node.address)]);
     assert!(seen.code == Some(0) || seen.stderr.contains("takes no more now"), "{}", seen.stderr);
     drop(crowd);

@@ -66,7 +66,7 @@ fn many_half_frames_stay_within_the_bound_while_an_honest_writer_goes_on() {
     assert!(said.contains("memory that others waited for"), "{said}");
 }
 
-/// Whether the node has not hung up; what it says meanwhile is read.
+/// Whether the node has not hung up; its messages meanwhile are read.
 fn is_open(mut stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     match stream.read(&mut [0; 4096]) {

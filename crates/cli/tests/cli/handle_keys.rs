@@ -1,5 +1,5 @@
-//! Whoever has a node's secret knows the sessions of others by their numbers, and can do nothing to them without the key of
-//! a handle.
+//! A client with a node's secret knows the sessions of others by their numbers, and can do nothing to them without the
+//! key of a handle.
 
 use format::{Fingerprint, HandleKey, SessionId};
 use transfer::message::{Extent, FailureKind, Reply, Request};

@@ -123,7 +123,7 @@ fn number(random: &mut Random) -> u64 {
     }
 }
 
-/// What an attacker has learnt of the node.
+/// An attacker's knowledge of the node.
 struct Attacker {
     random: Random,
     /// Leases and sessions of paths.

@@ -1,4 +1,4 @@
-//! kill -9 at any moment: what was committed stays, nothing half-done shows, and the next run finishes the work.
+//! kill -9 at any moment: commits stay, nothing half-done shows, and the next run finishes the work.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -155,7 +155,7 @@ fn interrupted(store: &Store, source: &Path, random: &mut Random, options: &[&st
     panic!("every put ended before its signal");
 }
 
-/// Whoever watches the process comes first.
+/// Lowers the command's priority, so that the watching test runs first.
 fn in_the_background(command: &mut Command) {
     let nice = || {
         // SAFETY: a system call.

@@ -1,4 +1,4 @@
-//! Files that a job's processes reported as not stored: the node tells of them until they are stored, or deleted.
+//! Files that a job's processes reported as not stored: the node lists them until they are stored, or deleted.
 
 use format::{HandleKey, StorePath};
 use transfer::message::{Reply, Request};
@@ -13,7 +13,7 @@ fn path(name: &str) -> StorePath {
     StorePath::new(name.as_bytes()).unwrap()
 }
 
-/// The names that the job reported, as any process is told.
+/// Returns the names that the job reported, as any process sees them.
 fn reported(address: &str, job: &str) -> Vec<String> {
     match Client::greet(address, 99).ask(Request::JobFailures { job: job.into() }) {
         Reply::JobFailures { failures } => failures.iter().map(|(path, _)| path.to_string()).collect(),

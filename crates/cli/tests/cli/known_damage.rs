@@ -1,4 +1,4 @@
-//! What `get` or `verify` found damaged, `put` knows: it stores again what it reads, and all of it can be read then.
+//! `put` knows damage that `get` or `verify` found: it stores the content again, and all of it can be read then.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -105,7 +105,7 @@ fn put(source: &Path, address: &OsStr, options: &[&str]) {
     run(&arguments).expect(0);
 }
 
-/// A copy of the store went on apart; what it wrote, or its catalog, comes into the store's place. Segments can be read
+/// A copy of the store went on apart; its files, or its catalog, come into the store's place. Segments can be read
 /// then, and are not those that the versions name.
 #[test]
 fn what_belongs_to_a_copy_that_went_on_apart_is_known_after_a_failed_get_or_verify() {

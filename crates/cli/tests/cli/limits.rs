@@ -1,4 +1,4 @@
-//! What a command meets outside the store: limits of its process, pipes where files belong, a lost settings file.
+//! Obstacles outside the store: limits of a process, pipes where files belong, a lost settings file.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! What a node logs: who came, who was refused and why, and how much of it.
+//! A node's log: who came, who was refused and why, and how much of it.
 
 use std::fs::File;
 use std::io::Write;
@@ -61,12 +61,17 @@ fn a_node_logs_who_failed_to_prove_its_secret_with_time_level_and_peer() {
     let secrets = ["right", "wrong"].map(|name| store.path(name));
     secrets.iter().for_each(|file| drop(run(&["secret".as_ref(), file.as_os_str()]).expect(0)));
     let logged = LoggedNode::new(&store, &["--secret-file", secrets[0].to_str().unwrap()]);
-    let mut list = super::runner::command(&["ls".to_owned(), format!("thalweg://{}::", logged.node.address)]);
-    list.env("THALWEG_SECRET_FILE", &secrets[1]).output().unwrap();
-    let line = logged.line_with(&["authentication failed"]);
-    let words: Vec<_> = line.split(' ').collect();
-    assert!(words[0].starts_with("20") && words[1].ends_with('Z') && words[2] == "warn", "{line}");
-    assert!(words[3].starts_with("127.0.0.1:"), "{line}");
+    for (secret, why) in [(Some(&secrets[1]), "another secret"), (None, "the client left")] {
+        let mut list = super::runner::command(&["ls".to_owned(), format!("thalweg://{}::", logged.node.address)]);
+        if let Some(secret) = secret {
+            list.env("THALWEG_SECRET_FILE", secret);
+        }
+        assert!(!list.output().unwrap().status.success());
+        let line = logged.line_with(&["authentication failed", why]);
+        let words: Vec<_> = line.split(' ').collect();
+        assert!(words[0].starts_with("20") && words[1].ends_with('Z') && words[2] == "warn", "{line}");
+        assert!(words[3].starts_with("127.0.0.1:"), "{line}");
+    }
     assert!(!logged.lines().iter().any(|line| line.contains("accepted")), "that is for --log info");
 }
 

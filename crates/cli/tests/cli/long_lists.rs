@@ -43,7 +43,7 @@ fn commit(repository: &Repository, changes: Vec<Change>) {
     }
 }
 
-/// What a node answers of the store that `fill` has filled.
+/// Returns a node's answer on the store that `fill` has filled.
 fn through_a_node<T>(fill: impl FnOnce(&Arc<Repository>), ask: impl FnOnce(&dyn Catalog) -> T) -> T {
     let store = Store::new();
     let repository = Arc::new(repository::open(&store.directory(), Access::Write).unwrap());

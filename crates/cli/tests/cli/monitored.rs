@@ -1,4 +1,4 @@
-//! What a node shows at its metrics address while clients put and get.
+//! A node's pages at its metrics address while clients put and get.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Names that several connections recall of one node, as clients that reduce do.
+//! Digests that several connections offer to one node, as clients that reduce do.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ impl Client {
         self.connection.send(request.kind(), self.numbers.get(), &request.encode(), &[payload]).unwrap();
     }
 
-    /// The next answer; what the node says unasked is passed over.
+    /// The next answer; unasked messages of the node are passed over.
     fn answer(&self) -> Reply {
         loop {
             let frame = self.connection.receive().unwrap().expect("the node answers");
@@ -100,7 +100,7 @@ impl Client {
         stamp
     }
 
-    /// The node has the recall and answers what came later: the recall waits.
+    /// The node has the offered digest and answers later requests: the digest waits.
     fn waits(&self) {
         self.ask(Request::Size { session: self.session, stripe_set: STRIPE_SET });
         assert!(matches!(self.answer(), Reply::Size { .. }));

@@ -96,7 +96,7 @@ impl Node {
         true
     }
 
-    /// The code it ends with by itself, within 60 s, and what it said: of a node whose standard error is piped.
+    /// The code it ends with by itself, within 60 s, and its messages: of a node whose standard error is piped.
     pub fn wait_for_its_end(&mut self) -> (Option<i32>, String) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.process.try_wait().unwrap().is_none() && Instant::now() < deadline {
@@ -116,7 +116,7 @@ impl Node {
         peak.trim().strip_suffix(" kB").expect("in kB").parse::<u64>().unwrap() << 10
     }
 
-    /// What it has said, of a node whose standard error is piped.
+    /// Returns the messages of a node whose standard error is piped.
     pub fn kill_and_read_messages(mut self) -> String {
         self.process.kill().unwrap();
         let mut said = String::new();

@@ -1,4 +1,4 @@
-//! Who owns what root makes in somebody else's store: the store's owner, who has to go on using it.
+//! The owner of files that root makes in another user's store: the store's owner, who has to go on using it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;

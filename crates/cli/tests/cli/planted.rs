@@ -1,4 +1,4 @@
-//! Links and pipes that somebody who may write to a store's directory put where its files belong.
+//! Links and pipes put in place of a store's files, by another user who may write to its directory.
 
 use std::fs;
 use std::os::unix::fs::symlink;

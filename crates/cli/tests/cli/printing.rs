@@ -1,4 +1,4 @@
-//! What is printed: JSON keys, odd names, pipes that close.
+//! Output: JSON keys, odd names, pipes that close.
 
 use std::fs;
 use std::io::{Read, Write};

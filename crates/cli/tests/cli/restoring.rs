@@ -1,4 +1,4 @@
-//! A restore stays in its destination, whatever lies there and whatever the store says, and leaves nothing half-done.
+//! A restore stays in its destination, whatever lies there or in the store, and leaves nothing half-done.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -130,7 +130,7 @@ fn directories_come_back_without_special_bits_and_each_kind_of_what_is_left_out_
     store.put(&tree, "tree");
     let mode = |copy: &str, name: &str| fs::metadata(store.path(copy).join(name)).unwrap().mode() & 0o7777;
     let done = get(&store, "tree", &store.path("plain"), &["--json"], 0);
-    // Nobody but the owner writes where the sticky bit kept others from each other's files.
+    // Only the owner writes where the sticky bit kept others from each other's files.
     assert_eq!((mode("plain", "all"), mode("plain", "sticky"), mode("plain", "tool")), (0o755, 0o755, 0o755));
     let kinds = serde_json::json!({ "setuid or setgid bit": 2, "sticky bit": 2 });
     assert_eq!(done.json()["left_out"], kinds);
@@ -197,7 +197,7 @@ fn a_killed_get_leaves_nothing_that_stays() {
         child.wait().unwrap();
         assert_eq!(drafts(&copy), Vec::<String>::new());
     }
-    // On file systems where a draft has a name: the next run removes what is old and nobody holds.
+    // On file systems where a draft has a name: the next run removes old and unlocked ones.
     let leftover = copy.join(".thalweg-get-999999-1");
     fs::write(&leftover, "half").unwrap();
     let old = std::process::Command::new("touch").args(["-d", "2 hours ago"]).arg(&leftover).status().unwrap();

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What a run left on its outputs.
+/// A run's outputs.
 #[derive(Debug)]
 pub struct Run {
     pub code: Option<i32>,

@@ -1,4 +1,4 @@
-//! What an interrupted job had checkpointed: listed, read, recovered.
+//! Checkpoints of an interrupted job: listed, read, recovered.
 
 use std::sync::Arc;
 

@@ -185,7 +185,7 @@ fn an_older_catalog_is_noticed_by_the_last_records_of_containers_that_were_seale
 fn collection_deletes_nothing_by_an_older_catalog_that_opening_takes_for_the_newest() {
     let store = with_a_catalog_that_a_node_left_behind(drop);
     let catalog = rusqlite::Connection::open(store.directory().join(CATALOG[0])).unwrap();
-    // As if the session had ended before the copy was made; what an older program does not notice, goes on.
+    // As if the session had ended before the copy was made; changes that an older program does not notice go on.
     let ended = "UPDATE counters SET writing = 1; UPDATE containers SET opener = NULL, state = 1;
         UPDATE counters SET writing = 0;";
     catalog.execute_batch(ended).unwrap();

@@ -1,4 +1,4 @@
-//! A node that is asked to stop while it begins anew ends all the same, and lets go of its address.
+//! A node that is asked to stop while it restarts ends all the same, and releases its address.
 
 use std::net::TcpStream;
 use std::time::{Duration, Instant};

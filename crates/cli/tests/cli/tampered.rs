@@ -1,5 +1,5 @@
-//! A catalog whose rows were changed with its guard set aside, as a program does that knows how: what the journal and the
-//! containers tell is believed before anything is deleted, and no content of a row ends a process.
+//! A catalog whose rows were changed with its guard set aside, as a program does that knows how: the journal and the
+//! containers are believed before anything is deleted, and no content of a row ends a process.
 
 use std::fs;
 

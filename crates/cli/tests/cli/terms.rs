@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const CRATES: [&str; 5] = ["format", "store", "catalog", "repository", "transfer"];
 
-/// What an engineer of file systems, databases or networks knows, in the sense known there.
+/// Words that an engineer of file systems, databases or networks knows, in the sense known there.
 const FIELD: &str = "access acknowledge action address ahead answer ask attempt attempts attributes background behaviour \
     bitmap budget buffer buffers builder built bulk challenge change charge choice chunker client clock closing codec \
     collect commit committed comparison completion confirmed connection connections content context counters counting \

@@ -159,7 +159,7 @@ fn a_file_that_keeps_changing_is_stored_and_reported() {
             }
         });
         let put = || super::runner::run(&["put".as_ref(), path.as_os_str(), &store.address("busy")]);
-        // Who changes it may have to wait for the disk meanwhile.
+        // The writer may have to wait for the disk meanwhile.
         let mut runs = (0..5).map(|_| put());
         let run = runs.find(|run| run.code != Some(0));
         done.store(true, std::sync::atomic::Ordering::Relaxed);

@@ -68,7 +68,7 @@ fn forgetting_goes_on_while_files_are_removed_and_made_again() {
     std::thread::scope(|threads| {
         let remover = threads.spawn(|| {
             for round in 0..6 {
-                // So many that the first are removed while the last are looked at.
+                // So many that the first are removed while the last are read.
                 for content in ["first", "second"] {
                     fs::create_dir_all(store.path("d")).unwrap();
                     (0..300).for_each(|name| {

@@ -172,7 +172,7 @@ impl<'a> Section<'a> {
         Ok(Section { document: self.document, prefix, at: value.span().start, table, asked: Vec::new() })
     }
 
-    /// Refuses keys nobody asked for.
+    /// Refuses unknown keys.
     pub fn finish(self) -> Result<()> {
         let unknown = self.table.keys().find(|name| !self.asked.contains(&name.get_ref().as_ref()));
         let Some(unknown) = unknown else { return Ok(()) };

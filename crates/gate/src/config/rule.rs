@@ -1,4 +1,4 @@
-//! Which application a request belongs to: what a rule asks for, and what is known of a request.
+//! Rules that find a request's application, and the facts of a request.
 
 use std::net::IpAddr;
 
@@ -9,7 +9,8 @@ use crate::error::Result;
 /// A header's value, by its name.
 pub type FindHeader<'a> = dyn Fn(&str) -> Option<&'a str> + 'a;
 
-/// What a protocol found out about a request. What it cannot know is `None`, and a rule that asks for it does not hold.
+/// The facts that a protocol knows of a request. A fact it cannot know is `None`, and a rule that asks for it does not
+/// hold.
 #[derive(Clone, Copy, Default)]
 pub struct Facts<'a> {
     pub client: Option<IpAddr>,

@@ -1,4 +1,4 @@
-//! What files are taken, and what is said of those that are not.
+//! Which files are accepted, and how the others are refused.
 
 use std::path::Path;
 use std::time::Duration;
@@ -103,7 +103,7 @@ fn mistakes_have_their_line_their_key_and_their_cure() {
         ("[[listen]]\nprotocol = \"ftp\"\n", "`ftp` is none of s3, nfs, gluster"),
         ("[[listen]]\nprotocol = \"s3\"\naddress = \"9000\"\n", "`9000` is no HOST:PORT"),
     ] {
-        // What belongs to the whole file comes before the first section.
+        // Keys of the whole file come before the first section.
         let text = if text.starts_with('[') { format!("{LISTEN}{text}") } else { format!("{text}{LISTEN}") };
         let shifted = wanted.replace("gate.toml:", "");
         let said = parsed(&text).expect_err(wanted);

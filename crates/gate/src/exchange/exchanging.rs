@@ -25,14 +25,14 @@ impl Server for UpstreamScheduler {
     }
 }
 
-/// Lives as long as the gate; what it was told lasts through reloads.
+/// Lives as long as the gate; received counters last through reloads.
 pub(crate) struct Exchanging {
     link: Rc<Link>,
     socket: RefCell<Option<(SocketAddr, Rc<UdpSocket>)>>,
     task: RefCell<Option<JoinHandle<Infallible>>>,
 }
 
-/// What could fail of another configuration; nothing has changed yet.
+/// The socket of another configuration, bound first since this may fail; nothing has changed yet.
 pub(crate) type Bound = Option<(SocketAddr, Rc<UdpSocket>)>;
 
 impl Exchanging {

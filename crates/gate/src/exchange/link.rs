@@ -1,7 +1,7 @@
-//! The exchange's socket and clock: does what [`Exchange`] says.
+//! The exchange's socket and clock: carries out the actions of [`Exchange`].
 //!
-//! What cannot be sent is dropped: counters are cumulative, and the next packet says it all again. Only what a person
-//! can mend is told on standard error, each kind of it once a minute at most.
+//! A packet that cannot be sent is dropped: counters are cumulative, and the next packet repeats them. Only errors that
+//! a person can mend are reported on standard error, each kind once a minute at most.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -16,9 +16,9 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::packet::{GateId, Key, MAX_BYTES, Refusal};
 use super::{Action, Charged, Exchange, Traffic};
 
-/// How often gates tell each other what they charged, unless configured.
+/// How often gates send each other what they charged, unless configured.
 pub const INTERVAL: Duration = Duration::from_millis(25);
-/// A person is told again after so long.
+/// The interval between two reports of the same error.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// A server of this gate, whose bandwidth is shared.
@@ -41,7 +41,7 @@ pub struct Settings {
     pub key: Option<Key>,
 }
 
-/// What lasts as long as the process, while settings and servers come and go.
+/// The state that lasts as long as the process, while settings and servers come and go.
 pub struct Link {
     exchange: RefCell<Exchange>,
     servers: RefCell<Servers>,
@@ -90,7 +90,7 @@ impl Link {
         let others: Vec<SocketAddr> = settings.peers.iter().filter(is_other).copied().collect();
         self.exchange.borrow_mut().reconfigure(settings.key.clone(), others.len());
         let mut ticks = ticks(settings.interval);
-        // One byte more than a packet may have: what is longer is seen to be.
+        // One byte more than a packet may have, so that a longer one is seen to be.
         let mut buffer = [0; MAX_BYTES + 1];
         loop {
             tokio::select! {
@@ -170,7 +170,7 @@ fn is_peer(address: IpAddr, peers: &[SocketAddr]) -> bool {
 mod tests {
     use super::*;
 
-    /// Shows what it was set to; adds up what it is told.
+    /// A server whose counters are set by the test; adds up the charges it receives.
     #[derive(Default)]
     struct Disk {
         charged: RefCell<u64>,

@@ -1,9 +1,9 @@
-//! Global shares: each gate tells its peers what it charged each application, so that the total counts, wherever it
-//! was served (DSFQ, Wang and Merchant, FAST 2007, with gates in the place of coordinators).
+//! Global shares: each gate sends its peers what it charged each application, so that the total counts, wherever it was
+//! served (DSFQ, Wang and Merchant, FAST 2007, with gates in the place of coordinators).
 //!
 //! [`Exchange`] is a machine without I/O: a tick or a packet in, [`Action`]s out; `link` does them. The same machine
-//! carries what one server of a gate served over to the gate's other servers. What is said costs at most a thousandth
-//! of the bytes it is about, besides a small keep-alive; when nothing is heard, each gate is fair by itself.
+//! carries what one server of a gate served over to the gate's other servers. The packets cost at most a thousandth of
+//! the bytes they report, besides a small keep-alive; without packets, each gate is fair by itself.
 
 mod exchanging;
 pub mod link;
@@ -26,12 +26,12 @@ use report::Report;
 pub const KEEP_ALIVE: Duration = Duration::from_millis(250);
 /// So many bytes of data pay for one of the exchange.
 pub const DATA_PER_EXCHANGE: u64 = 1000;
-/// What UDP and IPv4 add to a packet.
+/// The bytes that UDP and IPv4 add to a packet.
 pub const WRAPPING_BYTES: usize = 28;
-/// What may be saved up for sending, in bytes: news of ten thousand applications to four peers.
+/// The limit on saved-up sending credit, in bytes: counters of ten thousand applications to four peers.
 const MAX_SAVED_BYTES: u64 = 1 << 20;
 
-/// What is to be done.
+/// An action for the caller to carry out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// To every peer.
@@ -54,7 +54,7 @@ pub struct Traffic {
 pub struct Exchange {
     me: GateId,
     key: Option<Key>,
-    /// How many hear what is sent.
+    /// The number of receivers.
     peer_count: usize,
     report: Report,
     peers: Peers,
@@ -93,7 +93,7 @@ impl Exchange {
         }
     }
 
-    /// Another configuration; what is known of gates and servers stays.
+    /// Applies another configuration; the state of gates and servers stays.
     pub fn reconfigure(&mut self, key: Option<Key>, peer_count: usize) {
         (self.key, self.peer_count) = (key, peer_count);
     }
@@ -118,7 +118,7 @@ impl Exchange {
         actions
     }
 
-    /// A packet arrived. What it says of applications unknown here is of no use here.
+    /// Takes in a packet that arrived. Entries of applications unknown here are ignored.
     pub fn hear(&mut self, bytes: &[u8], now: Duration) -> Result<Vec<Action>, Refusal> {
         let heard = Packet::decode(bytes, self.key.as_ref()).and_then(|packet| match packet.gate {
             // All gates may have one list of peers, with their own address in it.
@@ -134,7 +134,7 @@ impl Exchange {
         Ok(known.collect())
     }
 
-    /// Gates heard of within the last second.
+    /// Returns how many gates sent a packet within the last second.
     pub fn live_peers(&self) -> usize {
         self.peers.live()
     }
@@ -181,7 +181,7 @@ impl Exchange {
         }
     }
 
-    /// What telling all peers so many entries costs.
+    /// The cost of sending so many entries to all peers.
     fn cost_bytes(&self, entries: usize) -> u64 {
         let packets = entries.div_ceil(MAX_ENTRIES).max(1);
         let bytes =

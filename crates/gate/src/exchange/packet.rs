@@ -1,8 +1,8 @@
 //! One packet of the exchange, as bytes (docs/format.md, *Exchange packets*).
 //!
 //! Applications are named by 8 bytes of a hash and counters are cumulative, so that a packet stands alone: it may be
-//! lost, doubled or late. Whatever arrives is damaged or forged until shown otherwise: decoding returns an error,
-//! and believes nothing but what the length at hand justifies.
+//! lost, doubled or late. A packet may be damaged or forged: decoding returns an error, and trusts only what the length
+//! at hand justifies.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ const MAGIC: [u8; 4] = *b"TWGX";
 const VERSION: u8 = 0;
 const TAGGED: u8 = 1;
 const HEADER_BYTES: usize = 24;
-/// What an entry adds to a packet.
+/// The bytes that an entry adds to a packet.
 pub const ENTRY_BYTES: usize = 16;
 const TAG_BYTES: usize = 16;
 /// Separates this use of a secret from any other.
@@ -36,7 +36,7 @@ impl NameHash {
     }
 }
 
-/// What an application was charged at all servers of a gate since the gate started.
+/// The bytes that an application was charged at all servers of a gate since the gate started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub application: NameHash,

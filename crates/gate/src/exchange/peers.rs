@@ -1,8 +1,8 @@
-//! What the other gates were heard to say.
+//! The counters received from the other gates.
 //!
 //! Counters are cumulative, so a packet late or doubled adds nothing, and a lost one is made up for by the next. The
-//! first a gate says of an application is where counting begins: what it served before this gate listened is not
-//! charged. So it is after a silence, for which a gate is forgotten.
+//! first counter that a gate sends of an application is the base: bytes served before this gate listened are not
+//! charged. The same holds after a silence, for which a gate is forgotten.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -23,14 +23,14 @@ pub(super) struct Peers {
 
 struct Peer {
     heard: Duration,
-    /// The highest heard; kept over a silence, so that old packets played back say nothing.
+    /// The highest received; kept over a silence, so that replayed packets are ignored.
     sequence: u64,
     is_silent: bool,
     charged_bytes: HashMap<NameHash, u64>,
 }
 
 impl Peers {
-    /// What the packet's gate has charged beyond what was known.
+    /// Returns the packet's gate's new charges since its last packet.
     pub fn hear(&mut self, packet: &Packet, now: Duration) -> Result<Vec<(NameHash, u64)>, Refusal> {
         if !self.known.contains_key(&packet.gate) {
             self.admit(packet.gate, now)?;
@@ -49,7 +49,7 @@ impl Peers {
         Ok(news.collect())
     }
 
-    /// Forgets who has been silent for too long.
+    /// Forgets peers that have been silent for too long.
     pub fn forget(&mut self, now: Duration) {
         for peer in self.known.values_mut().filter(|peer| !peer.is_silent) {
             if now.saturating_sub(peer.heard) > PATIENCE {

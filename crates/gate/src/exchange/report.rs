@@ -1,14 +1,14 @@
-//! What this gate charged its applications, and how much of it its peers have still to be told.
+//! This gate's charges to its applications, and which of them are still to be sent to the peers.
 //!
-//! Servers report cumulative counters; one that shrinks was started again, and what it shows then is new. The totals
-//! kept here only grow, whatever servers and configuration do: they are what goes to the peers.
+//! Servers report cumulative counters; one that shrinks was started again, and all it shows then is new. The totals
+//! kept here only grow, whatever servers and configuration do: they are what the peers receive.
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::packet::{Entry, MAX_ENTRIES, NameHash};
 
-/// How often an entry that has stopped changing is told again, since any packet may be lost.
+/// How often an entry that has stopped changing is sent again, since any packet may be lost.
 const REPEATS: u8 = 2;
 
 /// Cumulative bytes by application, as one server has them.
@@ -18,7 +18,7 @@ pub type Charged = Vec<(Rc<str>, u64)>;
 pub(super) struct Report {
     totals: Vec<Total>,
     by_name: HashMap<Rc<str>, usize>,
-    /// What each server showed last, by the number of the total.
+    /// Each server's last counters, by the number of the total.
     shown: HashMap<Rc<str>, HashMap<usize, u64>>,
     /// Where the next refresh goes on.
     grant: usize,
@@ -32,7 +32,7 @@ struct Total {
 }
 
 impl Report {
-    /// Takes in what a server shows; gives what it charged since it was last looked at.
+    /// Takes in a server's counters; returns its charges since the last call.
     pub fn observe(&mut self, server: &Rc<str>, charged: &Charged) -> Charged {
         let mut shown = self.shown.remove(server).unwrap_or_default();
         let mut fresh = Vec::new();
@@ -63,7 +63,7 @@ impl Report {
         self.totals.iter().filter(|total| total.is_news).count()
     }
 
-    /// All news, which then are none; with `refresh` the last packet is filled up with what was told before.
+    /// Returns all changed entries, and marks them sent; with `refresh` the last packet is filled up with earlier ones.
     pub fn tell(&mut self, refresh: bool) -> Vec<Entry> {
         let mut entries: Vec<Entry> = self.totals.iter_mut().filter_map(Total::tell_news).collect();
         if refresh {
@@ -73,7 +73,7 @@ impl Report {
         entries
     }
 
-    /// Each total at most once, in turn.
+    /// Repeats each total at most once, round robin.
     fn repeat(&mut self, room: usize, entries: &mut Vec<Entry>) {
         let told_now: Vec<NameHash> = entries.iter().map(|entry| entry.application).collect();
         let (count, begin) = (self.totals.len(), self.grant);

@@ -45,7 +45,7 @@ impl Dice {
     }
 }
 
-/// Gates with a server each, and packets on their way: when they arrive, at whom, and what they say.
+/// Gates with a server each, and packets under way: arrival time, destination, content.
 struct World {
     gates: Vec<Exchange>,
     charged: Vec<[u64; 2]>,
@@ -110,7 +110,7 @@ impl World {
         }
     }
 
-    /// What everybody else served of an application.
+    /// The bytes that the other servers served of an application.
     fn served_at_other_servers(&self, gate: usize, application: usize) -> u64 {
         let others = self.charged.iter().enumerate().filter(|(number, _)| *number != gate);
         others.map(|(_, charged)| charged[application]).sum()
@@ -121,7 +121,7 @@ impl World {
 fn through_a_bad_network_every_gate_hears_all_that_the_others_served() {
     for seed in 0..50 {
         let mut world = World::new(4, seed);
-        // Gates that have heard each other once count from there; before, nothing was served.
+        // Gates that have received a packet of each other count from there; before, nothing was served.
         (0..12).for_each(|_| world.step(0, 0));
         world.charged.iter_mut().for_each(|charged| *charged = [1, 1]);
         (0..12).for_each(|_| world.step(0, 0));

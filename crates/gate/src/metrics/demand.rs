@@ -1,12 +1,12 @@
 //! The share each application should have: weighted max-min over those that want something, groups first.
 //!
-//! Who keeps requests outstanding wants all it can get; another wants what it got, and what it leaves goes to the
-//! others by their weights (water-filling: Bertsekas and Gallager, Data Networks, section 6.5.2).
+//! An application with requests outstanding wants all it can get; another wants its achieved share, and the rest goes
+//! to the others by their weights (water-filling: Bertsekas and Gallager, Data Networks, section 6.5.2).
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What one application is entitled to by, and how much it would use.
+/// An application's entitlement, and how much it would use.
 #[derive(Clone, Debug)]
 pub struct Claim {
     pub weight: u32,
@@ -16,7 +16,7 @@ pub struct Claim {
     pub demand: Option<f64>,
 }
 
-/// Each claim's part of a whole of 1. They add up to less only when nobody wants more.
+/// Returns each claim's part of a whole of 1. They add up to less only when all demand is met.
 pub fn wanted(claims: &[Claim]) -> Vec<f64> {
     let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, claim) in claims.iter().enumerate() {
@@ -39,7 +39,7 @@ pub fn wanted(claims: &[Claim]) -> Vec<f64> {
     parts
 }
 
-/// One who shares at some level of the tree.
+/// A member at some level of the tree.
 struct Side {
     weight: f64,
     demand: f64,
@@ -50,7 +50,7 @@ impl Side {
         Side { weight: f64::from(claim.weight), demand: claim.demand.unwrap_or(f64::INFINITY) }
     }
 
-    /// An application alone, or all of a group together. A group of which nobody wants anything has no weight.
+    /// Makes a member of one application, or of a whole group. A group without demand has no weight.
     fn of(claims: &[Claim], numbers: &[usize]) -> Side {
         let demand = numbers.iter().map(|&number| Side::inner(&claims[number]).demand).sum();
         let first = &claims[numbers[0]];

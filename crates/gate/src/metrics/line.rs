@@ -1,4 +1,4 @@
-//! The line a minute in the log: what each application should have got, what it got, how fast and how soon.
+//! The line a minute in the log: each application's target share, its achieved share, its rate and its waits.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::status::Status;
 /// More are only counted.
 const MAX_NAMED: usize = 8;
 
-/// None when nothing happened: a gate that nobody uses is silent.
+/// Returns the line, or none when nothing happened: an idle gate is silent.
 pub fn line(status: &Status) -> Option<String> {
     let mut busy: Vec<_> = status.applications.iter().filter(|application| application.got > 0.0).collect();
     busy.sort_by(|a, b| b.got.total_cmp(&a.got).then_with(|| a.name.cmp(&b.name)));

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use monitoring::Exposition;
 
-use super::status::{ApplicationStatus, Distribution, Status};
+use super::status::{ApplicationStatus, Distribution, ServerStatus, Status};
 
 const SHORTEST_BUCKET: Duration = Duration::from_micros(64);
 const DOUBLINGS: u32 = 25;
@@ -105,13 +105,20 @@ impl Page {
     }
 
     fn servers(&mut self, status: &Status) {
-        self.0.family("depth_bytes", "gauge", "Most bytes that are to be outstanding at a server.");
+        self.by_server(status, "depth_bytes", "Most bytes that are to be outstanding at a server.", |s| s.depth_bytes);
+        self.by_server(status, "in_flight_bytes", "Bytes outstanding at a server.", |s| s.in_flight_bytes);
+        let help = "Most S3 uploads above 1 MiB that are to be under way at a server.";
+        self.by_server(status, "long_uploads_limit", help, |s| s.uploads.limit);
+        let help = "S3 uploads above 1 MiB that are under way, without those that are waited for no longer.";
+        self.by_server(status, "long_uploads", help, |s| s.uploads.under_way);
+        let help = "S3 uploads above 1 MiB that wait to begin.";
+        self.by_server(status, "long_uploads_waiting", help, |s| s.uploads.waiting);
+    }
+
+    fn by_server(&mut self, status: &Status, name: &str, help: &str, value: fn(&ServerStatus) -> u64) {
+        self.0.family(name, "gauge", help);
         for server in &status.servers {
-            self.0.sample("depth_bytes", &[("server", &*server.name)], server.depth_bytes);
-        }
-        self.0.family("in_flight_bytes", "gauge", "Bytes outstanding at a server.");
-        for server in &status.servers {
-            self.0.sample("in_flight_bytes", &[("server", &*server.name)], server.in_flight_bytes);
+            self.0.sample(name, &[("server", &*server.name)], value(server));
         }
     }
 
@@ -147,9 +154,10 @@ mod tests {
     use std::collections::{HashMap, HashSet};
 
     use super::super::histogram::Histogram;
+    use super::super::status::ExchangeStatus;
     use super::super::status::tests::application;
-    use super::super::status::{ExchangeStatus, ServerStatus};
     use super::*;
+    use crate::upstream_scheduler::UploadCounts;
 
     fn status() -> Status {
         let latencies = Histogram::default();
@@ -162,7 +170,12 @@ mod tests {
             window_s: 5.0,
             process: Default::default(),
             applications: vec![climate, application("a \"b\" \\ c\nd", 1)],
-            servers: vec![ServerStatus { name: "127.0.0.1:9000".into(), depth_bytes: 1, in_flight_bytes: 0 }],
+            servers: vec![ServerStatus {
+                name: "127.0.0.1:9000".into(),
+                depth_bytes: 1,
+                in_flight_bytes: 0,
+                uploads: UploadCounts { limit: 2, under_way: 1, waiting: 3 },
+            }],
             call_memory: Default::default(),
             exchange: ExchangeStatus { live_peers: 1, traffic: Default::default() },
         }
@@ -215,6 +228,15 @@ mod tests {
         assert!(counts.is_sorted() && counts.len() == DOUBLINGS as usize + 2, "{counts:?}");
         assert_eq!((counts[0], counts[1], counts[counts.len() - 2], counts[counts.len() - 1]), (1.0, 3.0, 4.0, 5.0));
         assert!(page.contains("thalweg_gate_request_seconds_count{application=\"climate\"} 5\n"));
+    }
+
+    #[test]
+    fn long_uploads_are_shown_with_their_limit() {
+        let page = page(&status()).into_text();
+        for (name, value) in [("long_uploads_limit", 2), ("long_uploads", 1), ("long_uploads_waiting", 3)] {
+            let line = format!("thalweg_gate_{name}{{server=\"127.0.0.1:9000\"}} {value}\n");
+            assert!(page.contains(&line), "{page}");
+        }
     }
 
     #[test]

@@ -8,11 +8,12 @@ use serde_json::{Value, json};
 use super::demand::{Claim, wanted};
 use super::window::{Recent, Window};
 use crate::exchange::Traffic;
+use crate::upstream_scheduler::UploadCounts;
 use monitoring::Process;
 
 pub struct Status {
     pub up: Duration,
-    /// What the recent figures span.
+    /// The span of the recent figures.
     pub window_s: f64,
     pub process: Process,
     pub applications: Vec<ApplicationStatus>,
@@ -39,7 +40,7 @@ pub struct ApplicationStatus {
     pub latencies: Distribution,
     pub waits: Distribution,
     pub recent: Recent,
-    /// Parts of a whole of 1, over the window. Nobody wants or gets anything while nothing is charged.
+    /// Parts of a whole of 1, over the window. All are zero while nothing is charged.
     pub wanted: f64,
     pub got: f64,
 }
@@ -54,9 +55,10 @@ pub struct ServerStatus {
     pub name: Rc<str>,
     pub depth_bytes: u64,
     pub in_flight_bytes: u64,
+    pub uploads: UploadCounts,
 }
 
-/// What calls and replies of NFS and GlusterFS hold.
+/// The memory held by calls and replies of NFS and GlusterFS.
 #[derive(Default)]
 pub struct CallMemoryStatus {
     pub limit_bytes: usize,
@@ -69,10 +71,10 @@ pub struct ExchangeStatus {
     pub traffic: Traffic,
 }
 
-/// Who has something outstanding for this part of the time wants all that it can get.
+/// An application with something outstanding for this part of the time counts as wanting all that it can get.
 const EAGER: f64 = 0.5;
 
-/// Fills in what each application got in the window, and what it should have got.
+/// Fills in each application's achieved and target share in the window.
 pub(super) fn share_out(applications: &mut [ApplicationStatus], window: &Window) {
     for application in applications.iter_mut() {
         application.recent = window.recent(&application.name);
@@ -128,7 +130,7 @@ fn milliseconds(duration: Option<Duration>) -> Option<f64> {
 }
 
 impl Status {
-    /// `/status.json`: what `thalweg gate top` reads.
+    /// Returns `/status.json`, which `thalweg gate top` reads.
     pub fn to_json(&self) -> Value {
         let Traffic { sent, sent_bytes, received, refused } = self.exchange.traffic;
         let servers = self.servers.iter().map(|server| {
@@ -136,6 +138,11 @@ impl Status {
                 "name": *server.name,
                 "depth_bytes": server.depth_bytes,
                 "in_flight_bytes": server.in_flight_bytes,
+                "long_uploads": {
+                    "limit": server.uploads.limit,
+                    "under_way": server.uploads.under_way,
+                    "waiting": server.uploads.waiting,
+                },
             })
         });
         json!({

@@ -1,4 +1,4 @@
-//! What the live page shows of a gate.
+//! The live page of a gate.
 
 use std::time::Duration;
 

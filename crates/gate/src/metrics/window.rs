@@ -1,7 +1,7 @@
-//! What applications got in the last seconds: marks of the counters at equal distances, and their differences.
+//! The service of the last seconds by application: marks of the counters at equal distances, and their differences.
 //!
-//! Between marks many glances tell how often an application had something outstanding. What an idle application
-//! showed is kept once, so that the memory follows those that are busy.
+//! Samples between marks show how often an application had something outstanding. The counters of an idle application
+//! are kept once, so that the memory follows the busy ones.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;

@@ -17,7 +17,7 @@ use super::connection::{Connection, Ending, Result};
 /// As many clients' unread bytes as the kernel is made to take at a time. Each is given `UNREAD_ROOM_BYTES` for as long
 /// as it is not read from, so this bounds what clients that turn out to live can fill.
 pub const MAX_UNREAD_ROOMS: usize = 16;
-/// What a socket of Linux holds unsent at most unless it is set up otherwise (the maximum of net.ipv4.tcp_wmem).
+/// The default limit on unsent bytes of a Linux socket (the maximum of net.ipv4.tcp_wmem).
 const UNREAD_ROOM_BYTES: u32 = 4 << 20;
 /// [`ENDED_TIMEOUT`] where memory is short, so that others are not read from because of what such a client holds.
 const ENDED_TIMEOUT_WHEN_SHORT: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ impl Connection {
         }
     }
 
-    /// Returns when the client has ended, is not read from, and got no answer for long.
+    /// Returns when the client has ended, is not read from, and has had no answer for long.
     async fn until_ended_in_vain(&self) -> Ending {
         let mut room = None;
         loop {

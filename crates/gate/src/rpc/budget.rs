@@ -2,9 +2,9 @@
 //!
 //! An application may hold twice what is still free, and each of its connections what that leaves (the dynamic
 //! thresholds of Choudhury and Hahne, 1998): a few busy ones use nearly all, many share it evenly, and one that comes
-//! later finds room. Whoever holds most is not read from first. Memory is reserved as bytes arrive, so records under
-//! way could fill an application's part and all wait for each other: then one of them at a time may use the quarter
-//! that nobody else gets. Replies never wait here, since they are what frees the memory.
+//! later finds room. The largest holder is the first that is no longer read from. Memory is reserved as bytes arrive,
+//! so records under way could fill an application's part and all wait for each other: then one of them at a time may
+//! use the quarter that is kept back for this. Replies never wait here, since they are what frees the memory.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,13 +17,13 @@ use tokio::time::Instant;
 use super::abandoned::MAX_UNREAD_ROOMS;
 use super::held::{CHUNK_BYTES, Held};
 
-/// What one connection may hold at most (bytes).
+/// The limit of one connection (bytes).
 pub const MAX_WINDOW_BYTES: usize = 16 << 20;
-/// What a call costs besides its bytes: its entries in queues and tables, and the task that waits for its turn.
+/// The cost of a call besides its bytes: its entries in queues and tables, and the task that waits for its grant.
 pub const CALL_BYTES: usize = 1 << 10;
-/// What a connection costs by itself: a buffer for short calls, the rest of a reply, tables.
+/// The cost of a connection by itself: a buffer for short calls, the rest of a reply, tables.
 pub const CONNECTION_BYTES: usize = 16 << 10;
-/// What is kept of chunks not in use.
+/// The limit on unused chunks that are kept.
 const MAX_SPARE_CHUNKS: usize = 64;
 /// An application may hold so many times what is free.
 const THRESHOLD: usize = 2;
@@ -46,7 +46,7 @@ pub struct Budget {
     pub(super) unread_rooms: Semaphore,
 }
 
-/// What one application holds.
+/// The memory that one application holds.
 #[derive(Default)]
 pub struct Part {
     held_bytes: Cell<usize>,
@@ -71,7 +71,7 @@ impl Budget {
         })
     }
 
-    /// From now on; what is held stays.
+    /// Sets the limit from now on; held memory stays.
     pub fn set_limit(&self, limit_bytes: usize) {
         self.limit_bytes.set(limit_bytes);
         self.released.notify_waiters();
@@ -89,7 +89,7 @@ impl Budget {
         self.connections.get()
     }
 
-    /// As many as may be open: what they cost by themselves is as much as the budget again.
+    /// Returns the most connections that may be open: by themselves they cost as much as the budget again.
     pub fn max_connections(&self) -> usize {
         self.limit_bytes.get() / CONNECTION_BYTES
     }
@@ -109,7 +109,7 @@ impl Budget {
         Shortage { budget: self }
     }
 
-    /// What an application holds, by its name.
+    /// Returns an application's part, by its name.
     pub fn part(&self, application: &Rc<str>) -> Rc<Part> {
         self.parts.borrow_mut().entry(application.clone()).or_default().clone()
     }
@@ -292,7 +292,7 @@ impl Drop for Shortage<'_> {
     }
 }
 
-/// What is held of a reply that the client does not take. Gives its room back when dropped.
+/// The memory held for a reply that the client does not take. Released when dropped.
 pub struct ReplyRoom {
     window: Rc<Window>,
     part: Rc<Part>,

@@ -25,7 +25,7 @@ pub struct Call<'a> {
     pub arguments: &'a [u8],
 }
 
-/// Who calls, where the credentials say it in the clear: none with AUTH_NONE and RPCSEC_GSS.
+/// The caller, where the credentials name it in the clear: none with AUTH_NONE and RPCSEC_GSS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Caller {
     pub uid: Option<u32>,
@@ -72,7 +72,7 @@ mod tests {
     use super::super::record::{Extent, extent, message};
     use super::*;
 
-    /// The calls of a recorded connection: (program, version, procedure), who calls, and what it means.
+    /// Returns the calls of a recorded connection: (program, version, procedure), caller, and meaning.
     fn recorded(name: &str) -> Vec<((u32, u32, u32), Caller, Operation)> {
         let path = format!("{}/../../testdata/rpc/{name}", env!("CARGO_MANIFEST_DIR"));
         let queue = std::fs::read(&path).expect(&path);
@@ -91,7 +91,7 @@ mod tests {
         Caller { uid: Some(uid), gid: Some(gid) }
     }
 
-    /// What is scheduled, attached or ordered, in order.
+    /// The scheduled, attaching or ordered operations, in order.
     fn meaning(calls: &[((u32, u32, u32), Caller, Operation)]) -> Vec<Operation> {
         calls.iter().map(|(_, _, operation)| operation.clone()).filter(|other| *other != Operation::Other).collect()
     }
@@ -147,7 +147,7 @@ mod tests {
             (AUTH_GLUSTERFS, words(&[0, 0, 500, 11, 12, 0]), caller(11, 12)),
             (AUTH_GLUSTERFS_V2, words(&[500, 11, 12, 0, 0]), caller(11, 12)),
             (AUTH_GLUSTERFS_V3, words(&[500, 11, 12, 0, 0, 0, 0, 0, 0]), caller(11, 12)),
-            // Kerberos says who calls to the server alone.
+            // Kerberos names the caller to the server alone.
             (6, words(&[1, 0, 7, 1, 4, 11]), none),
             (0, Vec::new(), none),
             (AUTH_SYS, words(&[99, 3, 0x61626300, 11]), none),

@@ -1,8 +1,8 @@
 //! One client's connection and the gate's own to the server: calls one way, replies the other.
 //!
-//! Three parts take turns in one task. Calls are taken from the client as they come, up to its window, so that all it
-//! has outstanding stands in the scheduler's queues; a READ or WRITE leaves when its turn comes, all else at once.
-//! Replies pass in pieces as they are read, and end the turn of the call they answer. Bytes are never changed, but for
+//! Three parts alternate in one task. Calls are taken from the client as they come, up to its window, so that all it
+//! has outstanding stands in the scheduler's queues; a READ or WRITE leaves with its grant, all else at once. Replies
+//! pass in pieces as they are read, and complete the grant of the call they answer. Bytes are never changed, but for
 //! what an NFS server offers per transfer, if the configuration lowers that.
 
 use std::cell::{Cell, RefCell};
@@ -37,23 +37,23 @@ use super::write_order::WriteOrder;
 
 /// A client with so many calls waiting or without answer is not read from until some have left.
 pub const MAX_QUEUED_CALLS: usize = 1024;
-/// A peer that takes nothing for so long, though there is something for it, stalls: its turns go to others.
+/// A peer that takes nothing for so long, though there is something for it, stalls: its grants are given back.
 const STALL: Duration = Duration::from_millis(100);
 /// A client that has ended and a server that takes nothing: so long the server is waited for.
 const GONE_TIMEOUT: Duration = Duration::from_secs(10);
 const GONE_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a client is listened to after its server has ended: closing with its bytes unread would take from it what
-/// the server said last.
+/// How long a client is read from after its server has ended: closing with its bytes unread would lose the server's
+/// last bytes.
 const LINGER: Duration = Duration::from_secs(2);
 /// NFS clients connect again when they need to, and Linux's server ends idle connections after this time too. Clients of
 /// GlusterFS keep locks by their connections: those end only with the client.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(6 * 60);
-/// What stands before the data of a call at most (bytes).
+/// The limit on the bytes before a call's data.
 const HEAD_BYTES: u64 = 2 << 10;
-/// As much of a call in several fragments as is looked at (bytes); a handshake is the longest.
+/// The most of a call in several fragments that is read (bytes); a handshake is the longest.
 const MESSAGE_BYTES: usize = 64 << 10;
 
-/// Why a connection ends before both sides have said all they had to say.
+/// Why a connection ends before both sides have sent all they had to send.
 #[derive(Debug, thiserror::Error)]
 pub enum Ending {
     #[error("{0}")]
@@ -91,7 +91,7 @@ pub struct Connection {
     outbound: RefCell<Outbound>,
     to_send: Notify,
     writes: RefCell<WriteOrder<Held>>,
-    /// Calls that wait for their turns.
+    /// Calls that wait for their grants.
     queued: Cell<usize>,
     left_queue: Notify,
     /// A call was sent: it may be late some time.
@@ -108,8 +108,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Serves the client until it and the server have ended. Whatever is queued or in service when it breaks is dropped,
-    /// which withdraws the one and gives back the other.
+    /// Serves the client until it and the server have ended. If it breaks, queued calls are withdrawn and those in
+    /// service give back their grants.
     pub async fn serve(
         listener: Rc<ListenerContext>,
         window: Rc<Window>,
@@ -140,7 +140,7 @@ impl Connection {
         });
         let ended = connection.run().await;
         if ended.is_err() {
-            // Whoever is left learns it as from a peer that broke, not as a proper end.
+            // The remaining peer then sees a broken connection, not a proper end.
             let _ = (connection.client.set_zero_linger(), connection.server.set_zero_linger());
         }
         ended
@@ -153,7 +153,7 @@ impl Connection {
             never = self.sweep() => return never,
             gone = self.until_abandoned() => return Err(gone),
         }
-        // The server has ended: what it has and what waits for it will not be answered.
+        // The server has ended: calls that it has or that wait for it will not be answered.
         self.in_service.borrow_mut().clear();
         let drained = timeout(LINGER, send_window(&self.client)).await;
         drained.unwrap_or(Ok(())).map_err(Ending::from)
@@ -165,7 +165,7 @@ impl Connection {
         std::future::pending().await
     }
 
-    /// Ends the turns of calls that are late, and forgets those that hang.
+    /// Ends the grants of calls that are late, and forgets those that hang.
     async fn sweep<T>(&self) -> T {
         loop {
             let due = self.in_service.borrow().next_due();
@@ -321,7 +321,7 @@ impl Connection {
         shut_sending(&self.server)
     }
 
-    /// Waits until a peer takes bytes again. One that does not for long keeps no turns meanwhile.
+    /// Waits until a peer takes bytes again. One that takes none for long keeps no grants meanwhile.
     pub(super) async fn until_it_moves(&self, moves: impl Future<Output = io::Result<()>>) -> Result<()> {
         tokio::pin!(moves);
         match timeout(STALL, &mut moves).await {
@@ -338,7 +338,7 @@ impl Connection {
         Ok(())
     }
 
-    /// What a client that is gone has sent is not kept for a server that takes nothing.
+    /// Bytes from a client that is gone are not kept for a server that takes nothing.
     async fn until_it_moves_or_the_client_is_gone(
         &self,
         mut moves: impl Future<Output = io::Result<()>> + Unpin,
@@ -382,7 +382,7 @@ fn understood(record: &Held) -> Option<(u32, Caller, Operation)> {
     Some((call.xid, call.caller, Operation::of(&call)))
 }
 
-/// What is known of a call that waits for its turn.
+/// A call that waits for its grant.
 struct Queued {
     xid: u32,
     cost_bytes: u64,
@@ -405,7 +405,7 @@ async fn send_window(queue: &TcpStream) -> io::Result<()> {
     }
 }
 
-/// Tells the peer that no more will come, as the other side has told the gate.
+/// Shuts down sending to the peer, after the other side has done so to the gate.
 pub(super) fn shut_sending(queue: &TcpStream) -> Result<()> {
     match rustix::net::shutdown(queue, rustix::net::Shutdown::Write) {
         // It has ended the connection itself meanwhile.

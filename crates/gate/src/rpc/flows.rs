@@ -1,8 +1,8 @@
-//! What each application has at one server without an answer.
+//! Each application's unanswered calls at one server.
 //!
-//! A call that is not answered for a second gives up its turn, so that its bytes no longer keep others waiting. But it
-//! may still be served: until it is answered or given up, its application has no more without answer than its part of
-//! the depth. So an application whose calls hang takes nobody's part, and one whose server is slow keeps its own.
+//! A call that is not answered for a second loses its grant, so that its bytes no longer keep others waiting. But it
+//! may still be served: until it is answered or given up, its application has no more unanswered than its part of the
+//! depth. So an application whose calls hang takes no other's part, and one whose server is slow keeps its own.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -24,7 +24,7 @@ pub struct Flow {
     /// Calls that wait, and bytes that were sent.
     waiting: Cell<usize>,
     unanswered_bytes: Cell<u64>,
-    /// Calls without answer that have given up their turns.
+    /// Unanswered calls that have lost their grants.
     late: Cell<usize>,
     /// Nothing was answered since a call was late.
     hangs: Cell<bool>,
@@ -93,7 +93,7 @@ impl Flows {
 }
 
 impl Flow {
-    /// Whether some of its calls are late, or all that were sent since: then its turns end when its calls are sent.
+    /// Whether some of its calls are late, or all that were sent since: then its grants end when its calls are sent.
     pub fn is_late(&self) -> bool {
         self.late.get() > 0 || self.hangs.get()
     }

@@ -1,4 +1,4 @@
-//! Calls that the server has and whose replies have not come: which turn each of them holds.
+//! Calls that the server has and has not answered, each with its grant.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::upstream_scheduler::Grant;
 use super::flows::Unanswered;
 use super::record::Passed;
 
-/// A call that is not answered for so long gives up its turn: others do not wait for it.
+/// A call that is not answered for so long loses its grant: others do not wait for it.
 pub const LATE_TIMEOUT: Duration = Duration::from_secs(1);
 /// One that is not answered for so long no longer counts against its application. Its reply still passes.
 pub const HUNG_TIMEOUT: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ pub struct Serving {
     /// Until the call is late.
     pub grant: Option<Grant>,
     pub unanswered: Unanswered,
-    /// What the reply is to bring (bytes); none for a write, which is served whole by any reply.
+    /// The expected length of the reply (bytes); none for a write, which is served whole by any reply.
     pub expected_bytes: Option<u64>,
     pub cost_bytes: u64,
     /// When the call came, and when it was sent on.
@@ -31,7 +31,7 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Ends its turn, charged in full, since the server will serve it some time.
+    /// Ends its grant, charged in full, since the server will serve it some time.
     pub fn end_grant(&mut self) {
         if let Some(grant) = self.grant.take() {
             grant.give_back(self.cost_bytes);
@@ -75,13 +75,13 @@ impl InService {
         }
     }
 
-    /// The client or the server has stopped taking what the other sends. Others must not wait for these: their turns
-    /// end here.
+    /// Ends the grants of all calls: the client or the server has stopped taking what the other sends, and others must
+    /// not wait for that.
     pub fn release_all(&mut self) {
         self.calls.drain(..).for_each(|mut call| call.end_grant());
     }
 
-    /// Gives back all turns: there is nobody left to answer.
+    /// Gives back all grants: there is no client left to answer.
     pub fn clear(&mut self) {
         self.calls.clear();
     }
@@ -91,7 +91,7 @@ impl InService {
         self.calls.iter().map(Serving::due).min()
     }
 
-    /// Ends the turns of calls that are late, and gives up those that hang.
+    /// Ends the grants of calls that are late, and gives up those that hang.
     pub fn sweep(&mut self, now: Instant) {
         self.calls.retain_mut(|call| {
             if call.due() > now {

@@ -1,8 +1,8 @@
 //! Takes whole calls from a client's stream.
 //!
 //! Short ones come many to a system call, through a small buffer; a long one is read straight into the memory it waits
-//! in, which is reserved as its bytes arrive. What is not read stays in the client's socket: that is how a client is
-//! held back. The beginning of a call says which application pays for it.
+//! in, which is reserved as its bytes arrive. Unread bytes stay in the client's socket, which holds the client back.
+//! The beginning of a call says which application pays for it.
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::rc::Rc;
@@ -26,9 +26,9 @@ const HEAD_BYTES: usize = 2 << 10;
 const MIN_WAITED_BYTES: usize = 16 << 10;
 const MAX_WAITED_BYTES: usize = 256 << 10;
 
-/// What an intake asks of its connection.
+/// The intake's questions to its connection.
 pub trait Owner {
-    /// Who pays for the call that begins so.
+    /// The application that pays for the call that begins so.
     fn part(&self, beginning: &[u8]) -> Rc<Part>;
     /// How long may be waited for the next call now; none if that is no question yet.
     fn idle_timeout(&self) -> Option<Duration>;
@@ -38,7 +38,7 @@ pub struct Intake<'a> {
     client: &'a TcpStream,
     window: &'a Rc<Window>,
     buffer: Vec<u8>,
-    /// What was read and not taken yet.
+    /// The first byte not yet taken.
     start: usize,
     end: usize,
     pace: Pace,
@@ -106,7 +106,7 @@ impl<'a> Intake<'a> {
         let mut is_first = true;
         while held.bytes() < needed {
             let left = needed - held.bytes();
-            // What has come is taken at once; then one wake-up for the rest, not one for each segment of it.
+            // The bytes at hand are taken at once; then one wake-up for the rest, not one for each segment of it.
             let is_waited_for = !is_first && left > MIN_WAITED_BYTES;
             is_first = false;
             if is_waited_for {
@@ -119,7 +119,7 @@ impl<'a> Intake<'a> {
                 held.reserve(left - held.room_bytes()).await;
             }
             let taken = held.room_bytes().min(left);
-            // The next call mostly follows: what has come of it is read along when it surely is the next.
+            // The next call mostly follows: its bytes are read too when they surely are the next call's.
             let beyond = if taken == left && passing.is_last(left) { BUFFER_BYTES } else { 0 };
             let from = held.bytes();
             let mut room = held.room(taken);
@@ -167,7 +167,7 @@ impl<'a> Intake<'a> {
     /// Waits for a call to begin.
     async fn until_next(&self, owner: &impl Owner) -> Result<()> {
         loop {
-            // Asked again: what is under way may have ended meanwhile.
+            // Checked again: calls under way may have ended meanwhile.
             let idle = owner.idle_timeout();
             match timeout(idle.unwrap_or(RECORD_TIMEOUT), self.client.readable()).await {
                 Ok(readable) => return Ok(readable?),

@@ -1,7 +1,7 @@
 //! Record marking (RFC 5531, section 11): how calls and replies lie one after the other in a TCP stream.
 //!
 //! A record is a row of fragments, each with a marker of four bytes: 31 bits of length, and a highest bit that says
-//! whether it is the record's last. Bytes are looked at and never changed: what is forwarded is what came, markers
+//! whether it is the record's last. Bytes are read and never changed: they are forwarded as they came, markers
 //! included. Only a stream in which no boundary can be found any more is refused.
 
 use std::borrow::Cow;
@@ -9,7 +9,7 @@ use std::fmt;
 
 pub const MARKER_BYTES: usize = 4;
 /// The longest record passed on, markers included (bytes): a transfer of 64 MiB, the largest that NFS servers offer,
-/// with room for its call. What speaks another protocol mostly shows as a longer one.
+/// with room for its call. Another protocol mostly shows as a longer one.
 pub const MAX_RECORD_BYTES: usize = (64 << 20) + (64 << 10);
 /// The most fragments in one record; libraries cut a record where their buffer ends, not more often.
 pub const MAX_FRAGMENTS: usize = 1024;
@@ -29,11 +29,11 @@ impl fmt::Display for Malformed {
 const TOO_LONG: Malformed = Malformed("a record above 64 MiB: is this the protocol that the listener names?");
 const TOO_MANY: Malformed = Malformed("a record of more than 1024 fragments");
 
-/// What the bytes at hand say about the length of the record that begins with them (bytes, markers included).
+/// The length of a record, as far as the bytes at hand show it (bytes, markers included).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     Whole(usize),
-    /// This many are needed before more can be said; always more than were given.
+    /// This many bytes are needed to decide; always more than were given.
     MoreThan(usize),
 }
 
@@ -117,7 +117,7 @@ impl Passing {
         self.bytes == 0
     }
 
-    /// What is left of the record that is passing, where its last fragment has begun (bytes).
+    /// The rest of the record that is passing, where its last fragment has begun (bytes).
     pub fn left_bytes(&self) -> Option<usize> {
         (self.in_fragment && self.last).then_some(self.left)
     }

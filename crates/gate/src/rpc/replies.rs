@@ -15,11 +15,11 @@ use super::connection::{Connection, Ending, Result, shut_sending};
 use super::nfs;
 use super::record::{self, Extent, Malformed, Passing};
 
-/// What is read at once (bytes).
+/// The most that is read at once (bytes).
 const READ_BYTES: usize = 64 << 10;
-/// What is read where there is no memory for what the client may not take; connections have so much for themselves.
+/// The most that is read without memory for a client that may not take it; each connection has so much of its own.
 const MIN_READ_BYTES: usize = 4 << 10;
-/// What pays for replies that wait for their clients.
+/// The part of the budget that pays for replies that wait for their clients.
 const REPLIES: &str = "replies";
 /// A reply that is to be changed is short; longer records pass as they are (bytes).
 const CHANGED_BYTES: usize = 1 << 10;
@@ -37,7 +37,7 @@ pub struct Replies<'a> {
     begun: Vec<u8>,
 }
 
-/// What became of one read.
+/// The result of one read.
 enum Step {
     Passed,
     /// The client took not all of it.

@@ -1,7 +1,7 @@
-//! Whose calls they are: the streams of one connection, one for each application it speaks for.
+//! The request queues of one connection, one for each application it speaks for.
 //!
-//! A client machine speaks for many users over one connection, so the application is told call by call, by the rules as
-//! they are then; what is known of the connection itself (address, export, volume) is the same for all its calls.
+//! A client machine speaks for many users over one connection, so the application is found call by call, by the rules
+//! of the moment; the facts of the connection itself (address, export, volume) are the same for all its calls.
 
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -33,12 +33,12 @@ impl RequestQueues {
         RequestQueues { listener, client, volume: None, open: Vec::new() }
     }
 
-    /// The client has attached to this volume; what it calls from now on belongs there.
+    /// Notes that the client has attached to this volume; its later calls belong there.
     pub fn attached(&mut self, volume: String) {
         self.volume = Some(volume);
     }
 
-    /// Whose call it is, by the rules as they are now.
+    /// Returns the application of a call, by the rules of the moment.
     pub fn application(&self, caller: Caller) -> Rc<Application> {
         let facts = Facts {
             client: Some(self.client),

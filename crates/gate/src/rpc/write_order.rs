@@ -10,7 +10,7 @@ pub struct WriteOrder<T> {
     next: u64,
     /// Writes that were queued and not sent, in order.
     unsent: VecDeque<u64>,
-    /// What waits for all writes before this number.
+    /// Items that wait for all writes before this number.
     waiting: VecDeque<(u64, T)>,
 }
 

@@ -1,4 +1,4 @@
-//! Where a body ends. Only lengths are understood; what is inside, also `aws-chunked` signatures, is nobody's business.
+//! Where a body ends. Only lengths are read; the content, also `aws-chunked` signatures, is passed unread.
 
 use crate::s3::chunks::Chunks;
 
@@ -30,7 +30,7 @@ impl Body {
         }
     }
 
-    /// How many of these bytes belong to the body; what follows is the next message.
+    /// Returns how many of these bytes belong to the body; the rest is the next message.
     pub fn advance(&mut self, bytes: &[u8]) -> usize {
         match self {
             Body::Length(left) => {

@@ -1,4 +1,4 @@
-//! The framing of chunked bodies (RFC 9112, section 7.1), read along without changing a byte.
+//! The framing of chunked bodies (RFC 9112, section 7.1), followed without changing a byte.
 
 /// A line that says how long a chunk is, with its extensions, or a trailer's line is not longer.
 const LONGEST_LINE: u32 = 16 << 10;

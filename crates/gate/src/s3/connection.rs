@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::config::Facts;
 use crate::listener::ListenerContext;
+use crate::s3::dial::ServerWire;
 use crate::s3::pass::Broken;
 use crate::s3::pending::Pending;
 use crate::s3::send_window::SendWindow;
@@ -31,13 +32,13 @@ const GONE_LOOK: Duration = Duration::from_millis(50);
 pub(crate) struct Connection {
     pub listener: Rc<ListenerContext>,
     pub client: Wire,
-    pub server: Wire,
+    pub server: ServerWire,
     pub address: IpAddr,
     pub send_window: SendWindow,
     pub pending: Pending,
     /// A body is being sent, of which more is to come.
     pub is_sending: Cell<bool>,
-    /// The client has been told to go on with the request that is being sent.
+    /// The client has been sent "100 Continue" for the current request.
     pub has_continued: Cell<bool>,
     /// An answer is passing.
     pub is_answering: Cell<bool>,
@@ -52,9 +53,11 @@ pub(crate) enum End {
     /// It was closed within a message.
     Cut,
     Broken(Broken),
+    /// The server cannot be reached.
+    Unreachable,
 }
 
-/// What both sides are to see.
+/// The way both sides are closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
     Closed,
@@ -62,13 +65,13 @@ enum Ending {
 }
 
 impl Connection {
-    pub fn new(listener: Rc<ListenerContext>, client: Wire, server: Wire, address: IpAddr) -> Self {
+    pub fn new(listener: Rc<ListenerContext>, client: Wire, address: IpAddr) -> Self {
         listener.upstream.serve_objects();
         let (send_window, pending) = (SendWindow::new(), Pending::default());
         Connection {
             listener,
             client,
-            server,
+            server: ServerWire::default(),
             address,
             send_window,
             pending,
@@ -93,7 +96,7 @@ impl Connection {
         }
     }
 
-    /// The last request's; of who never sent one only the address is known.
+    /// Returns the last request's queue; without any request only the client's address is known.
     pub fn last_queue(&self) -> Rc<RequestQueue> {
         let last = self.queue.borrow().clone();
         last.unwrap_or_else(|| self.queue_of(&Facts { client: Some(self.address), ..Facts::default() }))
@@ -101,7 +104,10 @@ impl Connection {
 
     pub async fn run(self) {
         let ending = {
-            let send_window = self.send_window.run(&self.server, self.upstream());
+            let send_window = async {
+                self.server.dialled().await;
+                self.send_window.run(&self.server, self.upstream()).await;
+            };
             tokio::select! {
                 ending = self.pump() => ending,
                 unanswered = self.until_unanswered() => self.give_up(unanswered),
@@ -113,10 +119,12 @@ impl Connection {
         match ending {
             Ending::Closed => {
                 self.finish(&self.client).await;
-                self.finish(&self.server).await;
+                if self.server.is_dialled() {
+                    self.finish(&self.server).await;
+                }
             }
             Ending::Reset => {
-                self.server.reset();
+                self.server.into_inner().into_iter().for_each(Wire::reset);
                 self.client.reset();
             }
         }
@@ -144,16 +152,19 @@ impl Connection {
 
     async fn after_requests(&self, end: End, responses: Pin<&mut impl Future<Output = End>>) -> Ending {
         match end {
+            End::Clean if !self.server.is_dialled() => Ending::Closed,
             End::Clean => {
                 self.finish(&self.server).await;
                 match responses.await {
-                    End::Clean | End::Cut => Ending::Closed,
                     End::Broken(broken) => self.broken(broken).await,
+                    _ => Ending::Closed,
                 }
             }
             // A server must not take what came for all there was.
             End::Cut | End::Broken(Broken::Reading) => Ending::Reset,
-            // It may have said why it takes no more.
+            // The nearest to being refused that is left: the client has a connection already.
+            End::Unreachable => Ending::Reset,
+            // It may have sent a reason why it takes no more.
             End::Broken(Broken::Writing) => {
                 let _ = responses.await;
                 self.let_client_read().await;
@@ -179,8 +190,8 @@ impl Connection {
         Ending::Reset
     }
 
-    /// A server that closed only its own direction may still read; one that is gone resets, which nobody notices who
-    /// waits for it to read.
+    /// Waits until the server is gone. A server that closed only its own direction may still read; one that is gone
+    /// resets, which a task that waits for it to read does not notice.
     async fn server_is_gone(&self) {
         while !self.server.is_gone() {
             tokio::time::sleep(GONE_LOOK).await;
@@ -194,7 +205,7 @@ impl Connection {
         Ending::Reset
     }
 
-    /// A reset drops what the client's kernel has not got yet.
+    /// A reset drops bytes that the client's kernel has not received yet.
     async fn let_client_read(&self) {
         let all_read = async {
             while self.client.unacknowledged() > 0 {

@@ -1,8 +1,8 @@
-//! The body of an answer: its first bytes pass with the request's grant, the others slice by slice: a turn is taken
+//! The body of an answer: its first bytes pass with the request's grant, the others slice by slice: a grant is taken
 //! before a slice is read, and complete when it has been read.
 //!
-//! A client that takes no more asks for no turn; a server that sends nothing for a while loses its turn and asks again
-//! when it does.
+//! A client that takes no more asks for no grant; a server that sends nothing for a while loses its grant and asks
+//! again when it does.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::s3::slice_grants::SliceGrants;
 use crate::socket::SLICE;
 use crate::upstream_scheduler::RequestQueue;
 
-/// Whose answer it is, and what is left of its request's grant.
+/// The download's owner, and what is left of its request's grant.
 pub(crate) struct Download {
     pub queue: Rc<RequestQueue>,
     pub request_grant: Option<RequestGrant>,
@@ -34,7 +34,7 @@ impl Connection {
         self.answer_slices(body, &queue, deadline).await
     }
 
-    /// What was granted counts until it has come.
+    /// Granted bytes count until they have come.
     async fn granted_answer(
         &self,
         body: &mut Body,
@@ -106,7 +106,7 @@ impl Connection {
         while !body.is_over() {
             let left = body.promised().unwrap_or(u64::MAX);
             let slice = usize::try_from(left).unwrap_or(SLICE).min(SLICE);
-            // Of bodies whose length is not known, whatever has come is passed on.
+            // Of bodies of unknown length, the bytes at hand are passed on.
             let wanted = body.promised().map_or(1, |_| slice);
             let grant = slice_grants.next(left).await;
             self.send_window.with_progress(|progress| progress.resume(self.upstream().clock().now()));

@@ -1,5 +1,5 @@
-//! Heads of requests and responses: where they end, and where their bodies do. They are never written anew: what is
-//! passed on are the bytes that came.
+//! Heads of requests and responses: where they end, and where their bodies do. They are never rewritten: the bytes that
+//! came are passed on.
 
 use httparse::{EMPTY_HEADER, Header, Status};
 
@@ -8,20 +8,20 @@ use crate::s3::chunks::Chunks;
 
 /// A head that is longer, or has more lines, is passed on unread, with all that follows it.
 const LONGEST_HEAD: usize = 64 << 10;
-/// So much is looked at at once: what follows a head is not wanted yet.
+/// The most bytes read at once: those after a head are not wanted yet.
 pub(crate) const LOOKED_AT: usize = 4 << 10;
 /// Room that a connection keeps for its next head.
 pub(crate) const KEPT: usize = 1 << 10;
 const MAX_HEADERS: usize = 256;
 
-/// What stands at the beginning of some bytes.
+/// The result of parsing the beginning of some bytes.
 #[derive(Debug, PartialEq)]
 pub enum Found<T> {
     /// A head of so many bytes.
     Head(usize, T),
     /// The beginning of one.
     Part,
-    /// Something else. Whoever it is meant for shall judge it.
+    /// Something else, left to the recipient to judge.
     Strange,
 }
 
@@ -68,8 +68,8 @@ impl Response {
     }
 }
 
-/// Adds to the beginning of a head, if there is one, what belongs to it of these bytes: so many are to be taken. What
-/// follows a head is not copied: connections that wait keep theirs.
+/// Adds the head's part of these bytes to the beginning of a head, if there is one; returns how many to take. Bytes
+/// after a head are not copied: connections that wait keep theirs.
 pub(crate) fn gather<T>(head: &mut Vec<u8>, bytes: &[u8], read: impl FnOnce(&[u8]) -> Found<T>) -> (usize, Found<T>) {
     let before = head.len();
     if before > 0 {

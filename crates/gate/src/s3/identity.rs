@@ -1,5 +1,5 @@
-//! Who asks for what: what a request's head tells of its application. Signatures are not checked, the server does that:
-//! a client that signs with another's name is refused there.
+//! The facts of a request, from its head, by which its application is found. Signatures are not checked, the server
+//! does that: it refuses a client that signs with another's name.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -10,7 +10,7 @@ use crate::s3::head::Request;
 
 const DEADLINE_MS: &str = "x-thalweg-deadline-ms";
 
-/// Calls `use_facts` with all that a request tells.
+/// Calls `use_facts` with all facts of a request.
 pub(crate) fn with_facts<T>(
     request: &Request<'_>,
     client: IpAddr,

@@ -1,4 +1,4 @@
-//! What one client may take of the gate: connections and time. Servers have limits of their own behind it.
+//! Limits of one client at the gate: connections and time. Servers have limits of their own behind it.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,6 +10,8 @@ pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 /// A server is reached by then.
 pub(crate) const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// A peer has agreed on TLS by then.
+pub(crate) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Clients of one listener at a time.
 pub(crate) const MAX_CONNECTIONS: usize = 16_384;
 

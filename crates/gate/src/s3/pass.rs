@@ -31,7 +31,7 @@ pub(crate) enum Broken {
     Writing,
 }
 
-/// Moves at most `most` bytes of the body. Returns at once; with TLS, what was accepted is still to be flushed.
+/// Moves at most `most` bytes of the body. Returns at once; with TLS, accepted bytes are still to be flushed.
 pub(crate) async fn pass(from: &Wire, to: &Wire, body: &mut Body, most: usize) -> Result<Moved, Broken> {
     poll_fn(|context| Poll::Ready(pass_now(context, from, to, body, most))).await
 }

@@ -123,7 +123,7 @@ impl Pending {
         }
     }
 
-    /// The first, whose answer has come. `is_tunnel`: what follows is not HTTP.
+    /// Removes the first, whose answer has come. `is_tunnel`: the bytes after it are not HTTP.
     pub fn answer(&self, is_tunnel: bool) -> Option<Asked> {
         if is_tunnel {
             self.is_tunnel.set(true);

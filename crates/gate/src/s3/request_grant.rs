@@ -1,4 +1,4 @@
-//! What a request was granted when it began: so many bytes pass without another turn, and count as outstanding at the
+//! A request's grant from its beginning: so many bytes pass without another grant, and count as outstanding at the
 //! server until it has replied. Dropping it gives the depth back.
 
 use crate::upstream_scheduler::Grant;
@@ -44,7 +44,7 @@ impl RequestGrant {
         self.grant.into_iter().for_each(|grant| grant.complete_request(self.moved));
     }
 
-    /// Others shall have the depth; what has passed is paid, and the rest asks again.
+    /// Releases the depth for others; passed bytes are paid, and the rest asks again.
     pub fn release(self) {
         self.grant.into_iter().for_each(|grant| grant.give_back(self.moved));
     }
@@ -55,7 +55,7 @@ impl RequestGrant {
         self.grant.take().into_iter().for_each(|grant| grant.give_back(self.bytes));
     }
 
-    /// All of it has passed: the turn, and for how many bytes it was.
+    /// Returns the grant and its number of bytes, once all of them have passed.
     pub fn into_grant(self) -> Option<(Grant, u64)> {
         Some((self.grant?, self.moved))
     }

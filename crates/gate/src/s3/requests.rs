@@ -1,4 +1,4 @@
-//! From the client to the server: heads at the application's turn, bodies slice by slice.
+//! From the client to the server: heads with their application's grant, bodies slice by slice.
 
 use std::rc::Rc;
 
@@ -18,15 +18,15 @@ use crate::socket::SLICE;
 use crate::upstream_scheduler::RequestQueue;
 use crate::wire::Seen;
 
-/// A body that is not longer passes with the operation's turn, whose cost it is about.
+/// A body that is not longer passes with the operation's grant, whose cost it is about.
 pub(crate) const SMALL_BODY: u64 = 4096;
 
-/// What a head says, without its bytes.
+/// The meaning of a head, without its bytes.
 struct ParsedRequest {
     method: Method,
     body: Body,
     may_change_protocol: bool,
-    /// The client sends its body when it is told to.
+    /// The client sends its body after "100 Continue".
     expects_continue: bool,
     /// Bytes that it asks for, if it says so.
     range_bytes: Option<u64>,
@@ -35,7 +35,7 @@ struct ParsedRequest {
     deadline: Option<Time>,
 }
 
-/// What comes next from a client; the bytes of it are in the buffer.
+/// The next event from a client; its bytes are in the buffer.
 enum Next {
     Head(ParsedRequest),
     Strange,
@@ -55,7 +55,7 @@ impl Connection {
                 Next::Strange => self.opaque(&head).await,
                 Next::End if head.is_empty() => return End::Clean,
                 // The server may answer half a head, so it gets it.
-                Next::End => self.write_freely(&head, false).await.map_or_else(Some, |()| Some(End::Clean)),
+                Next::End => Some(self.begin_freely(&head).await.err().unwrap_or(End::Clean)),
             };
             if let Some(end) = done {
                 return end;
@@ -83,7 +83,13 @@ impl Connection {
         }
     }
 
-    /// Waits for a first byte. A client may be silent while it is answered, not while nobody owes it anything.
+    /// Passes on what is no request, or only a part of one.
+    async fn begin_freely(&self, bytes: &[u8]) -> Result<(), End> {
+        self.dial().await?;
+        self.write_freely(bytes, false).await
+    }
+
+    /// Waits for a first byte. A client may be silent while its answer is outstanding, not otherwise.
     async fn next_begins(&self) -> std::io::Result<()> {
         loop {
             match tokio::time::timeout(IDLE_TIMEOUT, self.client.holds(1)).await {
@@ -116,16 +122,21 @@ impl Connection {
         let small = body.promised().filter(|promised| *promised <= SMALL_BODY);
         let plan = self.plan_upload(body.promised());
         let (bytes, completion) = match (method, small) {
-            // What is sent ahead of answers gets its turns when those before it are answered.
+            // Requests sent ahead of answers get their grants when those before them are answered.
             _ if !self.pending.is_empty() => (small.unwrap_or(0), Completion::Served),
-            // What a GET will cost is not known before its answer: what they mostly cost is assumed.
+            // The cost of a GET is not known before its answer: the usual cost is assumed.
             (Method::Get, _) => (self.expected_read(range_bytes, &queue), Completion::Served),
             (_, Some(small)) => (small, Completion::Served),
             (_, None) => (plan.bytes, plan.completion),
         };
-        self.admit(plan, &queue, body.promised(), deadline).await;
+        let admission = self.admit(plan, &queue, body.promised(), deadline).await;
         let grant = queue.grant(bytes, deadline, completion).await;
-        let request_grant = Some(RequestGrant::new(grant, bytes));
+        let mut request_grant = RequestGrant::new(grant, bytes);
+        if let Err(end) = self.dial_for(&mut request_grant).await {
+            return Some(end);
+        }
+        admission.into_iter().for_each(|admission| self.send_window.follow(admission, &self.server));
+        let request_grant = Some(request_grant);
         let upload = small.is_none().then(|| body.promised().unwrap_or(0));
         self.begin_progress();
         let asked = Asked { method, queue: queue.clone(), request_grant, upload, is_alone: false, deadline, began };
@@ -159,7 +170,7 @@ impl Connection {
     /// Passes on what is no request, and all that follows it.
     async fn opaque(&self, head: &[u8]) -> Option<End> {
         let queue = self.last_queue();
-        if let Err(end) = self.write_freely(head, false).await {
+        if let Err(end) = self.begin_freely(head).await {
             return Some(end);
         }
         Some(self.tunnel(&queue).await)

@@ -24,7 +24,7 @@ use crate::wire::Seen;
 /// How long the head of a short answer is kept for its body.
 const TOGETHER: Duration = Duration::from_millis(2);
 
-/// What comes next from a server; the bytes of it are in the buffer.
+/// The next event from a server; its bytes are in the buffer.
 enum Next {
     Head(Response),
     Strange,
@@ -33,6 +33,7 @@ enum Next {
 
 impl Connection {
     pub(super) async fn responses(&self) -> End {
+        self.server.dialled().await;
         let end = self.answers().await;
         self.pending.close();
         end
@@ -101,7 +102,7 @@ impl Connection {
         act.await
     }
 
-    /// Whether a first slice of the body has come and has its turn. If it is all of the body it is waited for: the
+    /// Whether a first slice of the body has come and has its grant. If it is all of the body it is waited for: the
     /// client can do little with its head alone.
     async fn is_followed(&self, response: &Response) -> bool {
         let promised = response.body.promised().unwrap_or(0);
@@ -110,7 +111,7 @@ impl Connection {
         }
         let first = promised.min(SLICE as u64) as usize;
         if promised <= SLICE as u64 {
-            // Whoever reads it next finds what is wrong.
+            // The next read reports the error.
             let _ = self.server.gathers(first, TOGETHER, self.upstream().clock()).await;
         }
         self.server.has(first)

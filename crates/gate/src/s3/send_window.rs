@@ -1,10 +1,10 @@
-//! What has been written to the server and not been acknowledged: a slice's turn is complete when the server's kernel
-//! has it, not when ours has.
+//! The bytes written to the server and not yet acknowledged: a slice's grant is complete when the server's kernel has
+//! it, not when ours has.
 //!
-//! How much that is the kernel has to be asked (TIOCOUTQ). We ask right after writing, and then when it tells that
-//! something was acknowledged; where it cannot (TLS, old kernels), when the rate seen so far says that the oldest slice
-//! should be gone. Of a server that reads nothing for a while the turns are given back, so that others have them; it
-//! gets no more until it has taken all it has.
+//! The kernel has to be asked how much that is (TIOCOUTQ). We ask right after writing, and then when it reports an
+//! acknowledgement; where it cannot report (TLS, old kernels), when the rate seen so far says that the oldest slice
+//! should be gone. If a server reads nothing for a while, its grants are given back for others to use; it gets no more
+//! until it has taken all it has.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -19,13 +19,13 @@ use crate::upstream_scheduler::reserve::Progress;
 use crate::upstream_scheduler::{Admission, Grant, UpstreamScheduler};
 use crate::wire::Wire;
 
-/// What may be on its way on one connection: at first and after the server took nothing, and at most. It grows as the
-/// server takes slices, so that connections that it does not read hold few turns.
+/// The limit on bytes under way on one connection: at first and after the server took nothing, and at most. It grows as
+/// the server takes slices, so that connections that it does not read hold few grants.
 const FIRST_BYTES: u64 = SLICE as u64;
 const MAX_BYTES: u64 = 8 * SLICE as u64;
 const SHORTEST_NS: u64 = 100_000;
 const LONGEST_NS: u64 = 4_000_000;
-/// After so long we ask though nothing was told.
+/// The interval at which we ask without a report.
 const UNTOLD: Duration = Duration::from_millis(20);
 
 pub(crate) struct SendWindow {
@@ -44,7 +44,7 @@ pub(crate) struct SendWindow {
     reads: RefCell<Option<ServerReads>>,
     is_stalled: Cell<bool>,
     window_bytes: Cell<u64>,
-    /// Somebody waits in `room`.
+    /// A task waits in `room`.
     is_awaited: Cell<bool>,
     more: Notify,
     less: Notify,
@@ -77,7 +77,7 @@ impl SendWindow {
         }
     }
 
-    /// These bytes have been written, with the request's grant or in a turn that comes with `sent_before`.
+    /// Notes that these bytes have been written, with the request's grant or in one that comes with `sent_before`.
     pub fn sent(&self, bytes: u64, server: &Wire, upstream: &UpstreamScheduler) {
         let now = upstream.clock().now();
         if self.slices.borrow().is_empty() {
@@ -92,7 +92,7 @@ impl SendWindow {
         self.more.notify_one();
     }
 
-    /// What has been sent so far is served, as far as this turn goes, when it is acknowledged.
+    /// Marks the bytes sent so far as this grant's: it is complete when they are acknowledged.
     pub fn sent_before(&self, (grant, bytes): (Grant, u64)) {
         self.slices.borrow_mut().push_back(Slice { end: self.written.get(), bytes, grant: Some(grant) });
         self.complete(self.acknowledged.get());
@@ -113,7 +113,7 @@ impl SendWindow {
         done
     }
 
-    /// Until the reply it is looked at what the server reads of the long upload that begins.
+    /// Follows the server's reads of the long upload that begins, until the reply.
     pub fn follow(&self, admission: Admission, server: &Wire) {
         self.reads.replace(Some(ServerReads::new(admission, server)));
     }
@@ -127,13 +127,13 @@ impl SendWindow {
         self.reads.borrow().iter().for_each(|reads| act(&reads.admission));
     }
 
-    /// Ends all turns: nothing more will be acknowledged that anybody looks at.
+    /// Ends all grants: acknowledgements are no longer read.
     pub fn close(&self) {
         self.give_back();
         self.unfollow();
     }
 
-    /// These bytes have been written without a turn of their own.
+    /// Notes that these bytes have been written without a grant of their own.
     pub fn sent_freely(&self, bytes: u64) {
         self.written.set(self.written.get() + bytes);
     }
@@ -177,13 +177,13 @@ impl SendWindow {
         true
     }
 
-    /// The server reads others first: until it reads this upload, no turn is held for it.
+    /// The server reads others first: until it reads this upload, no grant is held for it.
     pub fn is_passed_over(&self) -> bool {
         self.with_reads(ServerReads::is_passed_over).unwrap_or(false)
     }
 
     fn is_full(&self) -> bool {
-        // An upload that the server does not read yet holds no more than one turn.
+        // An upload that the server does not read yet holds no more than one grant.
         let has_begun = self.with_reads(ServerReads::has_begun).unwrap_or(true);
         let most = match self.is_stalled.get() {
             true => 1,
@@ -197,7 +197,7 @@ impl SendWindow {
         self.written.get() - self.acknowledged.get()
     }
 
-    /// Completes turns for as long as the connection lives.
+    /// Completes grants for as long as the connection lives.
     pub async fn run(&self, server: &Wire, upstream: &UpstreamScheduler) {
         let mut wait_ns = SHORTEST_NS;
         loop {
@@ -267,7 +267,7 @@ impl SendWindow {
         }
     }
 
-    /// The turns end; what they were for is paid, since the server will get it.
+    /// Gives back the grants; their bytes stay charged, since the server will get them.
     fn give_back(&self) {
         let slices = std::mem::take(&mut *self.slices.borrow_mut());
         for Slice { bytes, grant, .. } in slices {

@@ -1,10 +1,10 @@
-//! How much of a long upload the server has read: what its kernel has acknowledged says only that it is there.
+//! How much of a long upload the server has read: its kernel's acknowledgement says only that the bytes are there.
 //!
-//! The other end's window tells (tcpi_snd_wnd): its right edge moves on only as an application reads, and before any
-//! upload, when all was read, the window is at its widest. Each acknowledgement brings the window of its moment; what is
-//! read later is mostly not announced before the next bytes come. So an upload of which much lies unread is given little
-//! pieces at growing intervals, and no more until they show that it is read. Kernels that do not say it (before 5.5)
-//! make it seem that everything is read.
+//! The other end's window shows it (tcpi_snd_wnd): its right edge moves on only as an application reads, and before any
+//! upload, when all was read, the window is at its widest. Each acknowledgement brings the window of its moment; later
+//! reads are mostly not announced before the next bytes come. So an upload of which much lies unread is given little
+//! pieces at growing intervals, and no more until they show that it is read. On kernels without the field (before 5.5)
+//! everything seems to be read.
 
 use std::cell::Cell;
 
@@ -12,19 +12,19 @@ use crate::socket::SLICE;
 use crate::upstream_scheduler::Admission;
 use crate::wire::Wire;
 
-/// No more of an upload is to lie unread at the server: a kernel there may take tens of mebibytes, at the speed of
-/// memory, which nobody schedules any more.
+/// The limit on an upload's unread bytes at the server: a kernel there may take tens of mebibytes, at the speed of
+/// memory, which are then beyond any scheduling.
 const MAX_UNREAD_BYTES: u64 = 16 * SLICE as u64;
-/// A window moves a little as buffers are filled better, and is said in steps, though nothing was read.
+/// A window moves a little as buffers are filled better, and is announced in steps, though nothing was read.
 const MIN_READ_BYTES: u64 = SLICE as u64 * 3 / 2;
-/// What asks a server for news, and how often.
+/// The size and the interval of the probes that bring a new window.
 pub(crate) const PROBE_BYTES: usize = SLICE / 4;
 const MIN_PROBE_NS: u64 = 1_000_000;
 const MAX_PROBE_NS: u64 = 32_000_000;
 
 pub(crate) struct ServerReads {
     pub admission: Admission,
-    /// Of the window, as the server's kernel said it last, and its greatest width.
+    /// The window's right edge, as the server's kernel announced it last, and its greatest width.
     right_edge: Cell<u64>,
     widest: Cell<u64>,
     unread_bytes: Cell<u64>,

@@ -1,5 +1,5 @@
-//! The turns of one answer. While one slice is read the next is asked for: a server sends as much ahead as our window
-//! lets it, and what it works on should have its turn.
+//! The grants of one answer. While one slice is read the next grant is requested: a server sends as much ahead as our
+//! window lets it, and the bytes it works on should be granted.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ impl SliceGrants {
         SliceGrants { queue, deadline, waiting: VecDeque::new() }
     }
 
-    /// The next slice's turn, when so many bytes are left.
+    /// Returns the next slice's grant, when so many bytes are left.
     pub async fn next(&mut self, left: u64) -> Grant {
         let wanted = left.div_ceil(SLICE as u64).clamp(1, GRANTS);
         while (self.waiting.len() as u64) < wanted {
@@ -32,7 +32,7 @@ impl SliceGrants {
         self.waiting.pop_front().expect("it was filled").await
     }
 
-    /// Nothing can be moved now: others shall have the turns.
+    /// Gives back the grants for others to use: nothing can be moved now.
     pub fn give_back(&mut self) {
         self.waiting.clear();
     }

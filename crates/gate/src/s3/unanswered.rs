@@ -1,9 +1,9 @@
 //! Ends connections whose server leaves them without an answer.
 //!
-//! A client may close its sending side and still read, and nothing on the wire tells one that does from one that has
+//! A client may close its sending side and still read, and the wire does not distinguish it from a client that has
 //! gone. So it is kept for as long as clients of NFS are. An end behind bytes that the gate does not read, since the
-//! server takes none, is not seen: what is owed an answer then ends after the idle limit, whether its client lives or
-//! not.
+//! server takes none, is not seen: a connection that is owed an answer then ends after the idle limit, whether its
+//! client lives or not.
 
 use std::fmt;
 use std::time::Duration;
@@ -23,7 +23,7 @@ struct Watch {
     owed_since: Option<Time>,
 }
 
-/// What one look sees.
+/// The state seen by one check.
 #[derive(Clone, Copy)]
 struct Look {
     now: Time,

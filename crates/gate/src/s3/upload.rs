@@ -1,9 +1,9 @@
-//! The body of a request: its first bytes pass with the request's grant, the others slice by slice, each at its turn.
+//! The body of a request: its first bytes pass with the request's grant, the others slice by slice, each with its own.
 //!
-//! The grant counts until the reply. Where a server keeps little back (`upstream/reserve.rs`), it is one slice, complete
-//! when it has been acknowledged, and the body's last slice is what counts until the reply. So it is with long bodies
-//! always; they begin as many at a time as the server reads (`upstream/admission.rs`), and a slice stays with us while much
-//! of its body lies unread at the server.
+//! The grant counts until the reply. Where a server keeps little back (`upstream_scheduler/reserve.rs`), it is one
+//! slice, complete when it has been acknowledged, and the body's last slice is what counts until the reply. Long bodies
+//! always pass like that; they begin as many at a time as the server reads (`upstream_scheduler/admission.rs`), and a
+//! slice stays with us while much of its body lies unread at the server.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,15 +24,15 @@ use crate::upstream_scheduler::{Admission, Grant, RequestQueue, Waiting};
 const MAX_SLICE: u64 = SLICE as u64 * 5 / 4;
 /// How long the rest of a slice is waited for.
 const GATHERING: Duration = Duration::from_millis(10);
-/// What is granted is paid, so it need not come in whole slices. Waiting for one would cost much: a sender holds back
+/// Granted bytes are paid, so they need not come in whole slices. Waiting for one would cost much: a sender holds back
 /// what does not fit a whole segment into our window, which opens when we take what has come.
 const GRANTED_PIECE: usize = SLICE / 4;
 const GATHERING_GRANTED: Duration = Duration::from_millis(1);
-/// What each slice that comes gives a client back of its time (`client_timeout.rs`).
+/// The time that each arriving slice gives back to a client (`client_timeout.rs`).
 const CREDIT: Duration = Duration::from_millis(20);
 
-/// Longer objects pass in slices that are complete when the server's kernel has them: shares hold while they pass, not
-/// only over many of them.
+/// Longer objects pass in slices that are complete when the server's kernel has them: weights then hold within an
+/// object, not only over many of them.
 const MAX_SHORT_BYTES: u64 = 1 << 20;
 
 /// How an upload begins.
@@ -40,7 +40,8 @@ const MAX_SHORT_BYTES: u64 = 1 << 20;
 pub(crate) struct Plan {
     /// So many bytes pass with the grant.
     pub bytes: u64,
-    /// Whether that is all of it. Otherwise it ends when it is acknowledged: what waits for more depth must hold none.
+    /// Whether that is all of it. Otherwise it ends when it is acknowledged: a request that waits for more depth must
+    /// hold none.
     is_whole: bool,
     /// Of all but the last of its slices.
     pub completion: Completion,
@@ -68,15 +69,16 @@ impl Connection {
         queue: &Rc<RequestQueue>,
         length: Option<u64>,
         deadline: Option<Time>,
-    ) {
-        if plan.completion == Completion::Received && self.pending.is_empty() {
-            let admission = queue.admission(length, deadline);
-            admission.granted().await;
-            self.send_window.follow(admission, &self.server);
+    ) -> Option<Admission> {
+        if plan.completion != Completion::Received || !self.pending.is_empty() {
+            return None;
         }
+        let admission = queue.admission(length, deadline);
+        admission.granted().await;
+        Some(admission)
     }
 
-    /// `expects_continue`: the client waits to be told that it may send.
+    /// `expects_continue`: the client waits for "100 Continue".
     pub(super) async fn upload(
         &self,
         body: &mut Body,
@@ -140,7 +142,7 @@ impl Connection {
         Ok(())
     }
 
-    /// At most a slice, in whole pairs of segments; a small rest of the body goes along.
+    /// At most a slice, in whole pairs of segments, or with the body's small rest.
     fn slice_of(&self, body: &Body, most: u64) -> usize {
         let rest = body.promised().filter(|left| *left <= MAX_SLICE.min(most));
         rest.unwrap_or((self.server.whole_slice() as u64).min(most)) as usize
@@ -168,7 +170,7 @@ impl Connection {
                 continue;
             }
             let slice = self.slice_of(body, u64::MAX);
-            // Of bodies whose length is not known, whatever has come is passed on.
+            // Of bodies of unknown length, the bytes at hand are passed on.
             let wanted = body.promised().map_or(1, |_| slice);
             let is_last = body.promised() == Some(slice as u64) && !self.pending.holds_grant();
             let completion = match completion {
@@ -201,7 +203,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Passes a slice in its turn, in pieces while the server has much unread: how much, and why not more.
+    /// Passes a granted slice, in pieces while the server has much unread; returns how much, and why not more.
     async fn pass_as_read(&self, body: &mut Body, slice: usize, queue: &RequestQueue) -> Result<(u64, Stopped), End> {
         let mut left = slice;
         while !self.send_window.is_read(self.upstream()).await {
@@ -225,7 +227,7 @@ impl Connection {
         Ok(moved)
     }
 
-    /// Sends a little, so that the server's kernel tells whether it is read. Its turn is not held until then.
+    /// Sends a little, so that the server's kernel shows whether it is read. Its grant is not held until then.
     async fn probe(&self, body: &mut Body, queue: &Rc<RequestQueue>, deadline: Option<Time>) -> Result<(), End> {
         let piece = self.slice_of(body, PROBE_BYTES as u64);
         self.arrived(body.promised().map_or(1, |_| piece)).await?;
@@ -235,8 +237,8 @@ impl Connection {
         self.after(moved.stopped).await
     }
 
-    /// Takes a slice's turn when the slice has arrived. It is asked for before: a connection that has none queued
-    /// between two slices leaves its place to others. A client that is late for its turn loses it.
+    /// Takes a slice's grant when the slice has arrived. It is requested before: a connection that has none queued
+    /// between two slices leaves its place to others. A client that is late for its grant loses it.
     async fn turn_asked_ahead(
         &self,
         slice: usize,
@@ -265,7 +267,7 @@ impl Connection {
         }
     }
 
-    /// Waits for a slice: whether the client would have kept its turn.
+    /// Waits for a slice; returns whether the client would have kept its grant.
     async fn keeps_up(&self, wanted: usize, queue: &RequestQueue) -> Result<bool, End> {
         let clock = self.upstream().clock();
         let timeout = queue.application().client_timeout.get(clock.now());

@@ -1,6 +1,6 @@
-//! When long uploads begin: each at its application's turn, and so many at a time as the server reads
-//! (`concurrency.rs`). Where it reads fewer than there are, the order of beginning is what divides the server, so it is
-//! a fair queue of its own, in which an upload costs its length.
+//! The beginning of long uploads: each with its application's grant, and so many at a time as the server reads
+//! (`concurrency.rs`). Where it reads fewer than there are, the order of beginning divides the server, so it is a fair
+//! queue of its own, in which an upload costs its length.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -13,7 +13,7 @@ use super::grant_table::Removed;
 use super::{QueueState, RequestQueue, UpstreamScheduler};
 use crate::applications::{Applications, add, take};
 
-/// What an upload of unknown length costs at most: what it turns out to be less is given back.
+/// The assumed cost of an upload of unknown length: the difference to its real length is given back.
 const UNKNOWN_BYTES: u64 = 32 << 20;
 
 pub(super) struct Uploads {
@@ -42,6 +42,16 @@ impl Uploads {
             self.concurrency.begin(id, length, now);
         }
     }
+}
+
+/// Long uploads of one server, now.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UploadCounts {
+    /// Most that are to be under way.
+    pub limit: u64,
+    /// Without those that the server does nothing with.
+    pub under_way: u64,
+    pub waiting: u64,
 }
 
 /// Not the number of bytes is limited, but that of uploads.
@@ -142,6 +152,13 @@ impl Drop for Admission {
 }
 
 impl UpstreamScheduler {
+    pub fn upload_counts(&self) -> UploadCounts {
+        let uploads = self.uploads.borrow();
+        let (waiting, _) = uploads.queue.grants.counts();
+        let (limit, under_way) = (uploads.concurrency.limit() as u64, uploads.concurrency.under_way() as u64);
+        UploadCounts { limit, under_way, waiting: waiting as u64 }
+    }
+
     /// Lets uploads begin for which there is room.
     pub(super) fn begin_uploads(&self) {
         self.uploads.borrow_mut().begin(self.clock.now());

@@ -12,7 +12,7 @@ use policy::fairness::Time;
 
 /// One is read while the next lies ready.
 const MIN_LIMIT: usize = 2;
-/// An upload is read when so much of it was, or half of it: a server's kernel may take as much that nobody reads.
+/// An upload is read when so much of it was, or half of it: a server's kernel may take as much unread.
 const MIN_READ_BYTES: u64 = 1 << 20;
 /// More than what may have been read and not been announced.
 const MIN_UNREAD_BYTES: u64 = 160 << 10;
@@ -20,7 +20,7 @@ const MIN_UNREAD_BYTES: u64 = 160 << 10;
 const STALL_NS: u64 = 500_000_000;
 /// Of objects that are longer, this is what others get while one is passed over.
 const MAX_PASSED_BYTES: u64 = 32 << 20;
-/// Servers read this much of one connection before another's turn, or less.
+/// The most that servers read of one connection before they go on to another.
 const TURN_BYTES: u64 = 512 << 10;
 
 pub(super) struct ReadConcurrency {
@@ -37,7 +37,7 @@ struct Upload {
     /// Bytes sent since it was last seen to be read, and what had been read of all uploads then.
     unread_bytes: u64,
     passed_from: u64,
-    /// What had been read of all when it was last seen not to be.
+    /// The bytes that had been read of all when this one was last seen not to be read.
     passed_until: u64,
     /// When it was last read, and last seen not to be.
     progress_at: Time,
@@ -54,7 +54,7 @@ impl Upload {
         self.read_bytes == 0 && self.passed_until - self.passed_from >= bytes
     }
 
-    /// Others got most of an object meanwhile.
+    /// Others were read for most of an object meanwhile.
     fn waits_for_another_to_end(&self) -> bool {
         self.unread_bytes >= MIN_UNREAD_BYTES && self.is_passed_over(self.length.min(MAX_PASSED_BYTES) / 4 * 3)
     }
@@ -68,9 +68,13 @@ impl Default for ReadConcurrency {
 
 impl ReadConcurrency {
     /// Most uploads that may be under way.
-    #[cfg(test)]
     pub fn limit(&self) -> usize {
         self.limit
+    }
+
+    /// Those that count.
+    pub fn under_way(&self) -> usize {
+        self.uploads.len()
     }
 
     pub fn has_room(&self) -> bool {
@@ -104,7 +108,7 @@ impl ReadConcurrency {
         }
     }
 
-    /// Whether the server reads others first: more of them than comes to one turn of each.
+    /// Whether the server reads others first: more of them than one round of all takes.
     pub fn is_passed_over(&self, id: u64) -> bool {
         let turns_bytes = self.uploads.len() as u64 * TURN_BYTES;
         self.uploads.get(&id).is_none_or(|upload| upload.is_passed_over(turns_bytes))

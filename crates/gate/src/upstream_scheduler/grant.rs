@@ -1,4 +1,4 @@
-//! What users of a server hold: a stream, and the turns it waits for and has.
+//! A request queue, and the grants it waits for and has.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -41,14 +41,14 @@ impl RequestQueue {
         &self.application
     }
 
-    /// A turn for an operation that moves this many bytes: it costs what operations cost besides. Without a deadline
-    /// it has the application's.
+    /// Requests a grant for an operation that moves this many bytes, at the cost of operations besides. Without a
+    /// deadline it has the application's.
     pub fn grant(self: &Rc<Self>, bytes: u64, deadline: Option<Time>, completion: Completion) -> Waiting {
         add(&self.application.counters.requests, 1);
         self.waiting(bytes, self.upstream.operation_bytes.get(), deadline, completion)
     }
 
-    /// A turn for more bytes of an operation that had its turn.
+    /// Requests a grant for more bytes of an operation that was granted before.
     pub fn slice(self: &Rc<Self>, bytes: u64, deadline: Option<Time>, completion: Completion) -> Waiting {
         self.waiting(bytes, 0, deadline, completion)
     }
@@ -128,7 +128,7 @@ impl PendingGrant {
     }
 }
 
-/// Waiting for one's turn; dropping it leaves the queue.
+/// Waits for a grant; dropping it leaves the queue.
 pub struct Waiting {
     pending: Option<PendingGrant>,
     since: Time,
@@ -161,7 +161,7 @@ impl Drop for Waiting {
     }
 }
 
-/// One's turn. Dropped without being completed it is given back: nothing was served.
+/// A grant. Dropped without being completed it is given back: nothing was served.
 pub struct Grant {
     pending: PendingGrant,
     started: Time,
@@ -169,7 +169,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// So much of the bytes asked for has been served; what an operation costs besides is added.
+    /// Completes the grant: so many of its bytes have been served; the cost of an operation by itself is added.
     pub fn complete(self, served_bytes: u64) {
         let upstream = &self.pending.queue.upstream;
         upstream.note_service(upstream.clock.now().since(self.started));
@@ -181,7 +181,7 @@ impl Grant {
         self.end(served_bytes);
     }
 
-    /// The server makes progress with what it was given: the turn stays.
+    /// Notes that the server makes progress with it: the grant stays.
     pub fn progress(&self) {
         let upstream = &self.pending.queue.upstream;
         let now = upstream.clock.now();
@@ -194,8 +194,8 @@ impl Grant {
         self.pending.queue.upstream.state.borrow_mut().grants.awaits_reply(self.pending.id);
     }
 
-    /// The server does nothing with what it was given: others shall have the turn. It is paid as far as it is said to
-    /// be served.
+    /// Gives the grant back for others to use, since the server does nothing with it. It stays charged for the bytes
+    /// given as served.
     pub fn give_back(self, served_bytes: u64) {
         self.end(served_bytes);
     }

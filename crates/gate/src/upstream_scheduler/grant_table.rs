@@ -26,7 +26,7 @@ struct GrantEntry {
     state: GrantState,
 }
 
-/// What a ticket was when it was taken out.
+/// The state of a grant when it was removed.
 pub(super) enum Removed {
     Queued,
     Started,
@@ -114,8 +114,8 @@ impl GrantTable {
         }
     }
 
-    /// Ends those in service for which this is said of their last progress, and of whether they await a reply only; tells
-    /// their numbers, streams and costs.
+    /// Ends the grants in service for which `is_too_old` holds, given their last progress and whether they await a
+    /// reply only; returns their numbers, queues and costs.
     pub fn expire(&mut self, is_too_old: impl Fn(Time, bool) -> bool) -> Vec<(u64, Rc<QueueKey>, u64)> {
         let mut expired = Vec::new();
         for (id, entry) in (0_u64..).zip(&mut self.entries) {

@@ -1,10 +1,10 @@
-//! The backstop of the depth: a turn that has been in service for long without any progress is ended by the upstream scheduler
-//! themselves, whatever its holder is waiting for. So no hung request, of whatever protocol, keeps others waiting for
+//! The backstop of the depth: the upstream scheduler itself ends a grant that has been in service for long without any
+//! progress, whatever its holder is waiting for. So no hung request, of whatever protocol, keeps others waiting for
 //! ever.
 //!
-//! Sooner than that, all turns end when the server makes no progress with any of them while others wait: then the depth
-//! is held by what the server does not read, and what it does read waits for it. Not those of long objects of which the
-//! server has all: it works on what it has buffered of them, which shows no progress before a reply.
+//! Sooner than that, all grants end when the server makes no progress with any of them while others wait: then bytes
+//! that the server does not read hold the depth, and those that it does read wait for it. Exempt are long objects of
+//! which the server has all: it works on what it has buffered of them, which shows no progress before a reply.
 
 use std::rc::Weak;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::{QueueState, UpstreamScheduler};
 use crate::applications::add;
 
 const SWEEP_INTERVAL: Duration = Duration::from_millis(20);
-/// A turn without progress is ended after this many usual services, within these bounds.
+/// A grant without progress is ended after this many usual services, within these bounds.
 const TIMEOUT_SERVICES: u64 = 4;
 const MIN_TIMEOUT: Duration = Duration::from_secs(4);
 const MAX_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ pub(super) async fn sweep_while_used(upstream: Weak<UpstreamScheduler>) {
 }
 
 impl UpstreamScheduler {
-    /// How long a turn may go without progress before it no longer counts.
+    /// How long a grant may go without progress before it no longer counts.
     pub(super) fn lease_timeout(&self) -> Duration {
         let usual_ns = self.service_ns.get().max(self.request_ns.get());
         Duration::from_nanos(usual_ns.saturating_mul(TIMEOUT_SERVICES)).clamp(MIN_TIMEOUT, MAX_TIMEOUT)

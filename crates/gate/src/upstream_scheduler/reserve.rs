@@ -1,8 +1,8 @@
 //! How many bytes of an object count as outstanding at a server until it has replied.
 //!
 //! Many servers take bytes long before they work on them: they read ahead of their disks, or accept more connections
-//! than they read. Their TCP acknowledges all the same. So an object is granted whole and counts until the reply, unless
-//! the server was seen to work on what it reads: then slices do, which keeps less at the server. What it holds back is
+//! than they read. Their TCP acknowledges all the same. So an object is granted whole and counts until the reply,
+//! unless the server was seen to work on what it reads: then slices do, which keeps less at the server. Its backlog is
 //! seen by the longest time in which an object made no progress, as a part of all its time: near nothing for a server
 //! that works on what it reads, all for one that buffers everything or reads another connection first.
 

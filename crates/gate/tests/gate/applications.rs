@@ -1,4 +1,4 @@
-//! Who a request is counted for, by each thing that rules may ask of it; groups; deadlines.
+//! The application a request is counted for, by each fact that rules may ask for; groups; deadlines.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -1,5 +1,5 @@
 //! Bandwidth follows the weights, and none of it is lost, before servers that take bytes long before they serve them,
-//! or serve few connections at a time. What is counted is whole objects.
+//! or serve few connections at a time. Whole objects are counted.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -295,7 +295,7 @@ fn shared_on_disk(ahead: usize, length: usize) -> (f64, f64, Duration) {
     (heavy / light.max(1.0), (heavy + light) / began.elapsed().as_secs_f64() / RATE, longest)
 }
 
-/// Granted whole, they came in turn: the light application stood still for four seconds between two.
+/// Granted whole, they alternated: the light application stood still for four seconds between two.
 #[test]
 fn long_uploads_share_while_they_pass_before_a_server_that_reads_a_mebibyte_ahead() {
     let mut longest = Vec::new();
@@ -307,7 +307,8 @@ fn long_uploads_share_while_they_pass_before_a_server_that_reads_a_mebibyte_ahea
     assert!(longest.iter().any(|stood| *stood < Duration::from_secs(2)), "light got nothing for {longest:?}");
 }
 
-/// What a server takes at the speed of memory is what its disk serves for a while: ends of uploads count until the reply.
+/// Bytes that a server takes at the speed of memory keep its disk busy for a while: ends of uploads count until the
+/// reply.
 #[test]
 fn long_uploads_share_before_a_server_that_takes_them_at_once() {
     assert_shared(|| {
@@ -327,7 +328,8 @@ fn long_uploads_share_before_a_server_with_four_workers() {
     assert_shared(|| shared(with_workers(4), put, 4 * MIB));
 }
 
-/// Served bytes of heavy and light, each second: `LENGTH=… WEIGHT=… SECONDS=… cargo test … measured -- --ignored --nocapture`.
+/// Served bytes of heavy and light, each second:
+/// `LENGTH=… WEIGHT=… SECONDS=… cargo test … measured -- --ignored --nocapture`.
 /// AHEAD: bytes between the server's disk and a client. WORKERS: requests that it serves at once. READ: 1 for downloads.
 /// SYNC: 1 for a server that writes an upload when all of it has come. RATE: the disk's, MB/s.
 #[test]

@@ -85,12 +85,12 @@ pub fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Where nobody listens now.
+/// An address where no process listens now.
 pub fn spare_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").and_then(|spare| spare.local_addr()).expect("a port")
 }
 
-/// What a gate says of itself at its metrics address, with the head of the answer.
+/// A gate's answer at its metrics address, with its head.
 pub fn status(metrics: SocketAddr) -> String {
     let mut stream = connect(metrics);
     stream.write_all(b"GET /status.json HTTP/1.1\r\nConnection: close\r\n\r\n").expect("the page is asked for");

@@ -1,4 +1,4 @@
-//! What a client may take of the gate without asking a server for anything.
+//! Limits on what a client may take of the gate without asking a server for anything.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! What clients of an application can do to others of the same application, and of its kind.
+//! Effects of an application's clients on others of the same application, and of its kind.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

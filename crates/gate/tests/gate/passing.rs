@@ -1,4 +1,4 @@
-//! What goes in comes out, byte for byte, both ways.
+//! Bytes pass unchanged, both ways.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;

@@ -1,5 +1,5 @@
-//! Whatever way a request ends or hangs, it gives the server's depth back: others are served, and in the end nothing is
-//! in flight.
+//! However a request ends or hangs, it gives the server's depth back: others are served, and in the end nothing is in
+//! flight.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -78,7 +78,7 @@ impl Watched {
         }
     }
 
-    /// Bytes in flight and turns waited for.
+    /// Bytes in flight and grants waited for.
     fn load(&self) -> (u64, u64) {
         let said = status(self.metrics);
         let body = said.split_once("\r\n\r\n").expect("a head").1;
@@ -133,7 +133,7 @@ fn head(client: &mut Client) -> io::Result<String> {
     String::from_utf8(head).map_err(io::Error::other)
 }
 
-/// What the path says is what it does.
+/// Does what the path says.
 fn obeying(mut stream: TcpStream) -> io::Result<()> {
     loop {
         let head = read_head(&mut stream)?;

@@ -23,7 +23,7 @@ fn asked(client: &mut std::net::TcpStream) -> Option<String> {
     String::from_utf8(word).ok()
 }
 
-/// Polls, since the file is looked at once a second.
+/// Polls, since the file is checked once a second.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;
     while !holds() {

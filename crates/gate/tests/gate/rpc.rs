@@ -16,7 +16,7 @@ const FIRST: u32 = 0xf157;
 /// In which nothing comes that is not going to come.
 const MOMENT: Duration = Duration::from_millis(300);
 
-/// A gate before this server of NFS, for two applications, told by uid: 1 has weight 4, 2 has weight 1.
+/// A gate before this server of NFS, for two applications, by uid: 1 has weight 4, 2 has weight 1.
 pub fn before_nfs(server: SocketAddr, top: &str, more_of_listen: &str) -> Gate {
     Gate::with_file(&format!(
         r#"
@@ -171,7 +171,7 @@ fn bytes_pass_unchanged_however_they_are_cut() {
                     client.write_all(bytes).unwrap();
                 }
             });
-            // Calls that wait for a turn may be overtaken by others: they are compared as a set.
+            // Calls that wait for a grant may be overtaken by others: they are compared as a set.
             let mut received: Vec<u8> = Vec::new();
             while received.len() < sent.len() {
                 let mut some = vec![0; sent.len() - received.len()];
@@ -419,7 +419,7 @@ fn a_server_that_is_gone_is_gone_and_comes_back() {
     assert_eq!(next_xid(&mut server), 1);
     drop(server);
     assert!(has_ended(&mut client));
-    // What it held is free again.
+    // Its memory is free again.
     let (mut client, mut server) = stage.connect();
     client.write_all(&call(3, READ, 1, 64 << 10)).unwrap();
     assert_eq!(next_xid(&mut server), 3);

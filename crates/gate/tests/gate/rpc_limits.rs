@@ -1,4 +1,4 @@
-//! What hostile or hung peers of NFS can make the gate hold, and keep from others.
+//! Limits on what hostile or hung peers of NFS can make the gate hold, and keep from others.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use crate::fixture::{Gate, PATIENCE, assert_waits_are_short, connect, spare_addr
 use crate::rpc::{COMMIT, NULL, READ, WRITE, before_nfs, call, has_ended, message, next_xid, record, reply};
 
 const MIB: usize = 1 << 20;
-/// What the sockets between client, gate and server hold besides.
+/// The bytes that the sockets between client, gate and server hold besides.
 const SOCKETS: usize = 24 * MIB;
 
 /// Before a server that the test plays, and where it shows its numbers.
@@ -272,7 +272,7 @@ fn replies_that_clients_do_not_read_are_held_within_the_budget() {
     thread::sleep(Duration::from_secs(2));
     let used_bytes = number(metrics, "used_bytes");
     assert!(used_bytes <= 4 * MIB, "{used_bytes} bytes are held");
-    // Who reads gets all.
+    // A client that reads gets all.
     let mut last = clients.into_iter().next_back().unwrap();
     assert_eq!(next_xid(&mut last), 1);
 }
@@ -365,7 +365,7 @@ fn calls_that_hang_keep_others_waiting_for_a_moment_only_and_late_replies_pass()
             assert_eq!(next_xid(&mut light), xid);
             longest = longest.max(began.elapsed());
         }
-        // Their turns are over, and their replies pass still.
+        // Their grants are over, and their replies still pass.
         let mut server = hung.lock().unwrap()[0].try_clone().unwrap();
         server.write_all(&reply(1, 60 << 10)).unwrap();
         assert_eq!(next_xid(&mut heavy), 1);

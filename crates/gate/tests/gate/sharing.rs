@@ -21,7 +21,7 @@ name = \"light\"
 match = { access_key = \"LIGHT\" }
 ";
 
-/// A fixed depth: what is tested is that turns are kept to, not how the best depth is found.
+/// A fixed depth: the test is of the order of grants, not of how the best depth is found.
 fn sharing(server: SocketAddr) -> Gate {
     Gate::with_file(&format!(
         "depth = \"256 KiB\"\n[[listen]]\nprotocol = \"s3\"\naddress = \"127.0.0.1:0\"\n\
@@ -29,7 +29,7 @@ fn sharing(server: SocketAddr) -> Gate {
     ))
 }
 
-/// One disk for all connections: whoever wants bytes waits for those before.
+/// One disk for all connections: each read waits for those before.
 #[derive(Clone)]
 pub struct Disk {
     free_at: Arc<Mutex<Instant>>,
@@ -74,7 +74,7 @@ fn paced(disk: Disk) -> SocketAddr {
     })
 }
 
-/// Sockets hold some hundred kilobytes of each, which nobody schedules.
+/// Sockets hold some hundred kilobytes of each, beyond any scheduling.
 const OBJECT: usize = 8 << 20;
 
 pub fn head(method: &str, key: &str, length: usize) -> String {
@@ -231,6 +231,6 @@ fn a_request_with_a_deadline_of_its_own_overtakes_those_without() {
     let meanwhile = moved.load(Ordering::Relaxed) - before;
     stop.store(true, Ordering::Relaxed);
     others.into_iter().for_each(|thread| thread.join().expect("it ends"));
-    // Served in the order they came, they would have got eight times as much as it did.
+    // Served in the order they came, they would have had eight times as much as it did.
     assert!(meanwhile < 2 * OBJECT as u64, "the others moved {meanwhile} bytes meanwhile");
 }

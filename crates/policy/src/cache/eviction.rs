@@ -1,4 +1,4 @@
-//! What a full cache lets go first: one number a replica, and the lowest goes.
+//! The order of eviction from a full cache: one number a replica, and the lowest goes.
 //!
 //! The source had LRU, FIFO, random and LFU classes, of which only the first two ran; size-aware is GreedyDual-Size
 //! with unit cost (Cao and Irani, 1997): a replica is worth the cache's inflation plus one over its size.
@@ -91,7 +91,7 @@ impl Priorities {
         if self.eviction == Eviction::SizeAware { tuner(bytes, inflation) } else { before }
     }
 
-    /// What a cache's inflation rises to when a replica of this priority leaves it.
+    /// Returns a cache's inflation after a replica of this priority leaves it.
     pub fn inflation(&self, before: u64, victim: u64) -> u64 {
         if self.eviction == Eviction::SizeAware { before.max(victim) } else { before }
     }

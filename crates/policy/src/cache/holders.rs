@@ -1,6 +1,6 @@
-//! Who has an item: four with the item itself, in its cache line, and more in blocks of four.
+//! The holders of an item: four with the item itself, in its cache line, and more in blocks of four.
 //!
-//! Only the four nearest may be fewer; whoever leaves is replaced by the last of them.
+//! Only the four nearest may be fewer; a holder that leaves is replaced by the last of them.
 
 use super::WorkerId;
 

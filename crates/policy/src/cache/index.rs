@@ -1,8 +1,9 @@
-//! The index: which worker holds which item, how full each cache is, and who leaves it first.
+//! The index: which worker holds which item, how full each cache is, and which item leaves it first.
 //!
-//! One slab of replicas; each stands among its item's holders and in its worker's order of leaving. An item's holders lie
-//! with it, in one cache line while they are few; where they are many, a table of slots finds each by (item, worker). A replica may be *arriving*: its room is taken, its bytes are on their way.
-//! Pinned replicas (a task reads them, or they arrive) are never victims.
+//! One slab of replicas; each stands among its item's holders and in its worker's order of leaving. An item's holders
+//! lie with it, in one cache line while they are few; where they are many, a table of slots finds each by (item,
+//! worker). A replica may be *arriving*: its room is taken, its bytes are on their way. Pinned replicas (a task reads
+//! them, or they arrive) are never victims.
 
 use hashbrown::HashTable;
 
@@ -135,7 +136,7 @@ impl Index {
         &mut self.items[item.at()].note
     }
 
-    /// What is known of the item will be needed soon.
+    /// Prefetches the item's entry, which will be needed soon.
     pub(crate) fn prefetch_item(&self, item: ItemId) {
         prefetch(&self.items[item.at()]);
     }
@@ -195,14 +196,14 @@ impl Index {
         self.holding(worker, item) == Some(Holding::Here)
     }
 
-    /// Who has the item or awaits it, in no order.
+    /// Returns the holders of the item, present or awaited, in no order.
     pub fn holders(&self, item: ItemId) -> impl Iterator<Item = (WorkerId, Holding)> + '_ {
         let holders = self.items[item.at()].holders.all(&self.blocks);
         let holding = |is_arriving| if is_arriving { Holding::Arriving } else { Holding::Here };
         holders.map(move |holder| (holder.worker, holding(holder.is_arriving)))
     }
 
-    /// Who has the item, in no order.
+    /// Returns the workers that have the item, in no order.
     pub fn here(&self, item: ItemId) -> impl Iterator<Item = WorkerId> + '_ {
         self.holders(item).filter(|(_, holding)| *holding == Holding::Here).map(|(worker, _)| worker)
     }
@@ -217,7 +218,7 @@ impl Index {
         u32::from(self.items[item.at()].arriving)
     }
 
-    /// What tasks have or await there.
+    /// Returns the bytes that tasks have or await there.
     pub fn pinned_bytes(&self, worker: WorkerId) -> u64 {
         self.caches[worker.at()].pinned_bytes
     }
@@ -234,8 +235,8 @@ impl Index {
         cache.used_bytes + self.bytes(item) > cache.capacity_bytes
     }
 
-    /// The next to leave, or nobody when all are pinned. `reluctance` is asked of the `depth` lowest; the first of
-    /// the least reluctance goes. The baseline has depth 1: the lowest goes, whatever it is.
+    /// Returns the next to leave, or none when all are pinned. `reluctance` is asked of the `depth` lowest; the first
+    /// of the least reluctance goes. The baseline has depth 1: the lowest goes, whatever it is.
     pub fn victim(
         &mut self,
         worker: WorkerId,

@@ -1,4 +1,4 @@
-//! What a scheduler notes about an item: kept in the item's cache line, since both are needed at once.
+//! A scheduler's notes about an item: kept in the item's cache line, since both are needed at once.
 
 const NONE: u32 = u32::MAX;
 

@@ -62,7 +62,7 @@ fn fewest_misses(capacity: usize, trace: &[usize]) -> usize {
     misses
 }
 
-/// Uniform, skewed and cyclic by turns.
+/// Alternately uniform, skewed and cyclic.
 fn trace(dice: &mut Random, items: usize, length: usize) -> Vec<usize> {
     let kind = dice.below(3);
     (0..length)

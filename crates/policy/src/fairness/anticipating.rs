@@ -1,12 +1,14 @@
 //! Thalweg's own: SFQ(D) that keeps the ratio when the heavy application has few requests outstanding.
 //!
 //! Every application has a tag: the virtual time (bytes / weight) it was charged up to, here and elsewhere. The queued
-//! one with the least tag is next, unless an application that is *present* without anything queued is behind it by
-//! more than a small lead: then the slots it usually fills stay free for the one that is behind, or all of them when it
-//! is far behind and that is worth it, for as long as the loss of throughput stays within a budget. Present is who has requests queued or in service, or had them less than its patience ago.
+//! one with the least tag is next, unless an application that is *present* without anything queued is behind it by more
+//! than a small lead: then the slots it usually fills stay free for the one that is behind, or all of them when it is
+//! far behind and that is worth it, for as long as the loss of throughput stays within a budget. An application is
+//! present while it has requests queued or in service, and for its idle timeout after.
 //!
-//! What must stay true: charges are never lost except by the stated bounds (`lag_ns`); who leaves gains nothing by it;
-//! who was ahead when the others left is still ahead by as much when they are back. `docs/fairness.md` has the why.
+//! Invariants: charges are never lost except by the stated bounds (`lag_ns`); an application that leaves gains nothing
+//! by it; one that was ahead when the others left is still ahead by as much when they are back. `docs/fairness.md` has
+//! the why.
 
 use super::budget::Budget;
 use super::depth::DepthControl;
@@ -50,7 +52,7 @@ pub struct Anticipating {
     queued: Heap<(f64, u64)>,
     /// Applications present with nothing queued, by tag.
     awaited: Heap<f64>,
-    /// Those of them with nothing in service, by the end of our patience.
+    /// Those of them with nothing in service, by the end of their idle timeout.
     leaving: Heap<Time>,
     reference: Reference,
     arrivals: u64,
@@ -76,7 +78,7 @@ impl Anticipating {
         }
     }
 
-    /// The least tag of all who are present: virtual time.
+    /// Returns the least tag of all present applications: virtual time.
     fn virtual_time(&self) -> Option<f64> {
         match (self.queued.first(), self.awaited.first()) {
             (Some(((queued, _), _)), Some((awaited, _))) => Some(queued.min(awaited)),
@@ -145,7 +147,7 @@ impl Anticipating {
         self.queued.contains(application) || self.awaited.contains(application)
     }
 
-    /// Time passes: patience ends, lumps of service elsewhere trickle in, waiting is paid for.
+    /// Advances time: idle timeouts end, lumps of service elsewhere trickle in, waiting is paid for.
     fn catch_up(&mut self, now: Time) {
         self.let_the_late_go(now);
         let busy = self.queued.first().is_some();
@@ -163,7 +165,7 @@ impl Anticipating {
         ns * rate * self.queues.virtual_per_byte(application)
     }
 
-    /// Nobody is further ahead than the one furthest behind can make good in `lag_ns`.
+    /// Limits the lead: no application is further ahead than the one furthest behind can make good in `lag_ns`.
     fn limit_lead(&mut self, application: u32) {
         let behind = [self.queued.first().map(|item| item.1), self.awaited.first().map(|item| item.1)];
         for other in behind.into_iter().flatten().filter(|&other| other != application) {
@@ -215,7 +217,7 @@ impl Anticipating {
         in_flight_bytes + request.cost_bytes + missing * request_bytes <= self.room(request.completion, request_bytes)
     }
 
-    /// Who cannot use its share even when waited for keeps a bounded claim to it.
+    /// Bounds the claim of an application that cannot use its share even when waited for.
     fn forgive(&mut self, behind: u32, tag: f64, now: Time) {
         let lag_ns =
             if self.remote_service.is_active(behind, now) { self.lag_ns } else { self.lag_ns * LOCAL_LAG_SHARE };
@@ -252,14 +254,14 @@ impl Anticipating {
     }
 }
 
-/// How far others may run ahead of one with nothing queued before they are held back: what it could catch up in this
-/// time. It costs no share in the long run and spares most waits.
+/// How far others may run ahead of one with nothing queued before they are held back: as far as it could catch up in
+/// this time. It costs no share in the long run and spares most waits.
 const LEAD_NS: f64 = 10_000_000.0;
 
 /// Further ahead than so many leads, all of the server is kept for the one behind, not only the slots it will fill.
 const FAR_LEADS: f64 = 3.0;
 
-/// Of `lag_ns`, what an application may claim that only this server serves.
+/// The part of `lag_ns` that an application may claim that only this server serves.
 const LOCAL_LAG_SHARE: f64 = 0.1;
 
 impl Discipline for Anticipating {
@@ -342,7 +344,7 @@ impl Discipline for Anticipating {
     fn completed(&mut self, done: &QueuedRequest, served_bytes: u64, now: Time) {
         let busy = self.queued.first().is_some();
         self.budget.settle(now, busy);
-        // A turn given back is no work of the server's.
+        // A grant given back is no work of the server's.
         let is_served = done.completion != Completion::Received;
         if let Some(full_rate) = self.depth.full_rate().filter(|_| busy && is_served) {
             self.budget.completed(served_bytes.min(done.cost_bytes) as f64 / full_rate, self.depth.lull_ns());

@@ -1,7 +1,7 @@
-//! What waiting may cost: of the server's full rate, at most a small share may be lost while something is queued.
+//! The budget of waiting: of the server's full rate, at most a small share may be lost while something is queued.
 //!
-//! No model of the server says what a wait costs; it is measured. The balance, in nanoseconds of the server's time,
-//! gains what completions were worth at the full rate and loses (1 - share) of the time that passes.
+//! No model of the server predicts the cost of a wait; it is measured. The balance, in nanoseconds of the server's
+//! time, gains what completions were worth at the full rate and loses (1 - share) of the time that passes.
 
 use super::Time;
 

@@ -1,7 +1,7 @@
 //! Earliest deadline first (Liu and Layland 1973), whatever the weights. Requests without a deadline come last, in
-//! order of arrival. What is late is told when it is complete, and by how much.
+//! order of arrival. A late request is reported on completion, with its lateness.
 //!
-//! The server is not preempted: a request waits for what is outstanding already, at most the depth. `fits` is the
+//! The server is not preempted: a request waits for those outstanding already, at most the depth. `fits` is the
 //! processor-demand test (Baruah, Rosier and Howell 1990) with that blocking: a load that passes misses nothing.
 
 use super::in_order::InOrder;
@@ -65,7 +65,7 @@ impl Demand {
         self.period_ns.saturating_sub(self.within_ns) as f64 / self.period_ns.max(1) as f64 * self.bytes as f64
     }
 
-    /// What is due by `at_ns` when it asks first at 0, and as often as it may.
+    /// Returns the bytes due by `at_ns` when it asks first at 0, and as often as it may.
     fn due_bytes(&self, at_ns: u64) -> f64 {
         match at_ns.checked_sub(self.within_ns) {
             None => 0.0,

@@ -1,18 +1,18 @@
 //! How many bytes to keep outstanding at the server: the least with which it still works at its full rate.
 //!
-//! What is outstanding at the server is out of our hands: it decides in which order that is served, and whoever comes
-//! next waits for it. A little less rate is a small loss, a depth too large loses the shares altogether: whatever is
-//! not queued here cannot be scheduled. So we begin with little, go up only on a gain that lasts, and go down whenever
-//! that costs nothing.
+//! Requests outstanding at the server are beyond our control: it decides the order in which they are served, and the
+//! next one waits for them. A little less rate is a small loss, a depth too large loses the shares altogether: only
+//! requests queued here can be scheduled. So we begin with little, go up only on a gain that lasts, and go down
+//! whenever that costs nothing.
 //!
 //! The search rests most of the time. Now and then it makes an experiment: it measures the rate at the depth it has
-//! (the base), then at less, then at more, and keeps what proves better. Real servers mislead: throttles let bytes go
-//! in bursts, and buffers on the way give for a moment what no depth could. Hence a measure leaves out its beginning
-//! and is taken from burst to burst (`measure.rs`).
+//! (the base), then at less, then at more, and keeps the better one. Real servers mislead: throttles let bytes go in
+//! bursts, and buffers on the way give for a moment what no depth could. Hence a measure leaves out its beginning and
+//! is taken from burst to burst (`measure.rs`).
 //!
-//! What is complete when the server's kernel has received it says nothing of the server's work: more of it fills
-//! buffers there, at the speed of memory, and what lies in them is scheduled by nobody. So it is not measured, and has a
-//! limit of its own: a few slices, which keep a slow server busy, or what is on its way on a long and fast network.
+//! Bytes that are complete when the server's kernel has received them say nothing of the server's work: more of them
+//! fill buffers there, at the speed of memory, beyond any scheduling. So they are not measured, and have a limit of
+//! their own: a few slices, which keep a slow server busy, or the bytes under way on a long and fast network.
 
 use super::measure::{Length, Measure};
 use super::queues::{QueuedRequest, Queues};
@@ -44,7 +44,7 @@ const LOSS_ALLOWED: f64 = 0.985;
 const PLAIN_GAIN: f64 = 1.25;
 const PLAIN_LOSS: f64 = 0.85;
 
-/// Another rate than before by this much is another server, or other requests: what was learnt is forgotten.
+/// Another rate than before by this much is another server, or other requests: earlier results are forgotten.
 const CHANGED: f64 = 0.15;
 
 /// A depth that was plainly too little is not tried again for so long.
@@ -59,7 +59,7 @@ enum Phase {
     More,
 }
 
-/// The depth of one server, and what was learnt of it on the way.
+/// The depth of one server, and the results of the search so far.
 pub struct DepthControl {
     fixed: bool,
     bytes: u64,
@@ -168,12 +168,12 @@ impl DepthControl {
         self.full_rate > 0.0 && self.phase == Phase::Rest
     }
 
-    /// Everything queued was started and there is room for more: what is measured now is not the server.
+    /// Everything queued was started and there is room for more: the rate measured now is not the server's.
     pub fn ran_dry(&mut self) {
         self.measure.dry += 1;
     }
 
-    /// Something is queued, complete when that is said of it, and there is no room for it.
+    /// Something of this completion is queued, and there is no room for it.
     pub fn ran_full(&mut self, completion: Completion) {
         self.measure.full += u64::from(completion != Completion::Received);
     }
@@ -184,7 +184,7 @@ impl DepthControl {
         }
         let cost_bytes = request.cost_bytes;
         if !self.is_new && cost_bytes >= 2 * self.largest_bytes {
-            // Requests of another kind: what was enough for the smaller ones says nothing of them.
+            // Requests of another kind: a depth that was enough for smaller ones says nothing of them.
             self.is_new = true;
             self.begin(Phase::Base, now);
         }
@@ -277,7 +277,7 @@ impl DepthControl {
         if self.fixed {
             return self.rest(now);
         }
-        // Depth that nobody used is none.
+        // Depth that was not used does not count.
         self.bytes = self.bytes.min(self.measure.max_bytes.max(self.floor_bytes()));
         self.try_less_or_more(now);
     }
@@ -299,7 +299,7 @@ impl DepthControl {
         }
     }
 
-    /// Upward only where something is queued; what was just found to be enough needs no more.
+    /// Upward only where something is queued; a depth just found to be enough needs no more.
     fn try_more(&mut self, now: Time) {
         if self.was_limiting && !self.went_down && (self.won_once || now >= self.upward_from) {
             self.begin(Phase::More, now);
@@ -365,7 +365,7 @@ impl DepthControl {
     }
 }
 
-/// What a measure leaves out at its beginning.
+/// The time that a measure leaves out at its beginning.
 const SETTLE_NS: u64 = 20_000_000;
 const SETTLE_UPWARD_NS: u64 = 200_000_000;
 const SETTLE_MOST_NS: u64 = 400_000_000;

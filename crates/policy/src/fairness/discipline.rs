@@ -1,5 +1,5 @@
-//! What is the same whatever the order: the tree, looking up flows and ids, withdrawals, completions. A
-//! discipline adds what is its own, after each change of the queues; it may trust that flows and cells exist.
+//! The common part of all orders: the tree, looking up flows and ids, withdrawals, completions. A discipline adds its
+//! own part after each change of the queues; it may trust that flows and cells exist.
 
 use super::queues::{QueuedRequest, Queues};
 use super::{Next, NodeId, Request, Scheduler, Time};

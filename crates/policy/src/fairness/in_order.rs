@@ -1,4 +1,4 @@
-//! Requests in the order of one of their times, whoever they are from; of equal ones the first to come.
+//! Requests in the order of one of their times, whatever their flow; of equal ones the first to come.
 
 use super::discipline::Discipline;
 use super::heap::Heap;

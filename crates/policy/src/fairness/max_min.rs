@@ -1,9 +1,9 @@
-//! The feasible weighted max-min allocation: what global shares should come to.
+//! The feasible weighted max-min allocation: the ideal of global shares.
 //!
-//! Applications with weights and demands may each use some of the servers. The allocation is max-min fair when nobody's
-//! rate by weight can grow without taking from one whose is not larger (Bertsekas and Gallager, Data Networks, 6.5.2).
-//! Progressive filling: raise all by weight together; whoever is in a set that takes all of the servers it can reach
-//! is frozen there; go on with the rest. Feasibility is a bipartite flow, found by augmenting paths.
+//! Applications with weights and demands may each use some of the servers. The allocation is max-min fair when no rate
+//! by weight can grow without taking from one whose is not larger (Bertsekas and Gallager, Data Networks, 6.5.2).
+//! Progressive filling: raise all by weight together; a set that takes all of the servers it can reach is frozen there;
+//! go on with the rest. Feasibility is a bipartite flow, found by augmenting paths.
 
 /// An application as the allocation sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,7 +59,7 @@ fn highest_level(rates: &[f64], claims: &[Claim], given: &[f64], frozen: &[bool]
     low
 }
 
-/// Whether the servers can give everyone what it wants: a maximum flow that saturates all wants.
+/// Whether the servers can meet all wants: a maximum flow that saturates them all.
 fn is_feasible(rates: &[f64], claims: &[Claim], wanted: &[f64], tolerance: f64) -> bool {
     let mut flow = Flow { claims, left: rates.to_vec(), carried: vec![vec![0.0; rates.len()]; claims.len()] };
     wanted.iter().enumerate().all(|(index, want)| flow.carry(index, *want, tolerance))

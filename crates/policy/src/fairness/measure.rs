@@ -12,7 +12,7 @@ const WHOLE_ROUNDS: u64 = 12;
 const WHOLE_LULLS: u64 = 8;
 const LONGEST_NS: u64 = 3_000_000_000;
 
-/// One that can tell plain differences only.
+/// A short measure: shows plain differences only.
 const SHORT_NS: u64 = 20_000_000;
 const SHORT_REQUESTS: u64 = 24;
 const SHORT_ROUNDS: u64 = 4;
@@ -42,7 +42,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// What completes in the first `settle_ns` does not count.
+    /// Completions in the first `settle_ns` do not count.
     pub fn new(began: Time, settle_ns: u64) -> Self {
         Measure {
             began,
@@ -61,7 +61,7 @@ impl Measure {
 
     pub fn completed(&mut self, cost_bytes: u64, since: Time, in_flight_bytes: u64, now: Time) {
         if self.began == Time(0) && self.last == Time(0) {
-            // The first ever: time before it was nobody's.
+            // The first ever: no earlier time is measured.
             (self.began, self.last) = (now, now);
         }
         let lull_ns = now.since(self.last);
@@ -77,7 +77,7 @@ impl Measure {
         }
     }
 
-    /// Bytes per nanosecond, when something can be said. `service_ns`: how long the last completion was in service.
+    /// Returns bytes per nanosecond, once they are known. `service_ns`: how long the last completion was in service.
     pub fn rate(&self, service_ns: u64, now: Time) -> Option<(f64, Length)> {
         let ns = now.since(self.first?);
         let lasts = |requests, rounds, lulls, least_ns| {

@@ -1,5 +1,5 @@
-//! What all schedulers share: the weighted tree of flows, their queues, the turns of an application's streams, and
-//! what is in service.
+//! The state common to all schedulers: the weighted tree of flows, their queues, the turns of an application's streams,
+//! and the requests in service.
 //!
 //! Requests are cells of one vector, linked into the list of their stream (queued, then in service); nodes are cells
 //! of another. Freed cells are used again, so nothing is allocated once the largest number has been seen.
@@ -262,7 +262,7 @@ impl Queues {
         Time(u64::MAX)
     }
 
-    /// The queued cell of this ticket.
+    /// Returns the queued cell of this id.
     pub fn find_queued(&self, flow: NodeId, id: u64) -> Option<u32> {
         self.find(self.nodes.get(flow.0 as usize)?.queued, id)
     }
@@ -281,7 +281,7 @@ impl Queues {
         self.free_cells.push(cell);
     }
 
-    /// What the application would start now: the oldest request of the stream whose turn it is.
+    /// Returns the application's next request: the oldest of the stream whose turn it is.
     pub fn head(&self, application: u32) -> Option<(u32, QueuedRequest)> {
         let stream = self.nodes[application as usize].turn;
         if stream == NONE {
@@ -352,8 +352,8 @@ impl Queues {
         }
     }
 
-    /// Virtual time that a byte costs an application: 1 / weight at the top; below a group, the group's cost times
-    /// (weight of the children present / own weight), so that whoever is present divides the whole of it.
+    /// Returns the virtual time that a byte costs an application: 1 / weight at the top; below a group, the group's
+    /// cost times (weight of the children present / own weight), so that the present ones divide the whole of it.
     pub fn virtual_per_byte(&self, application: u32) -> f64 {
         let mut node = &self.nodes[application as usize];
         let mut per_byte = 1.0 / f64::from(node.weight);
@@ -394,7 +394,7 @@ impl Queues {
         self.refill_turn(stream);
     }
 
-    /// Surplus round robin: what a turn overran is taken from the next one; what it left over is lost.
+    /// Surplus round robin: the overrun of a turn is taken from the next one; its rest is lost.
     fn refill_turn(&mut self, stream: u32) {
         let node = &mut self.nodes[stream as usize];
         let quantum = self.quantum_bytes.saturating_mul(u64::from(node.weight)).min(1 << 40) as i64;

@@ -26,7 +26,7 @@ impl Reference {
         }
     }
 
-    /// What lies between it and virtual time is forgotten within some `lag_ns`.
+    /// Forgets the distance between it and virtual time within some `lag_ns`.
     pub fn fade(&mut self, virtual_time: Option<f64>, now: Time, lag_ns: f64) {
         let ns = now.since(self.faded) as f64;
         self.faded = now;

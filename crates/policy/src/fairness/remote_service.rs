@@ -1,4 +1,4 @@
-//! Service that applications got at other servers, told in lumps every 25 to 50 ms.
+//! Service that applications got at other servers, reported in lumps every 25 to 50 ms.
 //!
 //! Were a lump charged at once, every one of N gates would make good the whole of an imbalance that all of them see,
 //! some tens of milliseconds late: a loop of gain N - 1 with delay, which swings. So a lump trickles into the tag with
@@ -10,7 +10,7 @@ use super::Time;
 const TRICKLE_NS_PER_SERVER: f64 = 50_000_000.0;
 const TRICKLE_MOST_NS: f64 = 1_000_000_000.0;
 
-/// How often an application's share is looked at, and how long it counts as served elsewhere after a lump.
+/// How often an application's share is updated, and how long it counts as served elsewhere after a lump.
 const STEP_NS: u64 = 2_000_000;
 const ACTIVE_NS: u64 = 200_000_000;
 
@@ -19,7 +19,7 @@ struct Lump {
     pending: f64,
     trickled: Time,
     told: Time,
-    /// What the last lump was worth.
+    /// The value of the last lump.
     last: f64,
     in_ring: bool,
 }
@@ -28,7 +28,7 @@ const NOTHING: Lump = Lump { pending: 0.0, trickled: Time(0), told: Time(0), las
 
 pub struct RemoteService {
     lumps: Vec<Lump>,
-    /// Applications with something pending, in the order in which they are looked at.
+    /// Applications with something pending, in the order of their updates.
     ring: std::collections::VecDeque<u32>,
     /// Bytes per nanosecond, all applications together.
     rate: f64,
@@ -97,12 +97,12 @@ impl RemoteService {
         told != Time(0) && now.since(told) < ACTIVE_NS
     }
 
-    /// What it may claim on returning here: it was not away, only busy elsewhere.
+    /// Returns its claim on returning here: it was not away, only busy elsewhere.
     pub fn credit(&self, application: u32, now: Time) -> f64 {
         if self.is_active(application, now) { self.lumps[application as usize].last } else { 0.0 }
     }
 
-    /// Bytes per nanosecond that all applications got elsewhere.
+    /// Returns the bytes per nanosecond of all applications elsewhere.
     pub fn rate(&self) -> f64 {
         self.rate
     }

@@ -1,10 +1,11 @@
-//! How much of the server is worth keeping free for one who is behind and has nothing queued: all of it, the slots it is
-//! about to fill, or nothing.
+//! How much of the server is worth keeping free for an application that is behind and has nothing queued: all of it,
+//! the slots it is about to fill, or nothing.
 //!
 //! All of it is the surest way to let it catch up, and the dearest. As long as waiting costs no throughput, nothing is
-//! asked. Once it uses up its budget, or the one waited for uses less than half of its due, the part of the server that the one behind gets is compared, over windows of some
-//! hundreds of milliseconds, with what it gets when less is kept. What is worth most, a part of the server less what
-//! that cost, is done for the next 4, 8, 16, 32 windows; then all is tried again, since what one can use changes.
+//! compared. Once waiting uses up its budget, or the application waited for uses less than half of its target share,
+//! the part of the server that it gets is compared, over windows of some hundreds of milliseconds, with what it gets
+//! when less is kept. The choice of most worth, a part of the server less its cost, is kept for the next 4, 8, 16, 32
+//! windows; then all are tried again, since the part that an application can use changes.
 
 use super::Time;
 
@@ -12,7 +13,8 @@ use super::Time;
 const WINDOW_NS: u64 = 300_000_000;
 const WINDOW_REQUESTS: u64 = 64;
 const WINDOW_MOST_NS: u64 = 600_000_000;
-/// Who uses less of its due is compared whatever the balance says: a server that stalls some streams tells no true rate.
+/// An application that uses less of its target share is compared whatever the balance: a server that stalls some
+/// streams shows no true rate.
 const USED_LEAST: f64 = 0.5;
 /// An answer holds for so many windows at first, and for so many when it was often the same.
 const SETTLED_LEAST: u32 = 4;
@@ -27,19 +29,19 @@ pub enum Reservation {
 
 pub struct ReservationTuner {
     kept: Reservation,
-    /// It is so only since the window began: what was before still tells.
+    /// It is so only since the window began: the choice before still has effects.
     is_settling: bool,
     /// For so many more windows nothing else is tried, and the next time for so many.
     settled: u32,
     next_settled: u32,
-    /// The best of the present comparison, its worth, and what was best in the last one.
+    /// The best of the present comparison, its worth, and the best of the last one.
     best: Reservation,
     best_worth: f64,
     last_best: Reservation,
     window: Window,
 }
 
-/// What was started since it began.
+/// The service started since the window began.
 #[derive(Default)]
 struct Window {
     since: Time,
@@ -50,7 +52,7 @@ struct Window {
     was_exhausted: bool,
 }
 
-/// What waiting takes of all service when it uses up its budget, and whether it has now.
+/// The part of all service that waiting takes when it uses up its budget, and whether it has now.
 #[derive(Clone, Copy)]
 pub struct Price {
     pub share: f64,
@@ -119,7 +121,7 @@ impl ReservationTuner {
         match self.kept {
             Reservation::All if is_dear => self.keep(Reservation::Slots),
             Reservation::Slots if is_dear => self.keep(Reservation::Nothing),
-            // What costs nothing needs no comparison with less.
+            // A choice that costs nothing needs no comparison with less.
             Reservation::All => self.best_worth = f64::MIN,
             Reservation::Slots | Reservation::Nothing => self.settle(),
         }

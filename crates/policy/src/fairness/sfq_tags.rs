@@ -6,7 +6,7 @@
 
 use super::heap::Heap;
 
-/// Tags of all applications; those with something queued are in a heap by start tag, ties by who came first.
+/// Tags of all applications; those with something queued are in a heap by start tag, ties in order of arrival.
 pub struct SfqTags {
     finish: Vec<f64>,
     queued: Heap<(f64, u64)>,
@@ -58,8 +58,8 @@ impl SfqTags {
         }
     }
 
-    /// DSFQ (Wang and Merchant, FAST 2007) when positive: service received elsewhere delays the next start tag.
-    /// When negative: what was charged and not served is given back, but never into the past.
+    /// DSFQ (Wang and Merchant, FAST 2007) when positive: service received elsewhere delays the next start tag. When
+    /// negative: charges not served are given back, but never into the past.
     pub fn shift(&mut self, application: u32, virtual_length: f64) {
         let finish = &mut self.finish[application as usize];
         *finish += virtual_length;

@@ -3,7 +3,7 @@
 
 use super::Time;
 
-/// What a new application is believed to need.
+/// The assumed time of a new application.
 const FIRST_MEAN_NS: f64 = 2_000_000.0;
 const FIRST_DEVIATION_NS: f64 = 1_000_000.0;
 
@@ -35,7 +35,7 @@ impl TurnaroundEstimate {
         }
     }
 
-    /// What is worth waiting: nothing when the next request usually comes later than `most_ns`.
+    /// Returns the time worth waiting: 0 when the next request usually comes later than `most_ns`.
     pub fn ns(&self, most_ns: u64) -> u64 {
         if self.mean_ns > most_ns as f64 {
             return 0;

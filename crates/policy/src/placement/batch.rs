@@ -30,7 +30,7 @@ pub struct Batch {
     order: Vec<TaskId>,
     /// One for each worker that ever joined.
     runs: Vec<Run>,
-    /// What nobody has taken over: the runs of workers that left, and all of it before the first worker joins.
+    /// Runs without a worker: those of workers that left, and all of them before the first worker joins.
     orphans: Vec<Run>,
     remaining: usize,
 }
@@ -141,7 +141,7 @@ fn curve(inputs: &[&[ItemId]], places: &[Option<u32>]) -> Vec<u64> {
     inputs.iter().map(distance).collect()
 }
 
-/// How far along the items each task lies, when only near ones are read together.
+/// How far down the items each task lies, when only near ones are read together.
 fn band(inputs: &[&[ItemId]], places: &[Option<u32>]) -> Vec<u64> {
     let place = |item: Option<&ItemId>| u64::from(item.and_then(|item| places[item.at()]).unwrap_or(0));
     inputs.iter().map(|inputs| place(inputs.first()) + place(inputs.last())).collect()

@@ -1,14 +1,14 @@
 //! The tasks of the window that a worker has input for, the best first.
 //!
-//! Most workers have a dozen at a time, a few thousand at the most: a sorted ring, in which whatever is near either
-//! end moves little. A task that left the window stays in the rings of all who have its input until it comes to their
+//! Most workers have a dozen at a time, a few thousand at the most: a sorted ring, in which entries near either end
+//! move little. A task that left the window stays in the rings of all workers with its input until it comes to their
 //! front or the ring is full, so that a decision touches one worker instead of all holders.
 
 use std::collections::VecDeque;
 
 use super::queue::Queue;
 
-/// A task as one worker sees it; what is less is better.
+/// A task as one worker sees it; less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Candidate {
     /// `u64::MAX` less the rank: a full hit before all others, then by files or bytes that are here.

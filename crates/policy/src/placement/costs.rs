@@ -1,4 +1,4 @@
-//! What fetching costs, from the rates of store, peers and local disks; measured or known, all above zero.
+//! The cost of fetching, from the rates of store, peers and local disks; measured or known, all above zero.
 
 /// Rates in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,8 +19,8 @@ pub struct Costs {
 const STORE_CROWD: f64 = 2.0;
 
 impl Costs {
-    /// How long a task of this input waits for a worker that has it: as long as running elsewhere would lose. Whoever
-    /// waits so loses at most twice what the best choice in hindsight loses (ski rental; Karlin et al. 1988).
+    /// How long a task of this input waits for a worker that has it: as long as running elsewhere would lose. A task
+    /// that waits so loses at most twice what the best choice in hindsight loses (ski rental; Karlin et al. 1988).
     pub fn max_wait_s(&self, input_bytes: u64) -> f64 {
         input_bytes as f64 * (1.0 / self.peer_bytes_per_s - 1.0 / self.local_bytes_per_s).max(0.0)
     }

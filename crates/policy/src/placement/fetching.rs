@@ -1,9 +1,9 @@
-//! Where a task's missing input comes from, whether it stays, and what leaves for it.
+//! Where a task's missing input comes from, whether it stays, and which items are evicted for it.
 //!
-//! The rules of the source take a holder or else the store, and keep everything. Ours never reads from the store what
-//! any worker has or awaits, lets a holder serve only as many as its link bears (others wait behind whoever is being
-//! served, so that copies spread like a tree), and makes no further copy at another item's expense beyond the number
-//! that fits all caches together.
+//! The rules of the source take a holder or else the store, and keep everything. Ours never reads an item from the
+//! store that any worker has or awaits, lets a holder serve only as many as its link bears (others wait behind those
+//! being served, so that copies spread like a tree), and makes no further copy at another item's expense beyond the
+//! number that fits all caches together.
 
 use crate::cache::{Holding, Index, ItemId, WorkerId};
 
@@ -18,13 +18,13 @@ pub enum Source {
     Behind(WorkerId),
 }
 
-/// What to do for a missing item; give it back to [`Scheduler::fetched`].
+/// The fetch of a missing item; give it back to [`Scheduler::fetched`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
     pub source: Source,
     /// Whether the bytes enter the worker's cache; else they are only read.
     pub kept: bool,
-    /// What leaves the cache first.
+    /// Items to evict from the cache first.
     pub evicted: Vec<ItemId>,
 }
 
@@ -85,8 +85,8 @@ impl Scheduler {
         self.index.unpin(worker, item);
     }
 
-    /// What a task wrote enters its worker's cache, so that chains of tasks diffuse. Gives whether it stays there,
-    /// and what left for it.
+    /// Enters a task's output into its worker's cache, so that chains of tasks diffuse. Returns whether it stays there,
+    /// and the items evicted for it.
     pub fn wrote(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> Fetch {
         let kept = self.settings.rule.uses_caches()
             && self.index.holding(worker, item).is_none()
@@ -99,18 +99,18 @@ impl Scheduler {
         Fetch { source: Source::Peer(worker), kept, evicted }
     }
 
-    /// What would be lost to all caches with this worker.
+    /// Returns the items that all caches would lose with this worker.
     pub fn last_copies(&self, worker: WorkerId) -> impl Iterator<Item = ItemId> + '_ {
         self.index.held_by(worker).filter(|&item| self.index.copies(item) <= 1)
     }
 
-    /// Bytes of [`Scheduler::last_copies`]: whoever has least is released first.
+    /// Returns the bytes of [`Scheduler::last_copies`]: the worker with the least is released first.
     pub fn last_copy_bytes(&self, worker: WorkerId) -> u64 {
         self.last_copies(worker).map(|item| self.index.bytes(item)).sum()
     }
 
-    /// Who should take over an item that only a closed worker has: of those that take tasks and need evict nothing for
-    /// it the one with most room. Nobody, when it is elsewhere by now or nowhere welcome.
+    /// Returns the worker to take over an item that only a closed worker has: of those that take tasks and need evict
+    /// nothing for it the one with most room. None when the item is elsewhere by now or fits nowhere.
     pub fn heir(&self, item: ItemId) -> Option<WorkerId> {
         if self.index.copies(item) + self.index.arriving(item) != 1 {
             return None;

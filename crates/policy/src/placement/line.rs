@@ -1,7 +1,7 @@
 //! Tasks of one standing by a key, the least first.
 //!
-//! Nearly all come in the order of their keys and stand in a queue; the others in a heap. Who leaves is only counted,
-//! and goes when it comes to the front or when most of the line has left.
+//! Nearly all come in the order of their keys and stand in a queue; the others in a heap. A task that leaves is only
+//! counted, and removed when it comes to the front or when most of the line has left.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -29,7 +29,7 @@ impl Line {
         self.standing
     }
 
-    /// [`Line::settle`] came after the last that left.
+    /// Must follow [`Line::settle`] after the last that left.
     pub fn first(&self) -> Option<Entry> {
         match (self.in_order.front(), self.strays.peek()) {
             (Some(&first), Some(&Reverse(stray))) => Some(first.min(stray)),

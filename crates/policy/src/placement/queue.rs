@@ -19,11 +19,11 @@ const NOBODY: u64 = u64::MAX;
 pub(super) enum Locality {
     /// Not in the window.
     Beyond,
-    /// Nobody has any of it.
+    /// No worker has any of it.
     Cold,
-    /// Nobody has any of it yet, but some is on its way to a worker.
+    /// No worker has any of it yet, but some is on its way to a worker.
     Awaited,
-    /// Somebody has some of it, since then; after the other time it may run elsewhere.
+    /// A worker has some of it, since then; after the other time it may run elsewhere.
     Held { since_s: f64, until_s: f64 },
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Waiting {
 
 pub(super) struct Queue {
     waiting: Vec<Waiting>,
-    /// Of each slot the place in the queue of the task that has it: apart, for whoever asks only whether it is there.
+    /// For each slot the queue place of its task: apart, for callers that ask only whether it is there.
     sequences: Vec<u64>,
     vacant: Vec<u32>,
     wants: Wants,

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// What happens to a task that no free worker has anything for.
+/// The treatment of a task for which no free worker has any input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// First-available: runs on the worker that is free longest; no index, no caches. The baseline.

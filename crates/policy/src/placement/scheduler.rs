@@ -18,7 +18,7 @@ use super::{Assignment, Batch, Costs, Rule, TaskId};
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub rule: Rule,
-    /// Waiting tasks that are looked at; see [`Rule::window`].
+    /// Waiting tasks that are considered; see [`Rule::window`].
     pub window: usize,
     pub eviction: Eviction,
     pub costs: Costs,
@@ -128,7 +128,7 @@ impl Scheduler {
         self.workers.get(worker).free
     }
 
-    /// A worker that runs nothing, waits for nothing and serves nobody may be released.
+    /// Returns whether the worker may be released: it runs nothing, waits for nothing and serves no peer.
     pub fn is_at_rest(&self, worker: WorkerId) -> bool {
         let worker = self.workers.get(worker);
         worker.free == worker.slots && worker.serving == 0 && worker.awaiting == 0
@@ -195,7 +195,7 @@ impl Scheduler {
         self.held.first().map(|first| f64::from_bits(first.key))
     }
 
-    /// The source: anything while slots idle, else only what nobody has.
+    /// The source's rule: anything while slots idle, else only tasks of which no worker has any input.
     fn below_threshold(&self) -> Option<u32> {
         let busy_share = (f64::from(self.workers.busy) - 1.0) / f64::from(self.workers.slots);
         if busy_share < self.settings.rule.threshold() {
@@ -205,8 +205,8 @@ impl Scheduler {
         }
     }
 
-    /// Ours: what has to be read from the store, as far as that has room, then what has waited as long as fetching
-    /// takes.
+    /// Ours: tasks whose input must be read from the store, as far as that has room, then those that have waited as
+    /// long as fetching takes.
     fn dear(&mut self, now_s: f64) -> Option<u32> {
         if self.store_readers < self.settings.costs.store_readers()
             && let Some(slot) = self.most_wanted()
@@ -278,7 +278,7 @@ impl Scheduler {
         any.then(|| Candidate { lack: FULL - rank, sequence: self.queue.sequence(slot), slot })
     }
 
-    /// A replica is there: those who want it see the worker anew. The index knows already.
+    /// Notes that a replica is there: the tasks that want it update the worker's score. The index knows already.
     pub(super) fn appeared(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
         self.change(worker, item, true);
         self.stand_anew(now_s, item);
@@ -305,7 +305,7 @@ impl Scheduler {
         }
     }
 
-    /// After somebody's having or awaiting the item changed.
+    /// Updates the waiting tasks after a worker's having or awaiting the item changed.
     pub(super) fn stand_anew(&mut self, now_s: f64, item: ItemId) {
         if self.index.copies(item) > 1 {
             return;

@@ -1,4 +1,4 @@
-//! Sizes that become known late: often nobody knows a file's until somebody has read it.
+//! Sizes that become known late: often a file's size is unknown until it has been read.
 
 use crate::cache::{ItemId, WorkerId};
 
@@ -30,7 +30,8 @@ impl Scheduler {
         }
     }
 
-    /// What leaves a cache that holds more than it has room for. What is pinned stays, even if that is too much.
+    /// Returns the items that leave a cache that holds more than it has room for. Pinned items stay, even if they are
+    /// too many.
     pub fn overflow(&mut self, now_s: f64, worker: WorkerId) -> Vec<ItemId> {
         let mut evicted = Vec::new();
         while self.index.used_bytes(worker) > self.index.capacity_bytes(worker) {

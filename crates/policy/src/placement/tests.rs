@@ -38,7 +38,7 @@ struct Task {
     kind: Option<Kind>,
 }
 
-/// The rules as `placement` and `rule` tell them, by looking at every task and every worker each time.
+/// The rules as `placement` and `rule` describe them, by looking at every task and every worker each time.
 struct Oracle {
     rule: Rule,
     window: usize,
@@ -249,7 +249,7 @@ impl History {
         self.oracle.holdings.remove(&(worker, item));
     }
 
-    /// To nothing too: so much is known of a file before anybody has read it.
+    /// To zero too: a file's size is unknown before it has been read.
     fn resize(&mut self) {
         let item = ItemId(self.dice.below(self.oracle.sizes.len()) as u32);
         let bytes = self.dice.below(30) as u64;

@@ -1,4 +1,4 @@
-//! What waiting tasks want: of each task its items, of each item the tasks of the window in a list.
+//! The wants of waiting tasks: of each task its items, of each item the tasks of the window in a list.
 //!
 //! All lists are links through one slab, so that a task costs no allocation of its own. Where an item's list begins and
 //! ends is noted with the item.

@@ -1,4 +1,4 @@
-//! Workers as the scheduler sees them: slots, who is free and for how long, who has candidates.
+//! Workers as the scheduler sees them: slots, which are free and for how long, which have candidates.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::queue::Queue;
 
 const NONE: u32 = u32::MAX;
 
-/// What a task that comes needs of each holder of its input lies in the first cache line, the offer in the second.
+/// The fields that a new task needs of each holder of its input lie in the first cache line, the offer in the second.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Worker {
@@ -24,7 +24,7 @@ pub(super) struct Worker {
     next: u32,
     is_idle: bool,
     is_closed: bool,
-    /// Its best candidate when it was last looked at; none without a free slot.
+    /// Its best candidate at the last check; none without a free slot.
     offer: Option<Candidate>,
 }
 
@@ -61,7 +61,7 @@ impl Workers {
         worker
     }
 
-    /// Whatever ran there is lost; the caller submits it again.
+    /// Tasks that ran there are lost; the caller submits them again.
     pub fn leave(&mut self, worker: WorkerId, queue: &Queue) {
         let Worker { slots, free, is_idle, .. } = self.all[worker.at()];
         self.slots -= slots;

@@ -1,4 +1,4 @@
-//! EDF: what passes the demand-bound test is never late; what is late is named.
+//! EDF: a load that passes the demand-bound test is never late; late requests are reported.
 
 use std::collections::VecDeque;
 

@@ -63,7 +63,7 @@ const THROTTLE: Work = Work::Bursts { rate: 14.0 * MB_PER_S, slice_ns: 100 * MS,
 const BUFFERED: Work =
     Work::Buffered { rate: 40.0 * MB_PER_S, buffer_bytes: 1 << 20, latency_ns: 200_000, noise: 0.03 };
 
-/// What a server sends with a buffer of its own for every connection.
+/// A server that sends with a buffer of its own for every connection.
 const DOWNLOADS: Work = Work::Link { rate: 40.0 * MB_PER_S, latency_ns: 200_000 };
 
 /// Ratio and rate that come of a depth found automatically on servers that mislead.
@@ -103,7 +103,7 @@ fn a_buffer_that_takes_a_megabyte_at_once_does_not_pass_for_a_gain() {
     finds_little(BUFFERED, NORMAL, 0, (16, 32, 256 * KIB), 0.03);
 }
 
-/// Downloads: a turn is given back when nothing comes, and what came meanwhile is there at once.
+/// Downloads: a grant is given back when nothing comes, and the bytes that came meanwhile are there at once.
 #[test]
 fn turns_given_back_do_not_pass_for_service() {
     for give_back_ms in [5, 20] {

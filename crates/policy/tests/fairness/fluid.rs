@@ -20,12 +20,12 @@ struct Started {
     done: u64,
 }
 
-/// One server that works in order, random on and off sources, and what each flow got.
+/// One server that works in order, random on and off sources, and each flow's service.
 struct Bench {
     gate: Box<dyn Scheduler>,
     flows: Vec<NodeId>,
     weights: Vec<f64>,
-    /// By ticket.
+    /// By request id.
     bytes: Vec<u64>,
     server: VecDeque<Started>,
     busy_until: u64,
@@ -129,7 +129,7 @@ fn two_backlogged_flows_differ_by_no_more_than_the_bound_of_jin() {
     }
 }
 
-/// Whoever is backlogged gets at least what fluid sharing with everybody would give, less a constant: nobody starves.
+/// A backlogged flow gets at least what fluid sharing with all others would give, less a constant: none starves.
 #[test]
 fn a_backlogged_flow_gets_its_fluid_share_less_a_constant() {
     for kind in [Kind::Sfq, Kind::SfqD, Kind::Anticipating] {
@@ -137,7 +137,7 @@ fn a_backlogged_flow_gets_its_fluid_share_less_a_constant() {
             let mut bench = Bench::new(kind, seed);
             let count = bench.flows.len();
             let all: f64 = bench.weights.iter().sum();
-            // What may be at the server before, one request of everybody, and what ours lets others lead by.
+            // The bytes that may be at the server before, one request of each, and the lead that ours lets others have.
             let lead = 12e6 * RATE;
             let slack = DEPTH as f64 + (count as f64 + 1.0) * LARGEST as f64 + lead;
             let mut since: Vec<Option<(u64, f64)>> = vec![None; count];

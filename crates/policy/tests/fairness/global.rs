@@ -15,8 +15,8 @@ fn four_bricks(weights: &[u32], clients: Vec<Client>, exchange_ms: u64) -> Outco
     run(&scene)
 }
 
-/// Gates before four such servers that tell each other every 25 ms. What the few are behind at the start is made good
-/// before it is measured.
+/// Gates before four such servers that exchange counters every 25 ms. The initial lag of the few is made good before
+/// the measurement.
 fn before_four(server: Work, clients: Vec<Client>) -> Scene {
     let mut scene = scene(&[1, 1], clients);
     scene.servers = vec![server; 4];
@@ -88,8 +88,8 @@ fn very_few_clients_get_their_half_or_all_they_can_use() {
     }
 }
 
-/// Requests that find a server always busy with another's wait for that one: what is feasible without idling is what
-/// they get when they always come first.
+/// Requests that find a server always busy with another's wait for that one: the feasible share without idling is the
+/// one they have when they always come first.
 #[test]
 fn very_few_clients_that_go_round_get_what_coming_first_would_give() {
     for (many, few) in [(28, 3), (24, 1), (48, 3)] {
@@ -116,8 +116,8 @@ fn clients_that_go_round_the_servers_get_equal_shares() {
     }
 }
 
-/// Three clients with one request each, at one server each: what they can get is what they get when all others yield,
-/// work conserved.
+/// Three clients with one request each, at one server each: their feasible share is the one they have when all others
+/// yield, work conserved.
 #[test]
 fn three_single_requests_get_what_is_feasible() {
     let many = (0..28).flat_map(|_| at_each(0, 1, 64 * KIB, NORMAL, &FOUR));
@@ -139,7 +139,7 @@ fn different_sets_of_servers_come_to_the_feasible_allocation() {
                 let mut scene = scene(&weights, clients);
                 scene.servers = vec![BRICK; 4];
                 scene.exchange_ns = 50 * MS;
-                // Corrections pass through the exchange: some seconds until shares have settled.
+                // Corrections pass through the exchange: some seconds until shares are stable.
                 scene.warm_up_ns = 5 * S;
                 let weights = weights.map(f64::from);
                 assert_near_max_min(&run(&scene), &weights, &[first, second], 0.02);
@@ -156,7 +156,7 @@ fn three_applications_on_overlapping_servers() {
     assert_near_max_min(&ours, &[2.0, 1.0, 1.0], &sets, 0.02);
 }
 
-/// Whoever got much elsewhere is served here again at once when it is alone, and soon when others stay.
+/// An application that got much elsewhere is served here again at once when alone, and soon when others stay.
 #[test]
 fn service_elsewhere_delays_but_never_starves() {
     // Application 0 has server 1 for itself; from 8 s on both meet at server 0 only.

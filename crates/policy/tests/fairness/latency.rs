@@ -1,4 +1,4 @@
-//! Small requests beside large ones, and how fast shares follow who is there.
+//! Small requests beside large ones, and how fast shares follow the applications present.
 
 use thalweg_policy::fairness::Kind;
 
@@ -44,7 +44,7 @@ fn an_idle_share_is_reclaimed_within_20_ms_and_back_within_100_ms() {
             assert!(back >= 0.98 * share * full, "cycle {cycle}: back to {:.1} MB/s", back * 1e3);
             let soon = ours.between(0, on, on + 100 * MS) as f64 / (100.0 * MS as f64);
             assert!(soon >= 0.9 * share * full, "cycle {cycle}: {:.1} MB/s at first", soon * 1e3);
-            // What it had outstanding when it stopped is served within 40 ms; nothing idles for long after.
+            // Its outstanding requests at the stop are served within 40 ms; nothing idles for long after.
             let both = ours.between(0, off, off + 100 * MS) + ours.between(1, off, off + 100 * MS);
             assert!(both as f64 >= 0.8 * full * 100.0 * MS as f64, "cycle {cycle}: {both} bytes after it left");
             let alone = ours.between(1, off + 100 * MS, off + S) as f64 / (900.0 * MS as f64);

@@ -1,4 +1,4 @@
-//! One server: achieved against desired ratios, and what waiting costs.
+//! One server: achieved against desired ratios, and the cost of waiting.
 
 use thalweg_policy::fairness::{Kind, Settings};
 
@@ -109,7 +109,7 @@ fn groups_share_by_weight_and_applications_within_them() {
     for (application, wanted) in [50.0, 25.0, 5.0, 20.0].into_iter().enumerate() {
         assert!(near(ours.rate(application), wanted, 0.01), "{application}: {:.2}", ours.rate(application));
     }
-    // The whole of a group's share goes to whoever of it is present.
+    // The present members get the whole of a group's share.
     scene.clients.retain(|client| client.application != 0);
     let ours = run(&scene);
     for (application, wanted) in [0.0, 75.0, 5.0, 20.0].into_iter().enumerate().skip(1) {

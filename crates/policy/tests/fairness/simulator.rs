@@ -39,7 +39,7 @@ pub enum Work {
     Parallel { rate: f64, parallel: usize, jitter: f64 },
     /// All at once.
     Latency { ns: u64 },
-    /// A throttle: in every slice of time so many bytes may go, all at once, each in `call_ns`; what was not used may go
+    /// A throttle: in every slice of time so many bytes may go, all at once, each in `call_ns`; the unused rest may go
     /// in the next slice.
     Bursts { rate: f64, slice_ns: u64, call_ns: u64 },
     /// A link whose rate is another one every 100 ms (± `noise`), behind a buffer that takes what fits at once.
@@ -107,11 +107,11 @@ pub struct Scene {
     /// At these times all servers' rates change to so many times the first.
     pub changes: Vec<(u64, f64)>,
     pub clients: Vec<Client>,
-    /// How often gates tell each other; 0: never.
+    /// The interval at which gates exchange counters; 0: never.
     pub exchange_ns: u64,
     pub warm_up_ns: u64,
     pub run_ns: u64,
-    /// A turn that lasts longer is given back; the client asks for another when what it waits for has come. 0: never.
+    /// A grant that lasts longer is given back; the client asks for another when its bytes have come. 0: never.
     pub give_back_ns: u64,
     pub seed: u64,
 }
@@ -133,7 +133,7 @@ struct Pending {
     flow: NodeId,
     bytes: u64,
     sent: u64,
-    /// What it asks for has come from the server already.
+    /// Its bytes have come from the server already.
     is_here: bool,
 }
 
@@ -151,7 +151,7 @@ struct Server {
     asked_at: u64,
 }
 
-/// What came of it, after the warm-up.
+/// The result, after the warm-up.
 pub struct Outcome {
     pub bytes: Vec<u64>,
     /// By server, then application.
@@ -163,7 +163,7 @@ pub struct Outcome {
     pub seconds: f64,
 }
 
-/// What it takes to read what has come before.
+/// The time to read bytes that came before.
 const HANDED_OVER_NS: u64 = 20_000;
 
 pub const TICK_NS: u64 = 10 * MS;

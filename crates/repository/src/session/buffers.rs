@@ -1,4 +1,4 @@
-//! The memory of segments that arrive: their bytes, by segment, and who sent what is stored nowhere yet.
+//! The memory of segments that arrive: their bytes, by segment, and the senders of pieces not stored yet.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -45,7 +45,7 @@ pub(super) struct Buffer {
     /// Bytes that the map says are here, and those of them that are nowhere else.
     pub covered_bytes: u32,
     pub staged_bytes: u32,
-    /// Who sent what waits here for the rest of the segment: those pieces are not durable.
+    /// The senders of pieces that wait here for the rest of the segment: those pieces are not durable.
     senders: Vec<Sender>,
     /// Beyond this many, those all of whose bytes lie under later pieces are dropped from the list.
     max_senders: usize,
@@ -77,7 +77,7 @@ impl Buffer {
         (self.bytes, self.at) = (payload.clone(), at);
     }
 
-    /// Copies bytes in; those who read or store the segment at the moment keep it as it was.
+    /// Copies bytes in; threads that read or store the segment at the moment keep it as it was.
     pub fn copy(&mut self, within: usize, bytes: &[u8], segment_bytes: usize) {
         let is_own = self.at == 0 && self.bytes.len() == segment_bytes;
         match Arc::get_mut(&mut self.bytes).filter(|_| is_own) {
@@ -111,7 +111,7 @@ impl Buffer {
         self.max_senders = MIN_SENDERS.max(2 * self.senders.len());
     }
 
-    /// What is here is being stored: its pieces are waited for, not held back.
+    /// Releases the senders: the content is being stored, so its pieces are waited for, not held back.
     pub fn release_senders(&mut self) {
         self.senders.clear();
     }

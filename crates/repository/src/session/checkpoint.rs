@@ -1,4 +1,5 @@
-//! Does what a checkpoint asks for: what a stripe set has received becomes a durable checkpoint, and its senders may forget it.
+//! Carries out a checkpoint's steps: a stripe set's received pieces become a durable checkpoint, and their senders may
+//! forget them.
 
 use catalog::Checkpoint;
 use format::{ContainerId, Entry, EntryKind};
@@ -20,7 +21,7 @@ impl StripeOwner {
             session.begin_checkpoint(fragments, epoch).then_some(())
         })?;
         let checkpointed = self.failing(self.checkpoint_by_steps(claim_owner));
-        // Whoever waits for the turn goes on.
+        // Wakes the threads that wait to checkpoint.
         self.changed.notify_all();
         checkpointed
     }
@@ -55,7 +56,7 @@ impl StripeOwner {
         }
     }
 
-    /// What a manifest lists, holes apart.
+    /// Returns a manifest's entries, without holes.
     fn listed(&self, built: &BuiltManifest) -> Result<Vec<(u64, Entry)>> {
         let mut entries = Vec::new();
         entries_in(&self.repository, &built.root, 0..u64::MAX, &mut |offset, entry| {

@@ -1,5 +1,6 @@
-//! A checkpoint, step by step: what was whole when it began is stored, then fragments of the rest if they are asked for,
-//! then a checkpoint of everything stored since the last one is recorded; then the senders may forget their pieces.
+//! A checkpoint, step by step: segments whole when it began are stored, then fragments of the rest if they are asked
+//! for, then a checkpoint of everything stored since the last one is recorded; then the senders may forget their
+//! pieces.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,11 +33,11 @@ enum Phase {
     Recording,
 }
 
-/// What a checkpoint needs done next. After each but the last, its event must follow before the next step is asked for.
+/// The next step of a checkpoint. After each but the last, its event must follow before the next step is asked for.
 pub(super) enum Step {
     /// [`WriteSession::stored`] must follow.
     Store(Vec<StoreWork>),
-    /// The rest is in the hands of others who store.
+    /// Other threads store the rest.
     Wait,
     /// [`WriteSession::recorded`] must follow.
     Record(CheckpointContent),
@@ -53,7 +54,7 @@ pub(super) struct WrittenRange {
     pub segment: Option<(Arc<StoredSegment>, u32)>,
 }
 
-/// What a checkpoint is to hold.
+/// The content of a checkpoint.
 pub(super) struct CheckpointContent {
     pub stretches: Vec<WrittenRange>,
     pub size: u64,
@@ -82,7 +83,7 @@ impl WriteSession {
         true
     }
 
-    /// What the checkpoint under way needs next; `lease_epoch` is the writer's session's now.
+    /// Returns the next step of the checkpoint under way; `lease_epoch` is the writer's session's now.
     pub fn next_step(&mut self, lease_epoch: u64) -> Step {
         let Some(mut checkpoint) = self.checkpoint.take() else { return Step::Done(Vec::new()) };
         let step = self.step(&mut checkpoint, lease_epoch);

@@ -1,4 +1,4 @@
-//! What each byte of a file being written is made of: one map from ranges to their newest content.
+//! The content of a file being written: one map from ranges to their newest content.
 //!
 //! Extents never overlap; where there is none, the path's head shows. Writing, reading, checkpointing and cutting all work
 //! on this map, so that the order of overlapping content is decided in one place: by stamps, the higher on top.
@@ -49,7 +49,7 @@ pub(super) struct Extent {
     pub end: u64,
     /// When it arrived.
     pub stamp: u64,
-    /// How often bytes had been taken out for storing when it came: what is taken later includes it.
+    /// How often bytes had been taken out for storing when it came: later takes include it.
     pub takes: u64,
     /// The segment's buffer has these bytes.
     pub is_buffered: bool,
@@ -57,7 +57,7 @@ pub(super) struct Extent {
     pub content: Content,
 }
 
-/// What a buffer lost when other content was laid over it.
+/// The part of a buffer that other content was laid over.
 #[derive(Debug)]
 pub(super) struct Overwritten {
     pub range: Range<u64>,
@@ -65,7 +65,7 @@ pub(super) struct Overwritten {
     pub was_staged: bool,
 }
 
-/// What laying an extent changed; kept by the caller and used again, since there are many.
+/// The changes from laying an extent; kept by the caller and used again, since there are many.
 #[derive(Default)]
 pub(super) struct Change {
     /// Where it lies now: all of its range but what is newer.
@@ -131,7 +131,7 @@ impl Extent {
 }
 
 impl ContentMap {
-    /// Lays an extent over what is as old as it or older; what is newer stays on top. Says in `change` what came of it.
+    /// Lays an extent over those as old as it or older; newer ones stay on top. Notes the changes in `change`.
     pub fn lay(&mut self, range: Range<u64>, new: Extent, change: &mut Change) {
         if range.is_empty() {
             return;

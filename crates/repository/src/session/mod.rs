@@ -1,4 +1,4 @@
-//! What a node does for a path while programs write it (design, rules 7 and 8).
+//! A node's work for a path while programs write it (design, rules 7 and 8).
 //!
 //! A [`StripeOwner`] is one node's share of a session: the stripes it serves. Pieces arrive in any size and order;
 //! they are assembled into segments, reduced in the background, and checkpointed: made durable as a checkpoint

@@ -1,4 +1,4 @@
-//! From checkpoints to a version: what a session wrote is laid over the path's head as it is at that moment.
+//! From checkpoints to a version: a session's writes are laid over the path's head as it is at that moment.
 
 use catalog::{Checkpoint, FileEntry, PathSession};
 use format::{Attributes, Change, Entry, EntryKind, FileTime, FileTimes, Root, SessionId, StorePath, VersionRecord};
@@ -94,9 +94,9 @@ fn laid_over(
     Ok((splice(repository, claim_owner, base, &edits, size)?, size))
 }
 
-/// What all stripe sets wrote. Zeros of a stripe set may reach over stripes of others, since a file is cut in one piece: they lie
-/// below everybody's data, and hide what the head has there. So a cut counts for the whole file once one stripe set has
-/// recorded it.
+/// Returns the writes of all stripe sets. Zeros of a stripe set may reach over stripes of others, since a file is cut
+/// in one piece: they lie below all data, and hide what the head has there. So a cut counts for the whole file once one
+/// stripe set has recorded it.
 fn edits(repository: &Repository, stripe_sets: usize, checkpoints: &[Checkpoint]) -> Result<Extents> {
     let mut by_stripe_set = vec![Extents::default(); stripe_sets];
     for checkpoint in checkpoints {
@@ -151,7 +151,8 @@ fn final_size(base: Option<(&Root, u64)>, stripe_sets: usize, checkpoints: &[Che
     if was_set { grown } else { grown.max(base.map_or(0, |(_, size)| size)) }
 }
 
-/// Size of what these checkpoints hold, over as many stripe sets. The newest of each stripe set counts: the file may have been cut.
+/// Returns the size of these checkpoints' content, over as many stripe sets. The newest of each stripe set counts: the
+/// file may have been cut.
 pub fn checkpointed_size(stripe_sets: usize, checkpoints: &[Checkpoint]) -> u64 {
     let newest = |stripe_set: u32| checkpoints.iter().rfind(|checkpoint| checkpoint.stripe_set == stripe_set);
     (0..stripe_sets as u32).filter_map(newest).map(|checkpoint| checkpoint.size).max().unwrap_or(0)

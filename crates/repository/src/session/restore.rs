@@ -1,4 +1,4 @@
-//! Taking a stripe set: anew, or where another node (or this one, before it died) left off.
+//! Taking a stripe set: a new one, or where another node (or this one, before it died) left off.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::tree::entries_in;
 use crate::{Error, Repository, Result};
 
 impl StripeOwner {
-    /// Takes the stripe set in the catalog, from whoever had it, and loads what its checkpoints list.
+    /// Takes the stripe set in the catalog, from its owner so far if any, and loads its checkpoints.
     pub fn take(
         repository: Arc<Repository>,
         budget: Arc<Budget>,

@@ -7,7 +7,7 @@ use format::{Entry, EntryKind, Run, run_digest};
 use super::checkpoint_steps::WrittenRange;
 use super::content_map::StoredSegment;
 
-/// Whoever reads any of a run reads the names of all its segments: 2 MiB of the file at 8 KiB.
+/// A read of any of a run reads the fingerprints of all its segments: 2 MiB of the file at 8 KiB.
 const MAX_RUN_SEGMENTS: usize = 256;
 
 /// The entries that list the stretches, with their offsets, in order.

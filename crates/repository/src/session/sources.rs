@@ -1,4 +1,4 @@
-//! Who sends to a stripe set, how far they have come, and what they may forget.
+//! The senders to a stripe set, how far they have come, and what they may forget.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +10,7 @@ pub struct DurableUpTo {
     pub held: Vec<u64>,
 }
 
-/// What a checkpoint makes durable, by source: everything up to a sequence, but for pieces in segments not whole.
+/// The pieces that a checkpoint makes durable, by source: all up to a sequence, but for pieces in segments not whole.
 #[derive(Default)]
 pub(super) struct Frontier {
     reached: HashMap<Source, (u64, BTreeSet<u64>)>,
@@ -50,7 +50,7 @@ struct Progress {
     /// Stamps of what was received and is not yet durable, by sequence.
     pending: BTreeMap<u64, u64>,
     received: u64,
-    /// What the source was last told.
+    /// The last durability notice to the source.
     told: (u64, BTreeSet<u64>),
     /// Stamps of what was offered by name and its content is still to come, by sequence.
     offered: BTreeMap<u64, u64>,
@@ -63,7 +63,7 @@ impl Progress {
     }
 }
 
-/// What is known of a piece that arrives.
+/// The state of a piece that arrives.
 pub(super) enum PieceState {
     Never,
     /// It was offered, with this stamp; its content has not come.
@@ -132,7 +132,7 @@ impl Sources {
         Some(DurableUpTo { source, sequence: *sequence, held: held.iter().copied().collect() })
     }
 
-    /// How far each source has come: what a checkpoint that takes everything makes durable.
+    /// Returns how far each source has come: the frontier of a checkpoint that takes everything.
     pub fn frontier(&self) -> Frontier {
         let reached = self.sources.iter().map(|(source, progress)| (*source, (progress.frontier(), BTreeSet::new())));
         Frontier { reached: reached.collect() }

@@ -1,4 +1,4 @@
-//! What is staged on its way into the store: handed out as it is at that moment, and replaced by what was stored unless
+//! Staged content on its way into the store: handed out as it is at that moment, and replaced by what was stored unless
 //! something newer has come over it meanwhile. Readers find the staged bytes until then.
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::write_session::WriteSession;
 /// Bytes of one segment to be stored.
 pub(super) struct StoreWork {
     index: u64,
-    /// What came at or after this take is not among them.
+    /// Pieces that came at or after this take are not among them.
     number: u64,
     /// The whole segment; else its parts are stored each by itself and stay in the buffer, for the rest to come.
     is_whole: bool,
@@ -51,7 +51,7 @@ impl WriteSession {
         works
     }
 
-    /// What has come of segments that are not whole and is not stored yet. It stays in memory too, for the rest to
+    /// Takes the content of segments that are not whole and not stored yet. It stays in memory too, for the rest to
     /// come.
     pub fn take_fragments(&mut self) -> Vec<StoreWork> {
         self.takes += 1;
@@ -161,9 +161,9 @@ impl WriteSession {
         }
     }
 
-    /// Joins what lies in the range and at its ends into as few extents as there can be. What was taken out for storing
-    /// and what came after that stay apart: `takes` of a joined extent would tell a lie of one of them. Within the
-    /// segment `index` it is known which is which.
+    /// Joins the extents in the range and at its ends into as few as there can be. Extents taken out for storing and
+    /// later ones stay apart: `takes` of a joined extent would be wrong for one of them. Within the segment `index` it
+    /// is known which is which.
     pub(super) fn join(&mut self, range: Range<u64>, index: Option<u64>) {
         let segment = index.map_or(0..0, |index| self.range_of(index));
         let taken = index.and_then(|index| self.buffers.get(index)).map_or(0, |buffer| buffer.taken);

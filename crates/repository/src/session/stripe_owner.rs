@@ -32,7 +32,7 @@ pub struct StripeOwnerOptions {
     pub stripe_sets: u32,
 }
 
-/// When a piece came, and from whom.
+/// The time and the sender of a piece.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteOrigin {
     pub source: Source,
@@ -55,7 +55,7 @@ pub struct StripeOwner {
 
 struct State {
     session: WriteSession,
-    /// What the budget holds for it.
+    /// The budget's charge for it.
     charged_bytes: u64,
 }
 
@@ -93,7 +93,8 @@ impl StripeOwner {
         self.event(|session| session.supplied(arrival, stamp, epoch, segments))
     }
 
-    /// Fills `into` from `offset` on, zeros where nobody wrote; returns the file's size as this stripe set knows it.
+    /// Fills `into` from `offset` on, zeros where nothing was written; returns the file's size as this stripe set knows
+    /// it.
     pub fn read(&self, offset: u64, into: &mut [u8]) -> Result<u64> {
         let plan = self.event(|session| Ok(session.read(offset, into.len() as u64)))?;
         let mut filled = 0;
@@ -151,7 +152,7 @@ impl StripeOwner {
         self.lock().session.uncheckpointed_bytes
     }
 
-    /// How far the source's pieces are durable: told again when it connects again, since it may have missed it.
+    /// Returns how far the source's pieces are durable: sent again when it reconnects, since it may have missed it.
     pub fn durable_up_to(&self, source: Source) -> Result<Option<DurableUpTo>> {
         self.event(|session| Ok(session.sources.told(source)))
     }
@@ -177,7 +178,7 @@ impl StripeOwner {
         answer
     }
 
-    /// Asks the session again and again, until it answers; `whom` is who it waits for.
+    /// Asks the session again and again, until it answers; `whom` names the peer that it waits for.
     pub(super) fn wait<T>(&self, whom: &str, mut ask: impl FnMut(&mut WriteSession) -> Option<T>) -> Result<T> {
         let mut state = self.lock();
         let (mut progress, mut waited) = (state.session.progress, 0);
@@ -203,7 +204,7 @@ impl StripeOwner {
         }
     }
 
-    /// Remembers an error: the stripe set takes nothing more, every later call says why, and whoever waits is woken.
+    /// Remembers an error: the stripe set takes nothing more, every later call says why, and all waiters are woken.
     pub(super) fn failing<T>(&self, done: Result<T>) -> Result<T> {
         if let Err(error) = &done {
             let mut state = self.lock();
@@ -220,7 +221,7 @@ impl StripeOwner {
         state.charged_bytes = bytes;
     }
 
-    /// A panic in the session leaves it in no known state: it fails, and whoever asks hears so.
+    /// A panic in the session leaves it in no known state: it fails, and every later call reports that.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(|poisoned| {
             let mut state = poisoned.into_inner();

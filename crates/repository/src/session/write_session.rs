@@ -1,8 +1,8 @@
-//! The state of one stripe set, without locks, I/O or a clock: events come in as calls, and what is to be done goes out as
+//! The state of one stripe set, without locks, I/O or a clock: events come in as calls, and work to do goes out as
 //! values.
 //!
-//! Every piece is stamped when it first arrives, and [`ContentMap`] keeps the newest content of every byte. What is
-//! staged is stored by [`super::storing`], and becomes durable by [`super::checkpoint_steps`]. What came over the wire is
+//! Every piece is stamped when it first arrives, and [`ContentMap`] keeps the newest content of every byte. Staged
+//! content is stored by [`super::storing`], and becomes durable by [`super::checkpoint_steps`]. Input from the wire is
 //! checked here: a refused event changes nothing.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -28,7 +28,7 @@ const MAX_OPEN_OFFERS: usize = 1 << 14;
 const ARRIVAL_BITS: u32 = 40;
 /// Stamps are counts, and stay below this as all counts of the protocol do: about four million takings of a stripe set.
 const STAMP_BITS: u32 = 62;
-/// What is charged for each extent of staged bytes, besides the segments' buffers (bytes).
+/// The charge for each extent of staged bytes, besides the segments' buffers (bytes).
 const EXTENT_BYTES: u64 = 96;
 
 pub(super) struct WriteSession {
@@ -42,7 +42,7 @@ pub(super) struct WriteSession {
     pub ready: VecDeque<u64>,
     /// How many segments are due or being stored, by generation.
     pub obligations: BTreeMap<u64, usize>,
-    /// Checkpoints begun so far: what came before one is waited for by it.
+    /// Checkpoints begun so far: each waits for the pieces that came before it.
     pub generation: u64,
     /// How often bytes were taken out for storing.
     pub takes: u64,
@@ -76,12 +76,12 @@ pub(super) struct WriteSession {
 #[derive(Clone)]
 pub(super) enum Failure {
     NoRoom(String),
-    /// Another node holds it now: whoever has pieces here sends them there.
+    /// Another node owns it now: clients with pieces here send them there.
     TakenOver,
     Other(String),
 }
 
-/// What a piece that arrives is.
+/// The class of an arriving piece.
 enum Admittance {
     /// It came before, with this stamp.
     Known(u64),
@@ -229,15 +229,15 @@ impl WriteSession {
         Ok(())
     }
 
-    /// The file was cut or extended. What stood beyond the new size, in whatever state, is hidden by zeros: growing
-    /// again must not show it.
+    /// Cuts or extends the file. Content beyond the new size, in whatever state, is hidden by zeros: growing again must
+    /// not show it.
     pub fn set_size(&mut self, size: u64) -> Result<()> {
         if size > MAX_SIZE {
             return Err(Error::Failed(format!("a file of {size} bytes is beyond the limit of {MAX_SIZE}")));
         }
         let (stamp, end) = (self.next_stamp()?, self.reach.max(self.size));
         if size < end {
-            // One interval, over other stripe sets' stripes too: a publication lays it below everybody's data.
+            // One interval, over other stripe sets' stripes too: a publication lays it below all data.
             self.lay_stored(size..end, Content::Zeros, stamp);
         }
         (self.size, self.resized, self.size_is_new) = (size, true, true);
@@ -275,7 +275,8 @@ impl WriteSession {
         });
     }
 
-    /// Nothing more is taken, and every later call says why. What was held is given up: its senders have it still.
+    /// Ends the session: nothing more is taken, and every later call says why. Held pieces are given up: their senders
+    /// have them still.
     pub fn fail(&mut self, failure: Failure) {
         if self.failure.is_none() {
             self.failure = Some(failure);
@@ -310,12 +311,12 @@ impl WriteSession {
         self.buffers.len() as u64 * self.segment_bytes() + self.map.staged_extents() as u64 * EXTENT_BYTES
     }
 
-    /// What is laid rests on answers of the store since this epoch.
+    /// Notes that laid extents rest on answers of the store since this epoch.
     pub fn rely_on(&mut self, epoch: u64) {
         self.relied_epoch = self.relied_epoch.min(epoch);
     }
 
-    /// Nobody had the stripe set before: no piece can be one that came to another.
+    /// Whether this is the stripe set's first owner, so there are no resends from an earlier one.
     pub fn is_first(&self) -> bool {
         self.first_stamp == 1 << ARRIVAL_BITS
     }
@@ -545,7 +546,7 @@ impl WriteSession {
         self.head = head;
     }
 
-    /// A checkpoint of the stripe set was found: what it lists lies over what earlier ones did. Where it says nothing of
+    /// Restores a checkpoint of the stripe set: its entries lie over those of earlier ones. Where it says nothing of
     /// stamps, nothing older can come any more.
     pub fn restore(&mut self, checkpoint: &catalog::Checkpoint, entries: Vec<(u64, Entry)>) {
         self.size = if checkpoint.resized { checkpoint.size } else { self.size.max(checkpoint.size) };

@@ -93,7 +93,7 @@ impl<'a> Builder<'a> {
         self.fill(length, EntryKind::Zero)
     }
 
-    /// A range nobody wrote.
+    /// Adds a range without data.
     pub fn hole(&mut self, length: u64) -> Result<()> {
         self.fill(length, EntryKind::Hole)
     }

@@ -22,7 +22,7 @@ impl Extents {
         Ok(())
     }
 
-    /// Lays everything a sparse manifest lists; its holes are what nobody wrote.
+    /// Lays everything a sparse manifest lists; its holes are ranges without data.
     pub fn lay_manifest(&mut self, repository: &Repository, root: &Root) -> Result<()> {
         entries_in(repository, root, 0..u64::MAX, &mut |offset, entry| match entry.kind {
             EntryKind::Hole => Ok(()),
@@ -48,7 +48,7 @@ impl Extents {
         Ok(())
     }
 
-    /// What overlaps the range: offset and entry, in order.
+    /// Returns the entries that overlap the range: offset and entry, in order.
     fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Entry)> + '_ {
         let before = self.entries.range(..range.start).next_back();
         let before = before.filter(move |(offset, entry)| *offset + entry.length > range.start);

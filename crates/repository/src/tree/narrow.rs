@@ -2,6 +2,7 @@
 
 use format::{Entry, EntryKind, Run, SegmentEntry, run_digest};
 
+use crate::mismatch::not_named;
 use crate::{Repository, Result};
 
 /// `length` bytes of the entry, from `from` on. A data entry keeps only the segments it still needs.
@@ -55,9 +56,7 @@ impl Repository {
         })?;
         if run_digest(segments.iter().map(|segment| &segment.fingerprint)) != *digest {
             self.record_mismatch(run);
-            let why =
-                format!("segments {} to {} are not those the manifest names", run.first, run.first + run.count - 1);
-            return Err(store::Error::Corrupt { path: format!("container {}", run.container), offset: 0, why }.into());
+            return Err(not_named(run).into());
         }
         Ok(segments)
     }

@@ -101,8 +101,8 @@ pub(crate) fn rewrite(
 ) -> Result<BuiltManifest> {
     let mut builder = Builder::anew(repository, claim_owner);
     entries_in(repository, root, 0..u64::MAX, &mut |_, entry| match entry.kind {
-        EntryKind::Data { run, skip, .. } if lost.contains(&run.container) => {
-            put_again(repository, claim_owner, run, skip, entry.length, &mut builder)
+        EntryKind::Data { run, skip, digest } if lost.contains(&run.container) => {
+            put_again(repository, claim_owner, (run, &digest), skip, entry.length, &mut builder)
         }
         _ => push(&mut builder, entry),
     })?;
@@ -110,22 +110,23 @@ pub(crate) fn rewrite(
 }
 
 /// Segments read and put in one go when a run moves.
-const MOVED_AT_ONCE: u32 = 128;
+const MOVED_AT_ONCE: usize = 128;
 
 fn put_again(
     repository: &Repository,
     claim_owner: ClaimOwner,
-    run: Run,
+    (run, digest): (Run, &[u8; 32]),
     skip: u32,
     length: u64,
     builder: &mut Builder,
 ) -> Result<()> {
     let mut left = length;
     let mut skip = skip;
-    for first in (run.first..run.first + run.count).step_by(MOVED_AT_ONCE as usize) {
-        let count = MOVED_AT_ONCE.min(run.first + run.count - first);
-        let part = Run { container: run.container, first, count };
-        let segments = repository.segments(part)?;
+    let mut first = run.first;
+    for entries in repository.checked_entries(run, digest)?.chunks(MOVED_AT_ONCE) {
+        let part = Run { container: run.container, first, count: entries.len() as u32 };
+        first += part.count;
+        let segments = repository.named_segments(part, entries)?;
         let new_segment: Vec<_> =
             segments.iter().map(|bytes| NewSegment { fingerprint: repository.fingerprint(bytes), bytes }).collect();
         let addresses = repository.keep_again(claim_owner, BlockKind::Data, &new_segment)?;

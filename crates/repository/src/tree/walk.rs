@@ -31,7 +31,7 @@ impl Repository {
     }
 }
 
-/// Refuses a page that names places which cannot be: whatever walks a manifest counts on its numbers.
+/// Refuses a page that names impossible places: every walk of a manifest counts on its numbers.
 fn possible(page: Page) -> Result<Page> {
     let is_possible = |entry: &Entry| match &entry.kind {
         EntryKind::Data { run, .. } => run.is_possible(),

@@ -1,4 +1,4 @@
-//! Commits of remote clients: what they refer to is checked before they are accepted; and a store that took a bad one
+//! Commits of remote clients: their references are checked before they are accepted; and a store that took a bad one
 //! all the same is read, verified, counted and collected without a panic, by errors that name path and version.
 
 use std::collections::BTreeSet;
@@ -149,7 +149,7 @@ fn a_store_with_a_version_that_cannot_be_is_read_without_a_panic_and_the_version
         for failed in [repository::store_statistics(&process).err(), repository::collect(&process).err()] {
             let text = failed.map(|error| error.to_string()).unwrap_or_default();
             let is_named = (text.starts_with("f: ") && text.contains("version 1")) || text.contains(": f version 1 (");
-            // Statistics look at the segments of all versions together: which need them is `verify`'s to say.
+            // Statistics read the segments of all versions together: `verify` says which need them.
             let is_of_segments = text.contains("is not in the store");
             assert!(text.is_empty() || is_named || is_of_segments, "{what}: {text}");
         }

@@ -1,4 +1,4 @@
-//! What is damaged or gone answers for nothing, and the same content stored again heals what referred to it.
+//! Damaged or missing content answers for nothing, and storing it again heals the files that referred to it.
 
 use std::sync::Arc;
 
@@ -154,7 +154,7 @@ fn repair_names_what_is_lost_and_is_content_when_it_is_healed() {
     assert!(process.known_damage().unwrap().is_none_or(|damage| !damage.affects(&process, &root)));
 }
 
-/// A collection by a process of its own, and what verification finds afterwards.
+/// A collection by a process of its own, and the findings of verification afterwards.
 fn collection(world: &World) -> (repository::CollectReport, Vec<repository::Damage>) {
     let collector = world.process();
     let collected = collect(&collector).unwrap();

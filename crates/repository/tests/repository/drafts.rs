@@ -67,7 +67,7 @@ fn a_copy_outlives_what_it_was_made_of() {
     assert_eq!(content(&collector, "b"), bytes);
 }
 
-/// What a packer makes of stretches of data and of holes.
+/// Packs stretches of data and of holes.
 fn packed(process: &Repository, stretches: &[(Vec<u8>, u64)]) -> repository::Packed<()> {
     let mut packer = repository::Packer::new(process, ClaimOwner(77));
     packer.begin();

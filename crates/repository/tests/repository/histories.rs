@@ -144,7 +144,7 @@ impl History {
         let mut kept = Kept { sequence: *sequence, stamp: 0, offset, bytes };
         let stamp = open.send(client, owner, &kept);
         if lost_answer {
-            // The client hears nothing, connects again and sends all it keeps: nothing may change.
+            // The client gets no answer, reconnects and sends all it keeps: nothing may change.
             open.dedup(client, owner, kept);
             open.send_again(client, owner);
         } else {
@@ -195,7 +195,7 @@ impl History {
         }
     }
 
-    /// kill -9: what was in the node's memory is gone, what it wrote to files is not.
+    /// kill -9: the node's memory is gone, its writes to files are not.
     fn kill_node(&mut self) {
         let i = self.random.below(NODES as u64) as usize;
         let dead = std::mem::replace(&mut self.nodes[i], self.world.process());
@@ -314,7 +314,7 @@ impl History {
         if self.writer.drafts.is_empty() {
             self.writer.repository.lease().refresh_now().unwrap();
         }
-        // A node whose stripe sets are all checkpointed relies on nothing it was told before.
+        // A node whose stripe sets are all checkpointed relies on none of its earlier answers.
         for (i, node) in self.nodes.iter().enumerate() {
             if self.open.values().all(|open| !open.owners[i].has_uncheckpointed()) {
                 node.lease().refresh_now().unwrap();
@@ -372,7 +372,7 @@ impl Open {
 
     fn send_again(&mut self, client: u64, owner: usize) {
         let mut all = self.kept.remove(&(client, owner)).unwrap_or_default();
-        // Whoever connects again is told how far its pieces are durable.
+        // A client that reconnects learns how far its pieces are durable.
         if let Some(durable) = self.owners[owner].durable_up_to(Source { client, stream: 0 }).unwrap() {
             all.retain(|kept| kept.sequence > durable.sequence || durable.held.contains(&kept.sequence));
         }
@@ -385,7 +385,7 @@ impl Open {
         self.kept.insert((client, owner), all);
     }
 
-    /// What the stripe sets say equals the oracle.
+    /// The stripe sets' content equals the oracle.
     fn check(&self) {
         let size = self.owners.iter().map(|owner| owner.size().unwrap()).max().unwrap();
         assert_eq!(size, self.plain.len() as u64);

@@ -1,4 +1,4 @@
-//! Containers that nobody closed, since their writers were killed, and that were damaged afterwards.
+//! Containers left unsealed, since their writers were killed, and damaged afterwards.
 
 use catalog::{Catalog, ContainerState};
 use format::ContainerId;
@@ -8,11 +8,11 @@ use store::files::Files;
 use crate::damage::{file_of, put, reads};
 use crate::fixture::{Random, World, path};
 
-/// What happens to a container's file.
+/// A kind of damage to a container's file.
 type Harm = fn(&mut Vec<u8>);
 
-/// In the first part, after which others follow; in the last part with content; in the last part's index; what lies behind
-/// the first part is gone; nearly all is.
+/// In the first part, after which others follow; in the last part with content; in the last part's index; the parts
+/// behind the first are gone; nearly all is.
 const HARMS: [Harm; 5] = [
     |bytes| bytes[9_000] ^= 4,
     |bytes| {
@@ -137,7 +137,7 @@ fn repair_takes_the_segments_of_equal_content_where_nothing_tells_what_was_lost(
     }
 }
 
-/// What is still being written is no damage, whoever looks.
+/// A container that is still being written is not damaged, for any reader.
 #[test]
 fn a_container_that_is_being_written_is_not_taken_for_damaged() {
     let plain = Random(4).bytes_of(150_000);

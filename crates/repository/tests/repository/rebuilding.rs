@@ -1,4 +1,4 @@
-//! A catalog made again from containers that are damaged: what can be read is kept, what cannot is named.
+//! A catalog made again from containers that are damaged: readable content is kept, damage is named.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -274,7 +274,7 @@ impl Life {
         self.take();
     }
 
-    /// Another node takes the stripe set: this one fails, and whoever asks it hears so.
+    /// Another node takes the stripe set: this one fails, and callers get that error.
     fn lose_the_stripe_set(&mut self) {
         if self.has_loose_size {
             self.checkpoint(false);
@@ -302,7 +302,7 @@ impl Life {
         self.send_again(client);
     }
 
-    /// A client connects again: it hears how far its pieces are durable, and sends the others again, in order.
+    /// A client reconnects: it learns how far its pieces are durable, and sends the others again, in order.
     fn send_again(&mut self, client: u64) {
         if let Some(durable) = self.owner.durable_up_to(source(client)).unwrap() {
             self.forget(&durable);

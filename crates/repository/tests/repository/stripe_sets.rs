@@ -1,4 +1,4 @@
-//! What one stripe set does with input that cannot be, with failures, and with content that comes late.
+//! One stripe set under impossible input, failures, and content that comes late.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

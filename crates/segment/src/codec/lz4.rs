@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, decompress_into};
 
-/// LZ4 cannot make more than this many bytes of one; what claims more is refused before memory is set aside.
+/// LZ4 cannot make more than this many bytes of one; a larger claim is refused before memory is allocated.
 const MAX_EXPANSION: usize = 255;
 
 thread_local! {

@@ -1,4 +1,4 @@
-//! Bytes as they are: the plain baseline.
+//! Uncompressed bytes: the plain baseline.
 
 pub(super) fn encode(raw: &[u8], _level: i8, to: &mut [u8]) -> usize {
     to[..raw.len()].copy_from_slice(raw);

@@ -18,7 +18,7 @@ pub(super) fn encode(raw: &[u8], level: i8, to: &mut [u8]) -> usize {
 }
 
 pub(super) fn decode(stored: &[u8], raw_bytes: usize) -> Result<Vec<u8>, String> {
-    // The capacity bounds the output; memory is only touched as far as bytes come.
+    // The capacity bounds the output; memory is only touched as far as bytes arrive.
     let mut raw = Vec::with_capacity(raw_bytes);
     let decoded = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress_to_buffer(stored, &mut raw));
     decoded.map_err(|error| error.to_string())?;

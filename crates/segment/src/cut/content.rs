@@ -31,7 +31,7 @@ const fn gear_table(seed: u64) -> [u64; 256] {
     table
 }
 
-/// Cuts where the content says so; lengths lie between a quarter and eight times the mean.
+/// Cuts at content-defined boundaries; lengths lie between a quarter and eight times the mean.
 #[derive(Clone, Debug)]
 pub struct ContentCutter {
     min_bytes: usize,
@@ -45,7 +45,7 @@ pub struct ContentCutter {
 }
 
 impl ContentCutter {
-    /// Panics unless `mean_bytes` is a power of two from 512 up.
+    /// Makes a cutter. Panics unless `mean_bytes` is a power of two from 512 up.
     pub fn new(mean_bytes: u32) -> Self {
         assert!(mean_bytes.is_power_of_two() && mean_bytes >= 512, "{mean_bytes} is no mean length for cdc");
         let mean = mean_bytes as usize;
@@ -80,7 +80,7 @@ impl ContentCutter {
         self.hash = 0;
     }
 
-    /// Scans what was not scanned yet, in three stretches: filling the window, strict, loose.
+    /// Scans the bytes not scanned yet, in three stretches: filling the window, strict, loose.
     fn scan(&mut self, buffered: &[u8]) -> Option<usize> {
         // A cut at the minimum is a cut after byte `min_bytes`, so filling stops one byte short of it.
         self.scan_until(self.min_bytes - 1, 0, buffered)
@@ -88,7 +88,7 @@ impl ContentCutter {
             .or_else(|| self.scan_until(self.max_bytes, self.loose_below, buffered))
     }
 
-    /// Continues to byte `end` of the segment, or as far as bytes are there.
+    /// Continues to byte `end` of the segment, or to the end of the available bytes.
     fn scan_until(&mut self, end: usize, cut_below: u64, buffered: &[u8]) -> Option<usize> {
         let fresh = buffered.get(self.scanned_bytes..end.min(buffered.len()))?;
         let (scanned, hash, found) = roll(self.hash, cut_below, fresh);
@@ -101,7 +101,7 @@ impl ContentCutter {
 /// Feeds `bytes` to the hash until it falls below `cut_below`. Returns the bytes fed, the hash after them, and
 /// whether it fell.
 ///
-/// Four bytes a step: the step's dependency chain is one shift and one addition, since what the four bytes add
+/// Four bytes a step: the step's dependency chain is one shift and one addition, since the four bytes' contribution
 /// does not need the hash before them.
 fn roll(mut hash: u64, cut_below: u64, bytes: &[u8]) -> (usize, u64, bool) {
     let gear = |byte: u8| GEAR[byte as usize];

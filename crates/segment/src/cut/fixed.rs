@@ -1,4 +1,4 @@
-//! Segments of one length, counted from the start: what MPI writes at file offsets use, and the baseline.
+//! Segments of one length, counted from the start: used for MPI writes at file offsets, and the baseline.
 
 /// Cuts every `segment_bytes`.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! The cutters against stupid or well-known ones: a rescan of everything, and the `fastcdc` crate.
+//! The cutters against naive or well-known ones: a rescan of everything, and the `fastcdc` crate.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::random::{Random, random_bytes, text};
 
 const MEAN_BYTES: u32 = 8192;
 
-/// Lengths found when the input arrives in the given portions.
+/// Returns the lengths found when the input arrives in the given portions.
 fn cut_in_portions(mut cutter: Cutter, bytes: &[u8], mut portion: impl FnMut() -> usize) -> Vec<usize> {
     let (mut lengths, mut from, mut to) = (Vec::new(), 0, 0);
     loop {
@@ -26,13 +26,13 @@ fn cut_in_portions(mut cutter: Cutter, bytes: &[u8], mut portion: impl FnMut() -
     }
 }
 
-/// Every seventh portion is a single byte, so that edges fall everywhere.
+/// Returns portion lengths; every seventh is a single byte, so that edges fall everywhere.
 fn portions(seed: u64, longest: usize) -> impl FnMut() -> usize {
     let mut random = Random::new(seed);
     move || if random.below(7) == 0 { 1 } else { 1 + random.below(longest) }
 }
 
-/// The definition, with no state and no unrolling: a cut is where the hash of the last 64 bytes is small.
+/// Cuts by the definition, with no state and no unrolling: a cut is where the hash of the last 64 bytes is small.
 fn plain_cut(bytes: &[u8], mean: usize) -> Vec<usize> {
     let hash = |window: &[u8]| {
         window.iter().fold(0u64, |hash, &byte| (hash << 1).wrapping_add(super::content::GEAR[byte as usize]))
@@ -95,7 +95,7 @@ fn cut_points_are_frozen() {
     assert_eq!(blake3::hash(&table).to_hex()[..16], *"e4c0e523b1550683");
 }
 
-/// Bytes of `edited` that occur as a segment of `original`, as a share.
+/// Returns the share of bytes of `edited` that occur as a segment of `original`.
 fn found_again(original: &[u8], edited: &[u8], cut: impl Fn(&[u8]) -> Vec<usize>) -> f64 {
     let segments = |bytes: &'_ [u8]| {
         let mut from = 0;
@@ -114,7 +114,7 @@ fn found_again(original: &[u8], edited: &[u8], cut: impl Fn(&[u8]) -> Vec<usize>
     found as f64 / edited.len() as f64
 }
 
-/// A few bytes go in at random places, about 64 KiB apart.
+/// Inserts a few bytes at random places, about 64 KiB apart.
 fn with_insertions(bytes: &[u8], seed: u64) -> Vec<u8> {
     let mut random = Random::new(seed);
     let mut edited = Vec::with_capacity(bytes.len() + bytes.len() / 100);

@@ -1,6 +1,6 @@
-//! Sine wave: A(t) = min(1000, ⌊(sin(2.859678·√(t + 0.11)) + 1)·(t + 0.11)·5.705⌋) tasks a second, t in minutes, anew
-//! each second; 2 million tasks that read one of 100 000 files of 10 MB and compute for 10 ms. The slide's print of the
-//! formula is garbled; this form, of the release, gives the slide's ideal of 6505 s.
+//! Sine wave: A(t) = min(1000, ⌊(sin(2.859678·√(t + 0.11)) + 1)·(t + 0.11)·5.705⌋) tasks a second, t in minutes,
+//! computed each second; 2 million tasks that read one of 100 000 files of 10 MB and compute for 10 ms. The slide's
+//! print of the formula is garbled; this form, of the release, gives the slide's ideal of 6505 s.
 
 use policy::cache::ItemId;
 

@@ -1,4 +1,4 @@
-//! A trace file: one line a file or task, words separated by spaces; what follows `#` is a comment.
+//! A trace file: one line a file or task, words separated by spaces; `#` begins a comment.
 //!
 //! ```text
 //! file NAME BYTES

@@ -1,7 +1,7 @@
-//! What lies where in one container: its labels, blocks and segments, in memory.
+//! The in-memory index of one container: its labels, blocks and segments.
 //!
-//! Found by logical place and by fingerprint; about 44 bytes a segment. Parts that are damaged are not in it
-//! and are told as [`Damage`]. An index never loses what it had: refreshing one only adds parts.
+//! Searched by address and by fingerprint; about 44 bytes a segment. Damaged parts are not in it and are reported as
+//! [`Damage`]. An index never loses what it had: refreshing one only adds parts.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -16,10 +16,10 @@ use crate::StoredBlock;
 /// A part that cannot be read, or only partly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// In the container's file.
+    /// Offset in the container's file.
     pub offset: u64,
     pub why: String,
-    /// Segments that cannot be read for it, as far as that is known.
+    /// Segments that this makes unreadable, as far as known.
     pub lost_segments: u64,
 }
 
@@ -50,7 +50,7 @@ impl PartIndex {
         }
     }
 
-    /// Why labels, blocks and segments do not fit each other, if they do not.
+    /// Returns why labels, blocks and segments contradict each other, if they do.
     fn contradiction(&self) -> Option<&'static str> {
         let labelled: u64 = self.labels.iter().map(|label| label.count as u64).sum();
         let blocked: u64 = self.blocks.iter().map(|block| block.segments as u64).sum();
@@ -88,12 +88,12 @@ impl PartIndex {
     }
 }
 
-/// Whether some place is in both labels.
+/// Returns whether some address is in both labels.
 fn overlap(one: &Label, other: &Label) -> bool {
     one.container == other.container && one.first < other.first + other.count && other.first < one.first + one.count
 }
 
-/// A block and where it begins in the file.
+/// A block and its offset in the file.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockSpot {
     pub header: BlockHeader,
@@ -101,7 +101,7 @@ pub struct BlockSpot {
     first_segment: u32,
 }
 
-/// A block that is to be read, and what it will hold.
+/// A block to be read, and the segments it will hold.
 #[derive(Clone, Debug)]
 pub struct BlockPlan {
     pub spot: BlockSpot,
@@ -110,7 +110,7 @@ pub struct BlockPlan {
 }
 
 impl BlockPlan {
-    /// The block, once its payload is there; none when the payload is not what was stored.
+    /// Returns the block, given its payload; none when that is not the payload that was stored.
     pub fn complete(self, payload: Vec<u8>) -> Option<StoredBlock> {
         let header = BlockHeader { offset: 0, ..self.spot.header };
         let whole = checksum(&payload) == header.checksum;
@@ -119,7 +119,7 @@ impl BlockPlan {
     }
 }
 
-/// Which logical numbers consecutive segments of the index bear.
+/// The logical numbers of consecutive segments of the index.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     label: Label,
@@ -133,31 +133,31 @@ struct UnreadablePart {
     segments: Vec<SegmentEntry>,
 }
 
-/// Everything known of one container's file.
+/// The index of one container's file.
 pub struct ContainerIndex {
     container: ContainerId,
     sealed: bool,
-    /// Where the next part would begin: everything before has been read.
+    /// Where the next part would begin: everything before has been read (bytes).
     end_offset: u64,
     /// Number of the next part.
     next_part: u32,
     parts: Vec<PartEntry>,
     /// In the order of the segments; neighbours that continue each other are one.
     spans: Vec<Span>,
-    /// Indices into `spans`, sorted by place.
+    /// Indices into `spans`, sorted by address.
     by_address: Vec<u32>,
     blocks: Vec<BlockSpot>,
     segments: Vec<SegmentEntry>,
     slots: Slots,
     damages: Vec<Damage>,
-    /// Parts with a block that cannot be read: only their names for the segments are of use.
+    /// Parts with an unreadable block: only the fingerprints of their segments are of use.
     unreadable: Vec<UnreadablePart>,
-    /// The first so many segments are known to survive power loss.
+    /// This many first segments are known to survive power loss.
     durable_segments: AtomicU32,
 }
 
 impl ContainerIndex {
-    /// Of a container in whose file nothing has been read before `end_offset`.
+    /// Makes the index of a container in whose file nothing has been read before `end_offset`.
     pub fn new(container: ContainerId, end_offset: u64) -> Self {
         ContainerIndex {
             container,
@@ -176,7 +176,7 @@ impl ContainerIndex {
         }
     }
 
-    /// A copy to which parts can be added; those who hold this one are not disturbed.
+    /// Returns a copy to which parts can be added; holders of this one are not affected.
     pub fn copy(&self) -> Self {
         let mut copy = ContainerIndex::new(self.container, self.end_offset);
         copy.next_part = self.next_part;
@@ -192,7 +192,7 @@ impl ContainerIndex {
         copy
     }
 
-    /// The part, if it can be one of this container, or why it cannot: each place is there once.
+    /// Returns the part if it can be one of this container, else why not: each address occurs once.
     pub fn accept(&self, part: PartIndex) -> Result<PartIndex, String> {
         let is_taken = |label: &Label| {
             let key = |span: u32| {
@@ -210,7 +210,7 @@ impl ContainerIndex {
         }
     }
 
-    /// The part found at `offset`, which was accepted or is our own.
+    /// Adds the part at `offset`, which was accepted or is our own.
     pub fn add_part(&mut self, offset: u64, part: PartIndex) {
         let data_offset = offset + PART_HEADER_BYTES as u64 + part.header.index_bytes();
         let mut segment = self.segments.len() as u32;
@@ -257,19 +257,19 @@ impl ContainerIndex {
         }
     }
 
-    /// A part is lost, but its length is known: what follows is still readable.
+    /// Notes a lost part whose length is known: what follows is still readable.
     pub fn lose_part(&mut self, part: &PartEntry, why: String) {
         self.damages.push(Damage { offset: part.offset, why, lost_segments: part.segments as u64 });
         self.next_part += 1;
         self.end_offset = part.offset + part.bytes;
     }
 
-    /// The part found at `offset` is not added, since a block of it cannot be read.
+    /// Keeps the fingerprints of the part at `offset`, which is not added, since a block of it cannot be read.
     pub fn keep_names(&mut self, offset: u64, part: PartIndex) {
         self.unreadable.push(UnreadablePart { offset, labels: part.labels, segments: part.segments });
     }
 
-    /// The fingerprint of a segment in a part that cannot be read.
+    /// Returns the fingerprint of a segment in a part that cannot be read.
     pub fn unreadable_fingerprint(&self, address: SegmentAddress) -> Option<Fingerprint> {
         let holds = |label: &Label| {
             label.container == address.container && (label.first..label.first + label.count).contains(&address.ordinal)
@@ -282,14 +282,14 @@ impl ContainerIndex {
         })
     }
 
-    /// It has its footer and grows no more; the file ends at `end_offset`.
+    /// Seals the index: the container has its footer and no longer grows; the file ends at `end_offset`.
     pub fn seal(&mut self, end_offset: u64) {
         self.sealed = true;
         self.end_offset = end_offset;
         *self.durable_segments.get_mut() = self.segments.len() as u32;
     }
 
-    /// The file's own number.
+    /// Returns the file's own container number.
     pub fn container(&self) -> ContainerId {
         self.container
     }
@@ -298,7 +298,7 @@ impl ContainerIndex {
         self.sealed
     }
 
-    /// How much of the file has been understood (bytes).
+    /// Returns the length of the part of the file that has been parsed (bytes).
     pub fn end_offset(&self) -> u64 {
         self.end_offset
     }
@@ -319,7 +319,7 @@ impl ContainerIndex {
         &self.damages
     }
 
-    /// Segments of the parts that are not damaged, in the order of the file.
+    /// Returns the segments of the parts that are not damaged, in the order of the file.
     pub fn segments(&self) -> &[SegmentEntry] {
         &self.segments
     }
@@ -328,13 +328,13 @@ impl ContainerIndex {
         self.durable_segments.load(Ordering::Relaxed)
     }
 
-    /// The first `segments` segments were synced.
+    /// Notes that the first `segments` segments were synced.
     pub fn made_durable(&self, segments: u32) {
         self.durable_segments.fetch_max(segments, Ordering::Relaxed);
     }
 
-    /// A table names this segment, and tables name only what is durable. Containers become durable from their
-    /// beginning on and a part at a time: so all up to the end of the segment's part is.
+    /// Notes that a table lists this segment, and tables list only durable ones. Containers become durable from their
+    /// beginning and a part at a time: so all up to the end of the segment's part is.
     pub fn known_durable(&self, segment: u32) {
         if segment < self.durable_segments() {
             return;
@@ -349,23 +349,23 @@ impl ContainerIndex {
         self.made_durable(end);
     }
 
-    /// A segment with this fingerprint: its index.
+    /// Returns the index of a segment with this fingerprint.
     pub fn find(&self, fingerprint: &Fingerprint) -> Option<u32> {
         self.slots.candidates(fingerprint).find(|&index| self.segments[index as usize].fingerprint == *fingerprint)
     }
 
-    /// The index of the segment that bears this place.
+    /// Returns the index of the segment with this address.
     pub fn segment_at(&self, address: SegmentAddress) -> Option<u32> {
         self.stretch_at(address).map(|(segment, _)| segment)
     }
 
-    /// The place a segment bears.
+    /// Returns a segment's address.
     pub fn address_of(&self, segment: u32) -> SegmentAddress {
         let span = self.spans[self.spans.partition_point(|span| span.segment <= segment) - 1];
         SegmentAddress::new(span.label.container, span.label.first + (segment - span.segment))
     }
 
-    /// All segments with their places.
+    /// Returns all segments with their addresses.
     pub fn addresses(&self) -> impl Iterator<Item = (SegmentAddress, &SegmentEntry)> + '_ {
         let addresses = self.spans.iter().flat_map(|span| {
             (span.label.first..span.label.first + span.label.count)
@@ -374,7 +374,7 @@ impl ContainerIndex {
         addresses.zip(&self.segments)
     }
 
-    /// The run's segments as ranges of indices, in order; or the first place that is not there.
+    /// Returns the run's segments as ranges of indices, in order; or the first address that is missing.
     pub fn ranges_of(&self, run: Run) -> Result<Vec<std::ops::Range<u32>>, SegmentAddress> {
         let mut ranges = Vec::new();
         let (mut ordinal, end) = (run.first as u64, run.first as u64 + run.count as u64);
@@ -388,7 +388,7 @@ impl ContainerIndex {
         Ok(ranges)
     }
 
-    /// The blocks that hold the segments, each once, in order.
+    /// Returns the blocks that hold the segments, each once, in order.
     pub fn blocks_of(&self, ranges: &[std::ops::Range<u32>]) -> Vec<BlockSpot> {
         let mut blocks: Vec<BlockSpot> = Vec::new();
         let mut seen = std::collections::HashSet::new();
@@ -400,7 +400,7 @@ impl ContainerIndex {
         blocks
     }
 
-    /// A block with its labels and segments: all but its payload.
+    /// Returns a block with its labels and segments: all but its payload.
     pub fn describe(&self, spot: &BlockSpot) -> BlockPlan {
         let (first, end) = (spot.first_segment, spot.first_segment + spot.header.segments);
         let mut labels = Vec::new();
@@ -415,7 +415,7 @@ impl ContainerIndex {
         BlockPlan { spot: *spot, labels, segments: self.segments[first as usize..end as usize].to_vec() }
     }
 
-    /// Bytes this index takes in memory, nearly.
+    /// Returns the approximate memory use of this index (bytes).
     pub fn memory_bytes(&self) -> usize {
         size_of::<Self>()
             + self.segments.capacity() * size_of::<SegmentEntry>()
@@ -425,7 +425,7 @@ impl ContainerIndex {
             + self.parts.capacity() * size_of::<PartEntry>()
     }
 
-    /// The segment at a place, and how many from it on have consecutive places.
+    /// Returns the segment at an address, and how many from it on have consecutive addresses.
     fn stretch_at(&self, address: SegmentAddress) -> Option<(u32, u32)> {
         let key = (address.container, address.ordinal);
         let after = self.by_address.partition_point(|&span| {

@@ -1,12 +1,12 @@
-//! A file that is read from its beginning on in many small pieces, as the headers of many small parts are: the system is
-//! asked for more at once, and the pieces come from memory.
+//! A file that is read sequentially in many small pieces, as the headers of many small parts are: larger reads go to
+//! the system, and the pieces come from memory.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::Result;
 use crate::files::File;
 
-/// Asked for at once (bytes).
+/// Size of one read from the system.
 const AHEAD_BYTES: u64 = 64 << 10;
 /// Pieces from this length on are read by themselves.
 const MAX_PIECE_BYTES: usize = 16 << 10;
@@ -14,7 +14,7 @@ const MAX_PIECE_BYTES: usize = 16 << 10;
 pub struct ReadAhead<'a> {
     file: &'a dyn File,
     length: u64,
-    /// Where it begins in the file, and its bytes.
+    /// The window's offset in the file, and its bytes.
     window: Mutex<(u64, Vec<u8>)>,
 }
 

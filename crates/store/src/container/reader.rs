@@ -1,7 +1,7 @@
 //! Reading containers: by the footer where there is one, else by walking forward from part to part.
 //!
-//! Without a footer the last parts may be torn: their blocks' checksums are compared, and the container ends
-//! before the first part after which nothing whole follows. A damaged part in the middle is told and skipped.
+//! Without a footer the last parts may be torn: their blocks' checksums are compared, and the container ends before the
+//! first part after which nothing whole follows. A damaged part in the middle is reported and skipped.
 
 use std::io::IoSliceMut;
 
@@ -15,10 +15,10 @@ use super::read_ahead::ReadAhead;
 use crate::files::File;
 use crate::{Error, Result, StoredBlock};
 
-/// At most so much is asked of the file in one call (bytes).
+/// At most this much is read from the file in one call (bytes).
 const READ_BYTES: usize = 8 << 20;
 
-/// Everything the container's file says, checked.
+/// Reads and checks the container's whole index from its file.
 pub fn read_index(file: &dyn File, store: StoreId, container: ContainerId) -> Result<ContainerIndex> {
     let length = check_header(file, store, container)?;
     read_parts(file, container, length, Blocks::Compared)
@@ -52,8 +52,9 @@ fn check_header(file: &dyn File, store: StoreId, container: ContainerId) -> Resu
     Ok(length)
 }
 
-/// What a container's parts say whose own header is damaged; none when its header can be read, or it has none. Each
-/// part bears the container's number and a checksum, so that nothing of another container is taken for this one's.
+/// Returns the index of a container whose own header is damaged, from its parts; none when its header can be read, or
+/// it has none. Each part has the container's number and a checksum, so that no part of another container is taken for
+/// this one's.
 pub fn read_index_past_header(file: &dyn File, container: ContainerId) -> Result<Option<ContainerIndex>> {
     let length = file.length()?;
     if length < CONTAINER_HEADER_BYTES as u64 || ContainerHeader::decode(&file.read(0, CONTAINER_HEADER_BYTES)?).is_ok()
@@ -72,7 +73,7 @@ fn read_parts(file: &dyn File, container: ContainerId, length: u64, blocks: Bloc
     Ok(index)
 }
 
-/// The same index with what was added to the file since; none if that is nothing.
+/// Returns the same index with what was added to the file since; none if that is nothing.
 pub fn refresh_index(file: &dyn File, index: &ContainerIndex) -> Result<Option<ContainerIndex>> {
     let length = file.length()?;
     if index.is_sealed() || length <= index.end_offset() {
@@ -83,7 +84,7 @@ pub fn refresh_index(file: &dyn File, index: &ContainerIndex) -> Result<Option<C
     Ok((grown.end_offset() > index.end_offset()).then_some(grown))
 }
 
-/// The parts the footer lists; none when the file does not end in a footer.
+/// Returns the parts the footer lists; none when the file does not end in a footer.
 fn find_footer(file: &dyn File, container: ContainerId, length: u64) -> Result<Option<Vec<PartEntry>>> {
     let first = (CONTAINER_HEADER_BYTES + PART_HEADER_BYTES + PART_ENTRY_BYTES) as u64;
     if length < first {
@@ -106,7 +107,7 @@ fn find_footer(file: &dyn File, container: ContainerId, length: u64) -> Result<O
     }
 }
 
-/// The footer's list without its own entry; none when it is not what the header says, or leaves a gap.
+/// Returns the footer's list without its own entry; none when it is not what the header says, or leaves a gap.
 fn listed_parts(header: &PartHeader, list: &[u8], footer_offset: u64) -> Option<Vec<PartEntry>> {
     if checksum(list) != header.index_checksum || !list.len().is_multiple_of(PART_ENTRY_BYTES) {
         return None;
@@ -165,7 +166,7 @@ fn walk(file: &dyn File, index: &mut ContainerIndex, length: u64, blocks: Blocks
     Ok(())
 }
 
-/// Why a part cannot be read, and what its segments are called, if its index says so.
+/// Why a part cannot be read, and its segments' fingerprints, if its index has them.
 struct Unreadable {
     why: String,
     names: Option<Box<PartIndex>>,
@@ -181,7 +182,7 @@ impl Unreadable {
     }
 }
 
-/// The header at `offset`, if it is the one that should be there and its part ends before `end`.
+/// Returns the header at `offset`, if it is the one that should be there and its part ends before `end`.
 fn whole_header(
     file: &dyn File,
     container: ContainerId,
@@ -196,7 +197,7 @@ fn whole_header(
     }))
 }
 
-/// The part with its blocks compared to their checksums, or what is wrong with it.
+/// Returns the part with its blocks compared to their checksums, or what is wrong with it.
 fn read_whole_part(
     file: &dyn File,
     header: PartHeader,
@@ -223,7 +224,7 @@ fn read_part_index(file: &dyn File, header: PartHeader, offset: u64) -> Result<s
     Ok(PartIndex::decode(header, &bytes).map_err(|why| why.to_string()))
 }
 
-/// Header and index of a part the footer lists, or what is wrong with it.
+/// Returns header and index of a part the footer lists, or what is wrong with it.
 fn read_part(
     file: &dyn File,
     index: &ContainerIndex,
@@ -236,13 +237,13 @@ fn read_part(
     }
 }
 
-/// Where the part ends, if its lengths make sense at all.
+/// Returns where the part ends, if its lengths make sense at all.
 fn part_end(header: &PartHeader, offset: u64) -> Option<u64> {
     let before_data = PART_HEADER_BYTES as u64 + header.index_bytes();
     offset.checked_add(before_data)?.checked_add(header.data_bytes)
 }
 
-/// The blocks with their payloads, checked; one read for each contiguous range.
+/// Reads the blocks with their payloads, checked; one read for each contiguous range.
 pub fn read_blocks(file: &dyn File, plans: Vec<BlockPlan>) -> Result<Vec<StoredBlock>> {
     let mut blocks = Vec::with_capacity(plans.len());
     let mut plans = plans.into_iter();
@@ -264,7 +265,7 @@ pub fn read_blocks(file: &dyn File, plans: Vec<BlockPlan>) -> Result<Vec<StoredB
     Ok(blocks)
 }
 
-/// How many of the blocks, from the first, lie one behind the other and are read at once.
+/// Returns how many of the blocks, from the first, lie one behind the other and are read at once.
 fn contiguous(plans: &[BlockPlan]) -> usize {
     let mut bytes = plans[0].spot.header.stored_bytes as usize;
     let follows = plans.windows(2).take_while(|pair| {
@@ -279,7 +280,7 @@ fn damaged<T>(file: &dyn File, offset: u64, why: impl Into<String>) -> Result<T>
     Err(Error::Corrupt { path: file.path().to_owned(), offset, why: why.into() })
 }
 
-/// Says where; a newer version stays what it is, since the file is whole.
+/// Adds file and offset to an error; a newer version keeps its error, since the file is whole.
 fn located(file: &dyn File, offset: u64, why: format::Error) -> Error {
     match why {
         format::Error::TooNew { .. } => Error::Format(why),

@@ -2,10 +2,10 @@
 
 use format::{Fingerprint, SegmentEntry};
 
-/// Never more than three of four slots are taken.
+/// A hash table of segment indices. Never more than three of four slots are taken.
 #[derive(Default)]
 pub struct Slots {
-    /// Index + 1; 0 is free. A power of two of them.
+    /// Index + 1; 0 is free. The length is a power of two.
     slots: Vec<u32>,
     taken: usize,
 }
@@ -21,7 +21,7 @@ impl Slots {
         }
     }
 
-    /// There must be room: see [`Slots::reserve`].
+    /// Inserts a segment. There must be room: see [`Slots::reserve`].
     pub fn insert(&mut self, index: u32, fingerprint: &Fingerprint) {
         let mask = self.slots.len() - 1;
         let mut slot = self.first(fingerprint);
@@ -33,7 +33,7 @@ impl Slots {
         assert!(self.taken < self.slots.len(), "a free slot must be left to end a search");
     }
 
-    /// The segments that may have this fingerprint; the caller compares.
+    /// Returns the segments that may have this fingerprint; the caller compares.
     pub fn candidates(&self, fingerprint: &Fingerprint) -> impl Iterator<Item = u32> + '_ {
         let mask = self.slots.len().wrapping_sub(1);
         let mut slot = if self.slots.is_empty() { 0 } else { self.first(fingerprint) };

@@ -28,13 +28,13 @@ pub struct Part {
 }
 
 impl PartBuilder {
-    /// Data goes into `buffer`, so that buffers are used again instead of asked anew of the system.
+    /// Makes a builder whose data goes into `buffer`, so that buffers are reused instead of allocated again.
     pub fn with_buffer(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
         PartBuilder { data: buffer, ..Self::default() }
     }
 
-    /// Appends a block whose segments bear `labels`.
+    /// Appends a block whose segments have `labels`.
     pub fn append(&mut self, labels: &[Label], block: &Block) {
         self.blocks.push(BlockHeader { offset: self.data.len() as u64, ..block.header });
         self.segments.extend_from_slice(&block.segments);
@@ -57,7 +57,7 @@ impl PartBuilder {
         self.data.len()
     }
 
-    /// Length of the part as it would be written now.
+    /// Returns the length of the part as it would be written now (bytes).
     pub fn part_bytes(&self) -> u64 {
         let index_bytes = self.labels.len() * LABEL_BYTES
             + self.blocks.len() * BLOCK_HEADER_BYTES
@@ -65,7 +65,7 @@ impl PartBuilder {
         (PART_HEADER_BYTES + index_bytes + self.data.len()) as u64
     }
 
-    /// Each block with its segments and payload, in order.
+    /// Returns each block with its segments and payload, in order.
     pub fn blocks(&self) -> impl Iterator<Item = (&BlockHeader, &[SegmentEntry], &[u8])> + '_ {
         let mut segment = 0;
         self.blocks.iter().map(move |header| {
@@ -99,8 +99,8 @@ impl PartBuilder {
     }
 }
 
-/// The last part, to be written at `offset`. Its data lists all parts and, last, the footer itself: so the
-/// last bytes of a file say where its footer begins. Its index checksum covers the list.
+/// Returns the last part, to be written at `offset`. Its data lists all parts and, last, the footer itself: so the last
+/// bytes of a file say where its footer begins. Its index checksum covers the list.
 pub fn footer(container: ContainerId, number: u32, offset: u64, parts: &[PartEntry]) -> Vec<u8> {
     let data_bytes = ((parts.len() + 1) * PART_ENTRY_BYTES) as u64;
     let itself = PartEntry { offset, bytes: PART_HEADER_BYTES as u64 + data_bytes, segments: 0 };

@@ -12,12 +12,12 @@ use crate::{Error, Result};
 /// The most pieces one system call takes (`IOV_MAX`).
 const PIECES_PER_CALL: usize = 1024;
 
-/// What replaces a file has this ending until it is whole.
+/// A replacement file has this ending until it is whole.
 const UNFINISHED: &str = ".tmp";
 
 const NO_FOLDER: &str = "no directory stands where one of the store's belongs; remove it";
 
-/// A folder and what lies below it.
+/// A folder and everything below it.
 pub struct Directory {
     root: PathBuf,
     permissions: Permissions,
@@ -26,7 +26,8 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The folder need not be there yet: it is made with the first file. Whatever is made gets these permissions.
+    /// Makes the tree. The folder may be missing: it is made with the first file. All that is made gets these
+    /// permissions.
     pub fn new(root: impl Into<PathBuf>, permissions: Permissions) -> Self {
         let directory = Directory { root: root.into(), permissions, opened: OnceLock::new() };
         directory.remember_root();
@@ -41,7 +42,8 @@ impl Directory {
         }
     }
 
-    /// A removed store is not made again piece by piece, and nothing is written to another one in its place.
+    /// Fails if the root is gone: a removed store is not made again piece by piece, and nothing is written to another
+    /// in its place.
     fn check_root(&self) -> io::Result<()> {
         let Some(opened) = self.opened.get() else { return Ok(()) };
         let (before, now) = (opened.metadata()?, fs::metadata(&self.root)?);
@@ -63,7 +65,7 @@ impl Directory {
         }
     }
 
-    /// Opens a file that is made when it is missing, with the permissions that all files here have.
+    /// Opens a file, creating it if missing, with the permissions that all files here have.
     fn make_as(&self, name: &str, options: &mut OpenOptions) -> Result<OpenFile> {
         self.make_folder(name)?;
         let path = self.address(name);
@@ -88,7 +90,7 @@ impl Directory {
         self.create_folders(&folder).map_err(|source| failure_to_make(&folder.display().to_string(), explain(source)))
     }
 
-    /// The root is made once: below one that was open, directories are made by its descriptor, since it may be removed at
+    /// Creates the root once: below an open root, directories are made by its descriptor, since it may be removed at
     /// any moment.
     fn create_folders(&self, folder: &Path) -> io::Result<()> {
         if let Some(opened) = self.opened.get() {
@@ -124,7 +126,7 @@ impl Files for Directory {
 
     fn open(&self, name: &str) -> Result<Arc<dyn File>> {
         match self.open_as(name, OpenOptions::new().read(true).write(true)) {
-            // A store one may only read, by its mode or its medium.
+            // A store that may only be read, by its mode or its medium.
             Err(Error::Io { source, .. })
                 if matches!(source.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
             {
@@ -156,7 +158,7 @@ impl Files for Directory {
     fn remove(&self, name: &str) -> Result<()> {
         let path = self.address(name);
         match fs::remove_file(&path) {
-            // What somebody put in the file's place, with nothing in it.
+            // An empty directory that a user put in the file's place.
             Err(source) if source.kind() == ErrorKind::IsADirectory && fs::remove_dir(&path).is_ok() => Ok(()),
             Err(source) if !is_absent(&source) => Err(failure(&path.display().to_string(), source)),
             _ => Ok(()),
@@ -264,7 +266,7 @@ fn ends_early(path: &str, offset: u64) -> Error {
     Error::Corrupt { path: path.to_owned(), offset, why: "the file ends before what should be here does".into() }
 }
 
-/// A link, a pipe or a directory in a file's place: what the file held is lost, and that is no trouble of the disk.
+/// Reports a link, a pipe or a directory in a file's place as damage: the file's content is lost, and the disk is fine.
 fn no_file_is_damage(error: Error) -> Error {
     match error {
         Error::Io { path, source } if source.kind() == ErrorKind::InvalidInput => {
@@ -287,7 +289,7 @@ fn failure(path: &str, source: io::Error) -> Error {
     }
 }
 
-/// What cannot be made is no file that is missing.
+/// Returns the error of a failed creation, which is never "not found".
 fn failure_to_make(path: &str, source: io::Error) -> Error {
     match source.kind() {
         ErrorKind::NotADirectory => Error::Io { path: path.to_owned(), source },
@@ -295,7 +297,7 @@ fn failure_to_make(path: &str, source: io::Error) -> Error {
     }
 }
 
-/// Where no folder is, no file of it is.
+/// Returns whether the file is missing, or the folder it would be in.
 fn is_absent(source: &io::Error) -> bool {
     matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
@@ -338,7 +340,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(&root).unwrap().count(), 0);
     }
 
-    /// Whenever it goes: a look before would not do.
+    /// At any moment: checking before would not do.
     #[test]
     fn a_folder_that_goes_away_at_any_moment_is_not_made_again() {
         let scratch = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Files that fail when told to: one call in the life of a store goes wrong, or that one and all after it.
+//! Files that fail on demand: one call in the life of a store goes wrong, or that one and all after it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,12 +7,12 @@ use super::memory::Random;
 use super::{File, Files, Held};
 use crate::{Error, Result};
 
-/// What happens at the chosen call.
+/// The fault at the chosen call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The call does nothing and fails.
     Fail,
-    /// A write leaves a beginning of itself (how much, the seed says) and fails; other calls just fail.
+    /// A write leaves a prefix of itself (its length from the seed) and fails; other calls just fail.
     Tear { seed: u64 },
     /// As [`Fault::Fail`], saying that the disk is full.
     Full,
@@ -27,23 +27,23 @@ pub struct Faulty {
 struct Plan {
     fault: Fault,
     at: u64,
-    /// The disk does not come back.
+    /// The fault lasts: all later calls fail too.
     lasting: bool,
     calls: AtomicU64,
 }
 
 impl Faulty {
-    /// The fault strikes call number `at` alone; 0 is never.
+    /// Makes call number `at` alone fail; 0 is never.
     pub fn once(inner: Arc<dyn Files>, at: u64, fault: Fault) -> Self {
         Faulty { inner, plan: Arc::new(Plan { fault, at, lasting: false, calls: AtomicU64::new(0) }) }
     }
 
-    /// The fault strikes call number `at`, and every one after it fails.
+    /// Makes call number `at` fail, and every one after it.
     pub fn from(inner: Arc<dyn Files>, at: u64, fault: Fault) -> Self {
         Faulty { inner, plan: Arc::new(Plan { fault, at, lasting: true, calls: AtomicU64::new(0) }) }
     }
 
-    /// How many calls there were until now.
+    /// Returns the number of calls until now.
     pub fn calls(&self) -> u64 {
         self.plan.calls.load(Ordering::SeqCst)
     }
@@ -54,7 +54,7 @@ impl Faulty {
 }
 
 impl Plan {
-    /// The fault this call meets, if any.
+    /// Returns the fault of this call, if any.
     fn next(&self) -> Option<Fault> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         match self.at {

@@ -1,4 +1,4 @@
-//! Files in memory that know what a power loss would leave of them.
+//! Files in memory that can compute what a power loss would leave of them.
 //!
 //! A file's synced bytes are a prefix, since the store only appends; a folder remembers which file each
 //! name meant when it was last synced.
@@ -11,7 +11,7 @@ use super::{File, Files, Held};
 use crate::guard::{lock, wait};
 use crate::{Error, Result};
 
-/// A disk writes this much at once or not at all (bytes).
+/// A disk writes this much atomically (bytes).
 const SECTOR_BYTES: usize = 512;
 
 #[derive(Default)]
@@ -32,8 +32,8 @@ impl Memory {
         Self::default()
     }
 
-    /// What the next boot finds after the power failed now: all that was synced, and of the rest, as the seed
-    /// says, nothing, a beginning, or all of it with some sectors never written.
+    /// Returns the files the next boot finds after a power loss now: all that was synced, and of the rest, as the seed
+    /// says, nothing, a prefix, or all of it with some sectors never written.
     pub fn crash(&self, seed: u64) -> Memory {
         let mut random = Random(seed.wrapping_mul(2).wrapping_add(1));
         let names = lock(&self.names);
@@ -58,7 +58,7 @@ impl Memory {
         change(&mut lock(&file.content).bytes);
     }
 
-    /// A copy that shares nothing with this one.
+    /// Returns a copy that shares nothing with this one.
     pub fn copy(&self) -> Memory {
         let names = lock(&self.names);
         let now: BTreeMap<_, _> = names.now.iter().map(|(name, file)| (name.clone(), Arc::new(file.copy()))).collect();
@@ -239,7 +239,7 @@ impl Drop for HeldLock {
     }
 }
 
-/// xorshift64*: a die that falls the same way for the same seed.
+/// xorshift64*: random numbers that repeat for the same seed.
 pub(super) struct Random(pub u64);
 
 impl Random {

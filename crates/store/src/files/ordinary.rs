@@ -1,5 +1,5 @@
-//! Opening files that somebody else may have had a hand in: whoever may write to a store's directory could put a link, a
-//! pipe or a device where a file of the store belongs, and have root write elsewhere or wait for ever.
+//! Opening files that another user may have tampered with: a user who may write to a store's directory could put a
+//! link, a pipe or a device where a file of the store belongs, and have root write elsewhere or wait for ever.
 
 use std::fs::{File, OpenOptions};
 use std::io;

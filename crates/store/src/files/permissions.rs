@@ -1,8 +1,8 @@
 //! Who may read and write what a store makes: its owner alone, or a group (`thalweg init --shared`).
 //!
-//! Stored content can be secret wherever it came from, so modes never depend on the umask. What root makes in another
-//! user's store is given to that user, who could not use the store any more otherwise. That user can put links in
-//! root's way: nothing is given away that was reached through one.
+//! Stored content can be secret wherever it came from, so modes never depend on the umask. Files that root makes in
+//! another user's store are given to that user, who could not use the store any more otherwise. That user can put links
+//! in root's way: nothing reached through a link is given away.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -18,19 +18,19 @@ use super::ordinary::open_ordinary;
 
 /// Bits of a mode that can be set.
 const MODE_BITS: u32 = 0o7777;
-/// Lists that would give others than owner and group access, to a directory and to what is made in it.
+/// Access lists that would grant others than owner and group access, to a directory and to what is made in it.
 const ACCESS_LISTS: [&str; 2] = ["system.posix_acl_access", "system.posix_acl_default"];
 
 /// Owner and modes of all files and directories of a store. The default is its owner's alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Permissions {
     shared_gid: Option<u32>,
-    /// The user and group that root gives everything to.
+    /// The user and group to whom root gives all files.
     owner: Option<(u32, u32)>,
 }
 
 impl Permissions {
-    /// Those of the store in the directory `store`, which need not be there yet.
+    /// Returns the permissions of the store in the directory `store`, which may be missing yet.
     pub fn of(store: &Path, settings: &Settings) -> Self {
         Permissions { shared_gid: settings.shared_gid, owner: other_owner(store) }
     }
@@ -39,14 +39,14 @@ impl Permissions {
         if self.shared_gid.is_some() { 0o660 } else { 0o600 }
     }
 
-    /// A shared directory hands its group on to what is made in it.
+    /// Returns the mode of folders: a shared directory passes its group on to what is made in it.
     fn folder_mode(&self) -> u32 {
         if self.shared_gid.is_some() { 0o2770 } else { 0o700 }
     }
 
     /// Opens a file with `options`, which may create it.
     pub fn create_file(&self, path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-        // Nobody else may open it before it has its group.
+        // No other user may open it before it has its group.
         let file = open_ordinary(path, options.mode(0o600))?;
         if is_owned(&file)? {
             self.apply(&file, self.file_mode())?;
@@ -57,7 +57,7 @@ impl Permissions {
         Ok(file)
     }
 
-    /// Makes `folder`, which is `root` or below it, and what is missing above it. From `root` on directories have
+    /// Makes `folder`, which is `root` or below it, and all missing folders above it. From `root` on directories have
     /// these permissions. A missing root's parents are made as the umask says, and all these names survive power loss;
     /// names below the root are synced with the files in them.
     pub fn create_folders(&self, root: &Path, folder: &Path) -> io::Result<()> {
@@ -73,8 +73,8 @@ impl Permissions {
         self.create_folder(folder)
     }
 
-    /// As `create_folders`, of a folder below a root that is open: whatever becomes of the root's name meanwhile, nothing
-    /// is made under it.
+    /// As `create_folders`, for a folder below an open root: if another directory gets the root's name meanwhile, nothing
+    /// is made in it.
     pub fn create_folders_in(&self, root: &File, folder: &Path) -> io::Result<()> {
         let mut above = root.try_clone()?;
         for name in folder.components().map(|component| component.as_os_str()) {
@@ -97,7 +97,7 @@ impl Permissions {
         self.shared_gid.is_some() || self.owner.is_some()
     }
 
-    /// Where others may write, a link would have files written elsewhere, with the rights of whoever comes by.
+    /// Refuses links: where others may write, a link would have files written elsewhere, with the caller's rights.
     fn check_no_link(&self, folder: &Path) -> io::Result<()> {
         if self.others_write() && !fs::symlink_metadata(folder)?.is_dir() {
             return Err(is_a_link());
@@ -105,7 +105,7 @@ impl Permissions {
         Ok(())
     }
 
-    /// Gives a directory that was made by somebody else, for a store, the store's permissions.
+    /// Gives a directory that another user made, for a store, the store's permissions.
     pub fn take_over(&self, folder: &Path) -> io::Result<()> {
         let opened = File::open(folder)?;
         if !is_owned(&opened)? {
@@ -147,14 +147,14 @@ impl Permissions {
         }
     }
 
-    /// Whether a file at `path` lies where the store's owner could have put it, and nowhere else.
+    /// Returns whether a file at `path` lies where the store's owner could have put it, and nowhere else.
     fn is_owners_own(&self, path: &Path, file: &File) -> io::Result<bool> {
         let folder = fs::symlink_metadata(parent(path))?;
         let is_owners = self.owner.is_some_and(|(uid, _)| folder.is_dir() && folder.uid() == uid);
         Ok(is_owners && file.metadata()?.nlink() == 1)
     }
 
-    /// Gives what root made to the store's owner.
+    /// Gives a file that root made to the store's owner.
     fn give(&self, made: &File) -> io::Result<()> {
         let Some((uid, gid)) = self.owner.filter(|_| is_owned(made).unwrap_or(false)) else { return Ok(()) };
         let gid = self.shared_gid.unwrap_or(gid);
@@ -170,7 +170,7 @@ impl Permissions {
                 other => other.into(),
             })?;
         }
-        // A change of group takes the bit away by which a directory hands it on.
+        // Changing the group clears the bit by which a directory passes it on.
         if file.metadata()?.mode() & MODE_BITS != mode {
             rustix::fs::fchmod(file, Mode::from_raw_mode(mode))?;
         }
@@ -178,7 +178,7 @@ impl Permissions {
     }
 }
 
-/// A folder in another, which may be reached through a link unless that is `strict`.
+/// Opens a folder in another, which may be reached through a link unless that is `strict`.
 fn open_folder(above: &File, name: &OsStr, strict: bool) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let flags = if strict { flags | OFlags::NOFOLLOW } else { flags };
@@ -206,7 +206,7 @@ fn not_given(uid: u32) -> io::Error {
     io::Error::new(ErrorKind::PermissionDenied, why)
 }
 
-/// User and group of a store that root uses and somebody else owns.
+/// Returns user and group of a store that root uses and another user owns.
 fn other_owner(store: &Path) -> Option<(u32, u32)> {
     let found = fs::metadata(store).ok().filter(|_| rustix::process::geteuid().is_root())?;
     (found.uid() != 0).then(|| (found.uid(), found.gid()))
@@ -233,11 +233,11 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The names in this directory survive power loss.
+/// Makes the names in this directory survive power loss.
 fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder) {
         Ok(opened) => opened.sync_all(),
-        // One may make names in a directory that one may not read; its file system can be synced from anywhere.
+        // A directory may be writable but not readable; its file system can be synced from anywhere.
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             rustix::fs::sync();
             Ok(())

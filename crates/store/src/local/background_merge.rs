@@ -1,4 +1,4 @@
-//! The thread that keeps house: once a second, and when containers wait for their footer.
+//! The background thread: runs once a second, and when containers wait for their footer.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
@@ -7,7 +7,7 @@ use super::{PACE, Shared};
 use crate::guard::lock;
 use crate::{Error, Result};
 
-/// Rounds between looking for files that others removed.
+/// Rounds between checks for files that others removed.
 const ROUNDS_PER_LOOK: u32 = 10;
 
 pub struct BackgroundMerge {
@@ -36,7 +36,7 @@ impl BackgroundMerge {
         let thread = std::thread::Builder::new().name("thalweg-store".into()).spawn(move || {
             for round in 1_u32.. {
                 let stop = heard.wait() == Wake::Stop;
-                // What fails stops the store, and then every caller is told; or the next round does it.
+                // A failure stops the store, and every caller gets it; or the next round retries.
                 let _ = shared.maintain();
                 if round.is_multiple_of(ROUNDS_PER_LOOK) {
                     shared.containers.drop_removed();
@@ -50,7 +50,7 @@ impl BackgroundMerge {
         Ok(BackgroundMerge { wake_signal, thread: Some(thread) })
     }
 
-    /// Containers that are full are sealed at once, so that they do not pile up.
+    /// Wakes the thread if containers are full, so that they are sealed at once and do not pile up.
     pub fn wake_if_needed(&self, shared: &Shared) {
         if !lock(&shared.writing).retired.is_empty() {
             self.wake_signal.ring(Wake::Work);
@@ -62,7 +62,7 @@ impl Drop for BackgroundMerge {
     fn drop(&mut self) {
         self.wake_signal.ring(Wake::Stop);
         if let Some(thread) = self.thread.take() {
-            // A panic there was told already.
+            // A panic there was reported already.
             let _ = thread.join();
         }
     }

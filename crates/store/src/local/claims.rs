@@ -1,4 +1,4 @@
-//! Who is about to put what, and what this process stored that the table does not tell yet.
+//! Claims on segments about to be put, and this process's segments that the table does not have yet.
 
 use std::collections::HashMap;
 
@@ -7,15 +7,15 @@ use format::{ContainerId, Fingerprint, SegmentAddress};
 use crate::container::ContainerIndex;
 use crate::{Answer, ClaimOwner};
 
-/// Claims of one claim owner, and of all, that are remembered (some 60 bytes each): those of 2 GiB and of 32 GiB in segments
-/// of 8 KiB. A segment beyond is to be sent by whoever asks, and may be stored twice.
+/// Claims of one claim owner, and of all, that are remembered (some 60 bytes each): those of 2 GiB and of 32 GiB in
+/// segments of 8 KiB. A segment beyond is answered `Send` to every caller, and may be stored twice.
 const MAX_OF_OWNER: usize = 1 << 18;
 const MAX_CLAIMS: usize = 1 << 22;
 
 #[derive(Default)]
 pub struct Claims {
     claimed: HashMap<Fingerprint, ClaimOwner>,
-    /// How many of `claimed` each holds.
+    /// How many of `claimed` each claim owner holds.
     held: HashMap<ClaimOwner, usize>,
     /// Segments of containers that are not sealed, or not published.
     newest: HashMap<Fingerprint, SegmentAddress>,
@@ -26,7 +26,7 @@ pub struct Claims {
 }
 
 impl Claims {
-    /// What is known without the table; `None` when it must be asked.
+    /// Returns the answer known without the table; `None` when the table must be asked.
     pub fn answer(&self, fingerprint: &Fingerprint) -> Option<Answer> {
         match self.newest.get(fingerprint) {
             Some(address) => Some(Answer::Have(*address)),
@@ -62,7 +62,7 @@ impl Claims {
         self.claimed.get(fingerprint) == Some(&claim_owner)
     }
 
-    /// The segment is stored: whoever claimed it need not put it. Returns whether it was known before.
+    /// Notes that the segment is stored: its claim owner need not put it. Returns whether it was known before.
     pub fn resolve(&mut self, fingerprint: Fingerprint, address: SegmentAddress) -> bool {
         self.drop_claim(&fingerprint);
         let first = *self.newest.entry(fingerprint).or_insert_with(|| {
@@ -78,7 +78,7 @@ impl Claims {
         }
     }
 
-    /// The containers that newest segments lie in.
+    /// Returns the containers of the newest segments.
     pub fn newest_containers(&self) -> Vec<ContainerId> {
         self.newest_by_container.keys().copied().collect()
     }
@@ -89,7 +89,7 @@ impl Claims {
         }
     }
 
-    /// These containers are sealed and their segments in the table.
+    /// Notes that these containers are sealed and their segments in the table.
     pub fn published<'a>(&mut self, containers: impl Iterator<Item = &'a ContainerIndex>) {
         for index in containers {
             for (address, segment) in index.addresses() {
@@ -102,7 +102,8 @@ impl Claims {
         self.published += 1;
     }
 
-    /// A look-up in the table that missed says nothing of what was published meanwhile.
+    /// Returns the count of publications: a look-up in the table that missed does not cover what was published
+    /// meanwhile.
     pub fn publications(&self) -> u64 {
         self.published
     }

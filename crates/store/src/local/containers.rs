@@ -1,5 +1,5 @@
-//! The containers that lie in files, as this store reads them: open descriptors, indexes, where collection
-//! moved what, and which may still be referred to. All of it is cached and can be forgotten.
+//! The containers on disk, as this store reads them: open descriptors, indexes, what collection moved where, and which
+//! may still be referred to. All of it is a cache.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use crate::files::{File, Files};
 use crate::guard::lock;
 use crate::{Error, Registrar, Result};
 
-/// Indexes asked for a fingerprint before the table is: duplicates come in the order they were stored in.
+/// Indexes searched for a fingerprint before the table is: duplicates come in the order they were stored in.
 const RECENT_INDEXES: usize = 4;
 
 pub struct Containers {
@@ -24,22 +24,22 @@ pub struct Containers {
     cache: Mutex<Cache>,
 }
 
-/// Where duplicates of a logical container may be looked for.
+/// Where to search for duplicates of a logical container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Referable {
     /// In this container's file.
     In(ContainerId),
     /// The catalog names a file that is not there.
     Missing,
-    /// Nowhere: it was condemned, or there is none.
+    /// Nowhere: it was condemned, or does not exist.
     No,
 }
 
-/// Whether a container's index says what the table did.
+/// Whether a container's index confirms the table's hint.
 pub enum Confirmed {
     Yes(Arc<ContainerIndex>),
     No,
-    /// The index, or the part that would tell, cannot be read.
+    /// The index, or the part that would confirm it, cannot be read.
     Unreadable,
 }
 
@@ -48,9 +48,9 @@ struct Cache {
     descriptors: Lru<ContainerId, Arc<dyn File>>,
     /// Logical containers whose segments lie in another's file.
     moved: HashMap<ContainerId, ContainerId>,
-    /// Where duplicates may be looked for, when that was asked, and in which epoch.
+    /// Where to search for duplicates, when the catalog said so, and in which epoch.
     referable: HashMap<ContainerId, (Referable, Instant, u64)>,
-    /// Counts how often `referable` was emptied: what was asked before is not entered after.
+    /// Counts how often `referable` was emptied: an answer from before is not entered after.
     emptied: u64,
     /// Most recent first.
     recent: Vec<Arc<ContainerIndex>>,
@@ -76,7 +76,7 @@ impl Containers {
         Containers { files, store, registrar, believe_live_for, cache: Mutex::new(cache) }
     }
 
-    /// The container's file.
+    /// Returns the container's file.
     pub fn file(&self, physical: ContainerId) -> Result<Arc<dyn File>> {
         if let Some(file) = lock(&self.cache).descriptors.get(physical) {
             return Ok(file);
@@ -86,7 +86,7 @@ impl Containers {
         Ok(file)
     }
 
-    /// What the container's file holds.
+    /// Returns the index of the container's file.
     pub fn index(&self, physical: ContainerId) -> Result<Arc<ContainerIndex>> {
         if let Some(index) = lock(&self.cache).indexes.get(physical) {
             return Ok(index);
@@ -96,16 +96,16 @@ impl Containers {
         Ok(index)
     }
 
-    /// Keeps an index that was made or read.
+    /// Caches an index that was made or read.
     pub fn remember(&self, index: Arc<ContainerIndex>) {
         let mut cache = lock(&self.cache);
         cache.recent.retain(|other| other.container() != index.container());
         cache.indexes.insert(index.container(), index.clone(), index.memory_bytes());
     }
 
-    /// Lets `action` work on the file and the index that hold the run. Segments move from file to file, and dead ones
-    /// stay behind in files that are kept for older sessions: what is not found where it lay last is looked for in
-    /// every file the catalog knows of.
+    /// Runs `action` on the file and the index that hold the run. Segments move from file to file, and dead ones stay
+    /// behind in files that are kept for older sessions: a segment that is not found where it lay last is searched for
+    /// in every file the catalog knows of.
     pub fn with_run<T>(
         &self,
         run: Run,
@@ -137,7 +137,7 @@ impl Containers {
         Err(first)
     }
 
-    /// Whether the index of that file confirms that the segment lies at the place, and for good.
+    /// Returns whether the index of that file confirms that the segment lies at the address, durably.
     pub fn confirm(&self, physical: ContainerId, address: SegmentAddress, fingerprint: &Fingerprint) -> Confirmed {
         if self.index(physical).is_err() {
             return Confirmed::Unreadable;
@@ -148,12 +148,12 @@ impl Containers {
                 Confirmed::Yes(index)
             }
             Err(Error::Corrupt { .. }) => Confirmed::Unreadable,
-            // The hint was of no use.
+            // The hint was wrong.
             _ => Confirmed::No,
         }
     }
 
-    /// The file in which segments of this logical container may be found to refer to; an answer is believed for a
+    /// Returns the file in which segments of this logical container may be found to refer to; an answer is cached for a
     /// moment, within one epoch.
     pub fn referable(&self, logical: ContainerId) -> Result<Referable> {
         let epoch = self.registrar.epoch();
@@ -168,7 +168,7 @@ impl Containers {
         };
         let physical = match self.registrar.referable(logical)? {
             None => Referable::No,
-            // One look a second for each container that is asked for.
+            // At most one check a second for each container requested.
             Some(physical) => match self.files.exists(&file_name(physical)) {
                 Ok(false) => {
                     self.forget(physical);
@@ -184,26 +184,26 @@ impl Containers {
         Ok(physical)
     }
 
-    /// No answer of [`Containers::referable`] from before is believed any more.
+    /// Drops all cached answers of [`Containers::referable`].
     pub fn forget_referable(&self) {
         let mut cache = lock(&self.cache);
         cache.referable.clear();
         cache.emptied += 1;
     }
 
-    /// The indexes that were hit last.
+    /// Returns the indexes that were hit last.
     pub fn recent(&self) -> Vec<Arc<ContainerIndex>> {
         lock(&self.cache).recent.clone()
     }
 
-    /// This index was hit: it will be asked first.
+    /// Notes a hit: this index is searched first from now on.
     pub fn hit(&self, index: Arc<ContainerIndex>) {
         let mut cache = lock(&self.cache);
         cache.indexes.get(index.container());
         bring_forward(&mut cache.recent, index);
     }
 
-    /// Nothing remembered of this container, logical or physical, is used again.
+    /// Drops everything cached of this container, logical or physical.
     pub fn forget(&self, container: ContainerId) {
         let mut cache = lock(&self.cache);
         cache.moved.retain(|logical, physical| *logical != container && *physical != container);
@@ -213,7 +213,7 @@ impl Containers {
         cache.recent.retain(|index| index.container() != container);
     }
 
-    /// Lets go of files that others removed, so that the disk gets their room back.
+    /// Closes files that others removed, so that the disk regains their room.
     pub fn drop_removed(&self) {
         let open = lock(&self.cache).descriptors.keys();
         for container in open {
@@ -226,7 +226,7 @@ impl Containers {
         cache.referable.retain(|_, (_, asked_at, _)| asked_at.elapsed() < believe_live_for);
     }
 
-    /// The file to look in first: where the number's segments were found last, or else its own.
+    /// Returns the file to search first: where the number's segments were found last, or else its own.
     fn likely_file(&self, logical: ContainerId) -> ContainerId {
         lock(&self.cache).moved.get(&logical).copied().unwrap_or(logical)
     }
@@ -245,7 +245,7 @@ impl Containers {
         self.forget(logical);
     }
 
-    /// The index, read on if the file has grown, and where in it the run is.
+    /// Returns the index, read on if the file has grown, and where in it the run is.
     fn index_with(&self, physical: ContainerId, run: Run) -> Result<(Arc<ContainerIndex>, Vec<std::ops::Range<u32>>)> {
         let mut index = self.index(physical)?;
         let mut found = index.ranges_of(run);
@@ -262,8 +262,8 @@ impl Containers {
         }
     }
 
-    /// A segment that is not in an index with damaged parts, of a file that was longer once, or of one that nobody closed
-    /// and nobody writes any more, was most likely there: only durable segments are referred to.
+    /// Returns the error for a missing segment. In an index with damaged parts, of a file that was longer once, or of
+    /// one that has no footer and no live writer, it was most likely there: only durable segments are referred to.
     fn missing(&self, index: &ContainerIndex, address: SegmentAddress) -> Error {
         let corrupt = |offset: u64, why: &str| Error::Corrupt {
             path: file_name(index.container()),
@@ -291,14 +291,14 @@ impl Containers {
         }
     }
 
-    /// The fingerprint of a segment that cannot be read, where the index of its part can.
+    /// Returns the fingerprint of an unreadable segment, where the index of its part can be read.
     pub fn unreadable_fingerprint(&self, address: SegmentAddress) -> Option<Fingerprint> {
         let index = self.index(self.likely_file(address.container)).ok()?;
         index.unreadable_fingerprint(address)
     }
 }
 
-/// Puts the index first, and lets go of what was hit too long ago.
+/// Puts the index first, and drops those hit too long ago.
 pub fn bring_forward(recent: &mut Vec<Arc<ContainerIndex>>, index: Arc<ContainerIndex>) {
     recent.retain(|other| other.container() != index.container());
     recent.insert(0, index);

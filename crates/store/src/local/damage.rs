@@ -1,9 +1,8 @@
-//! Segments that could not be read: they answer for nothing any more, and the same content, stored again, stands in for
-//! them.
+//! Segments that could not be read: they no longer count as stored, and the same content, stored again, replaces them.
 //!
-//! What is lost is known to the catalog, so that it outlives the process and others hear of it within a second. A
-//! segment that is looked up and whose place is lost or cannot be looked at is remembered until its content has a place
-//! again; when that is durable, the catalog is told.
+//! The catalog records what is lost, so that it outlives the process and other processes see it within a second. A
+//! segment that is looked up and whose address is lost or cannot be checked is remembered until its content has an
+//! address again; when that is durable, it is recorded in the catalog.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,20 +17,21 @@ use crate::container::BlockPlan;
 use crate::guard::lock;
 use crate::{Answer, Error, Result, StoredBlock};
 
-/// Fingerprints that are remembered as lost and looked for; beyond, the next put of the same content heals.
+/// Most fingerprints that are remembered as lost and sought; beyond, the next put of the same content heals.
 const MAX_SOUGHT: usize = 1 << 20;
 
-/// The longest run that is looked at segment by segment: no manifest has a longer one, and a damaged one may say anything.
+/// The longest run that is checked segment by segment: no manifest has a longer one, and a damaged one may say
+/// anything.
 const MAX_RUN_SEGMENTS: u32 = 8192;
 
-/// Of a lost segment whose fingerprint is lost as well.
+/// Stands for the fingerprint of a lost segment that is lost as well.
 const UNKNOWN: Fingerprint = Fingerprint([0; 32]);
 
-/// What is recorded as lost.
+/// The segments recorded as lost.
 #[derive(Default)]
 pub struct Lost {
     by_address: HashMap<SegmentAddress, LostSegment>,
-    /// Places without a copy.
+    /// Addresses without a copy.
     wanted: HashMap<Fingerprint, Vec<SegmentAddress>>,
 }
 
@@ -56,7 +56,7 @@ impl Lost {
         self.by_address.get(&address).and_then(|lost| lost.copy)
     }
 
-    /// Places of this content that have no copy, whether the fingerprint table knows them or not.
+    /// Returns the addresses of this content that have no copy, whether the fingerprint table knows them or not.
     pub fn wanted(&self, fingerprint: &Fingerprint) -> &[SegmentAddress] {
         self.wanted.get(fingerprint).map_or(&[], Vec::as_slice)
     }
@@ -72,14 +72,14 @@ pub struct Damage {
 #[derive(Default)]
 struct State {
     known: Option<(Instant, Arc<Lost>)>,
-    /// Lost places whose content was asked for.
+    /// Lost addresses whose content was asked for.
     sought: HashMap<Fingerprint, Vec<SegmentAddress>>,
     /// Copies that are not known to be durable.
     found: Vec<(LostSegment, SegmentAddress)>,
 }
 
 impl Damage {
-    /// The content of a lost place was asked for: it may come.
+    /// Remembers that the content of a lost address was asked for: it may be put.
     pub fn seek(&self, fingerprint: &Fingerprint, address: SegmentAddress) {
         let mut state = lock(&self.state);
         if state.sought.len() < MAX_SOUGHT {
@@ -90,7 +90,7 @@ impl Damage {
         }
     }
 
-    /// The content has a place.
+    /// Notes that the content has an address.
     pub fn found<'a>(&self, found: impl Iterator<Item = (&'a Fingerprint, SegmentAddress)>) {
         let mut state = lock(&self.state);
         if state.sought.is_empty() {
@@ -116,7 +116,7 @@ impl Damage {
 }
 
 impl Shared {
-    /// What is recorded as lost, as of a second ago.
+    /// Returns what is recorded as lost, as of a second ago.
     pub fn lost(&self) -> Result<Arc<Lost>> {
         if let Some((at, known)) = &lock(&self.damage.state).known
             && self.options.background
@@ -130,7 +130,7 @@ impl Shared {
         Ok(lost)
     }
 
-    /// Answers that name a place end the search for content that was lost elsewhere.
+    /// Ends the search for content lost elsewhere when an answer has its address.
     pub fn note_answers(&self, fingerprints: &[Fingerprint], answers: &[Answer]) {
         let have = |(fingerprint, answer)| match answer {
             &Answer::Have(address) => Some((fingerprint, address)),
@@ -143,15 +143,15 @@ impl Shared {
         self.damage.found(block.segments.iter().map(|segment| &segment.fingerprint).zip(run.addresses()));
     }
 
-    /// Everything that was found before this call's caller made everything durable is recorded.
+    /// Records what was found before the caller made everything durable.
     pub fn record_healed(&self, found: &[(LostSegment, SegmentAddress)]) {
-        // What is refused (a copy was collected meanwhile) is healed when its content comes again.
+        // A refused one (its copy was collected meanwhile) is healed when its content comes again.
         if !found.is_empty() && self.registrar.heal(found).is_ok() {
             self.damage.forget_known();
         }
     }
 
-    /// The run's blocks, with copies in place of what cannot be read. What has no copy is recorded as lost.
+    /// Returns the run's blocks, with copies in place of unreadable ones. Segments without a copy are recorded as lost.
     pub fn get_around_damage(&self, run: Run, error: Error) -> Result<Vec<StoredBlock>> {
         if run.count > MAX_RUN_SEGMENTS || run.first.checked_add(run.count).is_none() {
             return Err(error);
@@ -178,14 +178,14 @@ impl Shared {
         Err(error)
     }
 
-    /// Not when the store no longer has the container, because nothing needs it.
+    /// Returns whether the segment is lost: not when the store no longer has the container, because nothing needs it.
     fn is_lost(&self, address: SegmentAddress, error: &Error) -> bool {
         matches!(error, Error::Corrupt { .. })
             || matches!(self.containers.referable(address.container), Ok(Referable::Missing))
     }
 
-    /// With all else that cannot be read of their blocks. Best effort: a reader may not be allowed to write, and the error
-    /// it returns came first.
+    /// Records the segments as lost, with all others of their blocks that cannot be read. Best effort: a reader may not
+    /// be allowed to write, and the error it returns came first.
     fn record_lost(&self, addresses: impl Iterator<Item = SegmentAddress>) {
         let known = self.lost().unwrap_or_default();
         let mut named = BTreeMap::new();
@@ -214,7 +214,7 @@ impl Shared {
         entry.map(|entry| entry.fingerprint).or_else(|| self.containers.unreadable_fingerprint(address))
     }
 
-    /// The segments of the block that holds this one, as far as an index tells.
+    /// Returns the segments of the block that holds this one, as far as an index knows.
     fn block_of(&self, address: SegmentAddress) -> Vec<(SegmentAddress, Fingerprint)> {
         let found = self.containers.with_run(Run::single(address), |_, index, ranges| {
             Ok(index.blocks_of(ranges).iter().map(|spot| index.describe(spot)).collect::<Vec<_>>())
@@ -227,7 +227,7 @@ impl Shared {
         found.unwrap_or_default().into_iter().flat_map(segments).collect()
     }
 
-    /// Fingerprints and lengths of the run, those of copies where an index cannot be read.
+    /// Returns fingerprints and lengths of the run, those of copies where an index cannot be read.
     pub fn entries_around_damage(&self, run: Run, error: Error) -> Result<Vec<SegmentEntry>> {
         if run.count > MAX_RUN_SEGMENTS || run.first.checked_add(run.count).is_none() {
             return Err(error);
@@ -245,7 +245,7 @@ impl Shared {
     }
 }
 
-/// The block that holds `copy`, with that segment under another number.
+/// Returns the block that holds `copy`, with that segment under another number.
 fn relabelled(block: StoredBlock, copy: SegmentAddress, address: SegmentAddress) -> StoredBlock {
     let labels = block.addresses().map(|held| if held == copy { address } else { held });
     let labels =

@@ -1,7 +1,7 @@
-//! From written to durable to sealed to published.
+//! The steps from written to durable to sealed to published.
 //!
-//! Syncs are shared: who asks while one runs waits for the next, and that one serves all who wait. A footer is
-//! written only after everything before it was synced. Table entries leave only for what is durable.
+//! Syncs are shared: a caller that arrives while one runs waits for the next, and that one serves all who wait. A
+//! footer is written only after everything before it was synced. Only durable segments get table entries.
 
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ struct Unsynced {
 impl Shared {
     pub fn make_durable(&self) -> Result<()> {
         let mut rounds = lock(&self.rounds);
-        // A round that runs may have begun before what was put last.
+        // A running round may have begun before the last put.
         let needed = rounds.started + 1;
         loop {
             self.alive()?;
@@ -68,12 +68,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Seals what is full, publishes what is durable, merges runs.
+    /// Seals full containers, publishes durable segments, merges runs.
     pub fn maintain(&self) -> Result<()> {
         self.alive()?;
         self.seal_retired()?;
         self.publish();
-        // The table is a hint: what fails here is tried again later.
+        // The table is a hint: a failure here is retried later.
         while self.options.merges_table && self.table.merge().unwrap_or(false) {}
         Ok(())
     }
@@ -101,7 +101,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives every full container its footer, and tells the catalog.
+    /// Gives every full container its footer, and reports it to the catalog.
     pub fn seal_retired(&self) -> Result<()> {
         let _sealing = lock(&self.sealing);
         self.drain()?;
@@ -145,7 +145,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Puts what became durable into the table. What fails is not tried again: rebuilding finds it.
+    /// Puts newly durable segments into the table. A failure is not retried: rebuilding finds them.
     pub fn publish(&self) {
         let (entries, sealed) = {
             let mut writing = lock(&self.writing);
@@ -174,14 +174,14 @@ impl OpenContainer {
         footer(self.id, self.index.next_part(), self.index.end_offset(), self.index.parts())
     }
 
-    /// Length of the file with its footer.
+    /// Returns the length of the file with its footer (bytes).
     fn file_bytes(&self) -> u64 {
         self.index.end_offset() + self.footer().len() as u64
     }
 }
 
 impl WriteState {
-    /// The container's first segments were synced; they may be published.
+    /// Notes that the container's first segments were synced; they may be published.
     fn synced(&mut self, id: ContainerId, segments: u32) {
         let Some(container) = self.container(id) else { return };
         container.named = true;
@@ -195,7 +195,7 @@ impl WriteState {
         self.publishable.extend(new);
     }
 
-    /// The container lies whole in its file: it is read from there now.
+    /// Releases the container, which lies whole in its file: it is read from there now.
     fn take_sealed(&mut self, id: ContainerId, file_bytes: u64) -> Arc<ContainerIndex> {
         let at = self.retired.iter().position(|container| container.id == id).expect("a retired container was sealed");
         let mut index = self.retired.remove(at).index;

@@ -1,4 +1,4 @@
-//! For verifying, collecting and rebuilding: what lies on disk, looked at container by container.
+//! For verifying, collecting and rebuilding: the containers on disk, one by one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use super::LocalStore;
 use crate::container::{self, ContainerIndex, Damage, file_name, number_of, read_blocks};
 use crate::{Error, Result, SegmentStore, StoredBlock};
 
-/// What a container's file looks like when all of it is read.
+/// The result of reading all of a container's file.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// Each says where in the file and what is wrong; segments of a part whose index is lost count only when the footer
-    /// tells.
+    /// Each has the offset in the file and the cause; segments of a part whose index is lost count only when the footer
+    /// has their number.
     pub damages: Vec<Damage>,
     /// The segments of each block that does not match its checksum, by the block's offset in the file.
     pub lost: BTreeMap<u64, Vec<Run>>,
@@ -21,21 +21,21 @@ pub struct Report {
     pub readable_segments: u64,
     /// Length of the file.
     pub stored_bytes: u64,
-    /// So much of it, from its beginning, is parts; what follows is torn, or nothing.
+    /// This many bytes, from the beginning, are parts; what follows is torn, or nothing.
     pub understood_bytes: u64,
-    /// It has its footer.
+    /// Whether it has its footer.
     pub sealed: bool,
 }
 
-/// What can be read of a container that may be damaged.
+/// The readable part of a container that may be damaged.
 pub struct ReadableParts {
     pub index: ContainerIndex,
-    /// What is wrong with the container's own header, which nothing but [`LocalStore::visit_readable`] passes over.
+    /// Damage of the container's own header, which only [`LocalStore::visit_readable`] skips.
     pub header_damage: Option<Damage>,
 }
 
 impl LocalStore {
-    /// Numbers of all container files there are, sorted. Files with other names are passed over.
+    /// Returns the numbers of all container files, sorted. Files with other names are skipped.
     pub fn containers_on_disk(&self) -> Result<Vec<ContainerId>> {
         let names = self.shared.files.list(container::FOLDER)?;
         let mut numbers: Vec<ContainerId> = names.iter().filter_map(|name| number_of(name)).collect();
@@ -43,20 +43,20 @@ impl LocalStore {
         Ok(numbers)
     }
 
-    /// How long the container's file is (bytes).
+    /// Returns the length of the container's file (bytes).
     pub fn file_bytes(&self, physical: ContainerId) -> Result<u64> {
         self.shared.files.open(&file_name(physical))?.length()
     }
 
-    /// What the container's file says now, read afresh; a container of this process without what is not yet
-    /// written. `Corrupt` when not even its header can be read.
+    /// Reads the container's index from its file again; a container of this process without what is not yet written.
+    /// `Corrupt` when not even its header can be read.
     pub fn index(&self, physical: ContainerId) -> Result<Arc<ContainerIndex>> {
         let file = self.shared.files.open(&file_name(physical))?;
         Ok(Arc::new(container::read_index(&*file, self.shared.store, physical)?))
     }
 
-    /// Shows each block of a container, or those of one kind, payload checked, in the order of the file.
-    /// Ends at the first error, its own or the visitor's.
+    /// Passes each block of a container, or those of one kind, to the visitor, payload checked, in the order of the
+    /// file. Ends at the first error, its own or the visitor's.
     pub fn visit_blocks(
         &self,
         physical: ContainerId,
@@ -71,9 +71,9 @@ impl LocalStore {
         Ok(())
     }
 
-    /// Shows each block of one kind and where it lies in the file; one that cannot be read ends nothing, nor does a
-    /// damaged header of the container. Returns what the file says. A file that ends within its header holds
-    /// nothing, and says so: its writer died before its first part.
+    /// Passes each block of one kind and its offset in the file to the visitor; an unreadable one ends nothing, nor
+    /// does a damaged header of the container. Returns what was readable. A file that ends within its header holds
+    /// nothing, and is reported so: its writer died before its first part.
     pub fn visit_readable(
         &self,
         physical: ContainerId,
@@ -100,8 +100,8 @@ impl LocalStore {
         Ok(ReadableParts { index, header_damage })
     }
 
-    /// Shows the last `limit` blocks of one kind, newest first, as far as they can be read. A file that ends within its
-    /// header, or is not there, has none.
+    /// Passes the last `limit` blocks of one kind to the visitor, newest first, as far as they can be read. A file that
+    /// ends within its header, or is missing, has none.
     pub fn visit_newest(
         &self,
         physical: ContainerId,
@@ -165,7 +165,7 @@ impl LocalStore {
         Ok(report)
     }
 
-    /// Makes the table again from the containers. Those that cannot be read are left out.
+    /// Rebuilds the table from the containers. Unreadable ones are left out.
     pub fn rebuild_table(&self) -> Result<()> {
         self.make_durable()?;
         let containers = self.containers_on_disk()?;
@@ -185,7 +185,7 @@ impl LocalStore {
     pub fn remove_file(&self, physical: ContainerId) -> Result<u64> {
         let name = file_name(physical);
         let bytes = match self.shared.files.open(&name).and_then(|file| file.length()) {
-            // What stands in the file's place goes with it.
+            // Whatever stands in the file's place is removed with it.
             Err(Error::NotFound { .. } | Error::Corrupt { .. }) => 0,
             length => length?,
         };
@@ -194,7 +194,7 @@ impl LocalStore {
         Ok(bytes)
     }
 
-    /// The index of what survives power loss: the writer of an unsealed container may not have synced it yet.
+    /// Returns the index of what survives power loss: the writer of an unsealed container may not have synced it yet.
     fn durable_index(&self, physical: ContainerId) -> Result<Arc<ContainerIndex>> {
         let index = self.index(physical)?;
         if !index.is_sealed() {

@@ -1,5 +1,5 @@
-//! Which segments are stored: own newest ones and claims first, then the indexes hit last, then the table,
-//! whose hints are believed only when a container's index confirms them and the catalog calls it live.
+//! Which segments are stored: own newest ones and claims first, then the indexes hit last, then the table, whose hints
+//! count only when a container's index confirms them and the catalog calls it live.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -12,15 +12,15 @@ use super::damage::Lost;
 use crate::guard::{lock, wait_timeout};
 use crate::{Answer, ClaimOwner, Result};
 
-/// How long another claim owner's promise to send a segment is believed: a client that stands still must not hold up all who
-/// have the same data. Beyond, the segment is sent, and stored, twice.
+/// How long another claim owner's claim is honoured: a client that has stopped must not block all others with the same
+/// data. Beyond, the segment is sent, and stored, twice.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a wait for others' claims ended.
 enum WaitOutcome {
     /// The claim owner itself holds all of them.
     AllOwn,
-    /// Nobody else does.
+    /// No other claim owner holds any.
     Resolved,
     TimedOut,
 }
@@ -70,15 +70,16 @@ impl Shared {
                 WaitOutcome::TimedOut => self.take_over(claim_owner, &again),
                 WaitOutcome::Resolved => {}
             }
-            // Nobody else held these a moment ago; what is not stored becomes this claim owner's to send.
+            // No other claim owner held these a moment ago; what is not stored becomes this one's to send.
             for (at, answer) in awaited.into_iter().zip(self.missing(claim_owner, &again)?) {
                 answers[at] = answer;
             }
         }
     }
 
-    /// What this process stored last is known without the table. But a container that was sealed may be condemned or
-    /// rewritten before it is published, and one of a lease that ran out at any time.
+    /// Forgets newest segments that may not be referred to. This process's last segments are known without the table,
+    /// but a sealed container may be condemned or rewritten before it is published, and one of an expired lease at any
+    /// time.
     fn forget_unreferable_newest(&self) -> Result<()> {
         let newest = lock(&self.claims).newest_containers();
         for container in newest {
@@ -89,7 +90,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Waits until nobody else holds these claims, or for too long.
+    /// Waits until no other claim owner holds these claims, or for too long.
     fn wait_for_others(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<WaitOutcome> {
         let deadline = Instant::now() + CLAIM_TIMEOUT;
         let mut claims = lock(&self.claims);
@@ -102,7 +103,7 @@ impl Shared {
         Ok(if own { WaitOutcome::AllOwn } else { WaitOutcome::Resolved })
     }
 
-    /// Gives up what others claim of these, so that the next look-up has them sent.
+    /// Drops others' claims on these, so that the next look-up answers `Send`.
     fn take_over(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) {
         let mut claims = lock(&self.claims);
         fingerprints.iter().for_each(|fingerprint| claims.release_from_others(fingerprint, claim_owner));
@@ -110,7 +111,7 @@ impl Shared {
         self.resolved.notify_all();
     }
 
-    /// Where each segment lies in a container, if the table knows one that may be referred to.
+    /// Returns where each segment lies in a container, if the table knows one that may be referred to.
     fn stored<'a>(&self, fingerprints: impl Iterator<Item = &'a Fingerprint>) -> Result<Vec<Option<SegmentAddress>>> {
         let (runs, recent, lost) = (self.table.runs(), self.containers.recent(), self.lost()?);
         let mut search = Lookup { shared: self, runs, recent, lost };
@@ -133,7 +134,7 @@ struct Lookup<'a> {
 
 impl Lookup<'_> {
     fn find(&mut self, fingerprint: &Fingerprint) -> Result<Option<SegmentAddress>> {
-        // Where something is lost, all places are looked at: what was hit last would hide the one to be healed.
+        // Where something is lost, all addresses are checked: the last hit would hide the one to be healed.
         if self.lost.is_empty()
             && let Some(address) = self.find_recent(fingerprint)?
         {
@@ -156,7 +157,7 @@ impl Lookup<'_> {
                     found.get_or_insert(address);
                 }
             }
-            // Where something is lost, all places count: what is found in one heals the others.
+            // Where something is lost, all addresses count: a copy found at one heals the others.
             if found.is_some() && self.lost.is_empty() {
                 break;
             }
@@ -167,7 +168,7 @@ impl Lookup<'_> {
         Ok(found)
     }
 
-    /// The place is lost, or cannot be looked at: its content is wanted, unless a copy stands in already.
+    /// Handles an address that is lost, or cannot be checked: its content is wanted, unless it has a copy already.
     fn seek(&self, fingerprint: &Fingerprint, address: SegmentAddress) {
         let copy = self.lost.copy_of(address);
         if copy.is_none_or(|copy| self.lost.contains(copy)) {
@@ -178,7 +179,7 @@ impl Lookup<'_> {
     fn find_recent(&mut self, fingerprint: &Fingerprint) -> Result<Option<SegmentAddress>> {
         for at in 0..self.recent.len() {
             let index = &self.recent[at];
-            // Another process may still be writing there: only what is durable counts.
+            // Another process may still be writing there: only durable segments count.
             let Some(segment) = index.find(fingerprint).filter(|&segment| segment < index.durable_segments()) else {
                 continue;
             };

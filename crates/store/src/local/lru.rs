@@ -1,4 +1,4 @@
-//! A map that forgets what was not used for longest once it holds too much.
+//! A map that drops its least recently used entries once it holds too much.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -18,7 +18,7 @@ struct Entry<V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone> Lru<K, V> {
-    /// Holds values whose costs add up to `limit`, and always the newest one.
+    /// Makes a map of values whose costs add up to at most `limit`; it always holds the newest one.
     pub fn new(limit: usize) -> Self {
         Lru { limit, held: 0, clock: 0, values: HashMap::new(), by_use: BTreeMap::new() }
     }

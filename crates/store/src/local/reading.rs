@@ -1,4 +1,4 @@
-//! Blocks and entries by place: from memory while they are on their way, else from files.
+//! Blocks and entries by address: from memory until they are written, else from files.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::files::File;
 use crate::guard::lock;
 use crate::{Error, Result, StoredBlock};
 
-/// What a container of this process has of a run.
+/// The data of a run in a container that this process is writing.
 struct PendingRun {
     file: Arc<dyn File>,
     /// Blocks of parts that were cut, each with the queued part that still holds it, if one does.
@@ -35,7 +35,7 @@ impl Shared {
         }
     }
 
-    /// Without copies of what is lost.
+    /// As `get`, without copies of what is lost.
     pub fn get_as_stored(&self, run: Run) -> Result<Vec<StoredBlock>> {
         if run.count == 0 {
             return Ok(Vec::new());
@@ -86,14 +86,14 @@ impl PendingRun {
     }
 }
 
-/// The block was put with a checksum that is not its payload's.
+/// Returns the error for a block whose payload does not match the checksum it was put with.
 fn changed_in_memory(file: &dyn File, offset: u64) -> Error {
     let why = "a block that is still in memory does not match its checksum".to_owned();
     Error::Corrupt { path: file.path().to_owned(), offset, why }
 }
 
 impl WriteState {
-    /// None when the container is not one of those being written.
+    /// Returns the run's data; none when the container is not one of those being written.
     fn find(&mut self, run: Run) -> Option<Result<PendingRun>> {
         let end = run.first as u64 + run.count as u64;
         let container = self.container(run.container)?;
@@ -129,7 +129,7 @@ impl WriteState {
 }
 
 impl OpenContainer {
-    /// Copies of the blocks of the unfinished part that hold some of the run.
+    /// Returns copies of the blocks of the unfinished part that hold some of the run.
     fn assembled(&self, run: Run) -> Vec<StoredBlock> {
         let mut first = self.index.segments().len() as u32;
         let mut blocks = Vec::new();

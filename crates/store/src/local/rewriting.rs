@@ -1,4 +1,4 @@
-//! A container written by collection: blocks of others, bearing the numbers they always had.
+//! Containers written by collection: blocks of other containers, under the numbers they always had.
 
 use format::{CONTAINER_HEADER_BYTES, ContainerId};
 
@@ -9,7 +9,7 @@ use crate::files::File;
 use crate::{Result, SealedContainer, StoredBlock};
 
 impl LocalStore {
-    /// Writes a new container of the given blocks under their labels, seals it, and tells the catalog. It is
+    /// Writes a new container of the given blocks under their labels, seals it, and reports it to the catalog. It is
     /// durable when this returns; after an error its file is gone.
     pub fn write_rewritten(
         &self,
@@ -24,7 +24,7 @@ impl LocalStore {
             shared.registrar.sealed(physical, facts).map(|()| facts)
         });
         if written.is_err() {
-            // Best effort: the file refers to nothing new, and the error that is told came first.
+            // Best effort: the file refers to nothing new, and the error to report came first.
             let _ = shared.files.remove(&name);
         }
         written.map(|facts| (physical, facts))
@@ -52,7 +52,7 @@ impl Shared {
         if !part.is_empty() {
             write_part(file, &mut index, part)?;
         }
-        // A footer says that what is before it is durable.
+        // A footer asserts that what is before it is durable.
         file.sync()?;
         let offset = index.end_offset();
         let footer = footer(physical, index.next_part(), offset, index.parts());

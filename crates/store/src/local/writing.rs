@@ -1,6 +1,6 @@
-//! The open container: blocks are copied into its part under a short lock; full parts are queued and written
-//! in order, one at a time, by whoever filled one. With two parts waiting, putters wait too. A part for which the disk
-//! has no room stays queued and is written once there is: nothing of it is lost, and the store goes on.
+//! The open container: blocks are copied into its part under a short lock; full parts are queued and written in order,
+//! one at a time, by the thread that filled one. With two parts waiting, putters wait too. A part for which the disk
+//! has no room stays queued and is written once there is: no data is lost, and the store goes on.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -19,17 +19,17 @@ use crate::{Error, Result};
 /// Parts waiting to be written before putters wait.
 const QUEUED_PARTS: usize = 2;
 
-/// A putter that waits for a part to be written tries to write it itself after this long: the one that did may have
-/// failed for want of room.
+/// A putter that waits for a part to be written tries to write it itself after this long: the thread that tried first
+/// may have failed for want of room.
 const WRITTEN_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Full containers waiting to be sealed before a putter seals them itself.
 pub const RETIRED_CONTAINERS: usize = 2;
 
-/// Room beyond `part_bytes` in a part's buffer: the last block of a part goes over the line (bytes).
+/// Room beyond `part_bytes` in a part's buffer: a part's last block exceeds the limit (bytes).
 const OVERHANG_BYTES: usize = 1 << 20;
 
-/// What is being written. Containers here are searched before files are.
+/// Data being written. Containers here are searched before files are.
 #[derive(Default)]
 pub struct WriteState {
     pub open: Option<OpenContainer>,
@@ -37,32 +37,33 @@ pub struct WriteState {
     pub retired: Vec<OpenContainer>,
     /// Parts not yet in their files, oldest first.
     pub queue: VecDeque<Arc<QueuedPart>>,
-    /// Buffers to use again.
+    /// Buffers for reuse.
     spare: Vec<Vec<u8>>,
-    /// Durable, and not yet in the table.
+    /// Entries of durable segments not yet in the table.
     pub publishable: Vec<TableEntry>,
-    /// Sealed, and their last segments not yet in the table.
+    /// Sealed containers whose last segments are not yet in the table.
     pub sealed: Vec<Arc<ContainerIndex>>,
 }
 
-/// A container of this process that may still grow, or lacks its footer.
+/// A container of this process that may still grow, or has no footer yet.
 pub struct OpenContainer {
     pub id: ContainerId,
     pub name: String,
     pub file: Arc<dyn File>,
-    /// Of all parts cut, written or not. Ordinals are indices here: a container as first written has one label.
+    /// The index of all parts cut, written or not. Ordinals are indices here: a container as first written has one
+    /// label.
     pub index: ContainerIndex,
-    /// Being assembled.
+    /// The part being assembled.
     pub part: PartBuilder,
     pub next_ordinal: u32,
     /// Segments whose parts are in the file.
     pub written_segments: u32,
-    /// The file's name was synced.
+    /// Whether the file's name was synced.
     pub named: bool,
     pub has_footer: bool,
 }
 
-/// A part on its way into its file.
+/// A part waiting to be written to its file.
 pub struct QueuedPart {
     pub container: ContainerId,
     file: Arc<dyn File>,
@@ -75,7 +76,7 @@ pub struct QueuedPart {
 }
 
 impl QueuedPart {
-    /// The stored bytes at an offset of the file, if they are in this part's data.
+    /// Returns the stored bytes at an offset of the file, if they are in this part's data.
     pub fn stored(&self, container: ContainerId, file_offset: u64, bytes: usize) -> Option<&[u8]> {
         let data_offset = self.offset + self.head.len() as u64;
         let start = usize::try_from(file_offset.checked_sub(data_offset)?).ok()?;
@@ -88,12 +89,12 @@ impl QueuedPart {
 }
 
 impl WriteState {
-    /// A container of this process by its number.
+    /// Returns a container of this process by its number.
     pub fn container(&mut self, id: ContainerId) -> Option<&mut OpenContainer> {
         self.open.iter_mut().chain(&mut self.retired).find(|container| container.id == id)
     }
 
-    /// Puts what the open container has assembled into the queue.
+    /// Queues the part that the open container has assembled.
     pub fn cut(&mut self, shared: &Shared) {
         let Some(container) = self.open.as_mut().filter(|container| !container.part.is_empty()) else { return };
         let buffer = match self.spare.pop() {
@@ -116,19 +117,19 @@ impl WriteState {
         container.index.add_part(offset, part.index);
     }
 
-    /// Ends the open container: it takes no more blocks.
+    /// Closes the open container: it takes no more blocks.
     pub fn retire(&mut self, shared: &Shared) {
         self.cut(shared);
         self.retired.extend(self.open.take());
     }
 
-    /// The part at the head of the queue is in its file.
+    /// Notes that the part at the head of the queue is in its file.
     fn part_written(&mut self, limit: usize) {
         let Some(part) = self.queue.pop_front() else { return };
         if let Some(container) = self.container(part.container) {
             container.written_segments += part.segments;
         }
-        // A reader may hold the part: then its buffer goes with it.
+        // A reader may hold the part: then its buffer is not reused.
         if let Some(part) = Arc::into_inner(part)
             && self.spare.len() < QUEUED_PARTS
             && part.data.capacity() <= limit
@@ -166,14 +167,14 @@ impl Shared {
             self.drain()?;
         }
         if crowded {
-            // Not sealing is no failure of this put, unless a write failed.
+            // A failure to seal does not fail this put, unless a write failed.
             let _ = self.seal_retired();
             self.alive()?;
         }
         Ok(run)
     }
 
-    /// What is being written, once the open container takes the block and its part can be queued.
+    /// Returns the write state, once the open container takes the block and its part can be queued.
     fn writing_with_room(&self, block: &Block) -> Result<MutexGuard<'_, WriteState>> {
         let mut writing = lock(&self.writing);
         loop {
@@ -237,7 +238,7 @@ impl Shared {
         header.encode().to_vec()
     }
 
-    /// Registered before its first byte.
+    /// Opens a container, registered before its first byte.
     fn begin_container(&self) -> Result<OpenContainer> {
         let id = self.registrar.open()?;
         let name = file_name(id);
@@ -269,7 +270,7 @@ impl Shared {
     }
 }
 
-/// A number that the catalog gives for the first time has no file yet.
+/// Explains an existing file: a number that the catalog gives for the first time has none yet.
 pub fn explain_existing(error: Error) -> Error {
     match error {
         Error::Io { path, source } if source.kind() == ErrorKind::AlreadyExists => {
@@ -281,7 +282,7 @@ pub fn explain_existing(error: Error) -> Error {
     }
 }
 
-/// A block that contradicts itself would make its whole part unreadable. Its content is not looked at.
+/// Refuses a block that contradicts itself, which would make its whole part unreadable. Its content is not read.
 fn check_shape(block: &Block) -> Result<()> {
     let header = &block.header;
     let raw_bytes: u64 = block.segments.iter().map(|segment| segment.bytes as u64).sum();

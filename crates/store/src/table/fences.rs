@@ -1,4 +1,4 @@
-//! What a run keeps in memory for a slice of its entries: a filter, and the first key of every page.
+//! The in-memory part of a slice of a run's entries: a filter, and the first key of every page.
 //!
 //! A slice is at most 2^20 entries, so that the memory for building a filter does not grow with the run.
 //! A key is the first eight bytes of a prefix as a big-endian number: keys sort as prefixes do.
@@ -22,14 +22,14 @@ const _: () = assert!(SHAPE_BYTES == 20);
 
 pub struct Slice {
     shape: [u8; SHAPE_BYTES],
-    /// The filter: a byte for each of its places.
+    /// The filter, one byte per slot.
     bytes: Box<[u8]>,
     /// The first key of each page.
     fences: Box<[u64]>,
 }
 
 impl Slice {
-    /// `keys` of the entries in order, at least one.
+    /// Builds a slice; `keys` of the entries in order, at least one.
     pub fn build(mut keys: Vec<u64>) -> Self {
         let fences = keys.iter().step_by(PAGE_ENTRIES).copied().collect();
         keys.dedup();
@@ -47,7 +47,7 @@ impl Slice {
         BinaryFuse8Ref::from_dma(&self.shape, &self.bytes).contains(&key)
     }
 
-    /// The pages in which entries of this key lie, if there are any: mostly one.
+    /// Returns the pages in which entries of this key lie, if there are any: mostly one.
     pub fn pages(&self, key: u64) -> std::ops::Range<usize> {
         let first = self.fences.partition_point(|&fence| fence < key).saturating_sub(1);
         let end = self.fences.partition_point(|&fence| fence <= key);
@@ -80,7 +80,7 @@ impl Slice {
     }
 }
 
-/// Whether a filter of this shape and length keeps its look-ups within its bytes.
+/// Returns whether a filter of this shape and length keeps its look-ups within its bytes.
 fn is_shape_of(shape: &[u8; SHAPE_BYTES], filter_bytes: usize) -> format::Result<bool> {
     let mut from = Reader::new("filter shape", shape);
     let _seed = from.u64()?;

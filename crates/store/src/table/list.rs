@@ -1,7 +1,7 @@
 //! The list of runs: records of a fixed size, appended by publishers, replaced as a whole by mergers.
 //!
-//! A record with a wrong checksum (torn by a crash) is passed over. Changes are made under a lock that is held
-//! briefly; merging and rebuilding are made under a lease of their own, so that publishing need not wait.
+//! A record with a wrong checksum (torn by a crash) is skipped. Changes are made under a lock that is held briefly;
+//! merging and rebuilding are made under a lease of their own, so that publishing need not wait.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ const LEASE: &str = "table/merge.lock";
 const RUN_ENDING: &str = ".run";
 pub const RECORD_BYTES: usize = 32;
 
-/// Names a run and knows it again: numbers may repeat after the folder was lost.
+/// Identifies a run: numbers may repeat after the folder was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RunRecord {
     pub number: u64,
     pub entries: u64,
-    /// Of the run's fences and filters.
+    /// Checksum of the run's fences and filters.
     pub checksum: u64,
 }
 
@@ -63,12 +63,12 @@ impl RunList {
         RunList { files }
     }
 
-    /// To be held while the list is changed, and only then.
+    /// Takes the lock, to be held while the list is changed, and only then.
     pub fn lock(&self) -> Result<Held> {
         self.files.lock(LOCK)
     }
 
-    /// To be held while runs are merged; none when another process merges.
+    /// Takes the lease, to be held while runs are merged; none when another process merges.
     pub fn try_lease(&self) -> Result<Option<Held>> {
         self.files.try_lock(LEASE)
     }
@@ -77,7 +77,7 @@ impl RunList {
         self.files.lock(LEASE)
     }
 
-    /// Oldest first; a missing list is an empty one.
+    /// Returns the records, oldest first; a missing list is an empty one.
     pub fn read(&self) -> Result<Vec<RunRecord>> {
         if !self.files.exists(NAME)? {
             return Ok(Vec::new());
@@ -87,7 +87,7 @@ impl RunList {
         Ok(bytes.as_chunks::<RECORD_BYTES>().0.iter().filter_map(RunRecord::decode).collect())
     }
 
-    /// A number no run has, listed or lying about. Needs the lock.
+    /// Returns a number that no run has, listed or stray. Needs the lock.
     pub fn next_number(&self) -> Result<u64> {
         let number = |name: &String| {
             let digits = name.strip_prefix(FOLDER)?.strip_prefix('/')?.strip_suffix(RUN_ENDING)?;
@@ -98,14 +98,15 @@ impl RunList {
         Ok(lying.max(listed).map_or(1, |highest| highest.wrapping_add(1)))
     }
 
-    /// Needs the lock. Not synced: a lost record costs duplicates. A torn one before it is overwritten.
+    /// Appends a record. Needs the lock. Not synced: a lost record costs duplicates. A torn one before it is
+    /// overwritten.
     pub fn append(&self, record: &RunRecord) -> Result<()> {
         let file = if self.files.exists(NAME)? { self.files.open(NAME)? } else { self.files.create(NAME)? };
         let end = file.length()? / RECORD_BYTES as u64 * RECORD_BYTES as u64;
         file.write_at(end, &[&record.encode()])
     }
 
-    /// Puts `new` before what is left when `old` are taken out. Needs the lock.
+    /// Removes `old` and puts `new` before the rest. Needs the lock.
     pub fn exchange(&self, old: &[RunRecord], new: &[RunRecord]) -> Result<()> {
         let kept = self.read()?.into_iter().filter(|record| !old.contains(record));
         let bytes: Vec<u8> = new.iter().copied().chain(kept).flat_map(|record| record.encode()).collect();

@@ -20,7 +20,7 @@ fn tier(entries: u64) -> u32 {
     (entries / SMALLEST_ENTRIES).max(1).ilog(FAN_IN as u64)
 }
 
-/// The runs to merge now: none, or all up to the highest tier that is full.
+/// Returns the runs to merge now: none, or all up to the highest tier that is full.
 pub fn choose(runs: &[Arc<Run>]) -> Vec<Arc<Run>> {
     let full = |at: u32| runs.iter().filter(|run| tier(run.record.entries) == at).count() >= FAN_IN;
     let Some(highest) = runs.iter().map(|run| tier(run.record.entries)).filter(|&at| full(at)).max() else {
@@ -29,7 +29,7 @@ pub fn choose(runs: &[Arc<Run>]) -> Vec<Arc<Run>> {
     runs.iter().filter(|run| tier(run.record.entries) <= highest).cloned().collect()
 }
 
-/// All entries of the runs in order, equal ones once. A run that cannot be read on ends there: its other
+/// Returns all entries of the runs in order, equal ones once. A run that becomes unreadable ends there: its other
 /// entries are lost to the table until it is rebuilt.
 pub fn merged(runs: &[Arc<Run>]) -> impl Iterator<Item = TableEntry> + use<> {
     let mut sources: Vec<_> = runs.iter().map(|run| run.entries().map_while(Result::ok).peekable()).collect();

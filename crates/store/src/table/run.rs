@@ -1,7 +1,7 @@
-//! One run: a file of sorted entries, and in memory what finds the page to read.
+//! One run: a file of sorted entries, and the in-memory index that finds the page to read.
 //!
-//! Layout: header, entries, then for each slice its fences and its filter; the header's checksum covers what
-//! follows the entries. Entries need none: the container confirms every hit.
+//! Layout: header, entries, then for each slice its fences and its filter; the header's checksum covers what follows
+//! the entries. Entries need none: the container confirms every hit.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::list::RunRecord;
 use crate::files::{File, Files};
 use crate::{Error, Result};
 
-/// Entries are written and read in stretches of this many (1.5 MB).
+/// Entries are written and read in batches of this many (1.5 MB).
 const STRETCH_ENTRIES: usize = 1 << 16;
 
 pub struct Run {
@@ -46,7 +46,7 @@ impl Run {
         Ok(Run { record, file, slices })
     }
 
-    /// Adds the places of all entries with this prefix. What cannot be read is not there.
+    /// Adds the addresses of all entries with this prefix. Unreadable entries count as absent.
     pub fn find(&self, prefix: &[u8; TABLE_PREFIX_BYTES], addresses: &mut Vec<SegmentAddress>) {
         let key = key_of(prefix);
         let first = self.slices.partition_point(|slice| slice.first_key() < key).saturating_sub(1);
@@ -67,7 +67,7 @@ impl Run {
         self.slices.iter().map(Slice::memory_bytes).sum::<usize>() + size_of::<Self>()
     }
 
-    /// All entries, in order.
+    /// Returns all entries, in order.
     pub fn entries(self: &Arc<Self>) -> impl Iterator<Item = Result<TableEntry>> + use<> {
         let run = self.clone();
         let count = run.record.entries as usize;
@@ -133,9 +133,9 @@ pub fn write(
 struct RunWriter<'a> {
     file: &'a dyn File,
     buffer: Vec<u8>,
-    /// Written and buffered.
+    /// Number of entries written and buffered.
     entries: usize,
-    /// Of the slice being filled.
+    /// Keys of the slice being filled.
     keys: Vec<u64>,
     index: Writer,
 }

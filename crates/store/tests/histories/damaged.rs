@@ -9,7 +9,7 @@ use thalweg_store::{CountingRegistrar, Error, LocalStore, Registrar, SegmentStor
 
 use super::oracle::{ME, Oracle, Random, open, small};
 
-/// A container of a few parts, sealed or not, and what is in it.
+/// Returns a container of a few parts, sealed or not, and its content.
 fn one_container(sealed: bool) -> (Arc<Memory>, Arc<CountingRegistrar>, Oracle, String) {
     let (files, registrar) = (Arc::new(Memory::new()), Arc::new(CountingRegistrar::new()));
     let (store, mut oracle, mut random) = (open(files.clone(), &registrar), Oracle::default(), Random::new(2));
@@ -38,7 +38,7 @@ fn a_damaged_byte_anywhere_in_a_container_gives_an_error_or_right_data() {
             let store = open(damaged, &registrar);
             let lost = oracle.check_what_is_there(&store, &why);
             let asked: Vec<Fingerprint> = oracle.segments.values().map(|(number, _)| fingerprint(*number)).collect();
-            // An index confirms what its block may have lost; only reading tells.
+            // An index confirms segments that its block may have lost; only reading shows it.
             assert_eq!(store.missing(ME, &asked).unwrap().len(), asked.len(), "{why}");
             let report = store.check(ContainerId(1)).unwrap();
             unnoticed += (report.damages.is_empty() && report.sealed == sealed && lost > 0) as usize;
@@ -46,7 +46,7 @@ fn a_damaged_byte_anywhere_in_a_container_gives_an_error_or_right_data() {
             assert!(at < 96 || readable > 0 || !sealed, "{why}: one part's damage is not the others'");
             assert_eq!(report.readable_segments as usize, readable, "{why}");
         }
-        // Without a footer the last part may be damaged or torn: nobody can tell.
+        // Without a footer the last part may be damaged or torn: the two look alike.
         assert!(unnoticed == 0 || !sealed, "{unnoticed} damages of {bytes} went unnoticed");
     }
 }

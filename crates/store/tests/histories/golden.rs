@@ -1,7 +1,7 @@
-//! The golden containers and the golden table: they read as what they were made of, they are made again byte by byte,
-//! and mutations of them do no harm.
+//! The golden containers and the golden table: they read back as their source, they are made again byte by byte, and
+//! mutations of them do no harm.
 //!
-//! They are made of the golden blocks of `segment`; `THALWEG_WRITE_GOLDEN=1` writes them anew.
+//! They are made of the golden blocks of `segment`; `THALWEG_WRITE_GOLDEN=1` writes them again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ const SHAPES: [(BlockKind, CodecId, u32); 5] = [
 ];
 const CONTAINER: ContainerId = ContainerId(1);
 const MOVED: ContainerId = ContainerId(2);
-/// So much of its last part the torn container lacks (bytes).
+/// How much of its last part the torn container is missing (bytes).
 const TORN_BYTES: usize = 100;
 /// A store that was opened, and all of a small file several times over.
 const MAX_BYTES: usize = 4 << 20;
@@ -67,7 +67,7 @@ fn content(files: &Memory, name: &str) -> Vec<u8> {
     file.read(0, file.length().unwrap() as usize).unwrap()
 }
 
-/// Golden files in a store's places.
+/// Puts golden files where a store has them.
 fn placed(files: &[(&str, &str)]) -> LocalStore {
     let memory = Arc::new(Memory::new());
     for (address, name) in files {
@@ -76,7 +76,7 @@ fn placed(files: &[(&str, &str)]) -> LocalStore {
     open(&memory)
 }
 
-/// What a store writes when it is given the golden blocks: name and bytes of each golden file.
+/// Returns what a store writes when it is given the golden blocks: name and bytes of each golden file.
 fn written() -> Vec<(&'static str, Vec<u8>)> {
     let files = Arc::new(Memory::new());
     let store = open(&files);
@@ -108,7 +108,7 @@ fn written() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// As collection writes, with parts so small that each block has its own.
+/// Rewrites as collection does, with parts so small that each block has its own.
 fn rewritten(files: &Arc<Memory>, blocks: Vec<StoredBlock>) -> ContainerId {
     let registrar = Arc::new(CountingRegistrar::new());
     registrar.open().unwrap();
@@ -251,7 +251,7 @@ fn a_block_without_segments_is_damage() {
     assert_eq!((index.parts().len(), index.damages().len()), (2, 1));
 }
 
-/// What a store finds in a container's file.
+/// Returns the index a store reads from a container's file.
 fn index_of(container: &[u8]) -> Arc<ContainerIndex> {
     let files = Arc::new(Memory::new());
     files.create("containers/01/0000000000000001.twc").unwrap().write_at(0, &[container]).unwrap();
@@ -260,7 +260,7 @@ fn index_of(container: &[u8]) -> Arc<ContainerIndex> {
 
 #[test]
 fn a_part_whose_labels_overlap_is_damage() {
-    // The first part as if its label were two, of which the second repeats the first place of the first.
+    // The first part as if its label were two, of which the second repeats the first address of the first.
     let bytes = read("container.twc");
     let (header, part) = bytes.split_at(CONTAINER_HEADER_BYTES);
     let (head, rest) = part.split_at(PART_HEADER_BYTES);

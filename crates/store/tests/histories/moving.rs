@@ -1,4 +1,4 @@
-//! What becomes of answers and places when containers are collected, moved or condemned, and when the table is lost.
+//! How answers and addresses change when containers are collected, moved or condemned, and when the table is lost.
 
 use std::sync::Arc;
 
@@ -92,7 +92,7 @@ fn segments_keep_their_addresses_when_collection_moves_them() {
     }
 }
 
-/// Stores one segment in a container of its own, and returns its place.
+/// Stores one segment in a container of its own, and returns its address.
 fn stored_alone(store: &LocalStore, number: u64) -> SegmentAddress {
     let run = store.put(ME, &block(&[(number, 500)])).unwrap();
     store.close().unwrap();
@@ -147,7 +147,7 @@ fn what_this_process_stored_last_is_not_named_once_it_is_condemned() {
     let store = open(Arc::new(Memory::new()), &registrar);
     let run = store.put(ME, &block(&[(1, 500)])).unwrap();
     assert_eq!(store.missing(ME, &[fingerprint(1)]).unwrap(), [Answer::Have(SegmentAddress::new(run.container, 0))]);
-    // Its lease ran out, and a collection came.
+    // Its lease expired, and a collection ran.
     registrar.condemn(run.container);
     assert_eq!(store.missing(ME, &[fingerprint(1)]).unwrap(), [Answer::Send]);
 }

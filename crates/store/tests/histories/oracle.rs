@@ -1,4 +1,5 @@
-//! What a store is compared with: a map of what was put, and the small stores and dice of these tests.
+//! The reference a store is compared with: a map of what was put, and the small stores and random numbers of these
+//! tests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -45,7 +46,7 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// Puts a block of new segments with lengths by the dice.
+    /// Puts a block of new segments with random lengths.
     pub fn put(&mut self, store: &LocalStore, random: &mut Random) -> Result<Run, Error> {
         let segments: Vec<(u64, usize)> =
             (0..1 + random.below(5)).map(|_| (random.below(1 << 40), random.below(700) as usize)).collect();
@@ -70,7 +71,7 @@ impl Oracle {
         self.segments.keys().for_each(|address| self.check_segment(store, *address, why));
     }
 
-    /// Segments that are there are right; returns how many are not there.
+    /// Checks that present segments are right; returns how many are missing.
     pub fn check_what_is_there(&self, store: &LocalStore, why: &str) -> usize {
         let there = |address: &&SegmentAddress| store.get(Run::single(**address)).is_ok();
         let (found, lost): (Vec<&SegmentAddress>, Vec<&SegmentAddress>) = self.segments.keys().partition(there);
@@ -78,7 +79,7 @@ impl Oracle {
         lost.len()
     }
 
-    /// Whoever is told that the store has a segment can read it.
+    /// Checks that every segment the store claims to have can be read.
     pub fn check_answers(&self, store: &LocalStore, why: &str) -> usize {
         let numbers: Vec<(u64, usize)> = self.segments.values().copied().collect();
         let asked: Vec<Fingerprint> = numbers.iter().map(|(number, _)| fingerprint(*number)).collect();

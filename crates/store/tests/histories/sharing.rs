@@ -1,4 +1,4 @@
-//! Several who use one store at once: claim owners, threads, processes, and a catalog that is busy.
+//! Several users of one store at once: claim owners, threads, processes, and a catalog that is busy.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn a_claimant_that_stands_still_keeps_others_waiting_for_seconds_only() {
     assert!(begun.elapsed() < Duration::from_secs(4));
 }
 
-/// A registrar whose catalog is busy until it is told otherwise.
+/// A registrar whose catalog is busy until released.
 struct BusyRegistrar {
     counting: CountingRegistrar,
     is_busy: std::sync::atomic::AtomicBool,

@@ -1,4 +1,4 @@
-//! What goes on after the program was told to go on: commits and farewells with acknowledgement at `received`.
+//! Background work: commits and detaches that continue after the call returned, with acknowledgement at `received`.
 
 use std::sync::{Condvar, Mutex};
 
@@ -30,13 +30,13 @@ impl Background {
         self.ended.notify_all();
     }
 
-    /// Waits until nothing goes on.
+    /// Waits until no background work is left.
     pub fn wait(&self) {
         let state = self.state.lock().expect("counting does not panic");
         drop(self.ended.wait_while(state, |state| state.running > 0).expect("counting does not panic"));
     }
 
-    /// Waits until nothing goes on, and reports the first failure, once.
+    /// Waits until no background work is left, and reports the first failure, once.
     pub fn finish(&self) -> Result<()> {
         let state = self.state.lock().expect("counting does not panic");
         let mut state = self.ended.wait_while(state, |state| state.running > 0).expect("counting does not panic");

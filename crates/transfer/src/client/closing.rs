@@ -1,7 +1,7 @@
-//! How a process lets go of a session: when nothing is kept any more, and the last process when all others have gone.
+//! How a process releases a session: once it keeps nothing, and as the last process, once all others have detached.
 //!
-//! With acknowledgement at `received` the others of a job close in the background too. Were the session to end before
-//! them, what they send again to a node that was restarted would have no place any more.
+//! With acknowledgement at `received` the other processes of a job close in the background too. Were the session to end
+//! before them, a restarted node could not place what they send again.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use super::session::Session;
 use crate::message::{Reply, Request};
 use crate::{Error, Result};
 
-/// Whether other processes still use a session that this one has let go of.
+/// Whether other processes still use a session that this one has released.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Others {
     Gone,
-    /// They had nothing to make durable for long, and may use it for another ticket.
+    /// They have had nothing to flush for long, and may use it for another ticket.
     Stay,
 }
 
-/// Where a process stands among those of a ticket.
+/// A process's position among those of a ticket.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum DetachOrder {
     Early,
-    /// The last: all others have let go.
+    /// The last: all others have detached.
     Last,
-    /// The last, while the others of so many processes let go in the background.
+    /// The last, while the others of this many processes detach in the background.
     Together {
         processes: u32,
     },
 }
 
 impl Session {
-    /// The last handle of this process goes: waits until nothing is kept, then says so to the nodes.
+    /// Closes the last handle of this process: waits until nothing is kept, then notifies the nodes.
     pub fn close_then(self: &Arc<Self>, order: DetachOrder, done: Done<Others>) {
         let session = self.clone();
         self.after_commit(Box::new(move || {
@@ -58,7 +58,7 @@ impl Session {
         self.ask_owners(request, Box::new(awaited));
     }
 
-    /// What others sent again to a new node after the commit is durable by now, and is committed too.
+    /// Commits again when others sent bytes again to a new node after the commit; those bytes are durable by now.
     fn commit_rest_then(self: Arc<Self>, others: Result<Others>, done: Done<Others>) {
         if !matches!(others, Ok(Others::Gone)) || !self.may_miss_bytes() {
             return self.detach_then(others, done);
@@ -85,8 +85,8 @@ impl Session {
         }
     }
 
-    /// Takes one ticket's handle off the session, which its own key does. Asked outside of any send queue, which may have left
-    /// already.
+    /// Takes one ticket's handle off the session, as its key allows. Sent outside any send queue, since they may have
+    /// ended already.
     pub fn leave_then(&self, key: HandleKey, done: Done<()>) {
         let leave: Completion = Box::new(move |answer| done(answer.map(drop)));
         let (home, timeout) = (self.home().address(), self.process.settings.timeout);
@@ -94,8 +94,8 @@ impl Session {
     }
 }
 
-/// A send queue whose farewell is answered leaves at once: it must not be attached again, to a new node, while others wait for
-/// theirs.
+/// Ends a send queue as soon as its detach is answered: it must not be attached again, to a new node, while others wait
+/// for their answers.
 fn ending(queue: &Arc<SendQueue>, completion: Completion) -> Completion {
     let queue = queue.clone();
     Box::new(move |answer| {
@@ -111,8 +111,8 @@ fn others(replies: &[Reply]) -> Others {
     if are_gone { Others::Gone } else { Others::Stay }
 }
 
-/// Whether the ticket's handle is to be taken off: not while others use it, and not at nodes that are gone; then it ends
-/// with the process, or with its lease.
+/// Returns whether to take off the ticket's handle: not while others use it, and not at nodes that are gone; then it
+/// ends with the process, or with its lease.
 pub(super) fn may_leave(closed: &Result<Others>) -> bool {
     !matches!(closed, Ok(Others::Stay) | Err(Error::Unavailable { .. }))
 }

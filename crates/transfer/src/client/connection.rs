@@ -32,7 +32,7 @@ use crate::tls::TlsRefusal;
 
 const FIRST_BACK_OFF: Duration = Duration::from_millis(10);
 const MAX_BACK_OFF: Duration = Duration::from_millis(250);
-/// Received at a time before other streams have their turn (bytes).
+/// Most bytes received before other streams have their turn.
 const TURN_BYTES: usize = 4 << 20;
 
 pub(super) struct Connection {
@@ -42,11 +42,11 @@ pub(super) struct Connection {
     outgoing: Outgoing,
     /// Send queues whose `Attach` is not answered; nothing else is sent meanwhile.
     attaching: HashMap<u64, Arc<SendQueue>>,
-    /// Frames of which the node wants to know more, then the messages that say it, until they are answered.
+    /// Frames of which the node wants more, and the messages that carry it, until they are answered.
     wanting: VecDeque<(Arc<SendQueue>, Arc<Frame>, ContentRequest)>,
     following: HashMap<u64, (Arc<SendQueue>, Arc<Frame>)>,
     digest_offers: DigestOffers,
-    /// Of an attempt given up before the name was resolved: the resolver is not asked twice at a time.
+    /// Left by an attempt given up before the name was resolved, so that two resolutions never run at once.
     resolution: Option<Resolution>,
     back_off: Duration,
     attempt: usize,
@@ -54,20 +54,20 @@ pub(super) struct Connection {
     trouble: Option<(Instant, String)>,
     /// When the connection at hand, or its greeting, was begun.
     begun: Option<Instant>,
-    /// While connected: when something of the node arrived last, when something came of what was asked, and when both were
-    /// looked at.
+    /// While connected: when something last arrived from the node, when a request last made progress, and when both
+    /// were last checked.
     heard: Instant,
     advanced: Instant,
-    /// When something came of anything: of what was asked, or of what the node does for others.
+    /// When the node last made progress, on a request of ours or for other clients.
     worked: Instant,
     watched: Instant,
     said_alive: Instant,
     progress: u64,
-    /// Something waits for a moment rather than for the socket.
+    /// Something waits for a point in time rather than for the socket.
     later: bool,
 }
 
-/// What a node wants after it was told of whole segments.
+/// What a node requests after an offer of whole segments.
 enum ContentRequest {
     Names,
     /// Of these segments, by index.
@@ -82,22 +82,22 @@ enum Phase {
     },
     Resolving(Resolution),
     Connecting(Socket),
-    /// Hello's number, and what comes before Welcome.
+    /// The Hello's number, and the challenge state until Welcome.
     Greeting(Socket, u64, Challenge),
     Ready(Socket, PeerNode),
 }
 
-/// What the node said of itself.
+/// What the node stated in Welcome.
 struct PeerNode {
     incarnation: u64,
     settings: Option<format::Settings>,
 }
 
-/// Why a connection is given up.
+/// Why a connection is given up, and whether it is made again.
 enum Disconnect {
     /// It is made again.
     ForNow(String),
-    /// The peer refuses this process or speaks no protocol of ours, and will not change its mind.
+    /// The peer refuses this process or does not speak our protocol, and will not later either.
     ForGood(Error),
 }
 
@@ -133,7 +133,7 @@ impl Connection {
         }
     }
 
-    /// Does whatever can be done without waiting.
+    /// Does everything that can be done without waiting.
     pub fn step(&mut self, context: &IoContext, now: Instant) {
         self.later = false;
         match &self.phase {
@@ -156,7 +156,7 @@ impl Connection {
         }
     }
 
-    /// The socket, and what to wait for.
+    /// Returns the socket and the events to poll for.
     pub fn interest(&self) -> Option<(BorrowedFd<'_>, PollFlags)> {
         use std::os::fd::AsFd;
         match &self.phase {
@@ -173,17 +173,17 @@ impl Connection {
         }
     }
 
-    /// Whether the passing of time alone changes something.
+    /// Returns whether the passing of time alone changes something.
     pub fn is_troubled(&self) -> bool {
         self.later || !matches!(self.phase, Phase::Idle | Phase::Ready(..))
     }
 
-    /// Whether the node owes something, so that its silence is noticed, or must not take this process's for death.
+    /// Returns whether silence matters: the node owes an answer, or must not take this process's silence for its death.
     pub fn is_watched(&self, context: &IoContext) -> bool {
         matches!(self.phase, Phase::Ready(..)) && (self.stream.is_busy() || self.must_say_alive(context))
     }
 
-    /// The socket has news.
+    /// Handles a readable or writable socket.
     pub fn ready(&mut self, context: &IoContext, now: Instant) {
         let outcome = match &self.phase {
             Phase::Connecting(_) => self.greet(context),
@@ -246,7 +246,7 @@ impl Connection {
         true
     }
 
-    /// Says what the node wants to know of a frame, unless the frame's send queue has gone to another node.
+    /// Sends what the node wants of a frame, unless the frame's send queue has moved to another node.
     fn follow(&mut self, context: &IoContext, queue: Arc<SendQueue>, frame: Arc<Frame>, want: ContentRequest) {
         let Content::Whole(whole) = &frame.content else { return };
         if !queue.goes_over(&self.stream) {
@@ -309,7 +309,7 @@ impl Connection {
             }
             return Ok(());
         }
-        // The answer to a message of life says no more than the node's own.
+        // The answer to a heartbeat says no more than the node's own heartbeats.
         if matches!(reply, Reply::Measured { .. }) {
             return Ok(());
         }
@@ -349,7 +349,7 @@ impl Connection {
         }
     }
 
-    /// The node says something unasked.
+    /// Handles an unsolicited message of the node.
     fn told(&mut self, reply: Reply, context: &IoContext, now: Instant) -> Result<(), Disconnect> {
         match reply {
             Reply::Durable { session, stripe_set, sequence, held } => {
@@ -441,7 +441,8 @@ impl Connection {
         }
     }
 
-    /// A node that cannot now is asked again later, one that lost the stripe set is left; anything else is for ever.
+    /// Handles a failed send queue: retries a node that cannot serve now, leaves one that lost the stripe set, fails on
+    /// anything else.
     fn queue_failed(
         &mut self,
         queue: &Arc<SendQueue>,
@@ -505,7 +506,7 @@ impl Connection {
         self.back_off = (self.back_off * 2).min(MAX_BACK_OFF);
     }
 
-    /// Nothing goes to this peer: send queues try their other nodes, everything else has failed.
+    /// Gives up this peer: send queues try their other nodes, everything else fails.
     fn refuse(&self, error: &Error, context: &IoContext, now: Instant) {
         self.stream.set_reach(Reach::Absent);
         for ask in self.stream.take_asks(|_| true) {

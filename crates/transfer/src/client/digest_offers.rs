@@ -1,16 +1,16 @@
-//! Whether the names of whole segments are first sent as one digest, by what became of the digests before.
+//! Decides whether the fingerprints of whole segments are first sent as one digest, from how earlier digests fared.
 //!
-//! A digest that the node knows saves the names; one that it does not costs a round trip before they are sent after
-//! all. Who writes what nobody else does misses always, who writes what all do hits always but when it is the first:
-//! so after some misses in a row digests are sent rarely, and after one hit always again.
+//! A digest that the node knows saves the fingerprints; one that it does not know costs a round trip before they are
+//! sent after all. A process whose data no other process writes always misses, one whose data all write always hits
+//! unless it is the first: so after some misses in a row digests are sent rarely, and after one hit always again.
 
-/// Misses in a row that are taken for bad luck.
+/// Misses in a row that count as chance.
 const PATIENT_MISSES: u32 = 4;
-/// At the rarest, one of so many is sent as a digest: what a rank that stopped being the first may still spell out in
-/// vain is this many frames.
+/// Digests are sent at least once in this many frames: a rank that stopped being the first sends at most this many full
+/// lists in vain.
 const RAREST: u32 = 16;
 
-/// What one stream's node made of its digests.
+/// How the node of one stream has answered its digests.
 #[derive(Default)]
 pub(super) struct DigestOffers {
     misses_in_a_row: u32,
@@ -18,7 +18,7 @@ pub(super) struct DigestOffers {
 }
 
 impl DigestOffers {
-    /// Whether the next names go as a digest.
+    /// Returns whether the next fingerprints go as a digest.
     pub fn ask(&mut self) -> bool {
         self.spelt_out_in_a_row += 1;
         let asks = self.spelt_out_in_a_row >= self.one_of();
@@ -46,7 +46,7 @@ impl DigestOffers {
 mod tests {
     use super::*;
 
-    /// Which of `count` in a row are asked, when the node answers as `knows` says.
+    /// Returns which of `count` offers in a row are digests, when the node answers as `knows` says.
     fn asked(digest_offers: &mut DigestOffers, count: u32, knows: bool) -> Vec<u32> {
         let mut ask = |_: &u32| {
             let asks = digest_offers.ask();

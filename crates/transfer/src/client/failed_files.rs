@@ -1,7 +1,8 @@
-//! Files that this process's job wrote and that became no version: a node is sent why, and `thalweg run` asks it at the job's
-//! end. A program may ignore what open and close return, and the session may be gone by then.
+//! Files that this process's job wrote and that became no version: the reason is sent to a node, and `thalweg run`
+//! fetches it at the job's end. A program may ignore the results of open and close, and the session may be gone by
+//! then.
 //!
-//! What no node took is sent again when the process finalizes.
+//! Reports that no node accepted are sent again when the process finalizes.
 
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -39,7 +40,7 @@ impl FailedFiles {
         }
     }
 
-    /// The file was stored after all.
+    /// Drops the report of a file that was stored after all.
     pub fn forget(&self, path: &StorePath) {
         self.unsent().retain(|known| known.path != *path);
     }
@@ -49,7 +50,8 @@ impl FailedFiles {
     }
 }
 
-/// Whether a file that could not be opened is lost to its program. That a name is there, or is not, is an answer.
+/// Returns whether a file that could not be opened is lost to its program. An existing or missing name is an answer, no
+/// loss.
 pub(super) fn is_loss(error: &Error) -> bool {
     match error {
         Error::Unavailable { .. } | Error::Protocol { .. } => true,
@@ -61,7 +63,8 @@ pub(super) fn is_loss(error: &Error) -> bool {
 }
 
 impl Process {
-    /// Sends it to a node, unless nobody will ask, or no node answered just now; `done` is called when that has ended.
+    /// Sends it to a node, unless no `thalweg run` will fetch it, or no node answered just now; `done` is called when
+    /// that has ended.
     pub fn report_failed_then(&self, mut failed: FailedFile, is_away: bool, done: Box<dyn FnOnce() + Send>) {
         if self.settings.job.is_empty() {
             return done();
@@ -89,14 +92,15 @@ impl Process {
         reported.wait();
     }
 
-    /// Tries the nodes of what no node took. Where still none answers, `thalweg run` gets no answer from them either.
+    /// Sends reports that no node accepted to the nodes. Where still none answers, `thalweg run` gets no answer from
+    /// them either.
     pub fn report_unsent(&self) {
         let unsent = std::mem::take(&mut *self.failed_files.unsent());
         let is_sent = |failed: &FailedFile| {
             let timeout = REPORT_TIMEOUT.min(self.settings.timeout) / failed.nodes.len() as u32;
             failed.nodes.iter().any(|node| self.ask_node_and_wait(node, request(failed), timeout).is_ok())
         };
-        // Nodes that do not answer for one cost their time once.
+        // Nodes that do not answer for one report cost their time once.
         let _ = unsent.iter().all(is_sent);
     }
 }

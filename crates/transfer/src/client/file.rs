@@ -27,15 +27,15 @@ pub struct File(Arc<Handle>);
 pub(super) struct Handle {
     name: String,
     flags: u32,
-    /// The ticket's: files of one process that share a session have one each.
+    /// The ticket's key: files of one process that share a session have one each.
     key: HandleKey,
     process: Arc<Process>,
     session: Arc<Session>,
-    /// Operations that are not copied or asked for yet.
+    /// Operations that are not copied or sent yet.
     started: Mutex<VecDeque<Arc<Started>>>,
     unfinished: Arc<Unfinished>,
     held_lock: Mutex<Option<HeldLock>>,
-    /// Why what may have been written is in no version, while it is not; empty: for no reason that is known here.
+    /// Why bytes possibly written are in no version, while they are not; empty when no reason is known here.
     uncommitted: Mutex<Option<String>>,
     path: StorePath,
     nodes: Vec<String>,
@@ -103,13 +103,13 @@ impl File {
         self.0.session.flush()
     }
 
-    /// Makes everything written a durable checkpoint; returns the number of the epoch that begins.
+    /// Checkpoints everything written; returns the number of the epoch that begins.
     pub fn checkpoint(&self) -> Result<u64> {
         self.flush()?;
         wait_for(|done| self.0.session.checkpoint_then(done))
     }
 
-    /// What was written in epochs before `epoch` is durable and need not be kept.
+    /// Releases what was written in epochs before `epoch`, which is durable.
     pub fn set_epoch(&self, epoch: u64) -> Result<()> {
         self.0.session.set_epoch(epoch, self.0.process.is_only_handle(self.0.session.id))
     }
@@ -134,13 +134,13 @@ impl File {
         Ok(())
     }
 
-    /// The file's size (bytes), what this process wrote included.
+    /// Returns the file's size (bytes), including what this process wrote.
     pub fn size(&self) -> Result<u64> {
         self.flush()?;
         wait_for(|done| self.0.session.size_then(done))
     }
 
-    /// Cuts or extends the file.
+    /// Truncates or extends the file.
     pub fn set_size(&self, bytes: u64) -> Result<()> {
         self.0.check(WRITE, &[])?;
         if bytes > MAX_FILE_BYTES {
@@ -151,7 +151,7 @@ impl File {
         wait_for(|done| self.0.session.set_size_then(bytes, done))
     }
 
-    /// Waits for the file's lock.
+    /// Blocks until this process holds the file's lock.
     pub fn lock(&self) -> Result<()> {
         let home = self.0.session.home();
         let held = wait_for(|done: Done<HeldLock>| {
@@ -163,7 +163,7 @@ impl File {
         Ok(())
     }
 
-    /// Gives the lock back; fails when it was lost with its connection meanwhile.
+    /// Releases the lock; fails when it was lost with its connection meanwhile.
     pub fn unlock(&self) -> Result<()> {
         let home = self.0.session.home();
         let held = self.0.held_lock.lock().expect("noting the lock does not panic").take();
@@ -179,8 +179,9 @@ impl File {
             .map(drop)
     }
 
-    /// Lets go of the file, after started operations and when the nodes have made durable what is kept. `last_of`: of
-    /// so many processes that attached all others have detached, and the ticket's handle leaves the session; 0 for the others.
+    /// Releases the file, after started operations and once the nodes have made durable what is kept. `last_of`: of
+    /// this many processes that attached all others have detached, and the ticket's handle leaves the session; 0 for
+    /// the others.
     pub fn detach(self, last_of: u32) -> Result<()> {
         let flushed = self.flush();
         let handle = self.0;
@@ -200,7 +201,7 @@ impl File {
 }
 
 impl Handle {
-    /// Goes on with started operations, in order, as far as there is room.
+    /// Continues started operations, in order, as far as there is room.
     pub fn advance(self: &Arc<Self>) {
         let mut started = self.started();
         while let Some(next) = started.front() {
@@ -243,7 +244,7 @@ impl Handle {
         }
     }
 
-    /// The last process's word to the nodes, where what its job has written is in no version.
+    /// Sends the nodes the last process's report where its job's writes are in no version.
     fn report_uncommitted_then(&self, closed: Result<()>, done: Done<()>) {
         let uncommitted = self.uncommitted.lock().expect("noting a failure does not panic").take();
         let Some(mut why) = uncommitted else { return done(closed) };
@@ -273,7 +274,7 @@ impl Handle {
         self.session.status.check()
     }
 
-    /// An error that is reported later than it came says which file it is about.
+    /// Adds the file's name to an error that is reported later than it occurred.
     fn named(&self, error: Error) -> Error {
         let about = |text: &str| format!("{}: {text}", self.name);
         match error {

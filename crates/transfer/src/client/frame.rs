@@ -13,7 +13,7 @@ use crate::message::{Extent, Request};
 
 /// Extents in one frame at most.
 const MAX_EXTENTS: usize = 4096;
-/// What an extent or a frame costs in memory besides its bytes, as charged to the window.
+/// What an extent or a frame costs in memory besides its bytes, as charged to the window (bytes).
 const EXTENT_OVERHEAD_BYTES: usize = 16;
 const FRAME_OVERHEAD_BYTES: usize = 512;
 
@@ -55,7 +55,8 @@ impl Builder {
             || self.payload.as_ref().is_some_and(|payload| payload.bytes().len() >= FRAME_BYTES)
     }
 
-    /// What was built, as one frame's content, or two: with `segment_bytes` given, whole segments apart from the rest.
+    /// Returns what was built as the content of one frame, or of two: with `segment_bytes` given, whole segments apart
+    /// from the rest.
     pub fn finish(&mut self, segment_bytes: Option<u32>) -> Vec<Content> {
         let extents = std::mem::take(&mut self.extents);
         let Some(payload) = self.payload.take() else { return Vec::new() };
@@ -71,7 +72,7 @@ pub(super) enum Content {
         extents: Vec<Extent>,
         payload: Payload,
     },
-    /// Offered by fingerprint; only what the node lacks is sent.
+    /// Offered by fingerprint; only what the node is missing is sent.
     Whole(Whole),
 }
 
@@ -80,7 +81,7 @@ pub(super) struct Frame {
     pub sequence: u64,
     pub epoch: u64,
     pub content: Content,
-    /// What the node called it when it received it, 0 before: sent along when it is sent again.
+    /// The node's stamp from the first receipt, 0 before; sent along when the frame is sent again.
     stamp: AtomicU64,
 }
 
@@ -97,12 +98,12 @@ impl Frame {
         self.stamp.store(stamp, Ordering::Relaxed);
     }
 
-    /// From now on its names are sent, not their digest. False when they were already.
+    /// Switches from the digest to the full list of fingerprints. False when it was switched already.
     pub fn send_full_list(&self) -> bool {
         matches!(&self.content, Content::Whole(whole) if whole.send_full_list())
     }
 
-    /// The bulk bytes that travel with the first message about this frame.
+    /// Returns the bulk bytes that travel with the first message about this frame.
     pub fn payload(&self) -> &[u8] {
         match &self.content {
             Content::Raw { payload, .. } => payload.bytes(),
@@ -110,7 +111,7 @@ impl Frame {
         }
     }
 
-    /// Header and body of the message that brings this frame to its node.
+    /// Returns header and body of the message that brings this frame to its node.
     pub fn head(&self, session: SessionId, stripe_set: u32, number: u64) -> Vec<u8> {
         let (sequence, stamp, epoch) = (self.sequence, self.stamp(), self.epoch);
         let request = match &self.content {
@@ -140,7 +141,7 @@ impl Frame {
     }
 }
 
-/// Header and body of a request; the payload is sent from where it lies.
+/// Returns header and body of a request; the payload is sent from where it lies.
 pub(super) fn head(request: &Request, number: u64, payload: &[u8]) -> Vec<u8> {
     let body = request.encode();
     let mut head = Vec::with_capacity(FRAME_HEADER_BYTES + body.len());

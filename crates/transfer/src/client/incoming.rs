@@ -26,7 +26,7 @@ impl Incoming {
         (self.begin, self.end) = (0, 0);
     }
 
-    /// Where the next bytes of the socket go; enough for what is announced.
+    /// Returns the buffer for the next bytes of the socket, large enough for the announced frame.
     pub fn room(&mut self) -> &mut [u8] {
         let missing = self.announced_bytes().map_or(0, |bytes| bytes.saturating_sub(self.end - self.begin));
         self.buffer.copy_within(self.begin..self.end, 0);
@@ -42,7 +42,7 @@ impl Incoming {
         self.end += bytes;
     }
 
-    /// The next whole frame, if it is there.
+    /// Returns the next whole frame, if it has arrived.
     pub fn take(&mut self) -> format::Result<Option<ReceivedFrame>> {
         let held = &self.buffer[self.begin..self.end];
         FrameHeader::check_start(held)?;
@@ -59,7 +59,7 @@ impl Incoming {
         Ok(Some(arrived))
     }
 
-    /// Length of the frame that has begun to arrive, once its header is there.
+    /// Returns the length of the frame that has begun to arrive, once its header has.
     fn announced_bytes(&self) -> Option<usize> {
         let start = self.buffer[self.begin..self.end].get(..FRAME_HEADER_BYTES)?;
         let header = FrameHeader::decode(start).ok()?;

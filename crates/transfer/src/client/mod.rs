@@ -1,8 +1,8 @@
 //! The process-level client of path sessions: what an MPI rank links, through `thalweg.h`.
 //!
 //! Bytes are copied once, into frames that are kept until they are durable; at most two threads per process send
-//! them, and send them again after a break. Nothing written is given up silently: when the timeout with a node is
-//! over, the file fails, and stays failed.
+//! them, and send them again after a break. Nothing written is given up silently: when the timeout for a node has passed, the
+//! file fails, and stays failed.
 //!
 //! From above: [`Client`] → [`File`] → session (where bytes go) → send queue (bytes in order) → stream (what a connection
 //! must bring) → connection (the socket) → reactor (the threads).
@@ -72,7 +72,7 @@ pub struct Client {
     settings: Settings,
     reducer: Option<Arc<dyn Reducer>>,
     process: Mutex<Option<Arc<Process>>>,
-    /// When the first call began, of whose timeout a part is used up.
+    /// When the first call began, whose timeout is partly used up.
     begun: Mutex<Option<Instant>>,
 }
 
@@ -88,8 +88,8 @@ impl Client {
         self
     }
 
-    /// Joins or begins the live session of a file. Every process that uses it attaches with the ticket; one that
-    /// nobody attaches to is given to [`Client::abandon`].
+    /// Joins or begins the live session of a file. Every process that uses it attaches with the ticket; a ticket that
+    /// no process attaches with goes to [`Client::abandon`].
     pub fn open(&self, name: &[u8], flags: u32) -> Result<Ticket, OpenError> {
         if flags & (READ | WRITE) == 0 || flags & !(READ | WRITE | CREATE | EXCLUSIVE) != 0 {
             let name = String::from_utf8_lossy(name);
@@ -125,7 +125,7 @@ impl Client {
         }
     }
 
-    /// Gives a ticket back that no process attached to.
+    /// Returns a ticket unused: no process attached with it.
     pub fn abandon(&self, ticket: &Ticket) -> Result<()> {
         if ticket.flags & WRITE != 0 {
             let (nodes, path) = (ticket.session.nodes.clone(), ticket.session.path.clone());
@@ -136,7 +136,7 @@ impl Client {
         self.ask_any(&ticket.session.nodes, &leave).map(drop)
     }
 
-    /// Uses the session; returns when its nodes have let this process in.
+    /// Attaches this process to the session; returns when its nodes have accepted it.
     pub fn attach(&self, ticket: &Ticket, flags: u32) -> Result<File> {
         self.learn_credentials(&ticket.name, &ticket.session.nodes)?;
         File::attach(&self.process()?, ticket, flags)
@@ -147,7 +147,7 @@ impl Client {
         let found = names::resolve(name, &self.settings.nodes)?;
         check_addresses(&found.nodes)?;
         self.learn_credentials(name, &found.nodes)?;
-        // A commit that still goes on in the background would make the name again.
+        // A commit still running in the background would create the name again.
         let process = self.process()?;
         process.background.wait();
         process.failed_files.forget(&found.path);
@@ -155,7 +155,7 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for what goes on in the background; reports the first failure.
+    /// Waits for background work; reports the first failure.
     pub fn finalize(&self) -> Result<()> {
         let process = self.process.lock().expect("nothing panics while it holds the process").clone();
         process.map_or(Ok(()), |process| {
@@ -237,7 +237,7 @@ fn unexpected(peer: &str, request: &str, kind: u16) -> Error {
     Error::Protocol { peer: peer.to_owned(), source: format::Error::Corrupt { what: "reply", why } }
 }
 
-/// Nobody waits for an address that cannot be one.
+/// Refuses malformed addresses at once, before any wait.
 fn check_addresses(nodes: &[String]) -> Result<(), OpenError> {
     nodes.iter().try_for_each(|node| crate::resolve::check(node)).map_err(|error| {
         OpenError::Configuration(format!("{error} (in THALWEG_NODES, or where the name's alias is set)"))

@@ -1,4 +1,4 @@
-//! What a name means: which nodes serve it, and its path in the store.
+//! Resolves names: which nodes serve a name, and its path in the store.
 //!
 //! `/path` belongs to the nodes of `THALWEG_NODES`; `ALIAS:/path` to those of `THALWEG_ALIAS_<ALIAS>` or of
 //! `[alias.ALIAS]` in the configuration file.
@@ -43,14 +43,15 @@ pub(super) fn resolve(name: &[u8], default_nodes: &[String]) -> Result<Resolved,
     Ok(Resolved { path, nodes })
 }
 
-/// The files with secret and authorities that the name's alias has for its nodes, if it has an alias and those.
+/// Returns the files with secret and authorities that the name's alias has for its nodes, where it has them.
 pub(super) fn credential_files(name: &[u8]) -> (Option<PathBuf>, Option<PathBuf>) {
     let Ok((Some(alias), _)) = split(name) else { return (None, None) };
     find_alias(alias).map_or((None, None), |alias| (alias.secret_file, alias.tls_ca))
 }
 
-/// Homes differ between paths, so that no node keeps the sizes and commits of all of them; but the steps of a series,
-/// whose names differ in numbers, are laid out alike: what one repeats of the other meets it at the same node.
+/// Returns the index of the home node. Homes differ between paths, so that no node keeps the sizes and commits of all;
+/// but the steps of a series, whose names differ in numbers, are laid out alike: what one repeats of another meets it
+/// at the same node.
 fn first_node(path: &[u8], nodes: usize) -> usize {
     let series: Vec<u8> = path.iter().copied().filter(|byte| !byte.is_ascii_digit()).collect();
     format::checksum(&series) as usize % nodes

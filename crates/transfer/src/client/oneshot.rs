@@ -1,4 +1,4 @@
-//! Passing answers from the I/O threads to callers that wait, or to whatever comes next.
+//! Passes answers from the I/O threads to callers that wait, or to a continuation.
 
 use std::sync::{Arc, Condvar, Mutex};
 
@@ -14,10 +14,10 @@ pub(super) struct Answer {
 /// Called once, in an I/O thread and without any lock held.
 pub(super) type Completion = Done<Answer>;
 
-/// Called once with how something ended.
+/// Called once with the outcome.
 pub(super) type Done<T> = Box<dyn FnOnce(Result<T>) + Send>;
 
-/// A place where one value is left for one who waits.
+/// A cell that passes one value to one waiting thread.
 pub(super) struct OneShot<T> {
     value: Mutex<Option<T>>,
     left: Condvar,
@@ -43,7 +43,7 @@ impl<T: Send + 'static> OneShot<T> {
         }
     }
 
-    /// Something to call that leaves the value here.
+    /// Returns a function that leaves the value here.
     pub fn sender(self: &Arc<Self>) -> Box<dyn FnOnce(T) + Send> {
         let oneshot = self.clone();
         Box::new(move |value| oneshot.leave(value))
@@ -57,7 +57,7 @@ struct Gathering {
     done: Option<Done<Vec<Reply>>>,
 }
 
-/// `count` completions; `done` is called when all of them were, with the replies in no particular order or the
+/// Returns `count` completions; `done` is called when all of them were, with the replies in no particular order or the
 /// first failure.
 pub(super) fn gather(count: usize, done: Done<Vec<Reply>>) -> Vec<Completion> {
     assert!(count > 0, "a session has stripe sets");

@@ -1,6 +1,6 @@
 //! Operations that were started: writes still to be copied, reads still to be answered.
 //!
-//! An operation holds the addresses of the program's memory until it is done; the program keeps it valid as long.
+//! An operation holds addresses of the program's memory until it is done; the program must keep it valid that long.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
@@ -23,11 +23,11 @@ pub(super) enum Kind {
     Read,
 }
 
-/// A read or write that goes on while the program does something else.
+/// A read or write that proceeds while the program does something else.
 pub struct Operation(pub(super) Arc<Started>);
 
 impl Operation {
-    /// Whether [`Operation::wait`] would return at once.
+    /// Returns whether [`Operation::wait`] would return at once.
     pub fn is_done(&self) -> bool {
         let state = self.0.state();
         let received = || self.0.session.queues.iter().zip(&state.marks).all(|(queue, mark)| queue.has_received(*mark));
@@ -40,7 +40,7 @@ impl Operation {
     }
 }
 
-/// How many operations of a file are not done.
+/// Counts the operations of a file that are not done.
 #[derive(Default)]
 pub(super) struct Unfinished {
     count: Mutex<usize>,
@@ -80,9 +80,9 @@ struct State {
     marks: Vec<u64>,
     unanswered: usize,
     failure: Option<Error>,
-    /// The largest size a node told while it answered (bytes).
+    /// The largest size that a node reported with its answer (bytes).
     size: u64,
-    /// What nodes left out, because it lies behind the end of the file as they know it.
+    /// What nodes left out because it lies beyond the end of the file as they know it.
     left_out: Vec<Piece>,
 }
 
@@ -107,7 +107,7 @@ impl Started {
         })
     }
 
-    /// Goes on as far as possible without waiting; false when a write found the window full.
+    /// Continues as far as possible without waiting; false when a write found the window full.
     pub fn advance(self: &Arc<Self>) -> bool {
         if self.kind == Kind::Read {
             self.ask();
@@ -143,7 +143,7 @@ impl Started {
         self.end(Ok(self.total_bytes()));
     }
 
-    /// Asks the nodes; what this process wrote before goes ahead on the same streams.
+    /// Sends the read requests; this process's earlier writes go ahead of them on the same streams.
     fn ask(self: &Arc<Self>) {
         self.session.seal();
         let parts = self.parts();
@@ -161,7 +161,7 @@ impl Started {
         }
     }
 
-    /// The pieces as requests of at most a frame's length, each to one send queue.
+    /// Splits the pieces into requests of at most a frame's length, each to one send queue.
     fn parts(&self) -> Vec<(usize, Part)> {
         let mut open: Vec<Part> = Vec::new();
         open.resize_with(self.session.queues.len(), Part::default);
@@ -184,8 +184,11 @@ impl Started {
 
     fn answered(self: &Arc<Self>, targets: &[Piece], bytes: u64, answer: Result<Answer>) {
         let mut left_out = Vec::new();
+        let extents = targets.iter().map(|target| Extent { offset: target.offset(), bytes: target.bytes() });
+        // Only what lies behind the end may be left out.
+        let least = |size| Extent::bytes_until(extents, size);
         let read = answer.and_then(|answer| match answer.reply {
-            Reply::Bytes { size } if answer.payload.len() as u64 <= bytes => {
+            Reply::Bytes { size } if (least(size)..=bytes).contains(&(answer.payload.len() as u64)) => {
                 targets.iter().fold(&answer.payload[..], |rest, target| target.fill(rest, &mut left_out));
                 Ok(size)
             }
@@ -213,7 +216,7 @@ impl Started {
         }
     }
 
-    /// All bytes are there; how many of them the file has is known when the size is.
+    /// All bytes have arrived; how many of them the file has is known when the size is.
     fn end_within(self: &Arc<Self>, size: u64) {
         let end = self.pieces.iter().filter(|piece| piece.bytes() > 0).map(Piece::end).max().unwrap_or(0);
         if end <= size {
@@ -229,7 +232,7 @@ impl Started {
         }));
     }
 
-    /// What one node leaves out is a hole where another knows of a longer file.
+    /// Zeroes what one node left out and another node's longer file covers: it is a hole.
     fn clear_left_out(&self, size: u64) {
         let left_out = std::mem::take(&mut self.state().left_out);
         left_out.iter().for_each(|piece| piece.first(piece.bytes_within(size)).clear());
@@ -250,7 +253,7 @@ impl Started {
     }
 }
 
-/// How many of the first bytes of the pieces, taken together, lie within a file of `size` bytes.
+/// Returns how many of the first bytes of the pieces, taken together, lie within a file of `size` bytes.
 fn bytes_within(pieces: &[Piece], size: u64) -> u64 {
     let mut got = 0;
     for piece in pieces {

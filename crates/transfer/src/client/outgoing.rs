@@ -1,4 +1,4 @@
-//! What is on its way into the socket: heads of messages, and payloads read where they lie.
+//! Messages on their way into the socket: heads, and payloads read where they lie.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -27,7 +27,7 @@ struct Message {
 pub(super) struct Outgoing {
     messages: VecDeque<Message>,
     queued_bytes: usize,
-    /// Of the first message, already sent.
+    /// Bytes of the first message already sent.
     sent_bytes: usize,
 }
 
@@ -50,7 +50,7 @@ impl Outgoing {
         self.messages.push_back(message);
     }
 
-    /// Sends until all is sent or the socket takes no more.
+    /// Sends until the queue is empty or the socket takes no more.
     pub fn send(&mut self, socket: &Socket) -> io::Result<()> {
         while !self.messages.is_empty() {
             let mut buffers = Vec::with_capacity(2 * MESSAGES_AT_ONCE);

@@ -13,7 +13,7 @@ pub struct Piece {
     bytes: u64,
 }
 
-// SAFETY: whoever makes a piece promises that its memory may be used from any thread until the operation is done.
+// SAFETY: the maker of a piece promises that its memory may be used from any thread until the operation is done.
 unsafe impl Send for Piece {}
 // SAFETY: see above.
 unsafe impl Sync for Piece {}
@@ -30,30 +30,31 @@ impl Piece {
         self.bytes
     }
 
-    /// Where the piece ends in the file.
+    /// Returns the file offset where the piece ends.
     pub fn end(&self) -> u64 {
         self.offset + self.bytes
     }
 
-    /// How many of its first bytes lie within a file of `size` bytes.
+    /// Returns how many of its first bytes lie within a file of `size` bytes.
     pub fn bytes_within(&self, size: u64) -> u64 {
         size.saturating_sub(self.offset).min(self.bytes)
     }
 
-    /// The piece's bytes, to copy from.
+    /// Returns the piece's bytes, to copy from.
     pub fn source(&self) -> &[u8] {
         if self.bytes == 0 {
             return &[];
         }
-        // SAFETY: promised by whoever made the piece.
+        // SAFETY: promised by the maker of the piece.
         unsafe { std::slice::from_raw_parts(self.memory, self.bytes as usize) }
     }
 
-    /// Fills the piece from the start of `bytes`; returns what is left of them, and adds what they do not reach.
+    /// Fills the piece from the start of `bytes`; returns the rest of them, and adds what they do not reach to
+    /// `unfilled`.
     pub fn fill<'a>(&self, bytes: &'a [u8], unfilled: &mut Vec<Piece>) -> &'a [u8] {
         let (mine, rest) = bytes.split_at(bytes.len().min(self.bytes as usize));
         if !mine.is_empty() {
-            // SAFETY: promised by whoever made the piece; received buffers do not overlap the program's.
+            // SAFETY: promised by the maker of the piece; received buffers do not overlap the program's.
             unsafe { std::ptr::copy_nonoverlapping(mine.as_ptr(), self.memory, mine.len()) };
         }
         let filled = mine.len() as u64;
@@ -67,7 +68,7 @@ impl Piece {
     /// Fills the piece with zeros.
     pub fn clear(&self) {
         if self.bytes > 0 {
-            // SAFETY: promised by whoever made the piece.
+            // SAFETY: promised by the maker of the piece.
             unsafe { std::ptr::write_bytes(self.memory, 0, self.bytes as usize) };
         }
     }
@@ -76,7 +77,7 @@ impl Piece {
         self.offset
     }
 
-    /// The piece cut to at most its first `bytes`.
+    /// Returns the piece cut to at most its first `bytes`.
     pub(super) fn first(&self, bytes: u64) -> Self {
         Piece { bytes: self.bytes.min(bytes), ..*self }
     }
@@ -94,7 +95,7 @@ pub(super) fn check(pieces: &[Piece]) -> Result<()> {
     }
 }
 
-/// How far an operation has come in its pieces.
+/// How far an operation has got in its pieces.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cursor {
     piece: usize,
@@ -102,7 +103,7 @@ pub(super) struct Cursor {
 }
 
 impl Cursor {
-    /// What comes next: at most up to the end of a stripe.
+    /// Returns the next part: at most up to the end of a stripe.
     pub fn part(&mut self, pieces: &[Piece], stripe_bytes: u64) -> Option<Piece> {
         while pieces.get(self.piece)?.bytes == self.within {
             *self = Cursor { piece: self.piece + 1, within: 0 };

@@ -1,4 +1,4 @@
-//! What a whole process shares: its number, window, streams, I/O threads and sessions.
+//! State shared by a whole process: its number, window, streams, I/O threads and sessions.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -23,7 +23,7 @@ use crate::Result;
 use crate::message::Request;
 use crate::random::random_number;
 
-/// Between two tries of a writer that found the window full.
+/// Pause between two tries of a writer that found the window full.
 const ROOM_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) struct Process {
@@ -42,7 +42,7 @@ pub(super) struct Process {
     stalled: Mutex<Vec<Arc<Handle>>>,
 }
 
-/// A session and how many files of this process are handles of it; none while it closes or opens.
+/// A session and how many files of this process are handles of it; zero while it closes or opens.
 struct OpenSession {
     session: Option<Arc<Session>>,
     handles: usize,
@@ -96,11 +96,11 @@ impl Process {
         self.reduces_here
     }
 
-    /// The session of a ticket, attached; one handle more.
+    /// Returns the session of a ticket, attached, and counts one handle more.
     pub fn join(self: &Arc<Self>, ticket: &Ticket) -> Result<Arc<Session>> {
         let id = ticket.session.id;
         let mut sessions = self.sessions();
-        // One that is closing must be gone first: nodes could not tell its farewell from a new greeting.
+        // A closing one must be gone first: nodes could not tell its detach from a new attach.
         while let Some(held) = sessions.get_mut(&id) {
             if let Some(session) = &held.session {
                 held.handles += 1;
@@ -120,7 +120,7 @@ impl Process {
         Ok(session)
     }
 
-    /// One handle less; true for the last, whose owner must close the session.
+    /// Counts one handle less; true for the last, whose owner must close the session.
     pub fn part(&self, id: SessionId) -> bool {
         let mut sessions = self.sessions();
         let held = sessions.get_mut(&id).expect("a handle's session is held");
@@ -140,7 +140,7 @@ impl Process {
         self.forgotten.notify_all();
     }
 
-    /// Asks a node something that belongs to no send queue.
+    /// Sends a node a request that belongs to no send queue.
     pub fn ask_node(&self, address: &str, request: Request, timeout: Duration, completion: Completion) {
         let refused = self.streams.get(address, 0).push(None, Work::Ask(Ask::new(request, timeout, completion)));
         assert!(refused.is_none(), "only work of failed send queues is given back");
@@ -152,7 +152,7 @@ impl Process {
         answer.wait()
     }
 
-    /// The window is full: gets everything going that can make room.
+    /// Handles a full window: starts everything that can make room.
     pub fn relieve(&self) {
         let sessions: Vec<Arc<Session>> = self.sessions().values().filter_map(|held| held.session.clone()).collect();
         for session in sessions {
@@ -166,7 +166,7 @@ impl Process {
         self.window.wait_for_room(ROOM_PAUSE);
     }
 
-    /// The file's started operations go on when there is room.
+    /// Registers a file whose started operations continue when there is room.
     pub fn stall(&self, file: &Arc<Handle>) {
         let mut stalled = self.stalled();
         if !stalled.iter().any(|known| Arc::ptr_eq(known, file)) {

@@ -22,16 +22,16 @@ use crate::{Error, Result};
 
 pub(super) const THREADS: u32 = 2;
 
-/// A frame nobody adds to is sent after this.
+/// A frame without additions for this long is sent.
 const IDLE: Duration = Duration::from_millis(2);
-/// How often back-offs and timeout are looked at while something is wrong.
+/// How often back-offs and timeouts are checked while something is wrong.
 const TROUBLED_INTERVAL: Duration = Duration::from_millis(10);
-/// How often nodes that something is asked of are looked at.
+/// How often nodes with outstanding requests are checked.
 const WATCHED: Duration = Duration::from_millis(250);
-/// A thread that comes back so much later than it meant to was stopped, and did not wait.
+/// A thread that wakes this much later than planned was stopped, and did not wait.
 const STOPPED: Duration = Duration::from_secs(1);
 
-/// What callers see of an I/O thread.
+/// An I/O thread as its callers see it.
 pub(super) struct Thread {
     pub waker: Arc<Waker>,
     inbox: Mutex<Vec<Arc<Stream>>>,
@@ -45,7 +45,7 @@ impl Thread {
         Ok(Arc::new(Thread { waker: Arc::new(waker), inbox: Mutex::default(), stop: AtomicBool::new(false) }))
     }
 
-    /// The thread is to drive this stream too.
+    /// Makes the thread drive this stream too.
     pub fn adopt(&self, stream: Arc<Stream>) {
         self.inbox.lock().expect("pushing a stream does not panic").push(stream);
         self.waker.wake();
@@ -61,7 +61,7 @@ impl Thread {
     }
 }
 
-/// What the threads know of the process.
+/// The process as its I/O threads see it.
 pub(super) struct IoContext {
     /// The process's random number.
     pub client: u64,
@@ -74,7 +74,7 @@ pub(super) struct IoContext {
     pub reducer: Option<Arc<dyn Reducer>>,
 }
 
-/// Starts thread `index`; `copy_on`, called at every turn, continues started operations and says whether some still
+/// Starts thread `index`; `copy_on`, called at every turn, continues started operations and returns whether some still
 /// wait for room.
 pub(super) fn start(
     index: u32,
@@ -119,13 +119,13 @@ fn drive(thread: &Thread, context: &IoContext, copy_on: impl Fn() -> bool) {
 }
 
 enum Wakeup {
-    /// Of these connections, or none of them when a caller woke the thread.
+    /// These connections are ready; none when a caller woke the thread.
     Of(Vec<usize>),
     /// The time passed and nothing happened.
     None,
 }
 
-/// Sleeps until a socket, a caller or the clock wants something.
+/// Sleeps until a socket, a caller or the clock needs attention.
 fn sleep(thread: &Thread, connections: &[Connection], planned: Option<Duration>) -> Wakeup {
     let mut polled = vec![PollFd::from_borrowed_fd(thread.waker.fd(), PollFlags::IN)];
     let mut of = Vec::with_capacity(connections.len());
@@ -159,7 +159,7 @@ fn seal_idle_frames(connection: &Connection) {
     connection.stream.unsealed().iter().for_each(SendQueue::seal_if_idle);
 }
 
-/// MPI launchers bind ranks to cores; these threads are better off on any other.
+/// Lifts the thread's CPU binding: MPI launchers bind ranks to cores, and these threads are better off on any other.
 fn run_anywhere() {
     let mut all = CpuSet::new();
     (0..CpuSet::MAX_CPU).for_each(|cpu| all.set(cpu));

@@ -1,7 +1,7 @@
-//! Reduction at the client: whole segments are offered by fingerprint, and only what the node lacks is sent. Where
-//! there are many, one digest over their names is sent before the names: the node may have had them from others.
+//! Reduction at the client: whole segments are offered by fingerprint, and only what the node is missing is sent. For
+//! many segments one digest over their fingerprints is sent first: the node may have had them from other clients.
 //!
-//! This crate moves bytes and knows no digest or codec: whoever makes a [`super::Client`] brings a [`Reducer`].
+//! This crate moves bytes and knows no digest or codec: the maker of a [`super::Client`] passes in a [`Reducer`].
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,17 +14,17 @@ use crate::message::{Extent, Request};
 
 /// Fingerprints and encodes; `settings` are the store's.
 pub trait Reducer: Send + Sync {
-    /// The segment's name; [`ZEROS`] when all its bytes are zero.
+    /// Returns the segment's fingerprint; [`ZEROS`] when all its bytes are zero.
     fn fingerprint(&self, settings: &Settings, segment: &[u8]) -> Fingerprint;
 
-    /// The digest over the names and lengths of segments, by which a node may know them all.
+    /// Returns the digest over the fingerprints and lengths of segments, by which a node may know them all.
     fn digest(&self, entries: &[SegmentEntry]) -> [u8; 32];
 
-    /// The segments as blocks, in order.
+    /// Returns the segments as blocks, in order.
     fn encode(&self, settings: &Settings, segments: &[(Fingerprint, &[u8])]) -> Vec<Block>;
 }
 
-/// Fewer segments than this are offered name by name at once: what the digest could save is not worth its answer.
+/// Fewer segments than this are offered by fingerprint at once: a digest could not save its round trip.
 const MIN_DIGESTS_KNOWN: usize = 8;
 
 /// Stands in an offer for a segment of zeros only; such segments are never asked for.
@@ -43,13 +43,13 @@ pub(super) struct Whole {
     segment_bytes: u32,
     payload: Payload,
     names: OnceLock<Names>,
-    /// A node did not know the digest, or is unlikely to: from then on the names themselves are sent, whatever breaks.
+    /// A node did not know the digest, or is unlikely to: from then on the full list is sent, on every retry too.
     spelt_out: AtomicBool,
 }
 
 struct Names {
     entries: Vec<SegmentEntry>,
-    /// Where there are enough to be recalled by it.
+    /// Set where there are enough segments to be offered by digest.
     digest: Option<[u8; 32]>,
 }
 
@@ -58,7 +58,7 @@ impl Whole {
         Whole { slots, segment_bytes, payload, names: OnceLock::new(), spelt_out: AtomicBool::new(false) }
     }
 
-    /// Names all segments, once; done by an I/O thread before the frame is sent.
+    /// Fingerprints all segments, once; an I/O thread calls it before the frame is sent.
     pub fn fingerprint(&self, reducer: &dyn Reducer, settings: &Settings) {
         self.names.get_or_init(|| {
             let entry = |slot: &Slot| SegmentEntry {
@@ -79,18 +79,18 @@ impl Whole {
         self.names().entries.iter().map(|entry| entry.fingerprint).collect()
     }
 
-    /// What the names can be recalled by, unless they must be spelt out.
+    /// Returns the digest to offer, unless the full list must be sent.
     pub fn digest(&self) -> Option<[u8; 32]> {
         self.names().digest.filter(|_| !self.spelt_out.load(Ordering::Relaxed))
     }
 
-    /// False when there is no digest, or it is not sent any more.
+    /// Switches to the full list; false when there is no digest, or it is not sent any more.
     pub fn send_full_list(&self) -> bool {
         self.names().digest.is_some() && !self.spelt_out.swap(true, Ordering::Relaxed)
     }
 
-    /// The blocks that hold the wanted segments. Indices that were never offered are left out, and so is what would make
-    /// them more than were.
+    /// Returns the blocks that hold the wanted segments. Indices that were never offered are left out, and so are any
+    /// beyond the number offered.
     pub fn blocks(&self, wanted: &[u32], reducer: &dyn Reducer, settings: &Settings) -> Vec<Block> {
         let entries = &self.names().entries;
         let named = |index: &u32| {
@@ -110,7 +110,7 @@ impl Whole {
     }
 }
 
-/// The message that supplies blocks, and its payload.
+/// Returns the message that supplies blocks, and its payload.
 pub(super) fn send_blocks(
     session: format::SessionId,
     stripe_set: u32,

@@ -1,4 +1,4 @@
-//! Which secret and authorities belong to which node: those of the process, and others for aliases that name their own.
+//! Which secret and authorities belong to which node: the process's own, and others for aliases that set them.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -17,13 +17,13 @@ impl Secrets {
         Secrets { default, by_address: Mutex::default() }
     }
 
-    /// An alias's nodes have this secret and these authorities; what it does not name is the process's.
+    /// Records the secret and authorities of an alias's nodes; where it sets none, the process's apply.
     pub fn learn(&self, nodes: &[String], secret: Option<Secret>, tls: Option<TlsClient>) {
         let Credentials { secret: default_secret, tls: default_tls } = self.default.clone();
         self.know(nodes, &Credentials { secret: secret.or(default_secret), tls: tls.or(default_tls) });
     }
 
-    /// These nodes have these credentials.
+    /// Records the credentials of these nodes.
     pub fn know(&self, nodes: &[String], credentials: &Credentials) {
         let mut known = self.by_address.lock().expect("inserting into a map does not panic");
         known.extend(nodes.iter().map(|node| (node.clone(), credentials.clone())));

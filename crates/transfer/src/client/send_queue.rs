@@ -1,7 +1,7 @@
-//! A send queue: what one process writes to one stripe set of one session over one stream. Bytes of one send queue keep their order.
+//! A send queue: the bytes that one process writes to one stripe set of one session over one stream, kept in order.
 //!
-//! A send queue outlives its connection, and its node: it moves to another node's stream when its own stays away, taking
-//! along everything that is not durable.
+//! A send queue outlives its connection, and its node: when its own node stays away it moves to another node's stream,
+//! with everything that is not durable.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,14 +18,14 @@ use super::window::Window;
 use crate::message::Request;
 use crate::{Error, Result};
 
-/// After another node process took the stripe set, reads and settlements wait for this part of the timeout (a second, by
-/// default), so that what other clients keep arrives there first.
+/// After another node process took the stripe set, reads and checkpoints wait for this part of the timeout (a second,
+/// by default), so that what other clients keep arrives there first.
 const QUIET_PART: u32 = 60;
 /// A stripe set whose node takes no connection when the file is opened is asked of the next node after this.
 pub(super) const REACH_TIMEOUT: Duration = Duration::from_secs(3);
-/// A node that says that it works, and does nothing of what is waited for, is believed for so many times the timeout.
+/// A node that reports progress, but none on what is waited for, is believed for this many timeouts.
 pub(super) const MAX_TIMEOUTS_ALIVE: u32 = 20;
-/// Between a lost stripe set and the next try elsewhere.
+/// Pause between a lost stripe set and the next try elsewhere.
 const MOVE_PAUSE: Duration = Duration::from_millis(50);
 
 pub(super) struct SendQueue {
@@ -53,33 +53,33 @@ pub(super) struct SendQueue {
 
 struct Route {
     stream: Arc<Stream>,
-    /// Index into the send queue's nodes.
+    /// Index into `nodes`.
     node: usize,
     last_sequence: u64,
 }
 
 #[derive(Default)]
 struct Progress {
-    /// Sequences the node has not said to have received.
+    /// Sequences not yet acknowledged as received.
     unreceived: BTreeSet<u64>,
     /// (sequence, number in the stream's log) of frames not durable, in order.
     kept: VecDeque<(u64, u64)>,
     attached: bool,
-    /// How often; what a node ties to a connection is gone when this counts on.
+    /// Number of attachments; what a node ties to a connection is gone when this increases.
     attachments: u64,
-    /// The node process that holds the stripe set, as far as known.
+    /// The node process that owns the stripe set, as far as known.
     incarnation: Option<u64>,
     was_replaced: bool,
     ask_after: Option<Instant>,
     /// Since when something waits in vain, and when the send queue tries the next node.
     trouble: Option<(Instant, Instant)>,
-    /// Since when something waits and nothing has come for this send queue, whatever the node did for others.
+    /// Since when something waits and nothing has been done for this send queue, whatever the node did for others.
     unserved_since: Option<Instant>,
     /// As `Attached` said.
     epoch: u64,
 }
 
-/// What a session tells its send queues.
+/// What a session passes to its send queues.
 pub(super) struct QueueContext {
     pub session: SessionId,
     pub key: HandleKey,
@@ -122,12 +122,12 @@ impl SendQueue {
 
     // For callers.
 
-    /// Takes its place on its stream.
+    /// Registers the send queue with its stream.
     pub fn begin(self: &Arc<Self>) {
         self.route().stream.stripe_set(self, Instant::now());
     }
 
-    /// Returns the epoch the node is in, when it has let this process attach.
+    /// Returns the epoch the node is in, once it has attached this process.
     pub fn wait_attached(&self) -> Result<u64> {
         let progress = self.wait(|progress| progress.attached)?;
         Ok(progress.epoch)
@@ -144,14 +144,14 @@ impl SendQueue {
                 self.seal_held(&mut builder);
             }
         }
-        // Sealing a full frame took the mark away; what came after it needs it again.
+        // Sealing a full frame cleared the mark; what came after it needs it again.
         if !builder.is_empty() && !self.unsealed.swap(true, Ordering::SeqCst) {
             self.route().stream.wake();
         }
         copied
     }
 
-    /// Whatever is under construction goes out.
+    /// Sends the frame under construction.
     pub fn seal(self: &Arc<Self>) {
         if self.unsealed.load(Ordering::SeqCst) {
             self.seal_held(&mut self.builder());
@@ -163,14 +163,14 @@ impl SendQueue {
         for content in builder.finish(self.segment_bytes) {
             route.last_sequence += 1;
             let frame = Frame::new(route.last_sequence, self.epoch.load(Ordering::SeqCst), content);
-            // A frame given back belongs to a file that has failed: it is dropped here, and the caller is told.
+            // A frame given back belongs to a file that has failed: it is dropped here, and the caller gets the error.
             drop(route.stream.push(Some(self), Work::Frame(Arc::new(frame))));
         }
         self.high_sequence.fetch_max(route.last_sequence, Ordering::SeqCst);
         self.unsealed.store(false, Ordering::SeqCst);
     }
 
-    /// The last sequence given out.
+    /// Returns the last sequence given out.
     pub fn last_sequence(&self) -> u64 {
         self.route().last_sequence
     }
@@ -190,7 +190,7 @@ impl SendQueue {
         self.refuse(refused);
     }
 
-    /// Whether a frame was received by a node process and, that one gone, not yet by its successor.
+    /// Returns whether a frame was received by a node process and, that one gone, not yet by its successor.
     pub fn is_sending_again(&self) -> bool {
         !self.progress().unreceived.is_empty()
     }
@@ -204,17 +204,17 @@ impl SendQueue {
         drop(self.route().stream.remove_queue(self));
     }
 
-    /// Whether another node process has taken the place of one that held the stripe set.
+    /// Returns whether another node process has replaced one that owned the stripe set.
     pub fn was_replaced(&self) -> bool {
         self.progress().was_replaced
     }
 
-    /// The node that serves the stripe set now, as far as known.
+    /// Returns the address of the node that serves the stripe set now, as far as known.
     pub fn address(&self) -> String {
         self.route().stream.address.clone()
     }
 
-    /// How many connections have carried the send queue.
+    /// Returns how many connections have carried the send queue.
     pub fn attachments(&self) -> u64 {
         self.progress().attachments
     }
@@ -259,7 +259,7 @@ impl SendQueue {
 
     // For the thread.
 
-    /// Seals a frame that nobody adds to at the moment.
+    /// Seals a frame that no write has added to lately.
     pub fn seal_if_idle(self: &Arc<Self>) {
         if let Ok(mut builder) = self.builder.try_lock() {
             self.seal_held(&mut builder);
@@ -278,7 +278,7 @@ impl SendQueue {
         self.progress().attached
     }
 
-    /// False when it has moved to another node's stream.
+    /// Returns whether the send queue goes over this stream; false when it has moved to another node's.
     pub fn goes_over(&self, stream: &Arc<Stream>) -> bool {
         Arc::ptr_eq(&self.route().stream, stream)
     }
@@ -295,7 +295,7 @@ impl SendQueue {
         self.changed.notify_all();
     }
 
-    /// The node process `incarnation` serves the send queue now.
+    /// Records that the node process `incarnation` serves the send queue now.
     pub fn attached(&self, incarnation: u64, epoch: u64, now: Instant) {
         let mut progress = self.progress();
         progress.attached = true;
@@ -314,7 +314,7 @@ impl SendQueue {
         self.changed.notify_all();
     }
 
-    /// Something that was asked for the send queue is answered.
+    /// Records that a request of the send queue was answered.
     pub fn served(&self) {
         let mut progress = self.progress();
         (progress.trouble, progress.unserved_since) = (None, None);
@@ -324,8 +324,8 @@ impl SendQueue {
         self.nodes.len() > 1
     }
 
-    /// Whether someone waits for what only the node can do: not for bytes that it has received and will make durable in
-    /// its own time.
+    /// Returns whether a caller waits for what only the node can do: not for bytes that it has received and will make
+    /// durable in its own time.
     pub fn is_awaited(&self, has_asked: bool, window: &Window) -> bool {
         let awaits_durable = window.is_awaited() || self.status.is_awaited();
         let progress = self.progress();
@@ -333,7 +333,8 @@ impl SendQueue {
         has_asked || !progress.attached || !progress.unreceived.is_empty() || (has_kept && awaits_durable)
     }
 
-    /// Called again and again while the node does nothing for the send queue; `waits` says whether that matters.
+    /// Decides what a send queue should do while the node does nothing for it; `waits` says whether that matters.
+    /// Called repeatedly.
     pub fn action(&self, waits: bool, is_out_of_reach: bool, now: Instant) -> Action {
         let mut progress = self.progress();
         if !waits {
@@ -361,8 +362,8 @@ impl SendQueue {
         *progress.trouble.get_or_insert((now, now + move_after))
     }
 
-    /// Called again and again while connected: whether a node that lives is given up. Its timeout, but at least `least`,
-    /// goes on from one node to the next: one that has just been moved to has the rest of it, unless it works.
+    /// Returns whether to give up a node that lives; called repeatedly while connected. The timeout, but at least
+    /// `least`, continues from one node to the next: a node just moved to has the rest of it, unless it works.
     pub fn is_stuck(&self, waits: bool, works: bool, least: Duration, now: Instant) -> bool {
         let mut progress = self.progress();
         if !waits {
@@ -378,14 +379,14 @@ impl SendQueue {
         now >= self.trouble(&mut progress, false, now).0 + timeout
     }
 
-    /// The process was stopped for so long: nothing was waited for meanwhile.
+    /// Discounts the time for which the process was stopped: nothing was waited for meanwhile.
     pub fn stopped(&self, time: Duration, now: Instant) {
         let mut progress = self.progress();
         progress.trouble = progress.trouble.map(|(since, move_at)| ((since + time).min(now), move_at + time));
         progress.unserved_since = progress.unserved_since.map(|since| (since + time).min(now));
     }
 
-    /// Goes over to the next node with everything that is kept; false when timeout is over.
+    /// Moves to the next node with everything that is kept; false when the timeout has passed.
     pub fn move_on(self: &Arc<Self>, streams: &Streams, now: Instant) -> bool {
         let mut route = self.route();
         {
@@ -410,7 +411,7 @@ impl SendQueue {
         true
     }
 
-    /// Gives up everything; whoever waits is told `error`.
+    /// Gives up everything; all waiting callers get `error`.
     pub fn abandon(self: &Arc<Self>, error: &Error) {
         let works = self.route().stream.remove_queue(self);
         self.progress().unreceived.clear();

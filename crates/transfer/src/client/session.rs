@@ -18,9 +18,9 @@ use super::ticket::Ticket;
 use crate::message::{Failure, FailureKind, Reply, Request};
 use crate::{Error, Result};
 
-/// A node is not pressed more often than this.
+/// Minimum time between two flush hints to a node.
 const HINT_INTERVAL: Duration = Duration::from_millis(50);
-/// Copied between two looks at how full the window is (bytes).
+/// Bytes copied between two checks of how full the window is.
 const LOOK_BYTES: u64 = 1 << 20;
 
 type Next = Box<dyn FnOnce() + Send>;
@@ -35,7 +35,7 @@ pub(super) struct Session {
     epoch: Arc<AtomicU64>,
     pub process: Arc<Process>,
     hinted: Mutex<Option<Instant>>,
-    /// While a commit goes on in the background: what is to follow it.
+    /// What follows a commit that is running in the background.
     after_commit: Mutex<Option<Vec<Next>>>,
     /// This process has made a version of what the session wrote.
     is_committed: AtomicBool,
@@ -92,7 +92,8 @@ impl Session {
         Ok(())
     }
 
-    /// Who carries the byte at `offset`: stripes go round the stripe sets, and a stripe set's stripes round its streams.
+    /// Returns the send queue that carries the byte at `offset`: stripes rotate over the stripe sets, and a stripe
+    /// set's stripes over its streams.
     pub fn queue_at(&self, offset: u64) -> usize {
         let (stripe, stripe_sets) = (offset / self.stripe_bytes, self.stripe_sets() as u64);
         (stripe % stripe_sets) as usize * self.streams + (stripe / stripe_sets % self.streams as u64) as usize
@@ -132,7 +133,7 @@ impl Session {
         Ok(true)
     }
 
-    /// Asking before the window is full keeps the program writing while the nodes make things durable.
+    /// Sends hints before the window is full, which keeps the program writing while the nodes sync.
     fn hint_early(&self) {
         if self.process.window.is_half_full() {
             self.hint_again();
@@ -143,7 +144,7 @@ impl Session {
         self.queues.iter().for_each(SendQueue::seal);
     }
 
-    /// Presses, unless it was done a moment ago.
+    /// Sends flush hints, unless it did so a moment ago.
     pub fn hint_again(&self) {
         let now = Instant::now();
         let mut hinted = self.hinted.lock().expect("noting the time does not panic");
@@ -178,14 +179,14 @@ impl Session {
         self.status.check()
     }
 
-    /// The end of the last byte written, or set as the size, as all send queues together know it.
+    /// Computes the file's size: the end of the last byte written, or the size set, over all send queues.
     pub fn size_then(&self, done: Done<u64>) {
         let largest = |replies: Vec<Reply>| {
             let size = |reply: &Reply| if let Reply::Size { size } = reply { *size } else { 0 };
             replies.iter().map(size).max().unwrap_or(0)
         };
         let done: Done<Vec<Reply>> = Box::new(move |replies| done(replies.map(largest)));
-        // Every stream is asked: what was written over it before is counted then.
+        // Every stream is asked: its answer counts everything written over it before.
         self.ask(&self.queues, |queue| Request::Size { session: self.id, stripe_set: queue.stripe_set }, done);
     }
 
@@ -194,17 +195,17 @@ impl Session {
         self.ask_owners(request, Box::new(move |replies| done(replies.map(drop))));
     }
 
-    /// Everything received becomes durable; `done` gets the new epoch.
+    /// Checkpoints everything received; `done` gets the new epoch.
     pub fn checkpoint_then(&self, done: Done<u64>) {
         let epoch = self.epoch.load(Ordering::SeqCst) + 1;
         let request = |queue: &SendQueue| Request::Checkpoint { session: self.id, stripe_set: queue.stripe_set, epoch };
         self.ask_owners(request, Box::new(move |replies| done(replies.map(|_| epoch))));
     }
 
-    /// A new epoch has begun: everything of the ones before is durable.
+    /// Notes a new epoch: everything of the ones before is durable.
     ///
     /// Fails when a node was replaced and may not have had something when it checkpointed. With several handles of the
-    /// session in this process nothing is concluded: the others' frames may be newer than the settlement.
+    /// session in this process nothing is concluded: the others' frames may be newer than the checkpoint.
     pub fn set_epoch(&self, epoch: u64, only_handle: bool) -> Result<()> {
         self.epoch.fetch_max(epoch, Ordering::SeqCst);
         if !only_handle {
@@ -224,7 +225,7 @@ impl Session {
         Ok(())
     }
 
-    /// Everything written becomes a version.
+    /// Makes a version of everything written.
     pub fn commit_then(self: &Arc<Self>, done: Done<()>) {
         let session = self.clone();
         self.checkpoint_then(Box::new(move |checkpointed| match checkpointed {
@@ -240,12 +241,13 @@ impl Session {
         }));
     }
 
-    /// Whether what was committed may lack what other processes sent again afterwards, to a node that took a dead one's place.
+    /// Returns whether the commit may miss bytes that other processes sent again after it, to a node that took a dead
+    /// one's place.
     pub fn may_miss_bytes(&self) -> bool {
         self.is_committed.load(Ordering::SeqCst) && self.queues.iter().any(|queue| queue.was_replaced())
     }
 
-    /// A commit goes on in the background from now on, until [`Session::committed`].
+    /// Notes that a commit runs in the background from now on, until [`Session::committed`].
     pub fn committing(&self) {
         *self.after_commit.lock().expect("noting what follows does not panic") = Some(Vec::new());
     }

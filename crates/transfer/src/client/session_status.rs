@@ -1,4 +1,4 @@
-//! What has become of a session in this process: whether it failed, and whether something is still kept for it.
+//! A session's status in this process: whether it failed, and whether something is still kept for it.
 //!
 //! A failure is for ever: bytes were given up, and no later call may pretend otherwise.
 
@@ -12,12 +12,12 @@ use crate::{Error, Result};
 pub(super) struct SessionStatus {
     failure: OnceLock<Error>,
     queues: OnceLock<Vec<Weak<SendQueue>>>,
-    /// Waits until nothing is kept any more, or until the failure.
+    /// Called once nothing is kept any more, or on failure.
     watcher: Mutex<Option<Done<()>>>,
 }
 
 impl SessionStatus {
-    /// Which send queues share this fate; told once.
+    /// Sets the send queues that share this status; called once.
     pub fn bind(&self, queues: &[Arc<SendQueue>]) {
         let bound = self.queues.set(queues.iter().map(Arc::downgrade).collect());
         bound.expect("a session binds its send queues once");
@@ -31,7 +31,7 @@ impl SessionStatus {
         self.failure().map_or(Ok(()), Err)
     }
 
-    /// Gives up everything kept; everyone waiting learns why. The first failure stays.
+    /// Gives up everything kept; all waiting callers get the error. The first failure stays.
     pub fn fail(&self, error: Error) {
         let _ = self.failure.set(error);
         let error = self.failure().expect("just set");
@@ -45,12 +45,12 @@ impl SessionStatus {
         self.look();
     }
 
-    /// Whether someone waits for everything to become durable.
+    /// Returns whether a caller waits for everything to become durable.
     pub fn is_awaited(&self) -> bool {
         self.watcher.lock().expect("setting the watcher does not panic").is_some()
     }
 
-    /// Something was let go: is the watcher due? Called without any lock held.
+    /// Calls the watcher if it is due; called after something was released, without any lock held.
     pub fn look(&self) {
         let due = self.failure.get().is_some() || self.queues().all(|queue| queue.is_empty());
         let watcher = if due { self.watcher.lock().expect("setting the watcher does not panic").take() } else { None };

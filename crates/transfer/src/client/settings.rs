@@ -1,11 +1,11 @@
-//! What a client process is told by its environment; see `docs/operating.md` for the variables.
+//! The settings of a client process, read from its environment; see `docs/operating.md` for the variables.
 
 use std::time::Duration;
 
 use super::OpenError;
 use crate::Credentials;
 
-/// Where segments are cut out and named (rule 9 of the design).
+/// Where segments are cut out and fingerprinted (rule 9 of the design).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reduction {
     Node,
@@ -39,9 +39,9 @@ pub struct Settings {
     pub application: String,
     pub reduction: Reduction,
     pub acknowledge: Acknowledge,
-    /// What nodes must prove to have, and ask for: those of `nodes`, and those of aliases that name no other.
+    /// Credentials that nodes must prove to have, and demand: for `nodes`, and for aliases that set none.
     pub credentials: Credentials,
-    /// These instead for those of `nodes`, where they are a job's own.
+    /// Used instead for the nodes of `nodes`, where they are a job's own.
     pub job_credentials: Option<Credentials>,
 }
 
@@ -68,12 +68,12 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// What is shown to the nodes of `nodes`.
+    /// Returns the credentials for the nodes of `nodes`.
     pub fn credentials_of_nodes(&self) -> &Credentials {
         self.job_credentials.as_ref().unwrap_or(&self.credentials)
     }
 
-    /// Refuses a variable that is set to something it cannot mean.
+    /// Refuses a variable with a value that has no meaning.
     pub fn from_environment() -> Result<Self, OpenError> {
         let default = Settings::default();
         let stripe_bytes = number("THALWEG_STRIPE_BYTES", STRIPE_UNIT_BYTES..=1 << 40)?.unwrap_or(default.stripe_bytes);
@@ -106,7 +106,7 @@ impl Settings {
     }
 }
 
-/// `host:port,host:port` as a list.
+/// Splits `host:port,host:port` into a list.
 pub(super) fn addresses(text: &str) -> Vec<String> {
     text.split(',').map(str::trim).filter(|address| !address.is_empty()).map(str::to_owned).collect()
 }

@@ -9,8 +9,8 @@ use rustix::net::{self, AddressFamily, RecvFlags, SendFlags, SocketFlags, Socket
 
 use crate::tls::TlsStream;
 
-/// An idle connection is probed by the kernel. Whether one that is in use still stands is told by the node's messages of
-/// life alone: a kernel that may not send, because the node holds its clients back, would call that silence.
+/// The kernel probes an idle connection. Whether one in use still stands is judged by the node's heartbeats alone: a
+/// kernel that may not send, because the node holds its clients back, would call that silence.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(5);
 
 pub(super) struct Socket {
@@ -19,7 +19,7 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Begins to connect; the socket becomes writable when that is decided.
+    /// Begins to connect; the socket becomes writable when the outcome is known.
     pub fn connect(peer: &SocketAddr, tls: Option<TlsStream>) -> io::Result<Self> {
         let family = if peer.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -34,12 +34,12 @@ impl Socket {
         }
     }
 
-    /// After it became writable: whether the connection stands.
+    /// Returns, once the socket became writable, whether the connection stands.
     pub fn connected(&self) -> io::Result<()> {
         sockopt::socket_error(&self.fd)?.map_err(io::Error::from)
     }
 
-    /// Bytes taken, 0 when it takes no more for now.
+    /// Returns the bytes taken, 0 when it takes no more for now.
     pub fn send(&self, buffers: &[IoSlice]) -> io::Result<usize> {
         match &self.tls {
             Some(tls) => tls.write(buffers, |bytes| self.send_raw(&[IoSlice::new(bytes)])),
@@ -47,7 +47,7 @@ impl Socket {
         }
     }
 
-    /// Whether something that was taken waits for the socket.
+    /// Returns whether encrypted bytes wait for the socket.
     pub fn wants_to_send(&self) -> bool {
         self.tls.as_ref().is_some_and(TlsStream::wants_to_send)
     }
@@ -60,8 +60,8 @@ impl Socket {
         }
     }
 
-    /// Bytes received, `None` when there are none for now. A closed connection is an error. Without `from_socket` only
-    /// what the socket does not hold any more.
+    /// Returns the bytes received, `None` when there are none for now. A closed connection is an error. Without
+    /// `from_socket` it takes only what the socket does not hold any more.
     pub fn receive(&self, room: &mut [u8], from_socket: bool) -> io::Result<Option<usize>> {
         let receive = |room: &mut [u8]| match from_socket {
             true => Ok(net::recv(&self.fd, room, RecvFlags::DONTWAIT)?.0),
@@ -71,7 +71,7 @@ impl Socket {
             Some(tls) => tls.read(room, receive),
             None => receive(room),
         };
-        // What a handshake answers is written on the way.
+        // Answers of a handshake are sent on the way.
         if let Some(tls) = &self.tls {
             tls.flush(|bytes| self.send_raw(&[IoSlice::new(bytes)]))?;
         }

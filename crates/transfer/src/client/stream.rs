@@ -17,7 +17,7 @@ use super::reactor::Thread;
 use super::send_queue::{MAX_TIMEOUTS_ALIVE, SendQueue};
 use crate::message::Request;
 
-/// Read requests a node is asked at a time over one stream.
+/// Read requests in flight to a node at a time over one stream.
 const READS_IN_FLIGHT: usize = 8;
 
 /// All streams of the process, by address and index.
@@ -27,7 +27,7 @@ pub(super) struct Streams {
     held_locks: AtomicUsize,
 }
 
-/// A file's lock while this process holds it: meanwhile nodes hear that the process lives.
+/// A file's lock while this process holds it: meanwhile the process sends its nodes heartbeats.
 pub(super) struct HeldLock {
     /// The connection (counted) over which it is held.
     pub over: u64,
@@ -45,7 +45,7 @@ impl Streams {
         Streams { threads, known: Mutex::default(), held_locks: AtomicUsize::new(0) }
     }
 
-    /// The stream, made known to its thread if new. Connects when it is given something to do.
+    /// Returns the stream, registered with its thread if new. It connects when it is given something to send.
     pub fn get(&self, address: &str, index: u32) -> Arc<Stream> {
         let mut known = self.known.lock().expect("finding a stream does not panic");
         let stream = known.entry((address.to_owned(), index)).or_insert_with(|| {
@@ -63,7 +63,7 @@ impl Streams {
         stream.clone()
     }
 
-    /// A file's lock was got over this connection.
+    /// Notes that a file's lock was obtained over this connection.
     pub fn hold_lock(self: &Arc<Self>, over: u64) -> HeldLock {
         self.held_locks.fetch_add(1, Ordering::SeqCst);
         HeldLock { over, streams: self.clone() }
@@ -73,7 +73,7 @@ impl Streams {
         self.held_locks.load(Ordering::SeqCst) > 0
     }
 
-    /// Whether this stream to the node, or the first, is known to find nobody.
+    /// Returns whether this stream to the node, or the first, is known to find no listener.
     pub fn is_out_of_reach(&self, address: &str, index: u32) -> bool {
         self.get(address, index).is_out_of_reach() || self.get(address, 0).is_out_of_reach()
     }
@@ -92,10 +92,10 @@ pub(super) struct Stream {
 pub(super) enum Reach {
     #[default]
     Unknown,
-    /// Someone wants to know, whatever there is to bring.
+    /// A caller wants to know, even with nothing to send.
     Wanted,
     Reached,
-    /// Nobody answers there.
+    /// Nothing answers there.
     Absent,
 }
 
@@ -107,7 +107,7 @@ struct State {
     unsent: u64,
     reads_in_flight: usize,
     reach: Reach,
-    /// The send queues that go over this stream; each is attached anew after a break, before anything else is sent.
+    /// The send queues that go over this stream; each is attached again after a break, before anything else is sent.
     stripe_sets: Vec<Attachment>,
 }
 
@@ -122,7 +122,7 @@ struct Entry {
     work: Work,
 }
 
-/// What a stream is to bring to its node.
+/// Work for a stream to bring to its node.
 pub(super) enum Work {
     Frame(Arc<Frame>),
     Ask(Ask),
@@ -141,13 +141,13 @@ impl Ask {
         Ask { request, completion, born: Instant::now(), timeout }
     }
 
-    /// Whether it has waited longer than it may, for a node away since `since`.
+    /// Returns whether it has waited longer than it may, for a node away since `since`.
     pub fn is_expired(&self, since: Instant, now: Instant) -> bool {
         now >= self.born.max(since) + self.timeout
     }
 
-    /// Whether it has waited longer than it may, but at least `least`, for a node that lives and did something last at
-    /// `advanced`; or much longer than that, whatever the node did.
+    /// Returns whether it has waited longer than it may, but at least `least`, for a node that lives and last made
+    /// progress at `advanced`; or much longer than that, whatever the node did.
     pub fn is_stuck(&self, advanced: Instant, least: Duration, now: Instant) -> bool {
         let timeout = self.timeout.max(least);
         now >= self.born.max(advanced) + timeout || now >= self.born + timeout * MAX_TIMEOUTS_ALIVE
@@ -177,7 +177,7 @@ pub(super) enum Next {
     },
 }
 
-/// Whom an answer is for.
+/// The recipient of an answer.
 pub(super) enum AnswerTarget {
     Nobody,
     Frame { queue: Arc<SendQueue>, frame: Arc<Frame> },
@@ -185,7 +185,7 @@ pub(super) enum AnswerTarget {
 }
 
 impl Stream {
-    /// Puts work at the end of the log. Given back when its send queue has failed.
+    /// Puts work at the end of the log. Returns it when its send queue has failed.
     pub fn push(&self, queue: Option<&Arc<SendQueue>>, work: Work) -> Option<Work> {
         {
             let mut state = self.lock();
@@ -203,7 +203,7 @@ impl Stream {
         None
     }
 
-    /// The send queue goes over this stream from now on.
+    /// Routes the send queue over this stream from now on.
     pub fn stripe_set(&self, queue: &Arc<SendQueue>, not_before: Instant) {
         self.lock().stripe_sets.push(Attachment { queue: queue.clone(), asked: false, not_before });
         self.thread.wake();
@@ -234,7 +234,7 @@ impl Stream {
         }
     }
 
-    /// Whether the node has welcomed this process by the deadline.
+    /// Returns whether the node has welcomed this process by the deadline.
     pub fn is_reached_by(&self, deadline: Instant) -> bool {
         let mut state = self.lock();
         while !matches!(state.reach, Reach::Reached | Reach::Absent) {
@@ -258,13 +258,13 @@ impl Stream {
         self.reach_changed.notify_all();
     }
 
-    /// Something is asked or kept.
+    /// Returns whether something is asked or kept.
     pub fn is_busy(&self) -> bool {
         let state = self.lock();
         !state.log.is_empty() || state.stripe_sets.iter().any(|attachment| !attachment.asked)
     }
 
-    /// The process was stopped for so long: nothing was waited for meanwhile.
+    /// Discounts the time for which the process was stopped: nothing was waited for meanwhile.
     pub fn stopped(&self, time: Duration, now: Instant) {
         let mut state = self.lock();
         for entry in state.log.values_mut() {
@@ -311,14 +311,14 @@ impl Stream {
         next
     }
 
-    /// A number for a message that is not in the log.
+    /// Returns a number for a message that is not in the log.
     pub fn number(&self) -> u64 {
         let mut state = self.lock();
         state.last_number += 1;
         state.last_number
     }
 
-    /// Requests leave the log with their answer, frames stay until durable.
+    /// Removes an answered request from the log; frames stay until durable. Returns whom the answer is for.
     pub fn answered(&self, number: u64) -> AnswerTarget {
         let mut state = self.lock();
         match state.log.get(&number) {
@@ -334,13 +334,13 @@ impl Stream {
         }
     }
 
-    /// The send queue that goes over this stream to the stripe set.
+    /// Returns the send queue that goes over this stream to the stripe set.
     pub fn queue(&self, session: SessionId, stripe_set: u32) -> Option<Arc<SendQueue>> {
         self.lock().queue(session, stripe_set)
     }
 
-    /// Frames of the send queue up to `sequence`, but for `held`, are durable: they leave the log. The send queue, if it is still
-    /// here.
+    /// Removes the send queue's frames up to `sequence`, but for `held`, which are durable. Returns the send queue, if
+    /// it is still here.
     pub fn durable(&self, session: SessionId, stripe_set: u32, sequence: u64, held: &[u64]) -> Option<Arc<SendQueue>> {
         let mut state = self.lock();
         let queue = state.queue(session, stripe_set)?;
@@ -351,7 +351,7 @@ impl Stream {
         Some(queue)
     }
 
-    /// Frames of a checkpointed epoch leave the log, if the node has received them.
+    /// Removes frames of a checkpointed epoch from the log, if the node has received them.
     pub fn checkpointed(&self, queue: &Arc<SendQueue>, epoch: u64) {
         let mut state = self.lock();
         let old = |number: &u64| match state.log.get(number) {
@@ -363,7 +363,7 @@ impl Stream {
         drop(dropped);
     }
 
-    /// The connection broke: everything is to be sent again.
+    /// Resets the stream after its connection broke: everything is to be sent again.
     pub fn broke(&self) {
         let mut state = self.lock();
         (state.unsent, state.reads_in_flight) = (0, 0);
@@ -378,7 +378,7 @@ impl Stream {
         !state.log.is_empty() || !state.stripe_sets.is_empty() || state.reach == Reach::Wanted
     }
 
-    /// Send queues with a frame under construction.
+    /// Returns send queues with a frame under construction.
     pub fn unsealed(&self) -> Vec<Arc<SendQueue>> {
         let state = self.lock();
         state
@@ -389,7 +389,7 @@ impl Stream {
             .collect()
     }
 
-    /// Send queues, each with whether it waits for something.
+    /// Returns send queues, each with whether it waits for something.
     pub fn queues(&self) -> Vec<(Arc<SendQueue>, bool)> {
         let state = self.lock();
         let waits = |queue: &Arc<SendQueue>| {
@@ -399,7 +399,7 @@ impl Stream {
         state.stripe_sets.iter().map(|attachment| (attachment.queue.clone(), waits(&attachment.queue))).collect()
     }
 
-    /// Send queues, each with whether a request of it is not answered.
+    /// Returns send queues, each with whether a request of it is not answered.
     pub fn asking_queues(&self) -> Vec<(Arc<SendQueue>, bool)> {
         let state = self.lock();
         let asks = |queue: &Arc<SendQueue>| {
@@ -410,7 +410,7 @@ impl Stream {
         state.stripe_sets.iter().map(|attachment| (attachment.queue.clone(), asks(&attachment.queue))).collect()
     }
 
-    /// Takes out the requests of no send queue that `is_due` names.
+    /// Takes out the requests without a send queue for which `is_due` holds.
     pub fn take_asks(&self, is_due: impl Fn(&Ask) -> bool) -> Vec<Ask> {
         let mut state = self.lock();
         let is_due = |entry: &Entry| match &entry.work {

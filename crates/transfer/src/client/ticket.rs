@@ -1,4 +1,4 @@
-//! The ticket: what one process learnt at open, for all that will use the file.
+//! The ticket: what one process learns at open, for all that will use the file.
 
 use catalog::PathSession;
 use format::{HandleKey, Reader, Writer};
@@ -11,19 +11,19 @@ pub const TICKET_BYTES: usize = 4096;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ticket {
-    /// What the user called the file, for messages.
+    /// The file's name as the user gave it, for messages.
     pub name: Vec<u8>,
     pub flags: u32,
-    /// Whoever has it may use the file as this handle, and take the handle off.
+    /// Its owner may use the file as this handle, and take the handle off.
     pub key: HandleKey,
     pub session: PathSession,
-    /// Of the head, when the session was joined (bytes).
+    /// Size of the head when the session was joined (bytes).
     pub size: u64,
     pub segment_bytes: u32,
 }
 
 impl Ticket {
-    /// Of what a node answered; none of an answer by which no byte could find its place.
+    /// Builds the ticket from a node's answer; none from an answer by which no byte could find its place.
     pub(super) fn of(name: Vec<u8>, flags: u32, key: HandleKey, answer: Reply) -> Option<Self> {
         match answer {
             Reply::Opened { session, size, segment_bytes }

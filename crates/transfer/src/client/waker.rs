@@ -1,4 +1,4 @@
-//! How callers get the attention of an I/O thread that sleeps in `poll`.
+//! Wakes an I/O thread that sleeps in `poll`.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use rustix::event::{EventfdFlags, eventfd};
 
 pub(super) struct Waker {
     event: OwnedFd,
-    /// Set before the thread looks for work a last time; only then is a system call worth it.
+    /// Set before the thread checks for work a last time; only then is a system call worth it.
     asleep: AtomicBool,
 }
 
@@ -24,7 +24,7 @@ impl Waker {
         }
     }
 
-    /// The thread is about to look for work and then to sleep.
+    /// Notes that the thread is about to check for work and then to sleep.
     pub fn falling_asleep(&self) {
         self.asleep.store(true, Ordering::SeqCst);
     }

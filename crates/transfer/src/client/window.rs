@@ -67,17 +67,17 @@ impl Window {
         self.waiting.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// A started write found no room: the copying thread is woken at the next release.
+    /// Notes that a started write found no room: the next release wakes the copying thread.
     pub fn stall(&self) {
         self.stalled.store(true, Ordering::SeqCst);
     }
 
-    /// Whether no room was made since [`Window::stall`].
+    /// Returns whether no room was made since [`Window::stall`].
     pub fn is_stalled(&self) -> bool {
         self.stalled.load(Ordering::SeqCst)
     }
 
-    /// Whether a writer waits for room.
+    /// Returns whether a writer waits for room.
     pub fn is_awaited(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0 || self.is_stalled()
     }
@@ -130,7 +130,7 @@ impl Payload {
         true
     }
 
-    /// The same bytes in a buffer of their size, when the present one is much larger.
+    /// Returns the same bytes in a buffer of their size, when the present one is much larger.
     pub fn fit(mut self) -> Self {
         if self.bytes.len() < self.bytes.capacity() / 4 {
             let small = self.bytes.as_slice().to_vec();
@@ -139,7 +139,7 @@ impl Payload {
         self
     }
 
-    /// A payload of bytes that another one is already charged for.
+    /// Makes a payload of bytes that another one is already charged for.
     pub fn uncharged(bytes: Vec<u8>, window: &Arc<Window>) -> Self {
         Payload { bytes, charged_bytes: 0, window: window.clone() }
     }

@@ -1,7 +1,7 @@
-//! How fast a peer takes what is being sent to it, as other threads than the one that sends may see it.
+//! How fast a peer takes what is being sent to it, as other threads than the sending one may see it.
 //!
-//! A message is handed to the kernel in steps. How long the step at hand has taken says how fast the peer reads now, whatever
-//! the kernel took at first.
+//! A message is handed to the kernel in steps. How long the step at hand has taken shows how fast the peer reads now,
+//! whatever the kernel took at first.
 
 use std::io::{self, IoSlice};
 use std::sync::atomic::{AtomicU64, Ordering};

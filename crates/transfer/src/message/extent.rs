@@ -12,13 +12,25 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// Bytes of all of them together; more than a number holds count as the largest.
+    /// Returns the sum of the extents' bytes; a sum beyond a number's range counts as the largest.
     pub fn total_bytes(extents: &[Extent]) -> u64 {
         extents.iter().fold(0, |sum: u64, extent| sum.saturating_add(extent.bytes))
     }
 
-    /// Where the segments begin that the extents are made of, in order. `None` when an extent is not made of whole
-    /// ones, or all are more than one frame could carry.
+    /// Returns the sum of the extents' bytes up to the last byte that lies before `end`.
+    pub fn bytes_until(extents: impl Iterator<Item = Extent>, end: u64) -> u64 {
+        let (mut all, mut until) = (0, 0);
+        for Extent { offset, bytes } in extents {
+            if offset < end && bytes > 0 {
+                until = all + bytes.min(end - offset);
+            }
+            all += bytes;
+        }
+        until
+    }
+
+    /// Returns where the segments begin that the extents are made of, in order. `None` when an extent is not made of
+    /// whole ones, or all are more than one frame could carry.
     pub fn segments(extents: &[Extent], segment_bytes: u32) -> Option<Vec<u64>> {
         let unit = segment_bytes as u64;
         let is_whole =
@@ -31,7 +43,7 @@ impl Extent {
         Some(extents.iter().flat_map(offsets).collect())
     }
 
-    /// The extents that are made of the segments at these offsets, in the same order.
+    /// Returns the extents that are made of the segments at these offsets, in the same order.
     pub fn of_segments(offsets: impl Iterator<Item = u64>, segment_bytes: u32) -> Vec<Extent> {
         let bytes = segment_bytes as u64;
         let mut extents: Vec<Extent> = Vec::new();
@@ -48,6 +60,15 @@ impl Extent {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_lies_behind_the_end_counts_only_before_something_that_does_not() {
+        let until = |extents: &[(u64, u64)], end| {
+            Extent::bytes_until(extents.iter().map(|(offset, bytes)| Extent { offset: *offset, bytes: *bytes }), end)
+        };
+        assert_eq!([5, 15, 25, 0].map(|end| until(&[(10, 10), (0, 10)], end)), [15, 20, 20, 0]);
+        assert_eq!([5, 15, 25].map(|end| until(&[(0, 10), (10, 10)], end)), [5, 15, 20]);
+    }
 
     #[test]
     fn extents_of_segments_tell_where_each_begins() {

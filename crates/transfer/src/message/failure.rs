@@ -1,10 +1,11 @@
-//! What a node answers instead of a result.
+//! The failure a node answers instead of a result.
 
 use format::{ContainerId, Reader, Result, StorePath, VersionId, Writer};
 
 use super::Field;
 
-/// By what the caller does about it. The numbers never change meaning; `thalweg.h` has the same kinds.
+/// What failed, classified by what the caller does about it. The numbers never change meaning; `thalweg.h` has the same
+/// kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum FailureKind {
@@ -21,7 +22,7 @@ pub enum FailureKind {
     /// The path's head moved: see [`Failure::head`].
     HeadMoved = 10,
     LeaseLost = 11,
-    /// Another node holds the stripe set now: ask the catalog, attach there, send again.
+    /// Another node owns the stripe set now: ask the catalog, attach there, send again.
     StripeSetLost = 12,
     TooNew = 13,
 }
@@ -65,7 +66,7 @@ impl Failure {
 
 /// A peer's sentence is shown to users as it is, however long: no honest one is longer.
 const MAX_TEXT_BYTES: usize = 8 << 10;
-/// With the path, which is shown too where the text does not name it.
+/// The same with the path, which is shown too where the text does not contain it.
 const MAX_SHOWN_BYTES: usize = MAX_TEXT_BYTES + (4 << 10);
 
 /// Control characters are shown as `\xNN` for each byte, so that they count fourfold.
@@ -86,7 +87,7 @@ fn shortened(mut text: String) -> String {
     text
 }
 
-/// Without the path where text and path together are longer than people can be shown.
+/// Drops the path where text and path together are too long to be shown.
 fn without_long_path(failure: Failure) -> Failure {
     let shown = |text: &str| text.chars().map(shown_bytes).sum::<usize>();
     let path_bytes = failure.path.as_ref().map_or(0, |path| shown(&path.to_string()));

@@ -8,10 +8,13 @@ use format::{
 use store::Answer;
 
 use super::Extent;
+use super::limits::{MAX_CHANGES, MAX_EXTENTS};
 
 pub trait Field: Sized {
-    /// The least bytes a value takes, so that forged counts are refused before memory is asked for.
+    /// The fewest bytes a value takes, so that forged counts are refused before memory is requested.
     const MIN_BYTES: usize;
+    /// Of a list of such values, where they take much more memory than bytes of a message.
+    const MAX_COUNT: usize = usize::MAX;
     fn write(&self, to: &mut Writer);
     fn read(from: &mut Reader) -> Result<Self>;
 }
@@ -55,7 +58,7 @@ macro_rules! own {
 }
 
 own! {
-    SegmentAddress, 12; Run, 16; Label, 16; BlockHeader, 64; SegmentEntry, 36; Root, 5; Attributes, 53; VersionRecord, 14; VersionId, 16; Change, 5;
+    SegmentAddress, 12; Run, 16; Label, 16; BlockHeader, 64; SegmentEntry, 36; Root, 5; Attributes, 53; VersionRecord, 14; VersionId, 16;
 }
 
 macro_rules! record {
@@ -73,7 +76,6 @@ macro_rules! record {
 }
 
 record! {
-    Extent, 16, { offset, bytes };
     StoredBlockHeader, 72, { labels, header, segments };
     Session, 16, { id, epoch };
     Version, 31, { number, committed_ns, record, attributes };
@@ -81,6 +83,28 @@ record! {
     Committed, 12, { sequence, numbers };
     PathSession, 41, { id, path, nodes, stripe_bytes, job, opened_ns, handles, interrupted };
     Checkpoint, 58, { session, stripe_set, owner, number, epoch, root, size, resized, frontier, stamps };
+}
+
+impl Field for Extent {
+    const MIN_BYTES: usize = 16;
+    const MAX_COUNT: usize = MAX_EXTENTS;
+    fn write(&self, to: &mut Writer) {
+        to.u64(self.offset).u64(self.bytes);
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        Ok(Extent { offset: from.u64()?, bytes: from.u64()? })
+    }
+}
+
+impl Field for Change {
+    const MIN_BYTES: usize = 5;
+    const MAX_COUNT: usize = MAX_CHANGES;
+    fn write(&self, to: &mut Writer) {
+        Change::write(self, to);
+    }
+    fn read(from: &mut Reader) -> Result<Self> {
+        Change::read(from)
+    }
 }
 
 macro_rules! wrapped {
@@ -182,7 +206,14 @@ impl<T: Field> Field for Vec<T> {
         to.list(self, |to, item| item.write(to));
     }
     fn read(from: &mut Reader) -> Result<Self> {
-        from.list(T::MIN_BYTES, T::read)
+        let mut left = T::MAX_COUNT;
+        from.list(T::MIN_BYTES, |from| match left.checked_sub(1) {
+            Some(less) => {
+                left = less;
+                T::read(from)
+            }
+            None => from.refuse(format!("a list of more than {} entries", T::MAX_COUNT)),
+        })
     }
 }
 

@@ -1,5 +1,5 @@
-//! What a message may say at most. Checked when it is decoded, so that nothing behind it meets a number that overflows
-//! a sum, asks for memory without end, or names a place that cannot be.
+//! Limits on the content of messages. Checked when a message is decoded, so that nothing behind it meets a number that
+//! overflows a sum, requests unbounded memory, or addresses an impossible place.
 
 use catalog::{Checkpoint, FileEntry, PathSession, Version};
 use format::{
@@ -22,11 +22,13 @@ pub const MAX_LEASE_MS: u64 = 600_000;
 pub const MAX_STRIPE_BYTES: u64 = 1 << 40;
 /// Fingerprints asked about at once: those of 8 GiB in segments of 8 KiB.
 pub const MAX_FINGERPRINTS: usize = 1 << 20;
-/// Extents of one message.
-pub const MAX_EXTENTS: usize = 1 << 20;
-/// Entries of one listing, whatever was asked for: a longer one is put together from several requests.
+/// Extents in one message, of which each may take a segment's memory; clients send half as many at most.
+pub const MAX_EXTENTS: usize = 8192;
+/// Changes in one Commit. Those of `put --atomic` reach the longest body first.
+pub const MAX_CHANGES: usize = 1 << 19;
+/// Entries in one listing, whatever was requested: a longer one is put together from several requests.
 pub const MAX_LISTED: usize = 4096;
-/// Failures that a node keeps of one job.
+/// Failures that a node keeps per job.
 pub const MAX_JOB_FAILURES: usize = 64;
 const MESSAGE: &str = "message";
 
@@ -265,6 +267,18 @@ mod tests {
         Request::Commit { session: SESSION, references: Vec::new(), epoch: 0, changes, checkpoints: Vec::new() }
     }
 
+    /// One byte of each of so many segments.
+    fn scattered(count: usize) -> Request {
+        let extents = (0..count as u64).map(|number| Extent { offset: number * 8192, bytes: 1 }).collect();
+        Request::Write { session: SESSION, stripe_set: 0, sequence: 1, stamp: 0, epoch: 0, extents }
+    }
+
+    fn removals(count: usize) -> Request {
+        let removal = Change::Remove { path: StorePath::new(b"a").unwrap(), recursive: false };
+        let changes = vec![removal; count];
+        Request::Commit { session: SESSION, references: Vec::new(), epoch: 0, changes, checkpoints: Vec::new() }
+    }
+
     fn open(nodes: usize, stripe_bytes: u64) -> Request {
         let path = StorePath::new(b"a").unwrap();
         let nodes = vec!["a:1".into(); nodes];
@@ -289,6 +303,8 @@ mod tests {
         let hello =
             |length| Request::Hello { client: 1, stream: 1, job: "j".repeat(length), application: String::new() };
         let cases = [
+            (scattered(MAX_EXTENTS), scattered(MAX_EXTENTS + 1)),
+            (removals(MAX_CHANGES), removals(MAX_CHANGES + 1)),
             (write(1, 0, 0, 8), write(0, 0, 0, 8)),
             (write(MAX_COUNT, MAX_COUNT, 0, 8), write(1, MAX_COUNT + 1, 0, 8)),
             (write(MAX_COUNT, 0, 0, 8), write(u64::MAX, 0, 0, 8)),

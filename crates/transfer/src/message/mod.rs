@@ -1,4 +1,4 @@
-//! The messages: one enum for what clients ask, one for what nodes answer.
+//! The messages: one enum for clients' requests, one for nodes' replies.
 //!
 //! Each variant is a frame kind and a list of fields, written in the order they stand here (see `docs/format.md`).
 //! Bulk bytes are not fields: they travel as the frame's payload.
@@ -14,13 +14,14 @@ pub use extent::Extent;
 pub use failure::{Failure, FailureKind};
 pub use field::{Field, StoredBlockHeader};
 pub use limits::{
-    MAX_COUNT, MAX_EXTENTS, MAX_FINGERPRINTS, MAX_JOB_FAILURES, MAX_LEASE_MS, MAX_LISTED, MAX_NAME_BYTES, MAX_NODES,
-    MAX_STRIPE_BYTES,
+    MAX_CHANGES, MAX_COUNT, MAX_EXTENTS, MAX_FINGERPRINTS, MAX_JOB_FAILURES, MAX_LEASE_MS, MAX_LISTED, MAX_NAME_BYTES,
+    MAX_NODES, MAX_STRIPE_BYTES,
 };
 pub use reply::{Reply, StoreStatistics};
 pub use request::Request;
 
-/// Defines an enum of messages: what refuses numbers that cannot be meant; kind number, variant, fields. Generates `kind`, `encode` and `decode`.
+/// Defines an enum of messages: the check of its numbers; kind number, variant, fields. Generates `kind`, `encode` and
+/// `decode`.
 macro_rules! messages {
     ($(#[$enum_doc:meta])* $name:ident checked by $check:path {
         $($(#[$doc:meta])* $number:literal $variant:ident { $($field:ident: $type:ty),* $(,)? }),* $(,)?
@@ -32,12 +33,12 @@ macro_rules! messages {
         }
 
         impl $name {
-            /// The frame's kind.
+            /// Returns the frame's kind.
             pub fn kind(&self) -> u16 {
                 match self { $(Self::$variant { .. } => $number),* }
             }
 
-            /// The frame's body.
+            /// Returns the frame's body.
             pub fn encode(&self) -> Vec<u8> {
                 #[allow(unused_mut)]
                 let mut to = format::Writer::new();
@@ -47,7 +48,7 @@ macro_rules! messages {
                 to.finish()
             }
 
-            /// The message of a frame, all its numbers within their limits.
+            /// Decodes a frame's message; all its numbers are within their limits.
             pub fn decode(kind: u16, body: &[u8]) -> format::Result<Self> {
                 let mut from = format::Reader::new("message", body);
                 let message = match kind {

@@ -1,4 +1,4 @@
-//! What a node answers. Kinds have the highest bit set.
+//! The replies of a node. Kinds have the highest bit set.
 
 use catalog::{Checkpoint, Committed, FileEntry, PathSession, Session, Version};
 use format::{Run, SegmentEntry, SessionId, StorePath};
@@ -6,7 +6,7 @@ use store::Answer;
 
 use super::{Failure, Field, StoredBlockHeader, messages};
 
-/// What `thalweg stats` shows of a store (bytes and counts).
+/// Statistics of a store, for `thalweg stats` (bytes and counts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct StoreStatistics {
     pub logical_bytes: u64,
@@ -42,20 +42,20 @@ impl Field for StoreStatistics {
 }
 
 messages! {
-    /// A reply, or, with request number 0, something the node says unasked.
+    /// A reply, or, with request number 0, an unsolicited message of the node.
     Reply checked by super::limits::check_reply {
         0x8000 Done {},
         0x8001 Failed { failure: Failure },
         /// `settings` is the text of `store.toml`; `incarnation` is the node process's random number.
         0x8002 Welcome { settings: String, incarnation: u64 },
-        /// All of the payload has come; `workers` is how many threads of the node reduce.
+        /// All of the payload has arrived; `workers` is how many threads of the node reduce.
         0x8003 Measured { workers: u32 },
-        /// Unasked, before `Welcome`: this node serves only clients that prove its secret over this nonce.
+        /// Unsolicited, before `Welcome`: this node serves only clients that prove its secret over this nonce.
         0x8004 Challenge { nonce: [u8; 32] },
         /// The node's own tag over both nonces: it has the secret too.
         0x8005 Proved { proof: [u8; 32] },
-        /// Unasked, every few seconds: the node process lives, however long it holds this client back. `progress` changes
-        /// whenever the node has done some of the work that clients wait for.
+        /// Unsolicited, every few seconds: the node process lives, however long it holds this client back. `progress`
+        /// changes whenever the node has done some of the work that clients wait for.
         0x8006 Alive { progress: u64 },
 
         0x8010 Answers { answers: Vec<Answer> },
@@ -78,20 +78,21 @@ messages! {
         /// `segment_bytes` is the length of the session's fixed segments; `size` the head's.
         0x8040 Opened { session: PathSession, size: u64, segment_bytes: u32 },
         0x8041 Attached { size: u64, epoch: u64 },
-        /// The node holds it; `stamp` orders it among all that arrived at this stripe set.
+        /// The node has received it; `stamp` orders it among all that arrived at this stripe set.
         0x8042 Received { sequence: u64, stamp: u64 },
         /// Indices into the offer's segments that must be supplied.
         0x8043 Missing { sequence: u64, stamp: u64, wanted: Vec<u32> },
-        /// Payload: the bytes asked for, zeros beyond what the stripe set knows; `size` is the file's as the stripe set knows it.
+        /// Payload: the requested bytes, zeros beyond what the stripe set knows; `size` is the file's as the stripe set
+        /// knows it.
         0x8044 Bytes { size: u64 },
         0x8045 Size { size: u64 },
         0x8046 Version { number: u64 },
-        /// Unasked: all of this stream's writes to the stripe set up to `sequence` are durable, except those in `held`, which
-        /// touch segments that are not whole.
+        /// Unsolicited: all of this stream's writes to the stripe set up to `sequence` are durable, except those in
+        /// `held`, which touch segments that are not whole.
         0x8047 Durable { session: SessionId, stripe_set: u32, sequence: u64, held: Vec<u64> },
-        /// Unasked: the stripe set takes and makes durable nothing any more.
+        /// Unsolicited: the stripe set has failed; it accepts and syncs nothing any more.
         0x8049 StripeSetFailed { session: SessionId, stripe_set: u32, failure: Failure },
-        /// The names a `OfferDigest` means are not known: they must be spelt out in an `OfferFingerprints`, with this stamp.
+        /// The node does not know the segments of an `OfferDigest`: send an `OfferFingerprints`, with this stamp.
         0x8048 NeedFingerprints { sequence: u64, stamp: u64 },
         /// How many streams of other processes use the stripe set.
         0x804a Others { streams: u32 },

@@ -1,4 +1,4 @@
-//! What a client asks of a node.
+//! The requests of a client.
 
 use catalog::Purpose;
 use format::{BlockHeader, Change, ContainerId, Fingerprint, HandleKey, Run, SegmentEntry, SessionId, StorePath};
@@ -11,10 +11,10 @@ messages! {
         // The connection.
 
         /// The first message. `client` is the process's random number, the same on all its streams and across
-        /// reconnections; `stream` tells its connections apart. Bandwidth is shared between `application`s; empty: who
-        /// says none.
+        /// reconnections; `stream` tells its connections apart. Bandwidth is shared between `application`s; empty:
+        /// unnamed.
         1 Hello { client: u64, stream: u32, job: String, application: String },
-        /// How fast is the link? Payload: bytes to be thrown away.
+        /// Measures the link. Payload: bytes to be thrown away.
         2 Measure {},
         /// The client's answer to `Challenge`: its own nonce, and the tag over both that only the secret makes. Answered
         /// by `Proved`.
@@ -53,7 +53,7 @@ messages! {
         28 Checkpoints { session: SessionId, after: (u32, u64) },
         29 Discard { session: SessionId },
         30 Statistics {},
-        /// Makes what a session had checkpointed the head of its path.
+        /// Makes the checkpoints of a session the head of its path.
         31 Recover { session: SessionId },
 
         // Sessions of paths.
@@ -69,14 +69,14 @@ messages! {
             stripe_bytes: u64,
             key: HandleKey,
         },
-        /// This connection will use the stripe set; a node that does not hold it takes it and loads its checkpoints. The other
-        /// messages of the session are for connections that have attached.
+        /// Attaches this connection to the stripe set; a node that does not own it takes it and loads its checkpoints.
+        /// The other messages of the session are for connections that have attached.
         41 Attach { session: SessionId, stripe_set: u32, key: HandleKey },
         /// Payload: the extents' bytes, one after the other. `sequence` counts 1, 2, … per connection's
         /// (client, stream, session, stripe set); `stamp` is 0, or on sending again what `Received` said.
         42 Write { session: SessionId, stripe_set: u32, sequence: u64, stamp: u64, epoch: u64, extents: Vec<Extent> },
-        /// Reduced at the client: the whole segments that the extents are made of, by name only. Answered by `Missing`,
-        /// or by `Received` when nothing lacks.
+        /// Reduced at the client: the whole segments that the extents are made of, by fingerprint only. Answered by
+        /// `Missing`, or by `Received` when none is missing.
         43 OfferFingerprints {
             session: SessionId,
             stripe_set: u32,
@@ -86,29 +86,29 @@ messages! {
             extents: Vec<Extent>,
             fingerprints: Vec<Fingerprint>,
         },
-        /// What `Missing` asked for, as blocks whose payloads stand one after the other in the payload. Answered by
-        /// `Received`, or by `Missing` again when another client's claim came to nothing.
+        /// The segments that `Missing` listed, as blocks whose payloads stand one after the other in the payload.
+        /// Answered by `Received`, or by `Missing` again when another client's claim was not kept.
         44 SendBlocks { session: SessionId, stripe_set: u32, sequence: u64, blocks: Vec<(BlockHeader, Vec<SegmentEntry>)> },
         /// Answered by `Bytes`.
         45 Read { session: SessionId, stripe_set: u32, extents: Vec<Extent> },
         46 Size { session: SessionId, stripe_set: u32 },
         47 SetSize { session: SessionId, stripe_set: u32, size: u64 },
-        /// Everything received becomes a durable checkpoint, and the given epoch begins. Epochs only count syncs: what
-        /// comes again is told by its sequence and stamp.
+        /// Makes everything received a durable checkpoint, and begins the given epoch. Epochs only count syncs: resent
+        /// writes are recognised by sequence and stamp.
         48 Checkpoint { session: SessionId, stripe_set: u32, epoch: u64 },
-        /// The client's window is full: make durable what can be.
+        /// The client's window is full: sync what can be.
         49 FlushHint { session: SessionId, stripe_set: u32 },
         /// All stripe sets have checkpointed: make the session's writes a version.
         50 CommitPath { session: SessionId },
         51 Detach { session: SessionId, stripe_set: u32 },
-        /// The key's handle goes; once.
+        /// Takes off the key's handle; once.
         52 Leave { session: SessionId, key: HandleKey },
         /// Answered when the lock is held. It is freed with the connection.
         53 Lock { session: SessionId },
         54 Unlock { session: SessionId },
         55 Delete { path: StorePath },
-        /// What an `OfferFingerprints` would say, its names by their digest only, over (fingerprint, length) of each segment.
-        /// Answered as an `OfferFingerprints`, or by `NeedFingerprints` when the node has not had the names.
+        /// An `OfferFingerprints` with its fingerprints as a digest only, over (fingerprint, length) of each segment.
+        /// Answered as an `OfferFingerprints`, or by `NeedFingerprints` when the node does not know the fingerprints.
         56 OfferDigest {
             session: SessionId,
             stripe_set: u32,
@@ -118,13 +118,13 @@ messages! {
             extents: Vec<Extent>,
             names: [u8; 32],
         },
-        /// The last process of a ticket, before it leaves: answered by `Others` when no other process uses the stripe set, or
-        /// when those that do have had nothing to make durable for a while.
+        /// Sent by the last process of a ticket before it leaves: answered by `Others` when no other process uses the
+        /// stripe set, or when those that do have had nothing to flush for a while.
         57 AwaitOthers { session: SessionId, stripe_set: u32, processes: u32 },
-        /// What this process's job wrote under the path is in no version, and why: a program may ignore what open and
-        /// close return. Kept for `JobFailures` until the job stores or deletes the path.
+        /// Reports that this process's writes under the path are in no version, and why: a program may ignore the
+        /// results of open and close. Kept for `JobFailures` until the job stores or deletes the path.
         58 ReportFailure { path: StorePath, why: String },
-        /// What a job reported to this node.
+        /// Lists the failures that a job reported to this node.
         59 JobFailures { job: String },
     }
 }

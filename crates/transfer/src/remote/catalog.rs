@@ -14,17 +14,17 @@ use format::{
 
 use super::Remote;
 use super::failures::catalog_error;
-use crate::message::{Field, MAX_LISTED, Reply, Request};
+use crate::message::{Field, MAX_CHANGES, MAX_LISTED, Reply, Request};
 
 const NO_SESSION: SessionId = SessionId(0);
-/// A page is as long as was asked for, unless its entries are long. An honest node sends one that is neither when a very
+/// A page is as long as requested, unless its entries are long. An honest node sends one that is neither when a very
 /// long entry follows it.
 const MIN_PAGE_BYTES: usize = 1 << 20;
 const MAX_SHORT_PAGES: usize = 8;
-/// Of a list that is asked for as a whole: a node could send pages for ever. Some ten million versions or sessions.
+/// Limit of a list requested as a whole: a node could send pages for ever. Some ten million versions or sessions.
 const MAX_LIST_BYTES: usize = 1 << 30;
 
-/// Each call is one transaction, but lists of more than [`MAX_LISTED`] entries, which take several.
+/// Each call is one transaction, but lists of more than [`MAX_LISTED`] entries take several.
 pub struct RemoteCatalog {
     remote: Remote,
 }
@@ -39,7 +39,7 @@ macro_rules! pick {
     };
 }
 
-/// A page and whether there is more, of the reply that has it.
+/// Takes a page, and whether there is more, out of the reply that has it.
 type Pick<T> = fn(Reply) -> Option<(Vec<T>, bool)>;
 
 macro_rules! pick_page {
@@ -55,7 +55,7 @@ fn done(reply: Reply) -> Option<()> {
     matches!(reply, Reply::Done {}).then_some(())
 }
 
-/// Refuses a page of a listing that does not lead on, or names what was not asked for: a node could have its clients
+/// Refuses a page of a listing that does not advance, or lists what was not requested: a node could have its clients
 /// list for ever, or elsewhere.
 fn check_page(
     page: &[(StorePath, FileEntry)],
@@ -87,7 +87,7 @@ fn encoded_bytes(page: &[impl Field]) -> usize {
     to.finish().len()
 }
 
-/// Refuses a page that does not lead on from `after`.
+/// Refuses a page that does not advance beyond `after`.
 fn check_order<T, K: Ord + Debug>(page: &[T], after: K, key: impl Fn(&T) -> K) -> std::result::Result<(), String> {
     let mut last = after;
     for next in page.iter().map(key) {
@@ -109,8 +109,8 @@ impl RemoteCatalog {
         answer.map_err(|error| catalog_error(error, self.remote.address(), session))
     }
 
-    /// A list, asked for page by page from after `after` on, until there are `limit` entries or no more. `check` says what is
-    /// wrong with a page that should follow the given entry.
+    /// Fetches a list page by page from after `after` on, until there are `limit` entries or no more. `check` says what
+    /// is wrong with a page that should follow the given entry.
     fn pages<T: Field, K: Clone>(
         &self,
         session: SessionId,
@@ -141,7 +141,7 @@ impl RemoteCatalog {
                 break;
             }
         }
-        // Lists whose requests have no limit come in pages as long as the node likes.
+        // Lists whose requests have no limit come in pages of whatever length the node likes.
         all.truncate(limit);
         Ok(all)
     }
@@ -175,6 +175,10 @@ impl Catalog for RemoteCatalog {
 
     fn commit(&self, commit: &Commit) -> Result<Committed> {
         let Commit { session, references, epoch, changes, checkpoints } = commit.clone();
+        if changes.len() > MAX_CHANGES {
+            let why = "a commit of more than 524,288 changes, which a node does not take; commit them in parts";
+            return Err(Error::Refused { path: changes[MAX_CHANGES].path().clone(), why });
+        }
         self.ask(
             session,
             Request::Commit { session, references, epoch, changes, checkpoints },

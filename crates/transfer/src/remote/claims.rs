@@ -1,7 +1,7 @@
-//! Which connection each claim owner uses, and whether what the node still held in memory may have been lost.
+//! Which connection each claim owner uses, and whether segments that the node still held in memory may have been lost.
 //!
-//! At the node a claim belongs to a connection. A claim owner therefore keeps its connection while it has claims open;
-//! without any it may use whichever is free.
+//! At the node a claim belongs to a connection. A claim owner therefore keeps its connection while it has open claims;
+//! without any it may use any free one.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub(super) struct ClaimScopes {
     scopes: Mutex<HashMap<ClaimOwner, Arc<Mutex<ClaimScope>>>>,
 }
 
-/// A claim owner's place: its connection, and the segments it has promised to put.
+/// A claim owner's state: its connection, and the segments it has promised to put.
 #[derive(Default)]
 pub(super) struct ClaimScope {
     pub connection: Option<PooledConnection>,
@@ -24,7 +24,7 @@ pub(super) struct ClaimScope {
 }
 
 impl ClaimScopes {
-    /// Calls of one claim owner take turns here.
+    /// Runs `work` in the claim owner's scope; calls of one claim owner take turns.
     pub fn at<T>(&self, claim_owner: ClaimOwner, work: impl FnOnce(&mut ClaimScope) -> T) -> T {
         let scope = self.lock().entry(claim_owner).or_default().clone();
         let done = work(&mut scope.lock().unwrap_or_else(PoisonError::into_inner));
@@ -32,7 +32,7 @@ impl ClaimScopes {
         done
     }
 
-    /// A scope without claims is dropped, unless another thread stands at it: scopes are only handed out under the lock.
+    /// Drops a scope without claims, unless another thread waits for it: scopes are only handed out under the lock.
     fn clear_away(&self, claim_owner: ClaimOwner, scope: Arc<Mutex<ClaimScope>>) {
         let mut scopes = self.lock();
         let alone = Arc::strong_count(&scope) == 2;
@@ -47,7 +47,7 @@ impl ClaimScopes {
 }
 
 /// Since the last `make_durable`, callers may rely on segments that only the memory of one node process holds. When
-/// another process answers at the address, those may be gone, and nothing after that may call them durable.
+/// another process answers at the address, those may be gone, and none of them may be reported durable.
 #[derive(Default)]
 pub(super) struct IncarnationGuard {
     state: Mutex<State>,
@@ -56,7 +56,7 @@ pub(super) struct IncarnationGuard {
 #[derive(Default)]
 struct State {
     incarnation: Option<u64>,
-    /// Counts what was relied on, to tell whether something came while a `make_durable` was under way.
+    /// Counts uses relied on, to tell whether one was added while a `make_durable` was under way.
     count: u64,
     lost: bool,
 }
@@ -69,13 +69,13 @@ impl State {
 }
 
 impl IncarnationGuard {
-    /// Whether this node process may be asked to hold more, or to make durable what it holds. It may not when another
-    /// one was relied on: then all is lost.
+    /// Returns whether this node process may take more segments, or sync those it holds. It may not when another one
+    /// was relied on: then all is lost.
     pub fn allows(&self, incarnation: u64) -> bool {
         self.lock().allows(incarnation)
     }
 
-    /// Something was put at, or found at, this node process. False when another one was relied on.
+    /// Notes that something was put at, or found at, this node process. False when another one was relied on.
     pub fn begin(&self, incarnation: u64) -> bool {
         let mut state = self.lock();
         state.count += 1;
@@ -84,12 +84,12 @@ impl IncarnationGuard {
         allowed
     }
 
-    /// What to give to [`IncarnationGuard::end`] when what has begun until now is durable.
+    /// Returns what to pass to [`IncarnationGuard::end`] once everything begun until now is durable.
     pub fn count(&self) -> u64 {
         self.lock().count
     }
 
-    /// Everything up to `count` is durable.
+    /// Notes that everything up to `count` is durable.
     pub fn end(&self, count: u64) {
         let mut state = self.lock();
         if state.count == count {

@@ -1,4 +1,4 @@
-//! Errors of store and catalog as failures on the wire, and back.
+//! Converts errors of store and catalog to failures on the wire, and back.
 //!
 //! A failure's text is the error's whole sentence. Back at the client the same kind of error says the same sentence
 //! again, so the parts are cut out of it where the kind has a fixed wording; the tests hold both ends together.
@@ -62,7 +62,7 @@ fn about(path: StorePath, failure: Failure) -> Failure {
     Failure { path: Some(path), ..failure }
 }
 
-/// What a store at `peer` reports when asking it ended like this.
+/// Returns the store error for a request to `peer` that ended like this.
 pub fn store_error(error: Error, peer: &str) -> store::Error {
     let peer = peer.to_owned();
     match error {
@@ -81,7 +81,7 @@ pub fn store_error(error: Error, peer: &str) -> store::Error {
     }
 }
 
-/// What a catalog at `peer` reports when asking it, for this session if any, ended like this.
+/// Returns the catalog error for a request to `peer`, for this session if any, that ended like this.
 pub fn catalog_error(error: Error, peer: &str, session: SessionId) -> catalog::Error {
     let peer = peer.to_owned();
     match error {
@@ -105,12 +105,12 @@ pub fn catalog_error(error: Error, peer: &str, session: SessionId) -> catalog::E
     }
 }
 
-/// The text up to the wording that the error adds itself.
+/// Returns the text up to the wording that the error adds itself.
 fn before(text: &str, wording: &str) -> String {
     text.split_once(wording).map_or(text, |(head, _)| head).to_owned()
 }
 
-/// Reads the sentence of [`store::Error::Corrupt`].
+/// Parses the sentence of [`store::Error::Corrupt`].
 fn damaged(text: &str) -> Option<store::Error> {
     let (path, rest) = text.split_once(" is damaged at byte ")?;
     let (offset, rest) = rest.split_once(": ")?;
@@ -125,7 +125,7 @@ fn lasting(why: &str) -> &'static str {
 }
 
 /// [`catalog::Error::Refused`] holds sentences of the program's own text, of which there are a dozen or two. Those
-/// that come from afar are kept for good, each once, and not more than a node of ours could ever send.
+/// received from nodes are kept for good, each once, and no more than one of our nodes could ever send.
 struct Reasons(BTreeSet<&'static str>);
 
 impl Reasons {

@@ -1,5 +1,5 @@
-//! How fast a link carries bytes to a node right now: found by sending some, more each time until one exchange takes
-//! long enough to be believed.
+//! Measures how fast a link carries bytes to a node right now: sends some, more each time, until one exchange takes
+//! long enough to be trusted.
 
 use std::time::{Duration, Instant};
 
@@ -8,17 +8,17 @@ use crate::message::{Reply, Request};
 use crate::random::random_number;
 use crate::{Credentials, Result};
 
-/// An exchange that lasted this much longer than an empty one tells the rate.
+/// An exchange that lasted this much longer than an empty one gives the rate.
 const LONG_ENOUGH: Duration = Duration::from_millis(20);
 const FIRST_BYTES: usize = 64 << 10;
-/// Links that carry this in less time than [`LONG_ENOUGH`] are fast, whatever the number.
+/// Links that carry this in less time than [`LONG_ENOUGH`] are fast, whatever the number (bytes).
 const MAX_BYTES: usize = 16 << 20;
 
-/// A link to a node, as one process finds it while others may be using it.
+/// A link to a node, as one process measures it while others may be using it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
     pub bytes_per_s: f64,
-    /// Threads of the node that reduce.
+    /// Number of the node's reducing threads.
     pub workers: u32,
 }
 

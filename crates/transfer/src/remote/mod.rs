@@ -1,8 +1,8 @@
 //! A node as its clients see it: requests over a few connections, and the store and catalog behind them.
 //!
-//! [`Remote`] asks and gets answers; a connection that broke is made again. What may be asked twice without
-//! harm is then asked again, everything else is reported as uncertain. [`RemoteStore`] and [`RemoteCatalog`]
-//! are the traits of `store` and `catalog` over it.
+//! [`Remote`] sends requests and receives answers; a connection that broke is made again. Requests that are harmless
+//! twice are then sent again, all others are reported as uncertain. [`RemoteStore`] and [`RemoteCatalog`] are the
+//! traits of `store` and `catalog` over it.
 
 mod catalog;
 mod claims;
@@ -31,7 +31,7 @@ pub use self::segments::RemoteStore;
 
 /// Requests under way at once, not counting those of claim owners; also how many idle connections are kept.
 const CONNECTIONS: usize = 4;
-/// For how long a lost node is tried again.
+/// How long a lost node is tried again.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// Streams below this number are for the sessions of paths.
 const FIRST_STREAM: u32 = 1 << 31;
@@ -54,7 +54,7 @@ struct Shared {
     turn_over: Condvar,
 }
 
-/// What all its connections say of this process.
+/// The greeting that all its connections send for this process.
 struct Hello {
     client: u64,
     job: String,
@@ -75,14 +75,14 @@ struct Pool {
 }
 
 impl Remote {
-    /// Makes the first connection, without trying twice. `client` is the process's random number; `application` is who
-    /// uses the node's bandwidth, empty for nobody in particular. Uses the secret and the
-    /// authorities that the environment names.
+    /// Makes the first connection, without trying twice. `client` is the process's random number; `application` is
+    /// charged for the node's bandwidth, empty for none. Uses the secret and the authorities that the environment
+    /// names.
     pub fn connect(address: &str, client: u64, job: &str, application: &str) -> Result<Self> {
         Self::connect_with(Credentials::of_environment_for(address)?, address, client, job, application)
     }
 
-    /// [`Remote::connect`], with these credentials.
+    /// As [`Remote::connect`], with these credentials.
     pub fn connect_with(
         credentials: impl Into<Credentials>,
         address: &str,
@@ -94,7 +94,7 @@ impl Remote {
         Self::connect_by(credentials.into(), address, hello, PooledConnection::open)
     }
 
-    /// [`Remote::connect_with`] to a node that is given up when it has not welcomed this process within `timeout`.
+    /// As [`Remote::connect_with`], but gives the node up when it has not welcomed this process within `timeout`.
     pub fn connect_within(
         timeout: Duration,
         credentials: impl Into<Credentials>,
@@ -128,12 +128,12 @@ impl Remote {
         Ok(Remote { shared: Arc::new(shared) })
     }
 
-    /// The settings of the node's store.
+    /// Returns the settings of the node's store.
     pub fn welcome(&self) -> &Settings {
         &self.shared.settings
     }
 
-    /// The random number of the node process that answered first.
+    /// Returns the random number of the node process that answered first.
     pub fn incarnation(&self) -> u64 {
         self.shared.incarnation
     }
@@ -149,7 +149,7 @@ impl Remote {
         })
     }
 
-    /// The files that the job's processes reported as not stored, and why.
+    /// Returns the files that the job's processes reported as not stored, and why.
     pub fn job_failures(&self, job: &str) -> Result<Vec<(StorePath, String)>> {
         self.obtain(&Request::JobFailures { job: job.to_owned() }, |reply| match reply {
             Reply::JobFailures { failures } => Some(failures),
@@ -157,20 +157,20 @@ impl Remote {
         })
     }
 
-    /// Asks on one of a few connections, waiting for one when all are busy. The answer is any reply but Failed, which
-    /// is [`Error::Failed`].
+    /// Sends a request on one of a few connections, waiting for one when all are busy. The answer is any reply but
+    /// Failed, which is [`Error::Failed`].
     pub fn call(&self, request: &Request, payload: &[&[u8]]) -> Result<(Reply, Vec<u8>)> {
         self.call_incarnation(request, payload, |_| Ok(()))
     }
 
-    /// [`Remote::call`], taking the expected fields out of the reply.
+    /// As [`Remote::call`], taking the expected fields out of the reply.
     pub fn obtain<T>(&self, request: &Request, pick: impl FnOnce(Reply) -> Option<T>) -> Result<T> {
         let (reply, _) = self.call(request, &[])?;
         let kind = reply.kind();
         pick(reply).ok_or_else(|| self.misbehaved(format!("kind {:#x} answers {:#x}", kind, request.kind())))
     }
 
-    /// [`Remote::call`], on a connection whose node process `admit` agrees to.
+    /// As [`Remote::call`], on a connection whose node process `admit` agrees to.
     fn call_incarnation(
         &self,
         request: &Request,
@@ -184,7 +184,8 @@ impl Remote {
         answer
     }
 
-    /// Asks on the connection in `stripe_set`, or on another when there is none or it breaks; leaves the last one there.
+    /// Sends a request on the connection in `stripe_set`, or on another when there is none or it breaks; leaves the
+    /// last one there.
     fn converse(
         &self,
         stripe_set: &mut Option<PooledConnection>,
@@ -220,7 +221,7 @@ impl Remote {
         }
     }
 
-    /// An idle connection, or a new one.
+    /// Returns an idle connection, or a new one.
     fn connection(&self) -> Result<PooledConnection> {
         loop {
             let Some(mut connection) = self.pool().idle.pop() else { break };
@@ -273,8 +274,8 @@ impl Drop for BusySlot<'_> {
     }
 }
 
-/// Whether doing it twice is as good as once. A block put twice is stored twice, which costs room until the next
-/// collection and nothing else; a session begun twice leaves a lease that runs out.
+/// Returns whether doing it twice is as good as once. A block put twice is stored twice, which costs room until the
+/// next collection and nothing else; a session begun twice leaves a lease that expires.
 fn may_repeat(request: &Request) -> bool {
     use Request::*;
     match request {
@@ -290,7 +291,7 @@ fn may_repeat(request: &Request) -> bool {
         Entry { .. } | List { .. } | Versions { .. } | PathSessions { .. } | Checkpoints { .. } | Statistics {} => true,
         ReportFailure { .. } | JobFailures { .. } => true,
         Commit { .. } | Discard { .. } | Recover { .. } | Delete { .. } => false,
-        // Handles, stripe sets and locks belong to a connection or are counted: their streams know how to resend.
+        // Handles, stripe sets and locks belong to a connection or are counted: their streams handle resending.
         OpenPath { .. }
         | Attach { .. }
         | Write { .. }

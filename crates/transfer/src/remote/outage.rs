@@ -1,4 +1,4 @@
-//! How long a node that does not answer is tried again, and who is told of it.
+//! How long a node that does not answer is tried again, and when its absence is reported.
 //!
 //! All requests of a [`super::Remote`] share the time: one that begins while the node is away has no more left than those
 //! that noticed it first.
@@ -11,22 +11,22 @@ use crate::{Error, Result};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
-/// A node away for so long is reported.
+/// An absence of this length is reported.
 const REPORT_AFTER: Duration = Duration::from_secs(3);
-/// So soon after the last attempt a node that was away all the time is not asked again.
+/// A node that was away all the time is not tried again this soon after the last attempt.
 const FRESH: Duration = Duration::from_secs(2);
 
 type Observer = Box<dyn Fn(&str) + Send + Sync>;
 
 static OBSERVER: OnceLock<Observer> = OnceLock::new();
 
-/// The observer gets a sentence for people when a node has not answered for some seconds. The first observer of a process
-/// stays.
+/// Registers an observer, which gets a sentence for people when a node has not answered for some seconds. The first
+/// observer of a process stays.
 pub fn report_absence(observer: impl Fn(&str) + Send + Sync + 'static) {
     let _ = OBSERVER.set(Box::new(observer));
 }
 
-/// Since when a node answers none of its requests.
+/// Since when a node has answered none of its requests.
 pub(super) struct Outage {
     timeout: Duration,
     state: Mutex<Option<Away>>,
@@ -45,12 +45,12 @@ impl Outage {
         Outage { timeout, state: Mutex::new(None) }
     }
 
-    /// The node has answered.
+    /// Notes that the node has answered.
     pub fn end(&self) {
         *self.lock() = None;
     }
 
-    /// An error when it was just found to be away still, after all the time that it may take.
+    /// Fails when the node was just found still away, after all the time that it may take.
     pub fn check(&self) -> Result<()> {
         match &*self.lock() {
             Some(away) if away.since.elapsed() > self.timeout && away.last_attempt.elapsed() < FRESH => {
@@ -89,7 +89,7 @@ impl Outage {
 pub(super) struct Attempts<'a> {
     outage: &'a Outage,
     begun: Instant,
-    /// Of the first one that failed: others may be answered meanwhile.
+    /// When the request's first attempt failed: others may be answered meanwhile.
     first_failure: Option<Instant>,
     pause: Duration,
 }
@@ -99,7 +99,7 @@ impl<'a> Attempts<'a> {
         Attempts { outage, begun: Instant::now(), first_failure: None, pause: FIRST_PAUSE }
     }
 
-    /// Waits before the next attempt, each time twice as long; gives the error back when the time is over.
+    /// Waits before the next attempt, each time twice as long; returns the error when the time is over.
     pub fn wait(&mut self, error: Error) -> Result<()> {
         let Error::Unavailable { peer, why } = &error else { return Err(error) };
         let own_deadline = *self.first_failure.get_or_insert_with(Instant::now) + self.outage.timeout;

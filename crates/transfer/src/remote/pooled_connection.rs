@@ -1,4 +1,4 @@
-//! One connection to a node on which one request at a time is asked and answered.
+//! One connection to a node, for one request at a time.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -11,22 +11,22 @@ use crate::connection::{Connection, Frame};
 use crate::message::{FailureKind, Reply, Request};
 use crate::{Credentials, Error, Result, SILENCE_TIMEOUT};
 
-/// A node that lives but gets nothing done for so long has failed.
+/// A node that lives but makes no progress for this long has failed.
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(120);
-/// Nor is one believed for longer that says that it works and does not answer.
+/// A node that reports progress but does not answer is believed no longer than this.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(40 * 60);
-/// What only asks the catalog waits for nobody's data: a node that does not answer it will not.
+/// Catalog queries wait for no other client's data: a node that does not answer within this will not.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(60);
-/// A node that says that it lives, and does not welcome its client.
+/// A node that lives but does not welcome its client is given up after this.
 const WELCOME_TIMEOUT: Duration = Duration::from_secs(60);
-/// What an honest node has said since the last answer is read in no time.
+/// Messages that an honest node has sent since the last answer are read much sooner.
 const READ_UP_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Addresses of nodes that have welcomed this process; more are not remembered.
 static WELCOMING: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 const MAX_WELCOMING: usize = 1024;
 
-/// What may be wrong with a peer that answers no greeting.
+/// Returns what may be wrong with a peer that answers no greeting.
 fn doubt(has_welcomed: bool) -> &'static str {
     match has_welcomed {
         true => "it did earlier, so it stands still or is overloaded",
@@ -36,7 +36,7 @@ fn doubt(has_welcomed: bool) -> &'static str {
 
 pub(super) struct PooledConnection {
     connection: Connection,
-    /// The number of the hello's stream: no two connections of a [`super::Remote`] share one.
+    /// The number of the Hello's stream: no two connections of a [`super::Remote`] share one.
     pub stream: u32,
     /// The node process at the other end.
     pub incarnation: u64,
@@ -46,12 +46,13 @@ pub(super) struct PooledConnection {
 }
 
 impl PooledConnection {
-    /// With TLS and a secret, if there are credentials for them: the node must have its part of each.
+    /// Opens a connection, with TLS and a secret if there are credentials for them: the node must have its part of
+    /// each.
     pub fn open(address: &str, hello: Request, credentials: &Credentials) -> Result<Self> {
         Self::open_within((SILENCE_TIMEOUT, WELCOME_TIMEOUT), address, hello, credentials)
     }
 
-    /// `silence`: how long it may say nothing; `welcome`: how long it may not welcome this client.
+    /// `silence`: how long the node may send nothing; `welcome`: how long it may not welcome this client.
     pub fn open_within(
         timeouts: (Duration, Duration),
         address: &str,
@@ -92,7 +93,7 @@ impl PooledConnection {
         Ok(connection)
     }
 
-    /// Sends Hello, proves the secret if the node asks for it, and returns what Welcome says.
+    /// Sends Hello, proves the secret if the node demands it, and returns the content of Welcome.
     fn greet(&mut self, hello: &Request, mut challenge: Challenge, deadline: Instant) -> Result<(String, u64)> {
         self.requests += 1;
         let number = self.requests;
@@ -134,11 +135,11 @@ impl PooledConnection {
         Ok((frame.header.request, reply, frame.payload))
     }
 
-    /// Whether another request may be asked here: the node is there, and has said nothing meanwhile but that it lives.
+    /// Returns whether another request may be sent: the node is there, and has sent nothing but heartbeats meanwhile.
     pub fn is_usable(&mut self) -> bool {
         let deadline = Instant::now() + READ_UP_TIMEOUT;
         while !self.broken && !self.connection.is_quiet() {
-            // One that goes on talking would be listened to for ever.
+            // A node that keeps sending would be read for ever.
             self.broken = Instant::now() > deadline || !matches!(self.receive(), Ok((0, Reply::Alive { .. }, _)));
         }
         !self.broken
@@ -189,7 +190,7 @@ impl PooledConnection {
     }
 }
 
-/// What the node says while it works for a request.
+/// The messages of a node while it works for a request.
 struct Work<'a> {
     peer: &'a str,
     progress: u64,
@@ -203,11 +204,11 @@ impl<'a> Work<'a> {
         Work { peer, progress: 0, timeout, begun: Instant::now(), advanced: Instant::now() }
     }
 
-    /// Takes what the node says unasked; an error is the end of the request.
+    /// Handles an unsolicited message; an error is the end of the request.
     fn hear(&mut self, reply: Reply) -> Result<()> {
         let unavailable = |why| Err(Error::Unavailable { peer: self.peer.to_owned(), why });
         match reply {
-            // The node's farewell: it may be about an earlier request, so this one may be asked elsewhere.
+            // The node's goodbye: it may be about an earlier request, so this one may be sent elsewhere.
             Reply::Failed { failure } => return unavailable(failure.text),
             Reply::Alive { progress } if progress == self.progress => {}
             Reply::Alive { progress } => (self.progress, self.advanced) = (progress, Instant::now()),
@@ -227,7 +228,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// How long the node is believed that says that it works.
+/// Returns how long a node that reports progress is believed.
 fn answer_timeout(request: &Request) -> Duration {
     use Request::*;
     match request {
@@ -273,12 +274,12 @@ mod tests {
 
     use super::*;
 
-    /// What a client says that connects to a server which does this to its connection.
+    /// Returns the error of a client that connects to a server which does this to its connection.
     fn refusal(serve: impl FnOnce(TcpStream) + Send) -> Error {
         refusal_within((Duration::from_secs(60), Duration::from_secs(60)), serve)
     }
 
-    /// With so much time for silence, and for the welcome.
+    /// As `refusal`, with these timeouts for silence and for the welcome.
     fn refusal_within(timeouts: (Duration, Duration), serve: impl FnOnce(TcpStream) + Send) -> Error {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
@@ -355,7 +356,7 @@ mod tests {
         for said in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], b"SSH-2", b"\0\xff\x7f"] {
             let error = refusal(|mut stream| {
                 stream.write_all(said).unwrap();
-                // It goes on waiting: the words must do.
+                // It goes on waiting: the text must suffice.
                 std::thread::sleep(Duration::from_millis(100));
             });
             assert!(error.to_string().contains("no thalweg peer"), "{error}");

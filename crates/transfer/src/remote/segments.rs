@@ -23,7 +23,8 @@ impl RemoteStore {
         RemoteStore { remote, scopes: ClaimScopes::default(), guard: IncarnationGuard::default() }
     }
 
-    /// Asks on the claim owner's connection. A connection that broke took the claims along; the node gives them to the next who asks.
+    /// Sends a request on the claim owner's connection. A broken connection loses its claims; the node gives them to
+    /// the next claim owner.
     fn ask(&self, scope: &mut ClaimScope, request: &Request, payload: &[&[u8]]) -> crate::Result<Reply> {
         let before = scope.connection.as_ref().map(|connection| connection.stream);
         let admit = |incarnation| self.guard.allows(incarnation).then_some(()).ok_or_else(|| self.replaced());
@@ -38,7 +39,7 @@ impl RemoteStore {
         }
     }
 
-    /// Asks, then keeps the connection only if claims are open on it.
+    /// Sends a request, then keeps the connection only if claims are open on it.
     fn in_scope<T>(
         &self,
         claim_owner: ClaimOwner,
@@ -66,7 +67,7 @@ impl RemoteStore {
         })
     }
 
-    /// The run in one reply, or in two halves when it is too large for that.
+    /// Fetches the run in one reply, or in two halves when it is too large for that.
     fn fetch(&self, run: Run) -> crate::Result<Vec<StoredBlock>> {
         match self.remote.call(&Request::Get { run }, &[]) {
             Ok((Reply::Blocks { blocks }, payload)) => self.unpack(blocks, payload),
@@ -80,7 +81,7 @@ impl RemoteStore {
         let half = run.count / 2;
         let mut blocks = self.fetch(Run { count: half, ..run })?;
         let rest = self.fetch(Run { first: run.first + half, count: run.count - half, ..run })?;
-        // A block that lies across the cut came twice.
+        // A block that spans the cut came twice.
         let known = rest.first().is_some_and(|block| blocks.last().is_some_and(|last| last.labels == block.labels));
         blocks.extend(rest.into_iter().skip(known as usize));
         Ok(blocks)
@@ -142,7 +143,8 @@ impl SegmentStore for RemoteStore {
     fn release(&self, claim_owner: ClaimOwner) {
         self.scopes.at(claim_owner, |scope| {
             scope.claims = HashSet::new();
-            // Without a connection there are no claims, and a connection that cannot say so loses them by being closed.
+            // Without a connection there are no claims, and a connection that cannot release them loses them by being
+            // closed.
             if let Some(mut connection) = scope.connection.take()
                 && connection.ask(&Request::Release {}, &[]).is_ok()
             {
@@ -180,7 +182,7 @@ impl SegmentStore for RemoteStore {
     }
 }
 
-/// A node hangs up on who asks for what cannot be; a damaged manifest may.
+/// Refuses impossible runs: a node hangs up on such a request, and a damaged manifest may cause one.
 fn possible(run: Run) -> Result<()> {
     if !run.is_possible() {
         let what = format!("segment {} of container {}, a number that there is not,", run.first, run.container);
@@ -189,7 +191,7 @@ fn possible(run: Run) -> Result<()> {
     Ok(())
 }
 
-/// Whether the labels name each segment once and their numbers can be counted on.
+/// Returns whether the labels name each segment once and their numbers can be trusted.
 fn labels_fit(placed: &StoredBlockHeader) -> bool {
     let named: u64 = placed.labels.iter().map(|label| label.count as u64).sum();
     named == placed.segments.len() as u64

@@ -1,8 +1,9 @@
-//! Memory for long answers, from when they are made until they are sent: bounded in sum, however slowly clients read.
+//! Memory for long answers, from when they are made until they are sent: bounded in total, however slowly clients read.
 //!
-//! An answer's first 64 KiB are not counted, so that short answers never wait. Long ones wait for their turn, and leave the
-//! last quarter to shorter ones. When nothing was released for 2 s while somebody waits, the connections of all clients that take
-//! their answers too slowly are ended: answers that the node is still making, or that are read, are waited for.
+//! An answer's first 64 KiB are not counted, so that short answers never wait. Long ones wait for their turn, and leave
+//! the last quarter to shorter ones. When nothing was released for 2 s while an answer waits, the connections of all
+//! clients that take their answers too slowly are ended: answers that the node is still making, or that are read, are
+//! waited for.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,7 +27,7 @@ pub(crate) struct AnswerMemory {
 struct State {
     held_bytes: u64,
     answers: BTreeMap<u64, Answer>,
-    /// Long ones have their turns.
+    /// Long answers waiting for their turn.
     waiting: BTreeSet<u64>,
     begun: u64,
     released_at: Option<Instant>,
@@ -38,7 +39,7 @@ struct Answer {
     is_given_up: bool,
 }
 
-/// What one answer holds, until it is dropped.
+/// The memory one answer holds, until it is dropped.
 pub struct AnswerCharge {
     memory: Arc<AnswerMemory>,
     number: u64,
@@ -53,10 +54,10 @@ impl AnswerMemory {
         Arc::new(AnswerMemory { max_bytes, state: Mutex::default(), released: Condvar::new() })
     }
 
-    /// For an answer of at most so many bytes: waits until there is memory for it.
+    /// Charges an answer of at most this many bytes: waits until there is memory for it.
     pub fn charge(self: &Arc<Self>, connection: &Arc<Connection>, bytes: u64) -> AnswerCharge {
         let long_bytes = self.max_bytes / 4 * 3;
-        // What is longer than any answer may be is refused when it is known.
+        // An answer longer than any may be is refused once its length is known.
         let bytes = bytes.saturating_sub(FREE_BYTES).min(long_bytes);
         let is_long = bytes > SHORT_BYTES;
         let limit = if is_long { long_bytes } else { self.max_bytes };
@@ -94,7 +95,7 @@ impl State {
         is_turn && self.held_bytes + bytes <= limit
     }
 
-    /// The connections that are to be ended so that others go on. `waiting_since`: one of them.
+    /// Returns the connections to end so that others go on. `waiting_since`: since when one of them waits.
     fn slow_readers(&mut self, waiting_since: Instant) -> Vec<Arc<Connection>> {
         let now = Instant::now();
         let since = self.released_at.map_or(waiting_since, |at| at.max(waiting_since));
@@ -111,7 +112,7 @@ impl State {
 }
 
 impl AnswerCharge {
-    /// The answer is made, and shorter than it might have been.
+    /// Shrinks the charge: the answer is made, and shorter than it might have been.
     pub fn shrink_to(&self, bytes: u64) {
         let mut state = self.memory.lock();
         let Some(answer) = state.answers.get_mut(&self.number) else { return };

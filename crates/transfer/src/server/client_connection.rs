@@ -1,4 +1,4 @@
-//! One connection at the node, from hello to goodbye.
+//! One connection at the node, from Hello to its end.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::server::frame_memory::FrameMemory;
 use crate::server::heartbeats::Heartbeats;
 use crate::service::{ClientSender, Handler, Hello, Service};
 
-/// A client has this long to be welcome, from the first byte to the last proof; port scanners do not say hello.
+/// A client has this long to be welcomed, from the first byte to the last proof; port scanners send no Hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a node that stops waits for answers owed to one client.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Requests of one connection that may be without an answer at a time. Clients of ours have some hundreds.
+/// Unanswered requests that one connection may have at a time. Clients of ours have some hundreds.
 const MAX_UNANSWERED: usize = 16_384;
 
 /// Serves one client until it leaves, misbehaves or the node stops. A panic of the handler is not caught: it is a broken
@@ -65,7 +65,7 @@ pub(super) fn serve(
 
 type Goodbye = Failure;
 
-/// The first message must be a hello. None when the client left without one.
+/// Receives the first message, which must be a Hello. None when the client left without one.
 fn greet(
     connection: &Connection,
     peer: SocketAddr,
@@ -114,7 +114,14 @@ fn challenge(
     let ended = |error| goodbye(connection, error);
     let of_node = random_bytes().map_err(ended)?;
     outbox.push(&Reply::Challenge { nonce: of_node }, &[]).map_err(ended)?;
-    let Some(frame) = connection.receive_greeting(deadline).map_err(ended)? else { return Ok(false) };
+    // A client of ours that has no secret leaves.
+    let Some(frame) = connection.receive_greeting(deadline).map_err(ended)? else {
+        tracing::warn!(
+            peer = connection.peer(),
+            "authentication failed: the client left when the secret was asked for"
+        );
+        return Ok(false);
+    };
     let (request, _, number) = decode(connection, frame)?;
     let Request::Prove { nonce: of_client, proof } = request else {
         tracing::warn!(peer = connection.peer(), "authentication failed: the client proved no secret");
@@ -138,10 +145,10 @@ fn attend(
     closing: &Closing,
 ) -> Result<(), Goodbye> {
     while !closing.takes_nothing() {
-        // Until the request is handled, which is the next turn of the loop.
+        // Held until the request is handled, which is the next turn of the loop.
         let mut charge = memory.charge(connection);
         let frame = match connection.receive_charged(&mut |bytes| charge.grow(bytes)) {
-            // Its successor is asked again.
+            // The client sends it again to the successor.
             Ok(_) if closing.is_suspended() => return Ok(()),
             Ok(Some(frame)) => frame,
             Ok(None) => return Ok(()),
@@ -181,7 +188,7 @@ fn goodbye(connection: &Connection, error: Error) -> Goodbye {
         Error::Refused(_) => FailureKind::Refused,
         _ => FailureKind::Unavailable,
     };
-    // The peer is the client, to whom its own port says nothing: it names the node.
+    // The peer is the client, to whom its own port means nothing: the message names the node.
     let why = error.to_string();
     let why = why.strip_prefix(&format!("{}: ", connection.peer())).unwrap_or(&why);
     Failure::new(kind, format!("the node closed the connection: {why}"))

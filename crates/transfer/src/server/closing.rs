@@ -1,4 +1,4 @@
-//! How far a server has come on its way to its end, and what wakes the thread that accepts.
+//! A server's progress towards its end, and the wake-up of the thread that accepts.
 
 use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
@@ -42,7 +42,7 @@ impl Closing {
         self.suspended.load(Ordering::SeqCst)
     }
 
-    /// Whether neither connections nor requests are taken any more.
+    /// Returns whether neither connections nor requests are accepted any more.
     pub fn takes_nothing(&self) -> bool {
         self.is_stopping() || self.is_suspended()
     }
@@ -55,7 +55,7 @@ impl Closing {
         Ok(())
     }
 
-    /// The program is about to be replaced, and what is being sent to clients is let out until then.
+    /// Waits while the program is about to be replaced, during which sends to clients complete.
     pub fn wait_while_suspended(&self) {
         let deadline = Instant::now() + SUSPENDED_TIMEOUT;
         while self.is_suspended() && !self.is_stopping() && Instant::now() < deadline {
@@ -64,7 +64,7 @@ impl Closing {
     }
 
     fn ring(&self) {
-        // It stays rung: nothing is accepted any more.
+        // The bell stays set: nothing is accepted any more.
         let _ = rustix::io::write(&self.bell, &1u64.to_ne_bytes());
     }
 }

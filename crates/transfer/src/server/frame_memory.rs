@@ -1,5 +1,5 @@
-//! Memory for the frames that clients send: taken as their bytes arrive, bounded in sum, and released when the request
-//! was handled.
+//! Memory for the frames that clients send: taken as their bytes arrive, bounded in total, and released when the
+//! request was handled.
 //!
 //! A frame's first 64 KiB are not counted, so that short requests never wait. Beyond the bound a connection is not read
 //! from, which is no slowness of its peer. Two rules keep frames moving. The oldest unfinished frame always gets its
@@ -13,23 +13,23 @@ use std::time::{Duration, Instant};
 
 use crate::connection::Connection;
 
-/// Of each frame and each answer, not counted (bytes).
+/// Bytes of each frame and each answer that are not counted.
 pub(super) const FREE_BYTES: u64 = 64 << 10;
-/// How often a connection that waits looks again.
+/// How often a waiting connection checks again.
 pub(super) const WAIT_INTERVAL: Duration = Duration::from_millis(200);
-/// The oldest frame is spared as long as it is not silent, and comes at this pace after a while.
+/// The oldest frame is spared as long as it is not silent, and keeps this pace after a while.
 const OLDEST_TIMEOUT: Duration = Duration::from_secs(30);
 const OLDEST_BYTES_PER_S: u64 = 256 << 10;
 
 #[derive(Clone, Copy)]
 pub(super) struct FrameLimits {
-    /// All frames together (bytes); the oldest may exceed it, by no more than a frame.
+    /// Bound on all frames together (bytes); the oldest may exceed it, by no more than a frame.
     pub max_bytes: u64,
     /// A frame above this takes no memory beyond three quarters of the bound: the rest is for short ones.
     pub short_bytes: u64,
-    /// Nothing was released for so long: a slow frame is given up.
+    /// When nothing was released for this long, a slow frame is given up.
     pub stall_timeout: Duration,
-    /// The oldest frame is slow when nothing of it has come for so long.
+    /// The oldest frame is slow when nothing of it has arrived for this long.
     pub silence_timeout: Duration,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct FrameMemory {
 
 #[derive(Default)]
 struct State {
-    /// Of finished frames too.
+    /// Bytes held, of finished frames too.
     held_bytes: u64,
     unfinished_bytes: u64,
     /// Unfinished frames, the oldest first.
@@ -89,7 +89,7 @@ impl Unfinished {
         age >= spared || age.min(self.connection.silence()) >= limits.silence_timeout
     }
 
-    /// Whether its peer is what it waits for.
+    /// Returns whether it waits for its peer.
     fn is_receiving(&self) -> bool {
         self.wanted_bytes.is_none() && !self.is_given_up
     }
@@ -101,7 +101,7 @@ impl FrameMemory {
         FrameMemory { limits, ..FrameMemory::default() }
     }
 
-    /// For the next frame of the connection.
+    /// Makes a charge for the next frame of the connection.
     pub fn charge<'a>(&'a self, connection: &'a Arc<Connection>) -> FrameCharge<'a> {
         FrameCharge { memory: self, connection, begun: None, bytes: 0, held_bytes: 0, number: None }
     }
@@ -110,7 +110,7 @@ impl FrameMemory {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns how long it waited.
+    /// Takes memory; returns how long it waited.
     fn take(&self, number: u64, wanted_bytes: u64) -> Duration {
         let begun = Instant::now();
         let mut state = self.lock();
@@ -153,15 +153,15 @@ impl State {
         };
         let mut older = self.unfinished.range(..number).map(|(_, frame)| frame).filter(|frame| !frame.is_given_up);
         let Some(oldest) = older.next() else {
-            // The hard bound: former oldest frames may still be held, finished.
+            // The hard bound: frames that were the oldest may still be held, finished.
             return self.held_bytes + wanted_bytes <= limits.max_bytes + Connection::MAX_FRAME_BYTES;
         };
-        // What is released goes to those who have waited longer.
+        // Released memory goes to frames that have waited longer.
         let waits = |older: &Unfinished| older.wanted_bytes.is_some_and(|wanted_bytes| fits(older, wanted_bytes));
         fits(frame, wanted_bytes) && !waits(oldest) && !older.any(waits)
     }
 
-    /// Whose connection is to be ended so that others go on. `waiting_since`: one of them.
+    /// Returns the connections to end so that others go on. `waiting_since`: since when one of them waits.
     fn give_up_when_stalled(&mut self, limits: &FrameLimits, waiting_since: Instant) -> Option<Abandoned> {
         let now = Instant::now();
         let since = self.released_at.map_or(waiting_since, |at| at.max(waiting_since));
@@ -177,7 +177,7 @@ impl State {
         if !slow.is_empty() {
             return Some(Abandoned::Readers(slow));
         }
-        // Where other finished frames hold the memory it is the node that is slow.
+        // Where mostly finished frames hold the memory it is the node that is slow.
         if self.unfinished_bytes < limits.max_bytes / 2 {
             return None;
         }
@@ -207,7 +207,7 @@ impl State {
 
 /// Connections that are to be ended.
 enum Abandoned {
-    /// It has not sent its frame to the end, which holds so many bytes.
+    /// It has not sent its frame, which holds this many bytes, to the end.
     Sender(Arc<Connection>, u64),
     /// They do not read the answers.
     Readers(Vec<Arc<Connection>>),
@@ -228,11 +228,11 @@ impl Abandoned {
     }
 }
 
-/// What one frame holds, until it is dropped.
+/// The memory one frame holds, until it is dropped.
 pub(super) struct FrameCharge<'a> {
     memory: &'a FrameMemory,
     connection: &'a Arc<Connection>,
-    /// Since its header came.
+    /// When its header arrived.
     begun: Option<Instant>,
     bytes: u64,
     held_bytes: u64,
@@ -240,8 +240,8 @@ pub(super) struct FrameCharge<'a> {
 }
 
 impl FrameCharge<'_> {
-    /// So many more bytes of the frame are about to be received: waits until there is memory for them, and returns how
-    /// long.
+    /// Charges more bytes of the frame that are about to be received: waits until there is memory for them, and returns
+    /// how long.
     pub fn grow(&mut self, more_bytes: u64) -> Duration {
         let begun = *self.begun.get_or_insert_with(Instant::now);
         self.bytes += more_bytes;
@@ -273,7 +273,7 @@ impl FrameCharge<'_> {
         number
     }
 
-    /// The frame has come: how long it is held now is the node's doing.
+    /// Notes that the frame has arrived: how long it is held now is up to the node.
     pub fn finish(&mut self) {
         if let Some(number) = self.number {
             self.memory.lock().finish(number);
@@ -350,7 +350,7 @@ mod tests {
             while given_up.load(Ordering::SeqCst) < greedy.len() - 1 && Instant::now() < deadline {
                 thread::sleep(Duration::from_millis(5));
             }
-            // Nobody waits for the memory of the last.
+            // No frame waits for the memory of the last.
             greedy.iter().for_each(|(connection, _)| connection.shut());
         });
         assert_eq!(given_up.into_inner(), greedy.len() - 1);

@@ -1,7 +1,7 @@
-//! Messages of life: every few seconds each client is sent one, so that a node that holds it back, or works long for it,
-//! is told from one that is gone. Beside it, connections are ended whose frames come too slowly.
+//! Heartbeats: every few seconds each client is sent one, so that it can tell a node that holds it back, or works long
+//! for it, from one that is gone. The same thread ends connections whose frames come too slowly.
 //!
-//! They come from a thread of their own, which waits for no client.
+//! The thread waits for no client.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ use crate::service::{ClientSender, Service};
 /// How soon the thread notices that the server has stopped.
 const TICK: Duration = Duration::from_millis(200);
 
-/// The clients that are welcome, by their connections.
+/// The welcomed clients, by their connections.
 #[derive(Default)]
 pub(super) struct Heartbeats {
     clients: Mutex<HashMap<u64, ClientSender>>,
@@ -31,7 +31,7 @@ impl Heartbeats {
         self.clients().remove(&number);
     }
 
-    /// Until the server stops, and after that as long as it has clients.
+    /// Runs until the server stops, and after that as long as it has clients.
     pub fn run(&self, service: &Arc<dyn Service>, closing: &Closing, give_up_late: impl Fn()) {
         let mut next = Instant::now() + ALIVE_INTERVAL;
         while !closing.is_stopping() || !self.clients().is_empty() {

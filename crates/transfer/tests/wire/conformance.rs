@@ -15,7 +15,7 @@ struct StoreNode {
     claim_owners: AtomicU64,
 }
 
-/// The service, and of each connection the handler with its claim owner.
+/// The service; each connection's handler has the connection's claim owner.
 struct StoreService(Arc<StoreNode>);
 struct StoreHandler(Arc<StoreNode>, ClaimOwner);
 

@@ -27,13 +27,13 @@ pub struct Fake {
     /// Calls of `closed`, and of `connect`.
     pub closed: AtomicUsize,
     pub connected: AtomicUsize,
-    /// Checkpoints and locks that were asked for.
+    /// Checkpoints and locks that were requested.
     pub asked: AtomicUsize,
     /// Whether payloads are thrown away, to measure only the wire.
     pub forgetful: bool,
     /// Whether every page of a listing is the first.
     pub repeats_listings: bool,
-    /// Entries of a page, whatever is asked for.
+    /// Entries of a page, whatever is requested.
     pub page_entries: Option<usize>,
 }
 
@@ -62,7 +62,7 @@ impl Fake {
         server
     }
 
-    /// Serves it where another server listened.
+    /// Serves it on another server's listener.
     pub fn serve_on(self: &Arc<Self>, listener: TcpListener) -> Server {
         let server = Server::listen_on(listener, Arc::new(Shared(self.clone()))).expect("a listener");
         server.spawn();
@@ -143,7 +143,7 @@ impl Handler for Seat {
                 }
                 None => replier.fail(catalog::Error::NotLive { containers: vec![CONTAINER] }),
             },
-            // The kinds below stand for ways in which a handler may behave.
+            // The kinds below stand for ways in which a handler may misbehave.
             Request::Versions { .. } => drop(replier),
             Request::Size { .. } => {
                 let durable = Reply::Durable { session: SessionId(1), stripe_set: 2, sequence: 3, held: vec![] };
@@ -151,7 +151,7 @@ impl Handler for Seat {
                 replier.reply(Reply::Size { size: 9 });
             }
             Request::Read { .. } => replier.reply_with(Reply::Bytes { size: 1 }, &[&vec![0; 90 << 20]]),
-            // Pages that do not get on: the same one again, or empty ones.
+            // Pages that do not advance: the same one again, or empty ones.
             Request::Checkpoints { session, .. } => {
                 let root = format::Root::Inline(Vec::new());
                 let (frontier, stamps) = (Vec::new(), Vec::new());
@@ -276,7 +276,7 @@ pub fn file(number: u64) -> FileEntry {
     FileEntry { file: FileId(number), attributes: Default::default(), head: None, links: 1 }
 }
 
-/// A block of `count` segments of `bytes` each, all told apart by `seed`.
+/// Returns a block of `count` segments of `bytes` each, made distinct by `seed`.
 pub fn block(seed: u64, count: u32, bytes: u32) -> Block {
     let mut random = crate::random::Random::new(seed);
     let payload: Vec<u8> = (0..(count * bytes) / 8).flat_map(|_| random.u64().to_le_bytes()).collect();

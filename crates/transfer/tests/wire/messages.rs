@@ -1,4 +1,4 @@
-//! Bodies and frames as bytes: they come back, damage is noticed, and their layout stays as the golden files have it.
+//! Bodies and frames as bytes: they decode again, damage is noticed, and their layout stays as in the golden files.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -90,7 +90,7 @@ fn damaged_messages_never_panic() {
             for _ in 0..8.min(body.len()) {
                 let at = random.below(body.len() as u64) as usize;
                 body[at] = [0, 0xff, random.u64() as u8][random.below(3) as usize];
-                // Either is fine: the frame's checksum is what tells damage.
+                // Either is fine: the frame's checksum detects damage.
                 let _ = (sample.again)(sample.kind, &body);
             }
         }

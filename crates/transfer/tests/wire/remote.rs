@@ -176,7 +176,7 @@ fn a_node_that_lists_a_name_at_a_time_is_refused() {
     fake.names.lock().unwrap().extend((0..500).map(|number| (path(&format!("{number:06}")), file(number))));
     let refused = catalog.list(&StorePath::root(), true, None, 4096).unwrap_err();
     assert!(refused.to_string().contains("a few entries at a time"), "{refused}");
-    // As many as are wanted are no few.
+    // The page is not short: it has as many entries as requested.
     assert_eq!(catalog.list(&StorePath::root(), true, None, 1).unwrap().len(), 1);
 }
 
@@ -232,7 +232,7 @@ fn what_a_replaced_node_may_have_lost_is_not_called_durable() {
     assert!(RemoteStore::new(Remote::connect(&address, 77, "job", "").unwrap()).make_durable().is_ok());
 }
 
-/// Welcomes everybody, and hangs up at the first request.
+/// Welcomes every client, and hangs up at the first request.
 fn node_that_hangs_up() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

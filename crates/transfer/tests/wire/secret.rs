@@ -1,4 +1,5 @@
-//! A node with a secret: who proves it is served, who does not is refused, at both ends and with the same words each time.
+//! A node with a secret: a client that proves it is served, any other is refused, at both ends and with the same words
+//! each time.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use transfer::{ClientSender, Connection, Error, Handler, Hello, Remote, Replier,
 
 use crate::fake::Fake;
 
-/// Welcomes whoever proves the secret, and does nothing else.
+/// Welcomes clients that prove the secret, and does nothing else.
 struct Guarded(Secret);
 
 struct Idle;
@@ -62,7 +63,7 @@ fn open(address: &str, secret: Option<Secret>) -> OpenError {
     Client::new(settings, None).open(b"/a", WRITE | CREATE).expect_err("nothing is there")
 }
 
-/// Refused in words that hold these, by both kinds of clients, and at once.
+/// Checks that both kinds of clients are refused, at once and in words that contain `words`.
 fn is_refused(address: &str, secret: Option<Secret>, words: &str) {
     let begun = Instant::now();
     let of_remote = remote(address, secret.clone()).err().expect("it is refused").to_string();
@@ -92,7 +93,7 @@ fn a_client_with_a_secret_refuses_a_node_that_does_not_prove_it() {
     is_refused(&address, Some(secret(1)), "did not prove");
 }
 
-/// A node that does not know the secret, and sends back what the client sent.
+/// A node that does not have the secret, and sends back what the client sent.
 fn impostor() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

@@ -16,7 +16,7 @@ fn address(server: &Server) -> String {
     server.local_address().to_string()
 }
 
-/// A connection that has said hello.
+/// Returns a connection that has sent Hello.
 fn greeted(server: &Server) -> Connection {
     let connection = Connection::open(&address(server)).unwrap();
     let hello = Request::Hello { client: 1, stream: 2, job: String::new(), application: String::new() };
@@ -29,7 +29,7 @@ fn ask(connection: &Connection, number: u64, request: Request) {
     connection.send(request.kind(), number, &request.encode(), &[]).unwrap();
 }
 
-/// What the node says next besides that it lives.
+/// Returns the node's next message other than heartbeats.
 fn answer(connection: &Connection) -> (u64, Reply) {
     loop {
         let frame = connection.receive().unwrap().expect("the node says something");
@@ -97,7 +97,7 @@ fn frames_with_a_flipped_bit_are_refused_with_a_farewell() {
     greeted(&server);
 }
 
-/// The one byte of a header that means nothing yet.
+/// The one header byte without a meaning yet.
 const RESERVED_BYTE: usize = 5;
 
 #[test]
@@ -125,7 +125,7 @@ fn whoever_breaks_the_rules_is_sent_off_alone() {
     assert_eq!(answer(&good), (2, Reply::Done {}));
 }
 
-/// The farewell to a client that says this and nothing more, but does not hang up.
+/// Returns the goodbye to a client that sends this and nothing more, but does not hang up.
 fn goodbye(server: &Server, said: &[u8]) -> transfer::message::Failure {
     let mut stream = TcpStream::connect(server.local_address()).unwrap();
     stream.write_all(said).unwrap();
@@ -134,7 +134,7 @@ fn goodbye(server: &Server, said: &[u8]) -> transfer::message::Failure {
     let header = FrameHeader::decode(&heard).unwrap();
     match Reply::decode(header.kind, &heard[FRAME_HEADER_BYTES..]).unwrap() {
         Reply::Failed { failure } if header.request == 0 => {
-            // The client's own port says nothing to its user.
+            // The client's own port means nothing to its user.
             let own = stream.local_addr().unwrap().port().to_string();
             assert!(!failure.text.contains(&own), "{}", failure.text);
             failure

@@ -1,5 +1,5 @@
-//! TLS with certificates that openssl made: the right authority is served, everything else refused in clear words, by both
-//! kinds of clients.
+//! TLS with certificates that openssl made: the right authority is served, everything else refused in clear words, by
+//! both kinds of clients.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -100,7 +100,7 @@ fn remote(address: &str, ca: Option<&str>) -> Result<Remote, Error> {
     Remote::connect_with(credentials(ca), address, 7, "job", "")
 }
 
-/// What a program's client hears when it opens a file.
+/// Returns the result of a program's client that opens a file.
 fn open(address: &str, ca: Option<&str>) -> String {
     let settings = Settings {
         nodes: vec![address.to_owned()],

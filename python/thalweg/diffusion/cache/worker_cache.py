@@ -347,9 +347,10 @@ class WorkerCache:
         self._peers.close()
         self._disk.close()
         with self._mutex:
-            temporaries, self._temporaries = self._temporaries, {}
+            temporaries = list(self._temporaries.values())
+            self._temporaries.clear()
             self._shareable.clear()
-        for temporary in temporaries.values():
+        for temporary in temporaries:
             temporary.partial.discard()
 
     def _reset_process_state(self) -> None:

@@ -61,6 +61,8 @@ class DiffusionPlugin(SchedulerPlugin):
         self._alarm: Any = None
         # Workers that know this run's messages.
         self._known_workers: set[str] = set()
+        # Dask holds tasks of others back until a worker has a thread to spare, which workers do not see.
+        self._are_others_queued = False
         # Those that Dask is closing. It may think better of it.
         self._leaving: set[str] = set()
         scheduler.stream_handlers[self.name] = self._on_message
@@ -80,6 +82,10 @@ class DiffusionPlugin(SchedulerPlugin):
         self._coordinator.gone(self._now_s(), worker, why, why.startswith(_ORDERLY))
         self._send_to_client({"lost": worker})
         self._soon()
+
+    def transition(self, key: Any, start: str, finish: str, *arguments: Any, **details: Any) -> None:
+        if start == "queued" or finish == "queued":
+            self._soon()
 
     def remove_client(self, scheduler: Scheduler, client: str) -> None:
         if client == self.client:
@@ -103,7 +109,7 @@ class DiffusionPlugin(SchedulerPlugin):
         if self._alarm is not None:
             self._alarm.cancel()
         for address in self._known_workers:
-            self._send_to_worker(address, None)
+            self._send_to_worker(address, orders=None)
         self._scheduler.plugins.pop(self.name, None)
         Demand.of(self._scheduler).leave(self.wanted_workers)
         # Runners that come only now are sent away; and Dask closes a worker's stream over a message that nobody takes.
@@ -125,7 +131,9 @@ class DiffusionPlugin(SchedulerPlugin):
     def _take(self, worker: str | None, **message: Any) -> None:
         now_s = self._now_s()
         if worker is not None:
-            self._known_workers.add(worker)
+            if worker not in self._known_workers:
+                self._known_workers.add(worker)
+                self._send_to_worker(worker, queued=self._are_others_queued)
             if "runners" in message:
                 self._send_to_client({"runners": message["runners"], "worker": worker})
                 return
@@ -154,6 +162,7 @@ class DiffusionPlugin(SchedulerPlugin):
             return
         self._delivered_s = self._now_s()
         self._let_leave()
+        self._tell_of_queue()
         try:
             orders, updates = self._coordinator.collect(self._now_s())
         except Exception:
@@ -161,7 +170,7 @@ class DiffusionPlugin(SchedulerPlugin):
             self._send_to_client({"error": "the coordinator failed; see the scheduler's log"})
             return
         for address, messages in orders.items():
-            self._send_to_worker(address, pickle.dumps(messages, protocol=5))
+            self._send_to_worker(address, orders=pickle.dumps(messages, protocol=5))
         self._updates += updates
         if self._updates and not self._are_updates_due:
             self._are_updates_due = True
@@ -176,11 +185,18 @@ class DiffusionPlugin(SchedulerPlugin):
                 self._known_workers.discard(address)
                 self._leaving.add(address)
                 self._coordinator.gone(self._now_s(), address, "retired", True)
-                self._send_to_worker(address, None)
+                self._send_to_worker(address, orders=None)
                 self._send_to_client({"lost": address})
         for address in [address for address in self._leaving if not self._is_leaving(address)]:
             self._leaving.discard(address)
             self._welcome(address, self._scheduler.workers[address].nthreads)
+
+    def _tell_of_queue(self) -> None:
+        are_queued = bool(self._scheduler.queued)
+        if are_queued != self._are_others_queued:
+            self._are_others_queued = are_queued
+            for address in self._known_workers:
+                self._send_to_worker(address, queued=are_queued)
 
     def _is_leaving(self, address: str) -> bool:
         state = self._scheduler.workers.get(address)
@@ -206,10 +222,10 @@ class DiffusionPlugin(SchedulerPlugin):
         """The client sends runners there."""
         self._send_to_client({"joined": address, "slots": slots})
 
-    def _send_to_worker(self, address: str, orders: bytes | None) -> None:
+    def _send_to_worker(self, address: str, **message: Any) -> None:
         stream = self._scheduler.stream_comms.get(address)
         if stream is not None and not stream.closed():
-            stream.send({"op": self.name, "orders": orders})
+            stream.send({"op": self.name, **message})
 
     def _send_to_client(self, message: dict[str, Any]) -> None:
         stream = self._scheduler.client_comms.get(self.client)

@@ -88,6 +88,9 @@ class DaskAgent:
         self._max_runners = min(slots, worker.state.nthreads)
         self._coming = self._max_runners
         self._spare: list[ThreadSlot | ProcessSlot] = []
+        # Dask's scheduler holds tasks back until a thread is free; and until when runners leave theirs to these.
+        self._are_others_queued = False
+        self._gives_way_until = 0.0
         # Its last runner has gone, and closes it.
         self.is_left = False
         self._mutex = threading.Lock()
@@ -114,7 +117,13 @@ class DaskAgent:
         with self._mutex:
             self._runners -= 1
             self._spare.append(slot)
-        self._ask_for_runners()
+            gives_way = self._are_others_queued
+            if gives_way:
+                self._gives_way_until = time.monotonic() + _TURN_S
+        if gives_way:
+            self._worker.loop.add_callback(self._worker.loop.call_later, _TURN_S + _GATHER_S, self._ask_for_runners)
+        else:
+            self._ask_for_runners()
 
     @property
     def has_runners(self) -> bool:
@@ -125,7 +134,7 @@ class DaskAgent:
         runnable = min(self.agent.runnable(), self._max_runners)
         with self._mutex:
             count = runnable - self._runners - self._coming
-            if count <= 0 or self.agent.is_closed:
+            if count <= 0 or self.agent.is_closed or time.monotonic() < self._gives_way_until:
                 return
             self._coming += count
         self._worker.loop.add_callback(self._send_message, {"runners": count})
@@ -138,7 +147,9 @@ class DaskAgent:
     def others_wait(self) -> bool:
         """Whether Dask has tasks for this worker's threads that are not this run's runners."""
         try:
-            return any(not str(task.key).startswith(self._channel) for task in self._worker.state.ready)
+            return self._are_others_queued or any(
+                not str(task.key).startswith(self._channel) for task in self._worker.state.ready
+            )
         except RuntimeError:
             # They changed meanwhile: there are some.
             return True
@@ -153,13 +164,22 @@ class DaskAgent:
         self._worker.stream_handlers[self._channel] = _ignore
         self._worker.plugins.pop(self._channel, None)
 
-    def _receive(self, orders: bytes | None) -> None:
+    def _receive(self, orders: bytes | None = b"", queued: bool | None = None) -> None:
         """In the worker's event loop."""
-        if orders is None:
+        if queued is not None:
+            self._hear_of_queue(queued)
+        elif orders is None:
             self.agent.close()
             _close_if_left(self._worker, self)
-        else:
+        elif orders:
             self.agent.receive(pickle.loads(orders))
+
+    def _hear_of_queue(self, are_queued: bool) -> None:
+        with self._mutex:
+            self._are_others_queued = are_queued
+            self._gives_way_until = self._gives_way_until if are_queued else 0.0
+        if not are_queued:
+            self._ask_for_runners()
 
     def _send(self, reports: list[Report], can_wait: bool) -> None:
         with self._mutex:

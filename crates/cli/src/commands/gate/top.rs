@@ -1,4 +1,4 @@
-//! `thalweg gate top`: what a gate's applications should have, what they get, how fast and how soon.
+//! `thalweg gate top`: the target and achieved shares of a gate's applications, their rates and their waits.
 //!
 //! It reads `/status.json` from the gate's metrics address. On a terminal the table is drawn again each second; into a
 //! pipe it is written each second, one after the other.
@@ -32,7 +32,7 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 /// A status is some hundred bytes an application.
 const MAX_BYTES: u64 = 64 << 20;
 const CLEAR: &str = "\x1b[H\x1b[2J";
-/// Lines besides applications': the head, and what stands below.
+/// Lines besides applications': the head, and those below.
 const OTHER_LINES: usize = 5;
 
 pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
@@ -169,7 +169,7 @@ fn get(address: &str, path: &str) -> anyhow::Result<String> {
     }
 }
 
-/// What a timeout of a socket means; the system's words for it do not say.
+/// Explains a socket's timeout; the system's words for it do not.
 fn unanswered(error: std::io::Error) -> anyhow::Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => {

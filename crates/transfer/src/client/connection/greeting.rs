@@ -1,4 +1,4 @@
-//! Coming to a node: its address, the connection, Hello, and what is said before the node's Welcome.
+//! Connecting to a node: its address, the connection, Hello, and the messages before the node's Welcome.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ impl Connection {
         }
     }
 
-    /// Of several addresses, the attempt chooses.
+    /// Picks the address to connect to; attempts rotate through several.
     pub(super) fn resolved(&mut self, resolved: Resolved, context: &IoContext, now: Instant) {
         (self.phase, self.begun) = (Phase::Idle, Some(now));
         let found = match resolved {
@@ -68,7 +68,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A message that comes before Welcome: proves the secret where the node asks for it.
+    /// Handles a message that comes before Welcome: proves the secret where the node asks for it.
     pub(super) fn challenged(&mut self, reply: Reply) -> Result<(), Disconnect> {
         let Phase::Greeting(socket, _, challenge) = &mut self.phase else {
             unreachable!("the caller saw the greeting")
@@ -112,7 +112,7 @@ impl Connection {
     }
 }
 
-/// Whether a node that answers a greeting so will answer the next one alike.
+/// Returns whether a node that answers a greeting with this will answer the next one alike.
 fn is_refusal(kind: FailureKind) -> bool {
     !matches!(kind, FailureKind::Unavailable | FailureKind::Io | FailureKind::Full)
 }

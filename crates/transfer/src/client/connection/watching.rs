@@ -1,5 +1,5 @@
-//! How long a connection is waited for: attempts that are given up, nodes that have fallen silent, and nodes that live and
-//! get nothing done.
+//! Timeouts of a connection: attempts that are given up, nodes that have fallen silent, and nodes that live but make no
+//! progress.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,15 @@ use super::{Connection, Disconnect, Phase};
 use crate::message::Request;
 use crate::{ALIVE_INTERVAL, CONNECT_TIMEOUT, Error, RESOLVE_TIMEOUT, SILENCE_TIMEOUT};
 
-/// What is said of a peer that took the connection and nothing else.
+/// Reported about a peer that accepted the connection and sent nothing.
 pub(super) const UNGREETED: &str = "it answers no greeting; is it a thalweg node?";
-/// How often a connected node is looked at, and after which gap nobody can say what it did meanwhile.
+/// How often a connected node is checked, and the gap after which its silence cannot be judged.
 const WATCH_INTERVAL: Duration = Duration::from_millis(250);
 const WATCH_GAP: Duration = Duration::from_secs(2);
 
 impl Connection {
-    /// An attempt to connect has its own limits, so that another address, or another time, gets its chance.
+    /// Gives up an attempt to connect, which has its own limits, so that another address, or another time, gets its
+    /// chance.
     pub(super) fn give_up_attempt(&mut self, context: &IoContext, now: Instant) {
         let begun = self.begun.unwrap_or(now);
         let (limit, why) = match &self.phase {
@@ -36,13 +37,13 @@ impl Connection {
         }
     }
 
-    /// A node that holds this process back, or works long for it, says that it lives. One that does not is gone; one that
-    /// lives and gets nothing done for as long as there is timeout has failed.
+    /// Watches a connected node. A node that holds this process back, or works long for it, sends heartbeats: one that
+    /// does not is gone, and one that lives but makes no progress for the timeout has failed.
     pub(super) fn watch(&mut self, context: &IoContext, now: Instant) {
         if now < self.watched + WATCH_INTERVAL {
             return;
         }
-        // Nobody listened since then: silence is counted from now on.
+        // Nothing was received in that gap: silence is counted from now on.
         if now > self.watched + WATCH_GAP {
             (self.heard, self.advanced) = (self.heard.max(now), self.advanced.max(now));
         }
@@ -60,7 +61,8 @@ impl Connection {
         self.fail_stuck_requests(context, now);
     }
 
-    /// While the process holds a file's lock for which others may wait, nodes must be able to tell whether it still runs.
+    /// Sends heartbeats while the process holds a file's lock for which others may wait, so that nodes can tell whether
+    /// it runs.
     fn say_alive(&mut self, context: &IoContext, now: Instant) {
         if self.must_say_alive(context) && now >= self.said_alive + ALIVE_INTERVAL {
             self.said_alive = now;
@@ -68,7 +70,7 @@ impl Connection {
         }
     }
 
-    /// The first stream speaks for the process: locks are held over it.
+    /// Returns whether this stream must send heartbeats. The first one sends them for the process: locks are held over it.
     pub(super) fn must_say_alive(&self, context: &IoContext) -> bool {
         self.stream.index == 0 && context.streams.holds_lock()
     }
@@ -93,7 +95,7 @@ impl Connection {
         }
     }
 
-    /// The process was stopped for so long: nothing was waited for meanwhile.
+    /// Discounts the time for which the process was stopped: nothing was waited for meanwhile.
     pub fn stopped(&mut self, time: Duration) {
         let now = Instant::now();
         let shift = |instant: Instant| (instant + time).min(now);

@@ -1,4 +1,4 @@
-//! The end of a session: what the last process does for the others.
+//! The end of a session: the last process's duties for the others.
 
 use std::sync::atomic::AtomicU64;
 
@@ -32,7 +32,7 @@ fn what_others_sent_again_to_a_new_node_after_the_commit_is_committed_too() {
     let (_client, file) = written(settings(&nodes));
     nodes[0].crash();
     nodes[0].revive();
-    // Answered by the new node: the client knows of it.
+    // The new node answered, so the client has noticed it.
     file.size().unwrap();
     file.detach(1).unwrap();
     assert_eq!(count(&nodes, |node| &node.does.commits), 2);

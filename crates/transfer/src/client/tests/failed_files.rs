@@ -1,4 +1,4 @@
-//! Files that could not be stored: the nodes are sent why, for whoever started the program.
+//! Files that could not be stored: the nodes are sent why, for the user who started the program.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn reported(nodes: &[Arc<Node>]) -> Vec<(String, String)> {
     nodes.iter().flat_map(|node| node.does.failures.lock().unwrap().clone()).collect()
 }
 
-/// The only report, about `run/out.dat`.
+/// Returns the only report, about `run/out.dat`.
 fn why(nodes: &[Arc<Node>]) -> String {
     let [(path, why)] = &reported(nodes)[..] else { panic!("{:?}", reported(nodes)) };
     assert_eq!(path, "run/out.dat");
@@ -72,7 +72,7 @@ fn files_that_are_stored_or_only_read_are_not_reported() {
     assert_eq!(reported(&nodes), []);
 }
 
-/// No node took the report of it.
+/// Returns a client whose first open failed; no node accepted the report of it.
 fn client_whose_first_open_failed(nodes: &[Arc<Node>]) -> Client {
     let client = Client::new(Settings { timeout: Duration::from_secs(1), ..of_job(nodes) }, None);
     nodes[0].crash();

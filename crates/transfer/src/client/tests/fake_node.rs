@@ -1,4 +1,4 @@
-//! Nodes made of threads and byte vectors, which do whatever a test wants: break, crash, stay away, stay silent.
+//! Nodes made of threads and byte vectors, which do whatever a test needs: break, crash, stay away, stay silent.
 //!
 //! What is durable lies in a [`World`] that all nodes share; what a node only received is its own and dies with it.
 
@@ -19,24 +19,24 @@ use crate::message::{Extent, Failure, FailureKind, Reply, Request};
 
 pub const SEGMENT_BYTES: u32 = 8192;
 
-/// What survives nodes.
+/// State that survives nodes.
 #[derive(Default)]
 pub struct World {
     sessions: Mutex<HashMap<StorePath, PathSession>>,
-    /// Of the handles that were opened.
+    /// Keys of the handles that were opened.
     keys: Mutex<Vec<(SessionId, HandleKey)>>,
     durable: Mutex<HashMap<(SessionId, u32), StripeSet>>,
-    /// Which node process serves a stripe set.
+    /// The node process that owns each stripe set.
     owners: Mutex<HashMap<(SessionId, u32), u64>>,
     processes: AtomicU64,
     stamps: AtomicU64,
-    /// Segments that were supplied once.
+    /// Segments that were sent once.
     known: Mutex<HashMap<Fingerprint, Vec<u8>>>,
 }
 
 #[derive(Default)]
 pub struct Behaviour {
-    /// Whether `FlushHint` and `Checkpoint` make things durable.
+    /// Whether `FlushHint` and `Checkpoint` make data durable.
     pub never_durable: AtomicBool,
     /// Replies go out a few bytes at a time.
     pub split: AtomicBool,
@@ -46,9 +46,9 @@ pub struct Behaviour {
     pub discard: AtomicBool,
     pub fail_commits: AtomicBool,
     pub fail_opens: AtomicBool,
-    /// Reads nothing, says nothing and lives on.
+    /// Reads nothing, sends nothing and lives on.
     pub frozen: AtomicBool,
-    /// Says that it lives, and gets nothing done.
+    /// Sends heartbeats, and makes no progress.
     pub stuck: AtomicBool,
     /// Gets work done, but none of these clients'.
     pub busy: AtomicBool,
@@ -56,21 +56,23 @@ pub struct Behaviour {
     pub fail_hints: AtomicBool,
     pub written_bytes: AtomicU64,
     pub digest_offers: AtomicU64,
-    /// Names spelt out in offers.
+    /// Fingerprints sent in full lists.
     pub offered_names: AtomicU64,
     pub hints: AtomicU64,
-    /// Messages of life of a client that holds a lock.
+    /// Heartbeats of a client that holds a lock.
     pub heard_alive: AtomicU64,
-    /// Streams of other processes that stay in its stripe sets.
+    /// Streams of other processes that remain in its stripe sets.
     pub others: AtomicU32,
     pub commits: AtomicU64,
     pub leaves: AtomicU64,
     /// Files that clients reported as not stored, and why.
     pub failures: Mutex<Vec<(String, String)>>,
+    /// Of what was to be read half is left out, and not said so.
+    pub cut_reads: AtomicBool,
     /// Bytes that reads were answered with.
     pub read_bytes: AtomicU64,
     pub detaches: AtomicU64,
-    /// Frames that arrived again although this node had told their client that they are durable.
+    /// Frames that arrived again although this node had reported them durable to their client.
     pub needless: AtomicU64,
 }
 
@@ -81,19 +83,19 @@ pub struct Node {
     alive: Mutex<Option<Alive>>,
 }
 
-/// A node process.
+/// A running node process.
 struct Alive {
     incarnation: u64,
     stripe_sets: HashMap<(SessionId, u32), StripeSet>,
     connections: Vec<Arc<Peer>>,
     locks: HashMap<SessionId, u64>,
-    /// Stamp and segments of what is not supplied yet; without segments, names were asked for.
+    /// Stamp and segments of offers awaiting content; without segments, fingerprints were requested.
     offers: HashMap<OfferFingerprints, (u64, Vec<(u64, SegmentEntry)>)>,
     names: HashMap<[u8; 32], Vec<SegmentEntry>>,
 }
 
 impl Alive {
-    /// Whether the piece came before, content and all.
+    /// Returns whether the piece came before, content and all.
     fn has_taken(&self, offer: &OfferFingerprints) -> bool {
         let (source, session, stripe_set, sequence) = offer;
         let last = self.stripe_sets[&(*session, *stripe_set)].sequences.get(source);
@@ -141,9 +143,9 @@ impl Node {
         node
     }
 
-    /// The process dies; whoever connects is turned away until [`Node::revive`].
+    /// Kills the process; connections are refused until [`Node::revive`].
     pub fn crash(&self) {
-        // Under one lock: who connected in between would be heard by nobody, and never closed.
+        // Under one lock: a client that connected in between would never be served, and never closed.
         let mut alive = self.alive.lock().unwrap();
         alive.iter_mut().for_each(Alive::break_connections);
         *alive = None;
@@ -187,7 +189,7 @@ impl Node {
         self.alive.lock().unwrap().iter_mut().for_each(Alive::break_connections);
     }
 
-    /// Everything received becomes durable; clients are told.
+    /// Makes everything received durable, and notifies clients.
     pub fn make_durable(&self) {
         if let Some(alive) = self.alive.lock().unwrap().as_mut() {
             let stripe_sets: Vec<_> = alive.stripe_sets.keys().copied().collect();
@@ -195,7 +197,7 @@ impl Node {
         }
     }
 
-    /// All stripe sets fail, and their clients are sent why.
+    /// Fails all stripe sets, and sends their clients the reason.
     pub fn fail_stripe_sets(&self, failure: &Failure) {
         for peer in &self.alive.lock().unwrap().as_ref().unwrap().connections {
             for (session, stripe_set) in peer.attached.lock().unwrap().keys().copied() {
@@ -204,7 +206,7 @@ impl Node {
         }
     }
 
-    /// The file as this node's stripe sets have it.
+    /// Writes the file as this node's stripe sets have it.
     pub fn bytes(&self, stripe_sets: u64, stripe_bytes: u64, into: &mut Vec<u8>) {
         for ((_, number), stripe_set) in &self.alive.lock().unwrap().as_ref().unwrap().stripe_sets {
             into.resize(into.len().max(stripe_set.bytes.len()), 0);
@@ -367,12 +369,9 @@ impl Node {
             Request::Read { session, stripe_set, extents } => {
                 let stripe_set = &alive.stripe_sets[&(session, stripe_set)];
                 let mut bytes: Vec<u8> = extents.iter().flat_map(|extent| stripe_set.read(extent)).collect();
-                // As nodes do: what lies behind the end is left out at the end.
-                let within = extents.iter().rposition(|extent| extent.offset < stripe_set.size);
-                let whole: u64 = within.map_or(0, |last| Extent::total_bytes(&extents[..=last]));
-                let behind = within
-                    .map_or(0, |last| (extents[last].offset + extents[last].bytes).saturating_sub(stripe_set.size));
-                bytes.truncate((whole - behind) as usize);
+                // As nodes do: what lies beyond the end is left out at the end.
+                let within = Extent::bytes_until(extents.iter().copied(), stripe_set.size) as usize;
+                bytes.truncate(if self.does.cut_reads.load(Ordering::SeqCst) { within / 2 } else { within });
                 self.does.read_bytes.fetch_add(bytes.len() as u64, Ordering::SeqCst);
                 (Reply::Bytes { size: stripe_set.size }, bytes)
             }
@@ -432,7 +431,7 @@ impl Node {
         }
     }
 
-    /// The stamp a piece came with, or a new one.
+    /// Returns the stamp a piece came with, or a new one.
     fn stamp(&self, stamp: u64) -> u64 {
         let next = self.world.stamps.fetch_add(1, Ordering::SeqCst) + 1;
         if stamp == 0 { next } else { stamp }
@@ -507,7 +506,7 @@ impl Node {
             return;
         }
         let Some(stripe_set) = alive.stripe_sets.get(&at) else { return };
-        // What was offered and not supplied yet is not held, whatever came after it: it is sent again to the next process.
+        // Offers awaiting content are not held, whatever came after them: they are sent again to the next process.
         let mut durable = stripe_set.clone();
         for (source, .., sequence) in alive.offers.keys().filter(|offer| (offer.1, offer.2) == at) {
             durable.sequences.entry(*source).and_modify(|last| *last = (*last).min(sequence - 1));
@@ -529,7 +528,7 @@ impl Node {
         frame.extend_from_slice(payload);
         let step = if self.does.split.load(Ordering::SeqCst) { frame.len() / 3 + 1 } else { frame.len() };
         let mut socket = peer.socket.lock().unwrap();
-        // A peer that is gone reads nothing; what matters is what it does next.
+        // A peer that is gone reads nothing; the test is about what it does next.
         frame.chunks(step).for_each(|piece| drop(socket.write_all(piece)));
     }
 }

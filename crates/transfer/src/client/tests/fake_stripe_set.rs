@@ -1,10 +1,10 @@
-//! What a fake node holds of one stripe set.
+//! A fake node's state of one stripe set.
 
 use std::collections::HashMap;
 
 use crate::message::Extent;
 
-/// One stripe set's bytes, each with the stamp of who wrote it; by (client, stream) the last sequence they hold.
+/// One stripe set's bytes, each with the stamp of its writer; by (client, stream) the last sequence they hold.
 #[derive(Clone, Default)]
 pub struct StripeSet {
     pub bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Histories from a seed: clients write at random while connections break and nodes die, and every byte is there.
+//! Histories from a seed: clients write at random while connections break and nodes die, and every byte survives.
 
 use std::sync::atomic::AtomicBool;
 
@@ -6,10 +6,10 @@ use super::reducing::{distinct, reducing};
 use super::*;
 
 const CLIENTS: u64 = 3;
-/// As by default: the time for which a new node process waits for what all clients keep is a part of it.
+/// As by default: a part of it is the time for which a new node process waits for the frames that clients keep.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What goes wrong while clients write.
+/// The faults while clients write.
 struct Disturbance {
     /// Between two events at least this long, and seven times as long at most (ms).
     pause_ms: u64,
@@ -18,7 +18,7 @@ struct Disturbance {
 }
 
 impl Disturbance {
-    /// Has [`CLIENTS`] write at once amid it; returns what each returned, when the trouble is over and all is flushed.
+    /// Has [`CLIENTS`] write at once amid it; returns each one's result, when the faults are over and all is flushed.
     fn amid<T: Send>(
         &self,
         nodes: &[Arc<Node>],
@@ -31,7 +31,7 @@ impl Disturbance {
             let start = |writer| scope.spawn(move || write(writer, &mut Random(seed * 1000 + writer + 1)));
             let writers: Vec<_> = (0..CLIENTS).map(start).collect();
             let trouble = scope.spawn(|| self.make(nodes, seed + 77, &done));
-            // The trouble ends before a writer's panic goes on, which would wait for it for ever.
+            // The faults end before a writer's panic propagates, which would wait for ever.
             let written: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
             done.store(true, Ordering::SeqCst);
             trouble.join().unwrap();

@@ -1,4 +1,4 @@
-//! The client against fake nodes: what was written is there, whatever breaks in between.
+//! The client against fake nodes: everything written survives, whatever breaks in between.
 
 mod closing;
 mod failed_files;
@@ -60,7 +60,7 @@ fn source(offset: u64, bytes: &[u8]) -> Piece {
 }
 
 fn target(offset: u64, bytes: &mut [u8]) -> Piece {
-    // SAFETY: the tests look at the bytes again only when the operation is done.
+    // SAFETY: the tests read the bytes again only when the operation is done.
     unsafe { Piece::new(offset, bytes.as_mut_ptr(), bytes.len() as u64) }
 }
 
@@ -71,7 +71,7 @@ fn read(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
     memory
 }
 
-/// Measures up to three times: a machine that stands still for some seconds does so once, a fault every time.
+/// Measures up to three times: a machine stalls for some seconds once, a fault shows every time.
 fn assert_within(limit: Duration, mut measure: impl FnMut() -> Duration) {
     let mut times = Vec::new();
     while times.len() < 3 {
@@ -91,6 +91,20 @@ fn wait_until_nothing_is_kept(client: &Client) {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(window.used_bytes(), 0);
+}
+
+#[test]
+fn an_answer_that_leaves_out_bytes_of_the_file_is_an_error_and_no_zeros() {
+    let (_world, nodes) = nodes(1);
+    let client = Client::new(settings(&nodes), None);
+    let file = open(&client, READ | WRITE);
+    let bytes = vec![7; 1000];
+    file.write(&[source(0, &bytes)]).unwrap();
+    assert_eq!(read(&file, 0, 2000), bytes);
+    nodes[0].does.cut_reads.store(true, Ordering::SeqCst);
+    let mut memory = vec![0xee; 1000];
+    let error = file.read(&[target(0, &mut memory)]).unwrap_err();
+    assert!(error.to_string().contains("500 bytes"), "{error}");
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! Reduction at the client: what travels of segments that nodes have, or have not.
+//! Reduction at the client: what is sent for segments that nodes have, or do not have.
 
 use super::*;
 use crate::client::{Reducer, ZEROS};
 
-/// Names segments by two checksums and does not compress.
+/// Fingerprints segments by two checksums and does not compress.
 pub struct PlainReducer;
 
 impl Reducer for PlainReducer {
@@ -77,7 +77,7 @@ fn in_large_stripes(nodes: &[Arc<Node>]) -> Settings {
     Settings { stripe_bytes: 4 << 20, ..settings(nodes) }
 }
 
-/// Segments that all differ, and differ from those of other numbers.
+/// Returns segments that all differ, and differ from those of other numbers.
 pub fn distinct(segments: u64, number: u64) -> Vec<u8> {
     (0..segments).flat_map(|at| [1 + number as u8, at as u8].repeat(SEGMENT_BYTES as usize / 2)).collect()
 }
@@ -108,8 +108,8 @@ fn names_are_spelt_out_once_to_a_node_and_again_when_it_has_forgotten() {
     }
 }
 
-/// What a client that names segments here asked and spelt out, over one stream, for frames of ten segments each, of
-/// which the node knows none or all.
+/// Returns the digests and full lists that a client with reduction sent, over one stream, for frames of ten segments
+/// each, of which the node knows none or all.
 fn digests_and_lists(client: &Client, node: &Node, numbers: std::ops::Range<u64>) -> (u64, u64) {
     let counts = || [&node.does.digest_offers, &node.does.offered_names].map(|count| count.load(Ordering::SeqCst));
     let before = counts();

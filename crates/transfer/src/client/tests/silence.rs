@@ -1,4 +1,4 @@
-//! Nodes that say nothing, nodes that are slow, and addresses where nobody is: every wait ends, and none too early.
+//! Silent nodes, slow nodes, and addresses without a listener: every wait ends, and none too early.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -9,7 +9,7 @@ fn with_timeout(nodes: &[Arc<Node>], seconds: u64) -> Settings {
     Settings { timeout: Duration::from_secs(seconds), ..settings(nodes) }
 }
 
-/// A file of which the node holds some bytes that are not durable.
+/// Returns a file of which the node holds some bytes that are not durable.
 fn file(nodes: &[Arc<Node>], seconds: u64) -> (Client, File) {
     let client = Client::new(with_timeout(nodes, seconds), None);
     let file = open(&client, WRITE);

@@ -8,7 +8,7 @@ use format::{FRAME_MAGIC, PROTOCOL};
 
 use super::*;
 
-/// An address where `serve` gets every connection, each in a thread of its own.
+/// Returns an address where `serve` gets every connection, each in a thread of its own.
 fn at(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -22,7 +22,7 @@ fn at(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     address
 }
 
-/// Says `said` and then listens, without hanging up.
+/// Sends `said` and then reads, without hanging up.
 fn saying(said: Vec<u8>) -> String {
     at(move |mut stream| {
         // The client may have left already.
@@ -35,7 +35,7 @@ fn node_of(protocol: u8) -> String {
     saying([&FRAME_MAGIC[..], &[protocol], b" and what comes after is not understood"].concat())
 }
 
-/// What a client is told that opens a file there.
+/// Returns the error of a client that opens a file there.
 fn refusal(address: String, timeout: Duration) -> Error {
     let client = Client::new(Settings { nodes: vec![address], timeout, ..Settings::default() }, None);
     match client.open(b"/a", WRITE | CREATE) {
@@ -44,7 +44,7 @@ fn refusal(address: String, timeout: Duration) -> Error {
     }
 }
 
-/// What is refused at once needs none of it.
+/// A timeout that an immediate refusal does not use.
 const HOUR: Duration = Duration::from_secs(3600);
 
 #[test]
@@ -109,7 +109,7 @@ fn a_file_goes_on_at_its_other_node_when_one_comes_back_as_another_release() {
     file.detach(1).unwrap();
 }
 
-/// An address whose new connections go to a target that can be changed.
+/// Returns an address whose new connections go to a target that can be changed.
 fn relay(target: &str) -> (Arc<Mutex<String>>, String) {
     let target = Arc::new(Mutex::new(target.to_owned()));
     let aim = target.clone();
@@ -120,7 +120,7 @@ fn relay(target: &str) -> (Arc<Mutex<String>>, String) {
     (target, address)
 }
 
-/// Both directions, until either end hangs up.
+/// Copies in both directions, until either end hangs up.
 fn join(near: &TcpStream, far: &TcpStream) {
     let copy = |mut from: &TcpStream, mut to: &TcpStream| {
         let _ = std::io::copy(&mut from, &mut to);

@@ -1,11 +1,11 @@
-//! A stripe set fails after it has received everything: whoever waits for what only that stripe set could do gets an error.
+//! A stripe set fails after it has received everything: callers that wait for what only it could do get an error.
 
 use std::sync::mpsc;
 
 use super::*;
 use crate::message::Failure;
 
-/// The outcome of something that must not wait for ever.
+/// Returns the outcome of something that must not wait for ever.
 fn soon<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, outcome) = mpsc::channel();
     std::thread::spawn(move || done.send(work()));
@@ -16,7 +16,7 @@ fn disk_is_full() -> Failure {
     Failure::new(FailureKind::Full, "/store: the disk is full")
 }
 
-/// A file of which the node has received all and will make nothing durable.
+/// Returns a file of which the node has received all and will sync nothing.
 fn received(nodes: &[Arc<Node>]) -> (Client, File) {
     nodes[0].does.never_durable.store(true, Ordering::SeqCst);
     let client = Client::new(settings(nodes), None);

@@ -1,0 +1,125 @@
+//! A store behind a node may answer anything. A read through it returns what a manifest names, or an error.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use catalog::{Catalog, Purpose};
+use format::{Block, Fingerprint, Label, Run, SegmentEntry};
+use repository::{Lease, Repository};
+use store::{Answer, ClaimOwner, Result, SegmentStore, StoredBlock};
+
+use crate::damage::{put, reads};
+use crate::fixture::{Random, World};
+
+/// The change to an honest answer.
+#[derive(Clone, Copy, Debug)]
+enum Lie {
+    /// Other content under the labels that were asked for, true to its own fingerprints.
+    OtherContent,
+    /// The labels of the first two blocks are exchanged.
+    Exchanged,
+    /// Each block twice.
+    Twice,
+    /// Lengths of segments that are not theirs; their fingerprints are.
+    Lengths,
+    Nothing,
+}
+
+const LIES: [Lie; 5] = [Lie::OtherContent, Lie::Exchanged, Lie::Twice, Lie::Lengths, Lie::Nothing];
+
+struct Lying {
+    honest: Arc<dyn SegmentStore>,
+    lie: Lie,
+    lies: AtomicUsize,
+}
+
+impl Lying {
+    fn change(&self, blocks: &mut Vec<StoredBlock>) {
+        self.lies.fetch_add(1, Ordering::Relaxed);
+        match self.lie {
+            Lie::OtherContent => blocks.iter_mut().for_each(|placed| placed.block = other(&placed.block)),
+            Lie::Exchanged if blocks.len() > 1 => {
+                let (first, rest) = blocks.split_at_mut(1);
+                std::mem::swap(&mut first[0].block, &mut rest[0].block);
+                blocks.iter_mut().for_each(fit_labels);
+            }
+            Lie::Twice => *blocks = blocks.iter().flat_map(|placed| [placed.clone(), placed.clone()]).collect(),
+            Lie::Nothing => blocks.clear(),
+            Lie::Exchanged | Lie::Lengths => {}
+        }
+    }
+}
+
+/// A label for as many segments as the block has, from where its own began.
+fn fit_labels(placed: &mut StoredBlock) {
+    let (container, first) = (placed.labels[0].container, placed.labels[0].first);
+    placed.labels = vec![Label { container, first, count: placed.block.segments.len() as u32 }];
+}
+
+/// As many segments of the same lengths, all sevens.
+fn other(block: &Block) -> Block {
+    let contents: Vec<Vec<u8>> = block.segments.iter().map(|segment| vec![7; segment.bytes as usize]).collect();
+    let named: Vec<(Fingerprint, &[u8])> = contents
+        .iter()
+        .map(|bytes| (segment::fingerprint(format::FingerprintKind::Blake3, bytes), &bytes[..]))
+        .collect();
+    segment::encode(block.header.kind, &named, format::CodecChoice::None, 0)
+}
+
+impl SegmentStore for Lying {
+    fn missing(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.honest.missing(claim_owner, fingerprints)
+    }
+
+    fn await_claims(&self, claim_owner: ClaimOwner, fingerprints: &[Fingerprint]) -> Result<Vec<Answer>> {
+        self.honest.await_claims(claim_owner, fingerprints)
+    }
+
+    fn put(&self, claim_owner: ClaimOwner, block: &Block) -> Result<Run> {
+        self.honest.put(claim_owner, block)
+    }
+
+    fn release(&self, claim_owner: ClaimOwner) {
+        self.honest.release(claim_owner);
+    }
+
+    fn get(&self, run: Run) -> Result<Vec<StoredBlock>> {
+        let mut blocks = self.honest.get(run)?;
+        if run.count > 1 {
+            self.change(&mut blocks);
+        }
+        Ok(blocks)
+    }
+
+    fn entries(&self, run: Run) -> Result<Vec<SegmentEntry>> {
+        let mut entries = self.honest.entries(run)?;
+        if let Lie::Lengths = self.lie {
+            self.lies.fetch_add(1, Ordering::Relaxed);
+            let last = entries.len() - 1;
+            entries[0].bytes -= 1;
+            entries[last].bytes += 1;
+        }
+        Ok(entries)
+    }
+
+    fn make_durable(&self) -> Result<()> {
+        self.honest.make_durable()
+    }
+}
+
+#[test]
+fn a_store_that_contradicts_itself_gives_errors_and_no_wrong_bytes() {
+    for lie in LIES {
+        let world = World::new();
+        let node = world.process();
+        let plain = Random(1).bytes_of(3 << 20);
+        put(&node, "a", &plain);
+        let lying = Arc::new(Lying { honest: node.store_arc(), lie, lies: AtomicUsize::new(0) });
+        let catalog: Arc<dyn Catalog> = world.catalog.clone();
+        let lease = Lease::unattended(catalog.clone(), catalog.begin(Purpose::Write, 1_000_000).unwrap());
+        let client = Arc::new(Repository::new(world.settings.clone(), lying.clone(), catalog, None, lease));
+        let is_read = reads(&client, "a", 0, &plain);
+        assert!(lying.lies.load(Ordering::Relaxed) > 0, "{lie:?}: nothing was asked");
+        assert!(!is_read || matches!(lie, Lie::Twice), "{lie:?}: it was believed");
+    }
+}
