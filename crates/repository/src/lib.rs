@@ -15,6 +15,7 @@ mod dedup;
 mod divergence;
 mod draft;
 mod engines;
+mod equal_content;
 mod error;
 mod journal;
 mod lease;

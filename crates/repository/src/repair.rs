@@ -7,6 +7,7 @@ use catalog::Version;
 use format::{ContainerId, Entry, EntryKind, Root, Run, SegmentAddress, StorePath};
 use store::ClaimOwner;
 
+use crate::equal_content::heal_from_equal_content;
 use crate::mismatch::UNKNOWN;
 use crate::restating::restate_lost;
 use crate::tree::{collect_runs, entries_in};
@@ -75,6 +76,7 @@ fn read_again(repository: &Repository) -> Result<RepairReport> {
         look_everything_up(repository)?;
     }
     repository.store.make_durable()?;
+    heal_from_equal_content(repository)?;
     read_all(repository)
 }
 
@@ -99,16 +101,25 @@ fn look_everything_up(repository: &Repository) -> Result<()> {
 }
 
 fn read_all(repository: &Repository) -> Result<RepairReport> {
-    let (mut repaired, mut after) = (RepairReport::default(), None);
+    let mut repaired = RepairReport::default();
+    each_version(repository, &mut |path, version| {
+        repaired.versions += 1;
+        read_version(repository, path, version, &mut repaired.lost)
+    })?;
+    Ok(repaired)
+}
+
+pub(crate) fn each_version(
+    repository: &Repository,
+    visit: &mut dyn FnMut(&StorePath, &Version) -> Result<()>,
+) -> Result<()> {
+    let mut after = None;
     loop {
         let listed = repository.catalog.list(&StorePath::root(), true, after.as_ref(), LISTED_AT_ONCE)?;
-        let Some((last, _)) = listed.last() else { return Ok(repaired) };
+        let Some((last, _)) = listed.last() else { return Ok(()) };
         after = Some(last.clone());
         for (path, _) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
-            for version in versions_of(repository, path)? {
-                repaired.versions += 1;
-                read_version(repository, path, &version, &mut repaired.lost)?;
-            }
+            versions_of(repository, path)?.iter().try_for_each(|version| visit(path, version))?;
         }
     }
 }

@@ -22,7 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock};
 use std::time::Duration;
 
-use format::{Block, ContainerId, Fingerprint, FingerprintKind, Run, SegmentAddress, SegmentEntry, Settings, StoreId};
+use format::{
+    Block, ContainerId, Fingerprint, FingerprintKind, LostSegment, Run, SegmentAddress, SegmentEntry, Settings, StoreId,
+};
 
 pub use inspection::{ReadableParts, Report};
 
@@ -208,6 +210,11 @@ impl LocalStore {
     /// Records segments that a reader has found damaged.
     pub fn lose(&self, lost: &[(SegmentAddress, Fingerprint)]) {
         self.shared.record(lost);
+    }
+
+    /// Lets copies that are durable stand in for lost segments, whose fingerprints the copies tell.
+    pub fn heal(&self, found: &[(LostSegment, SegmentAddress)]) {
+        self.shared.record_healed(found);
     }
 
     /// Returns a number that grows whenever this process has recorded segments as lost.

@@ -106,6 +106,37 @@ fn repair_finds_copies_of_a_damaged_block_that_no_table_knows() {
     }
 }
 
+/// Manifests name runs by a digest over their fingerprints, which are lost with the container.
+#[test]
+fn repair_takes_the_segments_of_equal_content_where_nothing_tells_what_was_lost() {
+    for length in [150_000, 5_000_000] {
+        let plain = Random(5).bytes_of(length);
+        for (number, change) in HARMS.into_iter().enumerate() {
+            let world = world_of_a_killed_writer(&plain, true);
+            world.files.list("table").unwrap().iter().for_each(|name| world.files.remove(name).unwrap());
+            harm(&world, change);
+            assert!(!repair(&world.process()).unwrap().lost.is_empty(), "harm {number}");
+            // In other runs: some of it is stored already, by itself.
+            let process = world.process();
+            put(&process, "part", &plain[length / 2..][..60_000]);
+            process.close().unwrap();
+            let process = world.process();
+            put(&process, "b", &plain);
+            process.close().unwrap();
+            let lost = repair(&world.process()).unwrap().lost;
+            assert!(lost.is_empty(), "harm {number}, {length} bytes: {lost:?}");
+            assert!(reads(&world.process(), "a", 0, &plain), "harm {number}");
+            for _ in 0..2 {
+                let collector = world.process();
+                collect(&collector).unwrap();
+                collector.close().unwrap();
+            }
+            assert!(reads(&world.process(), "a", 0, &plain), "harm {number}");
+            assert_eq!(verify(&world.process(), true, &mut |_| {}).unwrap().damages, [], "harm {number}");
+        }
+    }
+}
+
 /// A container that is still being written is not damaged, for any reader.
 #[test]
 fn a_container_that_is_being_written_is_not_taken_for_damaged() {
