@@ -61,7 +61,7 @@ fn refuse_other_scheme(written: &[u8]) -> Result<()> {
     )))
 }
 
-/// The scheme of what is written like a URL.
+/// Returns the scheme of a text written like a URL.
 pub fn scheme_of(written: &[u8]) -> Option<&[u8]> {
     let scheme = &written[..written.windows(3).position(|part| part == b"://")?];
     (!scheme.is_empty() && scheme.iter().all(|byte| is_of_scheme(*byte))).then_some(scheme)

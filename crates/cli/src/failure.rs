@@ -81,7 +81,7 @@ fn code_of(error: &anyhow::Error) -> u8 {
     }
 }
 
-/// The error and its causes in one line. Many errors name their cause themselves, and it is not repeated.
+/// Returns the error and its causes in one line. Many errors name their cause themselves, and it is not repeated.
 pub fn explained(error: &anyhow::Error) -> String {
     let mut line = error.to_string();
     let mut told = line.clone();

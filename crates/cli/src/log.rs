@@ -60,7 +60,7 @@ enum Format {
     Json,
 }
 
-/// From now on the process logs: at the level that the command line or else the environment names, `otherwise` without both.
+/// Begins to log at the level that the command line or else the environment names, `otherwise` without both.
 pub fn start(arguments: &LogArguments, otherwise: Level) -> anyhow::Result<()> {
     let format = arguments.log_format;
     let level = match (arguments.log.as_deref(), std::env::var(VARIABLE)) {
@@ -146,7 +146,7 @@ fn queue(lines: &SyncSender<Line>, line: Line) {
     }
 }
 
-/// The thread that writes, until the process ends.
+/// Runs the thread that writes, until the process ends.
 fn write_lines(queue: &Receiver<Line>, kinds: &Kinds, format: Format, out: &mut dyn std::io::Write) {
     loop {
         let line = match queue.recv_timeout(TICK) {
@@ -191,7 +191,7 @@ impl Kinds {
         kind.count <= MAX_LINES
     }
 
-    /// One line for each kind whose interval has ended and of which some were only counted.
+    /// Returns one line for each kind whose interval has ended and of which some were only counted.
     fn take_summaries(&self, now: Instant) -> Vec<Line> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut summaries = Vec::new();

@@ -65,6 +65,7 @@ enum Verb {
     #[command(disable_help_flag = true)]
     Du(commands::du::Arguments),
     Find(commands::find::Arguments),
+    Diff(commands::diff::Arguments),
     Stat(commands::stat::Arguments),
     Rm(commands::rm::Arguments),
     Mv(commands::mv::Arguments),
@@ -127,6 +128,7 @@ fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
         Verb::Cat(arguments) => commands::cat::execute(&arguments, output),
         Verb::Du(arguments) => commands::du::execute(&arguments, output),
         Verb::Find(arguments) => commands::find::execute(&arguments, output),
+        Verb::Diff(arguments) => commands::diff::execute(&arguments, output),
         Verb::Stat(arguments) => commands::stat::execute(arguments, output),
         Verb::Rm(arguments) => commands::rm::execute(arguments, output),
         Verb::Mv(arguments) => commands::mv::execute(arguments, output),

@@ -39,7 +39,7 @@ impl CutoffTime {
     }
 }
 
-/// The file as it was when this version was its newest.
+/// Returns the file as it was when this version was its newest.
 pub fn with_version(mut entry: FileEntry, mut version: Version) -> FileEntry {
     if let Some(attributes) = version.attributes.take() {
         entry.attributes = *attributes;

@@ -54,7 +54,7 @@ impl NamePattern {
     }
 }
 
-/// One part of a path in the `glob` crate's terms.
+/// Returns one part of a path in the `glob` crate's terms.
 fn translated(part: &str) -> anyhow::Result<String> {
     if part.len() > 1 && part.bytes().all(|byte| byte == b'*') {
         return Ok("**".to_owned());
@@ -75,7 +75,7 @@ fn translated(part: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The rest of a class of characters; a bracket at its beginning is a member.
+/// Translates the rest of a class of characters; a bracket at its beginning is a member.
 fn class(characters: &mut impl Iterator<Item = char>, text: &mut String) -> anyhow::Result<()> {
     text.push('[');
     let mut characters = characters.peekable();

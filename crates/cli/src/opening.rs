@@ -7,7 +7,7 @@ pub use ::address::{connect, open_remote, open_store};
 use crate::failure::misuse;
 use crate::location::StoreAddress;
 
-/// The directory of a store that must be on this machine.
+/// Returns the directory of a store that must be on this machine.
 pub fn directory<'a>(store: &'a StoreAddress, verb: &str) -> anyhow::Result<&'a Path> {
     match store {
         StoreAddress::Directory(path) => Ok(path),

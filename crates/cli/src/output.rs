@@ -35,8 +35,8 @@ impl Display for Closed {
 
 impl std::error::Error for Closed {}
 
-/// A line on standard error. One that cannot be written, to a full disk or a closed pipe, must not end the work that it
-/// is about.
+/// Prints a line on standard error. One that cannot be written, to a full disk or a closed pipe, must not end the work
+/// that it is about.
 pub fn say(line: impl Display) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
@@ -51,7 +51,7 @@ impl Output {
         self.json
     }
 
-    /// A line of the result; not with `--json`.
+    /// Prints a line of the result; not with `--json`.
     pub fn line(&self, text: impl Display) -> anyhow::Result<()> {
         if self.json {
             return Ok(());
@@ -59,13 +59,13 @@ impl Output {
         self.write(|stdout| writeln!(stdout, "{text}"))
     }
 
-    /// A last word on what was done; not with `--json` or `--quiet`.
+    /// Prints a last word on what was done; not with `--json` or `--quiet`.
     pub fn summary(&self, text: impl Display) -> anyhow::Result<()> {
         // The result stands, with or without a reader.
         if self.quiet || !streams::can_write_output() { Ok(()) } else { self.line(text) }
     }
 
-    /// The result with `--json`.
+    /// Prints the result with `--json`.
     pub fn document(&self, document: &Value) -> anyhow::Result<()> {
         if !self.json {
             return Ok(());
@@ -78,12 +78,12 @@ impl Output {
         Array { output: self, begun: false }
     }
 
-    /// Bytes of a file.
+    /// Writes the bytes of a file.
     pub fn content(&self, bytes: &[u8]) -> anyhow::Result<()> {
         self.write(|stdout| stdout.write_all(bytes))
     }
 
-    /// A line on standard error, above the progress bar.
+    /// Prints a line on standard error, above the progress bar.
     pub fn note(&self, text: impl Display) {
         let mut line = shown::one_line(&text.to_string());
         if line.len() > MAX_NOTE_BYTES {
@@ -94,13 +94,13 @@ impl Output {
         self.bars.suspend(|| say(format_args!("thalweg: {line}")));
     }
 
-    /// A progress bar on a terminal; elsewhere nothing.
+    /// Makes a progress bar on a terminal; elsewhere nothing.
     pub fn progress(&self, verb: &'static str) -> Progress {
         let visible = !self.quiet && std::io::stderr().is_terminal();
         if visible { Progress::shown(&self.bars, verb) } else { Progress::hidden() }
     }
 
-    /// Everything printed so far is out.
+    /// Flushes everything printed so far.
     pub fn finish(&self) -> anyhow::Result<()> {
         let mut stdout = self.stdout.lock().unwrap_or_else(PoisonError::into_inner);
         stdout.flush().map_err(unwritten)

@@ -29,7 +29,7 @@ impl Progress {
         self.bar.is_some()
     }
 
-    /// From now on the share done and the time left are shown too.
+    /// Shows the share done and the time left too, from now on.
     pub fn set_total(&self, bytes: u64) {
         let Some(bar) = &self.bar else { return };
         let style = "{msg} {wide_bar} {binary_bytes} of {binary_total_bytes}, {binary_bytes_per_sec}, {eta} left";

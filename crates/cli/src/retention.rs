@@ -13,7 +13,7 @@ pub struct Retention {
 }
 
 impl Retention {
-    /// Numbers of the versions (oldest first) that no rule keeps at the time `now_ns`.
+    /// Returns the numbers of the versions (oldest first) that no rule keeps at the time `now_ns`.
     pub fn dropped(&self, versions: &[Version], now_ns: i64) -> Vec<u64> {
         let newest = versions.len().saturating_sub(1);
         let from_last = self.last.map_or(newest, |last| first_of_last(versions, last));
@@ -24,8 +24,8 @@ impl Retention {
     }
 }
 
-/// Where the last so many contents begin. Versions that differ in attributes alone are one content: a `chmod` takes no
-/// older content's place.
+/// Returns where the last so many contents begin. Versions that differ in attributes alone are one content: a `chmod`
+/// takes no older content's place.
 fn first_of_last(versions: &[Version], contents: usize) -> usize {
     let is_new = |at: usize| at == 0 || versions[at].record.root != versions[at - 1].record.root;
     let mut beginnings = (0..versions.len()).rev().filter(|at| is_new(*at));

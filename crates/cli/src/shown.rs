@@ -127,7 +127,7 @@ pub fn kind(kind: FileKind) -> &'static str {
     }
 }
 
-/// An entry as `ls` and `stat` show it; `mode` is octal text.
+/// Returns an entry as `ls` and `stat` show it; `mode` is octal text.
 pub fn entry_fields(path: &StorePath, entry: &FileEntry) -> Map<String, Value> {
     let attributes = &entry.attributes;
     let mut fields = path_fields(path.as_bytes());
@@ -151,7 +151,7 @@ pub fn entry_fields(path: &StorePath, entry: &FileEntry) -> Map<String, Value> {
     fields
 }
 
-/// A session of a path, as `sessions`, `ls` and `stat` show it.
+/// Returns a session of a path, as `sessions`, `ls` and `stat` show it.
 pub fn session_fields(session: &PathSession, size: u64, checkpoints: usize) -> Map<String, Value> {
     let mut fields = path_fields(session.path.as_bytes());
     fields.insert("session".into(), session.id.to_string().into());

@@ -26,7 +26,7 @@ pub(crate) struct Ending {
 }
 
 impl Ending {
-    /// From now on the signals are for [`Ending::wait`].
+    /// Directs the signals to [`Ending::wait`].
     pub fn ready(&self) {
         *self.is_ready.lock().unwrap_or_else(PoisonError::into_inner) = true;
     }
@@ -160,7 +160,7 @@ impl Signals {
         Ok(Ending { came, is_ready })
     }
 
-    /// A descriptor that can be read while one of them is pending.
+    /// Makes a descriptor that can be read while one of them is pending.
     fn watching(&self) -> io::Result<OwnedFd> {
         // SAFETY: the set is initialised.
         let watching = unsafe { libc::signalfd(-1, &self.set, libc::SFD_CLOEXEC) };

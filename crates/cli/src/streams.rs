@@ -22,7 +22,7 @@ extern "C" fn note_closed() {
 #[unsafe(link_section = ".init_array")]
 static NOTE_CLOSED: extern "C" fn() = note_closed;
 
-/// How it is open (`O_RDONLY` …); none when it is closed.
+/// Returns how it is open (`O_RDONLY` …); none when it is closed.
 fn mode_of(stream: libc::c_int) -> Option<libc::c_int> {
     // SAFETY: it only asks about a number.
     let flags = unsafe { libc::fcntl(stream, libc::F_GETFL) };

@@ -7,6 +7,7 @@ mod cli {
     mod bounds;
     mod broken;
     mod company;
+    mod comparing;
     mod deaf_readers;
     mod deletion;
     mod excluding;

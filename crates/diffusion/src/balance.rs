@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::tasks::State;
 
 impl Plan {
-    /// The worker had not begun the attempt and gives it back.
+    /// Notes that the worker had not begun the attempt and gives it back.
     pub fn returned(&mut self, now_s: f64, worker: WorkerId, task: TaskId, attempt: u32) {
         self.answered(worker);
         if !self.is_current(worker, task, attempt) {
@@ -32,7 +32,7 @@ impl Plan {
         }
     }
 
-    /// The worker had begun it, or ended it.
+    /// Notes that the worker had begun it, or ended it.
     pub fn answered(&mut self, worker: WorkerId) {
         let recalls = &mut self.workers[worker.0 as usize].recalls;
         *recalls = recalls.saturating_sub(1);
@@ -55,7 +55,7 @@ impl Plan {
         }
     }
 
-    /// The newest task of the worker with most to do, if it is better off elsewhere.
+    /// Returns the newest task of the worker with most to do, if it is better off elsewhere.
     fn longest_waiting(&self) -> Option<(WorkerId, TaskId)> {
         let loaded = self.workers.iter().enumerate().filter(|(_, worker)| worker.is_open && worker.surplus() > 0);
         let (at, worker) = loaded.max_by_key(|(_, worker)| worker.surplus() * 64 / worker.slots.max(1))?;

@@ -89,7 +89,7 @@ impl Pace {
         self.task_s
     }
 
-    /// Tasks a worker should have beside those in its slots, a slot; one at least.
+    /// Returns the tasks a worker should have beside those in its slots, a slot; one at least.
     pub fn ahead(&self) -> u32 {
         let Some(task_s) = self.task_s else { return 1 };
         let horizon_s = self.transfer_s.map_or(0.0, |transfer_s| 2.0 * transfer_s).clamp(ROUND_TRIP_S, LOOK_AHEAD_S);
@@ -106,7 +106,7 @@ impl Pace {
         ((times * total / reader).ceil() as usize).max(workers)
     }
 
-    /// The rates of `costs`, as far as they were measured.
+    /// Returns the rates of `costs`, as far as they were measured.
     pub fn corrected(&self, costs: Costs) -> Costs {
         let peer_bytes_per_s = self.peer_bytes_per_s.unwrap_or(costs.peer_bytes_per_s);
         Costs {

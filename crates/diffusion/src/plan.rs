@@ -72,7 +72,7 @@ impl Plan {
         }
     }
 
-    /// The item of this name, new or known.
+    /// Returns the item of this name, new or known.
     pub fn item(&mut self, name: &str) -> ItemId {
         if let Some(item) = self.items.find(name) {
             return item;
@@ -82,12 +82,12 @@ impl Plan {
         item
     }
 
-    /// How many items there are; they are numbered from 0.
+    /// Returns how many items there are; they are numbered from 0.
     pub fn items(&self) -> usize {
         self.items.len()
     }
 
-    /// An item's size was learned.
+    /// Notes that an item's size was learned.
     pub fn measured(&mut self, now_s: f64, item: ItemId, bytes: u64) {
         self.items.measured(item, bytes);
         if self.scheduler.index().bytes(item) == bytes {
@@ -112,7 +112,7 @@ impl Plan {
         worker
     }
 
-    /// The worker is gone, with its cache. Gives the tasks that were lost with it.
+    /// Removes a worker that is gone, with its cache. Returns the tasks that were lost with it.
     pub fn leave(&mut self, now_s: f64, worker: WorkerId) -> Vec<TaskId> {
         let entry = &mut self.workers[worker.0 as usize];
         if !std::mem::replace(&mut entry.is_open, false) {
@@ -138,8 +138,8 @@ impl Plan {
         lost
     }
 
-    /// A task, which waits for those before it that read or write the same. Of a batch it waits for the rest of it until
-    /// `is_last`, if it has input to share.
+    /// Adds a task, which waits for those before it that read or write the same. Of a batch it waits for the rest of it
+    /// until `is_last`, if it has input to share.
     pub fn submit(&mut self, now_s: f64, accesses: Accesses, is_last: bool) -> TaskId {
         let task = TaskId(self.tasks.ever() as u32);
         let inputs = accesses.inputs;
@@ -174,7 +174,7 @@ impl Plan {
         self.scheduler.submit_batch(now_s, cold.iter().map(|&task| (task, &*tasks[task.0 as usize].inputs)));
     }
 
-    /// An attempt ended, well or not, after `seconds` in its slot. Gives whether it is the one that counts.
+    /// Ends an attempt, well or not, after `seconds` in its slot. Returns whether it is the one that counts.
     pub fn ended(&mut self, worker: WorkerId, task: TaskId, attempt: u32, seconds: Option<f64>) -> bool {
         if !self.is_current(worker, task, attempt) {
             return false;
@@ -227,7 +227,7 @@ impl Plan {
         entered.kept
     }
 
-    /// The task is not to run. Gives whether it waited, and ends it then; one that a worker has goes on there.
+    /// Cancels the task. Returns whether it waited, and ends it then; one that a worker has goes on there.
     pub fn cancel(&mut self, task: TaskId) -> bool {
         let waits = self.tasks.get(task.0 as usize).is_some_and(|task| !matches!(task.state, State::Assigned(_)));
         if waits {
@@ -279,8 +279,8 @@ impl Plan {
         self.workers[worker.0 as usize].assigned.is_empty()
     }
 
-    /// How many workers there should be, when a task takes `task_s` and all is to be done in `drain_s`, also `more`
-    /// tasks that were not submitted yet.
+    /// Returns how many workers there should be, when a task takes `task_s` and all is to be done in `drain_s`, also
+    /// `more` tasks that were not submitted yet.
     pub fn wanted_workers(&self, more: u64, task_s: f64, drain_s: f64, slots_per_worker: u32) -> u32 {
         let assigned = self.workers.iter().map(|worker| worker.assigned.len());
         let backlog = Backlog {

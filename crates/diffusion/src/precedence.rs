@@ -70,14 +70,14 @@ impl Plan {
         self.tasks.get(task.0 as usize).is_some_and(|task| task.state != State::Ended)
     }
 
-    /// The task is done, its outputs are where they belong: those that waited for it may run.
+    /// Notes that the task is done, its outputs are where they belong: those that waited for it may run.
     pub fn done(&mut self, now_s: f64, task: TaskId) {
         for follower in self.conclude(task) {
             self.unblock(now_s, follower.task);
         }
     }
 
-    /// The task will not be done. Gives those that will not be either, because they wait for its outputs.
+    /// Drops a task that will not be done. Returns those that will not be either, because they wait for its outputs.
     pub fn abandon(&mut self, now_s: f64, task: TaskId) -> Vec<TaskId> {
         let mut abandoned = vec![task];
         let mut known = HashSet::new();
@@ -96,7 +96,7 @@ impl Plan {
         abandoned
     }
 
-    /// One of those that it waits for has ended.
+    /// Notes that one of those that it waits for has ended.
     fn unblock(&mut self, now_s: f64, task: TaskId) {
         // Abandoned for another one, if it is not there any more.
         let Some(entry) = self.tasks.get_mut(task.0 as usize) else { return };

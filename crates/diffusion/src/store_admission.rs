@@ -57,7 +57,7 @@ impl StoreAdmission {
         self.under_way.is_empty()
     }
 
-    /// It ended, or will not begin.
+    /// Notes that it ended, or will not begin.
     pub fn leave(&mut self, key: &TransferKey) {
         let Some(queue) = self.queues.get_mut(key.worker.0 as usize) else { return };
         if self.under_way.remove(key).is_some() {

@@ -60,7 +60,7 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// Tasks that ever were; the next one's number.
+    /// Returns the tasks that ever were; the next one's number.
     pub fn ever(&self) -> usize {
         self.forgotten + self.there.len()
     }
@@ -85,7 +85,7 @@ impl Tasks {
         }
     }
 
-    /// Tasks that are remembered.
+    /// Returns the tasks that are remembered.
     #[cfg(test)]
     pub fn remembered(&self) -> usize {
         self.there.len()
@@ -121,12 +121,12 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
-    /// Tasks it could run at once and does not have.
+    /// Returns the tasks it could run at once and does not have.
     pub fn idle_slots(&self) -> u32 {
         if self.is_open { self.slots.saturating_sub(self.assigned.len() as u32) } else { 0 }
     }
 
-    /// Tasks that wait there for others to end, less those that were recalled.
+    /// Returns the tasks that wait there for others to end, less those that were recalled.
     pub fn surplus(&self) -> u32 {
         (self.assigned.len() as u32).saturating_sub(self.slots + self.recalls)
     }

@@ -18,7 +18,7 @@ pub(crate) struct TransferKey {
 }
 
 impl Plan {
-    /// The worker has the item's bytes. `is_kept`: they entered its cache.
+    /// Notes that the worker has the item's bytes. `is_kept`: they entered its cache.
     #[allow(clippy::too_many_arguments)]
     pub fn arrived(
         &mut self,
@@ -81,7 +81,7 @@ impl Plan {
         }
     }
 
-    /// A task found one of its inputs gone.
+    /// Notes that a task found one of its inputs gone.
     pub fn missing(&mut self, now_s: f64, worker: WorkerId, task: TaskId, item: ItemId) {
         let Some(entry) = self.tasks.get(task.0 as usize) else { return };
         if entry.is_on(worker) && entry.inputs.contains(&item) {
@@ -212,7 +212,7 @@ impl Plan {
         self.scheduler.drop_replica(now_s, worker, item);
     }
 
-    /// The replica goes, and its pins with it: gives the tasks that had pinned it.
+    /// Removes the replica, and its pins with it: returns the tasks that had pinned it.
     fn unpin_all(&mut self, worker: WorkerId, item: ItemId) -> Vec<TaskId> {
         let mut unpinned = Vec::new();
         for &task in &self.workers[worker.0 as usize].assigned {

@@ -108,7 +108,7 @@ impl Applications {
         known.or_insert_with(|| Rc::new(Application::new(name.into()))).clone()
     }
 
-    /// The first application whose rule holds.
+    /// Returns the first application whose rule holds.
     pub fn of(&self, facts: &Facts<'_>) -> Rc<Application> {
         let table = self.table.borrow();
         let found = table.rules.iter().find(|(matches, _)| matches.holds(facts));

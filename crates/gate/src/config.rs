@@ -304,7 +304,7 @@ fn read_weight(section: &mut Section<'_>) -> Result<u32> {
     Ok(u32::try_from(weight).expect("checked just now"))
 }
 
-/// A name that no earlier section has.
+/// Returns a name that no earlier section has.
 fn read_name(section: &mut Section<'_>, taken: &mut HashSet<String>) -> Result<String> {
     let name = section.needed_string("name")?.to_owned();
     if name.is_empty() || name.chars().any(|letter| letter.is_control() || letter == '"') {

@@ -98,12 +98,12 @@ impl Gate {
         self.metrics.serve(pending_bind, &upstream);
     }
 
-    /// Where the gate listens, in the order of the file.
+    /// Returns where the gate listens, in the order of the file.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.state.borrow().listeners.iter().map(Listener::address).collect()
     }
 
-    /// One for each server in use, shared by the listeners before it.
+    /// Returns one for each server in use, shared by the listeners before it.
     pub fn all_upstreams(&self) -> Vec<Rc<UpstreamScheduler>> {
         self.state.borrow().upstream.values().filter_map(Weak::upgrade).collect()
     }

@@ -59,7 +59,7 @@ impl Listener {
         self.address
     }
 
-    /// How many connections one client may have here.
+    /// Sets how many connections one client may have here.
     pub fn limit_clients(&self, limit: Option<usize>) {
         self.s3_clients.set_limit(limit);
     }

@@ -163,7 +163,7 @@ impl Metrics {
         self.applications.all().iter().map(read).collect()
     }
 
-    /// The schedulers of servers in use.
+    /// Returns the schedulers of servers in use.
     fn upstream(&self) -> Vec<Rc<UpstreamScheduler>> {
         self.upstream.borrow().iter().filter_map(Weak::upgrade).collect()
     }
@@ -232,7 +232,7 @@ impl Monitored for Shown {
         view::view(&self.status(), &self.0.history.borrow())
     }
 
-    /// The pages of `thalweg gate top`.
+    /// Returns the pages of `thalweg gate top`.
     fn other(&self, path: &str) -> Option<Page> {
         let json = || Page::new("application/json", format!("{}\n", self.status().to_json()));
         (path == "/status.json").then(json)

@@ -18,7 +18,7 @@ fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
-/// All of a regular file of a reasonable length.
+/// Reads all of a regular file of a reasonable length.
 pub(crate) fn read_regular(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     open_regular(path)?.take(MAX_TEXT_BYTES + 1).read_to_string(&mut text)?;

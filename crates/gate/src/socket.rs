@@ -69,7 +69,7 @@ pub(crate) fn prepare(stream: &TcpStream) -> io::Result<()> {
     set_option(stream, libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT, UNSENT_BYTES)
 }
 
-/// Bytes written that the other end's kernel has not acknowledged.
+/// Returns the bytes written that the other end's kernel has not acknowledged.
 pub(crate) fn unacknowledged(stream: &TcpStream) -> u64 {
     asked(stream, libc::TIOCOUTQ)
 }
@@ -83,7 +83,8 @@ struct Information {
     window: u32,
 }
 
-/// Bytes that the other end's kernel has ever acknowledged, and those it takes beyond: 0 if our kernel does not say.
+/// Returns the bytes that the other end's kernel has ever acknowledged, and those it takes beyond: 0 if our kernel does not
+/// say.
 pub(crate) fn acknowledged_and_window(stream: &TcpStream) -> (u64, u64) {
     let mut information = Information { before: [0; 120], acknowledged: 0, between: [0; 100], window: 0 };
     let mut length = size_of::<Information>() as libc::socklen_t;
@@ -100,7 +101,7 @@ pub(crate) fn whole_slice(stream: &TcpStream) -> usize {
     if (1..SLICE).contains(&pair) { SLICE - SLICE % pair } else { SLICE }
 }
 
-/// The largest segment that is sent now; 0 if the kernel does not say.
+/// Returns the largest segment that is sent now; 0 if the kernel does not say.
 fn segment_bytes(stream: &TcpStream) -> usize {
     let mut bytes: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
@@ -110,7 +111,7 @@ fn segment_bytes(stream: &TcpStream) -> usize {
     usize::try_from(bytes).unwrap_or(0)
 }
 
-/// Bytes that can be read now.
+/// Returns the bytes that can be read now.
 pub(crate) fn available(stream: &TcpStream) -> usize {
     asked(stream, libc::FIONREAD) as usize
 }

@@ -116,7 +116,7 @@ impl UpstreamScheduler {
         upstream
     }
 
-    /// The server these are the upstream scheduler of, as the file names it.
+    /// Returns the server these are the upstream scheduler of, as the file names it.
     pub fn server(&self) -> &str {
         &self.server
     }
@@ -140,7 +140,7 @@ impl UpstreamScheduler {
         self.begin_uploads();
     }
 
-    /// Bytes of service completed, for each application that ever had some here.
+    /// Returns the bytes of service completed, for each application that ever had some here.
     pub fn charged(&self) -> Vec<(Rc<str>, u64)> {
         self.state.borrow().tree.charged()
     }
@@ -152,19 +152,19 @@ impl UpstreamScheduler {
         self.uploads.borrow_mut().queue.served_at_other_servers(application, bytes, now);
     }
 
-    /// Most bytes that are to be outstanding at the server now, and those that are.
+    /// Returns the most bytes that are to be outstanding at the server now, and those that are.
     pub fn depth_bytes(&self) -> (u64, u64) {
         let state = self.state.borrow();
         (state.scheduler.depth_bytes(), state.scheduler.in_flight_bytes())
     }
 
-    /// How long a grant may show no progress before it is better given back.
+    /// Returns how long a grant may show no progress before it is better given back.
     pub fn progress_timeout(&self) -> Duration {
         let usual = Duration::from_nanos(self.service_ns.get().saturating_mul(PROGRESS_TIMEOUT_SERVICES));
         usual.clamp(MIN_PROGRESS_TIMEOUT, MAX_PROGRESS_TIMEOUT)
     }
 
-    /// How long a request may show no progress before its grant is better given back.
+    /// Returns how long a request may show no progress before its grant is better given back.
     pub fn request_timeout(&self) -> Duration {
         let usual = Duration::from_nanos(self.request_ns.get().saturating_mul(PROGRESS_TIMEOUT_SERVICES));
         usual.clamp(MIN_REQUEST_TIMEOUT, MAX_REQUEST_TIMEOUT)
@@ -185,7 +185,7 @@ impl UpstreamScheduler {
         self.has_objects.set(true);
     }
 
-    /// Most bytes one request may be granted at once: more than the depth would have the server to itself.
+    /// Returns the most bytes one request may be granted at once: more than the depth would have the server to itself.
     pub fn max_grant(&self) -> u64 {
         let settings = &self.state.borrow().settings;
         match (settings.kind, settings.depth) {
@@ -236,7 +236,7 @@ impl QueueState {
         }
     }
 
-    /// The request's number.
+    /// Returns the request's number.
     fn enqueue(&mut self, queue: &Rc<QueueKey>, request: Request, now: Time) -> u64 {
         let request = self.grants.queue(queue.clone(), request);
         let flow = self.tree.queue_node(self.scheduler.as_mut(), queue);

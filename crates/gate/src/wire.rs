@@ -71,7 +71,7 @@ impl Wire {
         }
     }
 
-    /// The number of bytes best written with one grant.
+    /// Returns the number of bytes best written with one grant.
     pub fn whole_slice(&self) -> usize {
         self.with_stream(socket::whole_slice)
     }
@@ -261,7 +261,7 @@ impl Wire {
         self.with_stream(socket::unacknowledged)
     }
 
-    /// Bytes that the other end's kernel has ever acknowledged, and those it takes beyond.
+    /// Returns the bytes that the other end's kernel has ever acknowledged, and those it takes beyond.
     pub fn acknowledged_and_window(&self) -> (u64, u64) {
         self.with_stream(socket::acknowledged_and_window)
     }

@@ -36,7 +36,7 @@ pub struct NodeId(pub u32);
 pub struct Time(pub u64);
 
 impl Time {
-    /// The moment `ns` nanoseconds later; stays at the end of time rather than wrap.
+    /// Returns the moment `ns` nanoseconds later; stays at the end of time rather than wrap.
     pub fn after(self, ns: u64) -> Time {
         Time(self.0.saturating_add(ns))
     }
@@ -85,7 +85,7 @@ pub enum Next {
 
 /// A queueing discipline. Unknown flows and ids are ignored (`false` where the answer matters), never a panic.
 pub trait Scheduler {
-    /// A new node below `parent`, or at the top. A weight of 0 counts as 1.
+    /// Adds a new node below `parent`, or at the top. A weight of 0 counts as 1.
     fn add(&mut self, parent: Option<NodeId>, weight: u32) -> NodeId;
 
     /// Sets the weight from now on; earlier charges stay. 0 counts as 1.
@@ -115,10 +115,10 @@ pub trait Scheduler {
     /// call.
     fn served_at_other_servers(&mut self, application: NodeId, bytes: u64, now: Time);
 
-    /// Most bytes that are to be outstanding at the server, as of now.
+    /// Returns the most bytes that are to be outstanding at the server, as of now.
     fn depth_bytes(&self) -> u64;
 
-    /// Bytes outstanding at the server: the costs of what was started and is not complete.
+    /// Returns the bytes outstanding at the server: the costs of requests started and not complete.
     fn in_flight_bytes(&self) -> u64;
 }
 
@@ -177,7 +177,7 @@ impl Default for Settings {
     }
 }
 
-/// A scheduler for one server.
+/// Makes a scheduler for one server.
 pub fn scheduler(settings: &Settings) -> Box<dyn Scheduler> {
     match settings.kind {
         Kind::Fifo => Box::new(fifo::fifo(settings)),

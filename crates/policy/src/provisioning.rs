@@ -32,7 +32,7 @@ impl Growth {
         }
     }
 
-    /// Size of the request after `before` others, when `wanted` nodes are still wanted.
+    /// Returns the size of the request after `before` others, when `wanted` nodes are still wanted.
     fn size(self, before: u32, wanted: u32) -> u32 {
         let size = match self {
             Growth::OneAtATime => 1,

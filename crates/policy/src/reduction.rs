@@ -53,13 +53,13 @@ pub fn choose(choice: Choice, conditions: &Conditions) -> End {
 }
 
 impl Conditions {
-    /// Seconds a byte when the node reduces.
+    /// Returns the seconds a byte when the node reduces.
     pub fn node_seconds(&self) -> f64 {
         let link = 1.0 / self.link_bytes_per_s;
         link.max(self.node_seconds_per_byte())
     }
 
-    /// Seconds a byte when the client reduces.
+    /// Returns the seconds a byte when the client reduces.
     pub fn client_seconds(&self) -> f64 {
         let new_share = 1.0 - self.duplicate_share;
         let link = new_share * self.encoded_share / self.link_bytes_per_s;

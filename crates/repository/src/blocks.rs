@@ -74,7 +74,7 @@ struct Inner {
 }
 
 impl BlockCache {
-    /// The segments of a run, decoded, each checked against its block's fingerprint.
+    /// Returns the segments of a run, decoded, each checked against its block's fingerprint.
     pub fn segments(&self, store: &dyn SegmentStore, kind: FingerprintKind, run: Run) -> Result<Vec<Segment>> {
         let mut found = Vec::with_capacity(run.count as usize);
         let mut next = run.first;
@@ -105,7 +105,7 @@ impl BlockCache {
         inner.find(address)
     }
 
-    /// From `first` on, the segments not cached, up to the first that is.
+    /// Returns the segments not cached from `first` on, up to the first that is.
     fn missing_from(&self, container: ContainerId, first: u32, end: u32) -> Run {
         let inner = self.inner.lock().expect("no panic holds it");
         let next = inner.labels.range((container, first)..(container, end)).next();

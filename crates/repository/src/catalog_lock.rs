@@ -86,7 +86,7 @@ fn by(file: &File) -> String {
     if owners.is_empty() { String::new() } else { format!(" by {}", owners.join(", ")) }
 }
 
-/// The processes that took locks on the file, as far as they are visible from here.
+/// Returns the processes that took locks on the file, as far as they are visible from here.
 fn owners(file: &File) -> Vec<u32> {
     let (Ok(found), Ok(locks)) = (file.metadata(), std::fs::read_to_string("/proc/locks")) else { return Vec::new() };
     let which = format!("{:02x}:{:02x}:{}", major(found.dev()), minor(found.dev()), found.ino());

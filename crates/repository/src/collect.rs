@@ -276,7 +276,7 @@ fn release(repository: &Repository) {
     }
 }
 
-/// Files all of whose containers are sealed, by number.
+/// Returns the files all of whose containers are sealed, by number.
 fn live_files(repository: &Repository) -> Result<Vec<FileOf>> {
     let mut files: BTreeMap<ContainerId, FileOf> = BTreeMap::new();
     for record in repository.catalog.containers()?.into_iter().filter(is_live) {
@@ -297,7 +297,7 @@ fn has_lost_its_end(repository: &Repository, index: &ContainerIndex) -> Result<b
     Ok(!index.is_sealed() && record.is_some_and(|record| record.segments > 0))
 }
 
-/// Decoded bytes of the segments still needed, and of all.
+/// Returns the decoded bytes of the segments still needed, and of all.
 fn living_bytes(index: &ContainerIndex, marks: &LiveBitmap, logical: &[ContainerId]) -> (u64, u64) {
     let (mut alive, mut all) = (0, 0);
     for spot in index.blocks() {
@@ -312,7 +312,7 @@ fn living_bytes(index: &ContainerIndex, marks: &LiveBitmap, logical: &[Container
     (alive, all)
 }
 
-/// Container, ordinal and length of each segment of a block.
+/// Returns the container, ordinal and length of each segment of a block.
 fn labelled(plan: &BlockPlan) -> impl Iterator<Item = (ContainerId, u32, u32)> + '_ {
     let addresses =
         plan.labels.iter().flat_map(|label| (label.first..label.first + label.count).map(|at| (label.container, at)));
@@ -339,7 +339,7 @@ fn as_store_error(error: Error) -> store::Error {
     }
 }
 
-/// The block with only its living segments; as it is when all live, none when none does.
+/// Returns the block with only its living segments; as it is when all live, none when none does.
 pub(crate) fn living_part(
     repository: &Repository,
     placed: StoredBlock,
@@ -364,7 +364,7 @@ pub(crate) fn living_part(
 }
 
 impl Repository {
-    /// The store's files, for verbs that only work where they are.
+    /// Returns the store's files, for verbs that only work where they are.
     pub(crate) fn local_store(&self, verb: &str) -> Result<&LocalStore> {
         self.local.as_deref().ok_or_else(|| Error::Refused {
             path: "this store".into(),

@@ -16,7 +16,7 @@ pub(crate) struct NewSegment<'a> {
 }
 
 /// The result of a batch.
-pub(crate) struct Kept {
+pub(crate) struct StoreResult {
     /// One for each segment.
     pub addresses: Vec<SegmentAddress>,
     /// Of the blocks that were new.
@@ -29,7 +29,12 @@ impl Repository {
     }
 
     /// Stores the segments that the store misses, new neighbours in one block.
-    pub(crate) fn dedup(&self, claim_owner: ClaimOwner, kind: BlockKind, segments: &[NewSegment]) -> Result<Kept> {
+    pub(crate) fn dedup(
+        &self,
+        claim_owner: ClaimOwner,
+        kind: BlockKind,
+        segments: &[NewSegment],
+    ) -> Result<StoreResult> {
         let kept = self.keep_claiming(claim_owner, kind, segments);
         if kept.is_err() {
             self.store.release(claim_owner);
@@ -37,7 +42,7 @@ impl Repository {
         kept
     }
 
-    fn keep_claiming(&self, claim_owner: ClaimOwner, kind: BlockKind, segments: &[NewSegment]) -> Result<Kept> {
+    fn keep_claiming(&self, claim_owner: ClaimOwner, kind: BlockKind, segments: &[NewSegment]) -> Result<StoreResult> {
         let fingerprints: Vec<_> = segments.iter().map(|segment| segment.fingerprint).collect();
         let mut addresses = vec![None; segments.len()];
         let mut stored_bytes = 0;
@@ -54,7 +59,7 @@ impl Repository {
             answers = self.store.await_claims(claim_owner, &waiting)?;
         }
         let addresses = addresses.into_iter().map(|address| address.expect("no segment is left open")).collect();
-        Ok(Kept { addresses, stored_bytes })
+        Ok(StoreResult { addresses, stored_bytes })
     }
 
     /// Takes over the places of what the store has, and puts what it asks for; returns how many bytes that was.

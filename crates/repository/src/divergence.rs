@@ -17,7 +17,7 @@ use crate::{Error, Repository, Result};
 const MAX_CONTAINERS: usize = 16;
 const MAX_BLOCKS: usize = 4;
 
-/// Why the catalog is not the newest one, by the last records in the containers it counts as being written.
+/// Returns why the catalog is not the newest one, by the last records in the containers it counts as being written.
 pub(crate) fn newer_records(path: &Path, settings: &Settings, catalog: &SqliteCatalog) -> Result<Option<String>> {
     let open = catalog.open_containers(MAX_CONTAINERS)?;
     if open.is_empty() {
@@ -93,7 +93,7 @@ fn unknown(sequence: u64, container: ContainerId) -> String {
     format!("transaction {sequence}, which container {container} keeps, is not one of its own, so it is an older copy")
 }
 
-/// Sequence and checksum of each record that can be read.
+/// Returns the sequence and checksum of each record that can be read.
 fn records(placed: &StoredBlock, fingerprint: FingerprintKind) -> Vec<(u64, u64)> {
     let Ok(raw) = segment::decode_verified(&placed.block, fingerprint) else { return Vec::new() };
     let record = |bytes: &[u8]| Some((JournalRecord::decode(bytes).ok()?.sequence, JournalRecord::checksum_of(bytes)));

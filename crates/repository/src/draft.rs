@@ -68,7 +68,7 @@ impl FileWriter {
         self.packer.data_digested_beside(bytes)
     }
 
-    /// No more comes.
+    /// Ends the file: no more comes.
     pub fn finish(mut self) -> Result<Draft> {
         self.packer.end(())?;
         self.packer.flush()?;
@@ -79,7 +79,7 @@ impl FileWriter {
 }
 
 impl Repository {
-    /// A draft of what a version holds, without touching its content.
+    /// Makes a draft of what a version holds, without touching its content.
     pub fn draft_of(&self, version: &VersionRecord) -> Result<Draft> {
         let hold = self.lease.hold();
         let references = self.references_of(&version.root)?;

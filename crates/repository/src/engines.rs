@@ -59,7 +59,7 @@ pub fn create(path: &Path, settings: &Settings) -> Result<()> {
     write_settings(path, settings).map_err(io)
 }
 
-/// The store in whose directory something lies, if it does.
+/// Returns the store in whose directory something lies, if it does.
 fn store_around(path: &Path) -> Option<PathBuf> {
     let absolute = std::path::absolute(path).ok()?;
     let existing = absolute.ancestors().skip(1).find(|above| above.exists())?.canonicalize().ok()?;
@@ -91,7 +91,7 @@ fn write_settings(path: &Path, settings: &Settings) -> std::io::Result<()> {
     std::fs::File::open(path)?.sync_all()
 }
 
-/// Where catalog and table live: beside the containers, or in the folder named at `init`, by the store's id.
+/// Returns where catalog and table live: beside the containers, or in the folder named at `init`, by the store's id.
 pub(crate) fn state_folder(path: &Path, settings: &Settings) -> PathBuf {
     match &settings.state {
         Some(folder) => Path::new(folder).join(settings.id.to_string()),
@@ -111,7 +111,7 @@ pub(crate) fn make_state_folder(path: &Path, settings: &Settings) -> Result<Path
 /// The error's end for settings that are not there.
 const MISSING: &str = "is missing";
 
-/// The settings of the store at `path`.
+/// Reads the settings of the store at `path`.
 pub fn read_settings(path: &Path) -> Result<Settings> {
     let read = open_ordinary(&path.join(SETTINGS_FILE), OpenOptions::new().read(true)).and_then(|file| {
         let mut text = String::new();
@@ -174,7 +174,7 @@ fn does_not_fit(file: &Path, why: &str) -> Error {
     Error::Refused { path: file.display().to_string(), why }
 }
 
-/// Why nothing may be written by this catalog, if there is a reason.
+/// Returns why nothing may be written by this catalog, if there is a reason.
 pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCatalog) -> Result<Option<String>> {
     if let Some(why) = catalog.unsoundness(settings.id)? {
         return Ok(Some(why));
@@ -191,7 +191,7 @@ pub(crate) fn unsoundness(path: &Path, settings: &Settings, catalog: &SqliteCata
     }
 }
 
-/// An empty catalog of the store at `path`, in `file`; SQLite gives the files beside it the same mode and owner.
+/// Makes an empty catalog of the store at `path`, in `file`; SQLite gives the files beside it the same mode and owner.
 pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Result<SqliteCatalog> {
     let options = &mut OpenOptions::new();
     let made = Permissions::of(path, settings).create_file(file, options.write(true).create(true).truncate(false));
@@ -202,8 +202,8 @@ pub(crate) fn new_catalog(path: &Path, settings: &Settings, file: &Path) -> Resu
     Ok(catalog)
 }
 
-/// The store's mark; made by writers when it is missing, and none where that cannot be, or it may not be read. Refused
-/// where something else stands in its place: without the mark an older catalog is not noticed.
+/// Returns the store's mark; made by writers when it is missing, and none where that cannot be, or it may not be read.
+/// Refused where something else stands in its place: without the mark an older catalog is not noticed.
 fn open_mark(path: &Path, settings: &Settings, access: Access) -> Result<Option<File>> {
     let mark = path.join(MARK_FILE);
     let options = || OpenOptions::new().read(true).write(true).clone();

@@ -82,7 +82,7 @@ impl Error {
         Error::Io { path: path.to_string(), source }
     }
 
-    /// The error without its advice, for what is itself the answer to it.
+    /// Returns the error without its advice, for what is itself the answer to it.
     pub fn reason(&self) -> String {
         match self {
             Error::Damaged { path, offset, why } => format!("{path}: byte {offset} on: {why}"),

@@ -91,7 +91,7 @@ impl Lease {
         }
     }
 
-    /// A lease that the catalog does not know, for reading a catalog that nothing may be written to.
+    /// Makes a lease that the catalog does not know, for reading a catalog that nothing may be written to.
     pub(crate) fn unrecorded(catalog: Arc<dyn Catalog>) -> Self {
         let lease = Self::unattended(catalog, Session { id: NO_SESSION, epoch: 0 });
         lease.state.awaited().stopped = true;

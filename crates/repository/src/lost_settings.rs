@@ -10,7 +10,7 @@ use store::files::open_ordinary;
 
 use crate::Error;
 
-/// The error that says so, where containers of a store lie in the directory. `what` became of the file.
+/// Returns the error that says so, where containers of a store lie in the directory. `what` became of the file.
 pub(crate) fn lost_settings(path: &Path, what: &str) -> Option<Error> {
     let header = first_header(path)?;
     let why = format!(

@@ -20,7 +20,7 @@ impl Repository {
         side_by_side(paths, |path| Ok(self.catalog.entry(path)?))
     }
 
-    /// The bytes of each range, cut at its version's end.
+    /// Returns the bytes of each range, cut at its version's end.
     pub fn read_many(&self, wanted: &[(&VersionRecord, Range<u64>)]) -> Vec<Result<Vec<u8>>> {
         side_by_side(wanted, |(version, range)| {
             let end = range.end.min(version.size);

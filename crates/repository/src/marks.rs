@@ -77,12 +77,12 @@ impl LiveBitmap {
         word.is_some_and(|word| word >> (ordinal % 64) & 1 == 1)
     }
 
-    /// Every container with a mark.
+    /// Returns every container with a mark.
     pub fn containers(&self) -> impl Iterator<Item = ContainerId> + '_ {
         self.containers.keys().copied()
     }
 
-    /// The marked segments of a container, as runs.
+    /// Returns the marked segments of a container, as runs.
     pub fn runs(&self, container: ContainerId) -> Vec<Run> {
         let mut runs: Vec<Run> = Vec::new();
         let bits = self.containers.get(&container).map_or(&[][..], |bits| bits);
@@ -99,7 +99,7 @@ impl LiveBitmap {
     }
 }
 
-/// The error that names all versions with these roots.
+/// Returns the error that names all versions with these roots.
 fn lost_manifests(repository: &Repository, mut lost: Vec<(Root, Error)>) -> Error {
     let mut versions = Vec::new();
     let looked = each_version(repository, &mut |path, entry, version| {
@@ -126,8 +126,8 @@ fn each_version(repository: &Repository, visit: &mut dyn FnMut(&StorePath, &File
     })
 }
 
-/// The error, with the path and the version whose manifest it is about. That is looked for only now: roots are read by
-/// the thousands, and an error is rare.
+/// Returns the error, with the path and the version whose manifest it is about. That is looked for only now: roots are
+/// read by the thousands, and an error is rare.
 pub(crate) fn named(repository: &Repository, root: &Root, error: Error) -> Error {
     let mut found = None;
     let looked = each_version(repository, &mut |path, _, version| {

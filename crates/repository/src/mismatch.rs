@@ -10,7 +10,7 @@ use crate::{Error, Repository, Result};
 pub(crate) const UNKNOWN: Fingerprint = Fingerprint([0; 32]);
 
 impl Repository {
-    /// The segments of a run, decoded and checked.
+    /// Returns the segments of a run, decoded and checked.
     pub(crate) fn segments(&self, run: Run) -> Result<Vec<Segment>> {
         let found = self.cache.segments(&*self.store, self.settings.fingerprint, run);
         if let Err(Error::Segment(_)) = &found {

@@ -90,7 +90,7 @@ impl<'a, T> Packer<'a, T> {
         });
     }
 
-    /// The next bytes of the file begun last.
+    /// Adds the next bytes of the file begun last.
     pub fn data(&mut self, bytes: &[u8]) -> Result<()> {
         if let Some(hasher) = &mut self.current().hasher {
             hasher.update(bytes);
@@ -137,7 +137,7 @@ impl<'a, T> Packer<'a, T> {
         Ok(())
     }
 
-    /// The file begun last is whole.
+    /// Ends the file begun last, which is whole.
     pub fn end(&mut self, tag: T) -> Result<()> {
         self.flush_tail()?;
         self.current().tag = Some(tag);
@@ -154,7 +154,7 @@ impl<'a, T> Packer<'a, T> {
         Ok(())
     }
 
-    /// Files whose content is stored by now (in this process; durable with the commit).
+    /// Returns the files whose content is stored by now (in this process; durable with the commit).
     pub fn take_finished(&mut self) -> Vec<Packed<T>> {
         std::mem::take(&mut self.finished)
     }

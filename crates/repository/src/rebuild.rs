@@ -251,7 +251,8 @@ impl OldCatalog {
         })
     }
 
-    /// The records that are in no container: those that the old catalog wrote, gaps where it does not say, and the mark's.
+    /// Returns the records that are in no container: those that the old catalog wrote, gaps where it does not say, and
+    /// the mark's.
     fn missing(&self, scan: &Scan, made: &MadeCatalog) -> Option<Damage> {
         let known = self.lost_records.iter().flatten().copied();
         let after = if self.lost_records.is_some() { self.given.sequence } else { 0 };

@@ -159,7 +159,7 @@ fn read_entry(
     Ok(())
 }
 
-/// The bytes of an entry that each of its segments holds.
+/// Returns the bytes of an entry that each of its segments holds.
 fn parts(repository: &Repository, entry: &Entry) -> Result<Vec<Range<u64>>> {
     let EntryKind::Data { run, skip, digest } = entry.kind else { return Ok(Vec::new()) };
     let mut end = 0;

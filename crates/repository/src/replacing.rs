@@ -23,7 +23,7 @@ pub(crate) struct Salvage {
     pub may_miss_journal: bool,
 }
 
-/// All that is needed of these numbers, which lie in this file, or None when some of it can be read nowhere.
+/// Returns all that is needed of these numbers, which lie in this file, or None when some of it can be read nowhere.
 pub(crate) fn salvage(
     repository: &Repository,
     local: &LocalStore,

@@ -16,7 +16,7 @@ const MAX_GAPS: usize = 100_000;
 /// Ranges of them that a message names.
 const MAX_RANGES: usize = 8;
 
-/// Sorted numbers as a message has them: `3, 7 to 9`.
+/// Formats sorted numbers as a message has them: `3, 7 to 9`.
 pub(crate) fn ranges(sequences: &[u64]) -> String {
     let named = |run: &[u64]| match run {
         [one] => one.to_string(),
@@ -179,7 +179,7 @@ impl Scan {
             || self.passed_over.contains(&(sequence, checksum))
     }
 
-    /// The sequences in a range of which there is no record: catalogs leave no gap.
+    /// Returns the sequences in a range of which there is no record: catalogs leave no gap.
     pub fn gaps(&self, after: u64, last: u64) -> Vec<u64> {
         let present = self.records.keys().chain(self.passed_over.iter().map(|(sequence, _)| sequence));
         let present: BTreeSet<u64> = present.copied().filter(|sequence| (after..=last).contains(sequence)).collect();

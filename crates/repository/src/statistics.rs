@@ -78,7 +78,7 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
     Ok(figures)
 }
 
-/// Length of the containers that are being written now, which the catalog does not know yet (bytes).
+/// Returns the length of the containers that are being written now, which the catalog does not know yet (bytes).
 fn open_bytes(repository: &Repository) -> Result<u64> {
     let Some(local) = &repository.local else { return Ok(0) };
     let mut bytes = 0;

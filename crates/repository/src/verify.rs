@@ -94,7 +94,7 @@ impl LostSegments {
         Ok(())
     }
 
-    /// Why not all of these segments can be read.
+    /// Returns why not all of these segments can be read.
     fn why(&self, runs: &[Run]) -> Option<String> {
         let lost = runs.iter().flat_map(|run| run.addresses()).filter(|address| self.is_lost(*address));
         let (count, first) = lost.fold((0_u64, None), |(count, first), address| (count + 1, first.or(Some(address))));
@@ -103,12 +103,12 @@ impl LostSegments {
         Some(format!("the block of segment {ordinal} of container {container}{more} is damaged"))
     }
 
-    /// For how many of these segments copies stand in.
+    /// Returns for how many of these segments copies stand in.
     fn healed_of(&self, runs: &[Run]) -> u64 {
         runs.iter().flat_map(|run| run.addresses()).filter(|address| self.copies.contains_key(address)).count() as u64
     }
 
-    /// The same, of what lies in a file that is not there.
+    /// Returns the same, of the segments in a file that is not there.
     fn healed_of_file(&self, repository: &Repository, physical: ContainerId) -> Result<u64> {
         let mut by_number = HashMap::<ContainerId, u64>::new();
         self.copies.keys().for_each(|address| *by_number.entry(address.container).or_default() += 1);
@@ -375,7 +375,7 @@ fn is_kept(repository: &Repository, path: &StorePath, number: u64) -> Result<boo
     Ok(versions_of(repository, path)?.iter().any(|version| version.number == number))
 }
 
-/// Why the version cannot be read whole.
+/// Returns why the version cannot be read whole.
 fn check_version(
     repository: &Repository,
     version: &Version,

@@ -52,7 +52,7 @@ impl Report {
         self.ideal_s / self.makespan_s
     }
 
-    /// Share of inputs found on the task's own node.
+    /// Returns the share of inputs found on the task's own node.
     pub fn local_hit_ratio(&self) -> f64 {
         self.hits_local as f64 / (self.hits_local + self.hits_peer + self.misses).max(1) as f64
     }
@@ -105,7 +105,7 @@ impl Measures {
         self.responses_s.len()
     }
 
-    /// A moment is over.
+    /// Notes that a moment is over.
     pub fn moment(&mut self, at_s: f64, nodes: u32, busy_slots: u32, waiting: u64) {
         let moment = Moment { at_s, nodes, busy_slots, waiting, ..std::mem::take(&mut self.now) };
         self.total.local_bytes += moment.local_bytes;

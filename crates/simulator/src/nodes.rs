@@ -55,7 +55,7 @@ impl Nodes {
         Nodes { provisioner, testbed: *testbed, random, nodes: Vec::new(), requested: 0, ticks: 0, is_ours }
     }
 
-    /// Static provisioning: all are there at once.
+    /// Starts all nodes at once where provisioning is static.
     pub fn begin(&mut self, scheduler: &mut Scheduler, network: &mut Network) {
         if self.provisioner.is_none() {
             (0..self.testbed.nodes).for_each(|_| self.come(0.0, scheduler, network));
@@ -79,7 +79,7 @@ impl Nodes {
         });
     }
 
-    /// A task ended on a node that runs none now.
+    /// Notes that a task ended on a node that runs none now.
     pub fn idle(&mut self, now_s: f64, worker: WorkerId) {
         self.nodes[worker.0 as usize].idle_since_s = now_s;
     }
@@ -124,7 +124,8 @@ impl Nodes {
         self.provisioner = Some(provisioner);
     }
 
-    /// It takes no more tasks. Of ours what only it has goes to others first, which spares the store.
+    /// Closes the node: it takes no more tasks. With ours, items that only it has go to others first, which spares the
+    /// store.
     fn close(
         &mut self,
         now_s: f64,

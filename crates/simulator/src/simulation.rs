@@ -238,7 +238,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Input is there, for the task that asked and for those of its node that wait with it.
+    /// Notes that input is there, for the task that asked and for those of its node that wait with it.
     fn arrived(&mut self, flow: u32) {
         let ended = self.network.end(self.now_s, &mut self.agenda, flow);
         self.scheduler.fetched(self.now_s, ended.to, ended.item, &ended.fetch);

@@ -46,7 +46,7 @@ impl Store {
         }
     }
 
-    /// A flow of so many bytes begins into a node with `incoming` flows, this one among them.
+    /// Begins a flow of so many bytes into a node with `incoming` flows, this one among them.
     pub fn begin(&mut self, now_s: f64, flow: u32, bytes: f64, incoming: usize) {
         self.advance(now_s);
         if self.readers.len() <= flow as usize {
@@ -56,7 +56,7 @@ impl Store {
         self.share();
     }
 
-    /// The number of flows into the reader's node changed.
+    /// Notes that the number of flows into the reader's node changed.
     pub fn relink(&mut self, now_s: f64, flow: u32, incoming: usize) {
         let Reader { class, end_bytes, .. } = self.readers[flow as usize];
         if class == incoming - 1 {
@@ -69,14 +69,14 @@ impl Store {
         self.share();
     }
 
-    /// When the next flow ends, if the rates stay.
+    /// Returns when the next flow ends, if the rates stay.
     pub fn next_s(&mut self) -> f64 {
         let now_s = self.now_s;
         let next = |class: &mut Class| class.first_end(&self.readers).map(|(end, _)| now_s + class.seconds_to(end));
         self.classes.iter_mut().filter_map(next).fold(f64::INFINITY, f64::min)
     }
 
-    /// The flow that ends next, now.
+    /// Returns the flow that ends next, now.
     pub fn end(&mut self, now_s: f64) -> u32 {
         self.advance(now_s);
         let mut first: Option<(f64, usize, u32)> = None;
@@ -134,7 +134,7 @@ impl Store {
 }
 
 impl Class {
-    /// Where the clock stands when the first flow ends; forgets those that changed class.
+    /// Returns where the clock stands when the first flow ends; forgets those that changed class.
     fn first_end(&mut self, readers: &[Reader]) -> Option<(f64, u32)> {
         while let Some(&Reverse((end, flow, generation))) = self.ends.peek() {
             if readers[flow as usize].generation == generation {

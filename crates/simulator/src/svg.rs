@@ -44,7 +44,7 @@ impl Page {
         ));
     }
 
-    /// The panel's frame, with ticks and their values on the left and below.
+    /// Draws the panel's frame, with ticks and their values on the left and below.
     pub fn axes(&mut self, frame: Frame, scale: Scale, title: &str, x_title: &str) {
         let Frame { left, top, width, height } = frame;
         let bottom = top + height;
@@ -104,7 +104,7 @@ fn places(frame: Frame, scale: Scale, points: impl Iterator<Item = (f64, f64)>) 
     points.map(place).collect::<Vec<_>>().join(" ")
 }
 
-/// Four to eight round values from 0 on, none above `most`.
+/// Returns four to eight round values from 0 on, none above `most`.
 fn ticks(most: f64) -> Vec<f64> {
     let rough = most / 5.0;
     let power = 10f64.powf(rough.log10().floor());

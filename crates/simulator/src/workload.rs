@@ -98,7 +98,7 @@ impl Workload {
         task.inputs.iter().map(|file| self.file_bytes[file.0 as usize]).sum()
     }
 
-    /// Bytes of all files that any task reads, each once.
+    /// Returns the bytes of all files that any task reads, each once.
     pub fn unique_bytes(&self) -> u64 {
         let mut read = vec![false; self.file_bytes.len()];
         self.tasks().for_each(|task| task.inputs.iter().for_each(|file| read[file.0 as usize] = true));

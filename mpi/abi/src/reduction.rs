@@ -71,7 +71,8 @@ fn ranks(variables: &[&str]) -> f64 {
     told.unwrap_or(1.0f64).max(1.0)
 }
 
-/// One core's rate on bytes that repeat nowhere and compress badly, as a store with the usual settings reduces them.
+/// Returns one core's rate on bytes that repeat nowhere and compress badly, as a store with the usual settings reduces
+/// them.
 fn reducing_bytes_per_s() -> f64 {
     let settings = StoreSettings::new(Default::default());
     let sample = unlike_bytes();

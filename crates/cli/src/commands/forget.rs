@@ -66,7 +66,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     output.document(&json!({ "versions": versions, "files": forgotten }))
 }
 
-/// The path whose change the catalog refuses, because something else is there than was listed, or nothing.
+/// Returns the path whose change the catalog refuses, because something else is there than was listed, or nothing.
 fn refused_path(error: &anyhow::Error) -> Option<&StorePath> {
     match error.downcast_ref()? {
         repository::Error::Catalog(catalog::Error::NotFound { path } | catalog::Error::Refused { path, .. }) => {

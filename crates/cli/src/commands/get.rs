@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 
 use super::{COMMITTER, note_holes, refuse_without_data, sessions_of};
 use crate::failure::{Incomplete, Interrupted, misuse};
-use crate::get::{Destination, Options, Range, Selection, Summary, Withheld, get, print, sync};
+use crate::get::{Destination, Filter, Options, Range, Selection, Summary, Withheld, get, print, sync};
 use crate::location::{Location, is_location};
 use crate::moment::{self, CutoffTime, with_version};
+use crate::name_patterns::NamePattern;
 use crate::opening::open_store;
 use crate::output::Output;
 use crate::shown;
@@ -29,6 +30,7 @@ use crate::signals::Interruption;
                         otherwise under that name; what is there is replaced, each file at once when it is whole. A file \
                         that is damaged in the store is named and the others go on; the exit code is 3 then.\n\n\
                         Example: thalweg get /scratch/st::run1 copy\n\
+                        Example: thalweg get --include '*.h5' --exclude tmp/ /scratch/st::run1 copy\n\
                         Example: thalweg get /scratch/st::run1/out.dat - --range 4096:512 | od -f"
 )]
 pub struct Arguments {
@@ -51,6 +53,12 @@ pub struct Arguments {
     /// With --unfinished: also where none of the file's content was stored
     #[arg(long, requires = "unfinished")]
     force: bool,
+    /// Of directories, only names that match and what lies below them: `*.dat`, `/d/*.h5`, as for `put --exclude` (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    include: Vec<NamePattern>,
+    /// Of directories, all but names that match and what lies below them (repeatable)
+    #[arg(long, value_name = "PATTERN")]
+    exclude: Vec<NamePattern>,
     /// Leave holes also where zeros were written
     #[arg(long)]
     sparse: bool,
@@ -157,7 +165,7 @@ fn entry(
     }
 }
 
-/// The file as the newest session of its path would leave it, if it were committed now.
+/// Returns the file as the newest session of its path would leave it, if it were committed now.
 fn unfinished(
     repository: &Repository,
     location: &Location,
@@ -211,6 +219,10 @@ fn fetch(
     interruption: &Interruption,
     output: &Output,
 ) -> anyhow::Result<()> {
+    let filter = Filter { include: arguments.include.clone(), exclude: arguments.exclude.clone() };
+    if !filter.is_empty() && entries.iter().all(|entry| entry.attributes.kind != FileKind::Directory) {
+        misuse!("--include and --exclude choose from directories, and none is named");
+    }
     let into = to.is_dir();
     if !into && (locations.len() > 1 || to.as_os_str().as_bytes().ends_with(b"/")) {
         std::fs::create_dir_all(to).with_context(|| shown::local(to))?;
@@ -226,7 +238,7 @@ fn fetch(
     let withheld = if arguments.privileged { Withheld::Nothing } else { Withheld::Privileges };
     let options = Options { workers, sparse: arguments.sparse, range, withheld, at: arguments.at };
     interruption.heed(true);
-    let summary = get(repository, &destination, &wanted, options, (output, interruption));
+    let summary = get(repository, &destination, (&wanted, &filter), options, (output, interruption));
     interruption.heed(false);
     let summary = summary?;
     if arguments.sync {
@@ -238,6 +250,9 @@ fn fetch(
         let told =
             "interrupted: what is there is whole, the rest was not fetched; run the same command again".to_owned();
         return Err(Interrupted { signal, told }.into());
+    }
+    if !filter.include.is_empty() && summary.is_empty() {
+        bail!("nothing was fetched: no name matches");
     }
     let lost = shown::count(summary.lost.len() as u64, "file");
     match summary.lost.len() {
@@ -298,6 +313,7 @@ fn fields(summary: &Summary) -> Value {
         "symlinks": summary.symlinks,
         "links": summary.links,
         "bytes": summary.bytes,
+        "excluded": summary.excluded,
         "failed": named(&summary.lost),
         "incomplete": named(&summary.incomplete),
         "left_out": summary.left_out,
@@ -315,6 +331,9 @@ fn line(summary: &Summary) -> String {
         if number > 0 {
             line += &format!(", {number} {}", what[usize::from(number != 1)]);
         }
+    }
+    if summary.excluded > 0 {
+        line += &format!(", {} excluded", summary.excluded);
     }
     if !summary.left_out.is_empty() {
         let kinds: Vec<_> = summary.left_out.iter().map(|(kind, number)| shown::count(*number, kind)).collect();

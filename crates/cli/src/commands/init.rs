@@ -75,7 +75,7 @@ fn settings(arguments: &Arguments) -> anyhow::Result<Settings> {
     Ok(settings)
 }
 
-/// The number of a group, which is what file systems and other machines know it by.
+/// Returns the number of a group, which is what file systems and other machines know it by.
 fn group_number(written: &str) -> anyhow::Result<u32> {
     if let Ok(number) = written.parse() {
         return Ok(number);
@@ -93,7 +93,7 @@ fn absolute_text(path: &Path) -> anyhow::Result<String> {
     Ok(text.to_owned())
 }
 
-/// The name of the file system that several machines see and SQLite must not lie on, if it is one.
+/// Returns the name of the file system that several machines see and SQLite must not lie on, if it is one.
 fn shared_file_system(path: &Path) -> Option<&'static str> {
     let absolute = std::path::absolute(path).ok()?;
     let existing = absolute.ancestors().find(|ancestor| ancestor.exists())?;

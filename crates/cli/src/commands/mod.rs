@@ -3,6 +3,7 @@
 pub mod cat;
 pub mod collect;
 pub mod completions;
+pub mod diff;
 pub mod du;
 pub mod find;
 pub mod forget;
@@ -89,7 +90,7 @@ pub fn note_holes(output: &Output, location: &Location, data_bytes: u64, size: u
     }
 }
 
-/// Size and number of a session's checkpoints.
+/// Returns the size and number of a session's checkpoints.
 pub fn checkpointed(catalog: &dyn Catalog, session: &PathSession) -> anyhow::Result<(u64, usize)> {
     let checkpoints = catalog.checkpoints(session.id)?;
     let size = repository::checkpointed_size(session.nodes.len(), &checkpoints);

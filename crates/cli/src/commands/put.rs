@@ -150,8 +150,8 @@ fn put_again_after_restarts(
     unreachable!("the last attempt returns")
 }
 
-/// The error, and which of the sources are stored all the same. Whether the last commit was carried out may not be
-/// known.
+/// Returns the error, and which of the sources are stored all the same. Whether the last commit was carried out may not
+/// be known.
 fn broken_off(error: anyhow::Error, stored: &Stored) -> anyhow::Error {
     let told = match stored.files() {
         0 => "nothing is known to be stored; run the same command again".to_owned(),
@@ -238,7 +238,7 @@ fn refuse_onto_directory(repository: &Repository, source: &Source, to: &Location
     }
 }
 
-/// Device and inode of the store's directories, which must not be put into itself.
+/// Returns device and inode of the store's directories, which must not be put into itself.
 fn own_directories(repository: &Repository, store: &StoreAddress) -> HashSet<(u64, u64)> {
     let StoreAddress::Directory(path) = store else { return HashSet::new() };
     let state = repository.settings.state.as_ref().map(Path::new);

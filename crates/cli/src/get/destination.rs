@@ -33,7 +33,7 @@ impl Destination {
         Ok(Destination { opened, path: path.to_owned() })
     }
 
-    /// The path of something below, for messages.
+    /// Returns the path of something below, for messages.
     pub fn path(&self, below: &Path) -> PathBuf {
         if below.as_os_str().is_empty() { self.path.clone() } else { self.path.join(below) }
     }
@@ -77,7 +77,7 @@ fn open_directory(parent: BorrowedFd, name: impl rustix::path::Arg) -> Result<Ow
     rustix::fs::openat(parent, name, DIRECTORY | OFlags::NOFOLLOW, Mode::empty())
 }
 
-/// Why a directory cannot be used, in the user's words.
+/// Returns why a directory cannot be used, in the user's words.
 pub fn explained(error: Errno) -> impl fmt::Display {
     match error {
         // The errors of opening a link or a file as a directory, with and without O_NOFOLLOW.

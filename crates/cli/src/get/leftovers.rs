@@ -49,7 +49,7 @@ fn is_unlocked(directory: &OwnedFd, name: &CStr) -> bool {
     opened.is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
 }
 
-/// How long ago that was (seconds since 1970), by this machine's clock.
+/// Returns how long ago that was (seconds since 1970), by this machine's clock.
 fn age(seconds: i64) -> Duration {
     let then = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -12,6 +12,7 @@ use format::{Attributes, FileId, FileKind, StorePath};
 
 use super::Selection;
 use super::destination::{self, Destination, explained};
+use super::filter::Filter;
 use super::leftovers;
 use super::report::{Fault, Report};
 use crate::commands::list;
@@ -42,6 +43,9 @@ pub struct Listing<'a> {
     units: SyncSender<Unit>,
     report: &'a Report<'a>,
     at: Option<CutoffTime>,
+    filter: &'a Filter,
+    /// Directories that are made when something in them is fetched.
+    pending: HashMap<PathBuf, Attributes>,
     made: MadeDirectories,
     /// Files with several names, under the first.
     first: HashMap<FileId, PathBuf>,
@@ -56,10 +60,11 @@ impl<'a> Listing<'a> {
         destination: &'a Destination,
         units: SyncSender<Unit>,
         report: &'a Report<'a>,
-        at: Option<CutoffTime>,
+        (at, filter): (Option<CutoffTime>, &'a Filter),
     ) -> Self {
         let (made, first, refused) = (MadeDirectories::default(), HashMap::new(), HashSet::new());
-        Listing { catalog, destination, units, report, at, made, first, refused, open: None }
+        let pending = HashMap::new();
+        Listing { catalog, destination, units, report, at, filter, pending, made, first, refused, open: None }
     }
 
     /// Returns when all is handed out.
@@ -68,10 +73,15 @@ impl<'a> Listing<'a> {
             if wanted.entry.attributes.kind != FileKind::Directory {
                 self.remove_leftovers(wanted.to.parent().unwrap_or(Path::new("")));
             }
-            self.name(wanted.to.clone(), wanted.entry.clone())?;
-            if wanted.entry.attributes.kind == FileKind::Directory {
-                self.tree(wanted)?;
+            if wanted.entry.attributes.kind != FileKind::Directory {
+                self.name(wanted.to.clone(), wanted.entry.clone())?;
+                continue;
             }
+            match self.filter.include.is_empty() {
+                true => self.name(wanted.to.clone(), wanted.entry.clone())?,
+                false => drop(self.pending.insert(wanted.to.clone(), wanted.entry.attributes.clone())),
+            }
+            self.tree(wanted)?;
         }
         self.hand_out()?;
         Ok(self.made)
@@ -84,9 +94,36 @@ impl<'a> Listing<'a> {
                     Some(at) => at.entry(self.catalog, &path, entry)?,
                     None => Some(entry),
                 };
-                entry.map_or(Ok(()), |entry| self.name(below(&path, wanted)?, entry))
+                entry.map_or(Ok(()), |entry| self.choose(below(&path, wanted)?, &path, wanted, entry))
             })
         })
+    }
+
+    /// A directory that is not chosen may hold what is.
+    fn choose(&mut self, to: PathBuf, path: &StorePath, wanted: &Selection, entry: FileEntry) -> anyhow::Result<()> {
+        let is_directory = entry.attributes.kind == FileKind::Directory;
+        if self.filter.takes(path.below(&wanted.path).unwrap_or_default(), is_directory) {
+            self.make_above(&to)?;
+            return self.name(to, entry);
+        }
+        match is_directory {
+            true => drop(self.pending.insert(to, entry.attributes)),
+            false => self.report.count(|summary| summary.excluded += 1),
+        }
+        Ok(())
+    }
+
+    /// Makes those of the pending directories that `to` lies in, from above.
+    fn make_above(&mut self, to: &Path) -> anyhow::Result<()> {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let above: Vec<_> = to.ancestors().skip(1).filter_map(|above| self.pending.remove_entry(above)).collect();
+        for (path, attributes) in above.into_iter().rev() {
+            let entry = FileEntry { file: FileId::default(), attributes, head: None, links: 1 };
+            self.name(path, entry)?;
+        }
+        Ok(())
     }
 
     fn name(&mut self, to: PathBuf, entry: FileEntry) -> anyhow::Result<()> {
@@ -155,7 +192,7 @@ impl<'a> Listing<'a> {
     }
 }
 
-/// Where a listed name goes. A node that lists what was not asked for is not followed there.
+/// Returns where a listed name goes. A node that lists what was not asked for is not followed there.
 fn below(path: &StorePath, wanted: &Selection) -> anyhow::Result<PathBuf> {
     let rest = path.below(&wanted.path).filter(|rest| !rest.is_empty());
     let rest = rest.with_context(|| format!("{path}: was listed below {}, where it does not lie", wanted.path))?;

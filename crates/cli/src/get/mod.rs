@@ -7,6 +7,7 @@
 mod attributes;
 mod destination;
 mod file;
+mod filter;
 mod leftovers;
 mod listing;
 mod range;
@@ -27,6 +28,7 @@ use repository::Repository;
 pub use self::attributes::Withheld;
 pub use self::destination::Destination;
 use self::destination::explained;
+pub use self::filter::Filter;
 use self::listing::{Listing, MadeDirectories};
 pub use self::range::{Range, print};
 pub use self::report::Summary;
@@ -65,7 +67,7 @@ pub struct Options {
 pub fn get(
     repository: &Repository,
     destination: &Destination,
-    wanted: &[Selection],
+    (wanted, filter): (&[Selection], &Filter),
     options: Options,
     (output, interruption): (&Output, &Interruption),
 ) -> anyhow::Result<Summary> {
@@ -82,9 +84,9 @@ pub fn get(
         drop(units_out);
         // For another time, each file's size takes a question.
         if report.progress.is_shown() && options.at.is_none() {
-            scope.spawn(|| set_total(repository, wanted, &report, &done));
+            scope.spawn(|| set_total(repository, (wanted, filter), &report, &done));
         }
-        let made = Listing::new(repository.catalog(), destination, units_in, &report, options.at).run(wanted);
+        let made = Listing::new(repository.catalog(), destination, units_in, &report, (options.at, filter)).run(wanted);
         done.store(true, Ordering::Relaxed);
         made
     });
@@ -125,7 +127,7 @@ fn link(destination: &Destination, from: &Path, to: &Path) -> rustix::io::Result
 }
 
 /// A listing ahead of the one that works, for the time left.
-fn set_total(repository: &Repository, wanted: &[Selection], report: &Report, done: &AtomicBool) {
+fn set_total(repository: &Repository, (wanted, filter): (&[Selection], &Filter), report: &Report, done: &AtomicBool) {
     let mut total = 0;
     let size = |entry: &FileEntry| entry.head.as_ref().map_or(0, |head| head.record.size);
     for wanted in wanted {
@@ -135,7 +137,8 @@ fn set_total(repository: &Repository, wanted: &[Selection], report: &Report, don
         }
         let listed = list(repository.catalog(), &wanted.path, true, |entries| {
             anyhow::ensure!(!done.load(Ordering::Relaxed), "no longer needed");
-            total += entries.iter().map(|(_, entry)| size(entry)).sum::<u64>();
+            let is_taken = |path: &StorePath| filter.takes(path.below(&wanted.path).unwrap_or_default(), false);
+            total += entries.iter().filter(|(path, _)| is_taken(path)).map(|(_, entry)| size(entry)).sum::<u64>();
             Ok(())
         });
         if listed.is_err() {

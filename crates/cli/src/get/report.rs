@@ -26,6 +26,8 @@ pub struct Summary {
     pub directories: u64,
     pub symlinks: u64,
     pub links: u64,
+    /// Names that are no directories and that the user did not want.
+    pub excluded: u64,
     /// Bytes of the files, holes included.
     pub bytes: u64,
     /// Not fetched, with the reason.
@@ -41,6 +43,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// Nothing was there to fetch.
+    pub fn is_empty(&self) -> bool {
+        self.files + self.directories + self.symlinks + self.links == 0 && self.lost.is_empty()
+    }
+
     /// No file, link or symlink was fetched, although some were wanted, and it was the destination's fault.
     pub fn is_nothing_written(&self) -> bool {
         let is_empty = self.files + self.symlinks + self.links == 0;
@@ -70,7 +77,7 @@ impl<'a> Report<'a> {
         add(&mut self.inner().summary);
     }
 
-    /// This one is not there; the others go on.
+    /// Reports a file as failed; the others go on.
     pub fn lost(&self, path: &Path, why: impl Display, fault: Fault) {
         let why = why.to_string();
         self.output.note(format_args!("{}: {why}", shown::local(path)));
@@ -93,7 +100,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Nothing more can be done; the first reason counts.
+    /// Stops all work; the first reason counts.
     pub fn failed(&self, error: anyhow::Error) {
         self.inner().failure.get_or_insert(error);
     }

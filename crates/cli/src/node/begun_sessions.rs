@@ -38,7 +38,7 @@ impl BegunSessions {
         Err(Failure::new(FailureKind::Refused, format!("no session was begun: {why}")))
     }
 
-    /// A session was begun or renewed.
+    /// Notes that a session was begun or renewed.
     pub fn lasts(&self, session: SessionId, client: u64, lease_ms: u64) {
         let until = Instant::now() + Duration::from_millis(lease_ms);
         self.sessions().insert(session, Begun { client, until });

@@ -49,7 +49,7 @@ impl Clients {
         client.alone_since = None;
     }
 
-    /// The oldest epoch an answer to this client may be of.
+    /// Returns the oldest epoch an answer to this client may be of.
     pub fn since_epoch(&self, client: u64) -> u64 {
         self.clients.lock().expect("no panic holds it").get(&client).map_or(0, |client| client.since_epoch)
     }
@@ -92,7 +92,7 @@ impl Clients {
         opened.map(|(reply, _)| reply)
     }
 
-    /// The answer of an earlier opening with the same key; none when this is the first.
+    /// Returns the answer of an earlier opening with the same key; none when this is the first.
     fn begin_opening(&self, client: u64, key: HandleKey) -> Result<Option<Reply>, Failure> {
         let deadline = Instant::now() + REPEAT_TIMEOUT;
         let mut clients = self.lock();
@@ -117,19 +117,19 @@ impl Clients {
         }
     }
 
-    /// The handle was taken off: it does not go with the client that opened it any more, which may be another process of
-    /// the job.
+    /// Notes that the handle was taken off: it does not go with the client that opened it any more, which may be
+    /// another process of the job.
     pub fn gave_back(&self, handle: Handle) {
         self.lock().values_mut().for_each(|client| client.handles.retain(|held| *held != handle));
     }
 
-    /// All handles of all clients, taken off: the node stops.
+    /// Takes all handles of all clients: the node stops.
     pub fn take_handles(&self) -> Vec<Handle> {
         let mut clients = self.clients.lock().expect("no panic holds it");
         clients.values_mut().flat_map(|client| std::mem::take(&mut client.handles)).collect()
     }
 
-    /// The handles of clients that stayed away too long.
+    /// Returns the handles of clients that stayed away too long.
     pub fn take_dead(&self) -> Vec<Vec<Handle>> {
         let mut clients = self.clients.lock().expect("no panic holds it");
         let is_dead = |client: &Client| client.alone_since.is_some_and(|since| since.elapsed() > REATTACH_TIMEOUT);

@@ -108,7 +108,7 @@ impl DetachWaiters {
         due
     }
 
-    /// The connection is gone, and asks again over its next one.
+    /// Drops a connection that is gone; it asks again over its next one.
     pub fn forget(&mut self, connection: ConnectionId) -> Vec<Replier> {
         let (gone, waiting) = self.waiting.drain(..).partition(|entry| entry.connection == connection);
         self.waiting = waiting;

@@ -71,7 +71,7 @@ impl Connection {
         self.node.repository.catalog()
     }
 
-    /// A stripe set this connection attached to.
+    /// Returns a stripe set this connection attached to.
     pub fn entry(&self, session: SessionId, stripe_set: u32) -> Result<Arc<OwnerEntry>, Failure> {
         let attached = self.attached.get(&(session, stripe_set)).map(|(entry, _)| entry.clone());
         attached.ok_or_else(|| {

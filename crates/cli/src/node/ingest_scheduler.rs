@@ -94,7 +94,7 @@ impl IngestScheduler {
         Arc::new(IngestScheduler { weights, state: Mutex::new(state), granted: Condvar::new(), hinted: Condvar::new() })
     }
 
-    /// A connection of this application has come.
+    /// Adds a connection of this application.
     pub fn join(self: &Arc<Self>, application: &str) -> Member {
         let weight = self.weights.as_ref().and_then(|weights| weights.get(application).copied());
         let name = self.lock().join(application, weight, Instant::now());
@@ -132,7 +132,7 @@ impl IngestScheduler {
         is_due
     }
 
-    /// All that belonged to the round is durable, which took so long.
+    /// Notes that all that belonged to the round is durable, which took so long.
     pub fn end_round(&self, took: Duration) {
         self.lock().end_round(took, Instant::now());
     }

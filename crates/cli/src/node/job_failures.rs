@@ -40,7 +40,7 @@ impl JobFailures {
         failures.push_back(JobFailure { job: job.to_owned(), path, why });
     }
 
-    /// The job has stored or deleted the file after all.
+    /// Notes that the job has stored or deleted the file after all.
     pub fn remove(&self, job: &str, path: &StorePath) {
         self.failures().retain(|known| known.job != job || known.path != *path);
     }

@@ -22,7 +22,7 @@ const FULL_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(60);
 /// How often leases of sessions are renewed; they last `repository::LEASE_MS`.
 const RENEW_INTERVAL: Duration = Duration::from_secs(8);
 
-/// The maintenance loop of stripe sets. It waits for no disk and no catalog.
+/// Runs the maintenance loop of stripe sets. It waits for no disk and no catalog.
 pub(super) fn keep(node: &Arc<Node>) {
     while !node.is_stopping() {
         std::thread::sleep(TICK);
@@ -35,7 +35,7 @@ pub(super) fn keep(node: &Arc<Node>) {
     }
 }
 
-/// The maintenance loop of leases, which waits for the catalog when that is busy.
+/// Runs the maintenance loop of leases, which waits for the catalog when that is busy.
 pub(super) fn keep_leases(node: &Arc<Node>) {
     let mut renewed = Instant::now();
     while !node.is_stopping() {

@@ -208,7 +208,7 @@ impl Node {
         self.progress.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A number no other pipeline of this process claims segments under.
+    /// Returns a number no other pipeline of this process claims segments under.
     pub(crate) fn new_claim_owner(&self) -> ClaimOwner {
         ClaimOwner(self.claim_owners.fetch_add(1, Ordering::Relaxed))
     }

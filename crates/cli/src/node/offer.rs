@@ -47,7 +47,7 @@ pub(super) enum Need {
 }
 
 impl Piece {
-    /// The piece, or the answer to one that came before, content and all.
+    /// Returns the piece, or the answer to one that came before, content and all.
     pub fn begin(
         node: &Node,
         key: Key,
@@ -69,7 +69,7 @@ impl Piece {
         Ok(Ok(Piece { key, entry, arrival, stamp, epoch, offsets, _unanswered: unanswered, _charge: charge }))
     }
 
-    /// Entries of these names, as segments of the stripe set have them.
+    /// Returns the entries of these names, as segments of the stripe set have them.
     pub fn entries(&self, fingerprints: &[Fingerprint]) -> Arc<[SegmentEntry]> {
         let bytes = self.entry.owner.options().segment_bytes;
         fingerprints.iter().map(|fingerprint| SegmentEntry { fingerprint: *fingerprint, bytes }).collect()

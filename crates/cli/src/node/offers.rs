@@ -65,7 +65,7 @@ impl Connection {
         self.node.names.offer_digest(digest, self.claim_owner, Instant::now(), go_on);
     }
 
-    /// The piece, if it is a new one; else it is answered here.
+    /// Returns the piece, if it is a new one; else it is answered here.
     fn announced(
         &mut self,
         key: Key,

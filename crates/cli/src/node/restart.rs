@@ -89,7 +89,7 @@ fn begin_anew(listener: &TcpListener) -> std::io::Error {
     command.args(arguments(given, listener.as_raw_fd())).exec()
 }
 
-/// The socket that the image before this one listened on.
+/// Returns the socket that the image before this one listened on.
 ///
 /// # Errors
 /// The number is no listening socket of this process: only a node that restarts gives it.

@@ -25,7 +25,7 @@ const ROOM_INTERVAL: Duration = Duration::from_millis(100);
 /// Nodes of one session that are asked at a time whether they live.
 const MAX_PROBES: usize = 64;
 
-/// A piece's part of the node's memory at most: all of each segment that it touches.
+/// Returns a piece's part of the node's memory at most: all of each segment that it touches.
 fn staging_bytes(extents: &[(u64, u64)]) -> u64 {
     let unit = u64::from(MPI_SEGMENT_BYTES);
     let segments = |(offset, bytes): &(u64, u64)| (offset + bytes).div_ceil(unit).saturating_sub(offset / unit);
@@ -87,8 +87,8 @@ impl Connection {
         Ok((Reply::Opened { session, size, segment_bytes: MPI_SEGMENT_BYTES }, handle))
     }
 
-    /// The path's live session, or a new one. A session whose nodes are all gone can no longer be committed: it is set
-    /// aside, as interrupted.
+    /// Returns the path's live session, or a new one. A session whose nodes are all gone can no longer be committed: it
+    /// is set aside, as interrupted.
     fn join_living(&self, join: &Join) -> Result<PathSession, Failure> {
         let catalog = self.node.repository.catalog();
         let found = catalog.join(join)?;
@@ -206,7 +206,7 @@ impl Connection {
     }
 }
 
-/// The session's path, if its job has reported failures, of which its commit may make one good.
+/// Returns the session's path, if its job has reported failures, of which its commit may make one good.
 fn path_of_failed_job(node: &Node, job: &str, session: SessionId) -> Result<Option<StorePath>, Failure> {
     if !node.job_failures.has_any(job) {
         return Ok(None);

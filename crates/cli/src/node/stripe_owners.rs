@@ -78,8 +78,8 @@ impl StripeOwners {
         self.entries().values().filter_map(|cell| cell.entry.get().cloned()).collect()
     }
 
-    /// The stripe set, taken if this node does not hold it yet, with one more user. One that failed stays as long as it
-    /// has users: their pieces are in it, and all of them must get the failure.
+    /// Returns the stripe set, taken if this node does not hold it yet, with one more user. One that failed stays as
+    /// long as it has users: their pieces are in it, and all of them must get the failure.
     fn use_stripe_set(
         &self,
         key: Key,
@@ -218,7 +218,7 @@ impl OwnerEntry {
         self.is_touched.store(true, Ordering::SeqCst);
     }
 
-    /// A connection is gone, and may come back.
+    /// Notes that a connection is gone, and may come back.
     pub fn drop_user(&self, connection: ConnectionId) {
         let mut users = self.users();
         users.listeners.remove(&connection);
@@ -228,7 +228,7 @@ impl OwnerEntry {
         unanswered.into_iter().for_each(Replier::withhold);
     }
 
-    /// A connection is done with the stripe set.
+    /// Notes that a connection is done with the stripe set.
     fn end_use(&self, connection: ConnectionId) {
         let mut users = self.users();
         if let Some((source, _)) = users.listeners.get(&connection).cloned() {
@@ -268,7 +268,7 @@ impl OwnerEntry {
 }
 
 impl Node {
-    /// The stream will use the stripe set: it is taken if need be, and its durable pieces are announced there.
+    /// Attaches the stream to the stripe set: it is taken if need be, and its durable pieces are announced there.
     pub(crate) fn attach(&self, session: SessionId, stripe_set: u32, user: User) -> Result<Arc<OwnerEntry>> {
         let source = user.source;
         let entry = self.stripe_sets.use_stripe_set((session, stripe_set), user, || {

@@ -20,7 +20,8 @@ pub(super) fn attend(node: &Arc<Node>) {
 }
 
 impl Node {
-    /// All that was received. A failure stays with the stripe set or the store; the next call of a client reports it.
+    /// Makes all received pieces durable. A failure stays with the stripe set or the store; the next call of a client
+    /// reports it.
     fn make_all_durable(&self) {
         let entries: Vec<_> =
             self.stripe_sets.all().into_iter().filter(|entry| entry.owner.uncheckpointed_bytes() > 0).collect();

@@ -129,7 +129,7 @@ impl ConnectionTraffic {
         self.counters.counts()
     }
 
-    /// Requests that have no answer yet.
+    /// Returns the requests that have no answer yet.
     pub fn unanswered(&self) -> u64 {
         self.outbox.unanswered() as u64
     }
@@ -140,7 +140,7 @@ impl CountedConnection {
         &self.counted.application
     }
 
-    /// A request came, with so long a payload.
+    /// Notes that a request came, with so long a payload.
     pub fn received(&self, payload_bytes: usize) {
         self.add(|counters| &counters.requests, 1);
         self.add(|counters| &counters.received, payload_bytes as u64);

@@ -138,7 +138,7 @@ impl WorkQueue {
 }
 
 impl State {
-    /// The job that is refused, if one is.
+    /// Returns the job that is refused, if one is.
     fn push(&mut self, owner: Owner, job: Job) -> Option<(Job, Refusal)> {
         if self.is_closed {
             return Some((job, Refusal::Closed));

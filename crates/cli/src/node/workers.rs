@@ -11,7 +11,7 @@ use super::work_queue::OF_NODE;
 /// How long a worker sleeps at most before it looks around (it is woken when there is work).
 const NAP: Duration = Duration::from_millis(200);
 
-/// A worker's life.
+/// Runs a worker.
 pub(super) fn work(node: &Node) {
     let claim_owner = node.new_claim_owner();
     while !node.is_stopping() {

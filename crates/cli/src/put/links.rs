@@ -20,13 +20,13 @@ pub struct First {
 }
 
 impl Links {
-    /// Other names that are seen from now on become links of this one.
+    /// Makes other names that are seen from now on links of this one.
     pub fn keep(&self, stat: &Stat, path: &StorePath, file: Option<FileId>) {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         first.insert((stat.st_dev, stat.st_ino), First { path: path.clone(), file });
     }
 
-    /// The name under which this file was seen first; none if that is now, or it has only one name.
+    /// Returns the name under which this file was seen first; none if that is now, or it has only one name.
     pub fn seen_before(&self, stat: &Stat, path: &StorePath, file: Option<FileId>) -> Option<First> {
         if stat.st_nlink < 2 {
             return None;

@@ -90,7 +90,7 @@ pub fn is_same(before: &Stat, after: &Stat) -> bool {
     before.st_size == after.st_size && times(before) == times(after) && before.st_ino == after.st_ino
 }
 
-/// Extended attributes, sorted by name. One call when there are none.
+/// Returns extended attributes, sorted by name. One call when there are none.
 pub fn extended_of(file: impl AsFd) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     let file = file.as_fd();
     collect(

@@ -44,7 +44,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// A change without content.
+    /// Makes a change without content.
     pub fn plain(change: Change, replaces: bool, is_new: bool) -> Self {
         Ready { change, replaces, is_new, is_same_content: false, references: BTreeSet::new(), bytes: 0 }
     }

@@ -82,7 +82,7 @@ impl Drop for Sender<'_> {
 }
 
 impl Location<'_> {
-    /// The next unit; none when the walk has ended and no other worker can give back any more.
+    /// Returns the next unit; none when the walk has ended and no other worker can give back any more.
     pub fn take(&mut self) -> Option<Unit> {
         let mut state = self.queue.state();
         self.rest(&mut state);

@@ -72,7 +72,7 @@ impl<'a> Replacing<'a> {
     }
 }
 
-/// Why a name is left as it is.
+/// Returns why a name is left as it is.
 pub fn refused(what: &str) -> String {
     format!(
         "not stored: in the store it is {what}, which would be dropped; --replace drops them, and `thalweg mv` keeps them \

@@ -97,7 +97,7 @@ fn place_one(from: &Path, to: &Location, into: bool) -> anyhow::Result<Source> {
     Ok(Source { from: from.to_owned(), target })
 }
 
-/// The last part of a path as written; none for `.`, `..` and `/`.
+/// Returns the last part of a path as written; none for `.`, `..` and `/`.
 fn own_name(path: &Path) -> Option<&[u8]> {
     let bytes = path.as_os_str().as_bytes();
     let end = bytes.iter().rposition(|byte| *byte != b'/')? + 1;
@@ -105,7 +105,7 @@ fn own_name(path: &Path) -> Option<&[u8]> {
     (name != b"." && name != b"..").then_some(name)
 }
 
-/// Bytes of all files below the sources, for the time left; none when `done` comes first.
+/// Returns the bytes of all files below the sources, for the time left; none when `done` comes first.
 pub fn total_bytes(sources: &[Source], exclusions: &Exclusions, done: &AtomicBool) -> Option<u64> {
     let mut total = 0;
     let mut pending: Vec<(&Source, PathBuf)> = sources.iter().map(|source| (source, source.from.clone())).collect();

@@ -279,7 +279,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The change that makes a directory what it is here, if it is not so already.
+/// Returns the change that makes a directory what it is here, if it is not so already.
 fn made(
     stat: &rustix::fs::Stat,
     opened: &OwnedFd,
@@ -303,7 +303,7 @@ fn made(
     )))
 }
 
-/// Names and types of what lies in a directory, sorted.
+/// Returns names and types of a directory's entries, sorted.
 fn entries(directory: &OwnedFd) -> rustix::io::Result<Vec<(CString, FileType)>> {
     let mut entries = Vec::new();
     for entry in Dir::read_from(directory)? {

@@ -11,7 +11,7 @@ use std::path::Path;
 const MPIRUNS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
 const OTHER_LAUNCHERS: [&str; 3] = ["srun", "env", "time"];
 
-/// The program's file name; that of the launcher when no program is found behind it.
+/// Returns the program's file name; that of the launcher when no program is found behind it.
 pub(super) fn of_command(command: &[OsString]) -> String {
     let program = match position(command) {
         Some(at) => command.get(at),
@@ -20,7 +20,7 @@ pub(super) fn of_command(command: &[OsString]) -> String {
     program.map(|word| file_name(word).to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// Which word is the program; none when it is not found behind a launcher.
+/// Returns which word is the program; none when it is not found behind a launcher.
 pub(super) fn position(command: &[OsString]) -> Option<usize> {
     match command.first() {
         Some(first) if !is_launcher(first) => Some(0),

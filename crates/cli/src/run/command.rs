@@ -134,8 +134,8 @@ fn end(
     if code == 0 { Ok(()) } else { std::process::exit(code) }
 }
 
-/// The program's own code, unless it is 0 and not all of the job is known to be stored. Finding no open session is no proof
-/// where the node of the job failed: a full disk does not even take the record of a session.
+/// Returns the program's own code, unless it is 0 and not all of the job is known to be stored. Finding no open session
+/// is no proof where the node of the job failed: a full disk does not even take the record of a session.
 fn code_at_end(of_program: i32, left: &anyhow::Result<Leftovers>, stopped: &anyhow::Result<Option<Killed>>) -> i32 {
     let is_all_stored = stopped.is_ok() && left.as_ref().is_ok_and(Leftovers::is_empty);
     if of_program == 0 && !is_all_stored { 1 } else { of_program }
@@ -160,7 +160,7 @@ impl Arguments {
         }
     }
 
-    /// Where the job's own node is to listen, and whether the job has other hosts than this.
+    /// Returns where the job's own node is to listen, and whether the job has other hosts than this.
     fn reach(&self) -> anyhow::Result<Reach> {
         let is_told = !self.nodes.is_empty() || self.listen.is_some();
         let hosts = Hosts::of_job(&self.command, is_told)?;

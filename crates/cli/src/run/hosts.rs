@@ -57,7 +57,7 @@ impl Hosts {
         Ok(Some(Hosts { names: of_file(Path::new(&file))?, named_by: "PBS_NODEFILE" }))
     }
 
-    /// This host's address as the others reach it; none when the job has no other hosts.
+    /// Returns this host's address as the others reach it; none when the job has no other hosts.
     pub fn own_address(&self) -> anyhow::Result<Option<IpAddr>> {
         let mut found = None;
         for name in self.names.iter().take(MAX_LOOKED_UP) {

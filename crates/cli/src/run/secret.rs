@@ -81,7 +81,7 @@ fn remove_left_behind(temporary: &Path) {
     }
 }
 
-/// The process in the name of a run's folder.
+/// Returns the process in the name of a run's folder.
 fn process_of(name: &str) -> Option<Pid> {
     let (process, number) = name.strip_prefix(NAME)?.split_once('-')?;
     u64::from_str_radix(number, 16).ok().filter(|_| number.len() == 16)?;

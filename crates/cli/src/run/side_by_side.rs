@@ -20,7 +20,7 @@ impl std::fmt::Display for NoAnswer {
 
 impl std::error::Error for NoAnswer {}
 
-/// The first answer that is no error; else all errors.
+/// Returns the first answer that is no error; else all errors.
 pub(super) fn first_answer<T: Send + 'static>(
     nodes: &[String],
     ask: impl Fn(&str) -> anyhow::Result<T> + Clone + Send + 'static,
@@ -35,7 +35,7 @@ pub(super) fn first_answer<T: Send + 'static>(
     Err(NoAnswer(errors))
 }
 
-/// All answers that are no errors; when there is none, all errors.
+/// Returns all answers that are no errors; when there is none, all errors.
 pub(super) fn all_answers<T: Send + 'static>(
     nodes: &[String],
     ask: impl Fn(&str) -> anyhow::Result<T> + Clone + Send + 'static,

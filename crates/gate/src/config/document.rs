@@ -60,7 +60,7 @@ impl<'a> Section<'a> {
         self.table.iter().any(|(name, _)| name.get_ref() == key)
     }
 
-    /// A mistake in the value of this key; in the section when the key is not there.
+    /// Returns a mistake in the value of this key; in the section when the key is not there.
     pub fn mistake(&self, key: &str, why: impl ToString) -> Error {
         let found = self.table.iter().find(|(name, _)| name.get_ref() == key);
         let at = found.map_or(self.at, |(name, _)| name.span().start);
@@ -91,7 +91,7 @@ impl<'a> Section<'a> {
         self.whole(key, value, &within).map(Some)
     }
 
-    /// A number from 0 to `most`.
+    /// Reads a number from 0 to `most`.
     pub fn fraction(&mut self, key: &'static str, most: f64) -> Result<Option<f64>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         let value = value.get_ref();
@@ -110,7 +110,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// A string or a number, for keys that take both.
+    /// Reads a string or a number, for keys that take both.
     pub fn string_or_integer(&mut self, key: &'static str) -> Result<Option<String>> {
         let Some(value) = self.value(key) else { return Ok(None) };
         match (value.get_ref().as_str(), value.get_ref().as_integer()) {
@@ -120,7 +120,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// One string, or a list of them; nothing is an empty list.
+    /// Reads one string, or a list of them; nothing is an empty list.
     pub fn strings(&mut self, key: &'static str) -> Result<Vec<&'a str>> {
         let values = self.one_or_many(key);
         let mut texts = Vec::with_capacity(values.len());
@@ -134,7 +134,7 @@ impl<'a> Section<'a> {
         Ok(texts)
     }
 
-    /// One number, or a list of them; nothing is an empty list.
+    /// Reads one number, or a list of them; nothing is an empty list.
     pub fn integers(&mut self, key: &'static str, within: RangeInclusive<u64>) -> Result<Vec<u64>> {
         self.one_or_many(key).into_iter().map(|value| self.whole(key, value, &within)).collect()
     }
@@ -152,7 +152,7 @@ impl<'a> Section<'a> {
         self.inner(key, value).map(Some)
     }
 
-    /// One table, or a list of them; nothing is an empty list.
+    /// Reads one table, or a list of them; nothing is an empty list.
     pub fn tables(&mut self, key: &'static str) -> Result<Vec<Section<'a>>> {
         self.one_or_many(key).into_iter().map(|value| self.inner(key, value)).collect()
     }

@@ -49,7 +49,7 @@ impl Exchanging {
         &self.link
     }
 
-    /// The socket for what the file says: the one in use if it is at this address.
+    /// Binds the socket of the configuration: the one in use if it is at this address.
     pub fn bind(&self, config: Option<&config::Exchange>) -> Result<Bound> {
         let Some(config) = config else { return Ok(None) };
         if let Some((address, socket)) = self.socket.borrow().as_ref().filter(|(known, _)| *known == config.address) {

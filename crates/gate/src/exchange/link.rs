@@ -23,9 +23,9 @@ const SILENCE: Duration = Duration::from_secs(60);
 
 /// A server of this gate, whose bandwidth is shared.
 pub trait Server {
-    /// Cumulative bytes charged, by application.
+    /// Returns cumulative bytes charged, by application.
     fn charged(&self) -> Charged;
-    /// Other servers served an application so many bytes.
+    /// Notes that other servers served an application so many bytes.
     fn served_at_other_servers(&self, application: &str, bytes: u64);
 }
 
@@ -60,7 +60,7 @@ impl Link {
         }
     }
 
-    /// All servers by name (each upstream address once), and all applications that may come to them.
+    /// Takes all servers by name (each upstream address once), and all applications that may come to them.
     pub fn serve<'a>(&self, servers: Servers, applications: impl IntoIterator<Item = &'a Rc<str>>) {
         *self.servers.borrow_mut() = servers;
         self.exchange.borrow_mut().know(applications);

@@ -86,7 +86,7 @@ impl Exchange {
         }
     }
 
-    /// The applications whose service elsewhere matters here, besides those charged here.
+    /// Adds the applications whose service elsewhere matters here, besides those charged here.
     pub fn know<'a>(&mut self, applications: impl IntoIterator<Item = &'a Rc<str>>) {
         for name in applications {
             self.names.entry(NameHash::of(name)).or_insert_with(|| name.clone());
@@ -98,7 +98,7 @@ impl Exchange {
         (self.key, self.peer_count) = (key, peer_count);
     }
 
-    /// Time passed: `charged` is what each server of this gate shows, by the server's name.
+    /// Advances time: `charged` has the counters of each server of this gate, by the server's name.
     pub fn tick(&mut self, charged: &[(Rc<str>, Charged)], now: Duration) -> Vec<Action> {
         self.peers.forget(now);
         self.report.retain(|server| charged.iter().any(|(name, _)| *name == *server));
@@ -143,7 +143,7 @@ impl Exchange {
         &self.traffic
     }
 
-    /// A packet was turned away before it was read.
+    /// Notes that a packet was turned away before it was read.
     pub fn turned_away(&mut self) {
         self.traffic.received += 1;
         self.traffic.refused += 1;
@@ -181,7 +181,7 @@ impl Exchange {
         }
     }
 
-    /// The cost of sending so many entries to all peers.
+    /// Returns the cost of sending so many entries to all peers.
     fn cost_bytes(&self, entries: usize) -> u64 {
         let packets = entries.div_ceil(MAX_ENTRIES).max(1);
         let bytes =

@@ -132,12 +132,12 @@ impl Packet {
     }
 }
 
-/// The length of a packet with so many entries.
+/// Returns the length of a packet with so many entries.
 pub fn bytes_of(entries: usize, is_tagged: bool) -> usize {
     HEADER_BYTES + entries * ENTRY_BYTES + if is_tagged { TAG_BYTES } else { 0 }
 }
 
-/// Header and entries, and the tag if there is one; together they are all there is.
+/// Returns the header and entries, and the tag if there is one; together they are all there is.
 fn split(bytes: &[u8]) -> Result<(&[u8], Option<&[u8]>), Refusal> {
     let tagged = match bytes[5] {
         0 => false,

@@ -59,7 +59,7 @@ impl Peers {
         }
     }
 
-    /// Gates that are not silent.
+    /// Returns the gates that are not silent.
     pub fn live(&self) -> usize {
         self.known.values().filter(|peer| !peer.is_silent).count()
     }
@@ -78,8 +78,8 @@ impl Peers {
 }
 
 impl Peer {
-    /// Bytes beyond what was known; the first word is where counting begins. Applications above the limit are passed
-    /// over: they are shared locally only.
+    /// Returns the bytes beyond the last counter; the first counter is the base. Applications above the limit are
+    /// passed over: they are shared locally only.
     fn learn(&mut self, application: NameHash, charged_bytes: u64) -> u64 {
         let is_full = self.charged_bytes.len() >= MAX_APPLICATIONS;
         match self.charged_bytes.get_mut(&application) {

@@ -58,7 +58,7 @@ impl Report {
         self.totals.iter().any(|total| total.is_news)
     }
 
-    /// How many entries are news.
+    /// Returns how many entries are news.
     pub fn news(&self) -> usize {
         self.totals.iter().filter(|total| total.is_news).count()
     }

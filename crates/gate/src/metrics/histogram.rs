@@ -29,24 +29,24 @@ impl Histogram {
         self.total.set(self.total.get().saturating_add(duration));
     }
 
-    /// The sum of all that was noted.
+    /// Returns the sum of all noted durations.
     pub fn total(&self) -> Duration {
         self.total.get()
     }
 
-    /// The counts of the buckets, as of now.
+    /// Returns the counts of the buckets, as of now.
     pub fn counts(&self) -> Rc<[u64]> {
         self.counts.iter().map(Cell::get).collect()
     }
 
-    /// The upper ends and the counts of the buckets, for those that show all of it.
+    /// Returns the upper ends and the counts of the buckets, for those that show all of it.
     pub fn buckets(&self) -> impl Iterator<Item = (Duration, u64)> + '_ {
         self.counts.iter().enumerate().map(|(at, count)| (upper_end(at), count.get()))
     }
 }
 
-/// The upper end of the bucket below which this share (0 to 1) of the durations lies, of a histogram's counts or of the
-/// difference of two; `None` when there are none.
+/// Returns the upper end of the bucket below which this share (0 to 1) of the durations lies, of a histogram's counts
+/// or of the difference of two; `None` when there are none.
 pub fn quantile(counts: &[u64], share: f64) -> Option<Duration> {
     let count: u64 = counts.iter().sum();
     if count == 0 {

@@ -181,7 +181,7 @@ mod tests {
         }
     }
 
-    /// Name with labels, and value, of a line; as strict as Prometheus about names, labels and numbers.
+    /// Returns the name with labels, and value, of a line; as strict as Prometheus about names, labels and numbers.
     fn sample(line: &str) -> (&str, &str, f64) {
         let (series, value) = line.rsplit_once(' ').expect("a value behind a blank");
         let name = series.split('{').next().expect("split gives one at least");

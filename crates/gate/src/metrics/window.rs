@@ -56,7 +56,7 @@ impl Window {
         Window { marks: VecDeque::new(), most_marks: distances + 1, glances: 0, outstanding: BTreeMap::new() }
     }
 
-    /// The applications that have something outstanding now.
+    /// Notes the applications that have something outstanding now.
     pub fn glance<'a>(&mut self, busy: impl IntoIterator<Item = &'a Rc<str>>) {
         self.glances += 1;
         for name in busy {

@@ -94,7 +94,7 @@ impl Budget {
         self.limit_bytes.get() / CONNECTION_BYTES
     }
 
-    /// The longest record that can be held: a longer one might wait for ever beside others.
+    /// Returns the longest record that can be held: a longer one might wait for ever beside others.
     pub fn max_record_bytes(&self) -> usize {
         self.limit_bytes.get() / 2
     }
@@ -114,7 +114,7 @@ impl Budget {
         self.parts.borrow_mut().entry(application.clone()).or_default().clone()
     }
 
-    /// Room for what may be used besides by the record that completes.
+    /// Returns the room that only the record that completes may use besides.
     fn completion_bytes(&self) -> usize {
         let limit_bytes = self.limit_bytes.get();
         (limit_bytes / 4).max(MIN_COMPLETION_BYTES).min(limit_bytes / 2)
@@ -149,18 +149,18 @@ impl Budget {
         self.released.notify_waiters();
     }
 
-    /// The record is whole: it leaves by itself.
+    /// Notes that the record is whole: it leaves by itself.
     pub(super) fn completed(&self, part: &Part, record: u64, bytes: usize) {
         part.whole_bytes.set(part.whole_bytes.get() + bytes);
         self.ended(record);
     }
 
-    /// A record that was whole has left.
+    /// Notes that a record that was whole has left.
     pub(super) fn left(&self, part: &Part, bytes: usize) {
         part.whole_bytes.set(part.whole_bytes.get() - bytes);
     }
 
-    /// No more comes of this record.
+    /// Notes that no more comes of this record.
     pub(super) fn ended(&self, record: u64) {
         if self.completing.get() == Some(record) {
             self.completing.set(None);
@@ -168,7 +168,7 @@ impl Budget {
         }
     }
 
-    /// Memory whose first bytes are not cleared.
+    /// Returns memory whose first bytes are not cleared.
     pub(super) fn chunk(&self, bytes: usize) -> Vec<u8> {
         let spare = if bytes == CHUNK_BYTES { self.spare.borrow_mut().pop() } else { None };
         spare.unwrap_or_else(|| vec![0; bytes])
@@ -210,7 +210,7 @@ impl Window {
         &self.budget
     }
 
-    /// A record that begins to come; it holds nothing yet.
+    /// Begins a record; it holds nothing yet.
     pub fn begin(self: &Rc<Self>, part: &Rc<Part>) -> Held {
         let number = self.budget.records.get() + 1;
         self.budget.records.set(number);
@@ -253,7 +253,7 @@ impl Window {
         }
     }
 
-    /// Room for a piece of a reply, or none at once: replies do not wait.
+    /// Returns room for a piece of a reply, or none at once: replies do not wait.
     pub fn reply_room(self: &Rc<Self>, part: &Rc<Part>, bytes: usize) -> Option<ReplyRoom> {
         if !self.budget.has_room(self, part, bytes) {
             return None;

@@ -91,7 +91,7 @@ mod tests {
         Caller { uid: Some(uid), gid: Some(gid) }
     }
 
-    /// The scheduled, attaching or ordered operations, in order.
+    /// Returns the scheduled, attaching or ordered operations, in order.
     fn meaning(calls: &[((u32, u32, u32), Caller, Operation)]) -> Vec<Operation> {
         calls.iter().map(|(_, _, operation)| operation.clone()).filter(|other| *other != Operation::Other).collect()
     }

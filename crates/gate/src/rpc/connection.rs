@@ -298,7 +298,7 @@ impl Connection {
             .may_send(flow, cost_bytes, upstream.depth_bytes().0, |group| gate.applications.group_weight(group))
     }
 
-    /// A reply was read whole.
+    /// Notes that a reply was read whole.
     pub(super) fn answered(&self, reply: Passed) {
         self.in_service.borrow_mut().answered(reply);
         self.left_queue.notify_one();

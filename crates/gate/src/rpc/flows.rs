@@ -50,7 +50,7 @@ impl Flows {
         })
     }
 
-    /// The application's part of this depth, by the weights of those that want some now.
+    /// Returns the application's part of this depth, by the weights of those that want some now.
     fn part_bytes(&self, of: &Flow, depth_bytes: u64, group_weight: impl Fn(&str) -> u32) -> u64 {
         let mut top_weight = 0;
         let mut beside_weight = 0;
@@ -106,13 +106,13 @@ impl Flow {
         &self.eased
     }
 
-    /// A call waits until this is dropped.
+    /// Counts a call as waiting until this is dropped.
     pub fn wait(self: &Rc<Self>) -> Wait {
         self.waiting.set(self.waiting.get() + 1);
         Wait(self.clone())
     }
 
-    /// A call was sent, and is without answer until this is dropped.
+    /// Counts a call as sent and without answer until this is dropped.
     pub fn sent(self: &Rc<Self>, cost_bytes: u64) -> Unanswered {
         self.unanswered_bytes.set(self.unanswered_bytes.get() + cost_bytes);
         Unanswered { flow: self.clone(), cost_bytes, is_late: false }

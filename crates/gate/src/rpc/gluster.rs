@@ -48,8 +48,8 @@ fn transfer_bytes(arguments: &[u8]) -> Option<u64> {
     xdr.word().map(u64::from)
 }
 
-/// The client's name for the volume: the key it fetched its description by, which is the volume's name where glusterd
-/// manages it; the sub-volume of the brick it attaches to, where it does not.
+/// Returns the client's name for the volume: the key it fetched its description by, which is the volume's name where
+/// glusterd manages it; the sub-volume of the brick it attaches to, where it does not.
 fn volume(arguments: &[u8]) -> Option<String> {
     let dictionary = Xdr::new(arguments).opaque(MAX_DICTIONARY_BYTES)?;
     let (mut fetched_by, mut attached_to) = (None, None);

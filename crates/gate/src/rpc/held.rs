@@ -38,12 +38,12 @@ impl Held {
         self.bytes
     }
 
-    /// Its first bytes: a whole chunk of them, if it has so many.
+    /// Returns its first bytes: a whole chunk of them, if it has so many.
     pub fn head(&self) -> &[u8] {
         self.chunks.first().map_or(&[], |chunk| &chunk[..self.bytes.min(chunk.len())])
     }
 
-    /// Bytes that can be read into it now.
+    /// Returns the bytes that can be read into it now.
     pub fn room_bytes(&self) -> usize {
         self.capacity_bytes - self.bytes
     }
@@ -58,7 +58,7 @@ impl Held {
         self.chunks.push(self.window.budget().chunk(bytes));
     }
 
-    /// The room there is, at most `most` bytes of it, to read into.
+    /// Returns the room there is, at most `most` bytes of it, to read into.
     pub fn room(&mut self, most: usize) -> Vec<IoSliceMut<'_>> {
         let (mut skipped, mut left) = (self.bytes, most);
         let mut room = Vec::new();
@@ -74,7 +74,7 @@ impl Held {
         room
     }
 
-    /// So many bytes were read into the room.
+    /// Notes that so many bytes were read into the room.
     pub fn filled(&mut self, bytes: usize) {
         self.bytes += bytes;
     }
@@ -89,7 +89,7 @@ impl Held {
         self.filled(count - bytes.len());
     }
 
-    /// All bytes from this one on, in pieces.
+    /// Returns all bytes from this one on, in pieces.
     pub fn pieces(&self, from: usize) -> impl Iterator<Item = &[u8]> {
         let mut at = 0;
         self.chunks.iter().filter_map(move |chunk| {
@@ -104,7 +104,7 @@ impl Held {
         self.pieces(from).map(IoSlice::new)
     }
 
-    /// It is whole: from now on it leaves by itself.
+    /// Notes that it is whole: from now on it leaves by itself.
     pub fn finish(&mut self) {
         self.is_whole = true;
         self.window.budget().completed(&self.part, self.number, self.charged_bytes);

@@ -59,7 +59,8 @@ impl InService {
         self.calls.push_back(call);
     }
 
-    /// A reply was read whole. One to no call of ours belongs to a call that passed unscheduled, or was given up.
+    /// Notes that a reply was read whole. One to no call of ours belongs to a call that passed unscheduled, or was
+    /// given up.
     pub fn answered(&mut self, reply: Passed) {
         let Some(xid) = reply.xid.filter(|_| reply.is_reply) else { return };
         let Some(at) = self.calls.iter().position(|call| call.xid == xid) else { return };
@@ -86,7 +87,7 @@ impl InService {
         self.calls.clear();
     }
 
-    /// When the next call is late or given up, if none is answered.
+    /// Returns when the next call is late or given up, if none is answered.
     pub fn next_due(&self) -> Option<Instant> {
         self.calls.iter().map(Serving::due).min()
     }

@@ -28,9 +28,9 @@ const MAX_WAITED_BYTES: usize = 256 << 10;
 
 /// The intake's questions to its connection.
 pub trait Owner {
-    /// The application that pays for the call that begins so.
+    /// Returns the application that pays for the call that begins so.
     fn part(&self, beginning: &[u8]) -> Rc<Part>;
-    /// How long may be waited for the next call now; none if that is no question yet.
+    /// Returns how long to wait for the next call now; none if that is no question yet.
     fn idle_timeout(&self) -> Option<Duration>;
 }
 
@@ -49,7 +49,7 @@ impl<'a> Intake<'a> {
         Intake { client, window, buffer: vec![0; BUFFER_BYTES], start: 0, end: 0, pace: Pace::default() }
     }
 
-    /// The next call, or none when the client has ended; one that it has not finished by then is dropped.
+    /// Returns the next call, or none when the client has ended; one that it has not finished by then is dropped.
     pub async fn next(&mut self, owner: &impl Owner) -> Result<Option<Held>> {
         self.pace = Pace::default();
         loop {

@@ -48,7 +48,7 @@ pub fn lower_transfer(record: &mut [u8], limit: u32) {
     }
 }
 
-/// Where rtmax stands: rtmax, rtpref, rtmult, wtmax, wtpref, wtmult follow one another.
+/// Returns where rtmax stands: rtmax, rtpref, rtmult, wtmax, wtpref, wtmult follow one another.
 fn transfer_sizes(record: &[u8]) -> Option<usize> {
     const REPLY: u32 = 1;
     const SIZES_BYTES: usize = 24;
@@ -75,7 +75,7 @@ mod tests {
     use super::super::record::{Extent, extent};
     use super::*;
 
-    /// The records that answer FSINFO in what a server sent.
+    /// Returns the records that answer FSINFO in a server's bytes.
     fn recorded_offers() -> Vec<Vec<u8>> {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/rpc/nfs_ganesha_4.3.replies");
         let queue = std::fs::read(path).expect(path);

@@ -16,7 +16,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// How long may be waited for the next bytes, when so many have come.
+    /// Returns how long to wait for the next bytes, when so many have come.
     pub fn left(&self, bytes: usize) -> Duration {
         (RECORD_TIMEOUT + Duration::from_millis(bytes as u64 * 1000 / MIN_BYTES_PER_S)).saturating_sub(self.waited)
     }

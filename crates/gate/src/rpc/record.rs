@@ -37,13 +37,13 @@ pub enum Extent {
     MoreThan(usize),
 }
 
-/// One marker: the fragment's length in bytes, and whether it is the record's last.
+/// Decodes one marker: the fragment's length in bytes, and whether it is the record's last.
 pub fn marker(bytes: [u8; MARKER_BYTES]) -> (usize, bool) {
     let word = u32::from_be_bytes(bytes);
     ((word & !LAST) as usize, word & LAST != 0)
 }
 
-/// How long the record at the front of `bytes` is.
+/// Returns how long the record at the front of `bytes` is.
 pub fn extent(bytes: &[u8]) -> Result<Extent, Malformed> {
     let mut at = 0;
     for _ in 0..MAX_FRAGMENTS {
@@ -60,8 +60,8 @@ pub fn extent(bytes: &[u8]) -> Result<Extent, Malformed> {
     Err(TOO_MANY)
 }
 
-/// The message in a record, or as much of it as `bytes` hold: its fragments without their markers.
-/// Copies only when there are several fragments, and then no more than `limit` bytes.
+/// Returns the message in a record, or as much of it as `bytes` hold: its fragments without their markers. Copies only
+/// when there are several fragments, and then no more than `limit` bytes.
 pub fn message(bytes: &[u8], limit: usize) -> Cow<'_, [u8]> {
     let Some((head, rest)) = bytes.split_at_checked(MARKER_BYTES) else { return Cow::Borrowed(&[]) };
     let (length, last) = marker(head.try_into().expect("four bytes"));
@@ -117,12 +117,12 @@ impl Passing {
         self.bytes == 0
     }
 
-    /// The rest of the record that is passing, where its last fragment has begun (bytes).
+    /// Returns the rest of the record that is passing, where its last fragment has begun (bytes).
     pub fn left_bytes(&self) -> Option<usize> {
         (self.in_fragment && self.last).then_some(self.left)
     }
 
-    /// Bytes that surely belong to the record that is passing.
+    /// Returns the bytes that surely belong to the record that is passing.
     pub fn needed_bytes(&self) -> usize {
         match (self.in_fragment, self.last) {
             (true, true) => self.left,

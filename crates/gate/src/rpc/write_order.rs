@@ -19,7 +19,7 @@ impl<T> WriteOrder<T> {
         WriteOrder { next: 0, unsent: VecDeque::new(), waiting: VecDeque::new() }
     }
 
-    /// A write is queued: gives the number to name it by when it is sent.
+    /// Queues a write: returns the number to name it by when it is sent.
     pub fn queued(&mut self) -> u64 {
         self.next += 1;
         self.unsent.push_back(self.next);
@@ -35,7 +35,7 @@ impl<T> WriteOrder<T> {
         None
     }
 
-    /// The write was sent: gives what waited for it and for no other.
+    /// Notes that the write was sent: returns the items that waited for it and for no other.
     pub fn sent(&mut self, number: u64) -> Vec<T> {
         self.unsent.retain(|unsent| *unsent != number);
         let first = self.unsent.front().copied().unwrap_or(u64::MAX);

@@ -15,7 +15,7 @@ impl<'a> Xdr<'a> {
         Some(u32::from_be_bytes(*head))
     }
 
-    /// Bytes of a length that both sides know, and their padding.
+    /// Reads bytes of a length that both sides know, and their padding.
     pub fn fixed(&mut self, length: usize) -> Option<&'a [u8]> {
         let padded = length.checked_next_multiple_of(4)?;
         let (head, rest) = self.left.split_at_checked(padded)?;
@@ -23,7 +23,7 @@ impl<'a> Xdr<'a> {
         Some(&head[..length])
     }
 
-    /// Bytes after their length, which may be `limit` at most.
+    /// Reads bytes after their length, which may be `limit` at most.
     pub fn opaque(&mut self, limit: usize) -> Option<&'a [u8]> {
         let length = self.word()? as usize;
         if length <= limit { self.fixed(length) } else { None }

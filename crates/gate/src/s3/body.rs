@@ -22,7 +22,7 @@ impl Body {
         }
     }
 
-    /// Bytes that will certainly come, if the sender keeps its word.
+    /// Returns the bytes that will certainly come, if the sender keeps its word.
     pub fn promised(&self) -> Option<u64> {
         match self {
             Body::Length(left) => Some(*left),

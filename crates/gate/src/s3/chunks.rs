@@ -44,7 +44,7 @@ impl Chunks {
         self.state == State::Over
     }
 
-    /// How many of these bytes belong to the body, or `None` when it is no chunked body.
+    /// Returns how many of these bytes belong to the body, or `None` when it is no chunked body.
     pub fn advance(&mut self, bytes: &[u8]) -> Option<usize> {
         let mut at = 0;
         while at < bytes.len() && self.state != State::Over {

@@ -31,7 +31,7 @@ impl ClientTimeout {
         (self.after_last.get() * 2_u32.pow(doublings)).min(MAX_TIMEOUT)
     }
 
-    /// A client was late.
+    /// Notes that a client was late.
     pub fn note_late(&self, now: Time) {
         self.after_last.set((self.get(now) / 2).max(MIN_TIMEOUT));
         self.last_late_at.set(now);

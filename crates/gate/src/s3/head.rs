@@ -50,7 +50,7 @@ pub struct Response {
 }
 
 impl Request<'_> {
-    /// The value of a header, if it is there and is text.
+    /// Returns the value of a header, if it is there and is text.
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name))?;
         std::str::from_utf8(found.value).ok()
@@ -62,7 +62,7 @@ impl Response {
         (200..300).contains(&self.status)
     }
 
-    /// 100 Continue and its like: the answer proper is still to come.
+    /// Whether it is 100 Continue or its like: the answer proper is still to come.
     pub fn is_interim(&self) -> bool {
         (100..200).contains(&self.status) && self.status != 101
     }

@@ -38,20 +38,20 @@ pub(crate) fn with_facts<T>(
     })
 }
 
-/// How long the request may take, if it says so: the server ignores the header, and signatures leave it out.
+/// Returns how long the request may take, if it says so: the server ignores the header, and signatures leave it out.
 pub(crate) fn deadline_of(request: &Request<'_>) -> Option<Duration> {
     let milliseconds: u64 = request.header(DEADLINE_MS)?.trim().parse().ok()?;
     (1..=DAY_MS).contains(&milliseconds).then(|| Duration::from_millis(milliseconds))
 }
 
-/// How many bytes `bytes=FIRST-LAST` asks for; other ranges do not say.
+/// Returns how many bytes `bytes=FIRST-LAST` asks for; other ranges do not say.
 pub(crate) fn range_of(value: &str) -> Option<u64> {
     let (first, last) = value.trim().strip_prefix("bytes=")?.split_once('-')?;
     let (first, last): (u64, u64) = (first.parse().ok()?, last.parse().ok()?);
     last.checked_sub(first)?.checked_add(1)
 }
 
-/// Path and query, of `/path?query` and of `http://host/path?query`.
+/// Returns the path and query, of `/path?query` and of `http://host/path?query`.
 fn split_target(target: &str) -> (&str, &str) {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = match path.split_once("://") {

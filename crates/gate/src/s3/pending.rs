@@ -82,7 +82,7 @@ impl Pending {
         self.with_grant(|request_grant| request_grant.as_ref().is_some_and(RequestGrant::counts)).unwrap_or(false)
     }
 
-    /// Bytes of the body being sent that may pass with the grant.
+    /// Returns the bytes of the body being sent that may pass with the grant.
     pub fn allowance(&self) -> u64 {
         self.with_grant(|request_grant| request_grant.as_ref().map_or(0, RequestGrant::left)).unwrap_or(0)
     }
@@ -91,17 +91,17 @@ impl Pending {
         self.with_grant(|request_grant| request_grant.iter_mut().for_each(|request_grant| request_grant.moved(bytes)));
     }
 
-    /// The server makes progress: the grant stays.
+    /// Notes that the server makes progress: the grant stays.
     pub fn progress(&self) {
         self.with_grant(|request_grant| request_grant.iter().for_each(RequestGrant::progress));
     }
 
-    /// The client does something else, or nothing more will be answered.
+    /// Releases the grant: the client does something else, or nothing more will be answered.
     pub fn release(&self) {
         self.with_grant(Option::take).flatten().into_iter().for_each(RequestGrant::release);
     }
 
-    /// The server does nothing with the request for now.
+    /// Gives up the depth: the server does nothing with the request for now.
     pub fn forgo_depth(&self) {
         self.with_grant(|request_grant| request_grant.iter_mut().for_each(RequestGrant::forgo_depth));
     }
@@ -111,7 +111,7 @@ impl Pending {
         self.with_grant(Option::take).flatten()
     }
 
-    /// The end of the body that was sent last is outstanding until the reply, if that has not come.
+    /// Notes that the end of the body that was sent last is outstanding until the reply, if that has not come.
     pub fn hold(&self, request_grant: RequestGrant) {
         let mut requests = self.requests.borrow_mut();
         match requests.front_mut() {

@@ -25,7 +25,7 @@ impl RequestGrant {
         self.grant.is_some()
     }
 
-    /// Bytes that may still pass.
+    /// Returns the bytes that may still pass.
     pub fn left(&self) -> u64 {
         self.bytes - self.moved
     }
@@ -39,7 +39,7 @@ impl RequestGrant {
         self.grant.iter().for_each(Grant::progress);
     }
 
-    /// The server has served it.
+    /// Notes that the server has served it.
     pub fn complete(self) {
         self.grant.into_iter().for_each(|grant| grant.complete_request(self.moved));
     }

@@ -118,7 +118,7 @@ impl SendWindow {
         self.reads.replace(Some(ServerReads::new(admission, server)));
     }
 
-    /// The long upload that is followed, if any, is over.
+    /// Notes that the long upload that is followed, if any, is over.
     pub fn unfollow(&self) {
         drop(self.reads.take());
     }
@@ -277,7 +277,7 @@ impl SendWindow {
         self.window_bytes.set(FIRST_BYTES);
     }
 
-    /// When the oldest slice should be gone.
+    /// Returns when the oldest slice should be gone.
     fn expected_ns(&self) -> u64 {
         let oldest = self.slices.borrow().front().map_or(self.written.get(), |slice| slice.end);
         let left = oldest.saturating_sub(self.acknowledged.get());

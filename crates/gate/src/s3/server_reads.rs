@@ -45,7 +45,7 @@ impl ServerReads {
         }
     }
 
-    /// Something has been acknowledged.
+    /// Notes that something has been acknowledged.
     pub fn look(&self, server: &Wire) {
         let (acknowledged, window) = server.acknowledged_and_window();
         self.widest.set(self.widest.get().max(window));
@@ -76,12 +76,12 @@ impl ServerReads {
         self.has_much_unread() && self.admission.is_passed_over()
     }
 
-    /// The server may read this upload from now on.
+    /// Notes that the server may read this upload from now on.
     pub fn expect_news(&self) {
         self.probe_ns.set(MIN_PROBE_NS);
     }
 
-    /// How long to wait before the next little piece.
+    /// Returns how long to wait before the next little piece.
     pub fn next_probe_ns(&self) -> u64 {
         let ns = self.probe_ns.get();
         self.probe_ns.set((2 * ns).min(MAX_PROBE_NS));

@@ -94,7 +94,7 @@ impl Connection {
 mod tests {
     use super::*;
 
-    /// After how many seconds a watch ends the connection, of 1000, with the last progress at `progress_s`.
+    /// Returns after how many seconds a watch ends the connection, of 1000, with the last progress at `progress_s`.
     fn ends_after(has_ended: bool, is_owed: bool, progress_s: u64) -> Option<(u64, Unanswered)> {
         let at = |seconds: u64| Time(seconds * 1_000_000_000);
         let mut watch = Watch::default();

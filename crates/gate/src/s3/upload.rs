@@ -142,7 +142,7 @@ impl Connection {
         Ok(())
     }
 
-    /// At most a slice, in whole pairs of segments, or with the body's small rest.
+    /// Returns at most a slice, in whole pairs of segments, or with the body's small rest.
     fn slice_of(&self, body: &Body, most: u64) -> usize {
         let rest = body.promised().filter(|left| *left <= MAX_SLICE.min(most));
         rest.unwrap_or((self.server.whole_slice() as u64).min(most)) as usize

@@ -105,7 +105,7 @@ impl Admission {
         self.upstream().uploads.borrow_mut().concurrency.sent(self.id, bytes);
     }
 
-    /// The server has read so much more.
+    /// Notes that the server has read so much more.
     pub fn read(&self, bytes: u64) {
         let now = self.upstream().clock.now();
         let may_begin = self.upstream().uploads.borrow_mut().concurrency.read(self.id, bytes, now);
@@ -114,7 +114,7 @@ impl Admission {
         }
     }
 
-    /// The server has not read what it has of the upload.
+    /// Notes that the server has not read all its bytes of the upload.
     pub fn not_read(&self) {
         let now = self.upstream().clock.now();
         self.upstream().uploads.borrow_mut().concurrency.not_read(self.id, now);
@@ -125,7 +125,7 @@ impl Admission {
         self.upstream().uploads.borrow().concurrency.is_passed_over(self.id)
     }
 
-    /// The client is late: others may begin, and this upload goes on when it comes.
+    /// Notes that the client is late: others may begin, and this upload goes on when it comes.
     pub fn step_back(&self) {
         self.upstream().uploads.borrow_mut().concurrency.end(self.id);
         self.upstream().begin_uploads();

@@ -67,12 +67,12 @@ impl Default for ReadConcurrency {
 }
 
 impl ReadConcurrency {
-    /// Most uploads that may be under way.
+    /// Returns the most uploads that may be under way.
     pub fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Those that count.
+    /// Returns those that count.
     pub fn under_way(&self) -> usize {
         self.uploads.len()
     }
@@ -101,7 +101,7 @@ impl ReadConcurrency {
         }
     }
 
-    /// The server has not read what it has of it.
+    /// Notes that the server has not read all its bytes of it.
     pub fn not_read(&mut self, id: u64, now: Time) {
         if let Some(upload) = self.uploads.get_mut(&id) {
             (upload.passed_until, upload.not_read_at) = (self.read_bytes, now);
@@ -114,7 +114,7 @@ impl ReadConcurrency {
         self.uploads.get(&id).is_none_or(|upload| upload.is_passed_over(turns_bytes))
     }
 
-    /// The server has read so much more. Whether others may begin now.
+    /// Notes that the server has read so much more. Returns whether others may begin now.
     pub fn read(&mut self, id: u64, bytes: u64, now: Time) -> bool {
         let Some(upload) = self.uploads.get_mut(&id) else { return false };
         let was_read = upload.is_read();
@@ -130,7 +130,7 @@ impl ReadConcurrency {
         has_proof
     }
 
-    /// The upload is over, or is not waited for any longer.
+    /// Notes that the upload is over, or is not waited for any longer.
     pub fn end(&mut self, id: u64) {
         if self.uploads.contains_key(&id) {
             let is_passed_over =

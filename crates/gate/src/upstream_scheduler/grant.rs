@@ -53,7 +53,7 @@ impl RequestQueue {
         self.waiting(bytes, 0, deadline, completion)
     }
 
-    /// A place among the long uploads under way, for one of this length if it is known.
+    /// Requests a place among the long uploads under way, for one of this length if it is known.
     pub fn admission(self: &Rc<Self>, length: Option<u64>, deadline: Option<Time>) -> Admission {
         Admission::queue(self, length, deadline)
     }
@@ -176,7 +176,7 @@ impl Grant {
         self.end(served_bytes);
     }
 
-    /// A whole request was served with it.
+    /// Notes that a whole request was served with it.
     pub fn complete_request(self, served_bytes: u64) {
         self.end(served_bytes);
     }
@@ -189,7 +189,7 @@ impl Grant {
         upstream.note_progress(now);
     }
 
-    /// The server has all of the object: nothing before its reply says what it does.
+    /// Notes that the server has all of the object: nothing before its reply says what it does.
     pub fn awaits_reply(&self) {
         self.pending.queue.upstream.state.borrow_mut().grants.awaits_reply(self.pending.id);
     }

@@ -47,7 +47,7 @@ enum GrantState {
 }
 
 impl GrantTable {
-    /// The request, with its number.
+    /// Returns the request, with its number.
     pub fn queue(&mut self, queue: Rc<QueueKey>, request: Request) -> Request {
         self.queued += 1;
         self.waiting += 1;
@@ -70,12 +70,12 @@ impl GrantTable {
         self.entry(id).request.cost_bytes
     }
 
-    /// Those that wait, and those in service.
+    /// Returns those that wait, and those in service.
     pub fn counts(&self) -> (usize, usize) {
         (self.waiting, self.started)
     }
 
-    /// How many are in service then.
+    /// Returns how many are in service then.
     pub fn start(&mut self, id: u64, now: Time) -> usize {
         self.waiting -= 1;
         self.started += 1;
@@ -100,14 +100,14 @@ impl GrantTable {
         }
     }
 
-    /// The server makes progress with it.
+    /// Notes that the server makes progress with it.
     pub fn progress(&mut self, id: u64, now: Time) {
         if let GrantState::Started { progress_at, .. } = &mut self.entry(id).state {
             *progress_at = now;
         }
     }
 
-    /// The server has all of what it is for, and shows nothing before its reply.
+    /// Notes that the server has all of what it is for, and shows nothing before its reply.
     pub fn awaits_reply(&mut self, id: u64) {
         if let GrantState::Started { awaits_reply, .. } = &mut self.entry(id).state {
             *awaits_reply = true;

@@ -38,7 +38,7 @@ pub(super) async fn sweep_while_used(upstream: Weak<UpstreamScheduler>) {
 }
 
 impl UpstreamScheduler {
-    /// How long a grant may go without progress before it no longer counts.
+    /// Returns how long a grant may go without progress before it no longer counts.
     pub(super) fn lease_timeout(&self) -> Duration {
         let usual_ns = self.service_ns.get().max(self.request_ns.get());
         Duration::from_nanos(usual_ns.saturating_mul(TIMEOUT_SERVICES)).clamp(MIN_TIMEOUT, MAX_TIMEOUT)
@@ -51,7 +51,7 @@ impl UpstreamScheduler {
         Duration::from_nanos(self.gap_ns.get().saturating_mul(STALL_GAPS)).clamp(MIN_STALL, MAX_STALL)
     }
 
-    /// The server does something with what it was given.
+    /// Notes that the server works on its bytes.
     pub(super) fn note_progress(&self, now: Time) {
         let gap_ns = now.since(self.progress_at.replace(now));
         let longest_ns = self.gap_ns.get();

@@ -40,7 +40,7 @@ impl Reserve {
         if self.is_streaming.get() || length > MAX_BYTES { length.min(MIN_BYTES) } else { length }
     }
 
-    /// An object was served so.
+    /// Notes that an object was served so.
     pub fn note(&self, length: u64, progress: &Progress, now: Time) {
         if length < 2 * MIN_BYTES {
             return;
@@ -78,13 +78,13 @@ impl Progress {
         Progress { began: now, last: now, stood_ns: 0 }
     }
 
-    /// The server took or sent some.
+    /// Notes that the server took or sent some.
     pub fn note(&mut self, now: Time) {
         self.stood_ns = self.stood_ns.max(now.since(self.last));
         self.last = now;
     }
 
-    /// Until now it had nothing to do: the client, or the scheduler, kept it waiting.
+    /// Notes that until now it had nothing to do: the client, or the scheduler, kept it waiting.
     pub fn resume(&mut self, now: Time) {
         self.last = now;
     }

@@ -57,7 +57,7 @@ impl Tree {
         }
     }
 
-    /// The stream's queue, made when it is first used and again after each `forget_nodes`.
+    /// Returns the stream's queue, made when it is first used and again after each `forget_nodes`.
     pub fn queue_node(&mut self, scheduler: &mut dyn Scheduler, key: &QueueKey) -> NodeId {
         let node = self.nodes.get_mut(&key.place).expect("a stream keeps its node");
         if let Some(flow) = node.streams.get(&key.number) {
@@ -125,7 +125,7 @@ impl Tree {
         self.charged.iter().map(|(name, bytes)| (name.clone(), *bytes)).collect()
     }
 
-    /// The application's own node; while it changes groups, the one in use.
+    /// Returns the application's own node; while it changes groups, the one in use.
     pub fn node_of(&self, application: &str) -> Option<NodeId> {
         let nodes = self.nodes.iter().filter(|((name, _), node)| **name == *application && node.flow.is_some());
         nodes.max_by_key(|(_, node)| node.open_streams)?.1.flow

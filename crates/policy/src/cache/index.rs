@@ -88,7 +88,7 @@ impl Index {
         }
     }
 
-    /// Room for this many without growing, which would leave slack.
+    /// Reserves room for this many without growing, which would leave slack.
     pub fn reserve(&mut self, items: usize, replicas: usize) {
         self.items.reserve_exact(items);
         self.replicas.reserve_exact(replicas);
@@ -115,7 +115,7 @@ impl Index {
         self.items[item.at()].bytes
     }
 
-    /// The item is among those that tasks read.
+    /// Notes that the item is among those that tasks read.
     pub fn name(&mut self, item: ItemId) {
         let entry = &mut self.items[item.at()];
         if !std::mem::replace(&mut entry.was_named, true) {
@@ -123,7 +123,7 @@ impl Index {
         }
     }
 
-    /// All that was named.
+    /// Returns the bytes of all named items.
     pub fn named_bytes(&self) -> u64 {
         self.named_bytes
     }
@@ -141,20 +141,20 @@ impl Index {
         prefetch(&self.items[item.at()]);
     }
 
-    /// The worker will soon read the item, if it has it.
+    /// Notes that the worker will soon read the item, if it has it.
     pub(crate) fn prefetch_replica(&self, worker: WorkerId, item: ItemId) {
         if let Some(slot) = self.find(worker, item) {
             prefetch(&self.replicas[slot as usize]);
         }
     }
 
-    /// An empty cache.
+    /// Adds an empty cache.
     pub fn add_worker(&mut self, capacity_bytes: u64) -> WorkerId {
         self.caches.push(Cache { capacity_bytes, ..Cache::default() });
         WorkerId(self.caches.len() as u32 - 1)
     }
 
-    /// The worker's cache is gone; gives what it held or awaited.
+    /// Removes the worker's cache; returns the items it held or awaited.
     pub fn remove_worker(&mut self, worker: WorkerId) -> Vec<ItemId> {
         let items: Vec<ItemId> = self.held_by(worker).collect();
         for &item in &items {
@@ -164,7 +164,7 @@ impl Index {
         items
     }
 
-    /// All the worker holds or awaits, in no order.
+    /// Returns all the worker holds or awaits, in no order.
     pub fn held_by(&self, worker: WorkerId) -> impl Iterator<Item = ItemId> + '_ {
         self.caches[worker.at()].order.slots().map(|slot| ItemId(self.replicas[slot as usize].item))
     }
@@ -177,7 +177,7 @@ impl Index {
         self.caches[worker.at()].capacity_bytes
     }
 
-    /// All that is in any cache, each item once.
+    /// Returns all that is in any cache, each item once.
     pub fn distinct_bytes(&self) -> u64 {
         self.distinct_bytes
     }
@@ -287,7 +287,7 @@ impl Index {
         }
     }
 
-    /// The bytes of an arriving replica are there.
+    /// Notes that the bytes of an arriving replica are there.
     pub fn arrived(&mut self, worker: WorkerId, item: ItemId) {
         assert_eq!(self.holding(worker, item), Some(Holding::Arriving), "what arrives was announced");
         let slot = self.find(worker, item).expect("it is held");
@@ -299,20 +299,20 @@ impl Index {
         self.unpin_slot(slot);
     }
 
-    /// The replica was used once more.
+    /// Notes that the replica was used once more.
     pub fn touch(&mut self, worker: WorkerId, item: ItemId) {
         let slot = self.find(worker, item).expect("what is used is held");
         self.touch_slot(slot);
     }
 
-    /// The replica was used once more, and is pinned.
+    /// Notes that the replica was used once more, and is pinned.
     pub fn touch_and_pin(&mut self, worker: WorkerId, item: ItemId) {
         let slot = self.find(worker, item).expect("what is used is held");
         self.touch_slot(slot);
         self.pin_slot(slot);
     }
 
-    /// It may not leave until it is unpinned as often.
+    /// Pins the replica: it may not leave until it is unpinned as often.
     pub fn pin(&mut self, worker: WorkerId, item: ItemId) {
         let slot = self.find(worker, item).expect("what is pinned is held");
         self.pin_slot(slot);
@@ -323,7 +323,7 @@ impl Index {
         self.unpin_slot(slot);
     }
 
-    /// The item is of another size than was known. A cache may hold more than it has room for afterwards.
+    /// Corrects the item's size. A cache may hold more than it has room for afterwards.
     pub fn resize(&mut self, item: ItemId, bytes: u64) {
         let entry = &mut self.items[item.at()];
         let before = std::mem::replace(&mut entry.bytes, bytes);
@@ -349,7 +349,7 @@ impl Index {
         }
     }
 
-    /// The replica left its cache, as a victim or by mishap.
+    /// Removes the replica, which left its cache as a victim or by mishap.
     pub fn remove(&mut self, worker: WorkerId, item: ItemId) {
         let slot = self.find(worker, item).expect("what leaves is held");
         if self.items[item.at()].is_in_table {

@@ -159,7 +159,7 @@ impl Anticipating {
         self.reference.fade(self.virtual_time(), now, self.lag_ns);
     }
 
-    /// Virtual length of `ns` of all the service there is, here and elsewhere, for an application.
+    /// Returns the virtual length of `ns` of all the service there is, here and elsewhere, for an application.
     fn virtual_lag(&self, application: u32, ns: f64) -> f64 {
         let rate = self.depth.rate() + self.remote_service.rate();
         ns * rate * self.queues.virtual_per_byte(application)
@@ -245,8 +245,8 @@ impl Anticipating {
         started.started()
     }
 
-    /// Most bytes outstanding for a request of this cost to start: those small beside the others pass the depth, up to a
-    /// quarter of it.
+    /// Returns the most bytes outstanding for a request of this cost to start: those small beside the others pass the
+    /// depth, up to a quarter of it.
     fn room(&self, completion: Completion, cost_bytes: u64) -> u64 {
         let depth = self.depth.limit_bytes(completion);
         let is_small = 4 * cost_bytes <= self.depth.largest_bytes();

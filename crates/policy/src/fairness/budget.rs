@@ -34,8 +34,8 @@ impl Budget {
         self.settled = self.settled.max(now);
     }
 
-    /// A request was completed while something was queued; it was worth this much of the server's time. `lull_ns`: how
-    /// long the server may complete nothing at its full rate.
+    /// Notes that a request was completed while something was queued; it was worth this much of the server's time.
+    /// `lull_ns`: how long the server may complete nothing at its full rate.
     pub fn completed(&mut self, worth_ns: f64, lull_ns: u64) {
         let lull_ns = lull_ns.min(LONGEST_LULL_NS) as f64;
         self.most_ns = MAX_NS.max(MAX_REQUESTS * worth_ns).max(MAX_LULLS * lull_ns);
@@ -53,12 +53,12 @@ impl Budget {
         !self.exhausted
     }
 
-    /// The part of all service that waiting may cost.
+    /// Returns the part of all service that waiting may cost.
     pub fn share(&self) -> f64 {
         self.share
     }
 
-    /// How long it lasts if nothing completes.
+    /// Returns how long it lasts if nothing completes.
     pub fn lasts_ns(&self) -> u64 {
         (self.left_ns / (1.0 - self.share)).max(10_000.0) as u64
     }

@@ -121,7 +121,7 @@ impl DepthControl {
         }
     }
 
-    /// Most that is to be outstanding now.
+    /// Returns the most that is to be outstanding now.
     pub fn bytes(&self) -> u64 {
         if self.fixed {
             return self.bytes;
@@ -134,7 +134,7 @@ impl DepthControl {
         bytes.clamp(self.floor_bytes(), MAX_BYTES)
     }
 
-    /// Most that is to be outstanding of what is complete so.
+    /// Returns the most that is to be outstanding of what is complete so.
     pub fn limit_bytes(&self, completion: Completion) -> u64 {
         if completion != Completion::Received || self.fixed {
             return self.bytes();
@@ -143,22 +143,23 @@ impl DepthControl {
         (on_its_way as u64).clamp(RECEIVED_BYTES, MAX_BYTES)
     }
 
-    /// The largest request seen lately.
+    /// Returns the largest request seen lately.
     pub fn largest_bytes(&self) -> u64 {
         self.largest_bytes
     }
 
-    /// Bytes per nanosecond that the server gave lately.
+    /// Returns the bytes per nanosecond that the server gave lately.
     pub fn rate(&self) -> f64 {
         self.rate
     }
 
-    /// Bytes per nanosecond that it gives when it always has as much as it needs; `None` before that was seen.
+    /// Returns the bytes per nanosecond that it gives when it always has as much as it needs; `None` before that was seen.
     pub fn full_rate(&self) -> Option<f64> {
         (self.full_rate > 0.0).then_some(self.full_rate)
     }
 
-    /// How long the server may complete nothing though it works at its full rate: throttles let bytes go in bursts.
+    /// Returns how long the server may complete nothing though it works at its full rate: throttles let bytes go in
+    /// bursts.
     pub fn lull_ns(&self) -> u64 {
         self.lull_ns
     }
@@ -168,12 +169,12 @@ impl DepthControl {
         self.full_rate > 0.0 && self.phase == Phase::Rest
     }
 
-    /// Everything queued was started and there is room for more: the rate measured now is not the server's.
+    /// Notes that everything queued was started and there is room for more: the rate measured now is not the server's.
     pub fn ran_dry(&mut self) {
         self.measure.dry += 1;
     }
 
-    /// Something of this completion is queued, and there is no room for it.
+    /// Notes that something of this completion is queued, and there is no room for it.
     pub fn ran_full(&mut self, completion: Completion) {
         self.measure.full += u64::from(completion != Completion::Received);
     }
@@ -194,7 +195,7 @@ impl DepthControl {
         }
     }
 
-    /// A request is complete, and no longer among those at the server.
+    /// Notes that a request is complete, and no longer among those at the server.
     pub fn completed(&mut self, done: &QueuedRequest, served_bytes: u64, queues: &Queues, now: Time) {
         let (bytes, since) = (served_bytes.min(done.cost_bytes), done.since);
         self.note_rate(bytes, now, queues.in_flight_bytes());

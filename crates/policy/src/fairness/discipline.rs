@@ -15,15 +15,15 @@ pub trait Discipline {
 
     fn removed(&mut self, _node: u32) {}
 
-    /// This cell was put into its queue.
+    /// Notes that this cell was put into its queue.
     fn enqueued(&mut self, cell: u32, now: Time);
 
-    /// This cell, of this application, was taken out of its queue without being started.
+    /// Notes that this cell, of this application, was taken out of its queue without being started.
     fn withdrawn(&mut self, cell: u32, application: u32, now: Time);
 
     fn next(&mut self, now: Time) -> Next;
 
-    /// This request was taken out of service.
+    /// Notes that this request was taken out of service.
     fn completed(&mut self, _done: &QueuedRequest, _served_bytes: u64, _now: Time) {}
 
     fn served_at_other_servers(&mut self, _application: u32, _bytes: u64, _now: Time) {}

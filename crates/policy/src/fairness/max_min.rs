@@ -45,7 +45,7 @@ fn wanted_at(level: f64, claims: &[Claim], given: &[f64], frozen: &[bool]) -> Ve
         .collect()
 }
 
-/// The highest common level of rate by weight that the servers can carry, by bisection.
+/// Returns the highest common level of rate by weight that the servers can carry, by bisection.
 fn highest_level(rates: &[f64], claims: &[Claim], given: &[f64], frozen: &[bool], scale: f64, tolerance: f64) -> f64 {
     let lightest = claims.iter().zip(frozen).filter(|(_, frozen)| !**frozen).map(|(claim, _)| claim.weight);
     let (mut low, mut high) = (0.0, 2.0 * scale / lightest.fold(f64::INFINITY, f64::min));

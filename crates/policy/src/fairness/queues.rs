@@ -177,7 +177,7 @@ impl Queues {
         true
     }
 
-    /// The node whose share pays for requests of this flow.
+    /// Returns the node whose share pays for requests of this flow.
     pub fn application(&self, flow: u32) -> u32 {
         match self.nodes[flow as usize].parent {
             NONE => flow,
@@ -185,12 +185,12 @@ impl Queues {
         }
     }
 
-    /// Requests of this application that wait.
+    /// Returns the requests of this application that wait.
     pub fn queued(&self, application: u32) -> u32 {
         self.nodes[application as usize].queued_count
     }
 
-    /// Requests of this application at the server.
+    /// Returns the requests of this application at the server.
     pub fn in_service(&self, application: u32) -> u32 {
         self.nodes[application as usize].in_service_count
     }
@@ -200,7 +200,7 @@ impl Queues {
         self.started_bytes
     }
 
-    /// The part of the server that its weight entitles an application to, among those present.
+    /// Returns the part of the server that its weight entitles an application to, among those present.
     pub fn entitled_part(&self, application: u32) -> f64 {
         1.0 / (self.virtual_per_byte(application) * self.present_weight.max(1) as f64)
     }
@@ -213,7 +213,7 @@ impl Queues {
         self.in_flight.iter().map(|in_flight| in_flight.count).sum()
     }
 
-    /// Bytes of those in flight that are complete so.
+    /// Returns the bytes of those in flight that are complete so.
     pub fn outstanding_bytes(&self, completion: Completion) -> u64 {
         self.in_flight[completion as usize].bytes
     }
@@ -250,7 +250,7 @@ impl Queues {
         index
     }
 
-    /// When a request without a deadline of its own is due.
+    /// Returns when a request without a deadline of its own is due.
     fn promised(&self, mut node: u32, now: Time) -> Time {
         while node != NONE {
             let Node { within_ns, parent, .. } = self.nodes[node as usize];

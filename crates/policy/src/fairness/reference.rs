@@ -16,7 +16,7 @@ impl Reference {
         self.tag
     }
 
-    /// Virtual time went from `before` to `after` by a charge, with the same applications present.
+    /// Notes that virtual time went from `before` to `after` by a charge, with the same applications present.
     pub fn follow(&mut self, before: Option<f64>, after: Option<f64>) {
         let (Some(before), Some(after)) = (before, after) else { return };
         if before >= self.tag {

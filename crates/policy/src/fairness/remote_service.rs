@@ -68,7 +68,7 @@ impl RemoteService {
         lump.last = virtual_length;
     }
 
-    /// An application whose tag is to be moved now, and by how much. To be asked until `None`.
+    /// Returns an application whose tag is to be moved now, and by how much. To be asked until `None`.
     pub fn due(&mut self, now: Time, rate_here: f64) -> Option<(u32, f64)> {
         let application = *self.ring.front()?;
         let lump = &mut self.lumps[application as usize];

@@ -80,7 +80,7 @@ impl ReservationTuner {
         }
     }
 
-    /// It started a request.
+    /// Notes that it started a request.
     pub fn started(&mut self, cost_bytes: u64) {
         self.window.own_bytes += cost_bytes;
     }
@@ -100,7 +100,7 @@ impl ReservationTuner {
         self.kept
     }
 
-    /// A window is over in which it had this part of all that was started.
+    /// Notes that a window is over in which it had this part of all that was started.
     fn judge(&mut self, part: f64, due: f64, cost: f64) {
         if std::mem::take(&mut self.is_settling) {
             return;

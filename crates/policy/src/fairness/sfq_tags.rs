@@ -28,18 +28,18 @@ impl SfqTags {
         self.finish[application as usize] = 0.0;
     }
 
-    /// Something is queued where nothing was.
+    /// Notes that something is queued where nothing was.
     pub fn arrive(&mut self, application: u32) {
         let start = self.finish[application as usize].max(self.virtual_time);
         self.queue_at(application, start);
     }
 
-    /// Nothing is queued any more, and nothing was started.
+    /// Notes that nothing is queued any more, and nothing was started.
     pub fn leave(&mut self, application: u32) {
         self.queued.remove(application);
     }
 
-    /// The application with the least start tag.
+    /// Returns the application with the least start tag.
     pub fn first(&self) -> Option<u32> {
         self.queued.first().map(|(_, application)| application)
     }
@@ -69,7 +69,7 @@ impl SfqTags {
         }
     }
 
-    /// Nothing is queued nor in service.
+    /// Notes that nothing is queued nor in service.
     pub fn idle(&mut self) {
         self.virtual_time = self.virtual_time.max(self.largest_finish);
     }

@@ -20,12 +20,12 @@ impl TurnaroundEstimate {
         TurnaroundEstimate { mean_ns: FIRST_MEAN_NS, deviation_ns: FIRST_DEVIATION_NS, waiting_since: None }
     }
 
-    /// A request was completed.
+    /// Notes that a request was completed.
     pub fn completed(&mut self, now: Time) {
         self.waiting_since.get_or_insert(now);
     }
 
-    /// A request arrived. One long pause says little: it counts as twice the most we would wait.
+    /// Notes that a request arrived. One long pause says little: it counts as twice the most we would wait.
     pub fn arrived(&mut self, now: Time, most_ns: u64) {
         if let Some(since) = self.waiting_since.take() {
             let turnaround = now.since(since).min(2 * most_ns) as f64;

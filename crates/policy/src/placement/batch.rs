@@ -81,7 +81,7 @@ impl Batch {
         }
     }
 
-    /// The worker's next task.
+    /// Returns the worker's next task.
     pub fn take(&mut self, worker: WorkerId) -> Option<TaskId> {
         if self.remaining == 0 {
             return None;
@@ -96,7 +96,7 @@ impl Batch {
         Some(task)
     }
 
-    /// An orphaned run, else the back half of the longest.
+    /// Returns an orphaned run, else the back half of the longest.
     fn take_over(&mut self, worker: WorkerId) {
         let slots = self.runs[worker.at()].slots;
         if let Some(orphan) = self.orphans.pop() {
@@ -127,7 +127,7 @@ fn ordered<'a>(tasks: impl Iterator<Item = (TaskId, &'a [ItemId])>, parts: usize
     best.unwrap_or_default().into_iter().map(move |at| names[at as usize])
 }
 
-/// Where each task lies on the curve over (first input, last input): tiles, when all pairs are there.
+/// Returns where each task lies on the curve over (first input, last input): tiles, when all pairs are there.
 fn curve(inputs: &[&[ItemId]], places: &[Option<u32>]) -> Vec<u64> {
     let columns = ranks(inputs.iter().filter_map(|inputs| inputs.first()), places);
     let rows = ranks(inputs.iter().filter(|inputs| inputs.len() > 1).filter_map(|inputs| inputs.last()), places);
@@ -141,7 +141,7 @@ fn curve(inputs: &[&[ItemId]], places: &[Option<u32>]) -> Vec<u64> {
     inputs.iter().map(distance).collect()
 }
 
-/// How far down the items each task lies, when only near ones are read together.
+/// Returns how far down the items each task lies, when only near ones are read together.
 fn band(inputs: &[&[ItemId]], places: &[Option<u32>]) -> Vec<u64> {
     let place = |item: Option<&ItemId>| u64::from(item.and_then(|item| places[item.at()]).unwrap_or(0));
     inputs.iter().map(|inputs| place(inputs.first()) + place(inputs.last())).collect()
@@ -153,7 +153,7 @@ fn sorted(keys: &[u64]) -> Vec<u32> {
     order
 }
 
-/// Items that so many equal parts of the order read, each counted once a part.
+/// Returns the items that so many equal parts of the order read, each counted once a part.
 fn reads(order: &[u32], inputs: &[&[ItemId]], items: usize, parts: usize) -> usize {
     let mut last_part = vec![usize::MAX; items];
     let mut reads = 0;
@@ -166,7 +166,7 @@ fn reads(order: &[u32], inputs: &[&[ItemId]], items: usize, parts: usize) -> usi
     reads
 }
 
-/// The items without repeats, numbered by their places.
+/// Returns the items without repeats, numbered by their places.
 fn ranks<'a>(items: impl Iterator<Item = &'a ItemId>, places: &[Option<u32>]) -> HashMap<ItemId, u32> {
     let mut placed: Vec<ItemId> = items.copied().collect();
     placed.sort_unstable_by_key(|item| places[item.at()]);

@@ -19,8 +19,8 @@ pub struct Costs {
 const STORE_CROWD: f64 = 2.0;
 
 impl Costs {
-    /// How long a task of this input waits for a worker that has it: as long as running elsewhere would lose. A task
-    /// that waits so loses at most twice what the best choice in hindsight loses (ski rental; Karlin et al. 1988).
+    /// Returns how long a task of this input waits for a worker that has it: as long as running elsewhere would lose. A
+    /// task that waits so loses at most twice what the best choice in hindsight loses (ski rental; Karlin et al. 1988).
     pub fn max_wait_s(&self, input_bytes: u64) -> f64 {
         input_bytes as f64 * (1.0 / self.peer_bytes_per_s - 1.0 / self.local_bytes_per_s).max(0.0)
     }
@@ -30,7 +30,7 @@ impl Costs {
         (self.store_bytes_per_s / self.store_reader_bytes_per_s * STORE_CROWD).ceil().max(1.0) as u32
     }
 
-    /// Readers a worker serves without their slowing each other down.
+    /// Returns the readers a worker serves without their slowing each other down.
     pub fn peer_readers(&self) -> u32 {
         (self.link_bytes_per_s / self.peer_bytes_per_s).floor().max(1.0) as u32
     }

@@ -34,7 +34,7 @@ const HOLDERS: usize = 32;
 const DEPTH: usize = 16;
 
 impl Scheduler {
-    /// A worker needs an item it does not have; from now on it awaits it.
+    /// Begins to fetch an item that the worker does not have; from now on it awaits it.
     pub fn fetch(&mut self, now_s: f64, worker: WorkerId, item: ItemId) -> Fetch {
         let source = self.source(worker, item);
         match source {
@@ -51,7 +51,7 @@ impl Scheduler {
         Fetch { source, kept, evicted }
     }
 
-    /// The bytes are there.
+    /// Notes that the bytes are there.
     pub fn fetched(&mut self, now_s: f64, worker: WorkerId, item: ItemId, fetch: &Fetch) {
         self.end_fetch(worker, fetch);
         if fetch.kept {
@@ -60,7 +60,7 @@ impl Scheduler {
         }
     }
 
-    /// The bytes will not come, at least not from there: the worker awaits the item no more.
+    /// Notes that the bytes will not come, at least not from there: the worker awaits the item no more.
     pub fn fetch_failed(&mut self, now_s: f64, worker: WorkerId, item: ItemId, fetch: &Fetch) {
         self.end_fetch(worker, fetch);
         if fetch.kept {
@@ -166,7 +166,7 @@ impl Scheduler {
         evicted
     }
 
-    /// The next to leave, if not all are pinned.
+    /// Returns the next to leave, if not all are pinned.
     pub(super) fn evict(&mut self, now_s: f64, worker: WorkerId) -> Option<ItemId> {
         let victim = if self.settings.rule.is_ours() {
             let reluctance =

@@ -1,6 +1,6 @@
 //! Hilbert's curve over a square of 2^bits: places near each other on it are near each other in the square.
 
-/// Where on the curve the cell (x, y) lies (Warren, Hacker's Delight, 16–2, in its iterative form).
+/// Returns where on the curve the cell (x, y) lies (Warren, Hacker's Delight, 16–2, in its iterative form).
 pub(super) fn distance(bits: u32, mut x: u32, mut y: u32) -> u64 {
     let mut distance = 0;
     for bit in (0..bits).rev() {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 use crate::cache::ItemId;
 
-/// Each item's place, by its number; items that no task reads have none.
+/// Returns each item's place, by its number; items that no task reads have none.
 pub(super) fn places(tasks: &[&[ItemId]]) -> Vec<Option<u32>> {
     let readers = readers(tasks);
     let mut starts: Vec<ItemId> = tasks.iter().flat_map(|inputs| inputs.iter().copied()).collect();
@@ -46,7 +46,7 @@ impl Walk {
     }
 }
 
-/// The tasks that read each item.
+/// Returns the tasks that read each item.
 fn readers(tasks: &[&[ItemId]]) -> Vec<Vec<u32>> {
     let items = tasks.iter().flat_map(|inputs| inputs.iter()).map(|item| item.at() + 1).max().unwrap_or(0);
     let mut readers = vec![Vec::new(); items];

@@ -86,22 +86,22 @@ impl Queue {
         self.sequences[candidate.slot as usize] == candidate.sequence
     }
 
-    /// The first task of the window.
+    /// Returns the first task of the window.
     pub fn first(&self) -> Option<u32> {
         (self.window.0 != NONE).then_some(self.window.0)
     }
 
-    /// Items the task wants, each once.
+    /// Returns the items the task wants, each once.
     pub fn inputs(&self, slot: u32) -> impl Iterator<Item = ItemId> + '_ {
         self.wants.of_task(self.waiting[slot as usize].first_want)
     }
 
-    /// Tasks of the window that want the item, in the order they entered it.
+    /// Returns the tasks of the window that want the item, in the order they entered it.
     pub fn wanting(&self, index: &Index, item: ItemId) -> impl Iterator<Item = u32> + '_ {
         self.wants.of_item(index.note(item).first_want)
     }
 
-    /// The first beyond the window.
+    /// Returns the first beyond the window.
     pub fn first_beyond(&self) -> Option<u32> {
         self.beyond.front().copied()
     }
@@ -122,7 +122,7 @@ impl Queue {
         self.beyond.push_back(slot);
     }
 
-    /// The first beyond comes into the window.
+    /// Moves the first beyond into the window.
     pub fn enter(&mut self, index: &mut Index) -> Option<u32> {
         let slot = self.beyond.pop_front()?;
         let last = std::mem::replace(&mut self.window.1, slot);

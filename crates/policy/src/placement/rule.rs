@@ -32,7 +32,8 @@ impl Rule {
         }
     }
 
-    /// Share of busy slots below which the source feeds a free worker with anything (`CPU_UTILIZATION_THRESHOLD`).
+    /// Returns the share of busy slots below which the source feeds a free worker with anything
+    /// (`CPU_UTILIZATION_THRESHOLD`).
     pub(super) fn threshold(self) -> f64 {
         match self {
             Rule::MaxCacheHit => 0.0,
@@ -45,8 +46,8 @@ impl Rule {
         self != Rule::FirstAvailable
     }
 
-    /// How many waiting tasks a freed worker looks through: the source's slide says 2500. Ours keeps its candidates
-    /// sorted and need not look through anything.
+    /// Returns how many waiting tasks a freed worker looks through: the source's slide says 2500. Ours keeps its
+    /// candidates sorted and need not look through anything.
     pub fn window(self) -> usize {
         if self == Rule::Thalweg { usize::MAX } else { 2500 }
     }

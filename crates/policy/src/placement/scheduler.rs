@@ -67,7 +67,7 @@ impl Scheduler {
         self.index.add_item(bytes)
     }
 
-    /// Room for so many items and replicas without slack.
+    /// Reserves room for so many items and replicas without slack.
     pub fn reserve(&mut self, items: usize, replicas: usize) {
         self.index.reserve(items, replicas);
     }
@@ -76,7 +76,7 @@ impl Scheduler {
         &self.index
     }
 
-    /// A worker with an empty cache.
+    /// Adds a worker with an empty cache.
     pub fn join(&mut self, slots: u32, cache_bytes: u64) -> WorkerId {
         let worker = self.workers.join(slots);
         assert_eq!(worker, self.index.add_worker(cache_bytes));
@@ -85,13 +85,14 @@ impl Scheduler {
         worker
     }
 
-    /// The worker is to leave: it gets no more tasks, but ends those it has and serves its cache till it does.
+    /// Notes that the worker is to leave: it gets no more tasks, but ends those it has and serves its cache till it
+    /// does.
     pub fn close(&mut self, worker: WorkerId) {
         self.workers.close(worker, &self.queue);
         self.batch.leave(worker);
     }
 
-    /// The worker is gone, with its cache and with what ran there; the caller submits that again.
+    /// Notes that the worker is gone, with its cache and with what ran there; the caller submits that again.
     pub fn leave(&mut self, now_s: f64, worker: WorkerId) {
         self.cached_bytes -= self.index.capacity_bytes(worker);
         self.workers.leave(worker, &self.queue);
@@ -102,12 +103,12 @@ impl Scheduler {
         self.index.remove_worker(worker);
     }
 
-    /// Tasks that wait for a worker.
+    /// Returns the tasks that wait for a worker.
     pub fn waiting(&self) -> usize {
         self.queue.len() + self.batch.len()
     }
 
-    /// Those of them that more slots would help: not those that wait for a crowded store.
+    /// Returns those of them that more slots would help: not those that wait for a crowded store.
     pub fn waiting_for_slots(&self) -> usize {
         if !self.settings.rule.is_ours() {
             return self.waiting();
@@ -140,8 +141,8 @@ impl Scheduler {
         self.fill_window(now_s);
     }
 
-    /// All tasks of a batch at once, for the workers there are: ordered so that neighbours share input ([`Batch`]).
-    /// Other rules than ours take them one by one.
+    /// Submits all tasks of a batch at once, for the workers there are: ordered so that neighbours share input
+    /// ([`Batch`]). Other rules than ours take them one by one.
     pub fn submit_batch<'a>(&mut self, now_s: f64, tasks: impl Iterator<Item = (TaskId, &'a [ItemId])>) {
         if self.settings.rule.is_ours() {
             self.batch.fill(tasks);
@@ -150,12 +151,12 @@ impl Scheduler {
         }
     }
 
-    /// The caller itself gives the worker a task, out of turn; it must have a free slot.
+    /// Gives the worker a task that the caller chose; it must have a free slot.
     pub fn occupy(&mut self, worker: WorkerId) {
         self.workers.occupy(worker, &self.queue);
     }
 
-    /// The worker takes so many tasks more at once than it did.
+    /// Notes that the worker takes so many tasks more at once than it did.
     pub fn widen(&mut self, worker: WorkerId, slots: u32) {
         self.workers.widen(worker, slots, &self.queue);
     }
@@ -165,12 +166,12 @@ impl Scheduler {
         self.settings.costs = costs;
     }
 
-    /// The task that had the slot is done with it.
+    /// Notes that the task that had the slot is done with it.
     pub fn vacate(&mut self, worker: WorkerId) {
         self.workers.vacate(worker, &self.queue);
     }
 
-    /// The next decision, if any is due.
+    /// Returns the next decision, if any is due.
     pub fn next(&mut self, now_s: f64) -> Option<Assignment> {
         if !self.settings.rule.uses_caches() {
             let worker = self.workers.first_idle()?;
@@ -190,7 +191,7 @@ impl Scheduler {
         Some(self.assign(now_s, slot, worker))
     }
 
-    /// When the first held task may run elsewhere, if one is held.
+    /// Returns when the first held task may run elsewhere, if one is held.
     pub fn next_release_s(&self) -> Option<f64> {
         self.held.first().map(|first| f64::from_bits(first.key))
     }
@@ -218,7 +219,7 @@ impl Scheduler {
         (f64::from_bits(first.key) <= now_s).then_some(first.slot)
     }
 
-    /// The first cold task of the item that most cold tasks begin with.
+    /// Returns the first cold task of the item that most cold tasks begin with.
     fn most_wanted(&self) -> Option<u32> {
         let oldest = self.cold.first()?.slot;
         if self.cold_starts % OLDEST_EVERY == OLDEST_EVERY - 1 {
@@ -263,7 +264,8 @@ impl Scheduler {
         self.queue.inputs(slot).take(first).any(|item| self.index.is_here(worker, item))
     }
 
-    /// How the worker sees the task if it has `item`, one of its inputs, or has not; not at all if it has none of them.
+    /// Returns how the worker sees the task if it has `item`, one of its inputs, or has not; not at all if it has none
+    /// of them.
     pub(super) fn candidate(&self, slot: u32, worker: WorkerId, item: ItemId, has: bool) -> Option<Candidate> {
         let (mut score, mut any, mut full) = (0, false, true);
         for input in self.queue.inputs(slot) {
@@ -284,7 +286,7 @@ impl Scheduler {
         self.stand_anew(now_s, item);
     }
 
-    /// A replica left its cache: as a victim, with its worker, or by mishap.
+    /// Drops a replica that left its cache: as a victim, with its worker, or by mishap.
     pub fn drop_replica(&mut self, now_s: f64, worker: WorkerId, item: ItemId) {
         if self.index.is_here(worker, item) {
             self.change(worker, item, false);
@@ -293,7 +295,7 @@ impl Scheduler {
         self.stand_anew(now_s, item);
     }
 
-    /// Those who want the item see the worker as one that has it now, or has not.
+    /// Shows the worker to the tasks that want the item as one that has it now, or has not.
     fn change(&mut self, worker: WorkerId, item: ItemId, has: bool) {
         for slot in self.queue.wanting(&self.index, item) {
             if let Some(old) = self.candidate(slot, worker, item, !has) {

@@ -6,8 +6,8 @@ use super::Scheduler;
 use super::queue::Locality;
 
 impl Scheduler {
-    /// The item is of so many bytes after all. From now on everything is as if that had been known from the start,
-    /// but decisions that were taken stand. Caches that it overfills say with [`Scheduler::overflow`] what leaves.
+    /// Corrects the item's size. From now on everything is as if that had been known from the start, but decisions that
+    /// were taken stand. Caches that it overfills say with [`Scheduler::overflow`] what leaves.
     pub fn resize(&mut self, item: ItemId, bytes: u64) {
         let slots: Vec<u32> = self.queue.wanting(&self.index, item).collect();
         let pairs: Vec<(u32, WorkerId)> =

@@ -25,7 +25,7 @@ impl Wants {
         Wants { wants: Vec::new(), vacant: NONE }
     }
 
-    /// Tasks of an item, from its first want on.
+    /// Returns the tasks of an item, from its first want on.
     pub fn of_item(&self, first: u32) -> impl Iterator<Item = u32> + '_ {
         let mut want = first;
         std::iter::from_fn(move || {
@@ -35,7 +35,7 @@ impl Wants {
         })
     }
 
-    /// Items of a task, from its first want on.
+    /// Returns the items of a task, from its first want on.
     pub fn of_task(&self, first: u32) -> impl Iterator<Item = ItemId> + '_ {
         let mut want = first;
         std::iter::from_fn(move || {
@@ -56,7 +56,7 @@ impl Wants {
         of_task
     }
 
-    /// The task enters the window.
+    /// Moves the task into the window.
     pub fn link(&mut self, index: &mut Index, first: u32) {
         let mut want = first;
         while want != NONE {
@@ -71,7 +71,7 @@ impl Wants {
         }
     }
 
-    /// The task leaves the window.
+    /// Moves the task out of the window.
     pub fn unlink(&mut self, index: &mut Index, first: u32) {
         let mut want = first;
         while want != NONE {
@@ -88,7 +88,7 @@ impl Wants {
         }
     }
 
-    /// The task is gone; its wants are linked nowhere.
+    /// Frees the wants of a task that is gone; they are linked nowhere.
     pub fn remove(&mut self, first: u32) {
         let mut want = first;
         while want != NONE {

@@ -75,7 +75,7 @@ impl Workers {
         self.refresh(worker, queue);
     }
 
-    /// It gets no more tasks; its slots count no longer.
+    /// Closes the worker: it gets no more tasks; its slots count no longer.
     pub fn close(&mut self, worker: WorkerId, queue: &Queue) {
         let Worker { free, is_idle, .. } = self.all[worker.at()];
         if is_idle {
@@ -89,18 +89,18 @@ impl Workers {
         self.refresh(worker, queue);
     }
 
-    /// Those that take tasks.
+    /// Returns those that take tasks.
     pub fn open(&self) -> impl Iterator<Item = WorkerId> + '_ {
         let open = self.all.iter().enumerate().filter(|(_, worker)| worker.slots > 0 && !worker.is_closed);
         open.map(|(at, _)| WorkerId(at as u32))
     }
 
-    /// The worker free longest.
+    /// Returns the worker free longest.
     pub fn first_idle(&self) -> Option<WorkerId> {
         (self.idle.0 != NONE).then_some(WorkerId(self.idle.0))
     }
 
-    /// The best pair of a free worker and a task.
+    /// Returns the best pair of a free worker and a task.
     pub fn best_offer(&mut self, queue: &Queue) -> Option<(Candidate, WorkerId)> {
         loop {
             let &(candidate, worker) = self.offers.first()?;
@@ -111,7 +111,7 @@ impl Workers {
         }
     }
 
-    /// The worker has input for a task.
+    /// Notes that the worker has input for a task.
     pub fn offer(&mut self, worker: WorkerId, candidate: Candidate, queue: &Queue) {
         let entry = &mut self.all[worker.at()];
         entry.candidates.insert(candidate, queue);
@@ -120,7 +120,7 @@ impl Workers {
         }
     }
 
-    /// It has none any more, or sees the task otherwise.
+    /// Notes that it has none any more, or sees the task otherwise.
     pub fn withdraw(&mut self, worker: WorkerId, candidate: &Candidate, queue: &Queue) {
         let entry = &mut self.all[worker.at()];
         entry.candidates.remove(candidate);
@@ -129,7 +129,7 @@ impl Workers {
         }
     }
 
-    /// One slot is taken; with another free the worker stands last among the idle.
+    /// Notes that one slot is taken; with another free the worker stands last among the idle.
     pub fn occupy(&mut self, worker: WorkerId, queue: &Queue) {
         self.unlink(worker);
         self.all[worker.at()].free -= 1;
@@ -140,7 +140,7 @@ impl Workers {
         self.refresh(worker, queue);
     }
 
-    /// So many slots more.
+    /// Adds so many slots.
     pub fn widen(&mut self, worker: WorkerId, slots: u32, queue: &Queue) {
         let widened = &mut self.all[worker.at()];
         if widened.is_closed || slots == 0 {

@@ -35,7 +35,7 @@ impl Budget {
         Budget { limit_bytes, state: Mutex::default(), freed: Condvar::new() }
     }
 
-    /// A stripe set that held `from` bytes holds `to` now.
+    /// Notes that a stripe set that held `from` bytes holds `to` now.
     pub(crate) fn change(&self, from: u64, to: u64) {
         if from == to {
             return;

@@ -72,7 +72,7 @@ impl Buffer {
         }
     }
 
-    /// The whole segment is what stands in the payload.
+    /// Takes the whole segment from the payload.
     pub fn share(&mut self, payload: &Arc<Vec<u8>>, at: usize) {
         (self.bytes, self.at) = (payload.clone(), at);
     }

@@ -68,7 +68,7 @@ impl StripeOwner {
         Ok(entries)
     }
 
-    /// The manifest of what was written, holes between.
+    /// Makes the manifest of the writes, holes between.
     fn sparse_manifest(&self, claim_owner: ClaimOwner, stretches: &[WrittenRange]) -> Result<BuiltManifest> {
         let mut builder = Builder::new(&self.repository, claim_owner);
         let mut position = 0;
@@ -123,7 +123,7 @@ impl StripeOwner {
     }
 }
 
-/// When each stretch arrived, neighbours of one arrival joined.
+/// Returns when each stretch arrived, neighbours of one arrival joined.
 fn stamps(stretches: &[WrittenRange]) -> Vec<(u64, u64, u64)> {
     let mut stamps: Vec<(u64, u64, u64)> = Vec::new();
     for WrittenRange { offset, length, stamp, .. } in stretches {

@@ -69,8 +69,8 @@ pub(super) struct CheckpointContent {
 }
 
 impl WriteSession {
-    /// A checkpoint begins, unless another is under way. With `fragments`, segments that are not whole are stored as they
-    /// are; without, they wait for the rest. With `epoch`, that epoch begins.
+    /// Begins a checkpoint, unless another is under way. With `fragments`, segments that are not whole are stored as
+    /// they are; without, they wait for the rest. With `epoch`, that epoch begins.
     pub fn begin_checkpoint(&mut self, fragments: bool, epoch: Option<u64>) -> bool {
         if self.checkpoint.is_some() {
             return false;
@@ -154,7 +154,7 @@ impl WriteSession {
         stretches
     }
 
-    /// The checkpoint is recorded; it lists these entries, at these offsets.
+    /// Notes that the checkpoint is recorded; it lists these entries, at these offsets.
     pub fn recorded(&mut self, entries: Vec<(u64, Entry)>) {
         self.progress += 1;
         for (offset, entry) in entries {
@@ -189,7 +189,7 @@ impl WrittenRange {
     }
 }
 
-/// The same bytes as ranges in order that do not touch.
+/// Returns the same bytes as ranges in order that do not touch.
 pub(super) fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<u64>> = Vec::new();

@@ -85,7 +85,7 @@ impl Extent {
         Extent { end: 0, stamp, takes, is_buffered, listing: CheckpointState::Pending, content }
     }
 
-    /// An entry of a checkpoint that is recorded already.
+    /// Makes an entry of a checkpoint that is recorded already.
     pub fn recorded(entry: Entry) -> Self {
         let content = match entry.kind {
             EntryKind::Zero => Content::Zeros,
@@ -98,7 +98,7 @@ impl Extent {
         matches!(self.content, Content::Staged)
     }
 
-    /// The part of it from `start` to `end`; it begins at `own_start`.
+    /// Returns the part of it from `start` to `end`; it begins at `own_start`.
     fn cut(&self, own_start: u64, start: u64, end: u64) -> Extent {
         let by = start - own_start;
         let content = match &self.content {
@@ -259,7 +259,7 @@ impl ContentMap {
         }
     }
 
-    /// Where the extents begin that overlap the range.
+    /// Returns where the extents begin that overlap the range.
     fn starts_in(&self, range: &Range<u64>) -> Vec<u64> {
         self.overlapping(range.clone()).map(|(start, _)| start).collect()
     }
@@ -319,7 +319,7 @@ impl ContentMap {
         });
     }
 
-    /// The extents that overlap the range, in order.
+    /// Returns the extents that overlap the range, in order.
     pub fn overlapping(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &Extent)> + '_ {
         let before = self.extents.before(range.start).filter(|(_, extent)| extent.end > range.start);
         before.into_iter().chain(self.extents.range(range.start..range.end.max(range.start)))
@@ -342,7 +342,7 @@ impl ContentMap {
         }
     }
 
-    /// How many extents stand for bytes that are in buffers alone.
+    /// Returns how many extents stand for bytes that are in buffers alone.
     pub fn staged_extents(&self) -> usize {
         self.staged_extents
     }

@@ -51,8 +51,8 @@ impl<V> Leaves<V> {
         Some(&leaf.entries[at].1)
     }
 
-    /// The entries around a range that lies in one leaf, with the place among them of the first that begins at or
-    /// after its end; all before that place begin before the end. `None` when more than one leaf may matter.
+    /// Returns the entries around a range that lies in one leaf, with the place among them of the first that begins at
+    /// or after its end; all before that place begin before the end. `None` when more than one leaf may matter.
     pub fn around(&mut self, range: &Range<u64>) -> Option<(&mut Vec<(u64, V)>, usize)> {
         let (key, leaf) = self.leaf_mut(range.start);
         let at = leaf.entries.partition_point(|(start, _)| *start < range.end);
@@ -60,7 +60,7 @@ impl<V> Leaves<V> {
         is_alone.then_some((&mut leaf.entries, at))
     }
 
-    /// Where the leaf ends that has what begins at `at`.
+    /// Returns where the leaf ends that has the entry at `at`.
     pub fn leaf_end(&mut self, at: u64) -> u64 {
         self.leaf_mut(at).1.until
     }
@@ -81,7 +81,7 @@ impl<V> Leaves<V> {
         self.leaves.extend(upper);
     }
 
-    /// The last entry that begins before `at`.
+    /// Returns the last entry that begins before `at`.
     pub fn before(&self, at: u64) -> Option<(u64, &V)> {
         let is_before = |(start, _): &(u64, V)| *start < at;
         let mut leaves = self.leaves.range(..at).rev().take(2);
@@ -91,7 +91,7 @@ impl<V> Leaves<V> {
         })
     }
 
-    /// The entries that begin in the range, in order.
+    /// Returns the entries that begin in the range, in order.
     pub fn range(&self, range: Range<u64>) -> impl Iterator<Item = (u64, &V)> + '_ {
         let first = self.leaves.range(..=range.start).next_back().map_or(0, |(key, _)| *key);
         let leaves = self.leaves.range(first..range.end.max(first));

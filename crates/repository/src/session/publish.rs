@@ -51,7 +51,7 @@ pub fn recover(
     Ok(published)
 }
 
-/// Root and size of the file as a commit of the session would make it now; commits nothing. The pages it stores
+/// Returns root and size of the file as a commit of the session would make it now; commits nothing. The pages it stores
 /// for that are garbage for collection.
 pub fn unfinished(repository: &Repository, claim_owner: ClaimOwner, session: &PathSession) -> Result<(Root, u64)> {
     let checkpoints = repository.catalog.checkpoints(session.id)?;
@@ -61,14 +61,14 @@ pub fn unfinished(repository: &Repository, claim_owner: ClaimOwner, session: &Pa
     Ok((built.root, size))
 }
 
-/// How many bytes of content the session has checkpointed; neither holes nor zeros count.
+/// Returns how many bytes of content the session has checkpointed; neither holes nor zeros count.
 pub fn checkpointed_data(repository: &Repository, session: &PathSession) -> Result<u64> {
     let checkpoints = repository.catalog.checkpoints(session.id)?;
     let edits = edits(repository, session.nodes.len(), &checkpoints)?;
     Ok(edits.iter().map(|(_, entry)| data_of(&entry)).sum())
 }
 
-/// How many bytes of a file's content are stored data; the others are holes or zeros.
+/// Returns how many bytes of a file's content are stored data; the others are holes or zeros.
 pub fn data_bytes(repository: &Repository, root: &Root) -> Result<u64> {
     let mut bytes = 0;
     entries_in(repository, root, 0..u64::MAX, &mut |_, entry| {

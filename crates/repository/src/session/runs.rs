@@ -10,7 +10,7 @@ use super::content_map::StoredSegment;
 /// A read of any of a run reads the fingerprints of all its segments: 2 MiB of the file at 8 KiB.
 const MAX_RUN_SEGMENTS: usize = 256;
 
-/// The entries that list the stretches, with their offsets, in order.
+/// Returns the entries that list the stretches, with their offsets, in order.
 pub(super) fn entries(stretches: &[WrittenRange]) -> Vec<(u64, Entry)> {
     let mut entries = Vec::new();
     let mut first = 0;

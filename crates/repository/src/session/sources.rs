@@ -17,7 +17,7 @@ pub(super) struct Frontier {
 }
 
 impl Frontier {
-    /// These pieces sit in segments that are not whole. Says whether there are any.
+    /// Notes that these pieces sit in segments that are not whole. Says whether there are any.
     pub fn hold(&mut self, held: impl Iterator<Item = (Source, u64)>) -> bool {
         let mut any = false;
         for (source, sequence) in held {
@@ -31,7 +31,7 @@ impl Frontier {
         any
     }
 
-    /// (client, stream, sequence) such that everything up to the sequence is durable, without exception.
+    /// Returns (client, stream, sequence) such that everything up to the sequence is durable, without exception.
     pub fn without_gaps(&self) -> Vec<(u64, u32, u64)> {
         let whole = |(reached, held): &(u64, BTreeSet<u64>)| held.first().map_or(*reached, |first| first - 1);
         self.reached.iter().map(|(source, reached)| (source.client, source.stream, whole(reached))).collect()
@@ -57,7 +57,7 @@ struct Progress {
 }
 
 impl Progress {
-    /// Everything up to here has come.
+    /// Returns the sequence up to which everything has come.
     fn frontier(&self) -> u64 {
         self.offered.keys().next().map_or(self.received, |first| self.received.min(first - 1))
     }
@@ -100,13 +100,13 @@ impl Sources {
         progress.pending.insert(sequence, stamp);
     }
 
-    /// The piece is named; until its content has come, nothing from it on counts as received.
+    /// Notes an offered piece; until its content has come, nothing from it on counts as received.
     pub fn offered(&mut self, source: Source, sequence: u64, stamp: u64) {
         self.sources.entry(source).or_default().offered.insert(sequence, stamp);
         self.offered_stamps.insert(stamp);
     }
 
-    /// How many of the source's pieces are offered and their content has not come.
+    /// Returns how many of the source's offers await content.
     pub fn open_offers(&self, source: Source) -> usize {
         self.sources.get(&source).map_or(0, |progress| progress.offered.len())
     }
@@ -120,7 +120,7 @@ impl Sources {
         self.offered_stamps.range(low..high).next().is_some()
     }
 
-    /// A checkpoint says that the source's pieces up to this one are durable.
+    /// Notes that the source's pieces up to this one are durable, by a checkpoint.
     pub fn restored(&mut self, source: Source, sequence: u64) {
         let progress = self.sources.entry(source).or_default();
         progress.received = progress.received.max(sequence);
@@ -138,7 +138,7 @@ impl Sources {
         Frontier { reached: reached.collect() }
     }
 
-    /// The frontier is durable; returns what that changes for each source.
+    /// Marks the frontier durable; returns the changes for each source.
     pub fn durable(&mut self, frontier: Frontier) -> Vec<DurableUpTo> {
         let mut moved = Vec::new();
         for (source, (sequence, held)) in frontier.reached {

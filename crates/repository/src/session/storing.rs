@@ -22,7 +22,7 @@ pub(super) struct StoreWork {
 }
 
 impl WriteSession {
-    /// The segment is to be stored: it is whole. `joined` when it came in several pieces.
+    /// Marks the segment to be stored: it is whole. `joined` when it came in several pieces.
     pub(super) fn make_due(&mut self, index: u64, joined: bool) {
         let Some(buffer) = self.buffers.get_mut(index) else { return };
         buffer.is_due = true;
@@ -34,7 +34,7 @@ impl WriteSession {
         }
     }
 
-    /// Up to `limit` segments to be stored; [`WriteSession::stored`] must follow for each.
+    /// Takes up to `limit` segments to be stored; [`WriteSession::stored`] must follow for each.
     pub fn take_work(&mut self, limit: usize) -> Vec<StoreWork> {
         self.takes += 1;
         let mut works = Vec::new();
@@ -82,8 +82,8 @@ impl WriteSession {
         Some(StoreWork { index, number, is_whole, generation, pieces })
     }
 
-    /// The works' pieces are in the store, one after the other as these (`None`: zeros). The store was asked about them
-    /// since `epoch`.
+    /// Notes that the works' pieces are in the store, one after the other as these (`None`: zeros). The store was asked
+    /// about them since `epoch`.
     pub fn stored(&mut self, works: Vec<StoreWork>, stored: Vec<Option<Arc<StoredSegment>>>, epoch: u64) {
         self.progress += 1;
         self.rely_on(epoch);

@@ -75,14 +75,14 @@ impl StripeOwner {
         self.event(|session| session.write(arrival, extents, payload))
     }
 
-    /// A piece announced by name: whole segments at these offsets. Its content follows with [`StripeOwner::supplied`].
+    /// Takes in an offered piece: whole segments at these offsets. Its content follows with [`StripeOwner::supplied`].
     /// Returns its stamp, and whether it is known already, content and all.
     pub fn offered(&self, arrival: WriteOrigin, offsets: &[u64]) -> Result<(u64, bool)> {
         self.event(|session| session.offered(arrival, offsets))
     }
 
-    /// The content of an offered piece is in the store, at these places (`None`: zeros).
-    /// The store was asked about them since `epoch`.
+    /// Notes that the content of an offered piece is in the store, at these places (`None`: zeros). The store was asked
+    /// about them since `epoch`.
     pub fn supplied(
         &self,
         arrival: WriteOrigin,
@@ -138,7 +138,7 @@ impl StripeOwner {
         self.event(|session| session.set_size(size))
     }
 
-    /// Bytes that the store took for it since this was asked last.
+    /// Returns the bytes that the store took for it since the last call.
     pub fn take_stored_bytes(&self) -> u64 {
         self.stored_bytes.swap(0, Ordering::Relaxed)
     }
@@ -147,7 +147,7 @@ impl StripeOwner {
         self.lock().session.epoch
     }
 
-    /// Bytes received since the last checkpoint began; none of a stripe set that failed.
+    /// Returns the bytes received since the last checkpoint began; none of a stripe set that failed.
     pub fn uncheckpointed_bytes(&self) -> u64 {
         self.lock().session.uncheckpointed_bytes
     }
@@ -162,7 +162,7 @@ impl StripeOwner {
         self.lock().session.has_uncheckpointed()
     }
 
-    /// Why the stripe set takes nothing any more, if so.
+    /// Returns why the stripe set takes nothing any more, if so.
     pub fn failure(&self) -> Option<String> {
         self.lock().session.failure().map(|error| error.to_string())
     }

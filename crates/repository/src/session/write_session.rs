@@ -144,7 +144,7 @@ impl WriteSession {
         })
     }
 
-    /// A piece arrived: the extents' bytes stand one after the other in `payload`. Returns its stamp.
+    /// Takes in a piece: the extents' bytes stand one after the other in `payload`. Returns its stamp.
     pub fn write(&mut self, arrival: WriteOrigin, extents: &[(u64, u64)], payload: Vec<u8>) -> Result<u64> {
         let total = extents.iter().try_fold(0u64, |sum, (_, bytes)| sum.checked_add(*bytes));
         if total != Some(payload.len() as u64) || !extents.iter().all(|extent| self.is_own(extent)) {
@@ -174,8 +174,8 @@ impl WriteSession {
         Ok(stamp)
     }
 
-    /// A piece was announced: whole segments at these offsets, whose content follows with [`WriteSession::supplied`].
-    /// Returns its stamp, and whether it is known already, content and all.
+    /// Takes in an offered piece: whole segments at these offsets, whose content follows with
+    /// [`WriteSession::supplied`]. Returns its stamp, and whether it is known already, content and all.
     pub fn offered(&mut self, arrival: WriteOrigin, offsets: &[u64]) -> Result<(u64, bool)> {
         if !offsets.iter().all(|offset| self.is_own_segment(*offset)) {
             return Err(refused("an offer of what are no whole segments of this node's stripes"));
@@ -193,8 +193,8 @@ impl WriteSession {
         Ok((stamp, false))
     }
 
-    /// The content of an offered piece is in the store, at these places (`None`: zeros).
-    /// The store was asked about them since `epoch`.
+    /// Notes that the content of an offered piece is in the store, at these places (`None`: zeros). The store was asked
+    /// about them since `epoch`.
     pub fn supplied(
         &mut self,
         arrival: WriteOrigin,
@@ -244,7 +244,7 @@ impl WriteSession {
         Ok(())
     }
 
-    /// A read was asked for: says where its bytes are. Beyond the file's end there are none.
+    /// Plans a read: says where its bytes are. Beyond the file's end there are none.
     pub fn read(&self, offset: u64, bytes: u64) -> ReadPlan {
         let end = offset.saturating_add(bytes).min(self.size);
         let mut parts = Vec::new();
@@ -306,7 +306,7 @@ impl WriteSession {
         self.size_is_new || self.staged_bytes > 0 || !self.changed.is_empty() || self.is_recording()
     }
 
-    /// Memory of what is staged.
+    /// Returns the memory of staged bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.buffers.len() as u64 * self.segment_bytes() + self.map.staged_extents() as u64 * EXTENT_BYTES
     }
@@ -350,7 +350,7 @@ impl WriteSession {
         Ok(next)
     }
 
-    /// How many of the extents at the front lie in one segment, in order. At least one.
+    /// Returns how many of the extents at the front lie in one segment, in order. At least one.
     fn group(&self, extents: &[(u64, u64)]) -> usize {
         let end = extents[0].0 / self.segment_bytes() * self.segment_bytes() + self.segment_bytes();
         let goes_on = |pair: &&[(u64, u64)]| {
@@ -411,7 +411,7 @@ impl WriteSession {
         self.filled(index, bytes, sender);
     }
 
-    /// Bytes were put into a segment's buffer.
+    /// Notes that bytes were put into a segment's buffer.
     fn filled(&mut self, index: u64, bytes: u32, sender: Sender) {
         let (generation, segment_bytes) = (self.generation, self.options.segment_bytes);
         self.staged_bytes += bytes as u64;
@@ -519,7 +519,7 @@ impl WriteSession {
         (part.start - start) as usize..(part.end - start) as usize
     }
 
-    /// The segments a range touches, each with its part of it.
+    /// Returns the segments a range touches, each with its part of it.
     fn by_segment(&self, range: Range<u64>) -> impl Iterator<Item = (u64, Range<u64>)> + use<> {
         let unit = self.segment_bytes();
         let indices = range.start / unit..range.end.div_ceil(unit);

@@ -57,17 +57,17 @@ impl<'a> Builder<'a> {
         Builder { repository, claim_owner, levels: vec![Vec::new()], open: None, length: 0, references, again: false }
     }
 
-    /// A builder that relies on nothing the store has: for moving a file out of containers that are going.
+    /// Makes a builder that relies on nothing the store has: for moving a file out of containers that are going.
     pub(crate) fn anew(repository: &'a Repository, claim_owner: ClaimOwner) -> Self {
         Builder { again: true, ..Self::new(repository, claim_owner) }
     }
 
-    /// A whole segment of `bytes`.
+    /// Adds a whole segment of `bytes`.
     pub fn segment(&mut self, address: SegmentAddress, fingerprint: Fingerprint, bytes: u32) -> Result<()> {
         self.part(address, fingerprint, 0, bytes, true)
     }
 
-    /// Part of a segment: `bytes` of it from `skip` on; `to_its_end` when they reach the segment's end.
+    /// Adds part of a segment: `bytes` of it from `skip` on; `to_its_end` when they reach the segment's end.
     pub fn part(
         &mut self,
         address: SegmentAddress,
@@ -108,13 +108,13 @@ impl<'a> Builder<'a> {
         if length > 0 { self.entry(Entry { length, kind }) } else { Ok(()) }
     }
 
-    /// A content entry made elsewhere.
+    /// Adds a content entry made elsewhere.
     pub fn entry(&mut self, entry: Entry) -> Result<()> {
         self.close_run()?;
         self.append(entry)
     }
 
-    /// A whole page of level 0 that is stored already.
+    /// Adds a whole page of level 0 that is stored already.
     pub fn leaf(&mut self, page: Entry) -> Result<()> {
         self.close_run()?;
         if !self.levels[0].is_empty() {

@@ -5,7 +5,7 @@ use format::{Entry, EntryKind, Run, SegmentEntry, run_digest};
 use crate::mismatch::not_named;
 use crate::{Repository, Result};
 
-/// `length` bytes of the entry, from `from` on. A data entry keeps only the segments it still needs.
+/// Returns `length` bytes of the entry, from `from` on. A data entry keeps only the segments it still needs.
 pub(crate) fn narrow(repository: &Repository, entry: Entry, from: u64, length: u64) -> Result<Entry> {
     debug_assert!(from + length <= entry.length);
     if from == 0 && length == entry.length {

@@ -9,7 +9,7 @@ use super::{Builder, BuiltManifest, Extents, entries_in, is_leaf_of_pages, narro
 use crate::dedup::NewSegment;
 use crate::{Repository, Result};
 
-/// The file that `edits` make of `base`, `size` bytes long.
+/// Returns the file that `edits` make of `base`, `size` bytes long.
 pub(crate) fn splice(
     repository: &Repository,
     claim_owner: ClaimOwner,
@@ -32,7 +32,7 @@ pub(crate) fn splice(
     builder.finish()
 }
 
-/// The file that has `first` and then `second`, each with its length; whole pages of both are shared.
+/// Returns the file that has `first` and then `second`, each with its length; whole pages of both are shared.
 pub(crate) fn join(
     repository: &Repository,
     claim_owner: ClaimOwner,
@@ -54,7 +54,7 @@ fn push(builder: &mut Builder, entry: Entry) -> Result<()> {
     }
 }
 
-/// The base's content of a range; beyond its end there is a hole.
+/// Copies the base's content of a range; beyond its end there is a hole.
 fn copy(repository: &Repository, base: Option<(&Root, u64)>, range: Range<u64>, builder: &mut Builder) -> Result<()> {
     if range.is_empty() {
         return Ok(());
@@ -92,7 +92,7 @@ fn copy_page(
     Ok(())
 }
 
-/// The same file with every segment that lies in `lost` put again, somewhere new.
+/// Makes the same file with every segment that lies in `lost` put again, somewhere new.
 pub(crate) fn rewrite(
     repository: &Repository,
     claim_owner: ClaimOwner,

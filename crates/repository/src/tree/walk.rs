@@ -7,7 +7,7 @@ use format::{Entry, EntryKind, Page, Root, Run, SegmentAddress, page_digest};
 use crate::{Repository, Result};
 
 impl Repository {
-    /// The root page of a manifest.
+    /// Returns the root page of a manifest.
     pub(crate) fn root_page(&self, root: &Root) -> Result<Page> {
         match root {
             Root::Inline(bytes) => possible(Page::decode(bytes)?),
@@ -15,7 +15,7 @@ impl Repository {
         }
     }
 
-    /// A stored page, checked against the digest its parent holds.
+    /// Reads a stored page, checked against the digest its parent holds.
     pub(crate) fn page(&self, address: SegmentAddress, digest: &[u8; 32]) -> Result<Page> {
         if !address.is_possible() {
             let why = "no segment can have this number".to_owned();
@@ -46,7 +46,7 @@ fn possible(page: Page) -> Result<Page> {
 }
 
 impl Repository {
-    /// The page an entry of `parent` names: one level below, and as long as the entry says.
+    /// Reads the page an entry of `parent` names: one level below, and as long as the entry says.
     pub(crate) fn child(
         &self,
         parent: &Page,

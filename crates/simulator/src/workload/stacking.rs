@@ -21,7 +21,7 @@ pub const STACKING: [(f64, u32, u32); 9] = [
 const FILE_BYTES: u64 = 2_000_000;
 const COMPUTE_S: f64 = 0.1;
 
-/// The row of the table nearest to this locality.
+/// Returns the row of the table nearest to this locality.
 pub fn stacking(locality: f64) -> Workload {
     let distance = |row: &(f64, u32, u32)| (row.0 - locality).abs();
     let nearest = STACKING.into_iter().min_by(|a, b| distance(a).total_cmp(&distance(b)));
