@@ -24,7 +24,7 @@ struct access {
     MPI_Datatype type;
 };
 
-/* The pointer moves by what was asked for, also where a read meets the end of the file: so the standard defines it. */
+/* The pointer moves by the amount asked for, also where a read meets the end of the file: so the standard defines it. */
 static int begin_access(const struct access *access, struct transfer *transfer) {
     int failed =
         begin_transfer(transfer, access->file, access->direction, access->buffer, access->count, access->type);

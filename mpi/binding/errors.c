@@ -137,7 +137,7 @@ static bool is_fatal(MPI_Errhandler handler) {
     return handler == MPI_ERRORS_ARE_FATAL;
 }
 
-/* A handler may set the code to what the failed call is to return. */
+/* A handler may set the code that the failed call is to return. */
 int raise_on(MPI_File handle, int error_class) {
     if (error_class == MPI_SUCCESS) return MPI_SUCCESS;
     MPI_Errhandler handler = handler_of(handle);

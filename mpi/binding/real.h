@@ -20,7 +20,7 @@ struct real {
 };
 extern struct real real;
 
-/* The wrappers carry the prefix door_ and have the types of what they wrap. */
+/* The wrappers carry the prefix door_ and have the types of the functions they wrap. */
 #define WRAPPER_DECLARATION(name) __typeof__(PMPI_##name) door_##name;
 WRAPPED_NAMES(WRAPPER_DECLARATION)
 

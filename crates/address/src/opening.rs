@@ -17,7 +17,7 @@ pub fn open_store(store: &StoreAddress, access: Access) -> Result<Arc<Repository
     }
 }
 
-/// The files with what a node is shown, and is asked of; where one is not named, the environment says.
+/// The files of a node's secret and CA; where one is not named, the environment says.
 #[derive(Clone, Debug, Default)]
 pub struct CredentialFiles {
     pub secret_file: Option<PathBuf>,

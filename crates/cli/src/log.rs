@@ -1,8 +1,8 @@
 //! The log of a node or a gate: one line an event on standard error, with time, level and peer, in words or as JSON.
 //!
 //! Events are `tracing`'s; their place in the code is their kind. A kind has ten lines in ten seconds, and the rest is
-//! counted, so that a hostile peer cannot fill a disk. A thread of its own writes: a standard error that nobody reads
-//! costs lines, and delays no client.
+//! counted, so that a hostile peer cannot fill a disk. A thread of its own writes: an unread standard error costs
+//! lines, and delays no client.
 
 use std::collections::HashMap;
 use std::env::VarError;
@@ -80,7 +80,7 @@ pub fn start(arguments: &LogArguments, otherwise: Level) -> anyhow::Result<()> {
     tracing::subscriber::set_global_default(log).context("starting to log")
 }
 
-/// Waits a moment until what was logged is written.
+/// Waits a moment until all logged lines are written.
 pub fn flush() {
     let deadline = Instant::now() + FLUSH_TIMEOUT;
     while WAITING.load(Ordering::SeqCst) > 0 && Instant::now() < deadline {

@@ -58,7 +58,7 @@ pub struct Counters {
     pub latencies: Histogram,
 }
 
-/// Objects that the mean of what a GET gets remembers.
+/// Objects that the mean size of a GET remembers.
 const REMEMBERED_READS: u64 = 8;
 
 impl Counters {

@@ -76,7 +76,7 @@ pub struct Listen {
     pub upstream_tls: Option<UpstreamTls>,
     /// Buckets are named by hosts that end so: with `s3.example`, `data.s3.example` is the bucket `data`.
     pub host_suffix: Option<String>,
-    /// NFS: what the server exports here, as rules name it.
+    /// NFS: the server's export here, as rules name it.
     pub export: Option<String>,
     /// NFS: the most that one READ or WRITE may carry (bytes), where the server offers more.
     pub max_transfer_bytes: u32,

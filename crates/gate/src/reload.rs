@@ -38,7 +38,7 @@ async fn hangup(hangups: &mut Option<tokio::signal::unix::Signal>) -> bool {
     }
 }
 
-/// Device, inode, size and time: what differs between two versions of a file.
+/// Device, inode, size and time, by which two versions of a file differ.
 pub(crate) type FileState = (u64, u64, u64, i64, i64);
 
 pub(crate) fn state_of(path: &Path) -> Option<FileState> {

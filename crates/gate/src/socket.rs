@@ -18,7 +18,7 @@ const RECEIVE_BUFFER: usize = 2 * SLICE;
 /// A server's kernel queues ten segments and more for each connection; those of the loopback are 64 KiB, so that it
 /// would take more than a megabyte of an object from the server before any grant. Others are smaller anyway.
 const LARGEST_SEGMENT: u32 = 8 << 10;
-/// Room for what is in service on one connection. The kernel doubles the figure, for its overhead.
+/// Room for the bytes in service on one connection. The kernel doubles the figure, for its overhead.
 const SEND_BUFFER: usize = 10 * SLICE;
 /// Unsent bytes beyond which a socket takes no more: enough for the next wake-up to be in time.
 const UNSENT_BYTES: u32 = 256 << 10;

@@ -60,7 +60,7 @@ pub struct UpstreamScheduler {
     service_ns: Cell<u64>,
     /// The mean time from a request's grant to its reply.
     request_ns: Cell<u64>,
-    /// The last sign of progress with what is in service, and the longest usual time between two.
+    /// The last sign of progress with requests in service, and the longest usual time between two.
     progress_at: Cell<Time>,
     gap_ns: Cell<u64>,
     /// Whether grants end when the server makes no progress with any: only objects can wait for depth that others hold

@@ -81,7 +81,7 @@ impl Repository {
     /// Commits what a remote client built: containers durable, the transaction, the journal. Refusals are the
     /// client's to mend.
     ///
-    /// What the changes refer to is checked before; the client's own list of references is completed.
+    /// The changes' references are checked before; the client's own list of references is completed.
     pub fn commit_once(&self, mut commit: Commit) -> Result<Committed> {
         let mut references = admit(self, &commit.changes)?;
         references.extend(commit.references);

@@ -62,7 +62,8 @@ impl Repository {
         Ok(StoreResult { addresses, stored_bytes })
     }
 
-    /// Takes over the places of what the store has, and puts what it asks for; returns how many bytes that was.
+    /// Takes over the addresses of segments that the store has, and puts those it asks for; returns how many bytes that
+    /// was.
     fn put_asked(
         &self,
         claim_owner: ClaimOwner,

@@ -79,7 +79,7 @@ impl FileWriter {
 }
 
 impl Repository {
-    /// Makes a draft of what a version holds, without touching its content.
+    /// Makes a draft of a version's content, without touching the content.
     pub fn draft_of(&self, version: &VersionRecord) -> Result<Draft> {
         let hold = self.lease.hold();
         let references = self.references_of(&version.root)?;

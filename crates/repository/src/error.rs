@@ -82,7 +82,7 @@ impl Error {
         Error::Io { path: path.to_string(), source }
     }
 
-    /// Returns the error without its advice, for what is itself the answer to it.
+    /// Returns the error without its advice, for callers that carry the advice out.
     pub fn reason(&self) -> String {
         match self {
             Error::Damaged { path, offset, why } => format!("{path}: byte {offset} on: {why}"),

@@ -227,7 +227,7 @@ impl OldCatalog {
             scan.add_outbox(view.unjournaled()?);
             self.lost_segments = catalog.lost()?;
             let live = catalog.containers()?.into_iter().filter(ContainerRecord::is_referable).map(|record| record.id);
-            // An earlier rebuild may have left out the container of what is lost.
+            // An earlier rebuild may have left out the container of lost segments.
             self.live_containers = live.chain(self.lost_segments.iter().map(|lost| lost.address.container)).collect();
             self.lost_records = lost_records(catalog, scan, self.given.sequence)?;
         }

@@ -58,7 +58,7 @@ fn is_known_to_be_lost(repository: &Repository, needed: &BTreeSet<SegmentAddress
     Ok(lost.iter().any(|lost| lost.copy.is_none() && needed.contains(&lost.address)))
 }
 
-/// Takes the blocks of a kind that can be read, with what is missing of their segments; of the journal all.
+/// Takes the blocks of a kind that can be read, with their missing segments; of the journal all.
 fn take_readable(
     repository: &Repository,
     local: &LocalStore,

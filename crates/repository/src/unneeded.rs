@@ -1,5 +1,5 @@
-//! That a container file is not needed, by what it holds itself: the last look before it is deleted. The catalog's own word
-//! for it may be wrong.
+//! Checks that a container file is not needed, by its own content: the last check before it is deleted. The catalog's
+//! own word for it may be wrong.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -100,7 +100,7 @@ impl Network {
         }
     }
 
-    /// A second task of the node waits for what is on its way there.
+    /// Makes a second task of the node wait for an item on its way there.
     pub fn share(&mut self, to: WorkerId, item: ItemId, reader: u32) {
         let flow = self.arriving(to, item).expect("the item is on its way");
         self.flows[flow as usize].readers.push(reader);

@@ -77,7 +77,7 @@ impl Page {
         self.put(format_args!("<polygon fill=\"{colour}\" points=\"{points}\"/>"));
     }
 
-    /// A sample of a colour and what it stands for; gives how wide it is.
+    /// Draws a sample of a colour and its meaning; returns how wide it is.
     pub fn key(&mut self, x: f64, y: f64, colour: &str, text: &str) -> f64 {
         self.put(format_args!("<rect x=\"{x:.1}\" y=\"{:.1}\" width=\"14\" height=\"9\" fill=\"{colour}\"/>", y - 9.0));
         self.text(x + 19.0, y, "start", "#333333", text);

@@ -3,8 +3,8 @@
 //! Thin on purpose: pointers in, verbs of `transfer::client`, codes out. No panic crosses the boundary, and the
 //! sentence for every failure stays with the thread that saw it.
 //!
-//! What makes each of these functions safe to call stands in `thalweg.h`: pointers are valid, handles are used until
-//! they are detached or finished and not after.
+//! `thalweg.h` says what makes each of these functions safe to call: pointers are valid, handles are used until they
+//! are detached or finished and not after.
 #![allow(clippy::missing_safety_doc)]
 
 mod boundary;

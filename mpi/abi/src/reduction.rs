@@ -14,7 +14,7 @@ use transfer::client::{Reducer, Reduction, Settings};
 
 use crate::reducer::SegmentReducer;
 
-/// Of what programs write, until the store has seen it: the lower end of what the sources report.
+/// The duplicate share of programs' data, until the store has seen it: the lower end of published figures.
 const DUPLICATE_SHARE: f64 = 0.2;
 const ENCODED_SHARE: f64 = 0.8;
 const SAMPLE_BYTES: usize = 1 << 20;

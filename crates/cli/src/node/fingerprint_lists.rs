@@ -59,7 +59,7 @@ impl FingerprintLists {
         FingerprintLists { max_bytes, state: Mutex::default() }
     }
 
-    /// Calls `go_on` now, with what is known, or when the names have come, or need not be waited for any longer.
+    /// Calls `go_on` now, with the list if it is known, or when it has come, or need not be waited for any longer.
     pub fn offer_digest(&self, digest: Digest, connection: ClaimOwner, now: Instant, go_on: Continuation) {
         let mut state = self.lock();
         let known = state.known.get(&digest).cloned();

@@ -1,7 +1,8 @@
 //! Files that jobs could not store, as their processes reported them, until `thalweg run` asks at the job's end: a program
 //! may ignore what open and close return, and its session may be gone by then.
 //!
-//! What a job stores or deletes afterwards is no failure any more. Kept in memory, and bounded: the oldest go first.
+//! A file that a job stores or deletes afterwards is no failure any more. Kept in memory, and bounded: the oldest go
+//! first.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};

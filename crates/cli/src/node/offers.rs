@@ -177,7 +177,7 @@ impl Offers {
         Ok(need)
     }
 
-    /// Asks for what is needed, or hands the whole piece to its stripe set.
+    /// Asks for the missing fingerprints or blocks, or hands the whole piece to its stripe set.
     fn answer(&self, offer: OfferFingerprints, need: Need) -> Result<Reply, Failure> {
         let Need::Content(wanted) = need else { return offer.complete().map_err(failure::of) };
         let misses = offer.misses(wanted);

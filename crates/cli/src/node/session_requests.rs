@@ -151,8 +151,8 @@ impl Connection {
         }
     }
 
-    /// Takes effect at once, for what comes behind it on the stream, and is answered when it is durable: clients do not
-    /// keep a size as they keep what they wrote, to send it again to a node that died.
+    /// Takes effect at once, for later requests on the stream, and is answered when it is durable: clients do not keep
+    /// a size as they keep their writes, to send it again to a node that died.
     pub fn set_size(&mut self, session: SessionId, stripe_set: u32, size: u64, replier: Replier) {
         let entry = self.entry(session, stripe_set).and_then(|entry| {
             entry.owner.set_size(size).map_err(failure::of)?;

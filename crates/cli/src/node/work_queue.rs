@@ -65,7 +65,7 @@ impl WorkQueue {
         self.take(owner, Job { work: Box::new(work), refuse: Box::new(|_| refused()) });
     }
 
-    /// Answers a request with what a job of it returns.
+    /// Answers a request with the result of a job of it.
     pub fn answer(
         &self,
         owner: Owner,

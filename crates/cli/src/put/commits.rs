@@ -55,7 +55,7 @@ pub struct Summary {
     pub changing: Vec<PathBuf>,
     /// Stored without their extended attributes, with the reason.
     pub incomplete: Vec<(PathBuf, String)>,
-    /// With `--verbose --json`: what became of each name.
+    /// With `--verbose --json`: the outcome of each name.
     pub names: Vec<Value>,
 }
 
@@ -100,7 +100,7 @@ pub struct CommitOptions {
     pub verbose: bool,
 }
 
-/// What becomes of a name, for its line.
+/// The outcome of a name, for its line.
 struct Listed {
     state: &'static str,
     path: StorePath,

@@ -45,7 +45,7 @@ pub fn pack<T>(
     let size = stat.st_size as u64;
     let mut copy = Copy { file, packer, buffer, progress, interruption };
     if (stat.st_blocks as u64).saturating_mul(512) >= size {
-        // Some file systems give no size for what they make up while it is read: such a file is read to its end.
+        // Some file systems give no size for files that they make up as they are read: such a file is read to its end.
         return copy.stretch(0, if size == 0 { u64::MAX } else { size });
     }
     let mut offset = 0;

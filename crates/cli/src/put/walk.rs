@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
         {
             return Ok(());
         }
-        // Its own change comes before those of what lies in it.
+        // Its own change comes before those of its entries.
         self.tell(made(&stat, &opened, &path, &target, known.as_ref()))?;
         if self.exclusions.one_file_system && *self.device.get_or_insert(stat.st_dev) != stat.st_dev {
             return self.tell(Outcome::Excluded { path: target });
@@ -207,7 +207,7 @@ impl<'a> Walk<'a> {
         stat.is_ok_and(|stat| stat.st_dev != device)
     }
 
-    /// Of a cache its tag alone stays, so that what is fetched is one again.
+    /// Keeps of a cache its tag alone, so that it is a cache again when fetched.
     fn keep_tag_alone(&self, opened: &OwnedFd, target: &StorePath, entries: &mut Vec<(CString, FileType)>) -> Step {
         let is_tag = |(name, _): &(CString, FileType)| name.as_bytes() == CACHE_TAG.as_bytes();
         if !self.exclusions.caches || !entries.iter().any(is_tag) || !is_cache_tag(opened, CACHE_TAG) {

@@ -134,7 +134,7 @@ impl<'a> Worker<'a> {
         self.hand_over()
     }
 
-    /// Gives the rest back when what was read so far is much, for another core to take up.
+    /// Gives the rest back when much was read so far, for another core to take up.
     fn unit(&mut self, unit: Unit, location: &Location) -> Result<(), Stop> {
         let Unit { directory, names } = unit;
         let mut names = names.into_iter();

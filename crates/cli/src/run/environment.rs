@@ -22,14 +22,14 @@ pub(super) struct Environment<'a> {
     pub posix_names: bool,
 }
 
-/// Open MPI starts processes on other hosts with what this list names, and no more of the environment; other launchers take
-/// all of it along.
+/// Open MPI starts processes on other hosts with the variables that this list names, and no others; other launchers
+/// copy all of them.
 const OPENMPI_LIST: &str = "OMPI_MCA_mca_base_env_list";
 const DOOR: &str = "libthalweg_door.so";
 const POSIX_NAMES: &str = "libthalweg_posix.so";
 
 impl Environment<'_> {
-    /// Sets it all for a command and whatever it starts. The door is harmless in processes that are no MPI program.
+    /// Sets it all for a command and its children. The door is harmless in processes that are no MPI program.
     pub fn apply(&self, command: &mut Command) -> anyhow::Result<()> {
         let mut libraries = vec![find_library(DOOR)?];
         if self.posix_names {

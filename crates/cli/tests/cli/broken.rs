@@ -58,7 +58,7 @@ fn segments_of(store: &Store) -> u64 {
     store.json("verify")["segments"].as_u64().unwrap()
 }
 
-/// Segments that verification calls lost, in its result and in what it prints.
+/// Segments that verification calls lost, in its result and in its output.
 fn lost_segments(store: &Store) -> u64 {
     let found = store.try_verb("verify", &["--json"]).expect(3);
     let document = found.json();

@@ -110,7 +110,7 @@ impl Client {
         assert!(matches!(received, Reply::Received { .. }), "{received:?}");
     }
 
-    /// Waits for the node's word that what was written last is durable.
+    /// Waits for the node's word that the last write is durable.
     pub(super) fn wait_durable(&mut self) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while Instant::now() < deadline {

@@ -5,7 +5,7 @@ use std::fs;
 
 use super::runner::{Store, run};
 
-/// Names whose order by bytes puts siblings between a directory and what lies in it.
+/// Names whose order by bytes puts siblings between a directory and its entries.
 const FILES: [(&str, usize); 6] =
     [("a/one", 10), ("a/deep/two", 200), ("a-x/three", 3000), ("a.txt", 40_000), ("b/c/d/four", 5), ("five.h5", 6)];
 

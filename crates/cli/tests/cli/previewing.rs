@@ -1,4 +1,4 @@
-//! `put --dry-run` and `put --verbose`: what a put would do, and did.
+//! `put --dry-run` and `put --verbose`: the preview, and the report.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -26,7 +26,7 @@ fn changed() -> Store {
         fs::write(source.join(name), content).unwrap();
     }
     symlink("same", source.join("link")).unwrap();
-    // What is younger than a tick of the file system's clock is read again.
+    // A file younger than a tick of the file system's clock is read again.
     std::thread::sleep(Duration::from_millis(50));
     store.put(&source, "t");
     fs::write(source.join("old"), "longer than before").unwrap();
@@ -81,7 +81,7 @@ fn a_dry_run_says_what_a_put_does_and_stores_nothing() {
     assert_eq!((&counts["dry_run"], &counts["commits"]), (&true.into(), &0.into()), "{counts}");
     let summary = put(&["-n", "--exclude=*.o"], &source, &to).expect(0).text();
     assert!(summary.starts_with("would put 3 files (27 B to read)"), "{summary}");
-    // What it said is what then happens.
+    // The preview is what then happens.
     let real = put(&["-v", "-q", "--exclude=*.o"], &source, &to).expect(0);
     assert_eq!(lines(&real), LINES);
     assert_eq!(store.read("t/old"), b"longer than before");

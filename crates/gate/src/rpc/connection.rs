@@ -2,8 +2,8 @@
 //!
 //! Three parts alternate in one task. Calls are taken from the client as they come, up to its window, so that all it
 //! has outstanding stands in the scheduler's queues; a READ or WRITE leaves with its grant, all else at once. Replies
-//! pass in pieces as they are read, and complete the grant of the call they answer. Bytes are never changed, but for
-//! what an NFS server offers per transfer, if the configuration lowers that.
+//! pass in pieces as they are read, and complete the grant of the call they answer. Bytes are never changed, but for an
+//! NFS server's sizes per transfer, if the configuration lowers that.
 
 use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind};
@@ -209,7 +209,7 @@ impl Connection {
                 self.queue(queued, caller, record, waiting);
             }
             Operation::Write { bytes } => {
-                // A call that brings more than it says is charged for what it brings.
+                // A call that brings more than it says is charged for all it brings.
                 let brought_bytes = record.bytes() as u64;
                 let cost_bytes = bytes.clamp(brought_bytes.saturating_sub(HEAD_BYTES), brought_bytes);
                 let write = Some(self.writes.borrow_mut().queued());

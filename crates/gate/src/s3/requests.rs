@@ -184,7 +184,7 @@ impl Connection {
         }
     }
 
-    /// `is_followed`: by what has come already.
+    /// `is_followed`: by bytes at hand.
     async fn write_freely(&self, bytes: &[u8], is_followed: bool) -> Result<(), End> {
         self.send_window.sent_freely(bytes.len() as u64);
         let written = match is_followed {

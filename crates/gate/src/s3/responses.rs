@@ -1,6 +1,6 @@
 //! From the server to the client: answers and their heads, in the order of their requests.
 //!
-//! What a request was granted counts until its answer comes; a server that does not answer for a while loses it.
+//! A request's grant counts until its answer comes; a server that does not answer for a while loses it.
 
 use std::future::Future;
 use std::io;

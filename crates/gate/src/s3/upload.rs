@@ -161,7 +161,7 @@ impl Connection {
         deadline: Option<Time>,
         completion: Completion,
     ) -> Result<(), End> {
-        // One that was late for what it was granted is not waited for once more.
+        // A client that was late for its grant is not waited for once more.
         let mut keeps_up = false;
         while !body.is_over() {
             self.send_window.room(&self.server, self.upstream()).await;

@@ -166,7 +166,8 @@ mod tests {
     const LENGTH: u64 = 4 * MIB;
     const SLICE: u64 = 64 << 10;
 
-    /// A server with so many workers and clients that always have another object; what is under way at most in the end.
+    /// A server with so many workers and clients that always have another object; returns the most under way in the
+    /// end.
     fn limit_before(workers: usize, clients: u64, objects: u64) -> ReadConcurrency {
         let mut concurrency = ReadConcurrency::default();
         serve(&mut concurrency, workers, clients, objects);

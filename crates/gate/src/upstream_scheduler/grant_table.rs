@@ -107,7 +107,7 @@ impl GrantTable {
         }
     }
 
-    /// Notes that the server has all of what it is for, and shows nothing before its reply.
+    /// Notes that the server has all of its bytes, and shows nothing before its reply.
     pub fn awaits_reply(&mut self, id: u64) {
         if let GrantState::Started { awaits_reply, .. } = &mut self.entry(id).state {
             *awaits_reply = true;

@@ -173,7 +173,7 @@ fn downloads_share_before_a_server_that_answers_from_memory() {
     assert_shared(|| shared(from_memory(RATE, MIB), get, MIB));
 }
 
-/// The rest of what the kernel has room for was waited for in vain: 20 ms, three times an object.
+/// The rest of the kernel's room was waited for in vain: 20 ms, three times an object.
 #[test]
 fn an_answer_from_memory_does_not_stand_still_on_its_way() {
     let took = || {

@@ -95,7 +95,7 @@ fn put_on_a_new_connection(gate: SocketAddr, key: &str) -> io::Result<()> {
     read_head(&mut client).map(drop)
 }
 
-/// Uploads of heavy over those of light, due 4:1, and the part of what the server can serve that both got.
+/// Uploads of heavy over those of light, due 4:1, and the part of the server's rate that both had.
 fn shared_by_a_crowd() -> (f64, f64) {
     let server = accepting_as_it_serves();
     let gate = Gate::with_file(&format!(

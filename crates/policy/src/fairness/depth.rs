@@ -134,7 +134,7 @@ impl DepthControl {
         bytes.clamp(self.floor_bytes(), MAX_BYTES)
     }
 
-    /// Returns the most that is to be outstanding of what is complete so.
+    /// Returns the most that is to be outstanding of requests that are complete so.
     pub fn limit_bytes(&self, completion: Completion) -> u64 {
         if completion != Completion::Received || self.fixed {
             return self.bytes();

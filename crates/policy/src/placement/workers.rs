@@ -16,7 +16,7 @@ pub(super) struct Worker {
     candidates: Candidates,
     pub free: u32,
     pub slots: u32,
-    /// Readers it serves, or will when what they wait for is there.
+    /// Readers it serves, or will when the items they wait for are there.
     pub serving: u32,
     /// Items it waits for.
     pub awaiting: u32,

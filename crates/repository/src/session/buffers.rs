@@ -49,7 +49,7 @@ pub(super) struct Buffer {
     senders: Vec<Sender>,
     /// Beyond this many, those all of whose bytes lie under later pieces are dropped from the list.
     max_senders: usize,
-    /// The checkpoint that waits for the oldest of what is here.
+    /// The checkpoint that waits for the oldest piece here.
     pub generation: u64,
     /// It was whole, and is to be stored.
     pub is_due: bool,

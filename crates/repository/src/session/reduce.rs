@@ -14,8 +14,8 @@ use crate::Result;
 use crate::dedup::NewSegment as Segment;
 
 impl StripeOwner {
-    /// Reduces some of what is whole; says whether there was anything. A failure is remembered: the stripe set takes
-    /// nothing more, and every later call says why.
+    /// Reduces some of the whole segments; says whether there was anything. A failure is remembered: the stripe set
+    /// takes nothing more, and every later call says why.
     pub fn reduce(&self, claim_owner: ClaimOwner) -> Result<bool> {
         let is_hinted = self.budget.is_hinted();
         let works = self.event(|session| {

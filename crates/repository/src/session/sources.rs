@@ -47,12 +47,12 @@ pub struct Source {
 
 #[derive(Default)]
 struct Progress {
-    /// Stamps of what was received and is not yet durable, by sequence.
+    /// Stamps of pieces that were received and are not yet durable, by sequence.
     pending: BTreeMap<u64, u64>,
     received: u64,
     /// The last durability notice to the source.
     told: (u64, BTreeSet<u64>),
-    /// Stamps of what was offered by name and its content is still to come, by sequence.
+    /// Stamps of offers awaiting content, by sequence.
     offered: BTreeMap<u64, u64>,
 }
 

@@ -1,5 +1,5 @@
-//! Staged content on its way into the store: handed out as it is at that moment, and replaced by what was stored unless
-//! something newer has come over it meanwhile. Readers find the staged bytes until then.
+//! Staged content on its way into the store: handed out as it is at that moment, and replaced by the stored segment
+//! unless something newer has come over it meanwhile. Readers find the staged bytes until then.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! One node's share of a path's session, as threads see it: a lock around the pure [`WriteSession`], and the I/O it
 //! asks for, done while the lock is free.
 //!
-//! The lock is held for moments only; a wait under it lets it go, is woken by whatever it can be waiting for, and
+//! The lock is held for moments only; a wait under it releases it, is woken by every event it can be waiting for, and
 //! ends with an error when the stripe set fails or nothing goes on for [`STALL_SECONDS`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ pub struct StripeOwnerOptions {
 pub struct WriteOrigin {
     pub source: Source,
     pub sequence: u64,
-    /// 0, or what this stripe set (or one before it) answered when the piece came the first time.
+    /// 0, or the answer of this stripe set (or one before it) when the piece came the first time.
     pub stamp: u64,
 }
 

@@ -56,7 +56,7 @@ impl Life {
         let world = World::new();
         let node = world.process();
         let session = world.join("out", 1).id;
-        // Some lives have so little room that what is stored in fragments must leave memory at once.
+        // Some lives have so little room that segments stored in fragments must leave memory at once.
         let budget = Arc::new(Budget::new(if random.below(3) == 0 { 4 * SEGMENT } else { 1 << 30 }));
         let owner = StripeOwner::take(node.clone(), budget.clone(), session, 0, 1, SEGMENT as u32).unwrap();
         let (plain, sequences) = (vec![(0, 0); SPAN as usize], vec![0; CLIENTS as usize]);
