@@ -171,7 +171,7 @@ impl Server {
         // It may be gone already: then there is no client to notify.
         let Ok(connection) = Connection::accepted(stream, peer).map(Arc::new) else { return Ok(()) };
         let number = self.shared.guests.fetch_add(1, Ordering::Relaxed);
-        let place = SegmentAddress { shared: self.shared.clone(), number };
+        let slot = ConnectionSlot { shared: self.shared.clone(), number };
         self.shared.close_refused();
         let mut open = self.shared.open();
         if open.len() >= self.shared.max_connections.load(Ordering::SeqCst) && !end_oldest_unknown(&mut open) {
@@ -185,7 +185,7 @@ impl Server {
             connection.shut_receiving();
         }
         drop(open);
-        thread::Builder::new().name(format!("guest-{number}")).spawn(move || place.serve(&connection, peer))?;
+        thread::Builder::new().name(format!("client-{number}")).spawn(move || slot.serve(&connection, peer))?;
         Ok(())
     }
 
@@ -245,12 +245,12 @@ impl Shared {
 }
 
 /// A connection's place in the list of open ones; given up also when its thread could not start or panicked.
-struct SegmentAddress {
+struct ConnectionSlot {
     shared: Arc<Shared>,
     number: u64,
 }
 
-impl SegmentAddress {
+impl ConnectionSlot {
     fn serve(self, connection: &Arc<Connection>, peer: SocketAddr) {
         let shared = &self.shared;
         let all = (&shared.heartbeats, &shared.memory, &shared.answers);
@@ -258,7 +258,7 @@ impl SegmentAddress {
     }
 }
 
-impl Drop for SegmentAddress {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.shared.close_refused();
         self.shared.open().remove(&self.number);

@@ -24,7 +24,7 @@ use super::writing::WriteTransaction;
 use crate::{Error, Result};
 
 /// How long a writer waits for its turn before it reports that another process holds the catalog.
-const PATIENCE: Duration = Duration::from_secs(300);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(300);
 /// SQLite itself waits this long, in steps of up to 100 ms; we then try again.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(20);
 /// How often a reader that may not make the log's index may meet a log that is just being removed, before that is an
@@ -253,7 +253,7 @@ fn patiently<T>(mut attempt: impl FnMut() -> Attempt<T>) -> Attempt<T> {
     let begun = Instant::now();
     loop {
         match attempt() {
-            Err(failure) if failure.is_busy() && begun.elapsed() < PATIENCE => {
+            Err(failure) if failure.is_busy() && begun.elapsed() < LOCK_TIMEOUT => {
                 std::thread::sleep(Duration::from_millis(2));
             }
             other => return other,

@@ -59,7 +59,7 @@ impl Stamp {
     }
 
     /// Returns a stamp that any later change alters.
-    fn checkpointed(path: &Path) -> std::io::Result<Self> {
+    fn stable(path: &Path) -> std::io::Result<Self> {
         let log = std::fs::metadata(log_of(path)).and_then(|found| found.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
         let newest = std::fs::metadata(path)?.modified()?.max(log);
         let age = SystemTime::now().duration_since(newest).unwrap_or_default();
@@ -78,7 +78,7 @@ pub(super) fn log_of(path: &Path) -> PathBuf {
 pub(super) fn connect(path: &Path) -> Attempt<(Connection, Stamp)> {
     let io =
         |error: std::io::Error| Failure::from(Error::Io { path: path.display().to_string(), why: error.to_string() });
-    let stamp = Stamp::checkpointed(path).map_err(io)?;
+    let stamp = Stamp::stable(path).map_err(io)?;
     // The index of a log is kept in this process's memory when the file is locked for good, which here locks nothing.
     let parameters = if stamp.log.is_some() { "mode=ro&vfs=unix-none" } else { "mode=ro&immutable=1" };
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;

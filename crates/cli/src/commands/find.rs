@@ -23,6 +23,7 @@ use crate::shown;
                         Example: thalweg find /scratch/st::run1 --name '*.h5' --min-size 1000000")]
 pub struct Arguments {
     /// A directory or file, STORE::PATH
+    #[arg(value_name = "STORE::PATH")]
     location: OsString,
     /// Names that match, without their directories: `*.h5`, `ions.000?`
     #[arg(long, value_name = "PATTERN")]

@@ -25,7 +25,7 @@ use crate::shown;
                         Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d")]
 pub struct Arguments {
     /// A file or directory, STORE::PATH
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "STORE::PATH")]
     location: OsString,
     /// last=N, within=SPAN, or both with a comma between
     #[arg(long, value_name = "RULES")]

@@ -24,7 +24,7 @@ use crate::shown;
 )]
 pub struct Arguments {
     /// A directory or file, STORE::PATH
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "STORE::PATH")]
     location: OsString,
     /// Mode, owner, size and time as well
     #[arg(long, short)]

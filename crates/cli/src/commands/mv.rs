@@ -19,8 +19,8 @@ use crate::shown;
 #[derive(clap::Args)]
 #[command(after_help = "Example: thalweg mv /scratch/st::run1/out.dat /scratch/st::kept/")]
 pub struct Arguments {
-    /// What to move, and last where to: a new name, or a directory
-    #[arg(required = true, num_args = 1..)]
+    /// Files or directories to move, then their destination: a new name, or a directory
+    #[arg(required = true, num_args = 1.., value_name = "STORE::PATH")]
     pub locations: Vec<OsString>,
     /// Drop a file that has the new name, with all its versions
     #[arg(long)]

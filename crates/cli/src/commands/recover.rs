@@ -22,7 +22,7 @@ use crate::shown;
 #[command(after_help = "Example: thalweg recover /scratch/st::run1/out.dat")]
 pub struct Arguments {
     /// The file, STORE::PATH
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "STORE::PATH")]
     location: OsString,
     /// Which session, as `thalweg sessions` shows it; otherwise the newest interrupted one
     #[arg(long, value_name = "ID")]

@@ -17,8 +17,8 @@ use crate::shown;
 #[derive(clap::Args)]
 #[command(after_help = "Example: thalweg rm -r /scratch/st::run1")]
 pub struct Arguments {
-    /// What to remove, STORE::PATH
-    #[arg(required = true)]
+    /// Files or directories to remove, each STORE::PATH
+    #[arg(required = true, value_name = "STORE::PATH")]
     locations: Vec<OsString>,
     /// Directories too, with all below them
     #[arg(long, short)]

@@ -19,7 +19,7 @@ use crate::shown;
 #[command(after_help = "Example: thalweg stat /scratch/st::run1/out.dat")]
 pub struct Arguments {
     /// A file, directory or symlink, STORE::PATH
-    #[arg(required = true)]
+    #[arg(required = true, value_name = "STORE::PATH")]
     location: OsString,
 }
 

@@ -74,7 +74,7 @@ pub fn put(
     let done = AtomicBool::new(false);
     let summary = std::thread::scope(|scope| {
         for number in 1..=options.workers as u64 {
-            let (location, outcomes) = (queue.location(), outcomes_in.clone());
+            let (slot, outcomes) = (queue.slot(), outcomes_in.clone());
             let shared = Shared {
                 repository,
                 again: &again,
@@ -84,7 +84,7 @@ pub fn put(
                 progress: &progress,
                 dry_run: options.commits.dry_run,
             };
-            scope.spawn(move || Worker::new(shared, ClaimOwner(number), outcomes).run(location));
+            scope.spawn(move || Worker::new(shared, ClaimOwner(number), outcomes).run(slot));
         }
         if progress.is_shown() {
             let (sources, done, progress) = (sources.clone(), &done, &progress);

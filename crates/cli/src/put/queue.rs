@@ -26,7 +26,7 @@ struct State {
 pub struct Disconnected;
 
 /// A worker's place at the queue.
-pub struct Location<'a> {
+pub struct WorkerSlot<'a> {
     queue: &'a Queue,
     is_working: bool,
 }
@@ -35,7 +35,7 @@ pub struct Location<'a> {
 pub struct Sender<'a>(&'a Queue);
 
 impl Queue {
-    /// For so many workers, each of which must take its [`Location`].
+    /// For so many workers, each of which must take its [`WorkerSlot`].
     pub fn new(capacity: usize, workers: usize) -> Self {
         let state = State { units: VecDeque::new(), is_closed: false, working: 0, workers };
         Queue { state: Mutex::new(state), changed: Condvar::new(), capacity }
@@ -45,8 +45,8 @@ impl Queue {
         Sender(self)
     }
 
-    pub fn location(&self) -> Location<'_> {
-        Location { queue: self, is_working: false }
+    pub fn slot(&self) -> WorkerSlot<'_> {
+        WorkerSlot { queue: self, is_working: false }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -81,7 +81,7 @@ impl Drop for Sender<'_> {
     }
 }
 
-impl Location<'_> {
+impl WorkerSlot<'_> {
     /// Returns the next unit; none when the walk has ended and no other worker can give back any more.
     pub fn take(&mut self) -> Option<Unit> {
         let mut state = self.queue.state();
@@ -114,7 +114,7 @@ impl Location<'_> {
     }
 }
 
-impl Drop for Location<'_> {
+impl Drop for WorkerSlot<'_> {
     fn drop(&mut self) {
         let queue = self.queue;
         let mut state = queue.state();

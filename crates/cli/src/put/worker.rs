@@ -18,7 +18,7 @@ use super::content::{self, FailureSide};
 use super::links::Links;
 use super::observed;
 use super::outcome::{Outcome, Ready};
-use super::queue::Location;
+use super::queue::WorkerSlot;
 use super::replacing::{Replacement, Replacing, refused};
 use super::walk::{Directory, Name, Unit};
 use crate::progress::Progress;
@@ -118,16 +118,16 @@ impl<'a> Worker<'a> {
     }
 
     /// Works until nothing more can come, or the run is over.
-    pub fn run(mut self, mut location: Location) {
-        if let Err(Stop::Failed(error)) = self.work(&mut location) {
+    pub fn run(mut self, mut slot: WorkerSlot) {
+        if let Err(Stop::Failed(error)) = self.work(&mut slot) {
             // The committing thread may be gone already.
             let _ = self.outcomes.send(vec![Outcome::Failed(error.into())]);
         }
     }
 
-    fn work(&mut self, location: &mut Location) -> Result<(), Stop> {
-        while let Some(unit) = location.take() {
-            self.unit(unit, location)?;
+    fn work(&mut self, slot: &mut WorkerSlot) -> Result<(), Stop> {
+        while let Some(unit) = slot.take() {
+            self.unit(unit, slot)?;
             self.hand_over()?;
         }
         self.packer.flush()?;
@@ -135,7 +135,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Gives the rest back when much was read so far, for another core to take up.
-    fn unit(&mut self, unit: Unit, location: &Location) -> Result<(), Stop> {
+    fn unit(&mut self, unit: Unit, slot: &WorkerSlot) -> Result<(), Stop> {
         let Unit { directory, names } = unit;
         let mut names = names.into_iter();
         self.unit_bytes = 0;
@@ -145,7 +145,7 @@ impl<'a> Worker<'a> {
             }
             self.name(&directory, name)?;
             if self.unit_bytes >= MUCH_BYTES && names.len() > 0 {
-                location.give_back(Unit { directory, names: names.collect() });
+                slot.give_back(Unit { directory, names: names.collect() });
                 return Ok(());
             }
         }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::packet::{GateId, NameHash, Packet, Refusal};
 
 /// A gate unheard of for so long takes no part any more.
-pub const PATIENCE: Duration = Duration::from_secs(1);
+pub const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most gates kept in mind, the silent ones included.
 pub const MAX_PEERS: usize = 1024;
 /// The most applications kept in mind of one gate.
@@ -52,7 +52,7 @@ impl Peers {
     /// Forgets peers that have been silent for too long.
     pub fn forget(&mut self, now: Duration) {
         for peer in self.known.values_mut().filter(|peer| !peer.is_silent) {
-            if now.saturating_sub(peer.heard) > PATIENCE {
+            if now.saturating_sub(peer.heard) > SILENCE_TIMEOUT {
                 peer.is_silent = true;
                 peer.charged_bytes = HashMap::new();
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::fixture::{Gate, PATIENCE, read_head, server, spare_address, status};
+use crate::fixture::{Gate, TIMEOUT, read_head, server, spare_address, status};
 use crate::rpc::{READ, call, message, next_xid, record, reply};
 
 /// A gate with a metrics page before one server; `more` follows the lines of its listener.
@@ -45,7 +45,7 @@ impl Counting {
         let names: Vec<&str> = expected.iter().map(|(name, _)| *name).collect();
         let expected: BTreeMap<String, u64> =
             expected.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while self.requests(&names) != expected {
             assert!(Instant::now() < end, "{:?} instead of {expected:?}", self.requests(&names));
             thread::sleep(Duration::from_millis(20));
@@ -160,7 +160,7 @@ fn groups_share_first_and_then_their_members() {
         }
     }
     let (mut server, _) = listener.accept().expect("the gate connects at the first call");
-    server.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    server.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
     let mut served = [0; 3];
     for _ in 0..200 {
         let xid = next_xid(&mut server);

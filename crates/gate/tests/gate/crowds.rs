@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fixture::{Gate, PATIENCE, TRIALS, content, content_length, read_head, server};
+use crate::fixture::{Gate, TIMEOUT, TRIALS, content, content_length, read_head, server};
 use crate::sharing::{APPLICATIONS, head};
 
 const CROWD: usize = 1000;
@@ -38,7 +38,7 @@ fn a_thousand_connections_are_all_served() {
         }
     }
     drop(crowd);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while connections_to(address.port()) > 0 {
         assert!(Instant::now() < end, "connections to the server are left open");
         thread::sleep(Duration::from_millis(50));
@@ -81,7 +81,7 @@ fn accepting_as_it_serves() -> SocketAddr {
 }
 
 fn serve_one(mut stream: TcpStream) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let length = content_length(&read_head(&mut stream)?);
     stream.read_exact(&mut vec![0; length])?;
     thread::sleep(SERVICE);
@@ -90,7 +90,7 @@ fn serve_one(mut stream: TcpStream) -> io::Result<()> {
 
 fn put_on_a_new_connection(gate: SocketAddr, key: &str) -> io::Result<()> {
     let mut client = TcpStream::connect(gate)?;
-    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_read_timeout(Some(TIMEOUT))?;
     client.write_all((head("PUT", key, 1) + "x").as_bytes())?;
     read_head(&mut client).map(drop)
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::net::{AddressFamily, SocketType};
 
-use crate::fixture::{Gate, PATIENCE, content, read_head, server};
+use crate::fixture::{Gate, TIMEOUT, content, read_head, server};
 
 fn is_reset(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted)
@@ -32,7 +32,7 @@ fn an_upload_cut_short_is_a_reset_at_the_server() {
         client.write_all(&begun).expect("sent");
         thread::sleep(Duration::from_millis(100));
         drop(client);
-        let (body, end) = told.recv_timeout(PATIENCE).expect("the server sees an end");
+        let (body, end) = told.recv_timeout(TIMEOUT).expect("the server sees an end");
         assert!(end.is_err_and(is_reset), "{framing}: the server saw a clean end after {} bytes", body.len());
         assert!(begun.starts_with(&body), "{framing}: other bytes");
     }
@@ -92,7 +92,7 @@ fn a_client_that_goes_away_while_it_is_answered_ends_the_answer() {
     client.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
     client.read_exact(&mut [0; 1 << 20]).expect("a part");
     drop(client);
-    let end = told.recv_timeout(PATIENCE).expect("the server is told");
+    let end = told.recv_timeout(TIMEOUT).expect("the server is told");
     assert!(is_reset(end), "{end}");
 }
 
@@ -110,7 +110,7 @@ fn a_closed_keep_alive_connection_closes_the_servers() {
     client.write_all(b"GET /b/k HTTP/1.1\r\n\r\n").expect("sent");
     read_head(&mut client).expect("an answer");
     drop(client);
-    assert_eq!(told.recv_timeout(PATIENCE).expect("the server is told"), Ok(0));
+    assert_eq!(told.recv_timeout(TIMEOUT).expect("the server is told"), Ok(0));
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn half_a_head_reaches_the_server_with_its_end() {
     let mut client = gate.connect();
     client.write_all(b"GET /b/k HTT").expect("sent");
     client.shutdown(Shutdown::Write).expect("it is open");
-    assert_eq!(told.recv_timeout(PATIENCE).expect("the server is told"), b"GET /b/k HTT");
+    assert_eq!(told.recv_timeout(TIMEOUT).expect("the server is told"), b"GET /b/k HTT");
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 400 "));

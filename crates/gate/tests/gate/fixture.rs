@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 
 /// A test that waits longer has failed.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A machine that stands still for a second spoils one trial, a fault of the gate each of them.
 pub const TRIALS: usize = 3;
@@ -55,7 +55,7 @@ impl Gate {
             thalweg_gate::run(&path, |addresses| say_ready.send(addresses[0]).expect("the test waits"), stopped)
                 .expect("the gate runs");
         });
-        let address = ready.recv_timeout(PATIENCE).expect("the gate begins");
+        let address = ready.recv_timeout(TIMEOUT).expect("the gate begins");
         Gate { address, folder, stop: Some(stop), thread: Some(thread) }
     }
 
@@ -80,8 +80,8 @@ impl Drop for Gate {
 
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("somebody listens");
-    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-    stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
+    stream.set_write_timeout(Some(TIMEOUT)).expect("a timeout");
     stream
 }
 
@@ -107,7 +107,7 @@ pub fn server(serve: impl Fn(TcpStream) -> io::Result<()> + Send + Sync + 'stati
     thread::spawn(move || {
         for stream in listener.incoming() {
             let (stream, serve) = (stream.expect("a client"), serve.clone());
-            stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+            stream.set_read_timeout(Some(TIMEOUT)).expect("a timeout");
             thread::spawn(move || {
                 // Clients that go away are part of the tests.
                 let _ = serve(stream);

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fixture::{Gate, PATIENCE, connect, read_head, server, spare_address, status};
+use crate::fixture::{Gate, TIMEOUT, connect, read_head, server, spare_address, status};
 
 fn answering(word: &'static str) -> std::net::SocketAddr {
     server(move |mut stream| {
@@ -25,7 +25,7 @@ fn asked(client: &mut std::net::TcpStream) -> Option<String> {
 
 /// Polls, since the file is checked once a second.
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < end, "waited in vain for {what}");
         thread::sleep(Duration::from_millis(50));

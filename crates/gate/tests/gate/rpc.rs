@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use super::fixture::{Gate, PATIENCE};
+use super::fixture::{Gate, TIMEOUT};
 
 pub const READ: u32 = 6;
 pub const WRITE: u32 = 7;
@@ -62,7 +62,7 @@ impl Stage {
         let (mut server, _) = self.server.accept().unwrap();
         assert_eq!(next_xid(&mut server), FIRST);
         for end in [&client, &server] {
-            end.set_read_timeout(Some(PATIENCE)).unwrap();
+            end.set_read_timeout(Some(TIMEOUT)).unwrap();
             end.set_nodelay(true).unwrap();
         }
         (client, server)
@@ -123,7 +123,7 @@ pub fn next_xid(stream: &mut TcpStream) -> u32 {
 fn is_silent(stream: &TcpStream) -> bool {
     stream.set_read_timeout(Some(MOMENT)).unwrap();
     let peeked = stream.peek(&mut [0]);
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
     matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
 }
 
@@ -427,7 +427,7 @@ fn a_server_that_is_gone_is_gone_and_comes_back() {
     let Stage { gate, server: listener } = stage;
     drop(listener);
     let mut refused = TcpStream::connect(gate.address).unwrap();
-    refused.set_read_timeout(Some(PATIENCE)).unwrap();
+    refused.set_read_timeout(Some(TIMEOUT)).unwrap();
     refused.write_all(&call(3, NULL, 1, 0)).unwrap();
     assert!(has_ended(&mut refused));
     let listener = TcpListener::bind(address).unwrap();
@@ -446,7 +446,7 @@ fn a_client_that_calls_nothing_costs_the_server_no_connection() {
     assert!(stage.server.accept().is_err(), "the server was dialled for a client that called nothing");
     drop(silent);
     let mut client = TcpStream::connect(stage.gate.address).unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
     stage.server.set_nonblocking(false).unwrap();
     client.write_all(&call(5, NULL, 1, 0)).unwrap();
     let (mut server, _) = stage.server.accept().unwrap();

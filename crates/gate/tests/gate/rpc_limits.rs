@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::fixture::{Gate, PATIENCE, assert_waits_are_short, connect, spare_address, status};
+use crate::fixture::{Gate, TIMEOUT, assert_waits_are_short, connect, spare_address, status};
 use crate::rpc::{COMMIT, NULL, READ, WRITE, before_nfs, call, has_ended, message, next_xid, record, reply};
 
 const MIB: usize = 1 << 20;
@@ -147,7 +147,7 @@ fn short_writes_of_many_connections_share_the_budget() {
     assert_eq!(number(metrics, "connections"), 100);
     drop(clients);
     // Their ends stand behind bytes that the gate does not read.
-    all_is_given_back_within(metrics, PATIENCE);
+    all_is_given_back_within(metrics, TIMEOUT);
 }
 
 /// Sends more than the gate takes, from so many clients, and breaks all their connections at once.
@@ -407,7 +407,7 @@ fn next_xid_or_end(stream: &mut TcpStream) -> Option<u32> {
 fn connections_are_limited_and_places_come_back() {
     let (gate, metrics) = gate(server(answer_light), "call_memory = \"4 MiB\"\nconnections_per_client = 1000");
     let crowd: Vec<TcpStream> = (0..256).map(|_| connect(gate.address)).collect();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while number(metrics, "connections") < 256 {
         assert!(Instant::now() < end);
         thread::sleep(Duration::from_millis(20));
@@ -425,7 +425,7 @@ fn connections_are_limited_and_places_come_back() {
 fn one_client_takes_a_quarter_of_the_connections_and_no_more() {
     let (gate, metrics) = gate(server(answer_light), "call_memory = \"4 MiB\"");
     let _crowd: Vec<TcpStream> = (0..64).map(|_| connect(gate.address)).collect();
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while number(metrics, "connections") < 64 {
         assert!(Instant::now() < end);
         thread::sleep(Duration::from_millis(20));

@@ -5,25 +5,25 @@
 //! unless it is the first: so after some misses in a row digests are sent rarely, and after one hit always again.
 
 /// Misses in a row that count as chance.
-const PATIENT_MISSES: u32 = 4;
+const FREE_MISSES: u32 = 4;
 /// Digests are sent at least once in this many frames: a rank that stopped being the first sends at most this many full
 /// lists in vain.
-const RAREST: u32 = 16;
+const MAX_INTERVAL: u32 = 16;
 
 /// How the node of one stream has answered its digests.
 #[derive(Default)]
 pub(super) struct DigestOffers {
     misses_in_a_row: u32,
-    spelt_out_in_a_row: u32,
+    full_lists_in_a_row: u32,
 }
 
 impl DigestOffers {
     /// Returns whether the next fingerprints go as a digest.
     pub fn ask(&mut self) -> bool {
-        self.spelt_out_in_a_row += 1;
-        let asks = self.spelt_out_in_a_row >= self.one_of();
+        self.full_lists_in_a_row += 1;
+        let asks = self.full_lists_in_a_row >= self.one_of();
         if asks {
-            self.spelt_out_in_a_row = 0;
+            self.full_lists_in_a_row = 0;
         }
         asks
     }
@@ -37,8 +37,8 @@ impl DigestOffers {
     }
 
     fn one_of(&self) -> u32 {
-        let doublings = self.misses_in_a_row.saturating_sub(PATIENT_MISSES - 1);
-        2u32.saturating_pow(doublings).min(RAREST)
+        let doublings = self.misses_in_a_row.saturating_sub(FREE_MISSES - 1);
+        2u32.saturating_pow(doublings).min(MAX_INTERVAL)
     }
 }
 

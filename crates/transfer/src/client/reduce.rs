@@ -44,7 +44,7 @@ pub(super) struct Whole {
     payload: Payload,
     names: OnceLock<Names>,
     /// A node did not know the digest, or is unlikely to: from then on the full list is sent, on every retry too.
-    spelt_out: AtomicBool,
+    sent_in_full: AtomicBool,
 }
 
 struct Names {
@@ -55,7 +55,7 @@ struct Names {
 
 impl Whole {
     fn new(slots: Vec<Slot>, segment_bytes: u32, payload: Payload) -> Self {
-        Whole { slots, segment_bytes, payload, names: OnceLock::new(), spelt_out: AtomicBool::new(false) }
+        Whole { slots, segment_bytes, payload, names: OnceLock::new(), sent_in_full: AtomicBool::new(false) }
     }
 
     /// Fingerprints all segments, once; an I/O thread calls it before the frame is sent.
@@ -81,12 +81,12 @@ impl Whole {
 
     /// Returns the digest to offer, unless the full list must be sent.
     pub fn digest(&self) -> Option<[u8; 32]> {
-        self.names().digest.filter(|_| !self.spelt_out.load(Ordering::Relaxed))
+        self.names().digest.filter(|_| !self.sent_in_full.load(Ordering::Relaxed))
     }
 
     /// Switches to the full list; false when there is no digest, or it is not sent any more.
     pub fn send_full_list(&self) -> bool {
-        self.names().digest.is_some() && !self.spelt_out.swap(true, Ordering::Relaxed)
+        self.names().digest.is_some() && !self.sent_in_full.swap(true, Ordering::Relaxed)
     }
 
     /// Returns the blocks that hold the wanted segments. Indices that were never offered are left out, and so are any

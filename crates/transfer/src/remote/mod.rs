@@ -178,17 +178,17 @@ impl Remote {
         admit: impl Fn(u64) -> Result<()>,
     ) -> Result<(Reply, Vec<u8>)> {
         let _turn = self.turn();
-        let mut stripe_set = None;
-        let answer = self.converse(&mut stripe_set, request, payload, admit);
-        stripe_set.into_iter().for_each(|connection| self.give_back(connection));
+        let mut slot = None;
+        let answer = self.converse(&mut slot, request, payload, admit);
+        slot.into_iter().for_each(|connection| self.give_back(connection));
         answer
     }
 
-    /// Sends a request on the connection in `stripe_set`, or on another when there is none or it breaks; leaves the
+    /// Sends a request on the connection in `slot`, or on another when there is none or it breaks; leaves the
     /// last one there.
     fn converse(
         &self,
-        stripe_set: &mut Option<PooledConnection>,
+        slot: &mut Option<PooledConnection>,
         request: &Request,
         payload: &[&[u8]],
         admit: impl Fn(u64) -> Result<()>,
@@ -196,7 +196,7 @@ impl Remote {
         self.shared.outage.check()?;
         let mut attempts = Attempts::new(&self.shared.outage);
         loop {
-            let held = stripe_set.take().and_then(|mut connection| connection.is_usable().then_some(connection));
+            let held = slot.take().and_then(|mut connection| connection.is_usable().then_some(connection));
             let connection = held.map_or_else(|| self.connection(), Ok);
             let mut connection = match connection {
                 Ok(connection) => connection,
@@ -214,7 +214,7 @@ impl Remote {
                 }
                 answer => {
                     self.shared.outage.end();
-                    *stripe_set = Some(connection);
+                    *slot = Some(connection);
                     return answer;
                 }
             }

@@ -83,26 +83,26 @@ pub fn distinct(segments: u64, number: u64) -> Vec<u8> {
 }
 
 #[test]
-fn names_are_spelt_out_once_to_a_node_and_again_when_it_has_forgotten() {
+fn lists_are_sent_once_to_a_node_and_again_when_it_has_forgotten() {
     let (_world, nodes) = nodes(1);
     let clients = [reducing(in_large_stripes(&nodes)), reducing(in_large_stripes(&nodes))];
     let files: Vec<File> = clients.iter().map(|client| open(client, READ | WRITE)).collect();
     let (many, few) = (distinct(100, 0), distinct(7, 1));
-    let spelt_out = |file: usize, offset: u64, bytes: &[u8]| {
+    let sent_in_full = |file: usize, offset: u64, bytes: &[u8]| {
         let before = nodes[0].does.offered_names.load(Ordering::SeqCst);
         files[file].write(&[source(offset, bytes)]).unwrap();
         nodes[0].does.offered_names.load(Ordering::SeqCst) - before
     };
-    assert_eq!(spelt_out(0, 0, &many), 100);
-    assert_eq!(spelt_out(1, 1 << 20, &many), 0);
-    assert_eq!(spelt_out(0, 2 << 20, &many), 0);
-    assert_eq!((spelt_out(0, 3 << 20, &few), spelt_out(1, 4 << 20, &few)), (7, 7), "few are offered at once");
+    assert_eq!(sent_in_full(0, 0, &many), 100);
+    assert_eq!(sent_in_full(1, 1 << 20, &many), 0);
+    assert_eq!(sent_in_full(0, 2 << 20, &many), 0);
+    assert_eq!((sent_in_full(0, 3 << 20, &few), sent_in_full(1, 4 << 20, &few)), (7, 7), "few are offered at once");
     nodes[0].make_durable();
     clients.iter().for_each(wait_until_nothing_is_kept);
     nodes[0].crash();
     nodes[0].revive();
-    assert_eq!(spelt_out(1, 5 << 20, &many), 100);
-    assert_eq!(spelt_out(0, 6 << 20, &many), 0);
+    assert_eq!(sent_in_full(1, 5 << 20, &many), 100);
+    assert_eq!(sent_in_full(0, 6 << 20, &many), 0);
     for offset in [0, 1 << 20, 2 << 20, 5 << 20, 6 << 20] {
         assert!(read(&files[0], offset, many.len()) == many, "at {offset}");
     }
