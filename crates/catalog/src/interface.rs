@@ -306,7 +306,7 @@ pub trait Catalog: Send + Sync {
     /// Opens a container. Numbers count up from 1 and are never reused. The session must hold a lease.
     fn open_container(&self, session: SessionId) -> Result<ContainerId>;
 
-    /// Open → live.
+    /// Seals a container: open → live.
     fn seal_container(&self, container: ContainerId, stored_bytes: u64, segments: u64) -> Result<()>;
 
     fn container(&self, container: ContainerId) -> Result<Option<ContainerRecord>>;
@@ -460,11 +460,11 @@ pub trait Catalog: Send + Sync {
     /// begin); each with its cursor.
     fn roots(&self, after: u64, limit: usize) -> Result<Vec<(u64, Root)>>;
 
-    /// Live → condemned, for those that are live and that no commit or checkpoint since the snapshot refers to. Returns
-    /// those condemned.
+    /// Condemns those of the containers that are live and that no commit or checkpoint since the snapshot refers to.
+    /// Returns those condemned.
     fn condemn(&self, snapshot: Snapshot, containers: &[ContainerId]) -> Result<Vec<ContainerId>>;
 
-    /// From now on the segments of each `(logical, physical)` lie in the file of `physical`; the file that held them
+    /// Moves the segments of each `(logical, physical)` to the file of `physical`; the file that held them
     /// until now is to be deleted when no older session is left. Left out are those that are not live or that a commit
     /// or checkpoint since the snapshot refers to. Returns the logical numbers that moved; their records of lost
     /// segments are dropped, since all needed segments were read to be written again. [`Error::NotLive`] when a

@@ -30,7 +30,7 @@ const INTERIOR: SegmentAddress = SegmentAddress { container: CONTAINER, ordinal:
 /// Decoders of small files: what they read, and room for vectors that grew.
 const MAX_BYTES: usize = 256 << 10;
 
-/// The raw bytes of all data segments: noise, then text.
+/// Returns the raw bytes of all data segments: noise, then text.
 fn segments() -> Vec<u8> {
     let mut state = 1u64;
     let noise = std::iter::repeat_with(|| {
@@ -52,7 +52,7 @@ fn fingerprints() -> Vec<Fingerprint> {
     named.to_vec()
 }
 
-/// All kinds of content entries: a run, zeros, a run of which the beginning and the end are not used, a hole.
+/// Returns all kinds of content entries: a run, zeros, a run of which the beginning and the end are not used, a hole.
 fn leaf() -> Page {
     let data = |first: u32, count: u32, skip, length| {
         let digest = run_digest(&fingerprints()[first as usize..(first + count) as usize]);
@@ -63,7 +63,7 @@ fn leaf() -> Page {
     Page { level: 0, entries: vec![data(0, 2, 0, 3000), zeros, data(2, 5, 100, 9850), hole] }
 }
 
-/// The leaf twice.
+/// Returns a page with the leaf twice.
 fn interior() -> Page {
     let child = Entry {
         length: leaf().length(),
@@ -100,7 +100,7 @@ fn link_attributes() -> Attributes {
     Attributes { kind: FileKind::Symlink, mode: 0o777, target: b"../out.dat".to_vec(), ..Attributes::default() }
 }
 
-/// Every kind of change.
+/// Returns a record with every kind of change.
 fn record() -> JournalRecord {
     let path = |text: &str| StorePath::new(text.as_bytes()).expect("a plain path");
     let large = VersionRecord { root: stored(), size: interior().length(), content: None };

@@ -109,7 +109,7 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(*bytes.first_chunk::<WORD_BYTES>().expect("pieces and windows hold a word"))
 }
 
-/// The top bits of a product depend on all bits of the word.
+/// Returns a word's slot: the top bits of a product depend on all bits of the word.
 fn slot(word: u64) -> usize {
     (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - (2 * ANCHORS).ilog2())) as usize
 }

@@ -18,7 +18,7 @@ use format::{ContainerId, TableEntry};
 /// The folder containers lie in, below the store's own.
 pub const FOLDER: &str = "containers";
 
-/// `containers/<low byte>/<number>.twc`: spread over 256 folders.
+/// Returns `containers/<low byte>/<number>.twc`: spread over 256 folders.
 pub fn file_name(container: ContainerId) -> String {
     format!("{FOLDER}/{:02x}/{container}.twc", container.0 & 0xff)
 }

@@ -21,7 +21,7 @@ pub(crate) const MAX_QUEUED_BYTES: usize = 4 << 20;
 const WRITER_IDLE_TIMEOUT: Duration = Duration::from_secs(3);
 /// A sender that waits for its turn checks again after this long; the sends before it end within 30 s each.
 const TURN_INTERVAL: Duration = Duration::from_secs(1);
-/// What a queued message costs besides its bytes.
+/// Memory of a queued message besides its bytes (bytes).
 const MESSAGE_OVERHEAD_BYTES: usize = 96;
 
 pub(crate) struct Outgoing {

@@ -135,7 +135,7 @@ impl Server {
         self.wait_for_guests();
     }
 
-    /// [`Server::run`] in a thread of its own.
+    /// Calls [`Server::run`] in a thread of its own.
     pub fn spawn(&self) -> JoinHandle<()> {
         let server = self.clone();
         let thread = thread::Builder::new().name("thalweg-accept".into());

@@ -260,7 +260,7 @@ fn versions_keep_the_attributes_that_they_had(fixture: &Fixture) {
     };
     write(0o600);
     write(0o640);
-    // Of the newest version, which is the one that changes.
+    // Attributes of the newest version, which is the one that changes.
     fixture.apply(Change::Attributes { path: path("a"), attributes: attributes(FileKind::Regular, 0o644) });
     write(0o444);
     assert_eq!(modes(), [Some(0o600), Some(0o644), None]);

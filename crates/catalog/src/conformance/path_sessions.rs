@@ -63,7 +63,7 @@ fn checkpoint(session: SessionId, stripe_set: u32, number: u64) -> Checkpoint {
     }
 }
 
-/// A session with one checkpoint of stripe set 0.
+/// Returns a session with one checkpoint of stripe set 0.
 fn checkpointed(fixture: &Fixture, text: &str) -> SessionId {
     let session = join_at(fixture, text).id;
     let number = fixture.catalog.take_stripe_set(session, 0, 7).unwrap();

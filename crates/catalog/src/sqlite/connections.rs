@@ -37,7 +37,7 @@ const KEPT_STATEMENTS: usize = 128;
 
 /// The log is moved into the file when it has this many pages of 4 KiB: a large commit should not pay for it.
 const LOG_PAGES: u32 = 4096;
-/// What remains of the log's file after a large transaction (bytes).
+/// Length to which the log's file is cut after a large transaction (bytes).
 const LOG_LIMIT_BYTES: i64 = 64 << 20;
 /// Pages each connection remembers (KiB).
 const WRITER_CACHE_KIB: i64 = 32 << 10;

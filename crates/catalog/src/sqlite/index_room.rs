@@ -15,7 +15,7 @@ use crate::{Error, Result};
 
 /// SQLite's unit of the index.
 const PAGE_BYTES: u64 = 4096;
-/// What the log of a transaction, which is written first, and the index may take.
+/// Room that the log of a transaction, which is written first, and the index may take (bytes).
 const MIN_FREE_BYTES: u64 = 256 << 10;
 
 /// Fails with [`Error::Full`] where the index could end the process.

@@ -23,7 +23,7 @@ struct Found {
 }
 
 impl Found {
-    /// The newest version can never be forgotten: the last number given is its own.
+    /// Returns the newest version. It can never be forgotten: the last number given is its own.
     fn head(&self) -> Option<VersionId> {
         (self.kind == FileKind::Regular).then_some(VersionId { file: self.file, number: self.last_version })
     }

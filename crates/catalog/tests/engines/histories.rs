@@ -34,7 +34,7 @@ impl Random {
         (0..self.below(most + 1)).map(|_| item(self)).collect()
     }
 
-    /// Few names, of bytes around the slash: collisions and near misses are frequent.
+    /// Returns one of few names, of bytes around the slash: collisions and near misses are frequent.
     fn path(&mut self) -> StorePath {
         let names = ["a", "b", "a-"];
         let depth = [1, 2, 2, 2, 3, 3][self.below(6) as usize] * !self.chance(2) as u64;
@@ -59,12 +59,12 @@ impl Random {
         key(self.below(3) as u8)
     }
 
-    /// Mostly the first, which is the history's own writer.
+    /// Returns mostly the first session, which is the history's own writer.
     fn session(&mut self) -> SessionId {
         SessionId(if self.chance(80) { 1 } else { 1 + self.below(12) })
     }
 
-    /// Versioned files get odd or even numbers, as the counters have it; most of the first dozen exist.
+    /// Returns a file's number, odd or even as the counters have it; most of the first dozen exist.
     fn file(&mut self) -> FileId {
         FileId(1 + self.below(12))
     }
@@ -114,7 +114,7 @@ fn key(number: u8) -> HandleKey {
 /// A call with its arguments; the answer comes back as text.
 type Call = Box<dyn Fn(&dyn Catalog) -> String>;
 
-/// One call with its arguments drawn; the same for both engines.
+/// Returns one call with random arguments; the same for both engines.
 fn step(random: &mut Random, snapshots: &[Snapshot]) -> Call {
     fn answer<T: std::fmt::Debug>(call: impl Fn(&dyn Catalog) -> T + 'static) -> Call {
         Box::new(move |catalog| format!("{:?}", call(catalog)))
@@ -212,7 +212,7 @@ fn names(catalog: &dyn Catalog) -> Vec<String> {
     names.chain([format!("{root:?}")]).collect()
 }
 
-/// The seeds to run, each with a little printed before so that a failure can be repeated.
+/// Runs the seeds, each printed before so that a failure can be repeated.
 fn for_each_seed(count: u64, run: impl Fn(u64)) {
     let chosen = std::env::var("HISTORY_SEED").ok().and_then(|text| text.parse::<u64>().ok());
     for seed in chosen.map_or(0..count, |seed| seed..seed + 1) {
@@ -221,7 +221,7 @@ fn for_each_seed(count: u64, run: impl Fn(u64)) {
     }
 }
 
-/// Both engines with one clock, and a session 1 that outlives everything.
+/// Returns both engines with one clock, and a session 1 that outlives everything.
 fn pair(file: &std::path::Path) -> (MemoryCatalog, SqliteCatalog, Arc<AtomicI64>) {
     let now_ns = Arc::new(AtomicI64::new(1_000_000_000));
     let shown = now_ns.clone();

@@ -7,7 +7,7 @@ use crate::catalog::Catalog;
 use crate::{Commit, commit, opened, path, writer, written};
 use format::{Change, ContainerId, StorePath};
 
-/// The fastest and the median of some runs: on a busy machine the former is nearer to the truth.
+/// Prints the fastest and the median of some runs: on a busy machine the former is nearer to the truth.
 fn measure(what: &str, runs: usize, mut run: impl FnMut(usize)) {
     let timed = |n| {
         let begun = Instant::now();

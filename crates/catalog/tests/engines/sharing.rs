@@ -46,7 +46,7 @@ fn last_acknowledged(child: &mut Child) -> u64 {
     numbers.last().unwrap_or(0)
 }
 
-/// One version of "log" for each file below "by".
+/// Checks that "log" has one version for each file below "by".
 fn assert_whole(catalog: &dyn Catalog) -> u64 {
     let Ok(versions) = catalog.versions(&path("log")) else { return 0 };
     let below = catalog.list(&path("by"), true, None, usize::MAX).unwrap();

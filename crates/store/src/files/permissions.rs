@@ -1,4 +1,4 @@
-//! Who may read and write what a store makes: its owner alone, or a group (`thalweg init --shared`).
+//! Access to the files and directories a store makes: its owner alone, or a group (`thalweg init --shared`).
 //!
 //! Stored content can be secret wherever it came from, so modes never depend on the umask. Files that root makes in
 //! another user's store are given to that user, who could not use the store any more otherwise. That user can put links

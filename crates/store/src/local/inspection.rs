@@ -1,4 +1,4 @@
-//! For verifying, collecting and rebuilding: the containers on disk, one by one.
+//! Reads the containers on disk, one by one, for verifying, collecting and rebuilding.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

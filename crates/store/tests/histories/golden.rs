@@ -45,7 +45,7 @@ fn read(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Header, segment entries, payload.
+/// Returns a block from its file: header, segment entries, payload.
 fn golden_block(name: &str) -> Block {
     let bytes = read(&format!("blocks/{name}"));
     let mut from = Reader::new("block", &bytes);

@@ -15,7 +15,7 @@ pub fn settings() -> Settings {
     Settings::new(StoreId([6; 16]))
 }
 
-/// Small parts and containers, so that a short history has many.
+/// Returns options for small parts and containers, so that a short history has many.
 pub fn small() -> Options {
     Options { container_bytes: 12_000, part_bytes: 2_000, background: false, ..Options::default() }
 }
@@ -39,7 +39,7 @@ impl Random {
     }
 }
 
-/// What is stored where, in the plainest form.
+/// The stored segments and their addresses, in the plainest form.
 #[derive(Clone, Default)]
 pub struct Oracle {
     pub segments: BTreeMap<SegmentAddress, (u64, usize)>,

@@ -67,7 +67,7 @@ pub(super) struct Connection {
     later: bool,
 }
 
-/// What a node requests after an offer of whole segments.
+/// A node's request after an offer of whole segments.
 enum ContentRequest {
     Names,
     /// Of these segments, by index.
@@ -87,7 +87,7 @@ enum Phase {
     Ready(Socket, PeerNode),
 }
 
-/// What the node stated in Welcome.
+/// The content of the node's Welcome.
 struct PeerNode {
     incarnation: u64,
     settings: Option<format::Settings>,

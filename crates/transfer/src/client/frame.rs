@@ -13,7 +13,7 @@ use crate::message::{Extent, Request};
 
 /// Extents in one frame at most.
 const MAX_EXTENTS: usize = 4096;
-/// What an extent or a frame costs in memory besides its bytes, as charged to the window (bytes).
+/// Memory of an extent or a frame besides its bytes, as charged to the window (bytes).
 const EXTENT_OVERHEAD_BYTES: usize = 16;
 const FRAME_OVERHEAD_BYTES: usize = 512;
 

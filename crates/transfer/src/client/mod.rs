@@ -77,12 +77,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Without a `reducer` segments are reduced at the nodes, whatever the settings say.
+    /// Makes a client. Without a `reducer` segments are reduced at the nodes, whatever the settings say.
     pub fn new(settings: Settings, reducer: Option<Arc<dyn Reducer>>) -> Self {
         Client { settings, reducer, process: Mutex::default(), begun: Mutex::default() }
     }
 
-    /// The timeout of the first request counts from this moment: what came before it was for that request.
+    /// Starts the timeout of the first request at `begun`: the work since then was for that request.
     pub fn with_first_call_begun(self, begun: Instant) -> Self {
         *self.begun.lock().expect("noting the time does not panic") = Some(begun);
         self

@@ -18,7 +18,7 @@ pub(super) struct Resolved {
     pub nodes: Vec<String>,
 }
 
-/// What an alias stands for.
+/// An alias's nodes and credentials.
 #[derive(Debug, Default, PartialEq)]
 struct Alias {
     nodes: Vec<String>,
@@ -26,7 +26,7 @@ struct Alias {
     tls_ca: Option<PathBuf>,
 }
 
-/// `default_nodes` serve names without an alias.
+/// Resolves a name; `default_nodes` serve names without an alias.
 pub(super) fn resolve(name: &[u8], default_nodes: &[String]) -> Result<Resolved, OpenError> {
     let (alias, path) = split(name)?;
     let path = StorePath::new(path).map_err(|error| refuse(error.to_string()))?;

@@ -82,7 +82,7 @@ struct State {
     failure: Option<Error>,
     /// The largest size that a node reported with its answer (bytes).
     size: u64,
-    /// What nodes left out because it lies beyond the end of the file as they know it.
+    /// Parts that nodes left out because they lie beyond the end of the file as the nodes know it.
     left_out: Vec<Piece>,
 }
 
@@ -216,7 +216,7 @@ impl Started {
         }
     }
 
-    /// All bytes have arrived; how many of them the file has is known when the size is.
+    /// Ends the read once all bytes have arrived; how many of them the file has is known when the size is.
     fn end_within(self: &Arc<Self>, size: u64) {
         let end = self.pieces.iter().filter(|piece| piece.bytes() > 0).map(Piece::end).max().unwrap_or(0);
         if end <= size {

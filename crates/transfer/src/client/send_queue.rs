@@ -21,7 +21,7 @@ use crate::{Error, Result};
 /// After another node process took the stripe set, reads and checkpoints wait for this part of the timeout (a second,
 /// by default), so that what other clients keep arrives there first.
 const QUIET_PART: u32 = 60;
-/// A stripe set whose node takes no connection when the file is opened is asked of the next node after this.
+/// A stripe set whose node takes no connection when the file is opened is requested from the next node after this.
 pub(super) const REACH_TIMEOUT: Duration = Duration::from_secs(3);
 /// A node that reports progress, but none on what is waited for, is believed for this many timeouts.
 pub(super) const MAX_TIMEOUTS_ALIVE: u32 = 20;
@@ -31,7 +31,7 @@ const MOVE_PAUSE: Duration = Duration::from_millis(50);
 pub(super) struct SendQueue {
     pub session: SessionId,
     pub stripe_set: u32,
-    /// What the send queue attaches with.
+    /// The key that the send queue attaches with.
     pub key: HandleKey,
     pub status: Arc<SessionStatus>,
     /// Where the stripe set may be served, its own node first.
@@ -79,7 +79,7 @@ struct Progress {
     epoch: u64,
 }
 
-/// What a session passes to its send queues.
+/// The context that a session passes to its send queues.
 pub(super) struct QueueContext {
     pub session: SessionId,
     pub key: HandleKey,
@@ -90,7 +90,7 @@ pub(super) struct QueueContext {
     pub timeout: Duration,
 }
 
-/// What a send queue without connection should do.
+/// The next action of a send queue without connection.
 pub(super) enum Action {
     Wait,
     Move,
@@ -98,7 +98,7 @@ pub(super) enum Action {
 }
 
 impl SendQueue {
-    /// `nodes`: where the stripe set may be served, its own node first.
+    /// Makes a send queue; `nodes`: where the stripe set may be served, its own node first.
     pub fn new(of: &QueueContext, stripe_set: u32, index: u32, nodes: Vec<String>, streams: &Streams) -> Arc<Self> {
         let stream = streams.get(&nodes[0], index);
         Arc::new(SendQueue {

@@ -35,7 +35,7 @@ pub(super) struct Session {
     epoch: Arc<AtomicU64>,
     pub process: Arc<Process>,
     hinted: Mutex<Option<Instant>>,
-    /// What follows a commit that is running in the background.
+    /// Work that follows a commit running in the background.
     after_commit: Mutex<Option<Vec<Next>>>,
     /// This process has made a version of what the session wrote.
     is_committed: AtomicBool,

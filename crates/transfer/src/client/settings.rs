@@ -35,7 +35,7 @@ pub struct Settings {
     /// Length of the file ranges that belong to one node, for sessions this process begins (bytes).
     pub stripe_bytes: u64,
     pub job: String,
-    /// Whose share of the nodes' bandwidth the process uses.
+    /// The application whose share of the nodes' bandwidth the process uses.
     pub application: String,
     pub reduction: Reduction,
     pub acknowledge: Acknowledge,

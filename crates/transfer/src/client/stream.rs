@@ -158,7 +158,7 @@ impl Ask {
     }
 }
 
-/// What the thread should send next.
+/// The next message for the thread to send.
 pub(super) enum Next {
     Nothing,
     /// There is something, but not yet.
@@ -224,7 +224,7 @@ impl Stream {
         self.thread.wake();
     }
 
-    /// Connects, if there is no connection, though there is nothing to bring yet.
+    /// Connects, if there is no connection, even with nothing to send yet.
     pub fn try_reach(&self) {
         let mut state = self.lock();
         if state.reach != Reach::Reached {
@@ -251,7 +251,7 @@ impl Stream {
         self.lock().reach == Reach::Absent
     }
 
-    // What follows is for the thread that drives the stream.
+    // The rest is for the thread that drives the stream.
 
     pub fn set_reach(&self, reach: Reach) {
         self.lock().reach = reach;

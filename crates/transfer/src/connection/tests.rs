@@ -14,7 +14,7 @@ fn pair() -> (Connection, Connection) {
     (near, Connection::accepted(stream, peer).unwrap())
 }
 
-/// A node's end of a connection, and its client's.
+/// Returns a node's end of a connection, and its client's.
 pub(crate) fn node_and_client() -> (Arc<Connection>, Connection) {
     let (client, node) = pair();
     (Arc::new(node), client)

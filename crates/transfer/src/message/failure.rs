@@ -4,7 +4,7 @@ use format::{ContainerId, Reader, Result, StorePath, VersionId, Writer};
 
 use super::Field;
 
-/// What failed, classified by what the caller does about it. The numbers never change meaning; `thalweg.h` has the same
+/// Kinds of failure, by what the caller does about them. The numbers never change meaning; `thalweg.h` has the same
 /// kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
@@ -69,7 +69,7 @@ const MAX_TEXT_BYTES: usize = 8 << 10;
 /// The same with the path, which is shown too where the text does not contain it.
 const MAX_SHOWN_BYTES: usize = MAX_TEXT_BYTES + (4 << 10);
 
-/// Control characters are shown as `\xNN` for each byte, so that they count fourfold.
+/// Returns the length as shown: control characters are shown as `\xNN` for each byte, so that they count fourfold.
 fn shown_bytes(character: char) -> usize {
     character.len_utf8() * if character.is_control() { 4 } else { 1 }
 }

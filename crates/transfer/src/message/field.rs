@@ -13,7 +13,7 @@ use super::limits::{MAX_CHANGES, MAX_EXTENTS};
 pub trait Field: Sized {
     /// The fewest bytes a value takes, so that forged counts are refused before memory is requested.
     const MIN_BYTES: usize;
-    /// Of a list of such values, where they take much more memory than bytes of a message.
+    /// Longest list of such values, where they take much more memory than bytes of a message.
     const MAX_COUNT: usize = usize::MAX;
     fn write(&self, to: &mut Writer);
     fn read(from: &mut Reader) -> Result<Self>;

@@ -267,7 +267,7 @@ mod tests {
         Request::Commit { session: SESSION, references: Vec::new(), epoch: 0, changes, checkpoints: Vec::new() }
     }
 
-    /// One byte of each of so many segments.
+    /// Returns a request for one byte of each of `count` segments.
     fn scattered(count: usize) -> Request {
         let extents = (0..count as u64).map(|number| Extent { offset: number * 8192, bytes: 1 }).collect();
         Request::Write { session: SESSION, stripe_set: 0, sequence: 1, stamp: 0, epoch: 0, extents }

@@ -1,6 +1,6 @@
 //! The node's catalog as a [`Catalog`], as far as clients need it.
 //!
-//! What only the node itself does (numbering containers, checkpoints, collection, rebuilding) is not offered here.
+//! The node's own operations (numbering containers, checkpoints, collection, rebuilding) are not offered here.
 
 use std::fmt::Debug;
 

@@ -52,7 +52,7 @@ impl PooledConnection {
         Self::open_within((SILENCE_TIMEOUT, WELCOME_TIMEOUT), address, hello, credentials)
     }
 
-    /// `silence`: how long the node may send nothing; `welcome`: how long it may not welcome this client.
+    /// As `open`; `silence`: how long the node may send nothing; `welcome`: how long it may not welcome this client.
     pub fn open_within(
         timeouts: (Duration, Duration),
         address: &str,

@@ -97,7 +97,7 @@ fn damaged_messages_never_panic() {
     }
 }
 
-/// The frame of each message as `testdata/v0/frames` has it.
+/// Returns the frame of each message as `testdata/v0/frames` has it.
 fn golden() -> Vec<(String, Vec<u8>)> {
     let frame = |sample: Sample| {
         let payload: &[u8] = match sample.name.as_str() {

@@ -77,7 +77,7 @@ impl Random {
         self.u32() >> 8
     }
 
-    /// A sequence, a stamp, an epoch; also a file's size.
+    /// Returns a sequence, a stamp, an epoch; also a file's size.
     fn count(&mut self) -> u64 {
         (self.u64() >> 2).max(1)
     }
@@ -276,7 +276,7 @@ impl Random {
         }
     }
 
-    /// One request of each kind.
+    /// Returns one request of each kind.
     pub fn requests(&mut self) -> Vec<Request> {
         use Request::*;
         vec![
@@ -369,7 +369,7 @@ impl Random {
         ]
     }
 
-    /// One reply of each kind.
+    /// Returns one reply of each kind.
     pub fn replies(&mut self) -> Vec<Reply> {
         use Reply::*;
         vec![

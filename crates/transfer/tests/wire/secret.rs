@@ -93,7 +93,7 @@ fn a_client_with_a_secret_refuses_a_node_that_does_not_prove_it() {
     is_refused(&address, Some(secret(1)), "did not prove");
 }
 
-/// A node that does not have the secret, and sends back what the client sent.
+/// Serves as a node that does not have the secret, and sends back what the client sent.
 fn impostor() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

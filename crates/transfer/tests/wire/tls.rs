@@ -49,7 +49,7 @@ extern "C" fn remove_certificates() {
     let _ = CERTIFICATES.get().map(std::fs::remove_dir_all);
 }
 
-/// Two authorities, and certificates of the first: right, for another name, and expired.
+/// Makes two authorities, and certificates of the first: right, for another name, and expired.
 fn certificates() -> &'static PathBuf {
     CERTIFICATES.get_or_init(|| {
         let folder = std::env::temp_dir().join(format!("thalweg-tls-{}", std::process::id()));
@@ -82,7 +82,7 @@ fn certificates() -> &'static PathBuf {
     })
 }
 
-/// A node with this certificate, or a plain one.
+/// Starts a node with this certificate, or a plain one.
 fn node(certificate: Option<&str>) -> String {
     let file = |name: &str, kind| certificates().join(format!("{name}.{kind}"));
     let tls = certificate.map(|name| TlsServer::load(&file(name, "pem"), &file(name, "key")).unwrap());

@@ -1,6 +1,6 @@
 //! Nodes made of threads and byte vectors, which do whatever a test needs: break, crash, stay away, stay silent.
 //!
-//! What is durable lies in a [`World`] that all nodes share; what a node only received is its own and dies with it.
+//! Durable data lies in a [`World`] that all nodes share; data only received is the node's own and dies with it.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -67,7 +67,7 @@ pub struct Behaviour {
     pub leaves: AtomicU64,
     /// Files that clients reported as not stored, and why.
     pub failures: Mutex<Vec<(String, String)>>,
-    /// Of what was to be read half is left out, and not said so.
+    /// Silently leaves out half of every read.
     pub cut_reads: AtomicBool,
     /// Bytes that reads were answered with.
     pub read_bytes: AtomicU64,

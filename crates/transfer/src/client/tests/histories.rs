@@ -59,7 +59,7 @@ impl Disturbance {
     }
 }
 
-/// The first client reads what it wrote too.
+/// Returns the open flags: the first client reads what it wrote too.
 fn flags(writer: u64) -> u32 {
     if writer == 0 { READ | WRITE } else { WRITE }
 }

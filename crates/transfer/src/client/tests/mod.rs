@@ -83,7 +83,7 @@ fn assert_within(limit: Duration, mut measure: impl FnMut() -> Duration) {
     panic!("{times:?} instead of {limit:?}");
 }
 
-/// An I/O thread may hold the last of what is durable for a moment longer.
+/// Waits, since an I/O thread may hold the last durable frame for a moment longer.
 fn wait_until_nothing_is_kept(client: &Client) {
     let window = client.process().unwrap().window.clone();
     let deadline = Instant::now() + Duration::from_secs(60);
