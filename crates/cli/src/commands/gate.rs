@@ -16,7 +16,7 @@ use crate::output::Output;
 #[command(after_help = "The file is read again on SIGHUP and when it changes; docs/gate.md explains it.\n\n\
                         Example: thalweg gate --config gate.toml")]
 pub struct Arguments {
-    /// What to listen to, which servers stand behind, who is who
+    /// The configuration: addresses, the servers behind them, and how applications are told apart
     #[arg(long, value_name = "FILE", required = true)]
     config: Option<PathBuf>,
     /// Only check the file, and the certificates it names

@@ -34,7 +34,7 @@ use crate::signals::Interruption;
                         Example: thalweg get /scratch/st::run1/out.dat - --range 4096:512 | od -f"
 )]
 pub struct Arguments {
-    /// What to fetch, and last where to (`-`: standard output)
+    /// Sources in the store, then the destination (`-`: standard output)
     #[arg(required = true, num_args = 1.., value_names = ["STORE::PATH", "DEST"])]
     pub paths: Vec<OsString>,
     /// Only these bytes of a file; without LENGTH, to its end

@@ -33,14 +33,14 @@ use crate::{shown, streams};
                         Example: thalweg put --exclude-file .gitignore --exclude-caches -x . /scratch/st::project"
 )]
 pub struct Arguments {
-    /// What to store (`-`: standard input), and last where: STORE::DIR/ or STORE::NAME
+    /// Sources (`-`: standard input), then the destination: STORE::DIR/ or STORE::NAME
     #[arg(required = true, num_args = 1.., value_names = ["SRC", "STORE::DIR/"])]
     pub paths: Vec<OsString>,
     /// One commit at the end: everything appears at once, or nothing
     #[arg(long)]
     atomic: bool,
     /// Read every file again, also those that are as they were when put last, and what the store has of it: what is
-    /// damaged there is stored anew
+    /// damaged there is stored again
     #[arg(long)]
     force: bool,
     /// Where a name was a file or directory and is something else now, drop what the store has of it, with all versions

@@ -51,20 +51,20 @@ pub struct Arguments {
     /// The certificate's private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Serve addresses that other machines reach without a secret: whoever reaches the port reads, writes and removes
+    /// Serve addresses that other machines reach without a secret: every client that reaches the port reads, writes and removes
     #[arg(long, conflicts_with = "secret_file")]
     insecure: bool,
-    /// What an application weighs among those that write at once (may be repeated; who is not named weighs 1; without
+    /// An application's weight among those that write at once (may be repeated; others weigh 1; without
     /// any, nothing is shared)
     #[arg(long = "share", value_name = "NAME=WEIGHT", value_parser = weight)]
-    ingest: Vec<(String, u32)>,
+    weights: Vec<(String, u32)>,
     #[command(flatten)]
     log: LogArguments,
     /// Where browsers and Prometheus see what the node does: / (a live page), /metrics and /health. Anybody who reaches the
     /// port reads them; port 0 takes a free one, which is printed. Default: nowhere
     #[arg(long, value_name = "ADDRESS", value_parser = host_port::parse)]
     metrics: Option<String>,
-    /// The node's process begins anew, and listens on this socket: see restart.rs
+    /// The node's process restarts, and listens on this socket: see restart.rs
     #[arg(long, hide = true, value_name = "SOCKET", require_equals = true)]
     begin_anew: Option<std::os::fd::RawFd>,
 }
@@ -191,7 +191,7 @@ impl Arguments {
             checkpoint_bytes: SETTLE_BYTES,
             names_bytes: NAMES_BYTES,
             trust_clients: self.trust_clients,
-            weights: (!self.ingest.is_empty()).then(|| self.ingest.iter().cloned().collect()),
+            weights: (!self.weights.is_empty()).then(|| self.weights.iter().cloned().collect()),
         }
     }
 }

@@ -46,7 +46,7 @@ pub(crate) struct IngestScheduler {
     /// A write may go on.
     granted: Condvar,
     /// A write began to wait.
-    hinted: Condvar,
+    wait_began: Condvar,
 }
 
 struct State {
@@ -91,7 +91,12 @@ impl IngestScheduler {
             tickets: 0,
             is_open: weights.is_none(),
         };
-        Arc::new(IngestScheduler { weights, state: Mutex::new(state), granted: Condvar::new(), hinted: Condvar::new() })
+        Arc::new(IngestScheduler {
+            weights,
+            state: Mutex::new(state),
+            granted: Condvar::new(),
+            wait_began: Condvar::new(),
+        })
     }
 
     /// Adds a connection of this application.
@@ -119,7 +124,7 @@ impl IngestScheduler {
     pub fn begin_round(&self) -> bool {
         let mut state = self.lock();
         if state.waiters().next().is_none() {
-            state = self.hinted.wait_timeout(state, LONG_NAP).expect("no panic holds it").0;
+            state = self.wait_began.wait_timeout(state, LONG_NAP).expect("no panic holds it").0;
         }
         let is_due = state.is_round_due(Instant::now());
         if is_due {
@@ -148,7 +153,7 @@ impl Member {
         let mut state = self.ingest.lock();
         let began = Instant::now();
         let Some(ticket) = state.ask(&self.name, bytes, began) else { return };
-        self.ingest.hinted.notify_one();
+        self.ingest.wait_began.notify_one();
         while state.is_waiting(&self.name, ticket) && !state.is_open && began.elapsed() < LONGEST_WAIT {
             let left = LONGEST_WAIT.saturating_sub(began.elapsed());
             state = self.ingest.granted.wait_timeout(state, left).expect("no panic holds it").0;
