@@ -238,9 +238,9 @@ pub(crate) fn open_catalog(path: &Path, settings: &Settings, access: Access) -> 
     Ok(catalog.with_mark(open_mark(path, settings, access)?, settings.id))
 }
 
-/// Puts the catalog in `new_segment` in the place of the damaged or missing one, which stays beside it as `*.old`.
+/// Puts the catalog in `new_file` in the place of the damaged or missing one, which stays beside it as `*.old`.
 /// Whenever this is ended, there is one or the other, if there was one.
-pub(crate) fn replace_catalog(path: &Path, settings: &Settings, new_segment: &Path) -> Result<()> {
+pub(crate) fn replace_catalog(path: &Path, settings: &Settings, new_file: &Path) -> Result<()> {
     let file = catalog_file(path, settings);
     let aside = |suffix: &str| PathBuf::from(format!("{}{suffix}.old", file.display()));
     // The log first: a catalog without its log is whole, a log without its catalog is another's.
@@ -255,7 +255,7 @@ pub(crate) fn replace_catalog(path: &Path, settings: &Settings, new_segment: &Pa
         std::fs::rename(&file, &old).map_err(|source| Error::io(file.display(), source))?;
     }
     let state = state_folder(path, settings);
-    std::fs::rename(new_segment, &file).map_err(|source| Error::io(file.display(), source))?;
+    std::fs::rename(new_file, &file).map_err(|source| Error::io(file.display(), source))?;
     let synced = std::fs::File::open(&state).and_then(|folder| folder.sync_all());
     synced.map_err(|source| Error::io(state.display(), source))
 }

@@ -35,9 +35,9 @@ impl Repository {
 
     fn put_records(&self, records: &[JournalRecord]) -> Result<()> {
         let encoded: Vec<_> = records.iter().map(JournalRecord::encode).collect();
-        let new_segment: Vec<_> =
+        let new_segments: Vec<_> =
             encoded.iter().map(|bytes| NewSegment { fingerprint: self.fingerprint(bytes), bytes }).collect();
-        self.keep_again(JOURNALIST, BlockKind::Journal, &new_segment)?;
+        self.keep_again(JOURNALIST, BlockKind::Journal, &new_segments)?;
         Ok(())
     }
 }

@@ -162,11 +162,11 @@ impl<'a, T> Packer<'a, T> {
     /// Stores what is gathered.
     pub fn flush(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
-        let new_segment: Vec<_> = batch
+        let new_segments: Vec<_> = batch
             .iter()
             .map(|(fingerprint, range)| NewSegment { fingerprint: *fingerprint, bytes: &self.bytes[range.clone()] })
             .collect();
-        let addresses = self.repository.dedup(self.claim_owner, BlockKind::Data, &new_segment)?.addresses;
+        let addresses = self.repository.dedup(self.claim_owner, BlockKind::Data, &new_segments)?.addresses;
         let stored = batch
             .iter()
             .zip(addresses)

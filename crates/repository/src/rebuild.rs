@@ -55,12 +55,12 @@ pub fn rebuild_catalog(path: &Path, force: bool) -> Result<RebuildReport> {
         return Err(would_lose(path, &old));
     }
     let records: Vec<_> = scan.records.values().cloned().collect();
-    let new_segment = catalog_file(path, &settings).with_extension("sqlite.new");
-    let made = make_catalog(path, &settings, &new_segment, &scan, &records, &old);
-    let made = made.and_then(|made| replace_catalog(path, &settings, &new_segment).map(|()| made));
+    let new_file = catalog_file(path, &settings).with_extension("sqlite.new");
+    let made = make_catalog(path, &settings, &new_file, &scan, &records, &old);
+    let made = made.and_then(|made| replace_catalog(path, &settings, &new_file).map(|()| made));
     if made.is_err() {
         // Best effort: the error that is reported came first.
-        let _ = remove_catalog(&new_segment);
+        let _ = remove_catalog(&new_file);
     }
     let mut made = made?;
     made.left_out.retain(|left| !was_restated(&scan, left));
@@ -80,19 +80,19 @@ struct MadeCatalog {
     marked: Option<(u64, u64)>,
 }
 
-/// Makes the catalog in `new_segment`, closed, so that its log is moved into the file.
+/// Makes the catalog in `new_file`, closed, so that its log is moved into the file.
 fn make_catalog(
     path: &Path,
     settings: &Settings,
-    new_segment: &Path,
+    new_file: &Path,
     scan: &Scan,
     records: &[JournalRecord],
     old: &OldCatalog,
 ) -> Result<MadeCatalog> {
-    remove_catalog(new_segment)?;
+    remove_catalog(new_file)?;
     let is_given = |record: &&ContainerRecord| record.id.0 < CONTAINER_LIMIT;
     let mut containers: Vec<_> = scan.containers.values().filter(is_given).copied().collect();
-    let catalog = new_catalog(path, settings, new_segment)?;
+    let catalog = new_catalog(path, settings, new_file)?;
     let given = catalog.marked().max(&old.given);
     containers.extend(lost_containers(scan, old, given.container).into_iter().map(without_file));
     let left_out = catalog.replay(&containers, records, &given)?;

@@ -75,7 +75,7 @@ impl Piece {
         fingerprints.iter().map(|fingerprint| SegmentEntry { fingerprint: *fingerprint, bytes }).collect()
     }
 
-    pub fn unlisted(&self) -> Reply {
+    pub fn need_fingerprints(&self) -> Reply {
         Reply::NeedFingerprints { sequence: self.arrival.sequence, stamp: self.stamp }
     }
 
@@ -127,7 +127,7 @@ impl OfferFingerprints {
         (0..self.entries.len()).filter(is_open).collect()
     }
 
-    pub fn misses(&self, wanted: Vec<u32>) -> Reply {
+    pub fn missing(&self, wanted: Vec<u32>) -> Reply {
         Reply::Missing { sequence: self.piece.arrival.sequence, stamp: self.piece.stamp, wanted }
     }
 

@@ -140,7 +140,7 @@ impl Offers {
     fn digest_known(self: &Arc<Self>, piece: Piece, known: Option<Entries>, replier: Replier) {
         match known {
             Some(entries) => self.named(piece, &entries, replier),
-            None => replier.reply(piece.unlisted()),
+            None => replier.reply(piece.need_fingerprints()),
         }
     }
 
@@ -180,8 +180,8 @@ impl Offers {
     /// Asks for the missing fingerprints or blocks, or hands the whole piece to its stripe set.
     fn answer(&self, offer: OfferFingerprints, need: Need) -> Result<Reply, Failure> {
         let Need::Content(wanted) = need else { return offer.complete().map_err(failure::of) };
-        let misses = offer.misses(wanted);
+        let missing = offer.missing(wanted);
         self.open.lock().expect("no panic holds it").insert(offer.key(), offer);
-        Ok(misses)
+        Ok(missing)
     }
 }

@@ -48,7 +48,7 @@ impl Budget {
     }
 
     /// Whether more than half of it is used, so that memory should be released where it can be.
-    pub(crate) fn is_hinted(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.used_bytes() > self.limit_bytes / 2
     }
 

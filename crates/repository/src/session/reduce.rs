@@ -17,9 +17,9 @@ impl StripeOwner {
     /// Reduces some of the whole segments; says whether there was anything. A failure is remembered: the stripe set
     /// takes nothing more, and every later call says why.
     pub fn reduce(&self, claim_owner: ClaimOwner) -> Result<bool> {
-        let is_hinted = self.budget.is_hinted();
+        let is_short = self.budget.is_short();
         let works = self.event(|session| {
-            if is_hinted {
+            if is_short {
                 session.evict();
             }
             Ok(session.take_work(SEGMENTS_AT_ONCE))
@@ -47,12 +47,12 @@ impl StripeOwner {
     fn store_pieces(&self, claim_owner: ClaimOwner, pieces: &[&[u8]]) -> Result<Vec<Option<Arc<StoredSegment>>>> {
         let named: Vec<_> =
             pieces.iter().map(|bytes| (!segment::is_zero(bytes)).then(|| self.repository.fingerprint(bytes))).collect();
-        let new_segment: Vec<_> = pieces
+        let new_segments: Vec<_> = pieces
             .iter()
             .zip(&named)
             .filter_map(|(bytes, name)| name.map(|fingerprint| Segment { fingerprint, bytes }))
             .collect();
-        let kept = self.repository.dedup(claim_owner, BlockKind::Data, &new_segment)?;
+        let kept = self.repository.dedup(claim_owner, BlockKind::Data, &new_segments)?;
         self.stored_bytes.fetch_add(kept.stored_bytes, Ordering::Relaxed);
         let mut addresses = kept.addresses.into_iter();
         let stored = |(bytes, name): (&&[u8], &Option<Fingerprint>)| {

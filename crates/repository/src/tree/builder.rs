@@ -152,7 +152,7 @@ impl<'a> Builder<'a> {
         if bytes.len() <= PAGE_HEADER_BYTES + INLINE_ENTRIES * ENTRY_BYTES {
             return Ok(Root::Inline(bytes));
         }
-        let (address, digest) = self.dedup(&bytes)?;
+        let (address, digest) = self.store_page(&bytes)?;
         Ok(Root::Stored { address, digest })
     }
 
@@ -197,15 +197,15 @@ impl<'a> Builder<'a> {
 
     fn store(&mut self, level: usize, entries: Vec<Entry>) -> Result<Entry> {
         let page = Page { level: level as u8, entries };
-        let (address, digest) = self.dedup(&page.encode())?;
+        let (address, digest) = self.store_page(&page.encode())?;
         Ok(Entry { length: page.length(), kind: EntryKind::Page { address, digest } })
     }
 
-    fn dedup(&mut self, page: &[u8]) -> Result<(SegmentAddress, [u8; 32])> {
-        let new_segment = NewSegment { fingerprint: self.repository.fingerprint(page), bytes: page };
+    fn store_page(&mut self, page: &[u8]) -> Result<(SegmentAddress, [u8; 32])> {
+        let segment = NewSegment { fingerprint: self.repository.fingerprint(page), bytes: page };
         let address = match self.again {
-            true => self.repository.keep_again(self.claim_owner, BlockKind::Page, &[new_segment])?[0],
-            false => self.repository.dedup(self.claim_owner, BlockKind::Page, &[new_segment])?.addresses[0],
+            true => self.repository.keep_again(self.claim_owner, BlockKind::Page, &[segment])?[0],
+            false => self.repository.dedup(self.claim_owner, BlockKind::Page, &[segment])?.addresses[0],
         };
         self.references.insert(address.container);
         Ok((address, page_digest(page)))

@@ -127,10 +127,10 @@ fn put_again(
         let part = Run { container: run.container, first, count: entries.len() as u32 };
         first += part.count;
         let segments = repository.named_segments(part, entries)?;
-        let new_segment: Vec<_> =
+        let new_segments: Vec<_> =
             segments.iter().map(|bytes| NewSegment { fingerprint: repository.fingerprint(bytes), bytes }).collect();
-        let addresses = repository.keep_again(claim_owner, BlockKind::Data, &new_segment)?;
-        for (segment, address) in new_segment.iter().zip(addresses) {
+        let addresses = repository.keep_again(claim_owner, BlockKind::Data, &new_segments)?;
+        for (segment, address) in new_segments.iter().zip(addresses) {
             let bytes = (segment.bytes.len() as u64 - skip as u64).min(left) as u32;
             let to_its_end = skip as usize + bytes as usize == segment.bytes.len();
             builder.part(address, segment.fingerprint, skip, bytes, to_its_end)?;

@@ -145,11 +145,11 @@ impl History {
         let stamp = open.send(client, owner, &kept);
         if lost_answer {
             // The client gets no answer, reconnects and sends all it keeps: nothing may change.
-            open.dedup(client, owner, kept);
+            open.keep(client, owner, kept);
             open.send_again(client, owner);
         } else {
             kept.stamp = stamp;
-            open.dedup(client, owner, kept);
+            open.keep(client, owner, kept);
         }
     }
 
@@ -366,7 +366,7 @@ impl Open {
         stamp
     }
 
-    fn dedup(&mut self, client: u64, owner: usize, kept: Kept) {
+    fn keep(&mut self, client: u64, owner: usize, kept: Kept) {
         self.kept.entry((client, owner)).or_default().push(kept);
     }
 
