@@ -78,15 +78,21 @@ def test_run_stats_add_up_what_happened(run_folder):
     assert sum(stats.timeline.rates("working", 10)) * 0.1 == pytest.approx(4.5)
 
 
+def second_start(run_folder):
+    """Events of the run started again an hour later, with two more tasks and one worker."""
+    events = Events(run_folder)
+    events.run(began=1_700_003_608.0, policy="thalweg")
+    events.submitted(0, 2)
+    events.joined(0, "c", 1)
+    return events
+
+
 def test_pauses_between_starts_are_cut_out(run_folder):
     """Also where the last lines of a start were lost."""
     path = run_folder / FILE
     lines = path.read_bytes()
     path.write_bytes(lines[: lines.index(b'"fetch_failed"') + 3])
-    events = Events(run_folder)
-    events.run(began=1_700_003_608.0, policy="thalweg")
-    events.submitted(0, 2)
-    events.joined(0, "c", 1)
+    events = second_start(run_folder)
     events.done(1, "c", 4, 1, "stack", 1.0, 0.0, [])
     events.done(2, "c", 5, 1, "stack", 1.0, 0.0, [])
     events.ended(2)
@@ -101,10 +107,7 @@ def test_pauses_between_starts_are_cut_out(run_folder):
 
 def test_counts_of_several_starts_say_so_and_slots_are_no_more_than_there_are(run_folder):
     assert " starts" not in looked_at(html_of(stats_of(run_folder))).text
-    events = Events(run_folder)
-    events.run(began=1_700_003_608.0, policy="thalweg")
-    events.submitted(0, 2)
-    events.joined(0, "c", 1)
+    events = second_start(run_folder)
     # Two of which a worker's clock has it that they ran at the same time.
     events.done(2, "c", 4, 1, "stack", 2.0, 0.0, [])
     events.done(2, "c", 5, 1, "stack", 2.0, 0.0, [])
