@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 from stores import Source
-from test_worker_cache import SIZE, brought, content_of, files_of, flip, item_of, partial_files_of, read_pinned
+from test_worker_cache import flip
+from worker_caches import SIZE, brought, content_of, files_of, item_of, partial_files_of, read_pinned
 
 from thalweg.diffusion.cache.item import Item
 from thalweg.diffusion.cache.worker_cache import PeerFailed, WorkerCache

@@ -286,7 +286,8 @@ impl Connection {
         match request {
             Request::OpenPath { path, flags, job, nodes, stripe_bytes, key } => {
                 let job = if job.is_empty() { self.job.clone() } else { job };
-                plain(self.open_path(path, flags, job, nodes, stripe_bytes, key)?)
+                let open = || self.open_path(path, flags, job, nodes, stripe_bytes, key);
+                plain(self.node.clients.open_once(self.source.client, key, open)?)
             }
             Request::Attach { session, stripe_set, key } => {
                 let entry = self.attach(session, stripe_set, &key)?;

@@ -33,20 +33,8 @@ fn staging_bytes(extents: &[(u64, u64)]) -> u64 {
 }
 
 impl Connection {
+    /// Joins or begins the path's session, with a new handle. A client that asks again is answered from memory before this.
     pub fn open_path(
-        &self,
-        path: StorePath,
-        flags: u32,
-        job: String,
-        nodes: Vec<String>,
-        stripe_bytes: u64,
-        key: HandleKey,
-    ) -> Result<Reply, Failure> {
-        let open = || self.open_new(path, flags, job, nodes, stripe_bytes, key);
-        self.node.clients.open_once(self.source.client, key, open)
-    }
-
-    fn open_new(
         &self,
         path: StorePath,
         flags: u32,
