@@ -22,6 +22,7 @@ mod run;
 mod shown;
 mod signals;
 mod streams;
+mod tree_view;
 
 use std::process::ExitCode;
 use std::sync::LazyLock;
@@ -73,6 +74,7 @@ enum Verb {
     Repair(commands::repair::Arguments),
     Collect(commands::collect::Arguments),
     Forget(commands::forget::Arguments),
+    Snapshots(commands::snapshots::Arguments),
     Sessions(commands::sessions::Arguments),
     Recover(commands::recover::Arguments),
     Stats(commands::stats::Arguments),
@@ -136,6 +138,7 @@ fn execute(verb: Verb, output: &Output) -> anyhow::Result<()> {
         Verb::Repair(arguments) => commands::repair::execute(&arguments, output),
         Verb::Collect(arguments) => commands::collect::execute(arguments, output),
         Verb::Forget(arguments) => commands::forget::execute(arguments, output),
+        Verb::Snapshots(arguments) => commands::snapshots::execute(&arguments, output),
         Verb::Sessions(arguments) => commands::sessions::execute(arguments, output),
         Verb::Recover(arguments) => commands::recover::execute(arguments, output),
         Verb::Stats(arguments) => commands::stats::execute(arguments, output),

@@ -4,14 +4,17 @@
 use std::collections::{HashMap, HashSet};
 
 use catalog::{ContainerRecord, ContainerState, Version};
-use format::{ContainerId, JournalRecord, LostSegment, Run, SegmentAddress, StorePath};
+use format::{
+    ContainerId, EntryKind, JournalRecord, LostSegment, Page, Root, Run, SegmentAddress, StorePath, VersionRecord,
+};
 use store::{LocalStore, Report};
 
 use crate::comparison::compare;
 use crate::marks::LiveBitmap;
 use crate::repair::is_damage;
 use crate::scan::Scan;
-use crate::tree::collect_runs;
+use crate::snapshot;
+use crate::tree::{collect_runs, entries_in};
 use crate::{Repository, Result};
 
 /// Paths listed from the catalog at a time.
@@ -330,6 +333,16 @@ fn damages_of(record: &ContainerRecord, report: Report, lost: &LostSegments) -> 
     damages.into_iter().map(named).collect()
 }
 
+/// The check of all versions.
+struct VersionCheck<'a> {
+    repository: &'a Repository,
+    data: bool,
+    lost: &'a LostSegments,
+    /// What whole versions have: of snapshots, which share nearly all of it, only the rest is checked.
+    checked: LiveBitmap,
+    has_snapshots: bool,
+}
+
 fn check_versions(
     repository: &Repository,
     data: bool,
@@ -337,23 +350,80 @@ fn check_versions(
     verified: &mut VerifyReport,
     progress: &mut dyn FnMut(u64),
 ) -> Result<()> {
-    let mut after = None;
-    loop {
-        let listed = repository.catalog.list(&StorePath::root(), true, after.as_ref(), LISTED_AT_ONCE)?;
-        let Some((last, _)) = listed.last() else { return Ok(()) };
-        after = Some(last.clone());
-        for (path, _) in listed.iter().filter(|(_, entry)| entry.head.is_some()) {
-            for version in versions_of(repository, path)? {
-                verified.versions += 1;
-                let checked = check_version(repository, &version, data, lost, verified, progress);
-                if let Some(why) = checked.unwrap_or_else(|error| Some(error.reason()))
-                    && is_kept(repository, path, version.number)?
-                {
+    let has_snapshots = snapshot::exist(repository)?;
+    let mut check = VersionCheck { repository, data, lost, checked: LiveBitmap::default(), has_snapshots };
+    check.each(false, verified, progress)?;
+    if has_snapshots { check.each(true, verified, progress) } else { Ok(()) }
+}
+
+impl VersionCheck<'_> {
+    /// Checks all snapshots, or all other versions.
+    fn each(&mut self, of_snapshots: bool, verified: &mut VerifyReport, progress: &mut dyn FnMut(u64)) -> Result<()> {
+        let mut after = None;
+        loop {
+            let listed = self.repository.catalog.list(&StorePath::root(), true, after.as_ref(), LISTED_AT_ONCE)?;
+            let Some((last, _)) = listed.last() else { return Ok(()) };
+            after = Some(last.clone());
+            let files = listed.iter().filter(|(_, entry)| entry.head.is_some());
+            for (path, _) in files.filter(|(path, _)| snapshot::is_snapshot(path) == of_snapshots) {
+                self.versions(path, of_snapshots, verified, progress)?;
+            }
+        }
+    }
+
+    fn versions(
+        &mut self,
+        path: &StorePath,
+        is_snapshot: bool,
+        verified: &mut VerifyReport,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<()> {
+        let repository = self.repository;
+        for version in versions_of(repository, path)? {
+            verified.versions += 1;
+            let checked = match is_snapshot {
+                true => self.snapshot(&version, verified, progress),
+                false => check_version(repository, &version, self.data, self.lost, verified, progress),
+            };
+            match checked.unwrap_or_else(|error| Some(error.reason())) {
+                Some(why) if is_kept(repository, path, version.number)? => {
                     let path = path.clone();
                     verified.damages.push(Damage::Version { path, version: version.number, why });
                 }
+                None if self.has_snapshots && !is_snapshot => {
+                    collect_runs(repository, &version.record.root, &mut |run| self.checked.mark(run))?;
+                }
+                _ => {}
             }
         }
+        Ok(())
+    }
+
+    /// Checks what no version had that was checked before.
+    fn snapshot(
+        &mut self,
+        version: &Version,
+        verified: &mut VerifyReport,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Option<String>> {
+        let (repository, record) = (self.repository, &version.record);
+        let mut unchecked = Vec::new();
+        entries_in(repository, &record.root, 0..record.size, &mut |_, entry| {
+            match entry.kind {
+                EntryKind::Data { run, .. } if !self.checked.holds_all(run) => unchecked.push(entry),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        let page = Page { level: 0, entries: unchecked };
+        let (root, size) = (Root::Inline(page.encode()), page.length());
+        let record = VersionRecord { root, size, content: None };
+        let rest = Version { record, ..version.clone() };
+        let checked = check_version(repository, &rest, self.data, self.lost, verified, progress)?;
+        if checked.is_none() {
+            collect_runs(repository, &rest.record.root, &mut |run| self.checked.mark(run))?;
+        }
+        Ok(checked)
     }
 }
 

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use anyhow::bail;
 use catalog::FileEntry;
 use format::{Change, FileId, FileKind, StorePath};
-use repository::{Access, Repository};
+use repository::{Access, Repository, Snapshot};
 use serde_json::{Value, json};
 
 use super::{commit_names, list};
@@ -17,12 +17,14 @@ use crate::opening::open_store;
 use crate::output::Output;
 use crate::retention::Retention;
 use crate::shown;
+use crate::tree_view::{choose, concerns};
 
 /// Drop old versions of a file, or of all files below a directory
 #[derive(clap::Args)]
 #[command(after_help = "A version stays if any of the rules keeps it; the newest always stays. \
                         Units are s, m, h, d, w and y.\n\n\
-                        Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d")]
+                        Example: thalweg forget /scratch/st::run1 --keep last=3,within=30d\n\
+                        Example: thalweg forget /scratch/st::run1 --snapshot 1f2e3d4c")]
 pub struct Arguments {
     /// A file or directory, STORE::PATH
     #[arg(required = true, value_name = "STORE::PATH")]
@@ -33,6 +35,10 @@ pub struct Arguments {
     /// This version of one file, which must not be the newest (repeatable)
     #[arg(long, value_name = "N", conflicts_with = "keep", value_parser = clap::value_parser!(u64).range(1..))]
     version: Vec<u64>,
+    /// This snapshot of the place, by the beginning of its name (repeatable); no file and no version goes, but for those that
+    /// had left the place and were kept for snapshots
+    #[arg(long, value_name = "ID", conflicts_with_all = ["keep", "version"])]
+    snapshot: Vec<String>,
 }
 
 /// Changes committed at once.
@@ -40,6 +46,9 @@ const BATCH: usize = 4096;
 
 pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
     let location = Location::parse(&arguments.location)?;
+    if !arguments.snapshot.is_empty() {
+        return forget_snapshots(&location, &arguments.snapshot, output);
+    }
     if arguments.keep.is_none() && arguments.version.is_empty() {
         misuse!(
             "{location}: say what to keep, as in --keep last=3,within=30d, or drop single versions with --version N"
@@ -64,6 +73,25 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
         shown::count(forgotten.len() as u64, "file")
     ))?;
     output.document(&json!({ "versions": versions, "files": forgotten }))
+}
+
+fn forget_snapshots(location: &Location, wanted: &[String], output: &Output) -> anyhow::Result<()> {
+    let repository = open_store(&location.store, Access::Remove)?;
+    let mut dropped: Vec<Snapshot> = Vec::new();
+    for wanted in wanted {
+        let snapshot = choose(&repository, wanted, &location.path)?;
+        if !concerns(&snapshot, &location.path) {
+            bail!("{location}: snapshot {} is of other places", snapshot.id);
+        }
+        if !dropped.contains(&snapshot) {
+            dropped.push(snapshot);
+        }
+    }
+    commit_names(&repository, repository.without_snapshots(&dropped)?)?;
+    repository.close()?;
+    let ids: Vec<_> = dropped.into_iter().map(|snapshot| snapshot.id).collect();
+    output.summary(format_args!("forgot {}", shown::count(ids.len() as u64, "snapshot")))?;
+    output.document(&json!({ "snapshots": ids }))
 }
 
 /// Returns the path whose change the catalog refuses, because something else is there than was listed, or nothing.

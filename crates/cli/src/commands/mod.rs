@@ -20,6 +20,7 @@ pub mod rm;
 pub mod secret;
 pub mod sessions;
 pub mod simulate;
+pub mod snapshots;
 pub mod stat;
 pub mod stats;
 pub mod verify;

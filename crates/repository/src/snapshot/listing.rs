@@ -1,0 +1,175 @@
+//! A snapshot's names, with their contents as versions of files.
+
+use std::collections::HashMap;
+
+use catalog::{FileEntry, Version};
+use format::{
+    Attributes, FileId, FileKind, ListedContent, ListedName, NameKind, Page, Reader, Root, StorePath, VersionRecord,
+};
+
+use super::Snapshot;
+use crate::tree::Cursor;
+use crate::{Error, Repository, Result};
+
+/// Of the listing, read at a time (bytes).
+const READ_BYTES: u64 = 1 << 20;
+/// Names handed over at a time.
+const LISTED_AT_ONCE: usize = 4096;
+
+/// The records of a listing, in the order of the paths.
+pub(super) struct Records<'a> {
+    repository: &'a Repository,
+    snapshot: &'a Snapshot,
+    buffer: Vec<u8>,
+    /// Of the buffer, used.
+    used: usize,
+    /// Of the listing, read.
+    read: u64,
+}
+
+impl<'a> Records<'a> {
+    pub fn of(repository: &'a Repository, snapshot: &'a Snapshot) -> Self {
+        Records { repository, snapshot, buffer: Vec::new(), used: 0, read: 0 }
+    }
+
+    pub fn next(&mut self) -> Result<Option<ListedName>> {
+        loop {
+            let rest = &self.buffer[self.used..];
+            let is_over = self.read == self.snapshot.facts.listing_bytes;
+            if rest.is_empty() && is_over {
+                return Ok(None);
+            }
+            let mut from = Reader::new("snapshot listing", rest);
+            match ListedName::read(&mut from) {
+                Err(format::Error::Truncated { .. }) if !is_over => self.fill()?,
+                Err(error) => return Err(error.into()),
+                Ok(name) => {
+                    self.used += rest.len() - from.rest().len();
+                    return Ok(Some(name));
+                }
+            }
+        }
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        self.buffer.drain(..self.used);
+        self.used = 0;
+        let count = READ_BYTES.min(self.snapshot.facts.listing_bytes - self.read);
+        let kept = self.buffer.len();
+        self.buffer.resize(kept + count as usize, 0);
+        let record = &self.snapshot.record;
+        let read = self.repository.reader(&record.root, record.size).read_at(self.read, &mut self.buffer[kept..])?;
+        if read as u64 != count {
+            return Err(format::Error::Corrupt { what: "snapshot listing", why: "it ends early".into() }.into());
+        }
+        self.read += count;
+        Ok(())
+    }
+}
+
+impl Snapshot {
+    /// Returns the entry of a name as it was; directories above all names have no attributes of their own.
+    pub fn entry(&self, repository: &Repository, path: &StorePath) -> Result<Option<FileEntry>> {
+        let mut found = None;
+        self.visit(repository, &mut |name| name == path, &mut |_, entry| {
+            found = Some(entry);
+            Ok(false)
+        })?;
+        let root = || Attributes { kind: FileKind::Directory, mode: 0o755, ..Attributes::default() };
+        let none = FileEntry { file: FileId::default(), attributes: root(), head: None, links: 1 };
+        Ok(found.or_else(|| path.is_root().then_some(none)))
+    }
+
+    /// Hands over what lay in a directory, or all below it, in byte order, a batch at a time.
+    pub fn list<E: From<Error>>(
+        &self,
+        repository: &Repository,
+        directory: &StorePath,
+        recursive: bool,
+        mut take: impl FnMut(Vec<(StorePath, FileEntry)>) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut batch = Vec::new();
+        let mut failed = None;
+        let mut wanted = |path: &StorePath| {
+            path.below(directory).is_some_and(|rest| !rest.is_empty() && (recursive || !rest.contains(&b'/')))
+        };
+        self.visit(repository, &mut wanted, &mut |path, entry| {
+            batch.push((path, entry));
+            if batch.len() == LISTED_AT_ONCE {
+                failed = take(std::mem::take(&mut batch)).err();
+            }
+            Ok(failed.is_none())
+        })?;
+        match failed {
+            Some(error) => Err(error),
+            None => take(batch),
+        }
+    }
+
+    /// Calls `take` with the entries of wanted names, until it returns false.
+    fn visit(
+        &self,
+        repository: &Repository,
+        is_wanted: &mut dyn FnMut(&StorePath) -> bool,
+        take: &mut dyn FnMut(StorePath, FileEntry) -> Result<bool>,
+    ) -> Result<()> {
+        let mut contents = Contents::of(repository, self)?;
+        let mut records = Records::of(repository, self);
+        while let Some(ListedName { path, attributes, content }) = records.next()? {
+            let is_wanted = is_wanted(&path);
+            let head = match content {
+                Some(content) => contents.next(content, is_wanted)?,
+                None => None,
+            };
+            if !is_wanted {
+                continue;
+            }
+            let links = if content.is_some_and(|content| content.name_kind != NameKind::Only) { 2 } else { 1 };
+            let file = content.map_or(FileId::default(), |content| content.file);
+            if !take(path, FileEntry { file, attributes, head, links })? {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The contents behind the listing, in the order of the names.
+struct Contents<'a> {
+    cursor: Cursor<'a>,
+    committed_ns: i64,
+    /// Those of files with several names.
+    shared: HashMap<FileId, Version>,
+}
+
+impl<'a> Contents<'a> {
+    fn of(repository: &'a Repository, snapshot: &Snapshot) -> Result<Self> {
+        let mut cursor = Cursor::at_start(repository, &snapshot.record.root)?;
+        cursor.skip(snapshot.facts.listing_bytes)?;
+        let committed_ns = i64::try_from(snapshot.taken.as_ns()).unwrap_or(i64::MAX);
+        Ok(Contents { cursor, committed_ns, shared: HashMap::new() })
+    }
+
+    fn next(&mut self, content: ListedContent, is_wanted: bool) -> Result<Option<Version>> {
+        let ListedContent { size, digest, file, number, name_kind } = content;
+        if name_kind == NameKind::Again {
+            let why = "a name of a file comes before the file's first".to_owned();
+            let found = self.shared.get(&file).cloned();
+            return found.map(Some).ok_or_else(|| format::Error::Corrupt { what: "snapshot listing", why }.into());
+        }
+        if !is_wanted && name_kind == NameKind::Only {
+            self.cursor.skip(size)?;
+            return Ok(None);
+        }
+        let root = match size {
+            0 => Root::Inline(Page { level: 0, entries: Vec::new() }.encode()),
+            size => self.cursor.take(size)?,
+        };
+        let record = VersionRecord { root, size, content: digest };
+        let version = Version { number, committed_ns: self.committed_ns, record, attributes: None };
+        if name_kind == NameKind::First {
+            self.shared.insert(file, version.clone());
+        }
+        Ok(Some(version))
+    }
+}
