@@ -57,7 +57,9 @@ impl Location {
         let path = StorePath::new(path).map_err(|error| UsageError(error.to_string()))?;
         if repository::is_reserved(&path) {
             let shown = shown::escaped(bytes);
-            misuse!("{shown}: stores keep their snapshots there; `thalweg snapshots` lists them, `get --snapshot` fetches one");
+            misuse!(
+                "{shown}: stores keep their snapshots there; `thalweg snapshots` lists them, `get --snapshot` fetches one"
+            );
         }
         Ok(Location { store, path, into })
     }

@@ -3,7 +3,7 @@
 use anyhow::{Context, bail};
 use catalog::FileEntry;
 use format::StorePath;
-use repository::{Repository, Snapshot};
+use repository::{Repository, TreeSnapshot};
 
 use crate::commands::list;
 use crate::moment::CutoffTime;
@@ -20,7 +20,7 @@ pub struct TreeView<'a> {
 enum State {
     Present,
     At(CutoffTime),
-    Snapshot(Box<Snapshot>),
+    Snapshot(Box<TreeSnapshot>),
 }
 
 impl<'a> TreeView<'a> {
@@ -84,7 +84,7 @@ impl<'a> TreeView<'a> {
 }
 
 /// Returns the snapshot whose name begins so, if there is only one, or the newest that has any of the place.
-pub fn choose(repository: &Repository, wanted: &str, path: &StorePath) -> anyhow::Result<Snapshot> {
+pub fn choose(repository: &Repository, wanted: &str, path: &StorePath) -> anyhow::Result<TreeSnapshot> {
     let mut snapshots = repository.snapshots()?;
     if wanted == LATEST {
         let newest = snapshots.into_iter().rfind(|snapshot| concerns(snapshot, path));
@@ -99,7 +99,7 @@ pub fn choose(repository: &Repository, wanted: &str, path: &StorePath) -> anyhow
 }
 
 /// Whether the snapshot has some of what lies at the path, above or below.
-pub fn concerns(snapshot: &Snapshot, path: &StorePath) -> bool {
+pub fn concerns(snapshot: &TreeSnapshot, path: &StorePath) -> bool {
     let mut targets = snapshot.facts.sources.iter().map(|(_, target)| target);
     targets.any(|target| target.is_within(path) || path.is_within(target))
 }

@@ -46,6 +46,7 @@ mod cli {
     mod tampered;
     mod terms;
     mod trees;
+    mod trees_in_time;
     mod updates;
     mod versions;
 }

@@ -6,8 +6,8 @@ use crate::{
 
 /// The directory in the root of a store where its snapshots lie. It is the store's own.
 pub const SNAPSHOT_DIRECTORY: &[u8] = b".thalweg-snapshots";
-/// The extended attribute of a snapshot's file that holds its [`SnapshotFacts`].
-pub const SNAPSHOT_FACTS: &[u8] = b"thalweg.snapshot";
+/// The extended attribute of a snapshot's file that holds its [`SnapshotRecord`].
+pub const SNAPSHOT_ATTRIBUTE: &[u8] = b"thalweg.snapshot";
 
 const VERSION: u16 = 0;
 const VERSION_FIELDS_BYTES: usize = 17;
@@ -18,7 +18,7 @@ const MAX_LISTING_SEGMENT_BYTES: usize = 256 << 10;
 
 /// What is known of a snapshot without reading it.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub struct SnapshotFacts {
+pub struct SnapshotRecord {
     /// The machine whose files were put.
     pub host: String,
     /// Each absolute path that was put, with its place in the store; sorted.
@@ -35,7 +35,7 @@ pub struct SnapshotFacts {
     pub missing: u64,
 }
 
-impl SnapshotFacts {
+impl SnapshotRecord {
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Writer::new();
         to.u16(VERSION).text(&self.host);
@@ -53,7 +53,7 @@ impl SnapshotFacts {
         let what = "snapshot";
         let mut from = Reader::new(what, bytes);
         check_version(what, from.u16()?)?;
-        let facts = SnapshotFacts {
+        let facts = SnapshotRecord {
             host: from.text()?,
             sources: from.list(8, |from| Ok((from.blob()?.to_vec(), StorePath::new(from.blob()?)?)))?,
             tags: from.list(4, Reader::text)?,
@@ -73,7 +73,7 @@ impl SnapshotFacts {
 /// Whether a name shares its file with others of the same snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
-pub enum NameKind {
+pub enum LinkKind {
     /// The only name of its file there.
     #[default]
     Only = 0,
@@ -85,60 +85,60 @@ pub enum NameKind {
 
 /// The content of a listed name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ListedContent {
+pub struct SnapshotContent {
     pub size: u64,
     /// BLAKE3 of the whole, as the version has it.
     pub digest: Option<[u8; 32]>,
     pub file: FileId,
     /// The version's number.
     pub number: u64,
-    pub name_kind: NameKind,
+    pub link_kind: LinkKind,
 }
 
 /// A name of a snapshot's listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedName {
+pub struct SnapshotEntry {
     pub path: StorePath,
     /// Without inode and time of change.
     pub attributes: Attributes,
     /// Of a regular file.
-    pub content: Option<ListedContent>,
+    pub content: Option<SnapshotContent>,
 }
 
-impl ListedName {
+impl SnapshotEntry {
     pub fn write(&self, to: &mut Writer) {
         self.attributes.write(to.blob(self.path.as_bytes()));
         if let Some(content) = &self.content {
             to.u64(content.size).option(content.digest.as_ref(), |to, digest| {
                 to.put(digest);
             });
-            to.put(&version_fields(content.file, content.number, content.name_kind));
+            to.put(&version_fields(content.file, content.number, content.link_kind));
         }
     }
 
     pub fn read(from: &mut Reader) -> Result<Self> {
         let (path, attributes) = (StorePath::new(from.blob()?)?, Attributes::read(from)?);
         let content = match attributes.kind {
-            FileKind::Regular => Some(ListedContent {
+            FileKind::Regular => Some(SnapshotContent {
                 size: from.u64()?,
                 digest: from.option(|from| from.array())?,
                 file: FileId(from.u64()?),
                 number: from.u64()?,
-                name_kind: match from.u8()? {
-                    0 => NameKind::Only,
-                    1 => NameKind::First,
-                    2 => NameKind::Again,
+                link_kind: match from.u8()? {
+                    0 => LinkKind::Only,
+                    1 => LinkKind::First,
+                    2 => LinkKind::Again,
                     other => return corrupt("snapshot", format!("a name of kind {other}")),
                 },
             }),
             FileKind::Directory | FileKind::Symlink => None,
         };
-        Ok(ListedName { path, attributes, content })
+        Ok(SnapshotEntry { path, attributes, content })
     }
 }
 
 /// Returns the last fields of a regular file's record, which are known when its version has a number.
-pub fn version_fields(file: FileId, number: u64, kind: NameKind) -> [u8; VERSION_FIELDS_BYTES] {
+pub fn version_fields(file: FileId, number: u64, kind: LinkKind) -> [u8; VERSION_FIELDS_BYTES] {
     let mut fields = [0; VERSION_FIELDS_BYTES];
     fields[..8].copy_from_slice(&file.0.to_le_bytes());
     fields[8..16].copy_from_slice(&number.to_le_bytes());
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn facts_come_back() {
-        let facts = SnapshotFacts {
+        let facts = SnapshotRecord {
             host: "n7".into(),
             sources: vec![(b"/home/\xff".to_vec(), path("a/b"))],
             tags: vec!["x".into(), "y".into()],
@@ -172,33 +172,28 @@ mod tests {
             missing: 4,
         };
         let bytes = facts.encode();
-        assert_eq!(SnapshotFacts::decode(&bytes).unwrap(), facts);
-        assert!((0..bytes.len()).all(|cut| SnapshotFacts::decode(&bytes[..cut]).is_err()));
-        let too_long = SnapshotFacts { content_bytes: u64::MAX, ..facts };
-        assert!(SnapshotFacts::decode(&too_long.encode()).is_err());
+        assert_eq!(SnapshotRecord::decode(&bytes).unwrap(), facts);
+        assert!((0..bytes.len()).all(|cut| SnapshotRecord::decode(&bytes[..cut]).is_err()));
+        let too_long = SnapshotRecord { content_bytes: u64::MAX, ..facts };
+        assert!(SnapshotRecord::decode(&too_long.encode()).is_err());
     }
 
     #[test]
     fn listed_names_come_back() {
-        let content = ListedContent {
-            size: 7,
-            digest: Some([3; 32]),
-            file: FileId(8),
-            number: 9,
-            name_kind: NameKind::Again,
-        };
+        let content =
+            SnapshotContent { size: 7, digest: Some([3; 32]), file: FileId(8), number: 9, link_kind: LinkKind::Again };
         let directory = Attributes { kind: FileKind::Directory, ..Attributes::default() };
         for name in [
-            ListedName { path: path("a/f"), attributes: Attributes::default(), content: Some(content) },
-            ListedName { path: path("a"), attributes: directory, content: None },
+            SnapshotEntry { path: path("a/f"), attributes: Attributes::default(), content: Some(content) },
+            SnapshotEntry { path: path("a"), attributes: directory, content: None },
         ] {
             let mut to = Writer::new();
             name.write(&mut to);
             let bytes = to.finish();
             let mut from = Reader::new("test", &bytes);
-            assert_eq!(ListedName::read(&mut from).unwrap(), name);
+            assert_eq!(SnapshotEntry::read(&mut from).unwrap(), name);
             from.end().unwrap();
-            assert!((0..bytes.len()).all(|cut| ListedName::read(&mut Reader::new("test", &bytes[..cut])).is_err()));
+            assert!((0..bytes.len()).all(|cut| SnapshotEntry::read(&mut Reader::new("test", &bytes[..cut])).is_err()));
         }
     }
 }

@@ -6,7 +6,7 @@ use format::{EntryKind, Root, Run};
 
 use crate::marks::{LiveBitmap, named};
 use crate::tree::{WalkedPages, collect_new_runs, entries_in};
-use crate::{Repository, Result, Snapshot};
+use crate::{Repository, Result, TreeSnapshot};
 
 /// Roots fetched from the catalog at a time.
 const ROOTS_AT_ONCE: usize = 4096;
@@ -51,9 +51,10 @@ pub struct FileStatistics {
 pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
     let known = repository.catalog.statistics()?;
     let snapshots = repository.snapshots()?;
-    let by_root: HashMap<Vec<u8>, &Snapshot> = snapshots.iter().map(|snapshot| (snapshot.root(), snapshot)).collect();
+    let by_root: HashMap<Vec<u8>, &TreeSnapshot> =
+        snapshots.iter().map(|snapshot| (snapshot.root(), snapshot)).collect();
     let mut marks = LiveBitmap::default();
-    let mut kept = SnapshotContents::default();
+    let mut kept = KeptContents::default();
     let mut after = 0;
     loop {
         let roots = repository.catalog.roots(after, ROOTS_AT_ONCE)?;
@@ -71,7 +72,7 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
     let segments = marks.references;
     marks.add(&kept.runs, &kept.listings);
     let mut figures = StoreFigures {
-        logical_bytes: known.logical_bytes.saturating_sub(snapshots.iter().map(Snapshot::size).sum()),
+        logical_bytes: known.logical_bytes.saturating_sub(snapshots.iter().map(TreeSnapshot::size).sum()),
         stored_bytes: known.container_bytes + open_bytes(repository)?,
         segments,
         containers: known.live_containers,
@@ -90,14 +91,14 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
 
 /// What snapshots keep.
 #[derive(Default)]
-struct SnapshotContents {
+struct KeptContents {
     walked: WalkedPages,
     runs: LiveBitmap,
     listings: LiveBitmap,
 }
 
-impl SnapshotContents {
-    fn add(&mut self, repository: &Repository, root: &Root, snapshot: &Snapshot) -> Result<()> {
+impl KeptContents {
+    fn add(&mut self, repository: &Repository, root: &Root, snapshot: &TreeSnapshot) -> Result<()> {
         let runs = &mut self.runs;
         collect_new_runs(repository, root, &mut self.walked, &mut |run, is_page| {
             if !is_page {

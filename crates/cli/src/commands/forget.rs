@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use anyhow::bail;
 use catalog::FileEntry;
 use format::{Change, FileId, FileKind, StorePath};
-use repository::{Access, Repository, Snapshot};
+use repository::{Access, Repository, TreeSnapshot};
 use serde_json::{Value, json};
 
 use super::{commit_names, list};
@@ -77,9 +77,17 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 
 fn forget_snapshots(location: &Location, wanted: &[String], output: &Output) -> anyhow::Result<()> {
     let repository = open_store(&location.store, Access::Remove)?;
-    let mut dropped: Vec<Snapshot> = Vec::new();
+    let (mut dropped, mut ids, mut changes) = (Vec::<TreeSnapshot>::new(), Vec::new(), Vec::new());
     for wanted in wanted {
-        let snapshot = choose(&repository, wanted, &location.path)?;
+        let snapshot = match choose(&repository, wanted, &location.path) {
+            Ok(snapshot) => snapshot,
+            // One that is damaged cannot be chosen, and keeps the others from being read.
+            Err(error) => {
+                changes.push(repository.without_unreadable_snapshot(wanted)?.ok_or(error)?);
+                ids.push(wanted.clone());
+                continue;
+            }
+        };
         if !concerns(&snapshot, &location.path) {
             bail!("{location}: snapshot {} is of other places", snapshot.id);
         }
@@ -87,9 +95,12 @@ fn forget_snapshots(location: &Location, wanted: &[String], output: &Output) -> 
             dropped.push(snapshot);
         }
     }
-    commit_names(&repository, repository.without_snapshots(&dropped)?)?;
+    if !dropped.is_empty() {
+        changes.extend(repository.without_snapshots(&dropped)?);
+    }
+    commit_names(&repository, changes)?;
     repository.close()?;
-    let ids: Vec<_> = dropped.into_iter().map(|snapshot| snapshot.id).collect();
+    ids.extend(dropped.into_iter().map(|snapshot| snapshot.id));
     output.summary(format_args!("forgot {}", shown::count(ids.len() as u64, "snapshot")))?;
     output.document(&json!({ "snapshots": ids }))
 }

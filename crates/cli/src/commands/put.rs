@@ -16,9 +16,7 @@ use crate::location::{Location, StoreAddress};
 use crate::name_patterns::{NamePattern, PatternFile};
 use crate::opening::open_store;
 use crate::output::Output;
-use crate::put::{
-    CommitOptions, Exclusions, Options, SnapshotOptions, Source, Stored, Summary, plan, put, put_stream,
-};
+use crate::put::{CommitOptions, Exclusions, Options, SnapshotOptions, Source, Stored, Summary, plan, put, put_stream};
 use crate::signals::Interruption;
 use crate::{shown, streams};
 

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use anyhow::bail;
 use format::{Change, FileKind, StorePath};
-use repository::{Access, Repository, Snapshot};
+use repository::{Access, Repository, TreeSnapshot};
 use serde_json::{Value, json};
 
 use super::{commit_names, list};
@@ -64,7 +64,7 @@ pub fn execute(arguments: Arguments, output: &Output) -> anyhow::Result<()> {
 }
 
 /// Returns the snapshots of nothing but these places, which go with them; notes those that keep some of it.
-fn snapshots_of(repository: &Repository, places: &[Location], output: &Output) -> anyhow::Result<Vec<Snapshot>> {
+fn snapshots_of(repository: &Repository, places: &[Location], output: &Output) -> anyhow::Result<Vec<TreeSnapshot>> {
     let (mut dropped, mut keeping) = (Vec::new(), 0);
     for snapshot in repository.snapshots()? {
         let mut targets = snapshot.facts.sources.iter().map(|(_, target)| target);

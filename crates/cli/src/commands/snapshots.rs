@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use format::StorePath;
-use repository::{Access, Snapshot};
+use repository::{Access, TreeSnapshot};
 use serde_json::{Map, Value, json};
 
 use crate::location::{Location, is_location, store_of_argument};
@@ -15,9 +15,11 @@ use crate::tree_view::concerns;
 
 /// List the snapshots of a store, or of a place in it
 #[derive(clap::Args)]
-#[command(after_help = "Each put of a directory records one. `get --snapshot ID` fetches it, `ls --snapshot ID` lists it, and \
+#[command(
+    after_help = "Each put of a directory records one. `get --snapshot ID` fetches it, `ls --snapshot ID` lists it, and \
                         `forget --snapshot ID` drops it.\n\n\
-                        Example: thalweg snapshots /scratch/st::run1 --tag nightly")]
+                        Example: thalweg snapshots /scratch/st::run1 --tag nightly"
+)]
 pub struct Arguments {
     /// The store, or a place in it, STORE::PATH (default: $THALWEG_STORE)
     #[arg(value_name = "STORE[::PATH]")]
@@ -54,17 +56,18 @@ pub fn execute(arguments: &Arguments, output: &Output) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn is_wanted(snapshot: &Snapshot, arguments: &Arguments, path: &StorePath) -> bool {
+fn is_wanted(snapshot: &TreeSnapshot, arguments: &Arguments, path: &StorePath) -> bool {
     let facts = &snapshot.facts;
     concerns(snapshot, path)
         && arguments.host.as_ref().is_none_or(|host| *host == facts.host)
         && (arguments.tag.is_empty() || arguments.tag.iter().any(|tag| facts.tags.contains(tag)))
 }
 
-fn line(snapshot: &Snapshot) -> String {
+fn line(snapshot: &TreeSnapshot) -> String {
     let facts = &snapshot.facts;
     let (time, size) = (shown::file_time(snapshot.taken), shown::size(facts.content_bytes));
-    let mut line = format!("{} {time} {} {:>9} names {size:>10}", snapshot.id, shown::escaped(facts.host.as_bytes()), facts.names);
+    let mut line =
+        format!("{} {time} {} {:>9} names {size:>10}", snapshot.id, shown::escaped(facts.host.as_bytes()), facts.names);
     for (from, target) in &facts.sources {
         line += &format!(" {} -> ::{}", shown::escaped(from), shown::path(target));
     }
@@ -77,7 +80,7 @@ fn line(snapshot: &Snapshot) -> String {
     line
 }
 
-pub fn fields(snapshot: &Snapshot) -> Map<String, Value> {
+pub fn fields(snapshot: &TreeSnapshot) -> Map<String, Value> {
     let facts = &snapshot.facts;
     let source = |(from, target): &(Vec<u8>, StorePath)| {
         let mut fields = shown::path_fields(target.as_bytes());

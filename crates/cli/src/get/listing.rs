@@ -88,9 +88,7 @@ impl<'a> Listing<'a> {
     fn tree(&mut self, wanted: &Selection) -> anyhow::Result<()> {
         let view = self.view;
         view.list(&wanted.path, true, |entries| {
-            entries
-                .into_iter()
-                .try_for_each(|(path, entry)| self.choose(below(&path, wanted)?, &path, wanted, entry))
+            entries.into_iter().try_for_each(|(path, entry)| self.choose(below(&path, wanted)?, &path, wanted, entry))
         })
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use format::{Attributes, Change, ContainerId, FileKind, FileTime, StorePath, VersionRecord};
-use repository::{Packed, PendingNumber, Repository};
+use repository::{DraftEntry, Packed, Repository};
 use serde_json::Value;
 
 use super::outcome::{Outcome, Ready};
@@ -123,7 +123,7 @@ struct Batch {
     /// Printed once it is committed.
     listed: Vec<Listed>,
     /// Of the snapshot: one for each version, in the order of the changes.
-    unnumbered: Vec<PendingNumber>,
+    unnumbered: Vec<DraftEntry>,
 }
 
 /// Another name of a file that may still be on its way.

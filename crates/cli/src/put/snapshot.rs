@@ -1,12 +1,11 @@
 //! The names of a run on their way into a snapshot.
 
-use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
 use anyhow::Context;
 use catalog::FileEntry;
 use format::{Change, FileId, FileTime, StorePath};
-use repository::{PendingNumber, RecordedSnapshot, Repository, SnapshotDraft, SnapshotOrigin};
+use repository::{DraftEntry, Repository, SnapshotDraft, SnapshotOrigin, SnapshotReport};
 use store::ClaimOwner;
 
 use super::Source;
@@ -83,7 +82,7 @@ impl SnapshotNames {
 
     /// Adds what a change makes of a name; `known` is the file of which it changes attributes alone. A new version gets its
     /// number with the commit.
-    pub fn change(&mut self, change: &Change, known: Option<&FileEntry>) -> Option<PendingNumber> {
+    pub fn change(&mut self, change: &Change, known: Option<&FileEntry>) -> Option<DraftEntry> {
         match change {
             Change::Write { path, attributes, version, .. } => {
                 return Some(self.draft.add_file(path, attributes, version));
@@ -100,12 +99,12 @@ impl SnapshotNames {
     }
 
     /// Gives the versions of a commit their numbers.
-    pub fn number(&mut self, pending: Vec<PendingNumber>, numbers: Vec<(FileId, u64)>) {
+    pub fn number(&mut self, pending: Vec<DraftEntry>, numbers: Vec<(FileId, u64)>) {
         pending.into_iter().zip(numbers).for_each(|(pending, number)| self.draft.number(pending, number));
     }
 
     /// Records the snapshot; `missing` names could not be read.
-    pub fn record(self, repository: &Repository, missing: u64) -> anyhow::Result<RecordedSnapshot> {
+    pub fn record(self, repository: &Repository, missing: u64) -> anyhow::Result<SnapshotReport> {
         let SnapshotNames { draft, origin, claim_owner, unread } = self;
         let origin = SnapshotOrigin { missing, unlisted: unread, ..origin };
         let mut id = [0; ID_BYTES];

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 
 use format::{
-    Attributes, BlockKind, ContainerId, FileId, FileKind, FileTime, FileTimes, Fingerprint, MAX_FILE_BYTES, NameKind,
+    Attributes, BlockKind, ContainerId, FileId, FileKind, FileTime, FileTimes, Fingerprint, LinkKind, MAX_FILE_BYTES,
     Root, StorePath, VersionRecord, Writer, ends_listing_segment, version_fields,
 };
 use store::ClaimOwner;
@@ -45,12 +45,12 @@ struct Content {
     file: FileId,
     number: u64,
     size: u64,
-    kind: NameKind,
+    kind: LinkKind,
 }
 
 /// Where the number of a name's version is to be filled in.
 #[derive(Clone, Copy)]
-pub struct PendingNumber(usize);
+pub struct DraftEntry(usize);
 
 /// A snapshot's content.
 pub(super) struct Built {
@@ -73,7 +73,7 @@ impl SnapshotDraft {
     }
 
     /// Adds a version of a file that is to get its number.
-    pub fn add_file(&mut self, path: &StorePath, attributes: &Attributes, version: &VersionRecord) -> PendingNumber {
+    pub fn add_file(&mut self, path: &StorePath, attributes: &Attributes, version: &VersionRecord) -> DraftEntry {
         let start = self.write(path, attributes);
         self.bytes.u64(version.size).option(version.content.as_ref(), |to, digest| {
             to.put(digest);
@@ -81,14 +81,14 @@ impl SnapshotDraft {
         let record_bytes = (self.bytes.len() - start) as u32;
         version.root.write(&mut self.bytes);
         let root_bytes = (self.bytes.len() - start) as u32 - record_bytes;
-        let content = Content { file: FileId::default(), number: 0, size: version.size, kind: NameKind::Only };
+        let content = Content { file: FileId::default(), number: 0, size: version.size, kind: LinkKind::Only };
         let path_bytes = path.as_bytes().len() as u32;
         self.names.push(Name { start, path_bytes, record_bytes, root_bytes, content: Some(content) });
-        PendingNumber(self.names.len() - 1)
+        DraftEntry(self.names.len() - 1)
     }
 
     /// Fills in file and number of the version.
-    pub fn number(&mut self, name: PendingNumber, (file, number): (FileId, u64)) {
+    pub fn number(&mut self, name: DraftEntry, (file, number): (FileId, u64)) {
         if let Some(content) = &mut self.names[name.0].content {
             (content.file, content.number) = (file, number);
         }
@@ -210,17 +210,12 @@ impl SnapshotDraft {
         let mut first = HashSet::new();
         let contents = self.names.iter_mut().filter_map(|name| name.content.as_mut());
         for content in contents.filter(|content| self.shared.contains(&content.file)) {
-            content.kind = if first.insert(content.file) { NameKind::First } else { NameKind::Again };
+            content.kind = if first.insert(content.file) { LinkKind::First } else { LinkKind::Again };
         }
     }
 
     /// Returns the listing's length.
-    fn store_listing(
-        &self,
-        repository: &Repository,
-        claim_owner: ClaimOwner,
-        builder: &mut Builder,
-    ) -> Result<u64> {
+    fn store_listing(&self, repository: &Repository, claim_owner: ClaimOwner, builder: &mut Builder) -> Result<u64> {
         let (mut listing, mut listing_bytes) = (ListingSegments::default(), 0);
         for name in &self.names {
             let record = &self.bytes()[name.start..name.start + name.record_bytes as usize];
@@ -242,7 +237,7 @@ impl SnapshotDraft {
     ) -> Result<BTreeSet<ContainerId>> {
         let (mut references, mut total) = (BTreeSet::new(), listing_bytes);
         for name in &self.names {
-            let Some(content) = name.content.filter(|content| content.kind != NameKind::Again) else { continue };
+            let Some(content) = name.content.filter(|content| content.kind != LinkKind::Again) else { continue };
             total = total.saturating_add(content.size);
             if total > MAX_FILE_BYTES {
                 let why = "the sizes of all its files add up to more than 4 EiB; no snapshot can be made".to_owned();
@@ -302,7 +297,8 @@ impl ListingSegments {
             .into_iter()
             .map(|range| (repository.fingerprint(&self.bytes[range.clone()]), &self.bytes[range]))
             .collect();
-        let new: Vec<_> = segments.iter().map(|(fingerprint, bytes)| NewSegment { fingerprint: *fingerprint, bytes }).collect();
+        let new: Vec<_> =
+            segments.iter().map(|(fingerprint, bytes)| NewSegment { fingerprint: *fingerprint, bytes }).collect();
         let addresses = repository.dedup(claim_owner, BlockKind::Data, &new)?.addresses;
         for ((fingerprint, bytes), address) in segments.iter().zip(addresses) {
             builder.segment(address, *fingerprint, bytes.len() as u32)?;

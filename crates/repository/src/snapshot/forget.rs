@@ -1,9 +1,9 @@
 //! Snapshots that go, and the files that were kept for their sake.
 
 use catalog::FileEntry;
-use format::{Change, FileKind, FileTime, SnapshotFacts, StorePath};
+use format::{Change, FileKind, FileTime, SnapshotRecord, StorePath};
 
-use super::{REMOVED, Snapshot, directory, exist, facts_of, own_path, unreadable};
+use super::{REMOVED, TreeSnapshot, directory, exist, facts_of, own_path, unreadable};
 use crate::list::list_everything;
 use crate::{Error, Repository, Result};
 
@@ -11,18 +11,18 @@ use crate::{Error, Repository, Result};
 struct KeptFiles {
     path: StorePath,
     taken: FileTime,
-    facts: SnapshotFacts,
+    facts: SnapshotRecord,
 }
 
 impl Repository {
     /// Returns the changes that drop these snapshots, and kept files that only they and older ones may have held.
-    pub fn without_snapshots(&self, dropped: &[Snapshot]) -> Result<Vec<Change>> {
-        let is_dropped = |snapshot: &Snapshot| dropped.iter().any(|dropped| dropped.id == snapshot.id);
-        let kept: Vec<Snapshot> = self.snapshots()?.into_iter().filter(|snapshot| !is_dropped(snapshot)).collect();
+    pub fn without_snapshots(&self, dropped: &[TreeSnapshot]) -> Result<Vec<Change>> {
+        let is_dropped = |snapshot: &TreeSnapshot| dropped.iter().any(|dropped| dropped.id == snapshot.id);
+        let kept: Vec<TreeSnapshot> = self.snapshots()?.into_iter().filter(|snapshot| !is_dropped(snapshot)).collect();
         let paths = dropped.iter().map(|snapshot| own_path(snapshot.id.as_bytes()));
         let mut changes: Vec<Change> = paths.map(|path| Change::Remove { path, recursive: false }).collect();
         for files in self.kept_files()? {
-            let holds = |snapshot: &Snapshot| {
+            let holds = |snapshot: &TreeSnapshot| {
                 snapshot.taken < files.taken && snapshot.is_of_series(&files.facts.host, &files.facts.sources)
             };
             if !kept.iter().any(holds) {
@@ -40,7 +40,7 @@ impl Repository {
         list_everything(self.catalog(), &directory(), false, |listed| {
             for (path, FileEntry { attributes, .. }) in listed {
                 if attributes.kind == FileKind::Directory && path.name().ends_with(REMOVED) {
-                    let facts = facts_of(&attributes).map_err(|why| unreadable(&path, &why))?;
+                    let facts = facts_of(&attributes).map_err(|why: String| unreadable(&path, &why))?;
                     kept.push(KeptFiles { path, taken: attributes.times.modified, facts });
                 }
             }

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use catalog::{FileEntry, Version};
 use format::{
-    Attributes, FileId, FileKind, ListedContent, ListedName, NameKind, Page, Reader, Root, StorePath, VersionRecord,
+    Attributes, FileId, FileKind, LinkKind, Page, Reader, Root, SnapshotContent, SnapshotEntry, StorePath,
+    VersionRecord,
 };
 
-use super::Snapshot;
+use super::TreeSnapshot;
 use crate::tree::Cursor;
 use crate::{Error, Repository, Result};
 
@@ -19,7 +20,7 @@ const LISTED_AT_ONCE: usize = 4096;
 /// The records of a listing, in the order of the paths.
 pub(super) struct Records<'a> {
     repository: &'a Repository,
-    snapshot: &'a Snapshot,
+    snapshot: &'a TreeSnapshot,
     buffer: Vec<u8>,
     /// Of the buffer, used.
     used: usize,
@@ -28,11 +29,11 @@ pub(super) struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    pub fn of(repository: &'a Repository, snapshot: &'a Snapshot) -> Self {
+    pub fn of(repository: &'a Repository, snapshot: &'a TreeSnapshot) -> Self {
         Records { repository, snapshot, buffer: Vec::new(), used: 0, read: 0 }
     }
 
-    pub fn next(&mut self) -> Result<Option<ListedName>> {
+    pub fn next(&mut self) -> Result<Option<SnapshotEntry>> {
         loop {
             let rest = &self.buffer[self.used..];
             let is_over = self.read == self.snapshot.facts.listing_bytes;
@@ -40,7 +41,7 @@ impl<'a> Records<'a> {
                 return Ok(None);
             }
             let mut from = Reader::new("snapshot listing", rest);
-            match ListedName::read(&mut from) {
+            match SnapshotEntry::read(&mut from) {
                 Err(format::Error::Truncated { .. }) if !is_over => self.fill()?,
                 Err(error) => return Err(error.into()),
                 Ok(name) => {
@@ -67,7 +68,7 @@ impl<'a> Records<'a> {
     }
 }
 
-impl Snapshot {
+impl TreeSnapshot {
     /// Returns the entry of a name as it was; directories above all names have no attributes of their own.
     pub fn entry(&self, repository: &Repository, path: &StorePath) -> Result<Option<FileEntry>> {
         let mut found = None;
@@ -115,7 +116,7 @@ impl Snapshot {
     ) -> Result<()> {
         let mut contents = Contents::of(repository, self)?;
         let mut records = Records::of(repository, self);
-        while let Some(ListedName { path, attributes, content }) = records.next()? {
+        while let Some(SnapshotEntry { path, attributes, content }) = records.next()? {
             let is_wanted = is_wanted(&path);
             let head = match content {
                 Some(content) => contents.next(content, is_wanted)?,
@@ -124,7 +125,7 @@ impl Snapshot {
             if !is_wanted {
                 continue;
             }
-            let links = if content.is_some_and(|content| content.name_kind != NameKind::Only) { 2 } else { 1 };
+            let links = if content.is_some_and(|content| content.link_kind != LinkKind::Only) { 2 } else { 1 };
             let file = content.map_or(FileId::default(), |content| content.file);
             if !take(path, FileEntry { file, attributes, head, links })? {
                 break;
@@ -143,21 +144,21 @@ struct Contents<'a> {
 }
 
 impl<'a> Contents<'a> {
-    fn of(repository: &'a Repository, snapshot: &Snapshot) -> Result<Self> {
+    fn of(repository: &'a Repository, snapshot: &TreeSnapshot) -> Result<Self> {
         let mut cursor = Cursor::at_start(repository, &snapshot.record.root)?;
         cursor.skip(snapshot.facts.listing_bytes)?;
         let committed_ns = i64::try_from(snapshot.taken.as_ns()).unwrap_or(i64::MAX);
         Ok(Contents { cursor, committed_ns, shared: HashMap::new() })
     }
 
-    fn next(&mut self, content: ListedContent, is_wanted: bool) -> Result<Option<Version>> {
-        let ListedContent { size, digest, file, number, name_kind } = content;
-        if name_kind == NameKind::Again {
+    fn next(&mut self, content: SnapshotContent, is_wanted: bool) -> Result<Option<Version>> {
+        let SnapshotContent { size, digest, file, number, link_kind } = content;
+        if link_kind == LinkKind::Again {
             let why = "a name of a file comes before the file's first".to_owned();
             let found = self.shared.get(&file).cloned();
             return found.map(Some).ok_or_else(|| format::Error::Corrupt { what: "snapshot listing", why }.into());
         }
-        if !is_wanted && name_kind == NameKind::Only {
+        if !is_wanted && link_kind == LinkKind::Only {
             self.cursor.skip(size)?;
             return Ok(None);
         }
@@ -167,7 +168,7 @@ impl<'a> Contents<'a> {
         };
         let record = VersionRecord { root, size, content: digest };
         let version = Version { number, committed_ns: self.committed_ns, record, attributes: None };
-        if name_kind == NameKind::First {
+        if link_kind == LinkKind::First {
             self.shared.insert(file, version.clone());
         }
         Ok(Some(version))

@@ -7,12 +7,12 @@ mod listing;
 mod vanished;
 
 use format::{
-    Attributes, Change, FileKind, FileTime, FileTimes, SNAPSHOT_DIRECTORY, SNAPSHOT_FACTS, SnapshotFacts, StorePath,
-    VersionRecord,
+    Attributes, Change, FileKind, FileTime, FileTimes, SNAPSHOT_ATTRIBUTE, SNAPSHOT_DIRECTORY, SnapshotRecord,
+    StorePath, VersionRecord,
 };
 use store::ClaimOwner;
 
-pub use self::draft::{PendingNumber, SnapshotDraft};
+pub use self::draft::{DraftEntry, SnapshotDraft};
 use crate::list::list_everything;
 use crate::{Error, Repository, Result};
 
@@ -25,11 +25,11 @@ const MAX_CHANGES: usize = 100_000;
 
 /// A snapshot of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Snapshot {
+pub struct TreeSnapshot {
     pub id: String,
     /// When its put began.
     pub taken: FileTime,
-    pub facts: SnapshotFacts,
+    pub facts: SnapshotRecord,
     record: VersionRecord,
     attributes: Attributes,
 }
@@ -48,7 +48,7 @@ pub struct SnapshotOrigin {
 }
 
 /// A snapshot that was recorded.
-pub struct RecordedSnapshot {
+pub struct SnapshotReport {
     pub id: String,
     /// Names that left the place.
     pub removed: u64,
@@ -74,16 +74,16 @@ fn directory() -> StorePath {
     StorePath::new(SNAPSHOT_DIRECTORY).expect("a constant name")
 }
 
-impl Snapshot {
+impl TreeSnapshot {
     fn read(path: &StorePath, entry: catalog::FileEntry) -> Result<Option<Self>> {
         let Some(head) = entry.head else { return Ok(None) };
-        let facts = facts_of(&entry.attributes).map_err(|why| unreadable(path, &why))?;
+        let facts = facts_of(&entry.attributes).map_err(|why: String| unreadable(path, &why))?;
         let id = String::from_utf8_lossy(path.name()).into_owned();
         if facts.listing_bytes + facts.content_bytes != head.record.size {
             return Err(unreadable(path, "it is not as long as its facts say"));
         }
         let (attributes, record) = (entry.attributes, head.record);
-        Ok(Some(Snapshot { id, taken: attributes.times.modified, facts, record, attributes }))
+        Ok(Some(TreeSnapshot { id, taken: attributes.times.modified, facts, record, attributes }))
     }
 
     /// Returns the path of the snapshot's own file.
@@ -108,7 +108,7 @@ impl Snapshot {
 
     /// Returns the change that gives it these tags.
     pub fn with_tags(&self, tags: Vec<String>) -> Change {
-        let facts = SnapshotFacts { tags: sorted(tags), ..self.facts.clone() };
+        let facts = SnapshotRecord { tags: sorted(tags), ..self.facts.clone() };
         Change::Attributes { path: self.path(), attributes: with_facts(self.attributes.clone(), &facts) }
     }
 }
@@ -117,14 +117,14 @@ fn own_path(name: &[u8]) -> StorePath {
     directory().join(name).expect("names of snapshots are short")
 }
 
-fn facts_of(attributes: &Attributes) -> std::result::Result<SnapshotFacts, String> {
-    let facts = attributes.extended.iter().find(|(name, _)| name == SNAPSHOT_FACTS);
+fn facts_of(attributes: &Attributes) -> std::result::Result<SnapshotRecord, String> {
+    let facts = attributes.extended.iter().find(|(name, _)| name == SNAPSHOT_ATTRIBUTE);
     let (_, facts) = facts.ok_or("its facts are missing")?;
-    SnapshotFacts::decode(facts).map_err(|error| error.to_string())
+    SnapshotRecord::decode(facts).map_err(|error| error.to_string())
 }
 
-fn with_facts(attributes: Attributes, facts: &SnapshotFacts) -> Attributes {
-    Attributes { extended: vec![(SNAPSHOT_FACTS.to_vec(), facts.encode())], ..attributes }
+fn with_facts(attributes: Attributes, facts: &SnapshotRecord) -> Attributes {
+    Attributes { extended: vec![(SNAPSHOT_ATTRIBUTE.to_vec(), facts.encode())], ..attributes }
 }
 
 fn unreadable(path: &StorePath, why: &str) -> Error {
@@ -141,14 +141,14 @@ fn sorted(mut tags: Vec<String>) -> Vec<String> {
 
 impl Repository {
     /// Returns all snapshots, the oldest first.
-    pub fn snapshots(&self) -> Result<Vec<Snapshot>> {
+    pub fn snapshots(&self) -> Result<Vec<TreeSnapshot>> {
         let mut snapshots = Vec::new();
         if !exist(self)? {
             return Ok(snapshots);
         }
         list_everything(self.catalog(), &directory(), false, |listed| {
             for (path, entry) in listed {
-                snapshots.extend(Snapshot::read(&path, entry)?);
+                snapshots.extend(TreeSnapshot::read(&path, entry)?);
             }
             Ok::<_, Error>(())
         })?;
@@ -164,11 +164,11 @@ impl Repository {
         mut draft: SnapshotDraft,
         origin: SnapshotOrigin,
         mut id: impl FnMut() -> std::result::Result<String, E>,
-    ) -> std::result::Result<RecordedSnapshot, E> {
+    ) -> std::result::Result<SnapshotReport, E> {
         let SnapshotOrigin { taken, host, mut sources, tags, missing, unlisted } = origin;
         sources.sort();
         let built = draft.build(self, claim_owner)?;
-        let facts = SnapshotFacts {
+        let facts = SnapshotRecord {
             host,
             sources,
             tags: sorted(tags),
@@ -194,7 +194,7 @@ impl Repository {
                 Err(Error::Catalog(catalog::Error::HeadMoved { .. })) => continue,
                 done => done?,
             };
-            let mut recorded = RecordedSnapshot { id, removed };
+            let mut recorded = SnapshotReport { id, removed };
             while !later.is_empty() {
                 let rest = later.split_off(later.len().min(MAX_CHANGES));
                 recorded.removed += self.commit_removing(claim_owner, None, later, &Default::default())?;
@@ -215,9 +215,7 @@ impl Repository {
         for _ in 0..ATTEMPTS {
             let changes = write.iter().chain(&removals).cloned().collect();
             let refused = match self.commit(claim_owner, changes, references.clone(), Vec::new()) {
-                Err(Error::Catalog(
-                    catalog::Error::NotFound { path } | catalog::Error::Refused { path, .. },
-                )) => path,
+                Err(Error::Catalog(catalog::Error::NotFound { path } | catalog::Error::Refused { path, .. })) => path,
                 done => {
                     done?;
                     let is_removal = |change: &&Change| !matches!(change, Change::Make { .. });
@@ -225,7 +223,9 @@ impl Repository {
                 }
             };
             let before = removals.len();
-            removals.retain(|change| *change.path() != refused && !matches!(change, Change::Rename { to, .. } if *to == refused));
+            removals.retain(|change| {
+                *change.path() != refused && !matches!(change, Change::Rename { to, .. } if *to == refused)
+            });
             if removals.len() == before {
                 break;
             }

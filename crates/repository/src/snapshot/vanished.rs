@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use catalog::FileEntry;
-use format::{Attributes, Change, FileKind, ListedName, SnapshotFacts, StorePath};
+use format::{Attributes, Change, FileKind, SnapshotEntry, SnapshotRecord, StorePath};
 
 use super::draft::SnapshotDraft;
 use super::listing::Records;
@@ -28,7 +28,7 @@ impl Repository {
     pub(super) fn vanished(
         &self,
         draft: &SnapshotDraft,
-        facts: &SnapshotFacts,
+        facts: &SnapshotRecord,
         unlisted: &[StorePath],
     ) -> Result<Vanished> {
         let mut before = BTreeMap::new();
@@ -52,8 +52,8 @@ impl Repository {
     }
 
     /// Keeps the names that are what they were.
-    fn present(&self, before: BTreeMap<StorePath, ListedName>) -> Result<Vanished> {
-        let mut by_directory = BTreeMap::<StorePath, Vec<ListedName>>::new();
+    fn present(&self, before: BTreeMap<StorePath, SnapshotEntry>) -> Result<Vanished> {
+        let mut by_directory = BTreeMap::<StorePath, Vec<SnapshotEntry>>::new();
         for name in before.into_values() {
             by_directory.entry(name.path.parent().unwrap_or_default()).or_default().push(name);
         }
@@ -97,7 +97,9 @@ impl Repository {
             Ok::<_, Error>(())
         });
         match listed {
-            Err(Error::Catalog(catalog::Error::NotFound { .. } | catalog::Error::Refused { .. })) => Ok(BTreeMap::new()),
+            Err(Error::Catalog(catalog::Error::NotFound { .. } | catalog::Error::Refused { .. })) => {
+                Ok(BTreeMap::new())
+            }
             listed => listed.map(|()| children),
         }
     }

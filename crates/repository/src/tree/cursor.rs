@@ -51,12 +51,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Hands over the pages of level 0 that lie in the range as a whole (with `true`), and content entries.
-    fn advance(
-        &mut self,
-        length: u64,
-        take: &mut dyn FnMut(Entry, bool) -> Result<()>,
-        is_exact: bool,
-    ) -> Result<()> {
+    fn advance(&mut self, length: u64, take: &mut dyn FnMut(Entry, bool) -> Result<()>, is_exact: bool) -> Result<()> {
         let mut left = length;
         while left > 0 {
             let Some((page, at)) = self.pages.last_mut() else { return Err(ended(left)) };

@@ -11,8 +11,8 @@ mod splice;
 mod walk;
 
 pub use builder::{Builder, BuiltManifest};
+pub(crate) use cursor::Cursor;
 pub(crate) use extents::Extents;
 pub(crate) use narrow::narrow;
-pub(crate) use cursor::Cursor;
 pub(crate) use splice::{append, join, rewrite, splice};
 pub(crate) use walk::{WalkedPages, collect_new_runs, collect_runs, entries_in, is_leaf_of_pages};
