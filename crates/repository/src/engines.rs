@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
+use catalog::{ContainerRecord, ContainerState, LocalCatalog, Purpose, SqliteCatalog};
 use format::{ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId, Settings};
 use store::files::{Directory, Files, Permissions, open_ordinary, open_sole};
 use store::{LocalStore, Options, Registrar, SealedContainer};
@@ -17,7 +17,7 @@ use crate::lease::Lease;
 use crate::lost_settings::lost_settings;
 use crate::reserve::Reserve;
 use crate::writable::check_writable;
-use crate::{Error, Repository, Result};
+use crate::{Error, LocalEngines, Repository, Result};
 
 /// The purpose for which a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,7 +148,7 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     if matches!(access, Access::Write | Access::Remove) {
         catalog.adopt(settings.id)?;
     }
-    let catalog: Arc<dyn Catalog> = Arc::new(catalog);
+    let catalog: Arc<dyn LocalCatalog> = Arc::new(catalog);
     let lease = match access {
         Access::Inspect if unsound.is_some() => Lease::unrecorded(catalog.clone()),
         Access::Read | Access::Inspect => Lease::begin_reading(catalog.clone())?,
@@ -162,7 +162,7 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
     let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
-    let repository = Repository::new(settings, local.clone(), catalog, Some(local), lease).with_reserve(reserve);
+    let repository = Repository::local(settings, LocalEngines { store: local, catalog }, lease).with_reserve(reserve);
     Ok(Repository { unsound, catalog_lock, ..repository })
 }
 
@@ -270,7 +270,7 @@ fn present(done: std::io::Result<()>) -> std::io::Result<()> {
 
 /// A store's way to the catalog.
 struct CatalogRegistrar {
-    catalog: Arc<dyn Catalog>,
+    catalog: Arc<dyn LocalCatalog>,
     session: SessionId,
     epoch: Arc<AtomicU64>,
     /// Collection waits for this process's reads.
