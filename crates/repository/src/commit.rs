@@ -37,6 +37,7 @@ impl Repository {
         mut references: BTreeSet<ContainerId>,
         checkpoints: Vec<(SessionId, u32, u64)>,
     ) -> Result<Committed> {
+        let _room = self.room_to_remove(&changes);
         for _ in 0..ATTEMPTS {
             self.store.make_durable()?;
             let commit = Commit {
@@ -83,6 +84,7 @@ impl Repository {
     ///
     /// The changes' references are checked before; the client's own list of references is completed.
     pub fn commit_once(&self, mut commit: Commit) -> Result<Committed> {
+        let _room = self.room_to_remove(&commit.changes);
         let mut references = admit(self, &commit.changes)?;
         references.extend(commit.references);
         commit.references = references.into_iter().collect();
@@ -96,14 +98,14 @@ impl Repository {
     /// given none that are older than its epoch, since nothing keeps the files they name.
     pub fn session_moved_on(&self) {
         if let Some(local) = &self.local {
-            local.forget_catalog_answers();
+            local.store.forget_catalog_answers();
         }
     }
 
     /// Nothing found in these containers is believed any more.
     pub(crate) fn forget(&self, containers: &[ContainerId]) {
         if let Some(local) = &self.local {
-            containers.iter().for_each(|container| local.forget_container(*container));
+            containers.iter().for_each(|container| local.store.forget_container(*container));
         }
     }
 

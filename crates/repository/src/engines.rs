@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use catalog::{Catalog, ContainerRecord, ContainerState, Purpose, SqliteCatalog};
+use catalog::{ContainerRecord, ContainerState, LocalCatalog, Purpose, SqliteCatalog};
 use format::{ContainerId, Fingerprint, LostSegment, SegmentAddress, SessionId, Settings};
 use store::files::{Directory, Files, Permissions, open_ordinary, open_sole};
 use store::{LocalStore, Options, Registrar, SealedContainer};
@@ -15,9 +15,9 @@ use crate::catalog_lock::CatalogLock;
 use crate::divergence::newer_records;
 use crate::lease::Lease;
 use crate::lost_settings::lost_settings;
-use crate::reserve::Reserve;
+use crate::reserve::{Reserve, SharedReserve};
 use crate::writable::check_writable;
-use crate::{Error, Repository, Result};
+use crate::{Error, LocalEngines, Repository, Result};
 
 /// The purpose for which a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,8 @@ pub enum Access {
     Write,
     /// As `Read`, to verify it: a catalog that does not go with the store is opened all the same.
     Inspect,
-    /// As `Write`, to make room: on a full disk the store's reserve is used until the repository is dropped.
+    /// As `Write`, to make room: on a full disk the store's reserve is used until the repository is dropped, and not
+    /// only for moments.
     Remove,
 }
 
@@ -132,6 +133,17 @@ pub fn read_settings(path: &Path) -> Result<Settings> {
 /// Opens the store at `path`; a session begins, and ends with the repository.
 pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let settings = read_settings(path)?;
+    match open_with(path, settings.clone(), access) {
+        // To read and to remove, which writers do as well, there is the reserve.
+        Err(error) if access == Access::Write && error.is_full() => {
+            let _reserve = Reserve::take(path, &settings);
+            open_with(path, settings, access)
+        }
+        opened => opened,
+    }
+}
+
+fn open_with(path: &Path, settings: Settings, access: Access) -> Result<Repository> {
     if matches!(access, Access::Write | Access::Remove) {
         check_writable(path, &settings)?;
     }
@@ -148,12 +160,15 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     if matches!(access, Access::Write | Access::Remove) {
         catalog.adopt(settings.id)?;
     }
-    let catalog: Arc<dyn Catalog> = Arc::new(catalog);
+    let shared_reserve = (access == Access::Write).then(|| SharedReserve::new(path, &settings));
+    let catalog: Arc<dyn LocalCatalog> = Arc::new(match shared_reserve.clone() {
+        Some(reserve) => catalog.with_reserve(Box::new(move || Box::new(reserve.take()))),
+        None => catalog,
+    });
     let lease = match access {
         Access::Inspect if unsound.is_some() => Lease::unrecorded(catalog.clone()),
         Access::Read | Access::Inspect => Lease::begin_reading(catalog.clone())?,
-        Access::Write => Lease::begin(catalog.clone(), Purpose::Write)?.with_reserve_of(path, &settings),
-        Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
+        Access::Write | Access::Remove => Lease::begin(catalog.clone(), Purpose::Write)?,
     };
     let (session, epoch, is_leased) = (lease.session(), lease.epoch_cell(), lease.is_recorded());
     let registrar = Arc::new(CatalogRegistrar { catalog: catalog.clone(), session, epoch, is_leased });
@@ -162,8 +177,8 @@ pub fn open(path: &Path, access: Access) -> Result<Repository> {
     let state: Arc<dyn Files> = Arc::new(Directory::new(state_folder(path, &settings), permissions));
     let options = Options { merges_table: matches!(access, Access::Write | Access::Remove), ..Options::default() };
     let local = Arc::new(LocalStore::open(files, state, &settings, registrar, options)?);
-    let repository = Repository::new(settings, local.clone(), catalog, Some(local), lease).with_reserve(reserve);
-    Ok(Repository { unsound, catalog_lock, ..repository })
+    let repository = Repository::local(settings, LocalEngines { store: local, catalog }, lease);
+    Ok(Repository { unsound, catalog_lock, reserve, shared_reserve, ..repository })
 }
 
 fn does_not_fit(file: &Path, why: &str) -> Error {
@@ -270,7 +285,7 @@ fn present(done: std::io::Result<()>) -> std::io::Result<()> {
 
 /// A store's way to the catalog.
 struct CatalogRegistrar {
-    catalog: Arc<dyn Catalog>,
+    catalog: Arc<dyn LocalCatalog>,
     session: SessionId,
     epoch: Arc<AtomicU64>,
     /// Collection waits for this process's reads.

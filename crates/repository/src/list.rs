@@ -1,6 +1,6 @@
 //! Listings of any length, a batch at a time.
 
-use catalog::{Catalog, FileEntry};
+use catalog::{FileEntry, Names};
 use format::StorePath;
 
 use crate::snapshot::is_reserved;
@@ -11,7 +11,7 @@ const LISTED_AT_ONCE: usize = 4096;
 /// Hands over what lies in a directory, or all below it, in byte order, a batch at a time; of the root without the store's
 /// own directory of snapshots.
 pub fn list<E: From<catalog::Error>>(
-    catalog: &dyn Catalog,
+    catalog: &dyn Names,
     directory: &StorePath,
     recursive: bool,
     mut take: impl FnMut(Vec<(StorePath, FileEntry)>) -> Result<(), E>,
@@ -27,7 +27,7 @@ pub fn list<E: From<catalog::Error>>(
 
 /// As `list`, with that directory.
 pub(crate) fn list_everything<E: From<catalog::Error>>(
-    catalog: &dyn Catalog,
+    catalog: &dyn Names,
     directory: &StorePath,
     recursive: bool,
     mut take: impl FnMut(Vec<(StorePath, FileEntry)>) -> Result<(), E>,

@@ -42,7 +42,7 @@ impl From<Output> for Run {
 
 pub fn command(arguments: &[impl AsRef<OsStr>]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_thalweg"));
-    command.args(arguments).env_remove("THALWEG_STORE").stdin(Stdio::null());
+    command.args(arguments).env_remove("THALWEG_STORE").env("THALWEG_CONFIG", "").stdin(Stdio::null());
     // A shell that starts the tests in the background has them ignore it.
     unsafe {
         command.pre_exec(|| {
@@ -135,6 +135,14 @@ impl Store {
         let mut arguments = vec![OsString::from(verb), self.address(path)];
         arguments.extend(options.iter().map(OsString::from));
         run(&arguments).expect(0)
+    }
+
+    /// Only names keep their content from then on.
+    pub fn forget_snapshots(&self) {
+        let listed = self.json("snapshots");
+        for id in listed.as_array().into_iter().flatten().filter_map(|snapshot| snapshot["id"].as_str()) {
+            self.at("forget", "", &["--snapshot", id]);
+        }
     }
 
     pub fn json(&self, verb: &str) -> Value {

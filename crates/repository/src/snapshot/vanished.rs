@@ -9,6 +9,7 @@ use super::draft::SnapshotDraft;
 use super::listing::Records;
 use super::{REMOVED, own_path};
 use crate::list::list_everything;
+use crate::repair::is_damage;
 use crate::{Error, Repository, Result};
 
 /// What is to leave the place.
@@ -37,7 +38,8 @@ impl Repository {
                 continue;
             }
             let mut records = Records::of(self, snapshot);
-            while let Some(name) = records.next()? {
+            // Of a listing that is damaged the rest is not known: those names stay.
+            while let Some(name) = next_readable(&mut records)? {
                 let is_in_place = facts.sources.iter().any(|(_, target)| name.path.is_within(target));
                 let is_known = !unlisted.iter().any(|directory| name.path.is_within(directory));
                 if is_in_place && is_known && !draft.has(&name.path) {
@@ -102,6 +104,13 @@ impl Repository {
             }
             listed => listed.map(|()| children),
         }
+    }
+}
+
+fn next_readable(records: &mut Records) -> Result<Option<SnapshotEntry>> {
+    match records.next() {
+        Err(error) if is_damage(&error) => Ok(None),
+        next => next,
     }
 }
 
