@@ -8,7 +8,7 @@ use format::{ContainerId, LostSegment, Root, Run, SegmentAddress, StorePath};
 use crate::error::{LostManifest, LostManifests};
 use crate::list::list_everything;
 use crate::repair::is_damage;
-use crate::tree::{WalkedPages, collect_new_runs};
+use crate::tree::{PageSet, collect_new_runs};
 use crate::{Error, Repository, Result};
 
 /// Roots fetched from the catalog at a time.
@@ -26,7 +26,7 @@ impl LiveBitmap {
     /// Marks every segment that a kept version or a checkpoint needs, manifests included.
     pub fn of_catalog(repository: &Repository) -> Result<Self> {
         let (mut marks, mut lost, mut after) = (LiveBitmap::default(), Vec::new(), 0);
-        let mut walked = WalkedPages::new();
+        let mut walked = PageSet::new();
         loop {
             let roots = repository.local_catalog()?.roots(after, ROOTS_AT_ONCE)?;
             let Some((last, _)) = roots.last() else { break };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use format::{EntryKind, Root, Run};
 
 use crate::marks::{LiveBitmap, named};
-use crate::tree::{WalkedPages, collect_new_runs, entries_in};
+use crate::tree::{PageSet, collect_new_runs, entries_in};
 use crate::{LocalEngines, Repository, Result, TreeSnapshot};
 
 /// Roots fetched from the catalog at a time.
@@ -92,7 +92,7 @@ pub fn store_statistics(repository: &Repository) -> Result<StoreFigures> {
 /// What snapshots keep.
 #[derive(Default)]
 struct KeptContents {
-    walked: WalkedPages,
+    walked: PageSet,
     runs: LiveBitmap,
     listings: LiveBitmap,
 }

@@ -182,6 +182,9 @@ impl Below<'_> {
     fn next(&mut self) -> anyhow::Result<Option<Named>> {
         loop {
             if let Some((path, entry)) = self.listed.pop_front() {
+                if repository::is_reserved(&path) {
+                    continue;
+                }
                 let entry = match self.side.at {
                     Some(at) => at.entry(self.side.catalog, &path, entry)?,
                     None => Some(entry),

@@ -15,7 +15,7 @@ const FIELD: &str = "access acknowledge action address ahead answer ask attempt 
     issued join key kind known lease leaves limits link list live local lock lost lru map memory merge mode new next \
     nonce numbers offers one open opened operation options order origin others outgoing overwritten pace packed packer \
     parts path payload permissions pin plain plan pooled process published purpose queue queued random range reach read \
-    readable reader rebuild received record reduction referable refusal remote repair replier report repository \
+    readable reader rebuild received record reduction referable refusal remote removals repair replier report repository \
     resolution resolve resolved result role root rounds runs scan scope scopes sealed secret secrets send sender server \
     service set settings shot skipped slice slots snapshot socket source sources spot sqlite started state statistics \
     status step store stored streams target thread time times tls to transaction tree unfinished up update verify view \

@@ -263,7 +263,7 @@ fn has_pages(repository: &Repository, root: &Root) -> Result<bool> {
     Ok(matches!(root, Root::Stored { .. }) || repository.root_page(root)?.level > 0)
 }
 
-/// Records of the listing on their way into segments.
+/// ListingReader of the listing on their way into segments.
 #[derive(Default)]
 struct ListingSegments {
     bytes: Vec<u8>,

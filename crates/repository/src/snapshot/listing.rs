@@ -18,7 +18,7 @@ const READ_BYTES: u64 = 1 << 20;
 const LISTED_AT_ONCE: usize = 4096;
 
 /// The records of a listing, in the order of the paths.
-pub(super) struct Records<'a> {
+pub(super) struct ListingReader<'a> {
     repository: &'a Repository,
     snapshot: &'a TreeSnapshot,
     buffer: Vec<u8>,
@@ -28,9 +28,9 @@ pub(super) struct Records<'a> {
     read: u64,
 }
 
-impl<'a> Records<'a> {
+impl<'a> ListingReader<'a> {
     pub fn of(repository: &'a Repository, snapshot: &'a TreeSnapshot) -> Self {
-        Records { repository, snapshot, buffer: Vec::new(), used: 0, read: 0 }
+        ListingReader { repository, snapshot, buffer: Vec::new(), used: 0, read: 0 }
     }
 
     pub fn next(&mut self) -> Result<Option<SnapshotEntry>> {
@@ -115,7 +115,7 @@ impl TreeSnapshot {
         take: &mut dyn FnMut(StorePath, FileEntry) -> Result<bool>,
     ) -> Result<()> {
         let mut contents = Contents::of(repository, self)?;
-        let mut records = Records::of(repository, self);
+        let mut records = ListingReader::of(repository, self);
         while let Some(SnapshotEntry { path, attributes, content }) = records.next()? {
             let is_wanted = is_wanted(&path);
             let head = match content {

@@ -156,7 +156,7 @@ impl Repository {
         Ok(snapshots)
     }
 
-    /// Records a snapshot under the first of these names that is free, and takes from its place the names that are no longer
+    /// ListingReader a snapshot under the first of these names that is free, and takes from its place the names that are no longer
     /// at the source.
     pub fn record_snapshot<E: From<Error>>(
         &self,

@@ -6,7 +6,7 @@ use catalog::FileEntry;
 use format::{Attributes, Change, FileKind, SnapshotEntry, SnapshotRecord, StorePath};
 
 use super::draft::SnapshotDraft;
-use super::listing::Records;
+use super::listing::ListingReader;
 use super::{REMOVED, own_path};
 use crate::list::list_everything;
 use crate::repair::is_damage;
@@ -14,7 +14,7 @@ use crate::{Error, Repository, Result};
 
 /// What is to leave the place.
 #[derive(Default)]
-pub(super) struct Vanished {
+pub(super) struct Removals {
     /// Names of which nothing is lost.
     removed: Vec<StorePath>,
     /// Files with versions that no snapshot may hold.
@@ -31,13 +31,13 @@ impl Repository {
         draft: &SnapshotDraft,
         facts: &SnapshotRecord,
         unlisted: &[StorePath],
-    ) -> Result<Vanished> {
+    ) -> Result<Removals> {
         let mut before = BTreeMap::new();
         for snapshot in self.snapshots()?.iter().rev() {
             if !snapshot.is_of_series(&facts.host, &facts.sources) {
                 continue;
             }
-            let mut records = Records::of(self, snapshot);
+            let mut records = ListingReader::of(self, snapshot);
             // Of a listing that is damaged the rest is not known: those names stay.
             while let Some(name) = next_readable(&mut records)? {
                 let is_in_place = facts.sources.iter().any(|(_, target)| name.path.is_within(target));
@@ -54,12 +54,12 @@ impl Repository {
     }
 
     /// Keeps the names that are what they were.
-    fn present(&self, before: BTreeMap<StorePath, SnapshotEntry>) -> Result<Vanished> {
+    fn present(&self, before: BTreeMap<StorePath, SnapshotEntry>) -> Result<Removals> {
         let mut by_directory = BTreeMap::<StorePath, Vec<SnapshotEntry>>::new();
         for name in before.into_values() {
             by_directory.entry(name.path.parent().unwrap_or_default()).or_default().push(name);
         }
-        let (mut vanished, mut going) = (Vanished::default(), HashSet::new());
+        let (mut vanished, mut going) = (Removals::default(), HashSet::new());
         let mut directories = Vec::new();
         for (directory, names) in by_directory {
             let children = self.children(&directory)?;
@@ -107,14 +107,14 @@ impl Repository {
     }
 }
 
-fn next_readable(records: &mut Records) -> Result<Option<SnapshotEntry>> {
+fn next_readable(records: &mut ListingReader) -> Result<Option<SnapshotEntry>> {
     match records.next() {
         Err(error) if is_damage(&error) => Ok(None),
         next => next,
     }
 }
 
-impl Vanished {
+impl Removals {
     /// Returns the changes, for the snapshot of this name: `attributes` are its own.
     pub fn changes(&self, id: &str, attributes: &Attributes) -> Vec<Change> {
         let mut changes = Vec::new();

@@ -126,14 +126,14 @@ fn runs_of(repository: &Repository, page: &Page, visit: &mut dyn FnMut(Run)) -> 
 }
 
 /// Pages whose runs, with all below them, were visited.
-pub(crate) type WalkedPages = HashSet<(SegmentAddress, [u8; 32])>;
+pub(crate) type PageSet = HashSet<(SegmentAddress, [u8; 32])>;
 
 /// As `collect_runs`, without what lies below pages that were visited before: snapshots share most of theirs. Says with
 /// each run whether it is a page.
 pub(crate) fn collect_new_runs(
     repository: &Repository,
     root: &Root,
-    walked: &mut WalkedPages,
+    walked: &mut PageSet,
     visit: &mut dyn FnMut(Run, bool),
 ) -> Result<()> {
     let Root::Stored { address, digest } = root else {
@@ -152,7 +152,7 @@ pub(crate) fn collect_new_runs(
 fn new_runs_of(
     repository: &Repository,
     page: &Page,
-    walked: &mut WalkedPages,
+    walked: &mut PageSet,
     visit: &mut dyn FnMut(Run, bool),
 ) -> Result<()> {
     for entry in &page.entries {
