@@ -188,7 +188,7 @@ fn summaries_count_what_they_are_about() {
     assert!(store.put(&store.path("d"), "t").text().contains(", 1 directory; snapshot "));
     store.put(&store.path("d"), "u/v");
     assert!(store.get("t", &store.path("copy")).text().ends_with(", 1 directory\n"));
-    assert_eq!(store.at("rm", "u", &["-r"]).text(), "removed 3 names\n");
+    assert_eq!(store.at("rm", "u", &["-r"]).text(), "removed 3 names and 1 snapshot of them\n");
     assert_eq!(store.at("rm", "t/file", &[]).text(), "removed 1 name\n");
 }
 
