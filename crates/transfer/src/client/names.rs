@@ -112,8 +112,8 @@ fn find_alias(alias: &str) -> Result<Alias, OpenError> {
 }
 
 fn configuration_file() -> Option<PathBuf> {
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".config/thalweg/config.toml"));
-    std::env::var_os("THALWEG_CONFIG").map(PathBuf::from).or_else(home)
+    let named = |variable| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    named("THALWEG_CONFIG").or_else(|| Some(named("HOME")?.join(".config/thalweg/config.toml")))
 }
 
 fn alias_in(text: &str, alias: &str) -> Result<Alias, String> {
