@@ -8,6 +8,7 @@ mod cli {
     mod broken;
     mod company;
     mod comparing;
+    mod configuration;
     mod deaf_readers;
     mod deletion;
     mod excluding;
@@ -31,6 +32,7 @@ mod cli {
     mod previewing;
     mod printing;
     mod random;
+    mod rates;
     mod reconnecting;
     mod remote;
     mod replacing;
